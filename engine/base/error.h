@@ -1,0 +1,65 @@
+/* error.h: how everything that can fail says so.
+ * A function that can fail returns `enum status`, takes `struct error *` last and is MUST_CHECK. The error is filled where the
+ * cause is known and passed up untouched. `error` may not be NULL. */
+#ifndef BASE_ERROR_H
+#define BASE_ERROR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define MUST_CHECK __attribute__((warn_unused_result))
+
+enum status {
+    STATUS_OK,
+    STATUS_INVALID,   /* well-formed but wrong: a parameter out of range, a vocabulary that does not fit */
+    STATUS_MALFORMED, /* not the grammar it claims to be: JSON, UTF-8 */
+    STATUS_NOT_FOUND,
+    STATUS_FORBIDDEN, /* outside the roots, missing scope */
+    STATUS_UNAUTHORIZED,
+    STATUS_CONFLICT,
+    STATUS_TOO_LARGE,
+    STATUS_UNSUPPORTED,   /* a thing deltaq knows of and does not do; the detail says what to do instead */
+    STATUS_CORRUPT,       /* a file that contradicts itself or ends early */
+    STATUS_NOT_FINITE,    /* NaN or infinity where a number must be */
+    STATUS_INPUT_CHANGED, /* a registered file is not the one that was registered */
+    STATUS_IO,
+    STATUS_DISK_FULL,
+    STATUS_NO_MEMORY,
+    STATUS_UNAVAILABLE, /* the database or another part is away; worth a retry */
+    STATUS_LEASE_LOST,  /* the run belongs to another worker now */
+    STATUS_CANCELLED,
+    STATUS_INTERNAL, /* our own mistake */
+    STATUS_COUNT
+};
+
+/* One row per status: the only place that knows how a status looks from outside. */
+struct status_info {
+    const char *name;  /* "not_finite": the problem document's `code` and the last part of its `type` */
+    const char *title; /* "Not finite" */
+    int http;          /* HTTP status */
+    bool retry;        /* worth trying again unchanged */
+};
+
+struct error {
+    enum status status;
+    char pointer[160]; /* RFC 6901 pointer to the parameter to blame, or "" */
+    char detail[480];  /* one line for a person: what was found, what was expected, what to do */
+};
+
+const struct status_info *status_info(enum status status);
+
+/* The status with this name; STATUS_INTERNAL for an unknown one. */
+enum status status_by_name(const char *name);
+
+/* Fills *error (clearing its pointer) and returns `status`, so that `return error_set(...)` reads well. */
+enum status error_set(struct error *error, enum status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* As error_set, with the parameter to blame. */
+enum status error_set_at(struct error *error, enum status status, const char *pointer, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* The status for the current errno (ENOSPC, EDQUOT: disk full; ENOENT: not found; ...), "ACTION: strerror". `action` names no
+ * absolute path: it reaches people outside. */
+enum status error_set_errno(struct error *error, const char *action);
+
+#endif

@@ -1,0 +1,48 @@
+/* param.h: schemas of parameters as tables. One table is the only source of a request's validation, its defaults, the struct the
+ * engine reads, `--help` and the OpenAPI check. The table knows no JSON: the server fills a struct from a document by it. */
+#ifndef BASE_PARAM_H
+#define BASE_PARAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum param_type {
+    PARAM_END,        /* ends a table */
+    PARAM_INTEGER,    /* int64_t at `offset` */
+    PARAM_NUMBER,     /* double at `offset` */
+    PARAM_BOOLEAN,    /* bool at `offset` */
+    PARAM_STRING,     /* const char * at `offset`, lent by the document the struct was filled from */
+    PARAM_CHOICE,     /* int at `offset`: the index in `choices` (give the enum the same order) */
+    PARAM_OBJECT,     /* a struct at `offset`, filled by `children` */
+    PARAM_VARIANT,    /* an object whose "name" picks one of `variants`: int at `offset` (its index); the variant's own
+                         fields are filled by its table into the struct at `variants[i].offset` */
+    PARAM_CHECKPOINT, /* an id or name of a checkpoint: const char * (the id, after the server resolved it) */
+    PARAM_DATASET,    /* an id or name of a dataset: likewise */
+    PARAM_TRAJECTORY, /* an id or name of a trajectory: likewise */
+    PARAM_JSON        /* any object: const char * (its text); checked by who reads it (a model configuration) */
+};
+
+struct param;
+
+struct param_variant {
+    const char *name;           /* value of "name" */
+    const struct param *params; /* the other fields */
+    size_t offset;              /* where its struct lies, from the same base as the PARAM_VARIANT's own offset */
+};
+
+struct param {
+    const char *name;
+    enum param_type type;
+    size_t offset;
+    const char *fallback;                 /* default as JSON text ("4", "true", "null", "{}"); NULL: the field is required */
+    double minimum, maximum;              /* PARAM_INTEGER, PARAM_NUMBER; both 0: unbounded */
+    const char *const *choices;           /* PARAM_CHOICE, ends with NULL */
+    const int64_t *allowed;               /* PARAM_INTEGER: the only values, ends with 0 (0 itself cannot be one); or NULL */
+    const struct param *children;         /* PARAM_OBJECT */
+    const struct param_variant *variants; /* PARAM_VARIANT, ends with a NULL name */
+    bool nullable;                        /* null is allowed and stored as 0 / 0.0 / NULL / a zeroed struct */
+    const char *help;                     /* one line, ends without a full stop */
+};
+
+#endif
