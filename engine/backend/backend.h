@@ -1,0 +1,201 @@
+/* backend.h: the primitives every algorithm is written on, once.
+ *
+ * A backend is a table of functions and its own state. The plain loops of reference/ are the definition: the same source compiled
+ * for float and for double; the double one carries the finite-difference tests and whole models to 1e-9. cpu/ starts as a copy of
+ * the float table and replaces entries by OpenBLAS and vectorised kernels. No slot is NULL.
+ *
+ * Rules for all: matrices are row-major with a row stride in elements; a matrix lies in memory of the backend that made it (host
+ * memory when `host`); work runs in order, late errors surface in `sync`; kernels allocate nothing (scratch is sized by `prepare`);
+ * outputs alias inputs only where a line says so; NaN in gives NaN out; the result does not depend on the number of threads.
+ * An output named d… takes `accumulate`: false overwrites (the old content is not read), true adds. Gradients of parameters always
+ * add. Sums of losses and dots are accumulated in double. */
+#ifndef BACKEND_BACKEND_H
+#define BACKEND_BACKEND_H
+
+#include "backend/batch.h"
+#include "base/error.h"
+#include "base/parallel.h"
+#include "tensor/dtype.h"
+
+#include <stdint.h>
+
+struct matrix {
+    void *data; /* NULL: absent (a bias that is not there) */
+    int64_t rows, columns;
+    int64_t stride; /* elements from a row to the next, >= columns */
+    size_t element; /* bytes of an element: 4 (float) or 8 (double) */
+};
+
+static inline struct matrix matrix_of(void *data, int64_t rows, int64_t columns, size_t element)
+{
+    return (struct matrix){data, rows, columns, columns, element};
+}
+
+/* Rows (columns) [first, first + count) of the same memory. */
+static inline struct matrix matrix_rows(struct matrix m, int64_t first, int64_t count)
+{
+    m.data = (char *)m.data + (size_t)(first * m.stride) * m.element;
+    m.rows = count;
+    return m;
+}
+
+static inline struct matrix matrix_columns(struct matrix m, int64_t first, int64_t count)
+{
+    m.data = (char *)m.data + (size_t)first * m.element;
+    m.columns = count;
+    return m;
+}
+
+/* Heads inside the columns of an activation: head h of a row is columns [offset + h * head_stride, … + head_dim). */
+struct head_view {
+    struct matrix matrix; /* [T, …] */
+    int64_t offset, head_stride;
+};
+
+/* c = alpha op(a) op(b) + beta c, op = transpose when asked. beta == 0 never reads c. c aliases neither. */
+struct gemm_args {
+    struct matrix a, b, c;
+    bool transpose_a, transpose_b;
+    double alpha, beta;
+};
+
+enum norm_kind { NORM_RMS, NORM_LAYER };
+
+/* y = (x - mean) / sqrt(var + epsilon) * weight + bias (NORM_LAYER, biased variance), x / sqrt(mean(x^2) + epsilon) * weight
+ * (NORM_RMS). Each row is `groups` segments of columns / groups, normalised apart; weight and bias are [1, columns] or
+ * [1, columns / groups] (shared by the groups). bias may be absent. y may alias x in the forward pass. */
+struct norm_args {
+    enum norm_kind kind;
+    double epsilon;
+    int64_t groups;
+    struct matrix x, weight, bias, y;     /* [T, C] */
+    struct matrix dy, dx, dweight, dbias; /* backward; dx may alias dy; dweight, dbias absent: not wanted */
+    bool accumulate;                      /* dx */
+};
+
+/* Rotates pairs (j, j + rotary / 2) of the first `rotary` columns of each head by the angle of the token's position, in place:
+ * cosine and sine are [positions, rotary / 2]. `inverse` rotates back: the backward pass on a gradient. */
+struct rope_args {
+    struct head_view x;
+    int64_t heads, rotary;
+    struct matrix cosine, sine;
+    const struct batch *batch;
+    bool inverse;
+};
+
+/* Causal attention of each sequence of the batch with itself: out = softmax(scale q kᵀ + mask) v; query head h reads key/value head
+ * h / (heads / kv_heads). window > 0: a query sees the last `window` keys including itself. log_sum is the log of the softmax's
+ * denominator, [T, heads], kept for the backward pass (which also reads out), and which overwrites dq, dk, dv. log_sum may be absent
+ * in a forward pass that no backward follows. */
+struct attention_args {
+    const struct batch *batch;
+    int64_t heads, kv_heads, head_dim, window;
+    double scale;
+    struct head_view q, k, v, out;
+    struct matrix log_sum;
+    struct head_view dout, dq, dk, dv; /* backward */
+};
+
+/* y = f(gate) when `up` is absent, else f(gate) * up. gelu is the erf form, gelu_tanh the tanh one. y may alias gate or up forward. */
+enum activation_kind { ACTIVATION_SILU, ACTIVATION_GELU, ACTIVATION_GELU_TANH, ACTIVATION_RELU };
+struct activation_args {
+    enum activation_kind kind;
+    struct matrix gate, up, y;
+    struct matrix dy, dgate, dup; /* backward */
+    bool accumulate_gate, accumulate_up;
+};
+
+/* Cross-entropy of logits [T, V] against targets[T]: losses[t] = log_sum[t] - logits[t][target], 0 for TARGET_NONE. Host arrays. */
+struct cross_entropy_args {
+    struct matrix logits;
+    const uint32_t *targets;
+    double *losses, *log_sum;
+    double weight; /* backward: logits become weight * (softmax - onehot), zero rows for TARGET_NONE; log_sum is read */
+};
+
+/* For each row with a target: kl[t] = KL(softmax(p) || softmax(q)) in nats, agree[t] = 1 when the largest entries (first of equals)
+ * are at the same index; 0 for TARGET_NONE. p_log_sum, q_log_sum: from cross_entropy_forward. Host arrays. */
+struct compare_args {
+    struct matrix p, q; /* [T, V] */
+    const uint32_t *targets;
+    const double *p_log_sum, *q_log_sum;
+    double *kl;
+    uint8_t *agree;
+};
+
+/* One AdamW step (Loshchilov and Hutter, arXiv 1711.05101) on `count` elements: g = gradient * gradient_scale;
+ * m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; p -= rate * (m / correction1 / (sqrt(v / correction2) + epsilon) + decay p). */
+struct adamw_args {
+    void *parameter, *moment1, *moment2;
+    const void *gradient;
+    int64_t count;
+    double rate, beta1, beta2, epsilon, weight_decay, correction1, correction2, gradient_scale;
+};
+
+struct backend;
+
+struct backend_ops {
+    const char *name; /* "reference", "reference64", "cpu" */
+    size_t element;   /* bytes of an element */
+    bool host;        /* matrices are plain host memory of float/double */
+
+    /* Zeroed, 64-byte aligned. STATUS_NO_MEMORY. */
+    enum status (*allocate)(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error);
+    void (*release)(struct backend *backend, void *block);
+    /* Sizes the scratch: the longest sequence, and the widest row, that will come. May be called again; grows only. */
+    enum status (*prepare)(struct backend *backend, int64_t longest_sequence, int64_t widest_row, struct error *error);
+    enum status (*sync)(struct backend *backend, struct error *error);
+    /* Between a matrix and dense host memory of F32 or F64. */
+    void (*upload)(struct backend *backend, struct matrix to, const void *from, enum dtype dtype);
+    void (*download)(struct backend *backend, struct matrix from, void *to, enum dtype dtype);
+
+    void (*fill)(struct backend *backend, struct matrix to, double value);
+    /* to = alpha from + beta to; beta == 0 never reads `to`. */
+    void (*add)(struct backend *backend, struct matrix to, struct matrix from, double alpha, double beta);
+    double (*dot)(struct backend *backend, struct matrix a, struct matrix b);
+    bool (*finite)(struct backend *backend, struct matrix a); /* no NaN, no infinity */
+
+    void (*gemm)(struct backend *backend, const struct gemm_args *args);
+    /* Lower triangle of c [C, C] = alpha xᵀx + beta c, x [T, C]. The upper triangle is left alone. */
+    void (*syrk)(struct backend *backend, struct matrix c, struct matrix x, double alpha, double beta);
+    /* h [C, C], lower triangle given: leaves in h the upper factor U with h⁻¹ = UᵀU (strictly lower part zero).
+     * False when h is not positive definite; h is destroyed then. */
+    bool (*inverse_cholesky)(struct backend *backend, struct matrix h);
+    void (*add_row)(struct backend *backend, struct matrix to, struct matrix row);       /* every row += row [1, C] */
+    void (*sum_rows)(struct backend *backend, struct matrix to_row, struct matrix from); /* to_row += sum of rows */
+
+    void (*norm_forward)(struct backend *backend, const struct norm_args *args);
+    void (*norm_backward)(struct backend *backend, const struct norm_args *args);
+    void (*rope)(struct backend *backend, const struct rope_args *args);
+    void (*attention_forward)(struct backend *backend, const struct attention_args *args);
+    void (*attention_backward)(struct backend *backend, const struct attention_args *args);
+    void (*activation_forward)(struct backend *backend, const struct activation_args *args);
+    void (*activation_backward)(struct backend *backend, const struct activation_args *args);
+    /* to[t] = table[ids[t]]; table[ids[t]] += from[t] in order of t. */
+    void (*gather)(struct backend *backend, struct matrix to, struct matrix table, const uint32_t *ids);
+    void (*scatter_add)(struct backend *backend, struct matrix table, struct matrix from, const uint32_t *ids);
+    void (*cross_entropy_forward)(struct backend *backend, const struct cross_entropy_args *args);
+    void (*cross_entropy_backward)(struct backend *backend, const struct cross_entropy_args *args);
+    void (*compare)(struct backend *backend, const struct compare_args *args);
+    void (*adamw)(struct backend *backend, const struct adamw_args *args);
+};
+
+struct backend {
+    const struct backend_ops *ops;
+    struct team *team; /* lent; NULL: one thread */
+    void *state;       /* the backend's own */
+};
+
+/* The plain loops, in float and in double. Owned by the caller (backend_free). STATUS_NO_MEMORY. */
+MUST_CHECK enum status backend_reference_new(bool use_double, struct team *team, struct backend **out, struct error *error);
+
+/* OpenBLAS and vectorised kernels for this processor. OpenBLAS is loaded here, its core type chosen from cpuid first
+ * (an OPENBLAS_CORETYPE in the environment wins). Without OpenBLAS the plain loops stand in, and backend_describe says so. */
+MUST_CHECK enum status backend_cpu_new(struct team *team, struct backend **out, struct error *error);
+
+void backend_free(struct backend *backend); /* NULL is fine */
+
+/* One line: kernels, OpenBLAS version and core type, threads. `text` gets at most `size` bytes. */
+void backend_describe(const struct backend *backend, char *text, size_t size);
+
+#endif
