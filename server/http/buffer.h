@@ -1,0 +1,26 @@
+/* buffer.h: a growing text buffer, born with a ceiling. A failed append empties it and marks it failed; later appends do nothing,
+ * so a caller appends freely and checks once at the end. */
+#ifndef HTTP_BUFFER_H
+#define HTTP_BUFFER_H
+
+#include "base/error.h"
+
+struct buffer {
+    char *bytes; /* owned; always ends with a NUL that `length` does not count; NULL while empty */
+    size_t length, capacity, limit;
+    enum status status; /* STATUS_OK, STATUS_NO_MEMORY, STATUS_TOO_LARGE */
+};
+
+void buffer_init(struct buffer *buffer, size_t limit);
+void buffer_append(struct buffer *buffer, const void *bytes, size_t length);
+void buffer_puts(struct buffer *buffer, const char *text);
+void buffer_printf(struct buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Hands the bytes to the caller (free) and empties the buffer; NULL when it failed or is empty. */
+char *buffer_take(struct buffer *buffer, size_t *length);
+
+/* STATUS_OK, or the failure with its error filled. */
+MUST_CHECK enum status buffer_status(const struct buffer *buffer, const char *what, struct error *error);
+void buffer_reset(struct buffer *buffer); /* frees; the limit stays */
+
+#endif

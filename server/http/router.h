@@ -1,0 +1,53 @@
+/* router.h: the route table. Each resource file exports rows; the caller of http_server_start joins them. */
+#ifndef HTTP_ROUTER_H
+#define HTTP_ROUTER_H
+
+#include "http/request.h"
+#include "http/response.h"
+
+struct http_server;
+
+/* What a handler works with. */
+struct http_context {
+    void *application;          /* http_options.application */
+    void *thread;               /* what thread_open made for this handler thread; NULL for a ROUTE_INLINE route */
+    struct http_server *server; /* for http_server_wake, http_server_metrics */
+};
+
+/* Runs on a handler thread and may block on the database for a few seconds, never longer. */
+typedef enum status http_handler(struct http_context *context, const struct request *request, struct response *response,
+                                 struct error *error);
+
+enum route_body { ROUTE_BODY_NONE, ROUTE_BODY_OPTIONAL, ROUTE_BODY_REQUIRED }; /* JSON, with Content-Type application/json */
+
+enum {
+    ROUTE_INLINE = 1, /* runs on a network thread: it may not block or compute (healthz, metrics); scope must be SCOPE_NONE */
+};
+
+enum { HTTP_BODY_LIMIT = 1 << 20, HTTP_BODY_LIMIT_LARGE = 16 << 20 };
+
+struct route {
+    const char *method;  /* "GET" (HEAD and OPTIONS follow from the table), "POST", "PATCH", "PUT", "DELETE" */
+    const char *pattern; /* "/v1/runs/{id}/events": literal segments win over {parameters} */
+    http_handler *handler;
+    enum scope scope;
+    enum route_body body;
+    size_t body_limit; /* bytes; 0: HTTP_BODY_LIMIT */
+    unsigned flags;
+};
+
+enum route_match { ROUTE_FOUND, ROUTE_UNKNOWN, ROUTE_METHOD };
+
+/* Splits request->path, decodes each segment once and finds the row for request->method; parameters go into the request.
+ * ROUTE_FOUND: *row is the row. ROUTE_METHOD: the path exists with other methods; `allow` gets them ("GET, HEAD, OPTIONS").
+ * STATUS_MALFORMED for bad escapes and control characters, STATUS_NO_MEMORY. */
+MUST_CHECK enum status router_find(const struct route *routes, size_t count, struct request *request, enum route_match *match,
+                                   const struct route **row, char *allow, size_t allow_size, struct error *error);
+
+/* Decodes `text` ("a=1&b=%20x+y") into request->query. STATUS_MALFORMED, STATUS_TOO_LARGE (more than REQUEST_QUERY_MAX). */
+MUST_CHECK enum status router_query(struct request *request, const char *text, struct error *error);
+
+/* Decodes %XX in place (and "+" as a space when `plus`). STATUS_MALFORMED: bad escape, %00, a control character, invalid UTF-8. */
+MUST_CHECK enum status router_unescape(char *text, bool plus, struct error *error);
+
+#endif

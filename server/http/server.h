@@ -1,0 +1,93 @@
+/* server.h: the HTTP server. libmicrohttpd's threads only parse, lint and collect bodies; a complete request goes into a bounded
+ * queue that handler threads serve (full: 503 with Retry-After), so that a handler is plain blocking C. Waiting requests and event
+ * streams hold neither kind of thread. */
+#ifndef HTTP_SERVER_H
+#define HTTP_SERVER_H
+
+#include "http/router.h"
+#include "http/streams.h"
+
+struct http_server;
+struct static_files;
+struct buffer;
+
+/* An answer kept for an Idempotency-Key. Strings are malloc'ed and owned by the struct (idempotent_answer_reset). */
+struct idempotent_answer {
+    int http_status;
+    char *content_type, *location, *body; /* NULL: none */
+    size_t body_length;
+};
+void idempotent_answer_reset(struct idempotent_answer *answer);
+
+enum idempotency {
+    IDEMPOTENCY_NEW,      /* reserved for this request: run the handler */
+    IDEMPOTENCY_REPLAY,   /* done before: *answer holds it */
+    IDEMPOTENCY_MISMATCH, /* the key came with another body: 422 */
+    IDEMPOTENCY_BUSY      /* another request with it is running: asked again for up to 10 s, then 409 */
+};
+
+/* Where answers are kept; both run on a handler thread with its context. */
+struct idempotency_hooks {
+    /* Looks (principal, key) up or reserves it, in one statement. `sha256` is the hex hash of method, path and body. */
+    enum status (*begin)(void *thread, const char *principal, const char *key, const char *sha256, enum idempotency *out,
+                         struct idempotent_answer *answer, struct error *error);
+    /* Keeps the answer of a success (2xx); NULL: the request failed, forget the reservation. */
+    enum status (*finish)(void *thread, const char *principal, const char *key, const struct idempotent_answer *answer,
+                          struct error *error);
+};
+
+struct http_limits {         /* 0: the default */
+    int header_milliseconds; /* 5000: from connecting, or from the request line, to the last header */
+    int body_milliseconds;   /* 10000, and a second more for each 256 KiB received */
+    int idle_seconds;        /* 15 */
+    int write_milliseconds;  /* 30000, and a second more for each 64 KiB of the answer */
+    int ping_milliseconds;   /* 15000 */
+    int stream_milliseconds; /* 600000 */
+    int stop_milliseconds;   /* 5000: how long http_server_stop lets handlers finish */
+    unsigned connections;    /* 1024 */
+    unsigned streams;        /* 64 */
+    unsigned queue;          /* 256 requests waiting for a handler thread */
+    size_t body_bytes;       /* 64 MiB: all bodies being received together; beyond it 503 */
+};
+
+struct http_options {                 /* lent for the life of the server */
+    const char *listen;               /* "127.0.0.1:8642", "[::1]:0", "0.0.0.0:80"; a numeric address or "localhost" */
+    const char *const *allowed_hosts; /* more names for the Host check ("node7" for any port of ours, "node7:80"); ends with NULL;
+                                         NULL: none */
+    bool token_configured;            /* some token exists: needed to listen beyond loopback */
+    const struct route *routes;
+    size_t route_count;
+    const struct static_files *files; /* NULL: none */
+    int handler_threads;              /* 0: 4 */
+    int network_threads;              /* 0: 2 */
+    bool access_log;                  /* one line a request to stderr */
+    void *application;
+    /* Makes and frees what each handler thread (and the broadcaster of streams) keeps: its database connection. thread_open should
+     * not need the database to be up. Both may be NULL. */
+    enum status (*thread_open)(void *application, void **thread, struct error *error);
+    void (*thread_close)(void *application, void *thread);
+    /* Says who `token` (NULL: none sent) is and whether that is enough for `scope`. STATUS_UNAUTHORIZED: no or unknown token,
+     * STATUS_FORBIDDEN: scope too small. NULL: everyone may do everything. */
+    enum status (*authorize)(void *thread, const char *token, enum scope scope, struct principal *principal, struct error *error);
+    const struct idempotency_hooks *idempotency; /* NULL: the header is ignored */
+    struct http_limits limits;
+};
+
+/* Binds, listens and serves. The caller owns *out (http_server_stop). STATUS_INVALID (address; beyond loopback without a token),
+ * STATUS_UNAVAILABLE (address in use), STATUS_FORBIDDEN, STATUS_IO, STATUS_NO_MEMORY, what thread_open gave. */
+MUST_CHECK enum status http_server_start(const struct http_options *options, struct http_server **out, struct error *error);
+
+/* "http://127.0.0.1:8642", with the port that was really bound; lent. */
+const char *http_server_url(const struct http_server *server);
+
+/* Something about `topic` changed: waiting handlers and streams on it run again. NULL: all topics. From any thread, cheap. Callers
+ * that may miss notifications wake NULL now and then (once a second or two). */
+void http_server_wake(struct http_server *server, const char *topic);
+
+/* Appends Prometheus text: requests by route and status class, latency histograms, queue depth, connections, streams. */
+void http_server_metrics(const struct http_server *server, struct buffer *out);
+
+/* Stops accepting, lets handlers finish, ends streams with a comment, closes everything and frees the server. NULL is fine. */
+void http_server_stop(struct http_server *server);
+
+#endif
