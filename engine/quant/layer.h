@@ -1,0 +1,42 @@
+/* layer.h: what quantization makes of one linear layer. */
+#ifndef QUANT_LAYER_H
+#define QUANT_LAYER_H
+
+#include "backend/backend.h"
+#include "base/error.h"
+
+/* All arrays are owned (quantized_layer_reset), row-major, columns in the original order. value = (code - zero) * scale. */
+struct quantized_layer {
+    int64_t rows, columns, groups, group_size; /* group_size >= 1: -1 was resolved to the number of columns */
+    int bits;
+    bool sym;
+    uint8_t *codes; /* [rows, columns], in [0, 2^bits) */
+    float *scales;  /* [rows, groups] */
+    uint8_t *zeros; /* [rows, groups] */
+    int32_t *g_idx; /* [columns]: the group of a column */
+    bool ordered;   /* g_idx is not column / group_size: it must be stored */
+
+    double proxy_error;    /* tr(D H Dᵀ), D = W - Q, H = 2/N XᵀX undamped, W as it came in */
+    double relative_error; /* proxy_error / tr(W H Wᵀ): the part of the layer's output energy that is error; 0 when W H Wᵀ is 0 */
+    double damp;           /* fraction of the mean diagonal that was added; 0 for methods without damping */
+    int64_t dead_columns; /* inputs that were zero on every calibration token */
+};
+
+/* Empty arrays for a layer of this shape; group_size as in the API. On failure the layer may be reset all the same. */
+MUST_CHECK enum status quantized_layer_init(struct quantized_layer *layer, int64_t rows, int64_t columns, int64_t bits,
+                                            int64_t group_size, bool sym, struct error *error);
+void quantized_layer_reset(struct quantized_layer *layer); /* a zeroed one is fine */
+
+/* Bits that a checkpoint needs: the codes, a float16 scale for each group, a zero point of `bits` bits for each group of an
+ * asymmetric grid, and 32 bits a column for g_idx where it must be stored. */
+int64_t quantized_layer_bits(const struct quantized_layer *layer);
+
+/* Writes (code - zero) * scale into `weight` [rows, columns] of float. */
+void quantized_layer_dequantize(const struct quantized_layer *layer, struct team *team, struct matrix weight);
+
+/* Sets proxy_error and relative_error from the original weight. `hessian` is [columns, columns] with both triangles, or absent: H =
+ * I. STATUS_NOT_FINITE when an error is not finite, STATUS_NO_MEMORY. */
+MUST_CHECK enum status quantized_layer_measure(struct quantized_layer *layer, struct backend *backend, struct matrix weight,
+                                               struct matrix hessian, struct error *error);
+
+#endif
