@@ -1,0 +1,71 @@
+/* kind.h: what a kind of run is. Each kind is one file with one const row; `kinds` (registry.c) lists them.
+ * A row is read twice: by the HTTP server when a run is posted (params, check) and by a worker that executes it (execute). */
+#ifndef KINDS_KIND_H
+#define KINDS_KIND_H
+
+#include "base/error.h"
+#include "base/monitor.h"
+#include "base/param.h"
+#include "store/measurements.h"
+#include "store/store.h"
+
+#include <jansson.h>
+
+struct artifacts;
+struct team;
+
+/* What `check` is given and what it finds out. */
+struct kind_request {
+    struct connection *connection; /* for questions through server/store */
+    const char *const *roots;      /* paths must lie below one; ends with NULL */
+    const char *data_directory;
+    json_t *params; /* complete and valid by the table; references in it are already ids. check may complete it further */
+    /* Filled by check through kind_uses_*: what the run reads. */
+    struct store_id *checkpoints, *trajectories, *datasets; /* owned (kind_request_reset) */
+    size_t checkpoint_count, trajectory_count, dataset_count;
+    json_t *identity; /* object, owned: what else decides the result (content hashes, ...). NULL after check: never shared */
+};
+
+/* What `execute` is given. All of it is lent until execute returns; it runs on the worker's engine thread. */
+struct kind_context {
+    const char *run; /* id */
+    int64_t epoch;
+    int attempt;                   /* 0 the first time */
+    const struct monitor *monitor; /* progress, log lines; check says when to stop: call it at least once a second or so */
+    struct connection *connection; /* this thread's own, reconnecting; only for questions through server/store */
+    const char *data_directory;
+    const char *work_directory; /* this run's own, below $DATA/tmp: kept between attempts, removed when the run is final */
+    const char *const *roots;
+    const char *device;          /* "cpu", "cuda:0" */
+    int threads;                 /* for the engine; 0: one for each processor */
+    struct team *team;           /* of `threads`, made once for the process */
+    struct artifacts *artifacts; /* kinds/artifacts.h */
+};
+
+struct kind {
+    const char *name; /* as in the API */
+    const char *help;
+    const struct param *params; /* the table of its parameters (base/param.h) */
+    size_t params_size;         /* of the struct that the table fills */
+    /* When posted: what the table cannot say (fields that contradict each other, a dataset without a tokenizer). `params` is the
+     * filled struct. Blames a field with error_set_at ("/params/method/bits"). May be NULL. */
+    enum status (*check)(struct kind_request *request, const void *params, struct error *error);
+    /* Does the work. `params` is the filled struct, its references ids. On STATUS_OK *result is a new reference (an object in the
+     * API's shape; its numbers finite or null) and `out` the numbers that curves are drawn from. Any other status fails the run
+     * with `error`, except STATUS_CANCELLED and STATUS_LEASE_LOST from monitor_check, which are passed up untouched. */
+    enum status (*execute)(const struct kind_context *context, const void *params, json_t **result, struct measurements *out,
+                           struct error *error);
+};
+
+/* registry.c: every kind of the product; ends with NULL. */
+extern const struct kind *const kinds[];
+/* The row called `name`, or NULL. */
+const struct kind *kind_find(const struct kind *const *table, const char *name);
+
+/* For check: notes that the run reads this. STATUS_NO_MEMORY. */
+MUST_CHECK enum status kind_uses_checkpoint(struct kind_request *request, const struct store_id *id, struct error *error);
+MUST_CHECK enum status kind_uses_trajectory(struct kind_request *request, const struct store_id *id, struct error *error);
+MUST_CHECK enum status kind_uses_dataset(struct kind_request *request, const struct store_id *id, struct error *error);
+void kind_request_reset(struct kind_request *request);
+
+#endif

@@ -1,0 +1,14 @@
+#include "kinds/kind.h"
+
+#include <string.h>
+
+const struct kind *const kinds[] = {
+    NULL,
+};
+
+const struct kind *kind_find(const struct kind *const *table, const char *name)
+{
+    for (; *table != NULL; table++)
+        if (strcmp((*table)->name, name) == 0) return *table;
+    return NULL;
+}

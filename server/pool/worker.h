@@ -1,0 +1,25 @@
+/* worker.h: one process that executes runs. Its main thread asks the database for work and renews the lease; one engine thread
+ * does the work. At most two sessions. When the engine dies, only this process dies. */
+#ifndef POOL_WORKER_H
+#define POOL_WORKER_H
+
+#include "kinds/kind.h"
+
+struct worker_options {
+    const char *conninfo;
+    const char *data_directory;
+    const char *const *roots;        /* ends with NULL */
+    const char *device;              /* "cpu" */
+    int threads;                     /* 0: one for each processor */
+    const struct kind *const *kinds; /* what it can do; ends with NULL */
+    double lease_seconds;            /* 0: 30; beats at a third, gives up by itself at two thirds */
+    double stall_seconds;            /* 0: 600; longest time without a call of the monitor */
+    const char *owner;               /* the id under which its supervisor will release its leases; NULL: a random one */
+};
+
+/* Works until SIGTERM or SIGINT: then it takes nothing new, stops the engine at its next step, gives the run back uncounted and
+ * returns, within 10 s. A second signal: within 1 s. Call it from the main thread with no other threads running.
+ * Returns the process's exit status: 0 stopped, 1 cannot start (said on stderr), 70 stalled. */
+int worker_run(const struct worker_options *options);
+
+#endif

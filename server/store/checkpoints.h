@@ -1,0 +1,65 @@
+/* checkpoints.h: weights at one point of training. A reference is an id, TRAJECTORY/NAME, or a name that only one checkpoint has.
+ * Document: id, name, trajectory (its name), step, tokens, learning_rate, source, architecture, parameters, dtype, bytes, sha256,
+ * derived_from, tags, created_at. */
+#ifndef STORE_CHECKPOINTS_H
+#define STORE_CHECKPOINTS_H
+
+#include "store/store.h"
+
+/* Everything is lent. NULL means "not known" (or "not given"). */
+struct checkpoint_new {
+    const char *trajectory; /* name; made when it does not exist */
+    const char *name;
+    const int64_t *step, *tokens;
+    const double *learning_rate;
+    const json_t *source;     /* {"path"} or {"repo", "revision"}, as answered */
+    const char *path;         /* where the weights are on disk; NULL until fetched */
+    const char *architecture; /* "llama" */
+    const int64_t *parameters, *bytes;
+    const char *dtype;
+    const char *fingerprint; /* of the headers and sizes: another one under the same name is a conflict */
+    const json_t *files;     /* what a later reader compares (path, bytes, mtime, inode); stored as it is */
+    const char *sha256;      /* of the content; may come later (checkpoint_set_content) */
+    const json_t *derived_from;
+    const json_t *tags; /* object */
+};
+
+struct checkpoint {
+    struct store_id id, trajectory;
+    char name[256];
+    char trajectory_name[256];
+    char path[4096]; /* "" until fetched */
+    char sha256[65]; /* "" until known */
+    char fingerprint[65];
+    char architecture[64];
+    int64_t step, tokens; /* -1: not known */
+    double learning_rate; /* NaN: not known */
+};
+
+/* Inserts; the same again is STORE_EXISTED with the stored document, a different one STATUS_CONFLICT. What the second call leaves
+ * NULL is not compared. */
+MUST_CHECK enum status checkpoint_insert(struct connection *connection, const struct checkpoint_new *checkpoint,
+                                         enum store_outcome *outcome, json_t **document, struct error *error);
+/* STATUS_NOT_FOUND; STATUS_CONFLICT for a bare name that several trajectories have. */
+MUST_CHECK enum status checkpoint_find(struct connection *connection, const char *reference, struct checkpoint *out,
+                                       struct error *error);
+MUST_CHECK enum status checkpoint_get(struct connection *connection, const char *reference, json_t **document, struct error *error);
+/* `files` as it was stored. */
+MUST_CHECK enum status checkpoint_files(struct connection *connection, const char *reference, json_t **document,
+                                        struct error *error);
+/* `trajectory`: reference or NULL for all. */
+MUST_CHECK enum status checkpoint_list(struct connection *connection, const char *trajectory, const struct page *page,
+                                       json_t **document, struct error *error);
+/* All of a trajectory by step, those without one last: *out is malloc'ed and the caller's (free). */
+MUST_CHECK enum status checkpoint_of_trajectory(struct connection *connection, const char *trajectory, struct checkpoint **out,
+                                                size_t *count, struct error *error);
+/* Any of name, step, tokens, learning_rate, tags; null clears, an absent field stays. The caller has checked the types. */
+MUST_CHECK enum status checkpoint_patch(struct connection *connection, const char *reference, const json_t *changes,
+                                        json_t **document, struct error *error);
+/* STATUS_CONFLICT while a queued or running run uses it. Finished runs keep their results. */
+MUST_CHECK enum status checkpoint_delete(struct connection *connection, const char *reference, struct error *error);
+/* The content hash, once computed. STATUS_INPUT_CHANGED if another one stands there already. */
+MUST_CHECK enum status checkpoint_set_content(struct connection *connection, const struct store_id *id, const char *sha256,
+                                              struct error *error);
+
+#endif

@@ -1,0 +1,32 @@
+/* measurements.h: one row a number: what curves are drawn from. A kind lists them beside its result; they are committed in the
+ * transaction that ends the run and visible only from its last epoch. */
+#ifndef STORE_MEASUREMENTS_H
+#define STORE_MEASUREMENTS_H
+
+#include "store/store.h"
+
+struct measurement {
+    struct store_id checkpoint;
+    char metric[64]; /* "delta": the field's name in the result */
+    double value;
+    double low, high;  /* of its interval; NaN: none */
+    char method[64];   /* "gptq", "" for full precision */
+    int bits;          /* 0: none */
+    char label[128];   /* names the series for a person: "gptq 4-bit g128"; "" for full precision */
+    char dataset[128]; /* name of the data it was measured on, or "" */
+};
+
+struct measurements { /* start with {0} */
+    struct measurement *items;
+    size_t count, capacity;
+};
+
+/* Copies *item; one whose value is not finite is left out. STATUS_NO_MEMORY, STATUS_TOO_LARGE above 100,000. */
+MUST_CHECK enum status measurements_add(struct measurements *list, const struct measurement *item, struct error *error);
+void measurements_reset(struct measurements *list);
+
+/* Inserts all of them for (run, epoch) inside the caller's transaction. */
+MUST_CHECK enum status measurements_insert(struct connection *connection, const char *run, int64_t epoch,
+                                           const struct measurements *list, struct error *error);
+
+#endif

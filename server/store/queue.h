@@ -1,0 +1,100 @@
+/* queue.h: how runs get to workers and back. The rules are in ARCHITECTURE.md, "The queue"; in short:
+ *   - `epoch` grows with every lease and never falls; every write about a leased run carries the fence (id, epoch, owner, running),
+ *     and 0 rows mean STATUS_LEASE_LOST: the caller drops what it has.
+ *   - time is the database's (clock_timestamp());
+ *   - errors, crashes and stalls are counted apart, each with its own budget; a graceful release counts nothing.
+ * Every transition appends to run_events in the same statement or transaction. */
+#ifndef STORE_QUEUE_H
+#define STORE_QUEUE_H
+
+#include "store/measurements.h"
+#include "store/store.h"
+#include "store/workers.h"
+
+#define QUEUE_LEASE_SECONDS 30
+#define QUEUE_CRASH_BUDGET  3
+
+/* What names a leased run; the fence. */
+struct lease {
+    struct store_id run, owner;
+    int64_t epoch;
+};
+
+struct leased_run {
+    struct lease lease;
+    char kind[64];
+    json_t *params; /* owns */
+    int attempt;
+};
+
+struct queue_progress {
+    int64_t done, total;
+    char unit[32];
+    double eta_seconds; /* NaN: not known */
+};
+
+struct queue_usage {
+    double seconds;
+    int64_t peak_host_bytes, peak_device_bytes; /* -1: not known */
+};
+
+struct queue_artifact {
+    char name[128], sha256[65], media_type[128];
+    int64_t bytes;
+};
+
+/* All that is committed when a run succeeds. Lent. */
+struct queue_result {
+    const json_t *result;
+    const struct measurements *measurements; /* or NULL */
+    const struct queue_artifact *artifacts;
+    size_t artifact_count;
+    struct queue_usage usage;
+};
+
+/* Leases the first run that is due and of one of `kinds`. *found is false when there is none. leased_run_reset frees *out. */
+MUST_CHECK enum status queue_lease(struct connection *connection, const struct worker_identity *worker, const char *const *kinds,
+                                   size_t kind_count, double lease_seconds, bool *found, struct leased_run *out,
+                                   struct error *error);
+void leased_run_reset(struct leased_run *run);
+
+/* Renews the lease and writes progress (may be NULL). *cancel: someone asked for the run to stop. STATUS_LEASE_LOST. */
+MUST_CHECK enum status queue_beat(struct connection *connection, const struct lease *lease, double lease_seconds,
+                                  const struct queue_progress *progress, bool *cancel, struct error *error);
+/* Reads the cancel flag without writing. STATUS_LEASE_LOST. */
+MUST_CHECK enum status queue_peek(struct connection *connection, const struct lease *lease, bool *cancel, struct error *error);
+/* Appends lines (a JSON array of strings) to the run's log. STATUS_LEASE_LOST. */
+MUST_CHECK enum status queue_log(struct connection *connection, const struct lease *lease, const json_t *lines,
+                                 struct error *error);
+
+/* The ends of a lease; each is one transaction. On STATUS_UNAVAILABLE the outcome may be unknown: ask queue_outcome after
+ * reconnecting, and only send again what was not committed. */
+MUST_CHECK enum status queue_finish(struct connection *connection, const struct lease *lease, const struct queue_result *result,
+                                    struct error *error);
+/* The run failed with `cause`. One worth a retry (status_info) goes back to the queue with a growing, jittered delay until its
+ * budget is spent; else the run is failed. */
+MUST_CHECK enum status queue_fail(struct connection *connection, const struct lease *lease, const struct error *cause,
+                                  const struct queue_usage *usage, struct error *error);
+/* The run stopped because it was asked to. */
+MUST_CHECK enum status queue_cancelled(struct connection *connection, const struct lease *lease, const struct queue_usage *usage,
+                                       struct error *error);
+/* Back to the queue, nothing counted (graceful stop); cancelled if that was asked for. */
+MUST_CHECK enum status queue_release(struct connection *connection, const struct lease *lease, struct error *error);
+/* As queue_release, counted as a stall; `evidence` for a person. */
+MUST_CHECK enum status queue_stalled(struct connection *connection, const struct lease *lease, const char *evidence,
+                                     struct error *error);
+
+/* STATUS_OK and *open: the lease still holds (nothing was committed); !*open: it ended, by us or by another. */
+MUST_CHECK enum status queue_outcome(struct connection *connection, const struct lease *lease, bool *open, struct error *error);
+
+/* A worker process died: what it held goes back to the queue at once, counted as a crash; over the budget the run is failed with
+ * the evidence ("killed by signal 9"). *released (may be NULL) counts. */
+MUST_CHECK enum status queue_release_dead(struct connection *connection, const struct store_id *owner, const char *evidence,
+                                          int *released, struct error *error);
+/* Rescues what nobody renews, whoever's it is, at most 100 at a time. Anyone may call it. */
+MUST_CHECK enum status queue_rescue(struct connection *connection, double lease_seconds, int *rescued, struct error *error);
+
+/* {"queued", "running", "succeeded", "failed", "cancelled", "oldest_queued_seconds", "crashes", "workers"}, for /metrics. */
+MUST_CHECK enum status queue_stats(struct connection *connection, json_t **document, struct error *error);
+
+#endif

@@ -1,0 +1,60 @@
+/* runs.h: runs as the API sees them: asked for, looked at, cancelled, tried again. How workers get them: queue.h.
+ * Document: id, kind, state, params, result, error, progress, attempt, worker, device, created_at, started_at, finished_at, usage,
+ * sweep, cancel_requested. */
+#ifndef STORE_RUNS_H
+#define STORE_RUNS_H
+
+#include "store/store.h"
+
+/* Everything is lent. */
+struct run_new {
+    const char *kind;
+    const json_t *params;   /* complete: defaults written back */
+    const char *dedupe_key; /* hash of all that decides the result (kind, params, content, engine version); NULL: never shared */
+    bool force;             /* a new run even if an equal one exists */
+    int priority;           /* larger goes first; 0 is usual */
+    const char *sweep;      /* id, or NULL */
+    const struct store_id *checkpoints; /* what it reads, for filters and for refusing their deletion */
+    size_t checkpoint_count;
+    const struct store_id *trajectories;
+    size_t trajectory_count;
+    const struct store_id *datasets;
+    size_t dataset_count;
+};
+
+struct run_filter { /* NULL: any */
+    const char *kind, *state;
+    const char *checkpoint, *trajectory, *sweep; /* references; unknown ones are STATUS_NOT_FOUND */
+};
+
+struct run_artifact {
+    char name[128], sha256[65], media_type[128];
+    int64_t bytes;
+};
+
+/* STORE_EXISTED: an equal run that is queued, running or succeeded is there already; *document is it. */
+MUST_CHECK enum status run_insert(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
+                                  json_t **document, struct error *error);
+MUST_CHECK enum status run_get(struct connection *connection, const char *id, json_t **document, struct error *error);
+MUST_CHECK enum status run_list(struct connection *connection, const struct run_filter *filter, const struct page *page,
+                                json_t **document, struct error *error);
+/* Queued: cancelled at once. Running: its worker stops within about two seconds. Cancelled already: the same answer again.
+ * Succeeded or failed: STATUS_CONFLICT. */
+MUST_CHECK enum status run_cancel(struct connection *connection, const char *id, json_t **document, struct error *error);
+/* Failed or cancelled: queued again, counters at zero. Else STATUS_CONFLICT (also when an equal run is queued or running). */
+MUST_CHECK enum status run_retry(struct connection *connection, const char *id, json_t **document, struct error *error);
+
+/* Events with id > `after`, oldest first: [{"id", "type": "state"|"log", "at", "data": {...}}]. Ids of one run grow in the order
+ * in which its events become visible. Progress is no event: it is in the run's document. */
+MUST_CHECK enum status run_events(struct connection *connection, const char *id, int64_t after, int limit, json_t **document,
+                                  struct error *error);
+/* {"state", "progress", "events": [...]}: all that a stream of server-sent events needs, in one question. */
+MUST_CHECK enum status run_watch(struct connection *connection, const char *id, int64_t after, json_t **document,
+                                 struct error *error);
+/* {"items": [{"name", "bytes", "sha256", "media_type"}], "next": null}. */
+MUST_CHECK enum status run_artifacts(struct connection *connection, const char *id, json_t **document, struct error *error);
+/* Its bytes are in $DATA/artifacts/<sha256>. STATUS_NOT_FOUND. */
+MUST_CHECK enum status run_artifact_find(struct connection *connection, const char *id, const char *name, struct run_artifact *out,
+                                         struct error *error);
+
+#endif

@@ -1,0 +1,25 @@
+/* sweeps.h: the runs of a Cartesian product. Whoever multiplies it out (server/kinds) gives the runs; they are inserted together.
+ * Document: id, name, kind, base, grid, runs {"queued", "running", "succeeded", "failed", "cancelled", "total"}, created_at. */
+#ifndef STORE_SWEEPS_H
+#define STORE_SWEEPS_H
+
+#include "store/runs.h"
+
+struct sweep_new {
+    const char *name; /* unique; NULL: its id */
+    const char *kind;
+    const json_t *base, *grid;
+    const struct run_new *runs; /* their `sweep` is filled in */
+    size_t run_count;
+};
+
+/* One transaction. Runs that exist already are shared, not doubled. The same name with the same kind, base and grid is
+ * STORE_EXISTED, with others STATUS_CONFLICT. */
+MUST_CHECK enum status sweep_insert(struct connection *connection, const struct sweep_new *sweep, enum store_outcome *outcome,
+                                    json_t **document, struct error *error);
+MUST_CHECK enum status sweep_get(struct connection *connection, const char *reference, json_t **document, struct error *error);
+MUST_CHECK enum status sweep_list(struct connection *connection, const struct page *page, json_t **document, struct error *error);
+/* Cancels what is not finished and is not shared with another sweep. */
+MUST_CHECK enum status sweep_cancel(struct connection *connection, const char *reference, json_t **document, struct error *error);
+
+#endif

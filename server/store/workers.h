@@ -1,0 +1,20 @@
+/* workers.h: the processes that execute runs, as they say of themselves.
+ * Document: id, host, pid, boot_id, slurm_job, device, threads, version, started_at, seen_at, run. */
+#ifndef STORE_WORKERS_H
+#define STORE_WORKERS_H
+
+#include "store/store.h"
+
+struct worker_identity {
+    struct store_id id; /* random for each start of a process: names are reused, this is not */
+    char host[64], boot_id[40], slurm_job[32], device[32];
+    int pid, threads;
+};
+
+MUST_CHECK enum status worker_register(struct connection *connection, const struct worker_identity *identity, struct error *error);
+MUST_CHECK enum status worker_seen(struct connection *connection, const struct store_id *id, struct error *error);
+MUST_CHECK enum status worker_gone(struct connection *connection, const struct store_id *id, struct error *error);
+/* {"items": [...], "next": null}: those seen in the last minute. */
+MUST_CHECK enum status worker_list(struct connection *connection, json_t **document, struct error *error);
+
+#endif
