@@ -23,7 +23,16 @@ SERVER_LIBS := -lmicrohttpd -ljansson -lpq -lcrypto -lz
 ENGINE_SOURCES := $(shell find engine -name '*.c' | sort)
 SERVER_SOURCES := $(shell find server -name '*.c' | sort)
 UNIT_SOURCES   := $(shell find tests/unit -name 'test_*.c' | sort)
-ENGINE_OBJECTS := $(ENGINE_SOURCES:%.c=$(OBJ)/%.o)
+# The plain loops are compiled for float and for double, the vectorised kernels for three levels of x86-64.
+REFERENCE_SOURCES := $(filter engine/backend/reference/%,$(ENGINE_SOURCES))
+KERNEL_SOURCES := $(filter engine/backend/cpu/kernels/%,$(ENGINE_SOURCES))
+ENGINE_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(filter-out $(REFERENCE_SOURCES) $(KERNEL_SOURCES),$(ENGINE_SOURCES))) \
+                  $(foreach kind,float double,$(REFERENCE_SOURCES:%.c=$(OBJ)/%.$(kind).o)) \
+                  $(foreach level,v2 v3 v4,$(KERNEL_SOURCES:%.c=$(OBJ)/%.$(level).o))
+KERNEL_FLAGS := -O3 -ffp-contract=fast -fno-trapping-math
+LEVEL_v2 := -march=x86-64-v2
+LEVEL_v3 := -march=x86-64-v3
+LEVEL_v4 := -march=x86-64-v4 -mprefer-vector-width=512
 SERVER_OBJECTS := $(SERVER_SOURCES:%.c=$(OBJ)/%.o)
 UNIT_BINARIES  := $(UNIT_SOURCES:%.c=$(OBJ)/%)
 ENGINE_LIBRARY := $(OBJ)/libdeltaq-engine.a
@@ -44,6 +53,20 @@ $(SERVER_LIBRARY): $(filter-out $(OBJ)/server/main.o,$(SERVER_OBJECTS))
 $(BINARY): $(OBJ)/server/main.o $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS) $(ENGINE_LIBS)
+
+define compile_reference
+$(OBJ)/%.$(1).o: %.c
+	@mkdir -p $$(@D)
+	$$(CC) $$(CPPFLAGS) -Dreal=$(1) $$(CFLAGS) -MMD -MP -c -o $$@ $$<
+endef
+$(foreach kind,float double,$(eval $(call compile_reference,$(kind))))
+
+define compile_kernels
+$(OBJ)/%.$(1).o: %.c
+	@mkdir -p $$(@D)
+	$$(CC) $$(CPPFLAGS) -DKERNEL_LEVEL=$(1) $$(CFLAGS) $$(KERNEL_FLAGS) $$(LEVEL_$(1)) -MMD -MP -c -o $$@ $$<
+endef
+$(foreach level,v2 v3 v4,$(eval $(call compile_kernels,$(level))))
 
 $(OBJ)/%.o: %.c
 	@mkdir -p $(@D)

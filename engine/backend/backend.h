@@ -85,8 +85,8 @@ struct rope_args {
 
 /* Causal attention of each sequence of the batch with itself: out = softmax(scale q kᵀ + mask) v; query head h reads key/value head
  * h / (heads / kv_heads). window > 0: a query sees the last `window` keys including itself. log_sum is the log of the softmax's
- * denominator, [T, heads], kept for the backward pass (which also reads out), and which overwrites dq, dk, dv. log_sum may be absent
- * in a forward pass that no backward follows. */
+ * denominator, [T, heads], kept for the backward pass (which also reads out), and which overwrites dq, dk, dv. log_sum may be
+ * absent in a forward pass that no backward follows. */
 struct attention_args {
     const struct batch *batch;
     int64_t heads, kv_heads, head_dim, window;
@@ -96,7 +96,8 @@ struct attention_args {
     struct head_view dout, dq, dk, dv; /* backward */
 };
 
-/* y = f(gate) when `up` is absent, else f(gate) * up. gelu is the erf form, gelu_tanh the tanh one. y may alias gate or up forward. */
+/* y = f(gate) when `up` is absent, else f(gate) * up. gelu is the erf form, gelu_tanh the tanh one. y may alias gate or up forward.
+ */
 enum activation_kind { ACTIVATION_SILU, ACTIVATION_GELU, ACTIVATION_GELU_TANH, ACTIVATION_RELU };
 struct activation_args {
     enum activation_kind kind;
@@ -105,7 +106,8 @@ struct activation_args {
     bool accumulate_gate, accumulate_up;
 };
 
-/* Cross-entropy of logits [T, V] against targets[T]: losses[t] = log_sum[t] - logits[t][target], 0 for TARGET_NONE. Host arrays. */
+/* Cross-entropy of logits [T, V] against targets[T]: losses[t] = log_sum[t] - logits[t][target]; both 0 for TARGET_NONE (such a row
+ * is not read). Host arrays. */
 struct cross_entropy_args {
     struct matrix logits;
     const uint32_t *targets;
@@ -138,6 +140,9 @@ struct backend_ops {
     const char *name; /* "reference", "reference64", "cpu" */
     size_t element;   /* bytes of an element */
     bool host;        /* matrices are plain host memory of float/double */
+
+    void (*close)(struct backend *backend); /* releases the state; backend_free calls it */
+    void (*describe)(const struct backend *backend, char *text, size_t size);
 
     /* Zeroed, 64-byte aligned. STATUS_NO_MEMORY. */
     enum status (*allocate)(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error);

@@ -1,0 +1,107 @@
+/* attention.c: causal attention of each sequence with itself (Vaswani et al., arXiv 1706.03762, eq. 1). Query head h reads
+ * key/value head h / (H / K). For query i, over the keys j it may see (j <= i, and i - window < j when there is a window): s_j =
+ * scale q_i·k_j,  p_j = exp(s_j - L_i),  L_i = log sum_j exp(s_j),  out_i = sum_j p_j v_j D_i = dout_i·out_i,   ds_j = p_j
+ * (dout_i·v_j - D_i) dq_i = scale sum_j ds_j k_j,   dk_j = scale sum_{h,i} ds_j q_i,   dv_j = sum_{h,i} p_j dout_i Scores are made
+ * anew wherever they are needed, so no scratch is. Scores and weights in double. */
+#include "backend/reference/real.h"
+
+#include <math.h>
+
+static double head_dot(const real *a, const real *b, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
+/* y += weight x */
+static void head_add(real *y, double weight, const real *x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) y[i] = (real)((double)y[i] + weight * (double)x[i]);
+}
+
+/* The first row that query row `i` of the sequence starting at row `start` sees. */
+static int64_t first_key(const struct attention_args *args, int64_t start, int64_t i)
+{
+    return args->window > 0 && i - args->window + 1 > start ? i - args->window + 1 : start;
+}
+
+static void query_forward(const struct attention_args *args, int64_t start, int64_t i, int64_t head)
+{
+    const int64_t kv_head = head / (args->heads / args->kv_heads), first = first_key(args, start, i);
+    const real *q = head_of(args->q, i, head);
+    real *out = head_of(args->out, i, head);
+    double largest = -INFINITY, sum = 0;
+    for (int64_t j = first; j <= i; j++) {
+        const double score = args->scale * head_dot(q, head_of(args->k, j, kv_head), args->head_dim);
+        if (score > largest) largest = score;
+    }
+    for (int64_t j = first; j <= i; j++)
+        sum += exp(args->scale * head_dot(q, head_of(args->k, j, kv_head), args->head_dim) - largest);
+    const double log_sum = largest + log(sum);
+    if (args->log_sum.data) row_of(args->log_sum, i)[head] = (real)log_sum;
+    for (int64_t c = 0; c < args->head_dim; c++) out[c] = 0;
+    for (int64_t j = first; j <= i; j++) {
+        const double score = args->scale * head_dot(q, head_of(args->k, j, kv_head), args->head_dim);
+        head_add(out, exp(score - log_sum), head_of(args->v, j, kv_head), args->head_dim);
+    }
+}
+
+/* One task: a key/value head of a sequence and all queries that read it; it alone writes their gradients. */
+static void kv_head_forward(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const struct attention_args *args = context;
+    const int64_t b = task / args->kv_heads, kv_head = task % args->kv_heads, shared = args->heads / args->kv_heads;
+    for (int64_t head = kv_head * shared; head < (kv_head + 1) * shared; head++)
+        for (int64_t i = args->batch->starts[b]; i < args->batch->starts[b + 1]; i++)
+            query_forward(args, args->batch->starts[b], i, head);
+}
+
+static void query_backward(const struct attention_args *args, int64_t start, int64_t i, int64_t head)
+{
+    const int64_t kv_head = head / (args->heads / args->kv_heads);
+    const real *q = head_of(args->q, i, head), *dout = head_of(args->dout, i, head);
+    const double log_sum = (double)row_of(args->log_sum, i)[head];
+    const double d = head_dot(dout, head_of(args->out, i, head), args->head_dim);
+    for (int64_t j = first_key(args, start, i); j <= i; j++) {
+        const real *k = head_of(args->k, j, kv_head);
+        const double p = exp(args->scale * head_dot(q, k, args->head_dim) - log_sum);
+        const double ds = args->scale * p * (head_dot(dout, head_of(args->v, j, kv_head), args->head_dim) - d);
+        head_add(head_of(args->dv, j, kv_head), p, dout, args->head_dim);
+        head_add(head_of(args->dq, i, head), ds, k, args->head_dim);
+        head_add(head_of(args->dk, j, kv_head), ds, q, args->head_dim);
+    }
+}
+
+static void clear_heads(struct head_view view, int64_t first, int64_t end, int64_t head, int64_t count)
+{
+    for (int64_t t = first; t < end; t++)
+        for (int64_t c = 0; c < count; c++) head_of(view, t, head)[c] = 0;
+}
+
+static void kv_head_backward(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const struct attention_args *args = context;
+    const int64_t b = task / args->kv_heads, kv_head = task % args->kv_heads, shared = args->heads / args->kv_heads;
+    const int64_t start = args->batch->starts[b], end = args->batch->starts[b + 1];
+    clear_heads(args->dk, start, end, kv_head, args->head_dim);
+    clear_heads(args->dv, start, end, kv_head, args->head_dim);
+    for (int64_t head = kv_head * shared; head < (kv_head + 1) * shared; head++) {
+        clear_heads(args->dq, start, end, head, args->head_dim);
+        for (int64_t i = start; i < end; i++) query_backward(args, start, i, head);
+    }
+}
+
+void REFERENCE(attention_forward)(struct backend *backend, const struct attention_args *args)
+{
+    struct attention_args copy = *args;
+    team_run(backend->team, args->batch->sequences * args->kv_heads, kv_head_forward, &copy);
+}
+
+void REFERENCE(attention_backward)(struct backend *backend, const struct attention_args *args)
+{
+    struct attention_args copy = *args;
+    team_run(backend->team, args->batch->sequences * args->kv_heads, kv_head_backward, &copy);
+}

@@ -1,0 +1,77 @@
+/* table.c: the table of the plain loops in one element type, and the few functions that have no equations. */
+#include "backend/reference/table.h"
+
+#include "backend/reference/real.h"
+#include "base/memory.h"
+
+#include <stdio.h>
+
+static void reference_close(struct backend *backend)
+{
+    (void)backend;
+}
+
+static void reference_describe(const struct backend *backend, char *text, size_t size)
+{
+    snprintf(text, size, "plain loops in %s, threads %d", sizeof(real) == 8 ? "double" : "float", team_size(backend->team));
+}
+
+static enum status reference_allocate(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error)
+{
+    (void)backend;
+    return memory_new(elements, sizeof(real), what, out, error);
+}
+
+static void reference_release(struct backend *backend, void *block)
+{
+    (void)backend;
+    memory_free(block);
+}
+
+static enum status reference_prepare(struct backend *backend, int64_t longest_sequence, int64_t widest_row, struct error *error)
+{
+    (void)backend, (void)longest_sequence, (void)widest_row, (void)error;
+    return STATUS_OK; /* needs no scratch */
+}
+
+static enum status reference_sync(struct backend *backend, struct error *error)
+{
+    (void)backend, (void)error;
+    return STATUS_OK;
+}
+
+const struct backend_ops REFERENCE(ops) = {
+    .name = sizeof(real) == 8 ? "reference64" : "reference",
+    .element = sizeof(real),
+    .host = true,
+    .close = reference_close,
+    .describe = reference_describe,
+    .allocate = reference_allocate,
+    .release = reference_release,
+    .prepare = reference_prepare,
+    .sync = reference_sync,
+    .upload = REFERENCE(upload),
+    .download = REFERENCE(download),
+    .fill = REFERENCE(fill),
+    .add = REFERENCE(add),
+    .dot = REFERENCE(dot),
+    .finite = REFERENCE(finite),
+    .gemm = REFERENCE(gemm),
+    .syrk = REFERENCE(syrk),
+    .inverse_cholesky = REFERENCE(inverse_cholesky),
+    .add_row = REFERENCE(add_row),
+    .sum_rows = REFERENCE(sum_rows),
+    .norm_forward = REFERENCE(norm_forward),
+    .norm_backward = REFERENCE(norm_backward),
+    .rope = REFERENCE(rope),
+    .attention_forward = REFERENCE(attention_forward),
+    .attention_backward = REFERENCE(attention_backward),
+    .activation_forward = REFERENCE(activation_forward),
+    .activation_backward = REFERENCE(activation_backward),
+    .gather = REFERENCE(gather),
+    .scatter_add = REFERENCE(scatter_add),
+    .cross_entropy_forward = REFERENCE(cross_entropy_forward),
+    .cross_entropy_backward = REFERENCE(cross_entropy_backward),
+    .compare = REFERENCE(compare),
+    .adamw = REFERENCE(adamw),
+};
