@@ -52,7 +52,8 @@ $(SERVER_LIBRARY): $(filter-out $(OBJ)/server/main.o,$(SERVER_OBJECTS))
 
 $(BINARY): $(OBJ)/server/main.o $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS) $(ENGINE_LIBS)
+	@echo "  link $@"
+	@$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS) $(ENGINE_LIBS)
 
 define compile_reference
 $(OBJ)/%.$(1).o: %.c
@@ -70,11 +71,13 @@ $(foreach level,v2 v3 v4,$(eval $(call compile_kernels,$(level))))
 
 $(OBJ)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(CFLAGS_$(subst /,_,$*)) -MMD -MP -c -o $@ $<
+	@echo "  cc   $<"
+	@$(CC) $(CPPFLAGS) $(CFLAGS) $(CFLAGS_$(subst /,_,$*)) -MMD -MP -c -o $@ $<
 
 $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
+	@echo "  test $<"
+	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
 
 check-unit: $(UNIT_BINARIES) ## Run the C unit tests
 	@for test in $(UNIT_BINARIES); do $$test || exit 1; done

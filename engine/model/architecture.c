@@ -1,0 +1,76 @@
+#include "model/architecture.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct architecture llama = {
+    .model_type = "llama",
+    .norm = NORM_RMS,
+    .activation = ACTIVATION_SILU,
+    .norm_epsilon = 1e-6,
+    .rope_theta = 10000,
+    .rope_partial = 1,
+    .names =
+        {
+            [ROLE_EMBEDDING] = "model.embed_tokens",
+            [ROLE_FINAL_NORM] = "model.norm",
+            [ROLE_OUTPUT] = "lm_head",
+            [ROLE_ATTENTION_NORM] = "model.layers.%d.input_layernorm",
+            [ROLE_QUERY] = "model.layers.%d.self_attn.q_proj",
+            [ROLE_KEY] = "model.layers.%d.self_attn.k_proj",
+            [ROLE_VALUE] = "model.layers.%d.self_attn.v_proj",
+            [ROLE_ATTENTION_OUTPUT] = "model.layers.%d.self_attn.o_proj",
+            [ROLE_MLP_NORM] = "model.layers.%d.post_attention_layernorm",
+            [ROLE_GATE] = "model.layers.%d.mlp.gate_proj",
+            [ROLE_UP] = "model.layers.%d.mlp.up_proj",
+            [ROLE_DOWN] = "model.layers.%d.mlp.down_proj",
+        },
+    .ignored = {".rotary_emb.inv_freq"},
+};
+
+static const struct architecture gpt_neox = {
+    .model_type = "gpt_neox",
+    .norm = NORM_LAYER,
+    .activation = ACTIVATION_GELU,
+    .norm_epsilon = 1e-5,
+    .rope_theta = 10000,
+    .rope_partial = 0.25,
+    .attention_bias = true,
+    .mlp_bias = true,
+    .norm_bias = true,
+    .parallel_residual = true,
+    .names =
+        {
+            [ROLE_EMBEDDING] = "gpt_neox.embed_in",
+            [ROLE_FINAL_NORM] = "gpt_neox.final_layer_norm",
+            [ROLE_OUTPUT] = "embed_out",
+            [ROLE_ATTENTION_NORM] = "gpt_neox.layers.%d.input_layernorm",
+            [ROLE_QUERY_KEY_VALUE] = "gpt_neox.layers.%d.attention.query_key_value",
+            [ROLE_ATTENTION_OUTPUT] = "gpt_neox.layers.%d.attention.dense",
+            [ROLE_MLP_NORM] = "gpt_neox.layers.%d.post_attention_layernorm",
+            [ROLE_UP] = "gpt_neox.layers.%d.mlp.dense_h_to_4h",
+            [ROLE_DOWN] = "gpt_neox.layers.%d.mlp.dense_4h_to_h",
+        },
+    .output_alias = "lm_head",
+    .ignored = {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"},
+};
+
+static const struct architecture *const architectures[] = {&llama, &gpt_neox};
+
+const struct architecture *architecture_find(const char *model_type)
+{
+    for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++)
+        if (strcmp(architectures[i]->model_type, model_type) == 0) return architectures[i];
+    return NULL;
+}
+
+const char *architecture_list(char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof architectures / sizeof architectures[0] && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : ", ", architectures[i]->model_type);
+    return text;
+}

@@ -1,0 +1,308 @@
+#include "model/config.h"
+
+#include "base/memory.h"
+#include "formats/file.h"
+#include "formats/json_reader.h"
+#include "model/architecture.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CONFIG_LIMIT (4 << 20) /* bytes of a config.json; real ones have a few kilobytes */
+
+/* The keys as they stand, NAN and -1 where absent: defaults need the architecture, which may come last in the file. */
+struct raw_config {
+    char model_type[64];
+    char activation[32];
+    char rope_type[32];
+    int64_t vocab_size, hidden_size, intermediate_size, layers, heads, kv_heads, head_dim, positions, bos, eos;
+    double rms_norm_eps, layer_norm_eps, initializer_range;
+    double rope_theta, rotary_base, partial, rotary_pct, factor, low, high, original_positions;
+    int64_t tied, attention_bias, mlp_bias, parallel_residual; /* -1, 0, 1 */
+    bool quantized;
+};
+
+enum field_type { FIELD_INTEGER, FIELD_NUMBER, FIELD_BOOLEAN, FIELD_TEXT };
+
+struct field {
+    const char *key;
+    enum field_type type;
+    size_t offset, size;
+};
+
+#define FIELD(key, type, member) {key, type, offsetof(struct raw_config, member), sizeof(((struct raw_config *)0)->member)}
+
+static const struct field fields[] = {
+    FIELD("model_type", FIELD_TEXT, model_type),
+    FIELD("hidden_act", FIELD_TEXT, activation),
+    FIELD("vocab_size", FIELD_INTEGER, vocab_size),
+    FIELD("hidden_size", FIELD_INTEGER, hidden_size),
+    FIELD("intermediate_size", FIELD_INTEGER, intermediate_size),
+    FIELD("num_hidden_layers", FIELD_INTEGER, layers),
+    FIELD("num_attention_heads", FIELD_INTEGER, heads),
+    FIELD("num_key_value_heads", FIELD_INTEGER, kv_heads),
+    FIELD("head_dim", FIELD_INTEGER, head_dim),
+    FIELD("max_position_embeddings", FIELD_INTEGER, positions),
+    FIELD("rms_norm_eps", FIELD_NUMBER, rms_norm_eps),
+    FIELD("layer_norm_eps", FIELD_NUMBER, layer_norm_eps),
+    FIELD("initializer_range", FIELD_NUMBER, initializer_range),
+    FIELD("rope_theta", FIELD_NUMBER, rope_theta),
+    FIELD("rotary_emb_base", FIELD_NUMBER, rotary_base),
+    FIELD("partial_rotary_factor", FIELD_NUMBER, partial),
+    FIELD("rotary_pct", FIELD_NUMBER, rotary_pct),
+    FIELD("tie_word_embeddings", FIELD_BOOLEAN, tied),
+    FIELD("attention_bias", FIELD_BOOLEAN, attention_bias),
+    FIELD("mlp_bias", FIELD_BOOLEAN, mlp_bias),
+    FIELD("use_parallel_residual", FIELD_BOOLEAN, parallel_residual),
+};
+
+static const struct field rope_fields[] = {
+    FIELD("rope_type", FIELD_TEXT, rope_type),
+    FIELD("type", FIELD_TEXT, rope_type),
+    FIELD("rope_theta", FIELD_NUMBER, rope_theta),
+    FIELD("partial_rotary_factor", FIELD_NUMBER, partial),
+    FIELD("factor", FIELD_NUMBER, factor),
+    FIELD("low_freq_factor", FIELD_NUMBER, low),
+    FIELD("high_freq_factor", FIELD_NUMBER, high),
+    FIELD("original_max_position_embeddings", FIELD_NUMBER, original_positions),
+};
+
+static void field_read(struct json_reader *reader, const struct field *field, struct raw_config *raw)
+{
+    char *at = (char *)raw + field->offset;
+    bool flag = false;
+    if (json_reader_null(reader)) return;
+    switch (field->type) {
+    case FIELD_INTEGER: json_reader_int64(reader, 0, INT32_MAX, (int64_t *)(void *)at); break;
+    case FIELD_NUMBER: json_reader_double(reader, (double *)(void *)at); break;
+    case FIELD_BOOLEAN:
+        if (json_reader_bool(reader, &flag)) *(int64_t *)(void *)at = flag;
+        break;
+    case FIELD_TEXT: json_reader_string_copy(reader, at, field->size); break;
+    }
+}
+
+static bool fields_read(struct json_reader *reader, struct json_reader_text key, const struct field *table, size_t count,
+                        struct raw_config *raw)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!json_reader_is(key, table[i].key)) continue;
+        field_read(reader, &table[i], raw);
+        return true;
+    }
+    return false;
+}
+
+static void rope_read(struct json_reader *reader, struct raw_config *raw)
+{
+    struct json_reader_text key;
+    if (json_reader_null(reader)) return;
+    json_reader_object(reader);
+    while (json_reader_next_key(reader, &key))
+        fields_read(reader, key, rope_fields, sizeof rope_fields / sizeof rope_fields[0], raw);
+}
+
+/* Special token ids are a number, null, or (newer files) a list whose first entry counts. */
+static void special_id_read(struct json_reader *reader, int64_t *out)
+{
+    if (json_reader_null(reader)) return;
+    if (json_reader_peek(reader) != JSON_READER_ARRAY) {
+        json_reader_int64(reader, -1, INT32_MAX, out);
+        return;
+    }
+    json_reader_array(reader);
+    for (bool first = true; json_reader_next_item(reader); first = false)
+        if (first) json_reader_int64(reader, 0, INT32_MAX, out);
+}
+
+static enum status raw_parse(const char *name, const char *text, size_t size, struct raw_config *raw, struct error *error)
+{
+    const struct json_reader_options options = {.not_finite = true};
+    struct json_reader reader;
+    struct json_reader_text key;
+    *raw = (struct raw_config){
+        .vocab_size = -1, .hidden_size = -1, .intermediate_size = -1, .layers = -1, .heads = -1, .kv_heads = -1, .head_dim = -1,
+        .positions = -1, .bos = -1, .eos = -1, .rms_norm_eps = NAN, .layer_norm_eps = NAN, .initializer_range = NAN,
+        .rope_theta = NAN, .rotary_base = NAN, .partial = NAN, .rotary_pct = NAN, .factor = NAN, .low = NAN, .high = NAN,
+        .original_positions = NAN, .tied = -1, .attention_bias = -1, .mlp_bias = -1, .parallel_residual = -1,
+    };
+    json_reader_init(&reader, name, text, size, &options, error);
+    json_reader_object(&reader);
+    while (json_reader_next_key(&reader, &key)) {
+        if (json_reader_is(key, "rope_scaling") || json_reader_is(key, "rope_parameters"))
+            rope_read(&reader, raw);
+        else if (json_reader_is(key, "bos_token_id"))
+            special_id_read(&reader, &raw->bos);
+        else if (json_reader_is(key, "eos_token_id"))
+            special_id_read(&reader, &raw->eos);
+        else if (json_reader_is(key, "quantization_config"))
+            raw->quantized = json_reader_peek(&reader) != JSON_READER_NULL;
+        else
+            fields_read(&reader, key, fields, sizeof fields / sizeof fields[0], raw);
+    }
+    return json_reader_finish(&reader);
+}
+
+static double first_given(double a, double b, double fallback)
+{
+    return !isnan(a) ? a : !isnan(b) ? b : fallback;
+}
+
+static enum status rope_settle(const char *name, const struct raw_config *raw, const struct architecture *architecture,
+                               struct rope_config *rope, struct error *error)
+{
+    static const char *const kinds[] = {"default", "linear", "llama3"};
+    int kind = -1;
+    rope->theta = first_given(raw->rope_theta, raw->rotary_base, architecture->rope_theta);
+    rope->partial = first_given(raw->partial, raw->rotary_pct, architecture->rope_partial);
+    for (int i = 0; i < 3; i++)
+        if (raw->rope_type[0] == '\0' || strcmp(raw->rope_type, kinds[i]) == 0) {
+            kind = i;
+            break;
+        }
+    if (kind < 0)
+        return error_set(error, STATUS_UNSUPPORTED, "%s: rope scaling \"%s\" is not supported; supported are default, linear, llama3",
+                         name, raw->rope_type);
+    rope->scaling = (enum rope_scaling)kind;
+    rope->factor = raw->factor;
+    rope->low_frequency_factor = raw->low;
+    rope->high_frequency_factor = raw->high;
+    rope->original_positions = raw->original_positions;
+    const bool factor_missing = rope->scaling != ROPE_SCALING_NONE && !(rope->factor > 0);
+    const bool llama3_missing = rope->scaling == ROPE_SCALING_LLAMA3 &&
+                                !(rope->high_frequency_factor > rope->low_frequency_factor && rope->original_positions > 0);
+    if (factor_missing || llama3_missing)
+        return error_set(error, STATUS_INVALID, "%s: rope scaling \"%s\" lacks factors that it needs", name, raw->rope_type);
+    if (!(rope->theta > 0) || !(rope->partial > 0 && rope->partial <= 1))
+        return error_set(error, STATUS_INVALID, "%s: rope theta %g and partial factor %g are out of range", name, rope->theta,
+                         rope->partial);
+    return STATUS_OK;
+}
+
+static enum status activation_settle(const char *name, const struct raw_config *raw, const struct architecture *architecture,
+                                     struct model_config *out, struct error *error)
+{
+    static const struct {
+        const char *name;
+        enum activation_kind kind;
+    } rows[] = {
+        {"silu", ACTIVATION_SILU},          {"swish", ACTIVATION_SILU},
+        {"gelu", ACTIVATION_GELU},          {"gelu_new", ACTIVATION_GELU_TANH},
+        {"gelu_fast", ACTIVATION_GELU_TANH}, {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
+        {"relu", ACTIVATION_RELU},
+    };
+    out->activation = architecture->activation;
+    if (raw->activation[0] == '\0') return STATUS_OK;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(raw->activation, rows[i].name) != 0) continue;
+        out->activation = rows[i].kind;
+        return STATUS_OK;
+    }
+    return error_set(error, STATUS_UNSUPPORTED, "%s: activation \"%s\" is not supported", name, raw->activation);
+}
+
+static enum status shape_check(const char *name, const struct model_config *c, struct error *error)
+{
+    const struct {
+        const char *key;
+        int64_t value;
+    } needed[] = {
+        {"vocab_size", c->vocabulary_size}, {"hidden_size", c->hidden_size},
+        {"num_hidden_layers", c->layers},   {"num_attention_heads", c->heads},
+        {"num_key_value_heads", c->kv_heads}, {"head_dim", c->head_dim},
+        {"intermediate_size", c->intermediate_size}, {"max_position_embeddings", c->maximum_positions},
+    };
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        if (needed[i].value < 1) return error_set(error, STATUS_INVALID, "%s: \"%s\" is missing or not positive", name, needed[i].key);
+    if (c->heads % c->kv_heads != 0)
+        return error_set(error, STATUS_INVALID, "%s: %lld attention heads do not share %lld key/value heads evenly", name,
+                         (long long)c->heads, (long long)c->kv_heads);
+    if (config_rotary(c) % 2 != 0)
+        return error_set(error, STATUS_INVALID, "%s: an odd number of rotary columns (%lld)", name, (long long)config_rotary(c));
+    if (!(c->norm_epsilon >= 0)) return error_set(error, STATUS_INVALID, "%s: the norm's epsilon is missing or negative", name);
+    if (c->layers > 4096 || c->hidden_size > 1 << 20 || c->intermediate_size > 1 << 22 || c->head_dim > 1 << 16)
+        return error_set(error, STATUS_INVALID, "%s: dimensions are beyond any model", name);
+    return STATUS_OK;
+}
+
+static int64_t given(int64_t value, int64_t fallback)
+{
+    return value >= 0 ? value : fallback;
+}
+
+enum status config_parse(const char *name, const char *text, size_t size, struct model_config *out, struct error *error)
+{
+    struct raw_config raw;
+    enum status status;
+    if ((status = raw_parse(name, text, size, &raw, error)) != STATUS_OK) return status;
+    if (raw.quantized)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: the checkpoint is already quantized (quantization_config); register the full-precision one", name);
+    const struct architecture *architecture = architecture_find(raw.model_type);
+    char supported[256];
+    if (architecture == NULL)
+        return error_set(error, STATUS_UNSUPPORTED, "%s: architecture \"%s\" is not supported; supported are %s", name,
+                         raw.model_type, architecture_list(supported, sizeof supported));
+    *out = (struct model_config){
+        .architecture = architecture,
+        .vocabulary_size = raw.vocab_size,
+        .hidden_size = raw.hidden_size,
+        .intermediate_size = raw.intermediate_size,
+        .layers = raw.layers,
+        .heads = raw.heads,
+        .kv_heads = given(raw.kv_heads, raw.heads),
+        .head_dim = given(raw.head_dim, raw.heads > 0 ? raw.hidden_size / raw.heads : -1),
+        .maximum_positions = raw.positions,
+        .norm_epsilon = first_given(architecture->norm == NORM_RMS ? raw.rms_norm_eps : raw.layer_norm_eps,
+                                    architecture->norm_epsilon, 0),
+        .initializer_range = first_given(raw.initializer_range, 0.02, 0.02),
+        .tied = given(raw.tied, architecture->tied),
+        .attention_bias = given(raw.attention_bias, architecture->attention_bias),
+        .mlp_bias = given(raw.mlp_bias, architecture->mlp_bias),
+        .parallel_residual = given(raw.parallel_residual, architecture->parallel_residual) && architecture->parallel_residual,
+        .bos_id = raw.bos,
+        .eos_id = raw.eos,
+    };
+    if ((status = rope_settle(name, &raw, architecture, &out->rope, error)) != STATUS_OK) return status;
+    if ((status = activation_settle(name, &raw, architecture, out, error)) != STATUS_OK) return status;
+    return shape_check(name, out, error);
+}
+
+enum status config_read(const char *directory, struct model_config *out, struct error *error)
+{
+    char *text = NULL, path[4096];
+    size_t size = 0;
+    enum status status;
+    if (snprintf(path, sizeof path, "%s/config.json", directory) >= (int)sizeof path)
+        return error_set(error, STATUS_INVALID, "the checkpoint's path is too long");
+    if ((status = file_read_all(AT_FDCWD, path, CONFIG_LIMIT, &text, &size, error)) != STATUS_OK) return status;
+    status = config_parse("config.json", text, size, out, error);
+    memory_free(text);
+    return status;
+}
+
+int64_t config_rotary(const struct model_config *config)
+{
+    return (int64_t)((double)config->head_dim * config->rope.partial);
+}
+
+/* RoPE: Su et al., arXiv 2104.09864; "llama3" scaling as Meta released it with Llama 3.1: long wavelengths are slowed by `factor`,
+ * short ones kept, those between interpolated. */
+void config_rope_frequencies(const struct model_config *config, double *frequencies)
+{
+    const struct rope_config *rope = &config->rope;
+    const int64_t rotary = config_rotary(config);
+    for (int64_t j = 0; j < rotary / 2; j++) {
+        double f = pow(rope->theta, -2.0 * (double)j / (double)rotary);
+        if (rope->scaling == ROPE_SCALING_LINEAR) f /= rope->factor;
+        if (rope->scaling == ROPE_SCALING_LLAMA3) {
+            const double low = rope->low_frequency_factor, high = rope->high_frequency_factor;
+            const double turns = rope->original_positions * f / 6.283185307179586; /* L / wavelength */
+            const double s = fmin(1.0, fmax(0.0, (turns - low) / (high - low)));
+            f = (1 - s) * f / rope->factor + s * f;
+        }
+        frequencies[j] = f;
+    }
+}

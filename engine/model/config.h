@@ -1,0 +1,48 @@
+/* config.h: what a config.json says of a decoder, in both dialects that published files use (`rope_theta`, `rope_scaling`,
+ * `rotary_pct` … and the newer nested `rope_parameters`). Defaults come from the architecture's row. */
+#ifndef MODEL_CONFIG_H
+#define MODEL_CONFIG_H
+
+#include "backend/backend.h"
+#include "base/error.h"
+
+#include <stdint.h>
+
+struct architecture;
+
+enum rope_scaling { ROPE_SCALING_NONE, ROPE_SCALING_LINEAR, ROPE_SCALING_LLAMA3 };
+
+struct rope_config {
+    double theta;
+    double partial; /* share of head_dim that rotates */
+    enum rope_scaling scaling;
+    double factor, low_frequency_factor, high_frequency_factor, original_positions;
+};
+
+struct model_config {
+    const struct architecture *architecture;
+    int64_t vocabulary_size, hidden_size, intermediate_size, layers, heads, kv_heads, head_dim, maximum_positions;
+    double norm_epsilon;
+    double initializer_range; /* standard deviation of a fresh model's matrices */
+    enum activation_kind activation;
+    struct rope_config rope;
+    bool tied;              /* logits use the embedding matrix */
+    bool attention_bias, mlp_bias;
+    bool parallel_residual;
+    int64_t bos_id, eos_id; /* -1: none */
+};
+
+/* Reads the text of a config.json. `name` stands in messages. STATUS_UNSUPPORTED (an architecture or option deltaq does not have,
+ * an already quantized model), STATUS_INVALID (numbers that do not fit together), STATUS_MALFORMED. */
+MUST_CHECK enum status config_parse(const char *name, const char *text, size_t size, struct model_config *out, struct error *error);
+
+/* Reads `directory`/config.json. STATUS_NOT_FOUND too. */
+MUST_CHECK enum status config_read(const char *directory, struct model_config *out, struct error *error);
+
+/* Columns of a head that rotate: int(partial * head_dim). */
+int64_t config_rotary(const struct model_config *config);
+
+/* Inverse frequencies [rotary / 2] after scaling, in radians a position. */
+void config_rope_frequencies(const struct model_config *config, double *frequencies);
+
+#endif

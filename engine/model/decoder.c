@@ -1,0 +1,140 @@
+#include "model/decoder.h"
+
+#include "model/architecture.h"
+
+#include <stdio.h>
+
+struct builder {
+    const struct model_config *config;
+    const struct architecture *architecture;
+    struct program *program;
+    int layer;
+};
+
+static const char *role_name(const struct builder *b, enum role role, const char *ending, char *buffer, size_t size)
+{
+    char stem[PARAMETER_NAME];
+    /* the rows of architecture.c are the only formats, each with at most one %d */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    (void)snprintf(stem, sizeof stem, b->architecture->names[role], b->layer);
+#pragma GCC diagnostic pop
+    (void)snprintf(buffer, size, "%s%s", stem, ending);
+    return buffer;
+}
+
+static int build_parameter(struct builder *b, enum role role, const char *ending, int64_t rows, int64_t columns, bool linear)
+{
+    char name[PARAMETER_NAME + 16];
+    return program_parameter(b->program, role_name(b, role, ending, name, sizeof name), rows, columns, linear);
+}
+
+static int build_norm(struct builder *b, enum role role, int input)
+{
+    const int64_t width = b->config->hidden_size;
+    const int output = program_slot(b->program, width);
+    struct step *step = program_step(b->program, &op_norm, input, output);
+    step->attributes.norm = (struct norm_attributes){b->architecture->norm, b->config->norm_epsilon, 1};
+    step->parameter[0] = build_parameter(b, role, ".weight", 1, width, false);
+    if (b->architecture->norm_bias) step->parameter[1] = build_parameter(b, role, ".bias", 1, width, false);
+    return output;
+}
+
+static int build_linear(struct builder *b, enum role role, int input, int64_t width, bool bias)
+{
+    const int output = program_slot(b->program, width);
+    struct step *step = program_step(b->program, &op_linear, input, output);
+    step->parameter[0] = build_parameter(b, role, ".weight", width, b->program->slots[input].width, true);
+    if (bias) step->parameter[1] = build_parameter(b, role, ".bias", 1, width, false);
+    return output;
+}
+
+static void build_rope(struct builder *b, int slot, int64_t offset, int64_t head_stride, int64_t heads)
+{
+    struct step *step = program_step(b->program, &op_rope, slot, slot);
+    step->attributes.rope = (struct rope_attributes){offset, head_stride, heads, config_rotary(b->config)};
+}
+
+/* Queries, keys and values with their rotation, then attention; fused projections hold [head][q|k|v][head_dim]. */
+static int build_attention(struct builder *b, int input)
+{
+    const struct model_config *c = b->config;
+    const int64_t dim = c->head_dim;
+    struct attention_attributes a = {.heads = c->heads, .kv_heads = c->kv_heads, .head_dim = dim};
+    int slot[3];
+    if (b->architecture->names[ROLE_QUERY_KEY_VALUE] != NULL) {
+        slot[0] = slot[1] = slot[2] = build_linear(b, ROLE_QUERY_KEY_VALUE, input, 3 * c->heads * dim, c->attention_bias);
+        for (int i = 0; i < 3; i++) {
+            a.offset[i] = i * dim;
+            a.head_stride[i] = 3 * dim;
+        }
+    } else {
+        slot[0] = build_linear(b, ROLE_QUERY, input, c->heads * dim, c->attention_bias);
+        slot[1] = build_linear(b, ROLE_KEY, input, c->kv_heads * dim, c->attention_bias);
+        slot[2] = build_linear(b, ROLE_VALUE, input, c->kv_heads * dim, c->attention_bias);
+        for (int i = 0; i < 3; i++) a.head_stride[i] = dim;
+    }
+    build_rope(b, slot[0], a.offset[0], a.head_stride[0], c->heads);
+    build_rope(b, slot[1], a.offset[1], a.head_stride[1], c->kv_heads);
+    const int output = program_slot(b->program, c->heads * dim);
+    struct step *step = program_step(b->program, &op_attention, slot[0], output);
+    for (int i = 0; i < 3; i++) step->input[i] = slot[i];
+    step->saved = program_slot(b->program, c->heads);
+    step->attributes.attention = a;
+    return build_linear(b, ROLE_ATTENTION_OUTPUT, output, c->hidden_size, c->attention_bias);
+}
+
+static int build_mlp(struct builder *b, int input)
+{
+    const struct model_config *c = b->config;
+    const bool gated = b->architecture->names[ROLE_GATE] != NULL;
+    const int first = build_linear(b, gated ? ROLE_GATE : ROLE_UP, input, c->intermediate_size, c->mlp_bias);
+    const int second = gated ? build_linear(b, ROLE_UP, input, c->intermediate_size, c->mlp_bias) : NO_SLOT;
+    const int inner = program_slot(b->program, c->intermediate_size);
+    struct step *step = program_step(b->program, &op_activation, first, inner);
+    step->input[1] = second;
+    step->attributes.activation.kind = c->activation;
+    return build_linear(b, ROLE_DOWN, inner, c->hidden_size, c->mlp_bias);
+}
+
+static int build_add(struct builder *b, int a, int other)
+{
+    const int output = program_slot(b->program, b->program->slots[a].width);
+    program_step(b->program, &op_add, a, output)->input[1] = other;
+    return output;
+}
+
+void decoder_block(const struct model_config *config, int64_t layer, struct program *out)
+{
+    struct builder b = {config, config->architecture, out, (int)layer};
+    *out = (struct program){0};
+    out->input = program_slot(out, config->hidden_size);
+    if (config->parallel_residual) {
+        const int attention = build_attention(&b, build_norm(&b, ROLE_ATTENTION_NORM, out->input));
+        const int mlp = build_mlp(&b, build_norm(&b, ROLE_MLP_NORM, out->input));
+        out->output = build_add(&b, build_add(&b, out->input, attention), mlp);
+    } else {
+        const int attention = build_attention(&b, build_norm(&b, ROLE_ATTENTION_NORM, out->input));
+        const int middle = build_add(&b, out->input, attention);
+        const int mlp = build_mlp(&b, build_norm(&b, ROLE_MLP_NORM, middle));
+        out->output = build_add(&b, middle, mlp);
+    }
+}
+
+static struct parameter end_parameter(const struct builder *b, enum role role, const char *ending, int64_t rows, int64_t columns)
+{
+    struct parameter parameter = {.rows = rows, .columns = columns};
+    role_name(b, role, ending, parameter.name, sizeof parameter.name);
+    return parameter;
+}
+
+void decoder_ends(const struct model_config *config, struct decoder_ends *out)
+{
+    const struct builder b = {config, config->architecture, NULL, 0};
+    const int64_t vocabulary = config->vocabulary_size, width = config->hidden_size;
+    *out = (struct decoder_ends){0};
+    out->embedding = end_parameter(&b, ROLE_EMBEDDING, ".weight", vocabulary, width);
+    out->norm_weight = end_parameter(&b, ROLE_FINAL_NORM, ".weight", 1, width);
+    if (config->architecture->norm_bias) out->norm_bias = end_parameter(&b, ROLE_FINAL_NORM, ".bias", 1, width);
+    out->output = config->tied ? out->embedding : end_parameter(&b, ROLE_OUTPUT, ".weight", vocabulary, width);
+}

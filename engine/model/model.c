@@ -1,0 +1,201 @@
+#include "model/model.h"
+
+#include "base/memory.h"
+#include "model/architecture.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum status parameter_check(const struct model *model, const struct parameter *parameter, bool *used, struct error *error)
+{
+    const int64_t index = weights_find(model->weights, parameter->name);
+    struct weights_tensor tensor;
+    if (index < 0)
+        return error_set(error, STATUS_INVALID, "the checkpoint has no tensor \"%s\", which its %s architecture needs", parameter->name,
+                         model->config.architecture->model_type);
+    weights_tensor(model->weights, index, &tensor);
+    const bool vector = parameter->rows == 1 && tensor.rank == 1 && tensor.shape[0] == parameter->columns;
+    const bool matrix = tensor.rank == 2 && tensor.shape[0] == parameter->rows && tensor.shape[1] == parameter->columns;
+    if (!vector && !matrix)
+        return error_set(error, STATUS_INVALID, "tensor \"%s\" has %lld elements in %d dimensions; config.json asks for [%lld, %lld]",
+                         parameter->name, (long long)tensor.elements, tensor.rank, (long long)parameter->rows,
+                         (long long)parameter->columns);
+    if (dtype_info(tensor.dtype)->to_f32 == NULL)
+        return error_set(error, STATUS_UNSUPPORTED, "tensor \"%s\" is %s; weights must be F32, F16, BF16 or F64", parameter->name,
+                         dtype_info(tensor.dtype)->name);
+    used[index] = true;
+    return STATUS_OK;
+}
+
+static bool ends_with(const char *text, const char *ending)
+{
+    const size_t a = strlen(text), b = strlen(ending);
+    return a >= b && strcmp(text + a - b, ending) == 0;
+}
+
+static bool tensor_ignorable(const struct model *model, const char *name)
+{
+    const struct architecture *row = model->config.architecture;
+    for (size_t i = 0; i < sizeof row->ignored / sizeof row->ignored[0] && row->ignored[i] != NULL; i++)
+        if (ends_with(name, row->ignored[i])) return true;
+    const char *outputs[] = {row->names[ROLE_OUTPUT], row->output_alias};
+    for (int i = 0; model->config.tied && i < 2; i++) { /* redundant when tied */
+        const size_t length = outputs[i] == NULL ? 0 : strlen(outputs[i]);
+        if (length > 0 && strncmp(name, outputs[i], length) == 0 && strcmp(name + length, ".weight") == 0) return true;
+    }
+    return false;
+}
+
+static enum status unused_refuse(const struct model *model, const bool *used, struct error *error)
+{
+    struct weights_tensor tensor;
+    for (int64_t i = 0; i < weights_count(model->weights); i++) {
+        weights_tensor(model->weights, i, &tensor);
+        if (used[i] || tensor_ignorable(model, tensor.name)) continue;
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "tensor \"%.200s\" is not part of the %s architecture as config.json describes it; leaving it out would give "
+                         "another model",
+                         tensor.name, model->config.architecture->model_type);
+    }
+    return STATUS_OK;
+}
+
+/* The output matrix has two names in the wild. */
+static void output_name_settle(struct model *model)
+{
+    const char *alias = model->config.architecture->output_alias;
+    if (model->config.tied || alias == NULL || weights_find(model->weights, model->ends.output.name) >= 0) return;
+    char name[PARAMETER_NAME];
+    (void)snprintf(name, sizeof name, "%s.weight", alias);
+    if (weights_find(model->weights, name) >= 0) memcpy(model->ends.output.name, name, sizeof name);
+}
+
+static enum status tensors_check(struct model *model, struct error *error)
+{
+    bool *used = NULL;
+    enum status status = memory_new(weights_count(model->weights), sizeof *used, "tensor list", &used, error);
+    if (status != STATUS_OK) return status;
+    output_name_settle(model);
+    const struct parameter *ends[] = {&model->ends.embedding, &model->ends.norm_weight, &model->ends.norm_bias,
+                                      model->config.tied ? NULL : &model->ends.output};
+    for (int i = 0; i < 4; i++) {
+        if (ends[i] == NULL || ends[i]->name[0] == '\0') continue;
+        if ((status = parameter_check(model, ends[i], used, error)) != STATUS_OK) goto done;
+        model->parameters += ends[i]->rows * ends[i]->columns;
+    }
+    for (int64_t layer = 0; layer < model->config.layers; layer++)
+        for (int i = 0; i < model->programs[layer].parameter_count; i++) {
+            const struct parameter *parameter = &model->programs[layer].parameters[i];
+            if ((status = parameter_check(model, parameter, used, error)) != STATUS_OK) goto done;
+            model->parameters += parameter->rows * parameter->columns;
+        }
+    status = unused_refuse(model, used, error);
+done:
+    memory_free(used);
+    return status;
+}
+
+enum status model_open(const char *path, struct model **out, struct error *error)
+{
+    struct model *model = NULL;
+    enum status status = memory_new(1, sizeof *model, "model", &model, error);
+    *out = NULL;
+    if (status != STATUS_OK) return status;
+    if ((status = weights_open(path, &model->weights, error)) != STATUS_OK) goto done;
+    if ((status = config_read(weights_directory(model->weights), &model->config, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(model->config.layers, sizeof *model->programs, "block programs", &model->programs, error)) != STATUS_OK)
+        goto done;
+    for (int64_t layer = 0; layer < model->config.layers; layer++) decoder_block(&model->config, layer, &model->programs[layer]);
+    decoder_ends(&model->config, &model->ends);
+    if ((status = tensors_check(model, error)) != STATUS_OK) goto done;
+    *out = model;
+    model = NULL;
+done:
+    model_close(model);
+    return status;
+}
+
+void model_close(struct model *model)
+{
+    if (model == NULL) return;
+    memory_free(model->programs);
+    weights_close(model->weights);
+    memory_free(model);
+}
+
+static enum status finite_check(const struct parameter *parameter, const float *values, int64_t count, struct error *error)
+{
+    uint32_t bad = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    if (bad == 0) return STATUS_OK;
+    int64_t i = 0;
+    while (isfinite(values[i])) i++;
+    return error_set(error, STATUS_NOT_FINITE, "tensor \"%s\" is not finite: element [%lld, %lld] is %s", parameter->name,
+                     (long long)(i / parameter->columns), (long long)(i % parameter->columns), isnan(values[i]) ? "NaN" : "infinite");
+}
+
+enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter, struct matrix to,
+                       float *staging, struct error *error)
+{
+    const int64_t index = weights_find(model->weights, parameter->name), count = parameter->rows * parameter->columns;
+    const bool direct = backend->ops->host && backend->ops->element == sizeof(float) && to.stride == to.columns;
+    float *own = NULL, *values = direct ? to.data : staging;
+    enum status status = STATUS_OK;
+    if (values == NULL) {
+        if ((status = memory_new(count, sizeof *own, parameter->name, &own, error)) != STATUS_OK) return status;
+        values = own;
+    }
+    if ((status = weights_read_f32(model->weights, index, 0, count, values, error)) != STATUS_OK) goto done;
+    if ((status = finite_check(parameter, values, count, error)) != STATUS_OK) goto done;
+    if (!direct) backend->ops->upload(backend, to, values, DTYPE_F32);
+done:
+    memory_free(own);
+    return status;
+}
+
+enum status model_load(const struct model *model, struct backend *backend, const struct parameter *parameter, struct matrix *to,
+                       struct error *error)
+{
+    void *data = NULL;
+    enum status status = backend->ops->allocate(backend, parameter->rows * parameter->columns, parameter->name, &data, error);
+    *to = (struct matrix){0};
+    if (status != STATUS_OK) return status;
+    *to = matrix_of(data, parameter->rows, parameter->columns, backend->ops->element);
+    if ((status = model_read(model, backend, parameter, *to, NULL, error)) != STATUS_OK) {
+        backend->ops->release(backend, data);
+        *to = (struct matrix){0};
+    }
+    return status;
+}
+
+enum status model_rope_tables(const struct model_config *config, struct backend *backend, int64_t positions, struct matrix *cosine,
+                              struct matrix *sine, struct error *error)
+{
+    const int64_t half = config_rotary(config) / 2;
+    double *host = NULL, *frequencies = NULL;
+    void *data = NULL;
+    enum status status;
+    if ((status = memory_new(half + 1, sizeof *frequencies, "rotary frequencies", &frequencies, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(2 * positions * half, sizeof *host, "rotary tables", &host, error)) != STATUS_OK) goto done;
+    if ((status = backend->ops->allocate(backend, 2 * positions * half + 1, "rotary tables", &data, error)) != STATUS_OK) goto done;
+    config_rope_frequencies(config, frequencies);
+    for (int64_t p = 0; p < positions; p++)
+        for (int64_t j = 0; j < half; j++) {
+            host[p * half + j] = cos((double)p * frequencies[j]);
+            host[(positions + p) * half + j] = sin((double)p * frequencies[j]);
+        }
+    *cosine = matrix_of(data, positions, half, backend->ops->element);
+    *sine = matrix_of((char *)data + (size_t)(positions * half) * backend->ops->element, positions, half, backend->ops->element);
+    backend->ops->upload(backend, *cosine, host, DTYPE_F64);
+    backend->ops->upload(backend, *sine, host + positions * half, DTYPE_F64);
+done:
+    memory_free(frequencies);
+    memory_free(host);
+    return status;
+}

@@ -1,0 +1,37 @@
+/* model.h: a checkpoint as a model: its configuration, its blocks' programs, and where its tensors are. Nothing is loaded at opening
+ * but headers; blocks come through loader.h, one at a time. */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include "formats/weights.h"
+#include "model/config.h"
+#include "model/decoder.h"
+
+struct model {
+    struct model_config config;
+    struct weights *weights;   /* owned */
+    struct program *programs;  /* [config.layers], owned */
+    struct decoder_ends ends;
+    int64_t parameters;        /* trainable numbers; a tied matrix counts once */
+};
+
+/* Opens the checkpoint at `path` (weights_open, config_read) and checks that every tensor of the architecture is there with its
+ * shape and a floating point dtype, and that no tensor is there that the architecture would not use. The caller owns *out
+ * (model_close). Statuses of both, and STATUS_INVALID, STATUS_UNSUPPORTED naming the tensor. */
+MUST_CHECK enum status model_open(const char *path, struct model **out, struct error *error);
+void model_close(struct model *model); /* NULL is fine */
+
+/* Reads a tensor into `to` [rows, columns] (host backends read straight into it; others through `staging`, of at least as many
+ * floats, else NULL). STATUS_NOT_FINITE naming the tensor and the first bad element; statuses of weights_read_f32. */
+MUST_CHECK enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter,
+                                  struct matrix to, float *staging, struct error *error);
+
+/* A tensor in memory of its own. The caller releases to->data through the backend. */
+MUST_CHECK enum status model_load(const struct model *model, struct backend *backend, const struct parameter *parameter,
+                                  struct matrix *to, struct error *error);
+
+/* Cosines and sines of `positions` positions, [positions, rotary / 2] each, in one block that the caller releases (cosine->data). */
+MUST_CHECK enum status model_rope_tables(const struct model_config *config, struct backend *backend, int64_t positions,
+                                         struct matrix *cosine, struct matrix *sine, struct error *error);
+
+#endif

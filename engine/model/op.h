@@ -1,0 +1,89 @@
+/* op.h: an operation of a decoder block and its passes. A block is a short list of steps, each an op with the slots (activations) it
+ * reads and writes and the parameters it uses; every walk over a model is a walk over such a list (walk.h).
+ *
+ * An op computes through the backend's primitives alone, so its passes work in float, in double and on a GPU. Gradients of slots
+ * follow one rule: the first writer overwrites, later ones add; pass_gradient tells which. */
+#ifndef MODEL_OP_H
+#define MODEL_OP_H
+
+#include "backend/backend.h"
+
+#include <stdint.h>
+
+enum { STEP_INPUTS = 3, STEP_PARAMETERS = 2, NO_SLOT = -1, NO_PARAMETER = -1 };
+
+struct norm_attributes {
+    enum norm_kind kind;
+    double epsilon;
+    int64_t groups;
+};
+
+struct rope_attributes {
+    int64_t offset, head_stride, heads, rotary;
+};
+
+struct attention_attributes {
+    int64_t heads, kv_heads, head_dim, window;
+    int64_t offset[3], head_stride[3]; /* of q, k, v in their slots, which may be one */
+};
+
+struct activation_attributes {
+    enum activation_kind kind;
+};
+
+struct op;
+
+struct step {
+    const struct op *op;
+    int input[STEP_INPUTS];          /* slots, NO_SLOT where unused */
+    int output;                      /* slot; equals input[0] for an op in place (rope) */
+    int saved;                       /* slot the forward pass leaves for the backward pass, or NO_SLOT */
+    int parameter[STEP_PARAMETERS];  /* NO_PARAMETER where unused */
+    union {
+        struct norm_attributes norm;
+        struct rope_attributes rope;
+        struct attention_attributes attention;
+        struct activation_attributes activation;
+    } attributes;
+};
+
+/* What a pass sees: matrices by slot and by parameter number. */
+struct pass {
+    struct backend *backend;
+    const struct batch *batch;
+    struct matrix cosine, sine;       /* [positions, rotary / 2] */
+    struct matrix *values;            /* by slot */
+    struct matrix *gradients;         /* by slot; backward */
+    bool *written;                    /* by slot: its gradient holds something; backward */
+    const struct matrix *parameters;  /* by parameter; data NULL where the model has none */
+    struct matrix *parameter_gradients; /* by parameter; NULL: not wanted; backward */
+};
+
+struct op {
+    const char *name;
+    void (*forward)(const struct pass *pass, const struct step *step);
+    void (*backward)(const struct pass *pass, const struct step *step);
+    bool may_reuse_input; /* the output may take the memory of input[0] when nobody reads that later */
+};
+
+/* Marks the slot's gradient as written; true when it was already, so that the caller must add to it. */
+static inline bool pass_accumulates(const struct pass *pass, int slot)
+{
+    const bool before = pass->written[slot];
+    pass->written[slot] = true;
+    return before;
+}
+
+static inline struct matrix pass_parameter(const struct pass *pass, int parameter)
+{
+    return parameter == NO_PARAMETER ? (struct matrix){0} : pass->parameters[parameter];
+}
+
+static inline struct matrix pass_parameter_gradient(const struct pass *pass, int parameter)
+{
+    return parameter == NO_PARAMETER || pass->parameter_gradients == NULL ? (struct matrix){0} : pass->parameter_gradients[parameter];
+}
+
+extern const struct op op_norm, op_linear, op_rope, op_attention, op_activation, op_add;
+
+#endif

@@ -1,0 +1,46 @@
+/* attention: causal self-attention over the heads of its q, k and v slots (which may be one fused slot). The slots have no other
+ * reader, so the backward pass overwrites their gradients. */
+#include "model/op.h"
+
+static struct head_view heads_of(const struct matrix *by_slot, const struct step *step, int i)
+{
+    const struct attention_attributes *a = &step->attributes.attention;
+    return (struct head_view){by_slot[step->input[i]], a->offset[i], a->head_stride[i]};
+}
+
+static struct attention_args attention_arguments(const struct pass *pass, const struct step *step)
+{
+    const struct attention_attributes *a = &step->attributes.attention;
+    return (struct attention_args){
+        .batch = pass->batch,
+        .heads = a->heads,
+        .kv_heads = a->kv_heads,
+        .head_dim = a->head_dim,
+        .window = a->window,
+        .scale = 1 / __builtin_sqrt((double)a->head_dim),
+        .q = heads_of(pass->values, step, 0),
+        .k = heads_of(pass->values, step, 1),
+        .v = heads_of(pass->values, step, 2),
+        .out = {pass->values[step->output], 0, a->head_dim},
+        .log_sum = step->saved == NO_SLOT ? (struct matrix){0} : pass->values[step->saved],
+    };
+}
+
+static void attention_forward(const struct pass *pass, const struct step *step)
+{
+    const struct attention_args args = attention_arguments(pass, step);
+    pass->backend->ops->attention_forward(pass->backend, &args);
+}
+
+static void attention_backward(const struct pass *pass, const struct step *step)
+{
+    struct attention_args args = attention_arguments(pass, step);
+    args.dout = (struct head_view){pass->gradients[step->output], 0, args.head_dim};
+    args.dq = heads_of(pass->gradients, step, 0);
+    args.dk = heads_of(pass->gradients, step, 1);
+    args.dv = heads_of(pass->gradients, step, 2);
+    for (int i = 0; i < STEP_INPUTS; i++) pass->written[step->input[i]] = true;
+    pass->backend->ops->attention_backward(pass->backend, &args);
+}
+
+const struct op op_attention = {.name = "attention", .forward = attention_forward, .backward = attention_backward};

@@ -1,0 +1,45 @@
+/* program.h: a decoder block as a list of steps over slots and parameters. The builder (decoder.c) writes one from a configuration. */
+#ifndef MODEL_PROGRAM_H
+#define MODEL_PROGRAM_H
+
+#include "model/op.h"
+
+enum { PROGRAM_STEPS = 32, PROGRAM_SLOTS = 32, PROGRAM_PARAMETERS = 32, PARAMETER_NAME = 96 };
+
+/* A tensor of the model: [rows, columns], vectors are [1, columns]. */
+struct parameter {
+    char name[PARAMETER_NAME]; /* full name in the checkpoint */
+    int64_t rows, columns;
+    bool linear; /* weight of a linear step: what quantizers work on; matrices decay in training, vectors do not */
+};
+
+struct slot {
+    int64_t width; /* columns */
+};
+
+struct program {
+    int step_count, slot_count, parameter_count;
+    struct step steps[PROGRAM_STEPS];
+    struct slot slots[PROGRAM_SLOTS];
+    struct parameter parameters[PROGRAM_PARAMETERS];
+    int input, output; /* slots of the block's hidden states, [T, hidden_size] */
+};
+
+/* Building: each returns the number of what it added. Exceeding a limit is our own mistake (assert). */
+int program_slot(struct program *program, int64_t width);
+int program_parameter(struct program *program, const char *name, int64_t rows, int64_t columns, bool linear);
+struct step *program_step(struct program *program, const struct op *op, int input, int output);
+
+/* True when `slot` is read by a step at `from` or later, or is the block's output. */
+bool program_live(const struct program *program, int slot, int from);
+
+/* Where each slot lies in a row of one buffer. Without `keep_all` slots share memory once nobody reads them any more, the input
+ * slot lies outside (the caller's hidden states) and a chain of residual additions works on it in place. With `keep_all` (backward
+ * passes) every slot but the input has its own columns. */
+struct program_plan {
+    int64_t width;                  /* columns of the buffer in all */
+    int64_t offset[PROGRAM_SLOTS];  /* -1: the slot is (an alias of) the input slot's memory */
+};
+void program_plan(const struct program *program, bool keep_all, struct program_plan *plan);
+
+#endif
