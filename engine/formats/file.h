@@ -1,4 +1,4 @@
-/* file.h: regular files read without trust, and files written so that a reader sees the old one or the whole new one.
+/* file.h: regular files read without trust.
  * Reading is pread only, never a mapping: a file truncated by someone else is then an error and not a signal. Messages carry the
  * last component of a path, never more. */
 #ifndef FORMATS_FILE_H
@@ -23,7 +23,7 @@ MUST_CHECK enum status file_open(int directory, const char *path, enum file_link
 void file_close(struct file *file); /* NULL is fine */
 
 int64_t file_bytes(const struct file *file);    /* its size when it was opened */
-const char *file_name(const struct file *file); /* last component of its path; lent */
+const char *file_name(const struct file *file); /* last component of its path, made fit for messages; lent */
 
 /* Reads exactly `bytes` bytes at `offset` into `out`. STATUS_CORRUPT when they reach past the size it was opened with,
  * STATUS_INPUT_CHANGED when the file has become shorter since, STATUS_IO. */
@@ -39,26 +39,5 @@ MUST_CHECK enum status file_check_unchanged(const struct file *file, struct erro
  * Statuses of file_open and file_read. */
 MUST_CHECK enum status file_read_all(int directory, const char *path, int64_t limit, char **out, size_t *bytes,
                                      struct error *error);
-
-struct file_writer;
-
-/* Begins a new version of `path`: a temporary file beside it, which takes its place at file_writer_commit and is removed by
- * file_writer_close otherwise. With `bytes` > 0 that much space is set aside, so that a full disk shows at once.
- * The caller owns *out. STATUS_DISK_FULL (also past a file size limit), STATUS_NOT_FOUND (no such directory), STATUS_FORBIDDEN,
- * STATUS_IO, STATUS_NO_MEMORY. */
-MUST_CHECK enum status file_writer_open(const char *path, int64_t bytes, struct file_writer **out, struct error *error);
-
-/* Writes at the end of what was appended so far, or at any offset. STATUS_DISK_FULL, STATUS_IO: close the writer then. */
-MUST_CHECK enum status file_writer_append(struct file_writer *writer, const void *bytes, size_t size, struct error *error);
-MUST_CHECK enum status file_writer_write(struct file_writer *writer, int64_t offset, const void *bytes, size_t size,
-                                         struct error *error);
-
-/* Makes the content durable, then puts it in place (over an older `path`) and makes that durable. Still needs file_writer_close.
- * STATUS_DISK_FULL, STATUS_IO: the old file stands unless the message says otherwise. */
-MUST_CHECK enum status file_writer_commit(struct file_writer *writer, struct error *error);
-void file_writer_close(struct file_writer *writer); /* NULL is fine */
-
-/* All of it in one call, for small files. */
-MUST_CHECK enum status file_write_all(const char *path, const void *bytes, size_t size, struct error *error);
 
 #endif
