@@ -1,0 +1,44 @@
+/* options.h: command lines by tables: one row an option, which is its flag, its environment variable, its default and its help. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+struct option_row {
+    const char *flag;        /* "--listen" */
+    const char *value;       /* what stands for its value in the help: "ADDRESS"; NULL: a switch */
+    const char *environment; /* "DELTAQ_LISTEN" or NULL */
+    const char *fallback;    /* or NULL */
+    bool repeated;           /* may stand several times; the environment variable is then separated by colons */
+    const char *help;
+};
+
+enum { OPTIONS_MAX = 16 };
+
+struct options {
+    const struct option_row *rows; /* ends with a NULL flag */
+    char **values[OPTIONS_MAX];    /* owned; each ends with NULL; NULL: not given anywhere */
+    const char *positional;        /* the one word that is no option (`token create`), lent, or NULL */
+    bool help;
+};
+
+/* Reads argv[0 … argc), then the environment for what is missing. STATUS_INVALID naming the option. options_reset in any case. */
+MUST_CHECK enum status options_parse(const struct option_row *rows, int argc, char **argv, struct options *out,
+                                     struct error *error);
+void options_reset(struct options *options);
+
+/* First value, else the fallback, else NULL; for a switch "1" or NULL. Lent. */
+const char *options_text(const struct options *options, const char *flag);
+/* All values, ends with NULL; never NULL itself. */
+const char *const *options_all(const struct options *options, const char *flag);
+/* STATUS_INVALID unless it is a whole number in [minimum, maximum]; `fallback` of the row is required. */
+MUST_CHECK enum status options_integer(const struct options *options, const char *flag, int64_t minimum, int64_t maximum,
+                                       int64_t *out, struct error *error);
+
+/* One line an option. */
+void options_print(const struct option_row *rows, FILE *out);
+
+#endif

@@ -1,0 +1,36 @@
+/* schema.h: JSON documents held to the tables of base/param.h. A table is the only source of what is accepted: validation, the
+ * defaults that are written back, the struct that the engine reads, and the schema in openapi.yaml (a test compares). */
+#ifndef SCHEMA_SCHEMA_H
+#define SCHEMA_SCHEMA_H
+
+#include "base/error.h"
+#include "base/param.h"
+#include "schema/faults.h"
+
+#include <jansson.h>
+
+/* A struct filled from a document. Strings in it are lent by the document, which must outlive it. */
+struct schema_filled {
+    void *params; /* owned */
+    char **texts; /* owned: the texts of PARAM_JSON fields */
+    size_t text_count;
+};
+
+/* Checks `object` by `table` and fills a new zeroed struct of `size` bytes from it. Every absent field gets its default, in
+ * the struct and in `object` itself; a number given as an integer is written back as a real, so that equal requests look equal.
+ * `pointer` is where `object` stands in the body ("/params"). On STATUS_OK *out is the caller's (schema_filled_reset).
+ * STATUS_INVALID: all faults were added to `faults` (may be NULL) and the first one is in `error`; STATUS_NO_MEMORY. */
+MUST_CHECK enum status schema_fill(const struct param *table, size_t size, json_t *object, const char *pointer,
+                                   struct faults *faults, struct schema_filled *out, struct error *error);
+void schema_filled_reset(struct schema_filled *filled);
+
+/* Calls `visit` for each reference (PARAM_CHECKPOINT, PARAM_DATASET, PARAM_TRAJECTORY) that stands in a document that schema_fill
+ * accepted; `value` is its string, which visit may replace with json_string_set. Stops at the first status that is not OK. */
+typedef enum status schema_visitor(void *context, enum param_type type, const char *pointer, json_t *value, struct error *error);
+MUST_CHECK enum status schema_references(const struct param *table, json_t *object, const char *pointer, schema_visitor *visit,
+                                         void *context, struct error *error);
+
+/* The table as a JSON Schema (2020-12, as OpenAPI 3.1 uses it): a new reference, NULL when out of memory. */
+json_t *schema_describe(const struct param *table);
+
+#endif
