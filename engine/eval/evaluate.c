@@ -1,0 +1,174 @@
+#include "eval/evaluate.h"
+
+#include "base/memory.h"
+#include "model/head.h"
+#include "model/hidden.h"
+#include "model/loader.h"
+#include "model/walk.h"
+
+#include <math.h>
+
+#define CHUNK_TOKENS 2048 /* large enough for the matrix products, small enough for caches and memory */
+
+void evaluate_result_reset(struct evaluate_result *result)
+{
+    memory_free(result->sequence_losses);
+    memory_free(result->sequence_predictions);
+    *result = (struct evaluate_result){0};
+}
+
+enum status evaluate_check(const struct model_config *config, const struct sequences *sequences, const char *what,
+                           struct error *error)
+{
+    if (sequences->count < 1) return error_set(error, STATUS_INVALID, "%s: no sequences", what);
+    for (int64_t s = 0; s < sequences->count; s++) {
+        const int64_t length = sequences->starts[s + 1] - sequences->starts[s];
+        if (length < 2)
+            return error_set(error, STATUS_INVALID, "%s: sequence %lld has %lld token(s); a loss needs at least 2", what, (long long)s,
+                             (long long)length);
+        if (length > config->maximum_positions)
+            return error_set(error, STATUS_INVALID, "%s: sequence %lld has %lld tokens, the model %lld positions; use a smaller "
+                             "sequence_length", what, (long long)s, (long long)length, (long long)config->maximum_positions);
+        for (int64_t t = sequences->starts[s]; t < sequences->starts[s + 1]; t++)
+            if (sequences->tokens[t] >= config->vocabulary_size)
+                return error_set(error, STATUS_INVALID,
+                                 "%s: token %u at position %lld of sequence %lld is outside the model's vocabulary of %lld; the tokens "
+                                 "belong to another tokenizer", what, sequences->tokens[t], (long long)(t - sequences->starts[s]),
+                                 (long long)s, (long long)config->vocabulary_size);
+    }
+    return STATUS_OK;
+}
+
+/* Mean over predictions; standard error of a ratio estimate: sequences are the independent units, each weighing its predictions. */
+static void moments(struct evaluate_result *out)
+{
+    double total = 0, spread = 0;
+    for (int64_t s = 0; s < out->sequences; s++) total += out->sequence_losses[s] * (double)out->sequence_predictions[s];
+    out->loss = total / (double)out->predictions;
+    for (int64_t s = 0; s < out->sequences; s++) {
+        const double d = (double)out->sequence_predictions[s] * (out->sequence_losses[s] - out->loss);
+        spread += d * d;
+    }
+    const double n = (double)out->sequences;
+    out->loss_stderr = out->sequences < 2 ? 0 : sqrt(spread * n / (n - 1)) / (double)out->predictions;
+}
+
+enum status evaluate_summarise(const struct chunks *chunks, const double *token_losses, struct evaluate_result *out,
+                               struct error *error)
+{
+    enum status status;
+    *out = (struct evaluate_result){.sequences = chunks->sequences, .tokens = chunks->tokens, .predictions = chunks->predictions};
+    if ((status = memory_new(chunks->sequences, sizeof(double), "sequence losses", &out->sequence_losses, error)) != STATUS_OK)
+        return status;
+    if ((status = memory_new(chunks->sequences, sizeof(int64_t), "sequence losses", &out->sequence_predictions, error)) != STATUS_OK) {
+        evaluate_result_reset(out);
+        return status;
+    }
+    for (int64_t i = 0; i < chunks->count; i++) {
+        const struct chunk *chunk = &chunks->chunks[i];
+        for (int64_t s = 0; s < chunk->batch.sequences; s++) {
+            const int64_t predictions = chunk->batch.starts[s + 1] - chunk->batch.starts[s] - 1;
+            double sum = 0;
+            for (int64_t t = chunk->batch.starts[s]; t < chunk->batch.starts[s + 1]; t++) sum += token_losses[chunk->first_token + t];
+            out->sequence_losses[chunk->first_sequence + s] = sum / (double)predictions;
+            out->sequence_predictions[chunk->first_sequence + s] = predictions;
+        }
+    }
+    moments(out);
+    return STATUS_OK;
+}
+
+struct evaluation {
+    const struct model *model;
+    struct backend *backend;
+    const struct monitor *monitor;
+    struct chunks chunks;
+    struct matrix embedding, hidden, cosine, sine;
+    struct walk walk;
+    struct head head;
+    struct loader *loader;
+    double *losses; /* [tokens] */
+    int64_t done;   /* chunks through a block or the head */
+};
+
+static enum status chunk_done(struct evaluation *e, struct error *error)
+{
+    e->done++;
+    monitor_progress(e->monitor, e->done, e->chunks.count * (e->model->config.layers + 1), "chunk");
+    return monitor_check(e->monitor, error);
+}
+
+static enum status blocks_walk(struct evaluation *e, struct error *error)
+{
+    enum status status;
+    if ((status = loader_open(e->model, e->backend, &e->loader, error)) != STATUS_OK) return status;
+    for (int64_t layer = 0; layer < e->model->config.layers; layer++) {
+        struct block *block = NULL;
+        if ((status = loader_next(e->loader, &block, error)) != STATUS_OK) return status;
+        for (int64_t i = 0; i < e->chunks.count; i++) {
+            const struct chunk *chunk = &e->chunks.chunks[i];
+            walk_forward(&e->walk, block->program, &chunk->batch, block->parameters, hidden_rows(e->hidden, chunk));
+            if ((status = chunk_done(e, error)) != STATUS_OK) return status;
+        }
+    }
+    loader_close(e->loader); /* its two blocks make room for the output matrix */
+    e->loader = NULL;
+    return STATUS_OK;
+}
+
+static void matrix_release(struct backend *backend, struct matrix *matrix)
+{
+    if (matrix->data != NULL) backend->ops->release(backend, matrix->data);
+    *matrix = (struct matrix){0};
+}
+
+static enum status head_walk(struct evaluation *e, struct error *error)
+{
+    enum status status;
+    walk_reset(&e->walk);
+    if ((status = head_load(&e->head, e->model, e->backend, e->embedding, HEAD_LOSS, error)) != STATUS_OK) return status;
+    for (int64_t i = 0; i < e->chunks.count; i++) {
+        const struct chunk *chunk = &e->chunks.chunks[i];
+        head_losses(&e->head, hidden_rows(e->hidden, chunk), &chunk->batch, e->losses + chunk->first_token);
+        if ((status = chunk_done(e, error)) != STATUS_OK) return status;
+    }
+    return e->backend->ops->sync(e->backend, error);
+}
+
+static enum status evaluation_prepare(struct evaluation *e, const struct sequences *sequences, struct error *error)
+{
+    const struct model_config *config = &e->model->config;
+    enum status status;
+    if ((status = evaluate_check(config, sequences, "evaluation", error)) != STATUS_OK) return status;
+    if ((status = chunks_init(sequences, CHUNK_TOKENS, &e->chunks, error)) != STATUS_OK) return status;
+    if ((status = memory_new(e->chunks.tokens, sizeof(double), "token losses", &e->losses, error)) != STATUS_OK) return status;
+    if ((status = e->backend->ops->prepare(e->backend, e->chunks.longest, config->vocabulary_size, error)) != STATUS_OK) return status;
+    if ((status = model_rope_tables(config, e->backend, e->chunks.longest, &e->cosine, &e->sine, error)) != STATUS_OK) return status;
+    if ((status = model_load(e->model, e->backend, &e->model->ends.embedding, &e->embedding, error)) != STATUS_OK) return status;
+    if ((status = hidden_embed(config, e->backend, e->embedding, &e->chunks, &e->hidden, error)) != STATUS_OK) return status;
+    if (!config->tied) matrix_release(e->backend, &e->embedding);
+    return walk_init(&e->walk, config, e->backend, WALK_FORWARD, e->chunks.largest, e->cosine, e->sine, error);
+}
+
+enum status evaluate_run(const struct model *model, struct backend *backend, const struct sequences *sequences,
+                         const struct monitor *monitor, struct evaluate_result *out, struct error *error)
+{
+    struct evaluation e = {.model = model, .backend = backend, .monitor = monitor};
+    enum status status;
+    *out = (struct evaluate_result){0};
+    if ((status = evaluation_prepare(&e, sequences, error)) != STATUS_OK) goto done;
+    if ((status = blocks_walk(&e, error)) != STATUS_OK) goto done;
+    if ((status = head_walk(&e, error)) != STATUS_OK) goto done;
+    if ((status = weights_check_unchanged(model->weights, error)) != STATUS_OK) goto done;
+    status = evaluate_summarise(&e.chunks, e.losses, out, error);
+done:
+    loader_close(e.loader);
+    if (e.head.backend != NULL) head_reset(&e.head);
+    walk_reset(&e.walk);
+    matrix_release(backend, &e.embedding);
+    matrix_release(backend, &e.hidden);
+    matrix_release(backend, &e.cosine);
+    memory_free(e.losses);
+    chunks_reset(&e.chunks);
+    return status;
+}

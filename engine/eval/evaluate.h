@@ -1,0 +1,34 @@
+/* evaluate.h: the loss of a checkpoint on token sequences. Blocks are streamed: each is read once, every sequence passes through it,
+ * and it is dropped. Memory: two blocks, the embedding, the hidden states of all tokens, one chunk's activations. */
+#ifndef EVAL_EVALUATE_H
+#define EVAL_EVALUATE_H
+
+#include "base/monitor.h"
+#include "formats/dataset.h"
+#include "model/chunks.h"
+#include "model/model.h"
+
+struct evaluate_result {
+    double loss;                /* mean over all predictions, nats */
+    double loss_stderr;         /* standard error of that mean over sequences, weighted by their predictions; 0 for one sequence */
+    int64_t sequences, tokens, predictions;
+    double *sequence_losses;    /* [sequences] mean over each one's predictions; owned (evaluate_result_reset) */
+    int64_t *sequence_predictions; /* [sequences]; owned */
+};
+void evaluate_result_reset(struct evaluate_result *result); /* {0} is fine */
+
+/* Losses of `sequences` (at least one, each of two tokens or more). STATUS_INVALID when an id is not in the model's vocabulary or a
+ * sequence is longer than its positions; STATUS_NOT_FINITE for weights; STATUS_CANCELLED, STATUS_LEASE_LOST from the monitor;
+ * STATUS_IO, STATUS_INPUT_CHANGED, STATUS_NO_MEMORY. A loss that is not finite is no error: it is in the result as it is. */
+MUST_CHECK enum status evaluate_run(const struct model *model, struct backend *backend, const struct sequences *sequences,
+                                    const struct monitor *monitor, struct evaluate_result *out, struct error *error);
+
+/* The same refusal, for others who walk sequences through a model. */
+MUST_CHECK enum status evaluate_check(const struct model_config *config, const struct sequences *sequences, const char *what,
+                                      struct error *error);
+
+/* Fills loss, loss_stderr, counts and the arrays from the losses of every token of `chunks`. */
+MUST_CHECK enum status evaluate_summarise(const struct chunks *chunks, const double *token_losses, struct evaluate_result *out,
+                                          struct error *error);
+
+#endif

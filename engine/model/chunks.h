@@ -1,0 +1,29 @@
+/* chunks.h: sequences cut into batches of whole sequences, so that a walk's memory is bounded by a chunk and not by the data. */
+#ifndef MODEL_CHUNKS_H
+#define MODEL_CHUNKS_H
+
+#include "backend/batch.h"
+#include "base/error.h"
+#include "formats/dataset.h"
+
+struct chunk {
+    struct batch batch;    /* starts count from the chunk's first token */
+    int64_t first_token;   /* of the chunk, in all the sequences' tokens */
+    int64_t first_sequence;
+};
+
+struct chunks {
+    int64_t count;
+    struct chunk *chunks;
+    int64_t tokens, sequences, predictions;
+    int64_t longest;       /* tokens in the longest sequence */
+    int64_t largest;       /* tokens in the largest chunk */
+    void *memory;          /* the arrays of all batches */
+};
+
+/* As many whole sequences a chunk as fit `tokens` (at least one). Copies what it needs of `sequences`. The caller owns *out
+ * (chunks_reset). STATUS_NO_MEMORY. */
+MUST_CHECK enum status chunks_init(const struct sequences *sequences, int64_t tokens, struct chunks *out, struct error *error);
+void chunks_reset(struct chunks *chunks); /* {0} is fine */
+
+#endif

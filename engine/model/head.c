@@ -1,0 +1,185 @@
+#include "model/head.h"
+
+#include "base/memory.h"
+#include "model/architecture.h"
+
+/* Elements of one slice of logits: 64 MiB of floats. Large slices repay the packing of the output matrix in every product. */
+#define SLICE_ELEMENTS (16 << 20)
+
+static enum status scratch_new(struct head *head, enum head_use use, int64_t width, struct error *error)
+{
+    struct backend *backend = head->backend;
+    const int64_t vocabulary = head->output.rows;
+    const struct {
+        struct matrix *matrix;
+        int64_t columns;
+        bool wanted;
+    } rows[] = {
+        {&head->normed, width, true},
+        {&head->dnormed, width, use == HEAD_GRADIENT},
+        {&head->logits, vocabulary, true},
+        {&head->other, vocabulary, use == HEAD_COMPARE},
+    };
+    enum status status;
+    head->slice = SLICE_ELEMENTS / vocabulary;
+    if (head->slice < 16) head->slice = 16;
+    if (head->slice > 4096) head->slice = 4096;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        void *data = NULL;
+        if (!rows[i].wanted) continue;
+        if ((status = backend->ops->allocate(backend, head->slice * rows[i].columns, "logits", &data, error)) != STATUS_OK)
+            return status;
+        *rows[i].matrix = matrix_of(data, head->slice, rows[i].columns, backend->ops->element);
+    }
+    if ((status = memory_new(head->slice, sizeof(double), "log sums", &head->log_sum, error)) != STATUS_OK) return status;
+    return memory_new(head->slice, sizeof(double), "log sums", &head->other_log_sum, error);
+}
+
+enum status head_init(struct head *head, const struct model_config *config, struct backend *backend, struct matrix norm_weight,
+                      struct matrix norm_bias, struct matrix output, enum head_use use, struct error *error)
+{
+    *head = (struct head){
+        .backend = backend,
+        .norm = config->architecture->norm,
+        .norm_epsilon = config->norm_epsilon,
+        .norm_weight = norm_weight,
+        .norm_bias = norm_bias,
+        .output = output,
+    };
+    const enum status status = scratch_new(head, use, config->hidden_size, error);
+    if (status != STATUS_OK) head_reset(head);
+    return status;
+}
+
+enum status head_load(struct head *head, const struct model *model, struct backend *backend, struct matrix embedding,
+                      enum head_use use, struct error *error)
+{
+    const struct decoder_ends *ends = &model->ends;
+    const bool tied = model->config.tied && embedding.data != NULL;
+    enum status status;
+    *head = (struct head){
+        .backend = backend,
+        .norm = model->config.architecture->norm,
+        .norm_epsilon = model->config.norm_epsilon,
+        .output = tied ? embedding : (struct matrix){0},
+        .owns_norm = true,
+        .owns_output = !tied,
+    };
+    if ((status = model_load(model, backend, &ends->norm_weight, &head->norm_weight, error)) != STATUS_OK) goto failed;
+    if (ends->norm_bias.name[0] != '\0' &&
+        (status = model_load(model, backend, &ends->norm_bias, &head->norm_bias, error)) != STATUS_OK)
+        goto failed;
+    if (!tied && (status = model_load(model, backend, &ends->output, &head->output, error)) != STATUS_OK) goto failed;
+    if ((status = scratch_new(head, use, model->config.hidden_size, error)) != STATUS_OK) goto failed;
+    return STATUS_OK;
+failed:
+    head_reset(head);
+    return status;
+}
+
+static void release(struct backend *backend, struct matrix *matrix, bool owned)
+{
+    if (owned && matrix->data != NULL) backend->ops->release(backend, matrix->data);
+    *matrix = (struct matrix){0};
+}
+
+void head_reset(struct head *head)
+{
+    release(head->backend, &head->norm_weight, head->owns_norm);
+    release(head->backend, &head->norm_bias, head->owns_norm);
+    release(head->backend, &head->output, head->owns_output);
+    release(head->backend, &head->normed, true);
+    release(head->backend, &head->dnormed, true);
+    release(head->backend, &head->logits, true);
+    release(head->backend, &head->other, true);
+    memory_free(head->log_sum);
+    memory_free(head->other_log_sum);
+    *head = (struct head){0};
+}
+
+static struct norm_args norm_arguments(const struct head *head, struct matrix hidden, struct matrix normed)
+{
+    return (struct norm_args){
+        .kind = head->norm,
+        .epsilon = head->norm_epsilon,
+        .groups = 1,
+        .x = hidden,
+        .weight = head->norm_weight,
+        .bias = head->norm_bias,
+        .y = normed,
+    };
+}
+
+/* Logits of rows [first, first + count) of `hidden` into the head of `logits`, and their losses. */
+static struct matrix slice_losses(struct head *head, struct matrix hidden, struct matrix logits, const uint32_t *targets, double *losses,
+                                  double *log_sum)
+{
+    struct backend *backend = head->backend;
+    const struct norm_args norm = norm_arguments(head, hidden, matrix_rows(head->normed, 0, hidden.rows));
+    const struct gemm_args product = {
+        .a = norm.y, .b = head->output, .c = matrix_rows(logits, 0, hidden.rows), .transpose_b = true, .alpha = 1};
+    const struct cross_entropy_args loss = {.logits = product.c, .targets = targets, .losses = losses, .log_sum = log_sum};
+    backend->ops->norm_forward(backend, &norm);
+    backend->ops->gemm(backend, &product);
+    backend->ops->cross_entropy_forward(backend, &loss);
+    return product.c;
+}
+
+static int64_t slice_rows(const struct head *head, const struct batch *batch, int64_t first)
+{
+    return batch->tokens - first < head->slice ? batch->tokens - first : head->slice;
+}
+
+void head_losses(struct head *head, struct matrix hidden, const struct batch *batch, double *losses)
+{
+    for (int64_t first = 0, rows; first < batch->tokens; first += rows) {
+        rows = slice_rows(head, batch, first);
+        slice_losses(head, matrix_rows(hidden, first, rows), head->logits, batch->targets + first, losses + first, head->log_sum);
+    }
+}
+
+void head_compare(struct head *head, struct matrix hidden_p, struct matrix hidden_q, const struct batch *batch, double *losses_p,
+                  double *losses_q, double *kl, uint8_t *agree)
+{
+    for (int64_t first = 0, rows; first < batch->tokens; first += rows) {
+        rows = slice_rows(head, batch, first);
+        const uint32_t *targets = batch->targets + first;
+        const struct compare_args compare = {
+            .p = slice_losses(head, matrix_rows(hidden_p, first, rows), head->logits, targets, losses_p + first, head->log_sum),
+            .q = slice_losses(head, matrix_rows(hidden_q, first, rows), head->other, targets, losses_q + first, head->other_log_sum),
+            .targets = targets,
+            .p_log_sum = head->log_sum,
+            .q_log_sum = head->other_log_sum,
+            .kl = kl + first,
+            .agree = agree + first,
+        };
+        head->backend->ops->compare(head->backend, &compare);
+    }
+}
+
+void head_backward(struct head *head, struct matrix hidden, const struct batch *batch, double weight, double *losses,
+                   struct matrix dhidden, const struct head_gradients *gradients)
+{
+    struct backend *backend = head->backend;
+    for (int64_t first = 0, rows; first < batch->tokens; first += rows) {
+        rows = slice_rows(head, batch, first);
+        const struct matrix x = matrix_rows(hidden, first, rows);
+        const struct matrix dlogits = slice_losses(head, x, head->logits, batch->targets + first, losses + first, head->log_sum);
+        const struct cross_entropy_args loss = {
+            .logits = dlogits, .targets = batch->targets + first, .log_sum = head->log_sum, .weight = weight};
+        backend->ops->cross_entropy_backward(backend, &loss);
+        struct norm_args norm = norm_arguments(head, x, matrix_rows(head->normed, 0, rows));
+        norm.dy = matrix_rows(head->dnormed, 0, rows);
+        norm.dx = matrix_rows(dhidden, first, rows);
+        norm.dweight = gradients->norm_weight;
+        norm.dbias = gradients->norm_bias;
+        if (gradients->output.data != NULL) {
+            const struct gemm_args output = {
+                .a = dlogits, .b = norm.y, .c = gradients->output, .transpose_a = true, .alpha = 1, .beta = 1};
+            backend->ops->gemm(backend, &output);
+        }
+        const struct gemm_args input = {.a = dlogits, .b = head->output, .c = norm.dy, .alpha = 1};
+        backend->ops->gemm(backend, &input);
+        backend->ops->norm_backward(backend, &norm);
+    }
+}

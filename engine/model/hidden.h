@@ -1,0 +1,15 @@
+/* hidden.h: the hidden states of all tokens of a stream on their way through a model. */
+#ifndef MODEL_HIDDEN_H
+#define MODEL_HIDDEN_H
+
+#include "model/chunks.h"
+#include "model/model.h"
+
+/* [chunks->tokens, d] in the backend's memory, filled with the tokens' embeddings. The caller releases out->data. */
+MUST_CHECK enum status hidden_embed(const struct model_config *config, struct backend *backend, struct matrix embedding,
+                                    const struct chunks *chunks, struct matrix *out, struct error *error);
+
+/* The rows of one chunk. */
+struct matrix hidden_rows(struct matrix hidden, const struct chunk *chunk);
+
+#endif

@@ -1,0 +1,152 @@
+#include "model/loader.h"
+
+#include "base/memory.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* Two blocks, A and B. The thread reads layer i into block i % 2 as soon as the caller has asked for layer i - 1, which says that it
+ * is done with i - 2. `filled` and `wanted` count layers and only grow. */
+struct loader {
+    const struct model *model;
+    struct backend *backend;
+    struct block blocks[2];
+    void *memory[2];
+    float *staging; /* for backends that cannot be read into */
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    int64_t filled; /* layers read */
+    int64_t wanted; /* layers the thread may read */
+    int64_t given;  /* layers lent */
+    bool stop;
+    enum status status; /* the thread's */
+    struct error error;
+};
+
+static enum status layer_read(struct loader *loader, int64_t layer, struct error *error)
+{
+    struct block *block = &loader->blocks[layer % 2];
+    const struct program *program = &loader->model->programs[layer];
+    char *at = loader->memory[layer % 2];
+    block->layer = layer;
+    block->program = program;
+    for (int i = 0; i < program->parameter_count; i++) {
+        const struct parameter *parameter = &program->parameters[i];
+        const size_t element = loader->backend->ops->element;
+        block->parameters[i] = matrix_of(at, parameter->rows, parameter->columns, element);
+        const enum status status =
+            model_read(loader->model, loader->backend, parameter, block->parameters[i], loader->staging, error);
+        if (status != STATUS_OK) return status;
+        const int64_t padded = (parameter->rows * parameter->columns + 15) & ~(int64_t)15;
+        at += (size_t)padded * element;
+    }
+    return STATUS_OK;
+}
+
+static void *loader_main(void *argument)
+{
+    struct loader *loader = argument;
+    pthread_mutex_lock(&loader->mutex);
+    while (loader->filled < loader->model->config.layers) {
+        while (!loader->stop && loader->filled >= loader->wanted) pthread_cond_wait(&loader->changed, &loader->mutex);
+        if (loader->stop) break;
+        const int64_t layer = loader->filled;
+        struct error error;
+        pthread_mutex_unlock(&loader->mutex);
+        const enum status status = layer_read(loader, layer, &error);
+        pthread_mutex_lock(&loader->mutex);
+        if (status != STATUS_OK) {
+            loader->status = status;
+            loader->error = error;
+            pthread_cond_broadcast(&loader->changed);
+            break;
+        }
+        loader->filled++;
+        pthread_cond_broadcast(&loader->changed);
+    }
+    pthread_mutex_unlock(&loader->mutex);
+    return NULL;
+}
+
+/* Elements of the largest block, each tensor padded to 64 bytes of floats, and of the largest tensor. */
+static void sizes(const struct model *model, int64_t *block, int64_t *tensor)
+{
+    *block = *tensor = 0;
+    for (int64_t layer = 0; layer < model->config.layers; layer++) {
+        int64_t total = 0;
+        for (int i = 0; i < model->programs[layer].parameter_count; i++) {
+            const struct parameter *parameter = &model->programs[layer].parameters[i];
+            const int64_t count = parameter->rows * parameter->columns;
+            total += (count + 15) & ~(int64_t)15;
+            if (count > *tensor) *tensor = count;
+        }
+        if (total > *block) *block = total;
+    }
+}
+
+enum status loader_open(const struct model *model, struct backend *backend, struct loader **out, struct error *error)
+{
+    struct loader *loader = NULL;
+    int64_t block = 0, tensor = 0;
+    enum status status = memory_new(1, sizeof *loader, "loader", &loader, error);
+    *out = NULL;
+    if (status != STATUS_OK) return status;
+    loader->model = model;
+    loader->backend = backend;
+    loader->wanted = 1;
+    pthread_mutex_init(&loader->mutex, NULL);
+    pthread_cond_init(&loader->changed, NULL);
+    sizes(model, &block, &tensor);
+    for (int i = 0; i < 2; i++)
+        if ((status = backend->ops->allocate(backend, block, "block weights", &loader->memory[i], error)) != STATUS_OK) goto done;
+    if (!backend->ops->host || backend->ops->element != sizeof(float))
+        if ((status = memory_new(tensor, sizeof(float), "weight staging", &loader->staging, error)) != STATUS_OK) goto done;
+    if (pthread_create(&loader->thread, NULL, loader_main, loader) != 0) {
+        status = error_set(error, STATUS_NO_MEMORY, "cannot start the thread that reads weights");
+        goto done;
+    }
+    loader->started = true;
+    *out = loader;
+    loader = NULL;
+done:
+    loader_close(loader);
+    return status;
+}
+
+enum status loader_next(struct loader *loader, struct block **out, struct error *error)
+{
+    enum status status = STATUS_OK;
+    *out = NULL;
+    if (loader->given >= loader->model->config.layers) return error_set(error, STATUS_NOT_FOUND, "no more blocks");
+    pthread_mutex_lock(&loader->mutex);
+    loader->wanted = loader->given + 2;
+    pthread_cond_broadcast(&loader->changed);
+    while (loader->filled <= loader->given && loader->status == STATUS_OK) pthread_cond_wait(&loader->changed, &loader->mutex);
+    if (loader->filled <= loader->given) {
+        status = loader->status;
+        *error = loader->error;
+    }
+    pthread_mutex_unlock(&loader->mutex);
+    if (status == STATUS_OK) *out = &loader->blocks[loader->given++ % 2];
+    return status;
+}
+
+void loader_close(struct loader *loader)
+{
+    if (loader == NULL) return;
+    if (loader->started) {
+        pthread_mutex_lock(&loader->mutex);
+        loader->stop = true;
+        pthread_cond_broadcast(&loader->changed);
+        pthread_mutex_unlock(&loader->mutex);
+        pthread_join(loader->thread, NULL);
+    }
+    for (int i = 0; i < 2; i++)
+        if (loader->memory[i] != NULL) loader->backend->ops->release(loader->backend, loader->memory[i]);
+    memory_free(loader->staging);
+    pthread_cond_destroy(&loader->changed);
+    pthread_mutex_destroy(&loader->mutex);
+    memory_free(loader);
+}

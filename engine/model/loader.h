@@ -1,0 +1,25 @@
+/* loader.h: the blocks of a model, one after another. While the caller works on a block a thread of the loader reads the next one,
+ * so that memory is two blocks and the disk is busy. */
+#ifndef MODEL_LOADER_H
+#define MODEL_LOADER_H
+
+#include "model/model.h"
+
+struct loader;
+
+/* A block in memory: matrices by parameter number of its program. Belongs to the loader; the caller may change the numbers. */
+struct block {
+    int64_t layer;
+    const struct program *program;
+    struct matrix parameters[PROGRAM_PARAMETERS];
+};
+
+/* Begins to read layer 0. `model` and `backend` must outlive the loader. STATUS_NO_MEMORY. */
+MUST_CHECK enum status loader_open(const struct model *model, struct backend *backend, struct loader **out, struct error *error);
+
+/* Lends the next block, valid until the next call. STATUS_NOT_FOUND after the last one; statuses of model_read. */
+MUST_CHECK enum status loader_next(struct loader *loader, struct block **out, struct error *error);
+
+void loader_close(struct loader *loader); /* NULL is fine */
+
+#endif
