@@ -10,7 +10,7 @@
 #include "backend/backend.h"
 #include "base/error.h"
 #include "base/param.h"
-#include "quant/layer.h"
+#include "quant/quantized_layer.h"
 
 /* Filled by the tables `rtn_params` (rtn.c) and `gptq_params` (gptq.c); see their help lines. */
 struct rtn_params {
@@ -80,8 +80,5 @@ const struct quantizer *quantizer_by_id(int id);
  * off. Call once after a method was
  * filled. STATUS_INVALID with a pointer relative to the method ("/group_size"). */
 MUST_CHECK enum status quantize_method_settle(struct quantize_method *method, struct error *error);
-
-/* Bits and group size whatever the method is. */
-void quantize_method_grid(const struct quantize_method *method, int64_t *bits, int64_t *group_size, bool *sym);
 
 #endif

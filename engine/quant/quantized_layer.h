@@ -1,6 +1,6 @@
-/* layer.h: what quantization makes of one linear layer. */
-#ifndef QUANT_LAYER_H
-#define QUANT_LAYER_H
+/* quantized_layer.h: what quantization makes of one linear layer. */
+#ifndef QUANT_QUANTIZED_LAYER_H
+#define QUANT_QUANTIZED_LAYER_H
 
 #include "backend/backend.h"
 #include "base/error.h"

@@ -1,0 +1,19 @@
+/* check.h: what every quantizer asks of its task before it touches anything. */
+#ifndef QUANT_CHECK_H
+#define QUANT_CHECK_H
+
+#include "quant/quantizer.h"
+
+enum { GROUP_SIZE_MAXIMUM = 1 << 20 };
+
+/* STATUS_INVALID at "/group_size" unless it is -1 or at least 1. */
+MUST_CHECK enum status check_group_size(int64_t group_size, struct error *error);
+
+/* Weights are finite host floats of one width, the Hessian (when there) is finite and of that width; mirrors its lower triangle.
+ * STATUS_NOT_FINITE (names the linear), STATUS_UNSUPPORTED, STATUS_INTERNAL (shapes). */
+MUST_CHECK enum status check_task(struct backend *backend, const struct quantize_task *task, struct error *error);
+
+/* Refuses scales that are not finite (weights near the end of float's range). STATUS_NOT_FINITE. */
+MUST_CHECK enum status check_scales(const struct quantized_layer *layer, const char *name, struct error *error);
+
+#endif

@@ -1,0 +1,127 @@
+#include "quant/quantized_layer.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SLAB = 256 }; /* rows measured at a time */
+
+enum status quantized_layer_init(struct quantized_layer *layer, int64_t rows, int64_t columns, int64_t bits, int64_t group_size,
+                                 bool sym, struct error *error)
+{
+    enum status status;
+    *layer = (struct quantized_layer){.rows = rows, .columns = columns, .bits = (int)bits, .sym = sym};
+    layer->group_size = group_size == -1 ? columns : group_size;
+    layer->groups = columns / layer->group_size + (columns % layer->group_size != 0);
+    if ((status = memory_new(rows * columns, sizeof *layer->codes, "quantized codes", &layer->codes, error)) != STATUS_OK ||
+        (status = memory_new(rows * layer->groups, sizeof *layer->scales, "scales", &layer->scales, error)) != STATUS_OK ||
+        (status = memory_new(rows * layer->groups, sizeof *layer->zeros, "zero points", &layer->zeros, error)) != STATUS_OK ||
+        (status = memory_new(columns, sizeof *layer->g_idx, "group indices", &layer->g_idx, error)) != STATUS_OK)
+        return status;
+    for (int64_t c = 0; c < columns; c++) layer->g_idx[c] = (int32_t)(c / layer->group_size);
+    return STATUS_OK;
+}
+
+void quantized_layer_reset(struct quantized_layer *layer)
+{
+    memory_free(layer->codes);
+    memory_free(layer->scales);
+    memory_free(layer->zeros);
+    memory_free(layer->g_idx);
+    *layer = (struct quantized_layer){0};
+}
+
+int64_t quantized_layer_bits(const struct quantized_layer *layer)
+{
+    const int64_t group_bits = 16 + (layer->sym ? 0 : layer->bits);
+    return layer->rows * (layer->columns * layer->bits + layer->groups * group_bits) + (layer->ordered ? 32 * layer->columns : 0);
+}
+
+static void dequantize_row(const struct quantized_layer *layer, int64_t row, float *out)
+{
+    const uint8_t *codes = layer->codes + row * layer->columns, *zeros = layer->zeros + row * layer->groups;
+    const float *scales = layer->scales + row * layer->groups;
+    const int32_t *g_idx = layer->g_idx;
+    if (layer->ordered) {
+        for (int64_t c = 0; c < layer->columns; c++) out[c] = (float)(codes[c] - zeros[g_idx[c]]) * scales[g_idx[c]];
+        return;
+    }
+    for (int64_t g = 0, c = 0; g < layer->groups; g++) {
+        const int64_t end = c + layer->group_size < layer->columns ? c + layer->group_size : layer->columns;
+        const float scale = scales[g];
+        const int zero = zeros[g];
+#pragma omp simd
+        for (int64_t i = c; i < end; i++) out[i] = (float)(codes[i] - zero) * scale;
+        c = end;
+    }
+}
+
+struct rows_job {
+    const struct quantized_layer *layer;
+    struct matrix weight, to; /* difference_row: original rows [first, …) and where W - Q goes */
+    int64_t first;
+};
+
+static void dequantize_task(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const struct rows_job *job = context;
+    dequantize_row(job->layer, i, (float *)job->to.data + i * job->to.stride);
+}
+
+void quantized_layer_dequantize(const struct quantized_layer *layer, struct team *team, struct matrix weight)
+{
+    struct rows_job job = {.layer = layer, .to = weight};
+    team_run(team, layer->rows, dequantize_task, &job);
+}
+
+static void difference_task(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const struct rows_job *job = context;
+    const float *weight = (const float *)job->weight.data + i * job->weight.stride;
+    float *to = (float *)job->to.data + i * job->to.stride;
+    dequantize_row(job->layer, job->first + i, to);
+#pragma omp simd
+    for (int64_t c = 0; c < job->layer->columns; c++) to[c] = weight[c] - to[c];
+}
+
+/* tr(a H aᵀ); `product` is scratch of a's shape. */
+static double energy(struct backend *backend, struct matrix a, struct matrix hessian, struct matrix product)
+{
+    if (hessian.data == NULL) return backend->ops->dot(backend, a, a);
+    backend->ops->gemm(backend, &(struct gemm_args){.a = a, .b = hessian, .c = product, .alpha = 1});
+    return backend->ops->dot(backend, a, product);
+}
+
+enum status quantized_layer_measure(struct quantized_layer *layer, struct backend *backend, struct matrix weight,
+                                    struct matrix hessian, struct error *error)
+{
+    enum status status;
+    float *difference = NULL, *product = NULL;
+    const int64_t slab = layer->rows < SLAB ? layer->rows : SLAB, columns = layer->columns;
+    double proxy = 0, whole = 0;
+    if ((status = memory_new(slab * columns, sizeof *difference, "quantization error", &difference, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(slab * columns, sizeof *product, "quantization error", &product, error)) != STATUS_OK) goto done;
+    for (int64_t first = 0; first < layer->rows; first += slab) {
+        const int64_t count = layer->rows - first < slab ? layer->rows - first : slab;
+        struct rows_job job = {layer, matrix_rows(weight, first, count), matrix_of(difference, count, columns, sizeof(float)),
+                               first};
+        team_run(backend->team, count, difference_task, &job);
+        proxy += energy(backend, job.to, hessian, matrix_of(product, count, columns, sizeof(float)));
+        whole += energy(backend, job.weight, hessian, matrix_of(product, count, columns, sizeof(float)));
+    }
+    if (!isfinite(proxy) || !isfinite(whole)) {
+        status =
+            error_set(error, STATUS_NOT_FINITE, "quantization error is not finite: weights or activations are too large for float");
+        goto done;
+    }
+    /* H is positive semidefinite: below zero is rounding */
+    layer->proxy_error = proxy > 0 ? proxy : 0;
+    layer->relative_error = whole > 0 ? layer->proxy_error / whole : 0;
+done:
+    memory_free(product);
+    memory_free(difference);
+    return status;
+}
