@@ -39,7 +39,7 @@ ENGINE_LIBRARY := $(OBJ)/libdeltaq-engine.a
 SERVER_LIBRARY := $(OBJ)/libdeltaq-server.a
 
 .DELETE_ON_ERROR:
-.PHONY: all engine help check-unit clean format
+.PHONY: all engine help clean format
 all: $(BINARY) ## Build build/deltaq
 
 engine: $(ENGINE_LIBRARY) ## Build the engine library alone (no server, database or HTTP)
@@ -79,8 +79,74 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@echo "  test $<"
 	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
 
+# --- What it stands on -----------------------------------------------------------------------------------------------------------
+DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev libssl-dev zlib1g-dev \
+                libopenblas0-pthread postgresql ca-certificates
+DEBIAN_TEST  := libcmocka-dev clang clang-format python3 python3-venv git curl chromium
+PYPI_TEST    := pytest==8.3.4 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0
+VENV         := $(BUILD)/venv
+PYTHON       := $(VENV)/bin/python
+
+.PHONY: deps deps-build venv static serve demo install lint check check-unit check-asan check-tsan check-http check-fresh bench fuzz
+deps: ## Install what building, running and testing need (Debian packages; PyPI packages for the tests, in build/venv)
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(DEBIAN_BUILD) $(DEBIAN_TEST)
+	$(MAKE) --no-print-directory venv static
+
+venv: $(VENV)/.made
+$(VENV)/.made: Makefile
+	python3 -m venv $(VENV)
+	$(VENV)/bin/pip install -q --disable-pip-version-check $(PYPI_TEST)
+	@touch $@
+
+# Plotly comes out of Debian's package and is served, not committed; unpacking it brings no Python along.
+static: $(BUILD)/static/plotly.js ## Fetch Plotly.js for the dashboard
+$(BUILD)/static/plotly.js:
+	@mkdir -p $(BUILD)/static $(BUILD)/deb
+	cd $(BUILD)/deb && apt-get download -qq python3-plotly
+	dpkg-deb -x $(BUILD)/deb/python3-plotly_*.deb $(BUILD)/deb/plotly
+	cp $(BUILD)/deb/plotly/usr/share/python3-plotly/plotly.js $@
+	rm -rf $(BUILD)/deb
+
+# --- Checks ----------------------------------------------------------------------------------------------------------------------
+ASAN_UNIT = $(UNIT_SOURCES:%.c=$(BUILD)/asan/%)
+TSAN_UNIT = $(UNIT_SOURCES:%.c=$(BUILD)/tsan/%)
+
+lint: ## Check the tree's own rules: layers, headers, formatting, banned functions
+	@python3 tests/lint/lint.py
+
+check: all venv static $(UNIT_BINARIES) ## Run every test but the sanitized and the long ones; ends with "N passed, N failed"
+	@$(MAKE) --no-print-directory -s CONFIG=asan unit-binaries
+	@$(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" $(UNIT_BINARIES) $(ASAN_UNIT) $(wildcard tests/http tests/pool tests/docs)
+
+.PHONY: unit-binaries
+unit-binaries: $(UNIT_BINARIES)
+
 check-unit: $(UNIT_BINARIES) ## Run the C unit tests
-	@for test in $(UNIT_BINARIES); do $$test || exit 1; done
+	@python3 tests/run.py $(UNIT_BINARIES)
+
+check-asan: ## Run the C unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory CONFIG=asan check-unit
+
+check-tsan: ## Run the C unit tests under ThreadSanitizer
+	@$(MAKE) --no-print-directory CONFIG=tsan check-unit
+
+check-http: all venv static ## Run the tests of the HTTP interface
+	@$(PYTHON) tests/run.py tests/http
+
+check-fresh: ## Prove the README on a minimal Debian 12 made by debootstrap (as root; SUITE=trixie for Debian 13)
+	@tests/fresh/run.sh $(SUITE)
+
+# --- Running ---------------------------------------------------------------------------------------------------------------------
+serve: all static ## Run the server on http://127.0.0.1:8642
+	$(BINARY) serve
+
+PREFIX ?= /usr/local
+install: all static ## Install the binary and the dashboard below PREFIX
+	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/deltaq
+	install -d $(DESTDIR)$(PREFIX)/share/deltaq/static
+	install -m 644 static/* $(BUILD)/static/* $(DESTDIR)$(PREFIX)/share/deltaq/static/
+	install -m 644 openapi.yaml $(DESTDIR)$(PREFIX)/share/deltaq/
 
 format: ## Rewrite the C sources with clang-format
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
@@ -89,6 +155,6 @@ clean: ## Remove everything that was built
 	rm -rf $(BUILD)
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 18
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

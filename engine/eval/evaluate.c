@@ -24,17 +24,21 @@ enum status evaluate_check(const struct model_config *config, const struct seque
     for (int64_t s = 0; s < sequences->count; s++) {
         const int64_t length = sequences->starts[s + 1] - sequences->starts[s];
         if (length < 2)
-            return error_set(error, STATUS_INVALID, "%s: sequence %lld has %lld token(s); a loss needs at least 2", what, (long long)s,
-                             (long long)length);
+            return error_set(error, STATUS_INVALID, "%s: sequence %lld has %lld token(s); a loss needs at least 2", what,
+                             (long long)s, (long long)length);
         if (length > config->maximum_positions)
-            return error_set(error, STATUS_INVALID, "%s: sequence %lld has %lld tokens, the model %lld positions; use a smaller "
-                             "sequence_length", what, (long long)s, (long long)length, (long long)config->maximum_positions);
+            return error_set(error, STATUS_INVALID,
+                             "%s: sequence %lld has %lld tokens, the model %lld positions; use a smaller "
+                             "sequence_length",
+                             what, (long long)s, (long long)length, (long long)config->maximum_positions);
         for (int64_t t = sequences->starts[s]; t < sequences->starts[s + 1]; t++)
             if (sequences->tokens[t] >= config->vocabulary_size)
-                return error_set(error, STATUS_INVALID,
-                                 "%s: token %u at position %lld of sequence %lld is outside the model's vocabulary of %lld; the tokens "
-                                 "belong to another tokenizer", what, sequences->tokens[t], (long long)(t - sequences->starts[s]),
-                                 (long long)s, (long long)config->vocabulary_size);
+                return error_set(
+                    error, STATUS_INVALID,
+                    "%s: token %u at position %lld of sequence %lld is outside the model's vocabulary of %lld; the tokens "
+                    "belong to another tokenizer",
+                    what, sequences->tokens[t], (long long)(t - sequences->starts[s]), (long long)s,
+                    (long long)config->vocabulary_size);
     }
     return STATUS_OK;
 }
@@ -60,7 +64,8 @@ enum status evaluate_summarise(const struct chunks *chunks, const double *token_
     *out = (struct evaluate_result){.sequences = chunks->sequences, .tokens = chunks->tokens, .predictions = chunks->predictions};
     if ((status = memory_new(chunks->sequences, sizeof(double), "sequence losses", &out->sequence_losses, error)) != STATUS_OK)
         return status;
-    if ((status = memory_new(chunks->sequences, sizeof(int64_t), "sequence losses", &out->sequence_predictions, error)) != STATUS_OK) {
+    if ((status = memory_new(chunks->sequences, sizeof(int64_t), "sequence losses", &out->sequence_predictions, error)) !=
+        STATUS_OK) {
         evaluate_result_reset(out);
         return status;
     }
@@ -69,7 +74,8 @@ enum status evaluate_summarise(const struct chunks *chunks, const double *token_
         for (int64_t s = 0; s < chunk->batch.sequences; s++) {
             const int64_t predictions = chunk->batch.starts[s + 1] - chunk->batch.starts[s] - 1;
             double sum = 0;
-            for (int64_t t = chunk->batch.starts[s]; t < chunk->batch.starts[s + 1]; t++) sum += token_losses[chunk->first_token + t];
+            for (int64_t t = chunk->batch.starts[s]; t < chunk->batch.starts[s + 1]; t++)
+                sum += token_losses[chunk->first_token + t];
             out->sequence_losses[chunk->first_sequence + s] = sum / (double)predictions;
             out->sequence_predictions[chunk->first_sequence + s] = predictions;
         }
@@ -142,8 +148,10 @@ static enum status evaluation_prepare(struct evaluation *e, const struct sequenc
     if ((status = evaluate_check(config, sequences, "evaluation", error)) != STATUS_OK) return status;
     if ((status = chunks_init(sequences, CHUNK_TOKENS, &e->chunks, error)) != STATUS_OK) return status;
     if ((status = memory_new(e->chunks.tokens, sizeof(double), "token losses", &e->losses, error)) != STATUS_OK) return status;
-    if ((status = e->backend->ops->prepare(e->backend, e->chunks.longest, config->vocabulary_size, error)) != STATUS_OK) return status;
-    if ((status = model_rope_tables(config, e->backend, e->chunks.longest, &e->cosine, &e->sine, error)) != STATUS_OK) return status;
+    if ((status = e->backend->ops->prepare(e->backend, e->chunks.longest, config->vocabulary_size, error)) != STATUS_OK)
+        return status;
+    if ((status = model_rope_tables(config, e->backend, e->chunks.longest, &e->cosine, &e->sine, error)) != STATUS_OK)
+        return status;
     if ((status = model_load(e->model, e->backend, &e->model->ends.embedding, &e->embedding, error)) != STATUS_OK) return status;
     if ((status = hidden_embed(config, e->backend, e->embedding, &e->chunks, &e->hidden, error)) != STATUS_OK) return status;
     if (!config->tied) matrix_release(e->backend, &e->embedding);

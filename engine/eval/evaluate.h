@@ -1,5 +1,5 @@
-/* evaluate.h: the loss of a checkpoint on token sequences. Blocks are streamed: each is read once, every sequence passes through it,
- * and it is dropped. Memory: two blocks, the embedding, the hidden states of all tokens, one chunk's activations. */
+/* evaluate.h: the loss of a checkpoint on token sequences. Blocks are streamed: each is read once, every sequence passes through
+ * it, and it is dropped. Memory: two blocks, the embedding, the hidden states of all tokens, one chunk's activations. */
 #ifndef EVAL_EVALUATE_H
 #define EVAL_EVALUATE_H
 
@@ -9,10 +9,10 @@
 #include "model/model.h"
 
 struct evaluate_result {
-    double loss;                /* mean over all predictions, nats */
-    double loss_stderr;         /* standard error of that mean over sequences, weighted by their predictions; 0 for one sequence */
+    double loss;        /* mean over all predictions, nats */
+    double loss_stderr; /* standard error of that mean over sequences, weighted by their predictions; 0 for one sequence */
     int64_t sequences, tokens, predictions;
-    double *sequence_losses;    /* [sequences] mean over each one's predictions; owned (evaluate_result_reset) */
+    double *sequence_losses;       /* [sequences] mean over each one's predictions; owned (evaluate_result_reset) */
     int64_t *sequence_predictions; /* [sequences]; owned */
 };
 void evaluate_result_reset(struct evaluate_result *result); /* {0} is fine */

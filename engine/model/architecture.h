@@ -1,4 +1,5 @@
-/* architecture.h: decoder architectures as rows of data. A new one is a row in architecture.c (and, if it brings an operation, an op). */
+/* architecture.h: decoder architectures as rows of data. A new one is a row in architecture.c (and, if it brings an operation, an
+ * op). */
 #ifndef MODEL_ARCHITECTURE_H
 #define MODEL_ARCHITECTURE_H
 
@@ -10,11 +11,15 @@ enum role {
     ROLE_FINAL_NORM,
     ROLE_OUTPUT, /* absent in a file with tied embeddings */
     ROLE_ATTENTION_NORM,
-    ROLE_QUERY, ROLE_KEY, ROLE_VALUE,
+    ROLE_QUERY,
+    ROLE_KEY,
+    ROLE_VALUE,
     ROLE_QUERY_KEY_VALUE, /* the three in one, rows ordered [head][q|k|v][head_dim] */
     ROLE_ATTENTION_OUTPUT,
     ROLE_MLP_NORM,
-    ROLE_GATE, ROLE_UP, ROLE_DOWN,
+    ROLE_GATE,
+    ROLE_UP,
+    ROLE_DOWN,
     ROLE_COUNT
 };
 
@@ -22,11 +27,11 @@ struct architecture {
     const char *model_type; /* as in config.json */
     enum norm_kind norm;
     enum activation_kind activation;
-    double norm_epsilon;         /* default; NAN: the key must be there */
+    double norm_epsilon; /* default; NAN: the key must be there */
     double rope_theta, rope_partial;
     bool tied, attention_bias, mlp_bias; /* defaults for absent keys */
     bool norm_bias;
-    bool parallel_residual;      /* x + attention(x) + mlp(x); false: never */
+    bool parallel_residual;        /* x + attention(x) + mlp(x); false: never */
     const char *names[ROLE_COUNT]; /* without .weight/.bias; NULL: has none */
     const char *output_alias;      /* another name of ROLE_OUTPUT in some files; or NULL */
     const char *ignored[5];        /* endings of tensors that old files hold and nobody needs: masks, tables */

@@ -7,8 +7,8 @@
 #include "formats/dataset.h"
 
 struct chunk {
-    struct batch batch;    /* starts count from the chunk's first token */
-    int64_t first_token;   /* of the chunk, in all the sequences' tokens */
+    struct batch batch;  /* starts count from the chunk's first token */
+    int64_t first_token; /* of the chunk, in all the sequences' tokens */
     int64_t first_sequence;
 };
 
@@ -16,9 +16,9 @@ struct chunks {
     int64_t count;
     struct chunk *chunks;
     int64_t tokens, sequences, predictions;
-    int64_t longest;       /* tokens in the longest sequence */
-    int64_t largest;       /* tokens in the largest chunk */
-    void *memory;          /* the arrays of all batches */
+    int64_t longest; /* tokens in the longest sequence */
+    int64_t largest; /* tokens in the largest chunk */
+    void *memory;    /* the arrays of all batches */
 };
 
 /* As many whole sequences a chunk as fit `tokens` (at least one). Copies what it needs of `sequences`. The caller owns *out

@@ -32,7 +32,10 @@ struct field {
     size_t offset, size;
 };
 
-#define FIELD(key, type, member) {key, type, offsetof(struct raw_config, member), sizeof(((struct raw_config *)0)->member)}
+#define FIELD(key, type, member)                                                                                                   \
+    {                                                                                                                              \
+        key, type, offsetof(struct raw_config, member), sizeof(((struct raw_config *)0)->member)                                   \
+    }
 
 static const struct field fields[] = {
     FIELD("model_type", FIELD_TEXT, model_type),
@@ -59,14 +62,10 @@ static const struct field fields[] = {
 };
 
 static const struct field rope_fields[] = {
-    FIELD("rope_type", FIELD_TEXT, rope_type),
-    FIELD("type", FIELD_TEXT, rope_type),
-    FIELD("rope_theta", FIELD_NUMBER, rope_theta),
-    FIELD("partial_rotary_factor", FIELD_NUMBER, partial),
-    FIELD("factor", FIELD_NUMBER, factor),
-    FIELD("low_freq_factor", FIELD_NUMBER, low),
-    FIELD("high_freq_factor", FIELD_NUMBER, high),
-    FIELD("original_max_position_embeddings", FIELD_NUMBER, original_positions),
+    FIELD("rope_type", FIELD_TEXT, rope_type),     FIELD("type", FIELD_TEXT, rope_type),
+    FIELD("rope_theta", FIELD_NUMBER, rope_theta), FIELD("partial_rotary_factor", FIELD_NUMBER, partial),
+    FIELD("factor", FIELD_NUMBER, factor),         FIELD("low_freq_factor", FIELD_NUMBER, low),
+    FIELD("high_freq_factor", FIELD_NUMBER, high), FIELD("original_max_position_embeddings", FIELD_NUMBER, original_positions),
 };
 
 static void field_read(struct json_reader *reader, const struct field *field, struct raw_config *raw)
@@ -75,12 +74,18 @@ static void field_read(struct json_reader *reader, const struct field *field, st
     bool flag = false;
     if (json_reader_null(reader)) return;
     switch (field->type) {
-    case FIELD_INTEGER: json_reader_int64(reader, 0, INT32_MAX, (int64_t *)(void *)at); break;
-    case FIELD_NUMBER: json_reader_double(reader, (double *)(void *)at); break;
+    case FIELD_INTEGER:
+        json_reader_int64(reader, 0, INT32_MAX, (int64_t *)(void *)at);
+        break;
+    case FIELD_NUMBER:
+        json_reader_double(reader, (double *)(void *)at);
+        break;
     case FIELD_BOOLEAN:
         if (json_reader_bool(reader, &flag)) *(int64_t *)(void *)at = flag;
         break;
-    case FIELD_TEXT: json_reader_string_copy(reader, at, field->size); break;
+    case FIELD_TEXT:
+        json_reader_string_copy(reader, at, field->size);
+        break;
     }
 }
 
@@ -123,10 +128,31 @@ static enum status raw_parse(const char *name, const char *text, size_t size, st
     struct json_reader reader;
     struct json_reader_text key;
     *raw = (struct raw_config){
-        .vocab_size = -1, .hidden_size = -1, .intermediate_size = -1, .layers = -1, .heads = -1, .kv_heads = -1, .head_dim = -1,
-        .positions = -1, .bos = -1, .eos = -1, .rms_norm_eps = NAN, .layer_norm_eps = NAN, .initializer_range = NAN,
-        .rope_theta = NAN, .rotary_base = NAN, .partial = NAN, .rotary_pct = NAN, .factor = NAN, .low = NAN, .high = NAN,
-        .original_positions = NAN, .tied = -1, .attention_bias = -1, .mlp_bias = -1, .parallel_residual = -1,
+        .vocab_size = -1,
+        .hidden_size = -1,
+        .intermediate_size = -1,
+        .layers = -1,
+        .heads = -1,
+        .kv_heads = -1,
+        .head_dim = -1,
+        .positions = -1,
+        .bos = -1,
+        .eos = -1,
+        .rms_norm_eps = NAN,
+        .layer_norm_eps = NAN,
+        .initializer_range = NAN,
+        .rope_theta = NAN,
+        .rotary_base = NAN,
+        .partial = NAN,
+        .rotary_pct = NAN,
+        .factor = NAN,
+        .low = NAN,
+        .high = NAN,
+        .original_positions = NAN,
+        .tied = -1,
+        .attention_bias = -1,
+        .mlp_bias = -1,
+        .parallel_residual = -1,
     };
     json_reader_init(&reader, name, text, size, &options, error);
     json_reader_object(&reader);
@@ -163,8 +189,8 @@ static enum status rope_settle(const char *name, const struct raw_config *raw, c
             break;
         }
     if (kind < 0)
-        return error_set(error, STATUS_UNSUPPORTED, "%s: rope scaling \"%s\" is not supported; supported are default, linear, llama3",
-                         name, raw->rope_type);
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: rope scaling \"%s\" is not supported; supported are default, linear, llama3", name, raw->rope_type);
     rope->scaling = (enum rope_scaling)kind;
     rope->factor = raw->factor;
     rope->low_frequency_factor = raw->low;
@@ -188,9 +214,8 @@ static enum status activation_settle(const char *name, const struct raw_config *
         const char *name;
         enum activation_kind kind;
     } rows[] = {
-        {"silu", ACTIVATION_SILU},          {"swish", ACTIVATION_SILU},
-        {"gelu", ACTIVATION_GELU},          {"gelu_new", ACTIVATION_GELU_TANH},
-        {"gelu_fast", ACTIVATION_GELU_TANH}, {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
+        {"silu", ACTIVATION_SILU},          {"swish", ACTIVATION_SILU},          {"gelu", ACTIVATION_GELU},
+        {"gelu_new", ACTIVATION_GELU_TANH}, {"gelu_fast", ACTIVATION_GELU_TANH}, {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
         {"relu", ACTIVATION_RELU},
     };
     out->activation = architecture->activation;
@@ -209,13 +234,18 @@ static enum status shape_check(const char *name, const struct model_config *c, s
         const char *key;
         int64_t value;
     } needed[] = {
-        {"vocab_size", c->vocabulary_size}, {"hidden_size", c->hidden_size},
-        {"num_hidden_layers", c->layers},   {"num_attention_heads", c->heads},
-        {"num_key_value_heads", c->kv_heads}, {"head_dim", c->head_dim},
-        {"intermediate_size", c->intermediate_size}, {"max_position_embeddings", c->maximum_positions},
+        {"vocab_size", c->vocabulary_size},
+        {"hidden_size", c->hidden_size},
+        {"num_hidden_layers", c->layers},
+        {"num_attention_heads", c->heads},
+        {"num_key_value_heads", c->kv_heads},
+        {"head_dim", c->head_dim},
+        {"intermediate_size", c->intermediate_size},
+        {"max_position_embeddings", c->maximum_positions},
     };
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
-        if (needed[i].value < 1) return error_set(error, STATUS_INVALID, "%s: \"%s\" is missing or not positive", name, needed[i].key);
+        if (needed[i].value < 1)
+            return error_set(error, STATUS_INVALID, "%s: \"%s\" is missing or not positive", name, needed[i].key);
     if (c->heads % c->kv_heads != 0)
         return error_set(error, STATUS_INVALID, "%s: %lld attention heads do not share %lld key/value heads evenly", name,
                          (long long)c->heads, (long long)c->kv_heads);
@@ -255,8 +285,8 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
         .kv_heads = given(raw.kv_heads, raw.heads),
         .head_dim = given(raw.head_dim, raw.heads > 0 ? raw.hidden_size / raw.heads : -1),
         .maximum_positions = raw.positions,
-        .norm_epsilon = first_given(architecture->norm == NORM_RMS ? raw.rms_norm_eps : raw.layer_norm_eps,
-                                    architecture->norm_epsilon, 0),
+        .norm_epsilon =
+            first_given(architecture->norm == NORM_RMS ? raw.rms_norm_eps : raw.layer_norm_eps, architecture->norm_epsilon, 0),
         .initializer_range = first_given(raw.initializer_range, 0.02, 0.02),
         .tied = given(raw.tied, architecture->tied),
         .attention_bias = given(raw.attention_bias, architecture->attention_bias),

@@ -26,7 +26,7 @@ struct model_config {
     double initializer_range; /* standard deviation of a fresh model's matrices */
     enum activation_kind activation;
     struct rope_config rope;
-    bool tied;              /* logits use the embedding matrix */
+    bool tied; /* logits use the embedding matrix */
     bool attention_bias, mlp_bias;
     bool parallel_residual;
     int64_t bos_id, eos_id; /* -1: none */

@@ -111,8 +111,8 @@ static struct norm_args norm_arguments(const struct head *head, struct matrix hi
 }
 
 /* Logits of rows [first, first + count) of `hidden` into the head of `logits`, and their losses. */
-static struct matrix slice_losses(struct head *head, struct matrix hidden, struct matrix logits, const uint32_t *targets, double *losses,
-                                  double *log_sum)
+static struct matrix slice_losses(struct head *head, struct matrix hidden, struct matrix logits, const uint32_t *targets,
+                                  double *losses, double *log_sum)
 {
     struct backend *backend = head->backend;
     const struct norm_args norm = norm_arguments(head, hidden, matrix_rows(head->normed, 0, hidden.rows));
@@ -146,7 +146,8 @@ void head_compare(struct head *head, struct matrix hidden_p, struct matrix hidde
         const uint32_t *targets = batch->targets + first;
         const struct compare_args compare = {
             .p = slice_losses(head, matrix_rows(hidden_p, first, rows), head->logits, targets, losses_p + first, head->log_sum),
-            .q = slice_losses(head, matrix_rows(hidden_q, first, rows), head->other, targets, losses_q + first, head->other_log_sum),
+            .q =
+                slice_losses(head, matrix_rows(hidden_q, first, rows), head->other, targets, losses_q + first, head->other_log_sum),
             .targets = targets,
             .p_log_sum = head->log_sum,
             .q_log_sum = head->other_log_sum,

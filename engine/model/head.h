@@ -13,7 +13,7 @@ struct head {
     struct matrix norm_weight, norm_bias; /* owned unless lent at head_init; bias may be absent */
     struct matrix output;                 /* [V, d] */
     bool owns_norm, owns_output;
-    int64_t slice;                        /* tokens at a time */
+    int64_t slice;                                /* tokens at a time */
     struct matrix normed, dnormed, logits, other; /* scratch of one slice; `other`: a second model's logits */
     double *log_sum, *other_log_sum;
 };

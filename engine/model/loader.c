@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Two blocks, A and B. The thread reads layer i into block i % 2 as soon as the caller has asked for layer i - 1, which says that it
- * is done with i - 2. `filled` and `wanted` count layers and only grow. */
+/* Two blocks, A and B. The thread reads layer i into block i % 2 as soon as the caller has asked for layer i - 1, which says that
+ * it is done with i - 2. `filled` and `wanted` count layers and only grow. */
 struct loader {
     const struct model *model;
     struct backend *backend;

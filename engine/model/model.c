@@ -13,15 +13,15 @@ static enum status parameter_check(const struct model *model, const struct param
     const int64_t index = weights_find(model->weights, parameter->name);
     struct weights_tensor tensor;
     if (index < 0)
-        return error_set(error, STATUS_INVALID, "the checkpoint has no tensor \"%s\", which its %s architecture needs", parameter->name,
-                         model->config.architecture->model_type);
+        return error_set(error, STATUS_INVALID, "the checkpoint has no tensor \"%s\", which its %s architecture needs",
+                         parameter->name, model->config.architecture->model_type);
     weights_tensor(model->weights, index, &tensor);
     const bool vector = parameter->rows == 1 && tensor.rank == 1 && tensor.shape[0] == parameter->columns;
     const bool matrix = tensor.rank == 2 && tensor.shape[0] == parameter->rows && tensor.shape[1] == parameter->columns;
     if (!vector && !matrix)
-        return error_set(error, STATUS_INVALID, "tensor \"%s\" has %lld elements in %d dimensions; config.json asks for [%lld, %lld]",
-                         parameter->name, (long long)tensor.elements, tensor.rank, (long long)parameter->rows,
-                         (long long)parameter->columns);
+        return error_set(error, STATUS_INVALID,
+                         "tensor \"%s\" has %lld elements in %d dimensions; config.json asks for [%lld, %lld]", parameter->name,
+                         (long long)tensor.elements, tensor.rank, (long long)parameter->rows, (long long)parameter->columns);
     if (dtype_info(tensor.dtype)->to_f32 == NULL)
         return error_set(error, STATUS_UNSUPPORTED, "tensor \"%s\" is %s; weights must be F32, F16, BF16 or F64", parameter->name,
                          dtype_info(tensor.dtype)->name);
@@ -54,10 +54,11 @@ static enum status unused_refuse(const struct model *model, const bool *used, st
     for (int64_t i = 0; i < weights_count(model->weights); i++) {
         weights_tensor(model->weights, i, &tensor);
         if (used[i] || tensor_ignorable(model, tensor.name)) continue;
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "tensor \"%.200s\" is not part of the %s architecture as config.json describes it; leaving it out would give "
-                         "another model",
-                         tensor.name, model->config.architecture->model_type);
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "tensor \"%.200s\" is not part of the %s architecture as config.json describes it; leaving it out would give "
+            "another model",
+            tensor.name, model->config.architecture->model_type);
     }
     return STATUS_OK;
 }
@@ -105,7 +106,8 @@ enum status model_open(const char *path, struct model **out, struct error *error
     if (status != STATUS_OK) return status;
     if ((status = weights_open(path, &model->weights, error)) != STATUS_OK) goto done;
     if ((status = config_read(weights_directory(model->weights), &model->config, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(model->config.layers, sizeof *model->programs, "block programs", &model->programs, error)) != STATUS_OK)
+    if ((status = memory_new(model->config.layers, sizeof *model->programs, "block programs", &model->programs, error)) !=
+        STATUS_OK)
         goto done;
     for (int64_t layer = 0; layer < model->config.layers; layer++) decoder_block(&model->config, layer, &model->programs[layer]);
     decoder_ends(&model->config, &model->ends);
@@ -137,7 +139,8 @@ static enum status finite_check(const struct parameter *parameter, const float *
     int64_t i = 0;
     while (isfinite(values[i])) i++;
     return error_set(error, STATUS_NOT_FINITE, "tensor \"%s\" is not finite: element [%lld, %lld] is %s", parameter->name,
-                     (long long)(i / parameter->columns), (long long)(i % parameter->columns), isnan(values[i]) ? "NaN" : "infinite");
+                     (long long)(i / parameter->columns), (long long)(i % parameter->columns),
+                     isnan(values[i]) ? "NaN" : "infinite");
 }
 
 enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter, struct matrix to,

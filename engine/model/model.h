@@ -1,5 +1,5 @@
-/* model.h: a checkpoint as a model: its configuration, its blocks' programs, and where its tensors are. Nothing is loaded at opening
- * but headers; blocks come through loader.h, one at a time. */
+/* model.h: a checkpoint as a model: its configuration, its blocks' programs, and where its tensors are. Nothing is loaded at
+ * opening but headers; blocks come through loader.h, one at a time. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
@@ -9,10 +9,10 @@
 
 struct model {
     struct model_config config;
-    struct weights *weights;   /* owned */
-    struct program *programs;  /* [config.layers], owned */
+    struct weights *weights;  /* owned */
+    struct program *programs; /* [config.layers], owned */
     struct decoder_ends ends;
-    int64_t parameters;        /* trainable numbers; a tied matrix counts once */
+    int64_t parameters; /* trainable numbers; a tied matrix counts once */
 };
 
 /* Opens the checkpoint at `path` (weights_open, config_read) and checks that every tensor of the architecture is there with its
@@ -30,7 +30,8 @@ MUST_CHECK enum status model_read(const struct model *model, struct backend *bac
 MUST_CHECK enum status model_load(const struct model *model, struct backend *backend, const struct parameter *parameter,
                                   struct matrix *to, struct error *error);
 
-/* Cosines and sines of `positions` positions, [positions, rotary / 2] each, in one block that the caller releases (cosine->data). */
+/* Cosines and sines of `positions` positions, [positions, rotary / 2] each, in one block that the caller releases (cosine->data).
+ */
 MUST_CHECK enum status model_rope_tables(const struct model_config *config, struct backend *backend, int64_t positions,
                                          struct matrix *cosine, struct matrix *sine, struct error *error);
 

@@ -1,5 +1,5 @@
-/* op.h: an operation of a decoder block and its passes. A block is a short list of steps, each an op with the slots (activations) it
- * reads and writes and the parameters it uses; every walk over a model is a walk over such a list (walk.h).
+/* op.h: an operation of a decoder block and its passes. A block is a short list of steps, each an op with the slots (activations)
+ * it reads and writes and the parameters it uses; every walk over a model is a walk over such a list (walk.h).
  *
  * An op computes through the backend's primitives alone, so its passes work in float, in double and on a GPU. Gradients of slots
  * follow one rule: the first writer overwrites, later ones add; pass_gradient tells which. */
@@ -35,10 +35,10 @@ struct op;
 
 struct step {
     const struct op *op;
-    int input[STEP_INPUTS];          /* slots, NO_SLOT where unused */
-    int output;                      /* slot; equals input[0] for an op in place (rope) */
-    int saved;                       /* slot the forward pass leaves for the backward pass, or NO_SLOT */
-    int parameter[STEP_PARAMETERS];  /* NO_PARAMETER where unused */
+    int input[STEP_INPUTS];         /* slots, NO_SLOT where unused */
+    int output;                     /* slot; equals input[0] for an op in place (rope) */
+    int saved;                      /* slot the forward pass leaves for the backward pass, or NO_SLOT */
+    int parameter[STEP_PARAMETERS]; /* NO_PARAMETER where unused */
     union {
         struct norm_attributes norm;
         struct rope_attributes rope;
@@ -51,11 +51,11 @@ struct step {
 struct pass {
     struct backend *backend;
     const struct batch *batch;
-    struct matrix cosine, sine;       /* [positions, rotary / 2] */
-    struct matrix *values;            /* by slot */
-    struct matrix *gradients;         /* by slot; backward */
-    bool *written;                    /* by slot: its gradient holds something; backward */
-    const struct matrix *parameters;  /* by parameter; data NULL where the model has none */
+    struct matrix cosine, sine;         /* [positions, rotary / 2] */
+    struct matrix *values;              /* by slot */
+    struct matrix *gradients;           /* by slot; backward */
+    bool *written;                      /* by slot: its gradient holds something; backward */
+    const struct matrix *parameters;    /* by parameter; data NULL where the model has none */
     struct matrix *parameter_gradients; /* by parameter; NULL: not wanted; backward */
 };
 
@@ -81,7 +81,8 @@ static inline struct matrix pass_parameter(const struct pass *pass, int paramete
 
 static inline struct matrix pass_parameter_gradient(const struct pass *pass, int parameter)
 {
-    return parameter == NO_PARAMETER || pass->parameter_gradients == NULL ? (struct matrix){0} : pass->parameter_gradients[parameter];
+    return parameter == NO_PARAMETER || pass->parameter_gradients == NULL ? (struct matrix){0}
+                                                                          : pass->parameter_gradients[parameter];
 }
 
 extern const struct op op_norm, op_linear, op_rope, op_attention, op_activation, op_add;

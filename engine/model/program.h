@@ -1,4 +1,5 @@
-/* program.h: a decoder block as a list of steps over slots and parameters. The builder (decoder.c) writes one from a configuration. */
+/* program.h: a decoder block as a list of steps over slots and parameters. The builder (decoder.c) writes one from a configuration.
+ */
 #ifndef MODEL_PROGRAM_H
 #define MODEL_PROGRAM_H
 
@@ -37,8 +38,8 @@ bool program_live(const struct program *program, int slot, int from);
  * slot lies outside (the caller's hidden states) and a chain of residual additions works on it in place. With `keep_all` (backward
  * passes) every slot but the input has its own columns. */
 struct program_plan {
-    int64_t width;                  /* columns of the buffer in all */
-    int64_t offset[PROGRAM_SLOTS];  /* -1: the slot is (an alias of) the input slot's memory */
+    int64_t width;                 /* columns of the buffer in all */
+    int64_t offset[PROGRAM_SLOTS]; /* -1: the slot is (an alias of) the input slot's memory */
 };
 void program_plan(const struct program *program, bool keep_all, struct program_plan *plan);
 

@@ -62,8 +62,8 @@ void walk_begin(struct walk *walk, const struct program *program, const struct b
         const int64_t width = program->slots[s].width, offset = plan.offset[s];
         walk->values[s] = offset < 0 ? hidden : matrix_of(values + (size_t)(offset * tokens) * element, tokens, width, element);
         if (gradients != NULL)
-            walk->gradients[s] = matrix_of(gradients + (size_t)((offset < 0 ? 0 : offset + input_width) * tokens) * element, tokens,
-                                           width, element);
+            walk->gradients[s] =
+                matrix_of(gradients + (size_t)((offset < 0 ? 0 : offset + input_width) * tokens) * element, tokens, width, element);
     }
     walk->pass = (struct pass){
         .backend = walk->backend,

@@ -7,15 +7,15 @@
 #include "model/model.h"
 
 enum walk_kind {
-    WALK_FORWARD,  /* slots share memory; hidden states are updated in place */
-    WALK_GRADIENT  /* every slot is kept, and has a gradient */
+    WALK_FORWARD, /* slots share memory; hidden states are updated in place */
+    WALK_GRADIENT /* every slot is kept, and has a gradient */
 };
 
 struct walk {
     struct backend *backend;
     enum walk_kind kind;
-    struct matrix cosine, sine;   /* lent */
-    int64_t tokens;               /* capacity */
+    struct matrix cosine, sine; /* lent */
+    int64_t tokens;             /* capacity */
     void *values_memory, *gradients_memory;
     const struct program *program; /* of the walk_begin before */
     struct pass pass;
@@ -40,8 +40,8 @@ void walk_steps(struct walk *walk, int from, int to);
 void walk_forward(struct walk *walk, const struct program *program, const struct batch *batch, const struct matrix *parameters,
                   struct matrix hidden);
 
-/* Back through all steps after walk_forward on a WALK_GRADIENT walk. `dhidden` holds the gradient of the block's output and gets that
- * of its input; parameter_gradients (by parameter, NULL: none) are added to. */
+/* Back through all steps after walk_forward on a WALK_GRADIENT walk. `dhidden` holds the gradient of the block's output and gets
+ * that of its input; parameter_gradients (by parameter, NULL: none) are added to. */
 void walk_backward(struct walk *walk, struct matrix dhidden, struct matrix *parameter_gradients);
 
 /* Bytes that walk_init would allocate. */

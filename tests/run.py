@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Runs test suites side by side and counts them: the last line reads `N passed, N failed, N skipped`.
+
+    run.py [--jobs N] [--junit DIR] SUITE...        a SUITE is a test program, a pytest path, or `name=command line`
+
+A test program is a cmocka binary; its groups are counted from what it prints. A command line counts as one test, passed when it exits
+with 0. What a failed suite printed is shown. Standard library only."""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as xml
+
+SUITE_SECONDS = 1500
+
+
+def execute(command, extra_environment=None):
+    environment = dict(os.environ, **(extra_environment or {}))
+    began = time.monotonic()
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SUITE_SECONDS, env=environment)
+        code, text = done.returncode, done.stdout
+    except subprocess.TimeoutExpired as expired:
+        code, text = -1, (expired.stdout or b"") + f"\nstopped after {SUITE_SECONDS} s\n".encode()
+    return code, text.decode("utf-8", "replace"), time.monotonic() - began
+
+
+def run_program(path):
+    code, text, seconds = execute([path])
+    count = {word: sum(map(int, re.findall(rf"\[\s+{word}\s+\] (\d+) test", text))) for word in ("PASSED", "FAILED", "SKIPPED")}
+    if code != 0 and count["FAILED"] == 0:
+        count["FAILED"] = 1  # it crashed, or a sanitizer spoke
+    if code == 0 and not any(count.values()):
+        count["FAILED"], text = 1, text + "\nit ran no test\n"
+    return count["PASSED"], count["FAILED"], count["SKIPPED"], text, seconds
+
+
+def run_pytest(path, junit):
+    report = pathlib.Path(junit) / (re.sub(r"\W+", "-", path).strip("-") + ".xml")
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", f"--junitxml={report}", path]
+    code, text, seconds = execute(command)
+    passed = failed = skipped = 0
+    if report.exists():
+        for suite in xml.parse(report).getroot().iter("testsuite"):
+            bad = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+            failed, skipped = failed + bad, skipped + int(suite.get("skipped", 0))
+            passed += int(suite.get("tests", 0)) - bad - int(suite.get("skipped", 0))
+    if code not in (0, 5) and failed == 0:
+        failed = 1
+    return passed, failed, skipped, text, seconds
+
+
+def run_command(command):
+    code, text, seconds = execute(shlex.split(command))
+    return int(code == 0), int(code != 0), 0, text, seconds
+
+
+def run_suite(suite, junit):
+    if "=" in suite:
+        return run_command(suite.split("=", 1)[1])
+    if suite.endswith(".py") or pathlib.Path(suite).is_dir():
+        return run_pytest(suite, junit)
+    return run_program(suite)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--junit", default=None, help="directory for pytest's reports (default: a temporary one)")
+    parser.add_argument("suites", nargs="+", metavar="SUITE")
+    options = parser.parse_args()
+    totals = [0, 0, 0]
+    with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        junit = options.junit or scratch
+        pathlib.Path(junit).mkdir(parents=True, exist_ok=True)
+        futures = {pool.submit(run_suite, suite, junit): suite for suite in options.suites}
+        for future in concurrent.futures.as_completed(futures):
+            passed, failed, skipped, text, seconds = future.result()
+            totals = [a + b for a, b in zip(totals, (passed, failed, skipped))]
+            name = futures[future].split("=", 1)[0]
+            print(f"{'FAIL' if failed else ' ok '} {name}: {passed} passed, {failed} failed, {skipped} skipped ({seconds:.1f} s)", flush=True)
+            if failed:
+                print(text, flush=True)
+            elif skipped:
+                for line in sorted(set(re.findall(r"^.*(?:SKIPPED|skipped:|skip:).*$", text, re.M)))[:8]:
+                    print("       " + line.strip()[:160], flush=True)
+    print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
+    return 1 if totals[1] or not totals[0] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
