@@ -1,0 +1,30 @@
+/* weights_container.h: what weights.c needs to know of a container format. A new format is a file with its row, and one line in
+ * the table of weights.c. */
+#ifndef FORMATS_WEIGHTS_CONTAINER_H
+#define FORMATS_WEIGHTS_CONTAINER_H
+
+#include "formats/weights.h"
+
+struct file;
+
+struct weights_container {
+    const char *name;   /* "safetensors" */
+    const char *suffix; /* of its files: ".safetensors" */
+    const char *single; /* file that holds all of a checkpoint, in a directory */
+    const char *index;  /* file that lists shards instead */
+    const char *advice; /* not NULL: deltaq knows the format and does not read it; what to do instead. No functions then */
+
+    /* Opens `name` in `directory`; *out is handed to the other functions. */
+    enum status (*open)(int directory, const char *name, void **out, struct error *error);
+    void (*close)(void *container); /* NULL is fine */
+    int64_t (*count)(const void *container);
+    /* In ascending byte order of names. */
+    void (*tensor)(const void *container, int64_t index, struct weights_tensor *out);
+    enum status (*read_f32)(const void *container, int64_t index, int64_t first, int64_t count, float *out, struct error *error);
+    void (*readahead)(const void *container, int64_t index);
+    const struct file *(*file)(const void *container);
+};
+
+extern const struct weights_container weights_safetensors;
+
+#endif
