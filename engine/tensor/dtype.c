@@ -27,15 +27,41 @@ static void f32_copy_from(const float *from, void *to, int64_t count)
     memcpy(to, from, (size_t)count * sizeof *from);
 }
 
+/* The loops below are written without branches so that they vectorise: reading a checkpoint is then bound by its disk. The costlier
+ * ones are compiled once more for AVX2, which gives the same bits. */
+#define LOOP static inline __attribute__((always_inline)) void
+#if defined(__x86_64__)
+#define WITH_AVX2(name, from_type, to_type)                                                                                        \
+    __attribute__((target("avx2"))) static void name##_avx2(from_type from, to_type to, int64_t count)                             \
+    {                                                                                                                              \
+        name##_loop(from, to, count);                                                                                              \
+    }                                                                                                                              \
+    static void name(from_type from, to_type to, int64_t count)                                                                    \
+    {                                                                                                                              \
+        if (__builtin_cpu_supports("avx2"))                                                                                        \
+            name##_avx2(from, to, count);                                                                                          \
+        else                                                                                                                       \
+            name##_loop(from, to, count);                                                                                          \
+    }
+#else
+#define WITH_AVX2(name, from_type, to_type)                                                                                        \
+    static void name(from_type from, to_type to, int64_t count)                                                                    \
+    {                                                                                                                              \
+        name##_loop(from, to, count);                                                                                              \
+    }
+#endif
+
 static void bf16_to_f32(const void *from, float *to, int64_t count)
 {
     const uint16_t *in = from;
+#pragma omp simd
     for (int64_t i = 0; i < count; i++) to[i] = float_of_bits((uint32_t)in[i] << 16);
 }
 
-static void bf16_from_f32(const float *from, void *to, int64_t count)
+LOOP bf16_from_f32_loop(const float *from, void *to, int64_t count)
 {
     uint16_t *out = to;
+#pragma omp simd
     for (int64_t i = 0; i < count; i++) {
         const uint32_t bits = bits_of_float(from[i]);
         const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
@@ -43,43 +69,50 @@ static void bf16_from_f32(const float *from, void *to, int64_t count)
         out[i] = (uint16_t)(nan ? (bits >> 16 | 0x40u) : rounded);
     }
 }
+WITH_AVX2(bf16_from_f32, const float *, void *)
 
-/* Subnormal halves are multiples of 2^-24: exact in float32, so one multiplication normalises them. */
-static float half_to_float(uint16_t half)
+static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no)
+{
+    const uint32_t mask = 0u - (uint32_t)condition;
+    return (yes & mask) | (no & ~mask);
+}
+
+static inline float half_to_float(uint16_t half)
 {
     const uint32_t sign = (uint32_t)(half & 0x8000u) << 16, magnitude = half & 0x7fffu;
-    if (magnitude >= 0x7c00u) return float_of_bits(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
-    if (magnitude < 0x400u) {
-        const float value = (float)magnitude * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    return float_of_bits(sign | ((magnitude << 13) + 0x38000000u));
+    const uint32_t normal = (magnitude << 13) + 0x38000000u, special = 0x7f800000u | (magnitude & 0x3ffu) << 13;
+    /* A subnormal half has the spacing of the numbers from 0.5 on, 2^-24: put its bits there and take 0.5 away. */
+    const uint32_t subnormal = bits_of_float(float_of_bits(magnitude | 0x3f000000u) - 0.5f);
+    return float_of_bits(sign | choose(magnitude >= 0x7c00u, special, choose(magnitude < 0x400u, subnormal, normal)));
 }
 
-static uint16_t half_from_float(float value)
+static inline uint16_t half_from_float(float value)
 {
     const uint32_t bits = bits_of_float(value), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
-    if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* 65520 and above round to infinity */
-    if (magnitude < 0x38800000u) { /* below 2^-14: add 0.5, whose ulp is 2^-24, and let the addition round */
-        const uint32_t sum = bits_of_float(float_of_bits(magnitude) + 0.5f);
-        return (uint16_t)(sign | (sum - 0x3f000000u));
-    }
-    const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
-    return (uint16_t)(sign | ((rounded - 0x38000000u) >> 13));
+    const uint32_t nan = 0x7e00u | (magnitude >> 13 & 0x3ffu);
+    /* Below 2^-14: add 0.5, whose ulp is 2^-24, and let the addition round. */
+    const uint32_t small = bits_of_float(float_of_bits(choose(magnitude < 0x38800000u, magnitude, 0)) + 0.5f) - 0x3f000000u;
+    const uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - 0x38000000u) >> 13;
+    const uint32_t finite = choose(magnitude < 0x38800000u, small, normal);
+    /* 65520 and above round to infinity. */
+    return (uint16_t)(sign | choose(magnitude > 0x7f800000u, nan, choose(magnitude >= 0x477ff000u, 0x7c00u, finite)));
 }
 
-static void f16_to_f32(const void *from, float *to, int64_t count)
+LOOP f16_to_f32_loop(const void *from, float *to, int64_t count)
 {
     const uint16_t *in = from;
+#pragma omp simd
     for (int64_t i = 0; i < count; i++) to[i] = half_to_float(in[i]);
 }
+WITH_AVX2(f16_to_f32, const void *, float *)
 
-static void f16_from_f32(const float *from, void *to, int64_t count)
+LOOP f16_from_f32_loop(const float *from, void *to, int64_t count)
 {
     uint16_t *out = to;
+#pragma omp simd
     for (int64_t i = 0; i < count; i++) out[i] = half_from_float(from[i]);
 }
+WITH_AVX2(f16_from_f32, const float *, void *)
 
 static void f64_to_f32(const void *from, float *to, int64_t count)
 {
