@@ -1,0 +1,181 @@
+/* Logits and losses of whole models against values computed in double by two unrelated programs, on every backend.
+ * Tolerances: the double backend 1e-9 relative (it differs by summation order only); float 1e-4 absolute on logits of size 2-3 (a
+ * plain float32 forward lands within 3e-5) and 1e-5 on the loss. */
+#include "base/memory.h"
+#include "eval/evaluate.h"
+#include "formats/json_reader.h"
+#include "model/architecture.h"
+#include "model/hidden.h"
+#include "model/loader.h"
+#include "model/walk.h"
+#include "shared.h"
+
+#include <math.h>
+#include <string.h>
+
+enum which { REFERENCE_FLOAT, REFERENCE_DOUBLE, CPU, BACKENDS };
+
+static struct backend *backend_for(enum which which, struct team *team)
+{
+    struct error error;
+    struct backend *backend = NULL;
+    const enum status status = which == CPU ? backend_cpu_new(team, &backend, &error)
+                                            : backend_reference_new(which == REFERENCE_DOUBLE, team, &backend, &error);
+    if (status != STATUS_OK) fail_msg("%s", error.detail);
+    return backend;
+}
+
+static double reference_loss(const char *directory)
+{
+    char path[600], *text = NULL;
+    size_t size = 0;
+    double loss = NAN;
+    struct error error;
+    struct json_reader reader;
+    struct json_reader_text key;
+    (void)snprintf(path, sizeof path, "%s/reference.json", directory);
+    assert_int_equal(file_read_all(AT_FDCWD, path, 1 << 24, &text, &size, &error), STATUS_OK);
+    json_reader_init(&reader, "reference.json", text, size, NULL, &error);
+    json_reader_object(&reader);
+    while (json_reader_next_key(&reader, &key))
+        if (json_reader_is(key, "loss")) json_reader_double(&reader, &loss);
+    assert_int_equal(json_reader_finish(&reader), STATUS_OK);
+    memory_free(text);
+    return loss;
+}
+
+/* [rows, columns] of int64 token ids as sequences. */
+static struct sequences sequences_of(const int64_t *ids, int64_t rows, int64_t columns)
+{
+    struct sequences sequences = {rows, calloc((size_t)rows + 1, sizeof(int64_t)),
+                                  calloc((size_t)(rows * columns), sizeof(uint32_t))};
+    for (int64_t i = 0; i <= rows; i++) sequences.starts[i] = i * columns;
+    for (int64_t i = 0; i < rows * columns; i++) sequences.tokens[i] = (uint32_t)ids[i];
+    return sequences;
+}
+
+/* Logits of all tokens, by the walks that evaluation uses. */
+static double *logits_of(const struct model *model, struct backend *backend, const struct sequences *sequences)
+{
+    const struct model_config *config = &model->config;
+    const struct decoder_ends *ends = &model->ends;
+    struct error error;
+    struct chunks chunks;
+    struct matrix cosine, sine, embedding, output, weight, bias = {0}, hidden;
+    struct loader *loader = NULL;
+    struct walk walk;
+    struct block *block = NULL;
+    void *memory = NULL;
+    assert_int_equal(chunks_init(sequences, INT64_MAX, &chunks, &error), STATUS_OK);
+    assert_int_equal(backend->ops->prepare(backend, chunks.longest, config->vocabulary_size, &error), STATUS_OK);
+    assert_int_equal(model_rope_tables(config, backend, chunks.longest, &cosine, &sine, &error), STATUS_OK);
+    assert_int_equal(model_load(model, backend, &ends->embedding, &embedding, &error), STATUS_OK);
+    assert_int_equal(model_load(model, backend, &ends->output, &output, &error), STATUS_OK);
+    assert_int_equal(model_load(model, backend, &ends->norm_weight, &weight, &error), STATUS_OK);
+    if (ends->norm_bias.name[0] != '\0') assert_int_equal(model_load(model, backend, &ends->norm_bias, &bias, &error), STATUS_OK);
+    assert_int_equal(hidden_embed(config, backend, embedding, &chunks, &hidden, &error), STATUS_OK);
+    assert_int_equal(walk_init(&walk, config, backend, WALK_FORWARD, chunks.largest, cosine, sine, &error), STATUS_OK);
+    assert_int_equal(loader_open(model, backend, &loader, &error), STATUS_OK);
+    for (int64_t layer = 0; layer < config->layers; layer++) {
+        assert_int_equal(loader_next(loader, &block, &error), STATUS_OK);
+        walk_forward(&walk, block->program, &chunks.chunks[0].batch, block->parameters, hidden);
+    }
+    const int64_t count = chunks.tokens * config->vocabulary_size;
+    assert_int_equal(backend->ops->allocate(backend, count, "logits", &memory, &error), STATUS_OK);
+    const struct norm_args norm = {
+        config->architecture->norm, config->norm_epsilon, 1, hidden, weight, bias, hidden, {0}, {0}, {0}, {0}, 0};
+    backend->ops->norm_forward(backend, &norm);
+    const struct gemm_args product = {.a = hidden,
+                                      .b = output,
+                                      .c = matrix_of(memory, chunks.tokens, config->vocabulary_size, backend->ops->element),
+                                      .transpose_b = true,
+                                      .alpha = 1};
+    backend->ops->gemm(backend, &product);
+    double *logits = calloc((size_t)count, sizeof *logits);
+    backend->ops->download(backend, product.c, logits, DTYPE_F64);
+    void *blocks[] = {memory, hidden.data, embedding.data, output.data, weight.data, bias.data, cosine.data};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        if (blocks[i] != NULL) backend->ops->release(backend, blocks[i]);
+    loader_close(loader);
+    walk_reset(&walk);
+    chunks_reset(&chunks);
+    return logits;
+}
+
+static void check_logits(const struct model *model, struct backend *backend, const struct sequences *sequences,
+                         const double *expected, double bound)
+{
+    const int64_t count = sequences->starts[sequences->count] * model->config.vocabulary_size;
+    double *logits = logits_of(model, backend, sequences), worst = 0;
+    for (int64_t i = 0; i < count; i++) worst = fmax(worst, fabs(logits[i] - expected[i]));
+    if (!(worst <= bound)) fail_msg("%s: logits differ by %g, bound %g", backend->ops->name, worst, bound);
+    free(logits);
+}
+
+static void check_model(const char *relative)
+{
+    char directory[512], file[600];
+    struct error error;
+    struct model *model = NULL;
+    struct team *team = NULL;
+    int64_t tokens = 0, rows = 0;
+    shared_require(relative, directory, sizeof directory);
+    (void)snprintf(file, sizeof file, "%s/reference.safetensors", directory);
+    if (model_open(directory, &model, &error) != STATUS_OK) fail_msg("%s: %s", relative, error.detail);
+    assert_int_equal(team_new(2, &team, &error), STATUS_OK);
+    int64_t *ids = shared_tensor(file, "tokens", &tokens);
+    double *expected = shared_tensor(file, "logits", NULL);
+    struct safetensors *opened = NULL;
+    struct safetensors_tensor info;
+    assert_int_equal(safetensors_open(AT_FDCWD, file, &opened, &error), STATUS_OK);
+    safetensors_tensor(opened, safetensors_find(opened, "tokens"), &info);
+    rows = info.shape[0];
+    safetensors_close(opened);
+    struct sequences sequences = sequences_of(ids, rows, tokens / rows);
+    const double loss = reference_loss(directory);
+    for (int which = 0; which < BACKENDS; which++) {
+        struct backend *backend = backend_for((enum which)which, team);
+        struct evaluate_result result;
+        if (evaluate_run(model, backend, &sequences, NULL, &result, &error) != STATUS_OK)
+            fail_msg("%s: %s", relative, error.detail);
+        const double bound = which == REFERENCE_DOUBLE ? 1e-9 * loss : 1e-5;
+        if (!(fabs(result.loss - loss) <= bound))
+            fail_msg("%s on %s: loss %.12g, expected %.12g", relative, backend->ops->name, result.loss, loss);
+        assert_int_equal(result.sequences, rows);
+        check_logits(model, backend, &sequences, expected, which == REFERENCE_DOUBLE ? 1e-8 : 1e-4);
+        evaluate_result_reset(&result);
+        backend_free(backend);
+    }
+    free(sequences.starts);
+    free(sequences.tokens);
+    free(ids);
+    free(expected);
+    team_free(team);
+    model_close(model);
+}
+
+#define REFERENCE_TEST(group, name)                                                                                                \
+    static void test_##group##_##name(void **state)                                                                                \
+    {                                                                                                                              \
+        (void)state;                                                                                                               \
+        check_model("reference/" #group "/" #name);                                                                                \
+    }
+REFERENCE_TEST(micro, llama)
+REFERENCE_TEST(micro, llama_tied)
+REFERENCE_TEST(micro, llama_rope3)
+REFERENCE_TEST(micro, gpt_neox)
+REFERENCE_TEST(models, llama)
+REFERENCE_TEST(models, llama_tied)
+REFERENCE_TEST(models, llama_rope3)
+REFERENCE_TEST(models, gpt_neox)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_micro_llama),        cmocka_unit_test(test_micro_llama_tied),
+        cmocka_unit_test(test_micro_llama_rope3),  cmocka_unit_test(test_micro_gpt_neox),
+        cmocka_unit_test(test_models_llama),       cmocka_unit_test(test_models_llama_tied),
+        cmocka_unit_test(test_models_llama_rope3), cmocka_unit_test(test_models_gpt_neox),
+    };
+    return cmocka_run_group_tests_name("reference", tests, NULL, NULL);
+}
