@@ -1,0 +1,112 @@
+/* config.json in both dialects, its defaults, and what is refused. */
+#include "model/architecture.h"
+#include "model/config.h"
+#include "unit.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LLAMA_HEAD "\"model_type\":\"llama\",\"vocab_size\":96,\"hidden_size\":32,\"num_hidden_layers\":2,"
+#define LLAMA_TAIL "\"num_attention_heads\":4,\"intermediate_size\":40,\"max_position_embeddings\":64"
+
+static enum status parse(const char *text, struct model_config *config, struct error *error)
+{
+    return config_parse("config.json", text, strlen(text), config, error);
+}
+
+static void expect_refusal(const char *text, enum status status, const char *word)
+{
+    struct model_config config;
+    struct error error = {0};
+    assert_int_equal(parse(text, &config, &error), status);
+    if (strstr(error.detail, word) == NULL) fail_msg("\"%s\" does not say \"%s\"", error.detail, word);
+}
+
+static void test_llama_defaults(void **state)
+{
+    struct model_config config;
+    struct error error;
+    (void)state;
+    assert_int_equal(parse("{" LLAMA_HEAD LLAMA_TAIL "}", &config, &error), STATUS_OK);
+    assert_string_equal(config.architecture->model_type, "llama");
+    assert_int_equal(config.kv_heads, 4);
+    assert_int_equal(config.head_dim, 8);
+    assert_int_equal(config_rotary(&config), 8);
+    assert_true(config.rope.theta == 10000 && config.norm_epsilon == 1e-6 && !config.tied && !config.attention_bias);
+    assert_int_equal(config.bos_id, -1);
+}
+
+static void test_both_dialects_agree(void **state)
+{
+    static const char old[] =
+        "{" LLAMA_HEAD "\"rope_theta\":500000.0,\"rope_scaling\":{\"type\":\"linear\",\"factor\":4.0}," LLAMA_TAIL "}";
+    static const char new[] =
+        "{" LLAMA_HEAD "\"rope_parameters\":{\"rope_theta\":500000.0,\"rope_type\":\"linear\",\"factor\":4.0}," LLAMA_TAIL "}";
+    struct model_config a, b;
+    struct error error;
+    double fa[4], fb[4];
+    (void)state;
+    assert_int_equal(parse(old, &a, &error), STATUS_OK);
+    assert_int_equal(parse(new, &b, &error), STATUS_OK);
+    config_rope_frequencies(&a, fa);
+    config_rope_frequencies(&b, fb);
+    for (int j = 0; j < 4; j++) {
+        assert_true(fa[j] == fb[j]);
+        assert_true(fabs(fa[j] - pow(500000.0, -j / 4.0) / 4) < 1e-15);
+    }
+}
+
+static void test_neox_keys(void **state)
+{
+    static const char text[] =
+        "{\"model_type\":\"gpt_neox\",\"vocab_size\":50304,\"hidden_size\":768,\"num_hidden_layers\":12,"
+        "\"num_attention_heads\":12,\"intermediate_size\":3072,\"max_position_embeddings\":2048,"
+        "\"rotary_pct\":0.25,\"rotary_emb_base\":10000,\"layer_norm_eps\":1e-05,\"use_parallel_residual\":true}";
+    struct model_config config;
+    struct error error;
+    (void)state;
+    assert_int_equal(parse(text, &config, &error), STATUS_OK);
+    assert_int_equal(config_rotary(&config), 16);
+    assert_true(config.parallel_residual && config.attention_bias && config.activation == ACTIVATION_GELU);
+}
+
+static void test_python_literals_and_null_are_read(void **state)
+{
+    struct model_config config;
+    struct error error;
+    (void)state;
+    assert_int_equal(parse("{" LLAMA_HEAD
+                           "\"limit\":[0.0,Infinity],\"rope_scaling\":null,\"head_dim\":null,\"eos_token_id\":[2,3]," LLAMA_TAIL
+                           "}",
+                           &config, &error),
+                     STATUS_OK);
+    assert_int_equal(config.head_dim, 8);
+    assert_int_equal(config.eos_id, 2);
+}
+
+static void test_refusals_name_the_cause(void **state)
+{
+    (void)state;
+    expect_refusal("{\"model_type\":\"rwkv\"}", STATUS_UNSUPPORTED, "rwkv");
+    expect_refusal("{" LLAMA_HEAD "\"quantization_config\":{\"bits\":4}," LLAMA_TAIL "}", STATUS_UNSUPPORTED, "already quantized");
+    expect_refusal("{" LLAMA_HEAD "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2}," LLAMA_TAIL "}", STATUS_UNSUPPORTED, "yarn");
+    expect_refusal("{" LLAMA_HEAD "\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8}," LLAMA_TAIL "}", STATUS_INVALID, "llama3");
+    expect_refusal("{" LLAMA_HEAD "\"hidden_act\":\"mish\"," LLAMA_TAIL "}", STATUS_UNSUPPORTED, "mish");
+    expect_refusal("{" LLAMA_HEAD "\"num_key_value_heads\":3," LLAMA_TAIL "}", STATUS_INVALID, "evenly");
+    expect_refusal("{" LLAMA_HEAD "\"head_dim\":7," LLAMA_TAIL "}", STATUS_INVALID, "odd");
+    expect_refusal("{\"model_type\":\"llama\",\"vocab_size\":96}", STATUS_INVALID, "hidden_size");
+    expect_refusal("{" LLAMA_HEAD "\"num_attention_heads\":\"4\"}", STATUS_INVALID, "num_attention_heads");
+    expect_refusal("{" LLAMA_HEAD, STATUS_MALFORMED, "config.json");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_llama_defaults),
+        cmocka_unit_test(test_both_dialects_agree),
+        cmocka_unit_test(test_neox_keys),
+        cmocka_unit_test(test_python_literals_and_null_are_read),
+        cmocka_unit_test(test_refusals_name_the_cause),
+    };
+    return cmocka_run_group_tests_name("config", tests, NULL, NULL);
+}

@@ -1,0 +1,99 @@
+/* The shared-memory plan of a block must never let two live slots overlap. Every architecture's block is run twice on random
+ * numbers, once with the shared plan and once with every slot apart: the outputs must be equal to the bit. */
+#include "model/walk.h"
+#include "unit.h"
+
+#include "base/random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const configs[] = {
+    "{\"model_type\":\"llama\",\"vocab_size\":32,\"hidden_size\":24,\"num_hidden_layers\":1,\"num_attention_heads\":6,"
+    "\"num_key_value_heads\":2,\"head_dim\":8,\"intermediate_size\":40,\"max_position_embeddings\":64,\"attention_bias\":true}",
+    "{\"model_type\":\"gpt_neox\",\"vocab_size\":32,\"hidden_size\":24,\"num_hidden_layers\":1,\"num_attention_heads\":3,"
+    "\"intermediate_size\":24,\"max_position_embeddings\":64}",
+    "{\"model_type\":\"gpt_neox\",\"vocab_size\":32,\"hidden_size\":24,\"num_hidden_layers\":1,\"num_attention_heads\":3,"
+    "\"intermediate_size\":100,\"max_position_embeddings\":64,\"use_parallel_residual\":false}",
+};
+
+static struct matrix random_matrix(struct backend *backend, int64_t rows, int64_t columns, uint64_t stream)
+{
+    struct error error;
+    void *data = NULL;
+    double *host = calloc((size_t)(rows * columns), sizeof *host);
+    assert_int_equal(backend->ops->allocate(backend, rows * columns, "test", &data, &error), STATUS_OK);
+    for (int64_t i = 0; i < rows * columns; i++) host[i] = random_normal(3, stream, (uint64_t)i) * 0.3;
+    const struct matrix matrix = matrix_of(data, rows, columns, backend->ops->element);
+    backend->ops->upload(backend, matrix, host, DTYPE_F64);
+    free(host);
+    return matrix;
+}
+
+static void run_block(const struct model_config *config, enum walk_kind kind, double *out)
+{
+    struct error error;
+    struct backend *backend = NULL;
+    struct program program;
+    struct matrix parameters[PROGRAM_PARAMETERS], cosine, sine;
+    struct chunks chunks;
+    struct walk walk;
+    int64_t starts[] = {0, 7, 12};
+    uint32_t tokens[12] = {0};
+    const struct sequences sequences = {2, starts, tokens};
+    assert_int_equal(backend_reference_new(true, NULL, &backend, &error), STATUS_OK);
+    assert_int_equal(chunks_init(&sequences, 100, &chunks, &error), STATUS_OK);
+    assert_int_equal(backend->ops->prepare(backend, 7, 128, &error), STATUS_OK);
+    assert_int_equal(model_rope_tables(config, backend, 7, &cosine, &sine, &error), STATUS_OK);
+    decoder_block(config, 0, &program);
+    for (int i = 0; i < program.parameter_count; i++)
+        parameters[i] = random_matrix(backend, program.parameters[i].rows, program.parameters[i].columns, (uint64_t)i);
+    struct matrix hidden = random_matrix(backend, 12, config->hidden_size, 99);
+    assert_int_equal(walk_init(&walk, config, backend, kind, 12, cosine, sine, &error), STATUS_OK);
+    walk_forward(&walk, &program, &chunks.chunks[0].batch, parameters, hidden);
+    backend->ops->download(backend, kind == WALK_FORWARD ? hidden : walk.values[program.output], out, DTYPE_F64);
+    for (int i = 0; i < program.parameter_count; i++) backend->ops->release(backend, parameters[i].data);
+    backend->ops->release(backend, hidden.data);
+    backend->ops->release(backend, cosine.data);
+    walk_reset(&walk);
+    chunks_reset(&chunks);
+    backend_free(backend);
+}
+
+static void test_shared_plan_computes_the_same(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
+        struct model_config config;
+        struct error error;
+        double shared[12 * 24], apart[12 * 24];
+        if (config_parse("config.json", configs[i], strlen(configs[i]), &config, &error) != STATUS_OK) fail_msg("%s", error.detail);
+        run_block(&config, WALK_FORWARD, shared);
+        run_block(&config, WALK_GRADIENT, apart);
+        assert_memory_equal(shared, apart, sizeof shared);
+    }
+}
+
+static void test_shared_plan_is_smaller(void **state)
+{
+    struct model_config config;
+    struct error error;
+    struct program program;
+    struct program_plan shared, apart;
+    (void)state;
+    assert_int_equal(config_parse("config.json", configs[1], strlen(configs[1]), &config, &error), STATUS_OK);
+    decoder_block(&config, 0, &program);
+    program_plan(&program, false, &shared);
+    program_plan(&program, true, &apart);
+    assert_true(shared.width < apart.width);
+    assert_int_equal(shared.offset[program.output], -1); /* residual additions work on the hidden states themselves */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shared_plan_computes_the_same),
+        cmocka_unit_test(test_shared_plan_is_smaller),
+    };
+    return cmocka_run_group_tests_name("program", tests, NULL, NULL);
+}
