@@ -1,0 +1,39 @@
+/* schedule.h: learning rates as pure functions of the step. A schedule is a row of a table. */
+#ifndef TRAIN_SCHEDULE_H
+#define TRAIN_SCHEDULE_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+enum schedule_kind { SCHEDULE_WSD, SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_CONSTANT, SCHEDULE_COUNT };
+enum schedule_shape { SCHEDULE_SHAPE_LINEAR, SCHEDULE_SHAPE_SQRT, SCHEDULE_SHAPE_COUNT };
+
+/* "wsd", "cosine", "linear", "constant"; "linear", "1-sqrt"; each ends with NULL. */
+extern const char *const schedule_names[];
+extern const char *const schedule_shape_names[];
+
+/* Lengths in optimizer steps. */
+struct schedule {
+    enum schedule_kind kind;
+    double peak;
+    double final;              /* rate after the last step, as a share of the peak: 0 to 1 */
+    int64_t warmup;            /* steps; rates peak / warmup, 2 peak / warmup, ..., peak */
+    int64_t decay;             /* wsd: the last steps */
+    enum schedule_shape shape; /* wsd: of the decay */
+    int64_t total;             /* steps of the whole run, counted from the very first one */
+};
+
+/* STATUS_INVALID when the lengths do not fit into `total`, or peak or final are out of range. */
+MUST_CHECK enum status schedule_check(const struct schedule *schedule, struct error *error);
+
+/* The rate of update `step`, counted from 0; 0 <= step < total. With s steps done before it:
+ *   warm-up   peak (s + 1) / warmup                                              s < warmup
+ *   wsd       peak until total - decay, then with x = (s - (total - decay)) / decay:  linear 1 - x, 1-sqrt 1 - sqrt(x)
+ *             (Haegele et al., arXiv 2405.18392, eq. 1)
+ *   cosine    (1 + cos(pi x)) / 2, linear 1 - x;  x = (s - warmup) / (total - warmup)
+ *   constant  peak
+ * where a decaying factor f becomes peak (final + (1 - final) f): it would reach `final` at the step after the last. */
+double schedule_rate(const struct schedule *schedule, int64_t step);
+
+#endif

@@ -1,0 +1,52 @@
+/* trainer.h: one model in training: its parameters, gradients, optimizer and data. A step is a pure function of (state, step
+ * number), with the same bits for any number of threads, memory budget, or number of times it was stopped and taken up again. */
+#ifndef TRAIN_TRAINER_H
+#define TRAIN_TRAINER_H
+
+#include "model/gradient.h"
+#include "train/batches.h"
+#include "train/optimizer.h"
+#include "train/schedule.h"
+
+struct trainer_setup {
+    const struct optimizer_kind *optimizer;
+    struct optimizer_settings settings;
+    struct schedule schedule;
+    int64_t batch_sequences, sequence_length;
+    uint64_t seed;
+    const uint32_t *tokens; /* lent; every id below the vocabulary size */
+    int64_t token_count;
+    int64_t memory_limit; /* bytes the trainer may take; activations are kept when they fit and computed again when not */
+};
+
+struct trainer {
+    struct backend *backend;
+    struct trainer_setup setup;
+    struct parameters parameters, gradients;
+    struct optimizer optimizer;
+    struct gradient *gradient;
+    struct batches batches;
+    double *losses; /* [largest batch] */
+    int64_t step;   /* updates done */
+    int64_t micro;  /* sequences that go through the model at once */
+    enum gradient_mode mode;
+    double loss, gradient_norm; /* of the last update, before it */
+};
+
+/* Zeroed parameters: initialise or read them next. The layout is lent for its life. The caller owns it (trainer_reset).
+ * STATUS_INVALID (a schedule or data that do not fit), STATUS_TOO_LARGE (says how much memory it would need), STATUS_NO_MEMORY. */
+MUST_CHECK enum status trainer_init(struct trainer *trainer, const struct parameters_layout *layout, struct backend *backend,
+                                    const struct trainer_setup *setup, struct error *error);
+void trainer_reset(struct trainer *trainer); /* {0} is fine */
+
+/* One update. STATUS_NOT_FINITE, with the parameters as they were, when the loss or the gradient is not finite. */
+MUST_CHECK enum status trainer_step(struct trainer *trainer, struct error *error);
+
+/* Mean loss over all predictions of `sequences`, cut as they are, each of at most sequence_length tokens. STATUS_NO_MEMORY. */
+struct chunks;
+MUST_CHECK enum status trainer_validate(struct trainer *trainer, const struct chunks *chunks, double *loss, struct error *error);
+
+/* Tokens that the largest of trainer_validate's chunks may have. */
+int64_t trainer_chunk_tokens(const struct trainer *trainer);
+
+#endif
