@@ -1,6 +1,6 @@
-#include <stdio.h>
+#include "cli/command.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
-    return puts("deltaq") < 0;
+    return command_main(argc, argv);
 }

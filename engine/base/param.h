@@ -20,7 +20,8 @@ enum param_type {
     PARAM_CHECKPOINT, /* an id or name of a checkpoint: const char * (the id, after the server resolved it) */
     PARAM_DATASET,    /* an id or name of a dataset: likewise */
     PARAM_TRAJECTORY, /* an id or name of a trajectory: likewise */
-    PARAM_JSON        /* any object: const char * (its text); checked by who reads it (a model configuration) */
+    PARAM_JSON,       /* any object: const char * (its text); checked by who reads it (a model configuration) */
+    PARAM_ARRAY       /* any array, not stored: read from the document by who knows what it holds */
 };
 
 struct param;
@@ -36,7 +37,8 @@ struct param {
     enum param_type type;
     size_t offset;
     const char *fallback;                 /* default as JSON text ("4", "true", "null", "{}"); NULL: the field is required */
-    double minimum, maximum;              /* PARAM_INTEGER, PARAM_NUMBER; both 0: unbounded */
+    double minimum, maximum;              /* PARAM_INTEGER, PARAM_NUMBER; both 0: unbounded. PARAM_STRING: most bytes in `maximum`,
+                                             at least one unless `minimum` is negative */
     const char *const *choices;           /* PARAM_CHOICE, ends with NULL */
     const int64_t *allowed;               /* PARAM_INTEGER: the only values, ends with 0 (0 itself cannot be one); or NULL */
     const struct param *children;         /* PARAM_OBJECT */

@@ -1,0 +1,123 @@
+#include "cli/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int row_index(const struct option_row *rows, const char *flag, size_t length)
+{
+    for (int i = 0; rows[i].flag != NULL; i++)
+        if (strlen(rows[i].flag) == length && memcmp(rows[i].flag, flag, length) == 0) return i;
+    return -1;
+}
+
+static enum status add_value(struct options *options, int index, const char *text, size_t length, struct error *error)
+{
+    size_t count = 0;
+    while (options->values[index] != NULL && options->values[index][count] != NULL) count++;
+    char **list = realloc(options->values[index], (count + 2) * sizeof *list);
+    if (list == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for options");
+    options->values[index] = list;
+    list[count] = strndup(text, length);
+    list[count + 1] = NULL;
+    return list[count] != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for options");
+}
+
+static enum status read_environment(struct options *options, int index, struct error *error)
+{
+    const struct option_row *row = &options->rows[index];
+    const char *text = row->environment != NULL ? getenv(row->environment) : NULL;
+    enum status status = STATUS_OK;
+    if (text == NULL || text[0] == '\0' || options->values[index] != NULL) return STATUS_OK;
+    if (!row->repeated) return add_value(options, index, text, strlen(text), error);
+    while (status == STATUS_OK && *text != '\0') {
+        const size_t length = strcspn(text, ":");
+        if (length > 0) status = add_value(options, index, text, length, error);
+        text += length + (text[length] == ':');
+    }
+    return status;
+}
+
+static enum status read_flag(struct options *options, int argc, char **argv, int *at, struct error *error)
+{
+    const char *word = argv[*at];
+    const size_t length = strcspn(word, "=");
+    const int index = row_index(options->rows, word, length);
+    const char *value = word[length] == '=' ? word + length + 1 : NULL;
+    if (index < 0) return error_set(error, STATUS_INVALID, "unknown option %.*s; see --help", (int)length, word);
+    const struct option_row *row = &options->rows[index];
+    if (row->value == NULL && value != NULL) return error_set(error, STATUS_INVALID, "%s takes no value", row->flag);
+    if (!row->repeated && options->values[index] != NULL) return error_set(error, STATUS_INVALID, "%s stands twice", row->flag);
+    if (row->value == NULL) return add_value(options, index, "1", 1, error);
+    if (value == NULL && *at + 1 < argc) value = argv[++*at];
+    if (value == NULL) return error_set(error, STATUS_INVALID, "%s needs a value: %s", row->flag, row->value);
+    return add_value(options, index, value, strlen(value), error);
+}
+
+enum status options_parse(const struct option_row *rows, int argc, char **argv, struct options *out, struct error *error)
+{
+    enum status status = STATUS_OK;
+    *out = (struct options){.rows = rows};
+    for (int i = 0; i < argc && status == STATUS_OK; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            out->help = true;
+        else if (argv[i][0] == '-')
+            status = read_flag(out, argc, argv, &i, error);
+        else if (out->positional == NULL)
+            out->positional = argv[i];
+        else
+            status = error_set(error, STATUS_INVALID, "unexpected word \"%s\"; see --help", argv[i]);
+    }
+    for (int i = 0; rows[i].flag != NULL && status == STATUS_OK; i++) status = read_environment(out, i, error);
+    return status;
+}
+
+void options_reset(struct options *options)
+{
+    for (int i = 0; i < OPTIONS_MAX; i++) {
+        for (char **value = options->values[i]; value != NULL && *value != NULL; value++) free(*value);
+        free(options->values[i]);
+    }
+    *options = (struct options){0};
+}
+
+const char *options_text(const struct options *options, const char *flag)
+{
+    const int index = row_index(options->rows, flag, strlen(flag));
+    if (index < 0) return NULL;
+    return options->values[index] != NULL ? options->values[index][0] : options->rows[index].fallback;
+}
+
+const char *const *options_all(const struct options *options, const char *flag)
+{
+    static const char *const none[] = {NULL};
+    const int index = row_index(options->rows, flag, strlen(flag));
+    return index >= 0 && options->values[index] != NULL ? (const char *const *)options->values[index] : none;
+}
+
+enum status options_integer(const struct options *options, const char *flag, int64_t minimum, int64_t maximum, int64_t *out,
+                            struct error *error)
+{
+    const char *text = options_text(options, flag);
+    char *end = NULL;
+    errno = 0;
+    const long long value = text != NULL ? strtoll(text, &end, 10) : 0;
+    if (text == NULL || end == text || *end != '\0' || errno != 0 || value < minimum || value > maximum)
+        return error_set(error, STATUS_INVALID, "%s must be a whole number from %lld to %lld, found \"%s\"", flag,
+                         (long long)minimum, (long long)maximum, text != NULL ? text : "");
+    *out = value;
+    return STATUS_OK;
+}
+
+void options_print(const struct option_row *rows, FILE *out)
+{
+    for (; rows->flag != NULL; rows++) {
+        char left[48];
+        (void)snprintf(left, sizeof left, "%s%s%s%s", rows->flag, rows->value != NULL ? " " : "",
+                       rows->value != NULL ? rows->value : "", rows->repeated ? "…" : "");
+        (void)fprintf(out, "  %-24s %s", left, rows->help);
+        if (rows->fallback != NULL) (void)fprintf(out, " (default %s)", rows->fallback);
+        if (rows->environment != NULL) (void)fprintf(out, " [%s]", rows->environment);
+        (void)fputc('\n', out);
+    }
+}

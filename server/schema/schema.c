@@ -1,0 +1,307 @@
+#include "schema/schema.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { POINTER_MAX = 160, KNOWN_MAX = 160 };
+
+struct reader {
+    struct faults *faults;
+    struct schema_filled *filled;
+    bool no_memory;
+};
+
+static void fill_object(struct reader *reader, const struct param *table, const char *pointer, json_t *object, char *base,
+                        bool variant);
+
+static const char *type_name(const json_t *value)
+{
+    static const char *const names[] = {
+        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "a string", [JSON_INTEGER] = "an integer",
+        [JSON_REAL] = "a fraction",  [JSON_TRUE] = "a boolean", [JSON_FALSE] = "a boolean", [JSON_NULL] = "null",
+    };
+    return names[json_typeof(value)];
+}
+
+static bool has_bounds(const struct param *param)
+{
+    return param->minimum != 0 || param->maximum != 0;
+}
+
+static void check_bounds(struct reader *reader, const struct param *param, const char *pointer, double value)
+{
+    if (has_bounds(param) && (value < param->minimum || value > param->maximum))
+        faults_add(reader->faults, pointer, "must be from %.12g to %.12g, found %.12g", param->minimum, param->maximum, value);
+}
+
+static void fill_integer(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
+{
+    if (!json_is_integer(value)) {
+        const char *advice = json_is_real(value) ? "; write it without fraction and exponent" : "";
+        faults_add(reader->faults, pointer, "must be an integer, found %s%s", type_name(value), advice);
+        return;
+    }
+    const int64_t integer = json_integer_value(value);
+    if (param->allowed != NULL) {
+        char list[KNOWN_MAX] = "";
+        for (const int64_t *allowed = param->allowed; *allowed != 0; allowed++) {
+            const size_t used = strlen(list);
+            if (*allowed == integer) {
+                memcpy(base + param->offset, &integer, sizeof integer);
+                return;
+            }
+            (void)snprintf(list + used, sizeof list - used, "%s%lld", used > 0 ? ", " : "", (long long)*allowed);
+        }
+        faults_add(reader->faults, pointer, "must be one of %s, found %lld", list, (long long)integer);
+        return;
+    }
+    check_bounds(reader, param, pointer, (double)integer);
+    memcpy(base + param->offset, &integer, sizeof integer);
+}
+
+static void fill_number(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
+{
+    if (!json_is_number(value)) {
+        faults_add(reader->faults, pointer, "must be a number, found %s", type_name(value));
+        return;
+    }
+    const double number = json_number_value(value);
+    check_bounds(reader, param, pointer, number);
+    memcpy(base + param->offset, &number, sizeof number);
+}
+
+static bool fill_string(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
+{
+    const char *text = json_string_value(value);
+    if (text == NULL) {
+        faults_add(reader->faults, pointer, "must be a string, found %s", type_name(value));
+        return false;
+    }
+    const size_t length = strlen(text);
+    if (length == 0 && param->minimum >= 0 && param->type != PARAM_CHOICE)
+        faults_add(reader->faults, pointer, "must not be empty");
+    else if (param->maximum > 0 && (double)length > param->maximum)
+        faults_add(reader->faults, pointer, "must have at most %.0f bytes, found %zu", param->maximum, length);
+    else if (param->type != PARAM_CHOICE)
+        memcpy(base + param->offset, &text, sizeof text);
+    return true;
+}
+
+static void fill_choice(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
+{
+    char list[KNOWN_MAX] = "";
+    if (!fill_string(reader, param, pointer, value, base)) return;
+    for (int i = 0; param->choices[i] != NULL; i++) {
+        const size_t used = strlen(list);
+        if (strcmp(param->choices[i], json_string_value(value)) == 0) {
+            memcpy(base + param->offset, &i, sizeof i);
+            return;
+        }
+        (void)snprintf(list + used, sizeof list - used, "%s\"%s\"", used > 0 ? ", " : "", param->choices[i]);
+    }
+    faults_add(reader->faults, pointer, "must be one of %s, found \"%.60s\"", list, json_string_value(value));
+}
+
+static void fill_variant(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
+{
+    char list[KNOWN_MAX] = "", at[POINTER_MAX];
+    if (!json_is_object(value)) {
+        faults_add(reader->faults, pointer, "must be an object, found %s", type_name(value));
+        return;
+    }
+    const json_t *name = json_object_get(value, "name");
+    for (int i = 0; param->variants[i].name != NULL; i++) {
+        const size_t used = strlen(list);
+        if (json_is_string(name) && strcmp(param->variants[i].name, json_string_value(name)) == 0) {
+            memcpy(base + param->offset, &i, sizeof i);
+            fill_object(reader, param->variants[i].params, pointer, value, base + param->variants[i].offset, true);
+            return;
+        }
+        (void)snprintf(list + used, sizeof list - used, "%s\"%s\"", used > 0 ? ", " : "", param->variants[i].name);
+    }
+    faults_pointer(at, sizeof at, pointer, "name");
+    if (json_is_string(name))
+        faults_add(reader->faults, at, "must be one of %s, found \"%.60s\"", list, json_string_value(name));
+    else
+        faults_add(reader->faults, at, name == NULL ? "is missing: one of %s" : "must be a string: one of %s", list);
+}
+
+/* The text of an object, kept with the filled struct. */
+static void fill_json(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
+{
+    struct schema_filled *filled = reader->filled;
+    if (!json_is_object(value)) {
+        faults_add(reader->faults, pointer, "must be an object, found %s", type_name(value));
+        return;
+    }
+    char **texts = realloc(filled->texts, (filled->text_count + 1) * sizeof *texts);
+    char *text = json_dumps(value, JSON_COMPACT);
+    if (texts != NULL) filled->texts = texts;
+    if (texts == NULL || text == NULL) {
+        free(text);
+        reader->no_memory = true;
+        return;
+    }
+    filled->texts[filled->text_count++] = text;
+    memcpy(base + param->offset, &text, sizeof text);
+}
+
+static void fill_value(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
+{
+    if (json_is_null(value)) {
+        if (!param->nullable) faults_add(reader->faults, pointer, "must not be null");
+        return;
+    }
+    switch (param->type) {
+    case PARAM_INTEGER:
+        fill_integer(reader, param, pointer, value, base);
+        break;
+    case PARAM_NUMBER:
+        fill_number(reader, param, pointer, value, base);
+        break;
+    case PARAM_BOOLEAN:
+        if (json_is_boolean(value))
+            *(bool *)(void *)(base + param->offset) = json_is_true(value);
+        else
+            faults_add(reader->faults, pointer, "must be true or false, found %s", type_name(value));
+        break;
+    case PARAM_STRING:
+    case PARAM_CHECKPOINT:
+    case PARAM_DATASET:
+    case PARAM_TRAJECTORY:
+        (void)fill_string(reader, param, pointer, value, base);
+        break;
+    case PARAM_CHOICE:
+        fill_choice(reader, param, pointer, value, base);
+        break;
+    case PARAM_OBJECT:
+        if (json_is_object(value))
+            fill_object(reader, param->children, pointer, value, base + param->offset, false);
+        else
+            faults_add(reader->faults, pointer, "must be an object, found %s", type_name(value));
+        break;
+    case PARAM_VARIANT:
+        fill_variant(reader, param, pointer, value, base);
+        break;
+    case PARAM_JSON:
+        fill_json(reader, param, pointer, value, base);
+        break;
+    case PARAM_ARRAY:
+        if (!json_is_array(value)) faults_add(reader->faults, pointer, "must be an array, found %s", type_name(value));
+        break;
+    case PARAM_END:
+        break;
+    }
+}
+
+static const struct param *find_param(const struct param *table, const char *name)
+{
+    for (; table->type != PARAM_END; table++)
+        if (strcmp(table->name, name) == 0) return table;
+    return NULL;
+}
+
+static void refuse_unknown(struct reader *reader, const struct param *table, const char *pointer, json_t *object, bool variant)
+{
+    char known[KNOWN_MAX] = "", at[POINTER_MAX];
+    const char *name;
+    json_t *value;
+    if (variant) (void)snprintf(known, sizeof known, "name");
+    for (const struct param *param = table; param->type != PARAM_END; param++) {
+        const size_t used = strlen(known);
+        (void)snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", param->name);
+    }
+    json_object_foreach(object, name, value)
+    {
+        if (find_param(table, name) != NULL || (variant && strcmp(name, "name") == 0)) continue;
+        faults_pointer(at, sizeof at, pointer, name);
+        faults_add(reader->faults, at, "unknown field; known here: %s", known);
+    }
+}
+
+/* The field's value, its default put into the object when it is absent, an integer given for a number made real. Lent; NULL: the
+ * field is required and missing, or memory ran out. */
+static json_t *complete_field(struct reader *reader, const struct param *param, const char *pointer, json_t *object)
+{
+    json_t *value = json_object_get(object, param->name), *made = NULL;
+    if (value == NULL && param->fallback == NULL) {
+        faults_add(reader->faults, pointer, "is missing: %s", param->help);
+        return NULL;
+    }
+    if (value == NULL) {
+        made = json_loads(param->fallback, JSON_DECODE_ANY, NULL);
+        if (json_is_integer(made) && param->type == PARAM_NUMBER) {
+            json_t *real = json_real(json_number_value(made));
+            json_decref(made);
+            made = real;
+        }
+    } else if (param->type == PARAM_NUMBER && json_is_integer(value)) {
+        made = json_real(json_number_value(value));
+    } else {
+        return value;
+    }
+    if (made == NULL || json_object_set_new(object, param->name, made) != 0) reader->no_memory = true;
+    return reader->no_memory ? NULL : made;
+}
+
+static void fill_object(struct reader *reader, const struct param *table, const char *pointer, json_t *object, char *base,
+                        bool variant)
+{
+    refuse_unknown(reader, table, pointer, object, variant);
+    for (const struct param *param = table; param->type != PARAM_END && !reader->no_memory; param++) {
+        char at[POINTER_MAX];
+        faults_pointer(at, sizeof at, pointer, param->name);
+        json_t *value = complete_field(reader, param, at, object);
+        if (value != NULL) fill_value(reader, param, at, value, base);
+    }
+}
+
+enum status schema_fill(const struct param *table, size_t size, json_t *object, const char *pointer, struct faults *faults,
+                        struct schema_filled *out, struct error *error)
+{
+    struct faults own = {0};
+    struct reader reader = {.faults = &own, .filled = out};
+    *out = (struct schema_filled){.params = calloc(1, size > 0 ? size : 1)};
+    if (out->params == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for parameters");
+    if (json_is_object(object))
+        fill_object(&reader, table, pointer, object, out->params, false);
+    else
+        faults_add(&own, pointer, "must be an object");
+    enum status status =
+        reader.no_memory ? error_set(error, STATUS_NO_MEMORY, "no memory for parameters") : faults_status(&own, error);
+    if (faults != NULL)
+        for (size_t i = 0; i < faults_kept(&own); i++) faults_add(faults, own.items[i].pointer, "%s", own.items[i].detail);
+    if (status != STATUS_OK) schema_filled_reset(out);
+    return status;
+}
+
+void schema_filled_reset(struct schema_filled *filled)
+{
+    for (size_t i = 0; i < filled->text_count; i++) free(filled->texts[i]);
+    free(filled->texts);
+    free(filled->params);
+    *filled = (struct schema_filled){0};
+}
+
+enum status schema_references(const struct param *table, json_t *object, const char *pointer, schema_visitor *visit, void *context,
+                              struct error *error)
+{
+    enum status status = STATUS_OK;
+    for (const struct param *param = table; param->type != PARAM_END && status == STATUS_OK; param++) {
+        char at[POINTER_MAX];
+        json_t *value = json_object_get(object, param->name);
+        faults_pointer(at, sizeof at, pointer, param->name);
+        if (value == NULL || json_is_null(value)) continue;
+        if (param->type == PARAM_CHECKPOINT || param->type == PARAM_DATASET || param->type == PARAM_TRAJECTORY)
+            status = visit(context, param->type, at, value, error);
+        else if (param->type == PARAM_OBJECT)
+            status = schema_references(param->children, value, at, visit, context, error);
+        else if (param->type == PARAM_VARIANT)
+            for (const struct param_variant *variant = param->variants; variant->name != NULL && status == STATUS_OK; variant++)
+                if (strcmp(variant->name, json_string_value(json_object_get(value, "name"))) == 0)
+                    status = schema_references(variant->params, value, at, visit, context, error);
+    }
+    return status;
+}
