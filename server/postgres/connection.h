@@ -10,47 +10,19 @@
 #define POSTGRES_CONNECTION_H
 
 #include "base/error.h"
+#include "postgres/rows.h"
+#include "postgres/value.h"
 
 #include <jansson.h>
 #include <stdint.h>
 
 struct connection;
-struct rows;
-
-/* A parameter of a statement. Pointers are lent for the call. */
-struct value {
-    enum value_type { VALUE_NULL, VALUE_TEXT, VALUE_INTEGER, VALUE_DOUBLE, VALUE_BOOLEAN, VALUE_JSON, VALUE_BYTES } type;
-    union {
-        const char *text;
-        int64_t integer;
-        double number;
-        bool boolean;
-        const json_t *json;
-        const void *bytes;
-    } as;
-    size_t length; /* VALUE_BYTES */
-};
-
-/* NULL pointers become SQL NULL; a double that is not finite too (the schema and the API know only finite numbers). */
-struct value value_null(void);
-struct value value_text(const char *text);
-struct value value_integer(int64_t integer);
-struct value value_integer_or_null(const int64_t *integer);
-struct value value_double(double number);
-struct value value_double_or_null(const double *number);
-struct value value_boolean(bool boolean);
-struct value value_json(const json_t *json); /* for json and jsonb */
-struct value value_bytes(const void *bytes, size_t length);
-
-/* VALUES(value_text(id), value_integer(epoch)): the two arguments `values, count`. */
-#define VALUES(...) (const struct value[]){__VA_ARGS__}, sizeof((const struct value[]){__VA_ARGS__}) / sizeof(struct value)
-#define NO_VALUES   NULL, 0
 
 /* `conninfo`: a PostgreSQL URL or keyword string; copied. Does not connect yet. The caller owns *out (connection_free). */
 MUST_CHECK enum status connection_new(const char *conninfo, const char *application, struct connection **out, struct error *error);
 void connection_free(struct connection *connection); /* NULL is fine; an open transaction rolls back */
 
-/* Longest time for one statement, connecting included (default 5,000 ms; migrations need more). */
+/* Longest time for one statement, connecting included (0: the default, 5,000 ms; migrations need more). */
 void connection_set_deadline(struct connection *connection, int milliseconds);
 
 /* Any number of rows. On STATUS_OK the caller owns *out (rows_free). */
@@ -81,18 +53,5 @@ MUST_CHECK enum status connection_transaction(struct connection *connection,
 MUST_CHECK enum status connection_listen(struct connection *connection, const char *channel, struct error *error);
 int connection_socket(const struct connection *connection);
 bool connection_notified(struct connection *connection);
-
-/* Rows: numbered from 0, like columns. Texts are lent until rows_free. */
-void rows_free(struct rows *rows); /* NULL is fine */
-int rows_count(const struct rows *rows);
-bool rows_null(const struct rows *rows, int row, int column);
-const char *rows_text(const struct rows *rows, int row, int column); /* "" for NULL */
-int64_t rows_integer(const struct rows *rows, int row, int column);  /* 0 for NULL */
-double rows_double(const struct rows *rows, int row, int column);    /* NaN for NULL */
-bool rows_boolean(const struct rows *rows, int row, int column);     /* false for NULL */
-/* A new reference; JSON null for SQL NULL. STATUS_NO_MEMORY, STATUS_INTERNAL. */
-MUST_CHECK enum status rows_json(const struct rows *rows, int row, int column, json_t **out, struct error *error);
-/* A bytea: *out is malloc'ed and the caller's (free). */
-MUST_CHECK enum status rows_bytes(const struct rows *rows, int row, int column, void **out, size_t *length, struct error *error);
 
 #endif

@@ -1,0 +1,137 @@
+#include "postgres/session.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+
+int64_t session_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static enum status session_wait(PGconn *session, short events, int64_t deadline, struct error *error)
+{
+    for (;;) {
+        struct pollfd descriptor = {.fd = PQsocket(session), .events = events};
+        const int64_t left = deadline - session_now();
+        if (left <= 0) return error_set(error, STATUS_UNAVAILABLE, "the database did not answer in time");
+        const int ready = poll(&descriptor, 1, (int)left);
+        if (ready > 0) return STATUS_OK;
+        if (ready < 0 && errno != EINTR) return error_set_errno(error, "cannot wait for the database");
+    }
+}
+
+/* libpq's messages name the socket's path; what follows "failed: " is the reason, and enough. */
+static enum status session_failed(PGconn *session, struct error *error)
+{
+    const char *message = PQerrorMessage(session), *failed = strstr(message, "failed: ");
+    if (failed != NULL) message = failed + strlen("failed: ");
+    if (message[0] == '\0') message = "the session ended";
+    return error_set(error, STATUS_UNAVAILABLE, "the database is away: %.*s", (int)strcspn(message, "\n"), message);
+}
+
+static void ignore_notice(void *argument, const PGresult *result)
+{
+    (void)argument;
+    (void)result;
+}
+
+static enum status session_connect(PGconn *session, int64_t deadline, struct error *error)
+{
+    enum status status;
+    if (PQstatus(session) == CONNECTION_BAD) return session_failed(session, error);
+    for (PostgresPollingStatusType state = PGRES_POLLING_WRITING; state != PGRES_POLLING_OK; state = PQconnectPoll(session)) {
+        if (state == PGRES_POLLING_FAILED) return session_failed(session, error);
+        status = session_wait(session, state == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline, error);
+        if (status != STATUS_OK) return status;
+    }
+    return STATUS_OK;
+}
+
+enum status session_open(const char *conninfo, const char *application, int64_t deadline, PGconn **out, struct error *error)
+{
+    /* Later keywords win over the same ones in conninfo. */
+    const char *const keywords[] = {"dbname",          "fallback_application_name", "client_encoding",  "tcp_user_timeout",
+                                    "keepalives_idle", "keepalives_interval",       "keepalives_count", NULL};
+    const char *const values[] = {conninfo, application, "UTF8", "5000", "10", "3", "3", NULL};
+    /* set_config and not `options`: poolers refuse unknown startup parameters. */
+    static const char settings[] =
+        "select set_config('statement_timeout', '30s', false), set_config('lock_timeout', '3s', false),"
+        " set_config('idle_in_transaction_session_timeout', '10s', false), set_config('tcp_user_timeout', '5s', false),"
+        " set_config('timezone', 'UTC', false), set_config('datestyle', 'ISO, YMD', false),"
+        " set_config('bytea_output', 'hex', false), set_config('extra_float_digits', '1', false),"
+        " set_config('synchronous_commit', 'on', false), set_config('search_path', 'public', false),"
+        " set_config('default_transaction_isolation', 'read committed', false)";
+    enum status status;
+    PGresult *result = NULL;
+    PGconn *session = PQconnectStartParams(keywords, values, 1);
+    *out = NULL;
+    if (session == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a database session");
+    (void)PQsetNoticeReceiver(session, ignore_notice, NULL);
+    if ((status = session_connect(session, deadline, error)) != STATUS_OK) goto done;
+    if (PQsetnonblocking(session, 1) != 0) {
+        status = session_failed(session, error);
+        goto done;
+    }
+    if ((status = session_run(session, settings, NULL, deadline, &result, error)) != STATUS_OK) goto done;
+    if (PQresultStatus(result) != PGRES_TUPLES_OK)
+        status = error_set(error, STATUS_UNAVAILABLE, "the database refused our settings: %s",
+                           PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+done:
+    PQclear(result);
+    if (status == STATUS_OK)
+        *out = session;
+    else
+        PQfinish(session);
+    return status;
+}
+
+static enum status session_send(PGconn *session, const char *sql, const struct value_arguments *arguments, int64_t deadline,
+                                struct error *error)
+{
+    enum status status;
+    const int sent = arguments == NULL ? PQsendQuery(session, sql)
+                                       : PQsendQueryParams(session, sql, arguments->count, arguments->types, arguments->values,
+                                                           arguments->lengths, arguments->formats, 0);
+    if (sent == 0) return session_failed(session, error);
+    for (;;) {
+        const int flushed = PQflush(session);
+        if (flushed == 0) return STATUS_OK;
+        if (flushed < 0) return session_failed(session, error);
+        if ((status = session_wait(session, POLLIN | POLLOUT, deadline, error)) != STATUS_OK) return status;
+        /* The server may stop reading until its own output is taken. */
+        if (PQconsumeInput(session) == 0) return session_failed(session, error);
+    }
+}
+
+enum status session_run(PGconn *session, const char *sql, const struct value_arguments *arguments, int64_t deadline, PGresult **out,
+                        struct error *error)
+{
+    PGresult *kept = NULL;
+    enum status status = session_send(session, sql, arguments, deadline, error);
+    *out = NULL;
+    while (status == STATUS_OK) {
+        while (status == STATUS_OK && PQisBusy(session)) {
+            status = session_wait(session, POLLIN, deadline, error);
+            if (status == STATUS_OK && PQconsumeInput(session) == 0) status = session_failed(session, error);
+        }
+        if (status != STATUS_OK) break;
+        PGresult *next = PQgetResult(session);
+        if (next == NULL) break;
+        if (kept != NULL && PQresultStatus(kept) == PGRES_FATAL_ERROR) {
+            PQclear(next);
+        } else {
+            PQclear(kept);
+            kept = next;
+        }
+    }
+    if (status == STATUS_OK && kept == NULL) status = session_failed(session, error);
+    if (status == STATUS_OK)
+        *out = kept;
+    else
+        PQclear(kept);
+    return status;
+}
