@@ -13,7 +13,7 @@ SANITIZE_asan    := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-
 SANITIZE_tsan    := -fsanitize=thread -fno-omit-frame-pointer
 SANITIZE  := $(SANITIZE_$(CONFIG))
 OPTIMISE  := $(if $(filter release,$(CONFIG)),-O2,-O1)
-CPPFLAGS  := -D_GNU_SOURCE -Iengine -Iserver -I$(BUILD)/generated
+CPPFLAGS  := -D_GNU_SOURCE -Iengine -Iserver -I$(BUILD)/generated -isystem $(shell pg_config --includedir)
 CFLAGS    := -std=c11 $(OPTIMISE) -g -fopenmp-simd -ffp-contract=off -fno-math-errno -fvisibility=hidden -fstack-protector-strong \
              -pthread $(WARNINGS) $(SANITIZE)
 LDFLAGS   := -pthread $(SANITIZE) -Wl,-z,relro,-z,now
@@ -68,6 +68,14 @@ $(OBJ)/%.$(1).o: %.c
 	$$(CC) $$(CPPFLAGS) -DKERNEL_LEVEL=$(1) $$(CFLAGS) $$(KERNEL_FLAGS) $$(LEVEL_$(1)) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach level,v2 v3 v4,$(eval $(call compile_kernels,$(level))))
+
+# The schema travels inside the binary: a row of C for each sql/NNNN_name.sql.
+MIGRATIONS := $(sort $(wildcard sql/*.sql))
+$(BUILD)/generated/store/migrations_list.h: $(MIGRATIONS)
+	@mkdir -p $(@D)
+	@awk 'FNR == 1 { if (NR > 1) print "}, "; name = FILENAME; sub(/.*\//, "", name); printf "{%d, \"%s\",\n", name + 0, name } \
+	      { gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); printf "\"%s\\n\"\n", $$0 } END { print "}," }' $^ > $@
+$(OBJ)/server/store/migrations.o: $(BUILD)/generated/store/migrations_list.h
 
 $(OBJ)/%.o: %.c
 	@mkdir -p $(@D)

@@ -28,7 +28,8 @@ int migrations_latest(void)
 static enum status schema_number(struct connection *connection, int *number, struct error *error)
 {
     struct rows *rows;
-    enum status status = connection_query_one(connection, "select to_regclass('public.schema_migrations') is not null", NO_VALUES, &rows, error);
+    enum status status =
+        connection_query_one(connection, "select to_regclass('public.schema_migrations') is not null", NO_VALUES, &rows, error);
     *number = 0;
     if (status != STATUS_OK) return status;
     const bool exists = rows_boolean(rows, 0, 0);
@@ -48,7 +49,8 @@ static enum status newer(int number, struct error *error)
 }
 
 /* Whether step `migration` stands as it is here. */
-static enum status already_applied(struct connection *connection, const struct migration *migration, bool *applied, struct error *error)
+static enum status already_applied(struct connection *connection, const struct migration *migration, bool *applied,
+                                   struct error *error)
 {
     struct rows *rows;
     enum status status = connection_query(connection,
@@ -58,8 +60,9 @@ static enum status already_applied(struct connection *connection, const struct m
     if (status != STATUS_OK) return status;
     *applied = rows_count(rows) == 1;
     if (*applied && !rows_boolean(rows, 0, 0))
-        status = error_set(error, STATUS_CONFLICT, "step %s was applied with other text than this deltaq has: released steps are never edited",
-                           migration->name);
+        status =
+            error_set(error, STATUS_CONFLICT,
+                      "step %s was applied with other text than this deltaq has: released steps are never edited", migration->name);
     rows_free(rows);
     return status;
 }
@@ -74,17 +77,20 @@ static enum status apply_step(struct connection *connection, void *context, stru
     enum status status;
     struct step *step = context;
     int number;
-    if ((status = connection_script(connection, "set local lock_timeout = 0; set local statement_timeout = 0;" LOCK, error)) != STATUS_OK) return status;
+    if ((status = connection_script(connection, "set local lock_timeout = 0; set local statement_timeout = 0;" LOCK, error)) !=
+        STATUS_OK)
+        return status;
     if ((status = connection_script(connection, bookkeeping, error)) != STATUS_OK) return status;
     if ((status = schema_number(connection, &number, error)) != STATUS_OK) return status;
     if (number > migrations_latest()) return newer(number, error);
     if ((status = already_applied(connection, step->migration, &step->applied, error)) != STATUS_OK || step->applied) return status;
     if ((status = connection_script(connection, step->migration->sql, error)) != STATUS_OK) return status;
-    return connection_execute(connection,
-                              "insert into schema_migrations (number, name, sha256)"
-                              " values ($1, $2, encode(sha256(convert_to($3, 'UTF8')), 'hex'))",
-                              VALUES(value_integer(step->migration->number), value_text(step->migration->name), value_text(step->migration->sql)),
-                              NULL, error);
+    return connection_execute(
+        connection,
+        "insert into schema_migrations (number, name, sha256)"
+        " values ($1, $2, encode(sha256(convert_to($3, 'UTF8')), 'hex'))",
+        VALUES(value_integer(step->migration->number), value_text(step->migration->name), value_text(step->migration->sql)), NULL,
+        error);
 }
 
 enum status migrations_apply(struct connection *connection, int *applied, struct error *error)

@@ -35,6 +35,9 @@ struct run_artifact {
 /* STORE_EXISTED: an equal run that is queued, running or succeeded is there already; *document is it. */
 MUST_CHECK enum status run_insert(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
                                   json_t **document, struct error *error);
+/* The same inside the caller's transaction (a sweep's); gives the id alone. */
+MUST_CHECK enum status run_insert_within(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
+                                         struct store_id *id, struct error *error);
 MUST_CHECK enum status run_get(struct connection *connection, const char *id, json_t **document, struct error *error);
 MUST_CHECK enum status run_list(struct connection *connection, const struct run_filter *filter, const struct page *page,
                                 json_t **document, struct error *error);

@@ -1,0 +1,270 @@
+#include "store/checkpoints.h"
+
+#include "store/list.h"
+#include "store/trajectories.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DOCUMENT                                                                                                                   \
+    "json_build_object('id', c.id, 'name', c.name, 'trajectory', t.name, 'step', c.step, 'tokens', c.tokens,"                      \
+    " 'learning_rate', c.learning_rate, 'source', c.source, 'architecture', c.architecture, 'parameters', c.parameters,"           \
+    " 'dtype', c.dtype, 'bytes', c.bytes, 'sha256', c.sha256, 'derived_from', c.derived_from, 'tags', c.tags,"                     \
+    " 'created_at', rfc3339(c.created_at))"
+#define FROM " from checkpoints c join trajectories t on t.id = c.trajectory"
+#define FIELDS                                                                                                                     \
+    "c.id, c.trajectory, c.name, t.name, coalesce(c.path, ''), coalesce(c.sha256, ''), coalesce(c.fingerprint, ''),"               \
+    " coalesce(c.architecture, ''), coalesce(c.step, -1), coalesce(c.tokens, -1), c.learning_rate"
+
+static enum status unknown(const char *reference, struct error *error)
+{
+    return error_set(error, STATUS_NOT_FOUND, "no checkpoint \"%.200s\"", reference);
+}
+
+/* An id goes before TRAJECTORY/NAME, that before a bare name. */
+static enum status resolve(struct connection *connection, const char *reference, struct store_id *id, struct error *error)
+{
+    struct rows *rows;
+    enum status status = connection_query(
+        connection,
+        "select id, 0 from checkpoints where id = $1"
+        " union all select c.id, 1" FROM
+        " where t.name = split_part($1, '/', 1) and c.name = substr($1, strpos($1, '/') + 1) and strpos($1, '/') > 0"
+        " union all select id, 2 from checkpoints where name = $1 order by 2 limit 2",
+        VALUES(value_text(reference)), &rows, error);
+    if (status != STATUS_OK) return status;
+    if (rows_count(rows) == 0)
+        status = unknown(reference, error);
+    else if (rows_count(rows) == 2 && rows_integer(rows, 0, 1) == 2)
+        status = error_set(error, STATUS_CONFLICT,
+                           "several trajectories have a checkpoint \"%.200s\": give TRAJECTORY/NAME or the id", reference);
+    else
+        (void)snprintf(id->text, sizeof id->text, "%s", rows_text(rows, 0, 0));
+    rows_free(rows);
+    return status;
+}
+
+static void fill(const struct rows *rows, int row, struct checkpoint *out)
+{
+    (void)snprintf(out->id.text, sizeof out->id.text, "%s", rows_text(rows, row, 0));
+    (void)snprintf(out->trajectory.text, sizeof out->trajectory.text, "%s", rows_text(rows, row, 1));
+    (void)snprintf(out->name, sizeof out->name, "%s", rows_text(rows, row, 2));
+    (void)snprintf(out->trajectory_name, sizeof out->trajectory_name, "%s", rows_text(rows, row, 3));
+    (void)snprintf(out->path, sizeof out->path, "%s", rows_text(rows, row, 4));
+    (void)snprintf(out->sha256, sizeof out->sha256, "%s", rows_text(rows, row, 5));
+    (void)snprintf(out->fingerprint, sizeof out->fingerprint, "%s", rows_text(rows, row, 6));
+    (void)snprintf(out->architecture, sizeof out->architecture, "%s", rows_text(rows, row, 7));
+    out->step = rows_integer(rows, row, 8);
+    out->tokens = rows_integer(rows, row, 9);
+    out->learning_rate = rows_double(rows, row, 10);
+}
+
+struct insertion {
+    const struct checkpoint_new *checkpoint;
+    enum store_outcome outcome; /* out */
+    struct store_id id;         /* out */
+};
+
+/* Whether what stands under the name is the same thing, as far as the new one says what it is. */
+static enum status compare(struct connection *connection, const struct store_id *trajectory, struct insertion *insertion,
+                           struct error *error)
+{
+    const struct checkpoint_new *new = insertion->checkpoint;
+    struct rows *rows;
+    const enum status status = connection_query_one(
+        connection,
+        "select id, case when source::jsonb <> $3::jsonb then 'source' when fingerprint <> $4 then 'content' when sha256 <> $5 then 'content'"
+        " when step is distinct from coalesce($6, step) then 'step' when tokens is distinct from coalesce($7, tokens) then 'tokens'"
+        " when learning_rate is distinct from coalesce($8, learning_rate) then 'learning_rate'"
+        " when tags::jsonb <> coalesce($9::jsonb, tags::jsonb) then 'tags' end from checkpoints where trajectory = $1 and name = $2",
+        VALUES(value_text(trajectory->text), value_text(new->name), value_json(new->source), value_text(new->fingerprint),
+               value_text(new->sha256), value_integer_or_null(new->step), value_integer_or_null(new->tokens),
+               value_double_or_null(new->learning_rate), value_json(new->tags)),
+        &rows, error);
+    if (status != STATUS_OK) return status;
+    const bool differs = !rows_null(rows, 0, 1);
+    (void)snprintf(insertion->id.text, sizeof insertion->id.text, "%s", rows_text(rows, 0, 0));
+    if (differs)
+        (void)error_set(error, STATUS_CONFLICT, "a checkpoint \"%.200s\" with another %s is registered there: choose another name",
+                        new->name, rows_text(rows, 0, 1));
+    rows_free(rows);
+    return differs ? STATUS_CONFLICT : STATUS_OK;
+}
+
+static enum status insert_body(struct connection *connection, void *context, struct error *error)
+{
+    enum status status;
+    struct rows *rows;
+    struct insertion *insertion = context;
+    const struct checkpoint_new *new = insertion->checkpoint;
+    struct store_id trajectory;
+    if ((status = trajectory_ensure(connection, new->trajectory, &trajectory, NULL, error)) != STATUS_OK) return status;
+    status = connection_query(
+        connection,
+        "insert into checkpoints (trajectory, name, step, tokens, learning_rate, source, path, architecture, parameters,"
+        " dtype, bytes, fingerprint, files, sha256, derived_from, tags)"
+        " values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, coalesce($16::json, '{}'))"
+        " on conflict on constraint checkpoints_name_unique do nothing returning id",
+        VALUES(value_text(trajectory.text), value_text(new->name), value_integer_or_null(new->step),
+               value_integer_or_null(new->tokens), value_double_or_null(new->learning_rate), value_json(new->source),
+               value_text(new->path), value_text(new->architecture), value_integer_or_null(new->parameters), value_text(new->dtype),
+               value_integer_or_null(new->bytes), value_text(new->fingerprint), value_json(new->files), value_text(new->sha256),
+               value_json(new->derived_from), value_json(new->tags)),
+        &rows, error);
+    if (status != STATUS_OK) return status;
+    const bool made = rows_count(rows) == 1;
+    if (made) (void)snprintf(insertion->id.text, sizeof insertion->id.text, "%s", rows_text(rows, 0, 0));
+    rows_free(rows);
+    insertion->outcome = made ? STORE_CREATED : STORE_EXISTED;
+    return made ? STATUS_OK : compare(connection, &trajectory, insertion, error);
+}
+
+enum status checkpoint_insert(struct connection *connection, const struct checkpoint_new *checkpoint, enum store_outcome *outcome,
+                              json_t **document, struct error *error)
+{
+    struct insertion insertion = {.checkpoint = checkpoint};
+    const enum status status = connection_transaction(connection, insert_body, &insertion, NULL, error);
+    *document = NULL;
+    if (status != STATUS_OK) return status;
+    *outcome = insertion.outcome;
+    return checkpoint_get(connection, insertion.id.text, document, error);
+}
+
+enum status checkpoint_find(struct connection *connection, const char *reference, struct checkpoint *out, struct error *error)
+{
+    struct store_id id;
+    struct rows *rows;
+    enum status status = resolve(connection, reference, &id, error);
+    if (status != STATUS_OK) return status;
+    status = connection_query_one(connection, "select " FIELDS FROM " where c.id = $1", VALUES(value_text(id.text)), &rows, error);
+    if (status == STATUS_NOT_FOUND) return unknown(reference, error);
+    if (status != STATUS_OK) return status;
+    fill(rows, 0, out);
+    rows_free(rows);
+    return STATUS_OK;
+}
+
+static enum status show(struct connection *connection, const char *sql, const char *reference, json_t **document,
+                        struct error *error)
+{
+    struct store_id id;
+    enum status status = resolve(connection, reference, &id, error);
+    *document = NULL;
+    if (status != STATUS_OK) return status;
+    status = connection_query_json(connection, sql, VALUES(value_text(id.text)), document, error);
+    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
+}
+
+enum status checkpoint_get(struct connection *connection, const char *reference, json_t **document, struct error *error)
+{
+    return show(connection, "select " DOCUMENT FROM " where c.id = $1", reference, document, error);
+}
+
+enum status checkpoint_files(struct connection *connection, const char *reference, json_t **document, struct error *error)
+{
+    return show(connection, "select c.files from checkpoints c where c.id = $1", reference, document, error);
+}
+
+enum status checkpoint_list(struct connection *connection, const char *trajectory, const struct page *page, json_t **document,
+                            struct error *error)
+{
+    enum status status;
+    struct store_id id = {""};
+    int64_t limit, before;
+    *document = NULL;
+    if ((status = page_read(page, &limit, &before, error)) != STATUS_OK) return status;
+    if (trajectory != NULL && (status = trajectory_resolve(connection, trajectory, &id, error)) != STATUS_OK) return status;
+    return connection_query_json(
+        connection, LIST_OF("select c.number, " DOCUMENT FROM " where c.number < $2 and ($3 = '' or c.trajectory = $3)"),
+        VALUES(value_integer(limit), value_integer(before), value_text(id.text)), document, error);
+}
+
+enum status checkpoint_of_trajectory(struct connection *connection, const char *trajectory, struct checkpoint **out, size_t *count,
+                                     struct error *error)
+{
+    enum status status;
+    struct store_id id;
+    struct rows *rows;
+    *out = NULL;
+    *count = 0;
+    if ((status = trajectory_resolve(connection, trajectory, &id, error)) != STATUS_OK) return status;
+    status = connection_query(connection, "select " FIELDS FROM " where c.trajectory = $1 order by c.step nulls last, c.number",
+                              VALUES(value_text(id.text)), &rows, error);
+    if (status != STATUS_OK) return status;
+    const size_t found = (size_t)rows_count(rows);
+    *out = calloc(found + 1, sizeof **out);
+    if (*out == NULL) {
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for %zu checkpoints", found);
+    } else {
+        for (size_t i = 0; i < found; i++) fill(rows, (int)i, &(*out)[i]);
+        *count = found;
+    }
+    rows_free(rows);
+    return status;
+}
+
+enum status checkpoint_patch(struct connection *connection, const char *reference, const json_t *changes, json_t **document,
+                             struct error *error)
+{
+    struct store_id id;
+    enum status status = resolve(connection, reference, &id, error);
+    *document = NULL;
+    if (status != STATUS_OK) return status;
+    status = connection_execute(
+        connection,
+        "update checkpoints set name = coalesce($2::jsonb ->> 'name', name),"
+        " step = case when $2::jsonb ? 'step' then ($2::jsonb ->> 'step')::bigint else step end,"
+        " tokens = case when $2::jsonb ? 'tokens' then ($2::jsonb ->> 'tokens')::bigint else tokens end,"
+        " learning_rate = case when $2::jsonb ? 'learning_rate' then ($2::jsonb ->> 'learning_rate')::double precision"
+        " else learning_rate end,"
+        " tags = case when $2::jsonb ? 'tags' then coalesce(nullif(($2::jsonb -> 'tags')::text, 'null')::json, '{}') else tags end"
+        " where id = $1",
+        VALUES(value_text(id.text), value_json(changes)), NULL, error);
+    if (status == STATUS_CONFLICT)
+        return error_set_at(error, STATUS_CONFLICT, "/name", "another checkpoint of the trajectory has this name");
+    if (status != STATUS_OK) return status;
+    return checkpoint_get(connection, id.text, document, error);
+}
+
+/* The row is locked first: run_insert takes a key lock on it through its foreign key, so no run comes in between. */
+static enum status delete_body(struct connection *connection, void *context, struct error *error)
+{
+    const char *id = context;
+    struct rows *rows;
+    enum status status =
+        connection_query(connection, "select 1 from checkpoints where id = $1 for update", VALUES(value_text(id)), &rows, error);
+    if (status != STATUS_OK) return status;
+    rows_free(rows);
+    status = connection_query(connection,
+                              "select r.id from run_inputs i join runs r on r.id = i.run"
+                              " where i.checkpoint = $1 and r.state in ('queued', 'running') limit 1",
+                              VALUES(value_text(id)), &rows, error);
+    if (status != STATUS_OK) return status;
+    if (rows_count(rows) != 0)
+        status = error_set(error, STATUS_CONFLICT, "run %s still needs this checkpoint: cancel it first", rows_text(rows, 0, 0));
+    rows_free(rows);
+    if (status != STATUS_OK) return status;
+    return connection_execute(connection, "delete from checkpoints where id = $1", VALUES(value_text(id)), NULL, error);
+}
+
+enum status checkpoint_delete(struct connection *connection, const char *reference, struct error *error)
+{
+    struct store_id id;
+    const enum status status = resolve(connection, reference, &id, error);
+    if (status != STATUS_OK) return status;
+    return connection_transaction(connection, delete_body, id.text, NULL, error);
+}
+
+enum status checkpoint_set_content(struct connection *connection, const struct store_id *id, const char *sha256,
+                                   struct error *error)
+{
+    int64_t affected;
+    const enum status status =
+        connection_execute(connection, "update checkpoints set sha256 = $2 where id = $1 and (sha256 is null or sha256 = $2)",
+                           VALUES(value_text(id->text), value_text(sha256)), &affected, error);
+    if (status == STATUS_OK && affected == 0)
+        return error_set(error, STATUS_INPUT_CHANGED,
+                         "the weights are not the ones that were registered: register them under another name");
+    return status;
+}

@@ -1,0 +1,85 @@
+#include "store/curves.h"
+
+#include "store/trajectories.h"
+
+#include <string.h>
+
+static const char *const axes[] = {[CURVE_STEP] = "step", [CURVE_TOKENS] = "tokens", [CURVE_LEARNING_RATE] = "learning_rate"};
+
+/* The newest number of each (checkpoint, metric, series), of runs that succeeded, from their last epoch. */
+#define LATEST                                                                                                                     \
+    "(select distinct on (m.checkpoint, m.metric, m.label, m.dataset) m.*, r.number from measurements m"                           \
+    " join runs r on r.id = m.run and r.result_epoch = m.epoch and r.state = 'succeeded'"                                          \
+    " order by m.checkpoint, m.metric, m.label, m.dataset, r.number desc)"
+
+static enum status resolve_all(struct connection *connection, const struct curve_query *query, json_t **out, struct error *error)
+{
+    enum status status = STATUS_OK;
+    json_t *ids = json_array();
+    for (size_t i = 0; status == STATUS_OK && i < query->trajectory_count; i++) {
+        struct store_id id;
+        status = trajectory_resolve(connection, query->trajectories[i], &id, error);
+        if (status == STATUS_OK && json_array_append_new(ids, json_string(id.text)) != 0)
+            status = error_set(error, STATUS_NO_MEMORY, "no memory for %zu trajectories", query->trajectory_count);
+    }
+    if (status == STATUS_OK)
+        *out = ids;
+    else
+        json_decref(ids);
+    return status;
+}
+
+enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document, struct error *error)
+{
+    json_t *trajectories = NULL;
+    enum status status = resolve_all(connection, query, &trajectories, error);
+    *document = NULL;
+    if (status != STATUS_OK) return status;
+    status = connection_query_json(
+        connection,
+        "with wanted as (select w.id, w.place from json_array_elements_text($1::json) with ordinality as w (id, place)),"
+        " at as (select c.id, c.name, c.trajectory, t.name as trajectory_name, w.place, c.learning_rate,"
+        " case $3 when 'step' then c.step::double precision when 'tokens' then c.tokens::double precision else c.learning_rate end as x"
+        " from checkpoints c join trajectories t on t.id = c.trajectory join wanted w on w.id = t.id),"
+        " points as (select a.place, a.trajectory_name, m.label, m.method, m.bits, m.dataset, a.x, m.value as y, m.low, m.high, a.id, a.name, m.run"
+        " from at a join " LATEST " m on m.checkpoint = a.id and m.metric = $2"
+        " where a.x is not null and ($4 is null or m.method = $4) and ($5 is null or m.dataset = $5) and ($6 = 0 or m.bits = $6)"
+        " union all select a.place, a.trajectory_name, '', '', 0, '', a.x, a.learning_rate, null, null, a.id, a.name, null from at a"
+        " where $2 = 'learning_rate' and a.x is not null and a.learning_rate is not null),"
+        " series as (select place, trajectory_name, label, method, bits, dataset, json_agg(json_build_object('x', x, 'y', y, 'low', low,"
+        " 'high', high, 'checkpoint', id, 'checkpoint_name', name, 'run', run) order by x, name) as points from points"
+        " group by place, trajectory_name, label, method, bits, dataset)"
+        " select json_build_object('metric', $2, 'x', $3, 'series', coalesce((select json_agg(json_build_object('trajectory', trajectory_name,"
+        " 'label', label, 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset', nullif(dataset, ''), 'points', points)"
+        " order by place, dataset, method, bits desc, label) from series), '[]'))",
+        VALUES(value_json(trajectories), value_text(query->metric), value_text(axes[query->axis]), value_text(query->method),
+               value_text(query->dataset), value_integer(query->bits)),
+        document, error);
+    json_decref(trajectories);
+    return status;
+}
+
+enum status curve_pairs(struct connection *connection, const char *trajectory, const char *metric_x, const char *metric_y,
+                        json_t **document, struct error *error)
+{
+    struct store_id id = {""};
+    enum status status = STATUS_OK;
+    *document = NULL;
+    if (trajectory != NULL && (status = trajectory_resolve(connection, trajectory, &id, error)) != STATUS_OK) return status;
+    return connection_query_json(
+        connection,
+        "with latest as " LATEST
+        " select coalesce(json_agg(json_build_object('trajectory', t.name, 'checkpoint', c.id, 'label_x', x.label, 'label_y', y.label,"
+        " 'x', x.value, 'y', y.value) order by t.name, c.step, y.label), '[]')"
+        " from latest y join checkpoints c on c.id = y.checkpoint join trajectories t on t.id = c.trajectory"
+        " join lateral (select l.label, l.value from latest l where l.checkpoint = y.checkpoint and l.metric = $2"
+        " and l.label in (y.label, '') order by (l.label = y.label) desc, l.number desc limit 1) x on true"
+        " where y.metric = $3 and ($1 = '' or t.id = $1)",
+        VALUES(value_text(id.text), value_text(metric_x), value_text(metric_y)), document, error);
+}
+
+enum status curve_metrics(struct connection *connection, json_t **document, struct error *error)
+{
+    return connection_query_json(connection, "select coalesce(json_agg(distinct metric), '[]') from measurements", NO_VALUES,
+                                 document, error);
+}

@@ -1,0 +1,207 @@
+#include "store/datasets.h"
+
+#include "store/list.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The definition's own fields follow the common ones, in the order in which they were given. */
+#define DOCUMENT                                                                                                                         \
+    "(select json_object_agg(key, value order by place) from (select 1, 'id', to_json(d.id) union all select 2, 'name', to_json(d.name)" \
+    " union all select 3, 'format', to_json(d.format) union all select 3 + e.place, e.key, e.value from json_each(d.definition)"         \
+    " with ordinality as e (key, value, place) union all select 101, 'sequences', to_json(d.sequences)"                                  \
+    " union all select 102, 'tokens', to_json(d.tokens) union all select 103, 'sha256', to_json(d.sha256)"                               \
+    " union all select 104, 'created_at', to_json(rfc3339(d.created_at))) as field (place, key, value))"
+#define MATCH " d.id = $1 or d.name = $1 order by (d.id = $1) desc limit 1"
+
+static enum status unknown(const char *reference, struct error *error)
+{
+    return error_set(error, STATUS_NOT_FOUND, "no dataset \"%.200s\"", reference);
+}
+
+struct insertion {
+    const struct dataset_new *dataset;
+    enum store_outcome outcome; /* out */
+    struct store_id id;         /* out */
+};
+
+static enum status compare(struct connection *connection, struct insertion *insertion, struct value hash, struct error *error)
+{
+    const struct dataset_new *new = insertion->dataset;
+    struct rows *rows;
+    const enum status status = connection_query_one(
+        connection,
+        "select id, format = $2 and definition::jsonb = $3::jsonb and coalesce(sha256, $4, '') = coalesce($4, sha256, '')"
+        " from datasets where name = $1",
+        VALUES(value_text(new->name), value_text(new->format), value_json(new->definition), hash), &rows, error);
+    if (status != STATUS_OK) return status;
+    const bool same = rows_boolean(rows, 0, 1);
+    (void)snprintf(insertion->id.text, sizeof insertion->id.text, "%s", rows_text(rows, 0, 0));
+    rows_free(rows);
+    if (same) return STATUS_OK;
+    return error_set(error, STATUS_CONFLICT, "another dataset is called \"%.200s\": choose another name", new->name);
+}
+
+static enum status insert_body(struct connection *connection, void *context, struct error *error)
+{
+    enum status status;
+    struct rows *rows = NULL;
+    struct insertion *insertion = context;
+    const struct dataset_new *new = insertion->dataset;
+    const struct dataset_sequences *inline_ones = new->sequences;
+    const struct value none = value_null();
+    const struct value lengths =
+        inline_ones != NULL ? value_bytes(inline_ones->lengths, (size_t)inline_ones->count * sizeof(int32_t)) : none;
+    const struct value tokens =
+        inline_ones != NULL ? value_bytes(inline_ones->tokens, (size_t)inline_ones->tokens_count * sizeof(int32_t)) : none;
+    char sha256[65] = "";
+    if (new->sha256 != NULL) (void)snprintf(sha256, sizeof sha256, "%s", new->sha256);
+    if (new->sha256 == NULL && inline_ones != NULL) {
+        if ((status = connection_query_one(connection, "select encode(sha256(sha256($1) || $2), 'hex')", VALUES(lengths, tokens),
+                                           &rows, error)) != STATUS_OK)
+            return status;
+        (void)snprintf(sha256, sizeof sha256, "%s", rows_text(rows, 0, 0));
+        rows_free(rows);
+    }
+    const struct value hash = value_text(sha256[0] != '\0' ? sha256 : NULL);
+    status = connection_query(
+        connection,
+        "insert into datasets (name, format, definition, sha256, sequences, tokens) values ($1, $2, $3, $4, $5, $6)"
+        " on conflict (name) do nothing returning id",
+        VALUES(value_text(new->name), value_text(new->format), value_json(new->definition), hash,
+               value_integer_or_null(inline_ones != NULL ? &inline_ones->count : NULL),
+               value_integer_or_null(inline_ones != NULL ? &inline_ones->tokens_count : NULL)),
+        &rows, error);
+    if (status != STATUS_OK) return status;
+    const bool made = rows_count(rows) == 1;
+    if (made) (void)snprintf(insertion->id.text, sizeof insertion->id.text, "%s", rows_text(rows, 0, 0));
+    rows_free(rows);
+    insertion->outcome = made ? STORE_CREATED : STORE_EXISTED;
+    if (!made) return compare(connection, insertion, hash, error);
+    if (inline_ones == NULL) return STATUS_OK;
+    return connection_execute(connection, "insert into dataset_contents (dataset, lengths, tokens) values ($1, $2, $3)",
+                              VALUES(value_text(insertion->id.text), lengths, tokens), NULL, error);
+}
+
+enum status dataset_insert(struct connection *connection, const struct dataset_new *dataset, enum store_outcome *outcome,
+                           json_t **document, struct error *error)
+{
+    struct insertion insertion = {.dataset = dataset};
+    const enum status status = connection_transaction(connection, insert_body, &insertion, NULL, error);
+    *document = NULL;
+    if (status != STATUS_OK) return status;
+    *outcome = insertion.outcome;
+    return dataset_get(connection, insertion.id.text, document, error);
+}
+
+enum status dataset_find(struct connection *connection, const char *reference, struct dataset *out, struct error *error)
+{
+    struct rows *rows;
+    enum status status = connection_query_one(
+        connection, "select d.id, d.name, d.format, coalesce(d.sha256, ''), d.definition from datasets d where" MATCH,
+        VALUES(value_text(reference)), &rows, error);
+    memset(out, 0, sizeof *out);
+    if (status == STATUS_NOT_FOUND) return unknown(reference, error);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(out->id.text, sizeof out->id.text, "%s", rows_text(rows, 0, 0));
+    (void)snprintf(out->name, sizeof out->name, "%s", rows_text(rows, 0, 1));
+    (void)snprintf(out->format, sizeof out->format, "%s", rows_text(rows, 0, 2));
+    (void)snprintf(out->sha256, sizeof out->sha256, "%s", rows_text(rows, 0, 3));
+    out->inline_sequences = strcmp(out->format, "sequences") == 0;
+    status = rows_json(rows, 0, 4, &out->definition, error);
+    rows_free(rows);
+    return status;
+}
+
+void dataset_reset(struct dataset *dataset)
+{
+    json_decref(dataset->definition);
+    memset(dataset, 0, sizeof *dataset);
+}
+
+enum status dataset_load(struct connection *connection, const struct store_id *id, struct dataset_sequences *out,
+                         struct error *error)
+{
+    struct rows *rows;
+    void *lengths = NULL, *tokens = NULL;
+    size_t lengths_bytes = 0, tokens_bytes = 0;
+    int64_t sum = 0;
+    memset(out, 0, sizeof *out);
+    enum status status = connection_query_one(connection, "select lengths, tokens from dataset_contents where dataset = $1",
+                                              VALUES(value_text(id->text)), &rows, error);
+    if (status == STATUS_NOT_FOUND) return error_set(error, STATUS_NOT_FOUND, "the dataset holds no sequences of its own");
+    if (status != STATUS_OK) return status;
+    if ((status = rows_bytes(rows, 0, 0, &lengths, &lengths_bytes, error)) != STATUS_OK) goto done;
+    if ((status = rows_bytes(rows, 0, 1, &tokens, &tokens_bytes, error)) != STATUS_OK) goto done;
+    out->count = (int64_t)(lengths_bytes / sizeof(int32_t));
+    out->tokens_count = (int64_t)(tokens_bytes / sizeof(int32_t));
+    for (int64_t i = 0; i < out->count; i++) sum += ((const int32_t *)lengths)[i];
+    if (sum != out->tokens_count) {
+        status = error_set(error, STATUS_CORRUPT, "the dataset has %lld tokens, its lengths sum to %lld",
+                           (long long)out->tokens_count, (long long)sum);
+        goto done;
+    }
+    out->lengths = lengths;
+    out->tokens = tokens;
+    lengths = tokens = NULL;
+done:
+    free(lengths);
+    free(tokens);
+    rows_free(rows);
+    return status;
+}
+
+void dataset_sequences_reset(struct dataset_sequences *sequences)
+{
+    free(sequences->lengths);
+    free(sequences->tokens);
+    memset(sequences, 0, sizeof *sequences);
+}
+
+enum status dataset_get(struct connection *connection, const char *reference, json_t **document, struct error *error)
+{
+    const enum status status = connection_query_json(connection, "select " DOCUMENT " from datasets d where" MATCH,
+                                                     VALUES(value_text(reference)), document, error);
+    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
+}
+
+enum status dataset_list(struct connection *connection, const struct page *page, json_t **document, struct error *error)
+{
+    int64_t limit, before;
+    const enum status status = page_read(page, &limit, &before, error);
+    *document = NULL;
+    if (status != STATUS_OK) return status;
+    return connection_query_json(connection, LIST_OF("select d.number, " DOCUMENT " from datasets d where d.number < $2"),
+                                 VALUES(value_integer(limit), value_integer(before)), document, error);
+}
+
+/* As checkpoint_delete: the row's lock keeps new runs out until the transaction ends. */
+static enum status delete_body(struct connection *connection, void *context, struct error *error)
+{
+    const char *id = context;
+    struct rows *rows;
+    enum status status =
+        connection_query(connection, "select 1 from datasets where id = $1 for update", VALUES(value_text(id)), &rows, error);
+    if (status != STATUS_OK) return status;
+    rows_free(rows);
+    status = connection_query(connection,
+                              "select r.id from run_inputs i join runs r on r.id = i.run"
+                              " where i.dataset = $1 and r.state in ('queued', 'running') limit 1",
+                              VALUES(value_text(id)), &rows, error);
+    if (status != STATUS_OK) return status;
+    if (rows_count(rows) != 0)
+        status = error_set(error, STATUS_CONFLICT, "run %s still needs this dataset: cancel it first", rows_text(rows, 0, 0));
+    rows_free(rows);
+    if (status != STATUS_OK) return status;
+    return connection_execute(connection, "delete from datasets where id = $1", VALUES(value_text(id)), NULL, error);
+}
+
+enum status dataset_delete(struct connection *connection, const char *reference, struct error *error)
+{
+    struct dataset dataset;
+    enum status status = dataset_find(connection, reference, &dataset, error);
+    if (status == STATUS_OK) status = connection_transaction(connection, delete_body, dataset.id.text, NULL, error);
+    dataset_reset(&dataset);
+    return status;
+}

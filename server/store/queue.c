@@ -1,0 +1,346 @@
+#include "store/queue.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The fence: $1 run, $2 epoch, $3 owner. Every write about a leased run carries it. tests/pool builds this file with the predicates
+ * taken away and expects its checker to notice. */
+#ifndef QUEUE_FENCE
+#define QUEUE_FENCE " id = $1 and epoch = $2 and owner = $3 and state = 'running' "
+#endif
+#define FENCE_OF(lease) value_text((lease)->run.text), value_integer((lease)->epoch), value_text((lease)->owner.text)
+
+/* A lease that ends more than two lengths ahead was given by a clock that has been set back since: nobody waits an hour for it. */
+#define LEASE_EXPIRED(seconds)                                                                                                     \
+    " (lease_until < clock_timestamp() or lease_until > clock_timestamp() + 2 * " seconds " * interval '1 second') "
+/* The same for a delayed retry: delays are at most a minute. */
+#define DUE    " (run_at <= clock_timestamp() or run_at > clock_timestamp() + interval '10 minutes') "
+#define LET_GO " owner = null, lease_until = null "
+/* min(60 s, 1 s * 2^n) with full jitter; the exponent is bounded before it is used. */
+#define DELAY(count) " clock_timestamp() + random() * least(60, power(2, least(" count ", 10))) * interval '1 second' "
+
+enum { ERROR_BUDGET = 3, STALL_BUDGET = 3, RESCUE_BATCH = 100 };
+
+static enum status lease_lost(struct error *error)
+{
+    return error_set(error, STATUS_LEASE_LOST, "the run belongs to another worker, or has ended");
+}
+
+static enum status fenced(enum status status, int64_t affected, struct error *error)
+{
+    return status == STATUS_OK && affected == 0 ? lease_lost(error) : status;
+}
+
+static json_t *problem(enum status status, const char *pointer, const char *detail)
+{
+    const struct status_info *info = status_info(status);
+    char type[96];
+    (void)snprintf(type, sizeof type, "/problems/%s", info->name);
+    json_t *document = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", type, "title", info->title, "status", info->http, "code",
+                                 info->name, "detail", detail);
+    if (document != NULL && pointer[0] != '\0')
+        (void)json_object_set_new(document, "errors", json_pack("[{s:s, s:s}]", "pointer", pointer, "detail", detail));
+    return document;
+}
+
+/* ---- taking ---- */
+
+static json_t *text_array(const char *const *texts, size_t count)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(array, json_string(texts[i])) != 0) {
+            json_decref(array);
+            return NULL;
+        }
+    return array;
+}
+
+enum status queue_lease(struct connection *connection, const struct worker_identity *worker, const char *const *kinds,
+                        size_t kind_count, double lease_seconds, bool *found, struct leased_run *out, struct error *error)
+{
+    struct rows *rows;
+    char name[128];
+    json_t *wanted = text_array(kinds, kind_count);
+    *found = false;
+    memset(out, 0, sizeof *out);
+    if (wanted == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to ask for work");
+    (void)snprintf(name, sizeof name, "%s/%d", worker->host, worker->pid);
+    /* Materialised: a nested loop could run the subselect again and take more than one. */
+    enum status status = connection_query(
+        connection,
+        "with candidate as materialized (select id from runs where state = 'queued' and" DUE
+        " and kind in (select json_array_elements_text($1::json)) order by priority desc, run_at, number limit 1 for update skip locked),"
+        " leased as (update runs r set state = 'running', epoch = r.epoch + 1, owner = $2, beat_at = clock_timestamp(),"
+        " lease_until = clock_timestamp() + $3 * interval '1 second', started_at = coalesce(r.started_at, clock_timestamp()),"
+        " worker = $4, device = $5 from candidate c where r.id = c.id returning r.*),"
+        " event as (insert into run_events (run, epoch, type, data) select id, epoch, 'state', json_build_object('from', 'queued', 'to', 'running',"
+        " 'owner', owner, 'worker', worker, 'device', device) from leased)"
+        " select l.id, l.epoch, l.kind, l.tries + l.crashes + l.stalls, s.params from leased l join run_specs s on s.run = l.id",
+        VALUES(value_json(wanted), value_text(worker->id.text), value_double(lease_seconds), value_text(name),
+               value_text(worker->device)),
+        &rows, error);
+    json_decref(wanted);
+    if (status != STATUS_OK) return status;
+    if (rows_count(rows) == 1) {
+        (void)snprintf(out->lease.run.text, sizeof out->lease.run.text, "%s", rows_text(rows, 0, 0));
+        out->lease.owner = worker->id;
+        out->lease.epoch = rows_integer(rows, 0, 1);
+        (void)snprintf(out->kind, sizeof out->kind, "%s", rows_text(rows, 0, 2));
+        out->attempt = (int)rows_integer(rows, 0, 3);
+        status = rows_json(rows, 0, 4, &out->params, error);
+        *found = status == STATUS_OK;
+    }
+    rows_free(rows);
+    return status;
+}
+
+void leased_run_reset(struct leased_run *run)
+{
+    json_decref(run->params);
+    memset(run, 0, sizeof *run);
+}
+
+/* ---- holding ---- */
+
+static enum status read_cancel(enum status status, struct rows *rows, bool *cancel, struct error *error)
+{
+    if (status != STATUS_OK) return status;
+    const bool held = rows_count(rows) == 1;
+    *cancel = held && rows_boolean(rows, 0, 0);
+    rows_free(rows);
+    return held ? STATUS_OK : lease_lost(error);
+}
+
+enum status queue_beat(struct connection *connection, const struct lease *lease, double lease_seconds,
+                       const struct queue_progress *progress, bool *cancel, struct error *error)
+{
+    struct rows *rows = NULL;
+    const struct queue_progress none = {.eta_seconds = NAN};
+    const struct queue_progress *shown = progress != NULL ? progress : &none;
+    *cancel = false;
+    const enum status status = connection_query(
+        connection,
+        "update runs set beat_at = clock_timestamp(), lease_until = clock_timestamp() + $4 * interval '1 second',"
+        " progress_done = case when $5 then $6 else progress_done end, progress_total = case when $5 then $7 else progress_total end,"
+        " progress_unit = case when $5 then $8 else progress_unit end, progress_eta = case when $5 then $9 else progress_eta end"
+        " where" QUEUE_FENCE "returning cancel_requested_at is not null",
+        VALUES(FENCE_OF(lease), value_double(lease_seconds), value_boolean(progress != NULL), value_integer(shown->done),
+               value_integer(shown->total), value_text(shown->unit), value_double(shown->eta_seconds)),
+        &rows, error);
+    return read_cancel(status, rows, cancel, error);
+}
+
+enum status queue_peek(struct connection *connection, const struct lease *lease, bool *cancel, struct error *error)
+{
+    struct rows *rows = NULL;
+    *cancel = false;
+    const enum status status = connection_query(connection, "select cancel_requested_at is not null from runs where" QUEUE_FENCE,
+                                                VALUES(FENCE_OF(lease)), &rows, error);
+    return read_cancel(status, rows, cancel, error);
+}
+
+enum status queue_log(struct connection *connection, const struct lease *lease, const json_t *lines, struct error *error)
+{
+    int64_t affected;
+    /* FOR SHARE, and not a foreign key's lock, keeps a rescue out until the lines are in. */
+    const enum status status = connection_execute(
+        connection,
+        "with held as (select id, epoch from runs where" QUEUE_FENCE "for share)"
+        " insert into run_events (run, epoch, type, data) select h.id, h.epoch, 'log', json_build_object('line', l.line)"
+        " from held h, json_array_elements_text($4::json) with ordinality as l (line, place) order by l.place",
+        VALUES(FENCE_OF(lease), value_json(lines)), &affected, error);
+    return json_array_size(lines) == 0 ? status : fenced(status, affected, error);
+}
+
+/* ---- ending ---- */
+
+struct finish {
+    const struct lease *lease;
+    const struct queue_result *result;
+};
+
+static enum status finish_run(struct connection *connection, const struct lease *lease, const struct queue_usage *usage,
+                              struct error *error)
+{
+    int64_t affected;
+    const enum status status = connection_execute(
+        connection,
+        "with changed as (update runs set state = 'succeeded', finished_at = clock_timestamp(), result_epoch = epoch,"
+        " progress_done = greatest(progress_done, progress_total), progress_eta = null, usage_seconds = $4,"
+        " usage_host_bytes = nullif($5, -1), usage_device_bytes = nullif($6, -1)," LET_GO "where" QUEUE_FENCE
+        "returning id, epoch) insert into run_events (run, epoch, type, data)"
+        " select id, epoch, 'state', json_build_object('from', 'running', 'to', 'succeeded', 'lease', $2, 'owner', $3) from changed",
+        VALUES(FENCE_OF(lease), value_double(usage->seconds), value_integer(usage->peak_host_bytes),
+               value_integer(usage->peak_device_bytes)),
+        &affected, error);
+    return fenced(status, affected, error);
+}
+
+static enum status finish_body(struct connection *connection, void *context, struct error *error)
+{
+    enum status status;
+    const struct finish *finish = context;
+    const struct queue_result *result = finish->result;
+    const char *run = finish->lease->run.text;
+    const int64_t epoch = finish->lease->epoch;
+    if ((status = finish_run(connection, finish->lease, &result->usage, error)) != STATUS_OK) return status;
+    if ((status = connection_execute(connection, "insert into run_results (run, epoch, result) values ($1, $2, $3)",
+                                     VALUES(value_text(run), value_integer(epoch), value_json(result->result)), NULL, error)) !=
+        STATUS_OK)
+        return status;
+    if ((status = measurements_insert(connection, run, epoch, result->measurements, error)) != STATUS_OK) return status;
+    for (size_t i = 0; i < result->artifact_count; i++) {
+        const struct queue_artifact *artifact = &result->artifacts[i];
+        status = connection_execute(
+            connection, "insert into artifacts (run, epoch, name, sha256, bytes, media_type) values ($1, $2, $3, $4, $5, $6)",
+            VALUES(value_text(run), value_integer(epoch), value_text(artifact->name), value_text(artifact->sha256),
+                   value_integer(artifact->bytes), value_text(artifact->media_type)),
+            NULL, error);
+        if (status != STATUS_OK) return status;
+    }
+    return STATUS_OK;
+}
+
+enum status queue_finish(struct connection *connection, const struct lease *lease, const struct queue_result *result,
+                         struct error *error)
+{
+    struct finish finish = {.lease = lease, .result = result};
+    return connection_transaction(connection, finish_body, &finish, NULL, error);
+}
+
+enum status queue_fail(struct connection *connection, const struct lease *lease, const struct error *cause,
+                       const struct queue_usage *usage, struct error *error)
+{
+    int64_t affected;
+    json_t *document = problem(cause->status, cause->pointer, cause->detail);
+    if (document == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to record why the run failed");
+    const enum status status = connection_execute(
+        connection,
+        "with changed as (update runs set tries = tries + $4::int, state = case when cancel_requested_at is not null then 'cancelled'"
+        " when $4 = 1 and tries + 1 < $5 then 'queued' else 'failed' end,"
+        " finished_at = case when cancel_requested_at is null and $4 = 1 and tries + 1 < $5 then null else clock_timestamp() end,"
+        " error = case when cancel_requested_at is null and not ($4 = 1 and tries + 1 < $5) then $6::json end, run_at =" DELAY(
+            "tries") ", usage_seconds = $7, usage_host_bytes = nullif($8, -1), usage_device_bytes = nullif($9, -1)," LET_GO
+                     "where" QUEUE_FENCE "returning id, epoch, state) insert into run_events (run, epoch, type, data)"
+                     " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2, 'error', $6::json) from changed",
+        VALUES(FENCE_OF(lease), value_integer(status_info(cause->status)->retry), value_integer(ERROR_BUDGET), value_json(document),
+               value_double(usage->seconds), value_integer(usage->peak_host_bytes), value_integer(usage->peak_device_bytes)),
+        &affected, error);
+    json_decref(document);
+    return fenced(status, affected, error);
+}
+
+enum status queue_cancelled(struct connection *connection, const struct lease *lease, const struct queue_usage *usage,
+                            struct error *error)
+{
+    int64_t affected;
+    const enum status status = connection_execute(
+        connection,
+        "with changed as (update runs set state = 'cancelled', finished_at = clock_timestamp(), usage_seconds = $4,"
+        " usage_host_bytes = nullif($5, -1), usage_device_bytes = nullif($6, -1)," LET_GO "where" QUEUE_FENCE
+        "returning id, epoch) insert into run_events (run, epoch, type, data)"
+        " select id, epoch, 'state', json_build_object('from', 'running', 'to', 'cancelled', 'lease', $2) from changed",
+        VALUES(FENCE_OF(lease), value_double(usage->seconds), value_integer(usage->peak_host_bytes),
+               value_integer(usage->peak_device_bytes)),
+        &affected, error);
+    return fenced(status, affected, error);
+}
+
+enum status queue_release(struct connection *connection, const struct lease *lease, struct error *error)
+{
+    int64_t affected;
+    const enum status status = connection_execute(
+        connection,
+        "with changed as (update runs set state = case when cancel_requested_at is null then 'queued' else 'cancelled' end,"
+        " finished_at = case when cancel_requested_at is not null then clock_timestamp() end, run_at = clock_timestamp()," LET_GO
+        "where" QUEUE_FENCE "returning id, epoch, state) insert into run_events (run, epoch, type, data)"
+        " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2, 'reason', 'released') from changed",
+        VALUES(FENCE_OF(lease)), &affected, error);
+    return fenced(status, affected, error);
+}
+
+enum status queue_stalled(struct connection *connection, const struct lease *lease, const char *evidence, struct error *error)
+{
+    int64_t affected;
+    json_t *document = problem(STATUS_INTERNAL, "", evidence);
+    const enum status status = connection_execute(
+        connection,
+        "with changed as (update runs set stalls = stalls + 1, state = case when cancel_requested_at is not null then 'cancelled'"
+        " when stalls + 1 < $4 then 'queued' else 'failed' end,"
+        " finished_at = case when cancel_requested_at is null and stalls + 1 < $4 then null else clock_timestamp() end,"
+        " error = case when cancel_requested_at is null and stalls + 1 >= $4 then $5::json end, run_at =" DELAY(
+            "stalls") "," LET_GO "where" QUEUE_FENCE "returning id, epoch, state) insert into run_events (run, epoch, type, data)"
+                      " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2, 'reason', 'stalled', 'error', $5::json) from changed",
+        VALUES(FENCE_OF(lease), value_integer(STALL_BUDGET), value_json(document)), &affected, error);
+    json_decref(document);
+    return fenced(status, affected, error);
+}
+
+enum status queue_outcome(struct connection *connection, const struct lease *lease, bool *open, struct error *error)
+{
+    bool cancel;
+    const enum status status = queue_peek(connection, lease, &cancel, error);
+    *open = status == STATUS_OK;
+    return status == STATUS_LEASE_LOST ? STATUS_OK : status;
+}
+
+/* ---- for the dead ---- */
+
+/* One statement: rows are locked and their predicate checked again under the lock; nothing is read, thought over and then updated
+ * by id. It needs no knowledge of the kinds. The first crash is tried again at once, later ones after a while. */
+#define BURY(predicate)                                                                                                                            \
+    "with dead as materialized (select id from runs where state = 'running' and" predicate                                                         \
+    "order by id limit $2 for update skip locked),"                                                                                                \
+    " changed as (update runs r set crashes = crashes + 1, state = case when cancel_requested_at is not null then 'cancelled'"                     \
+    " when crashes + 1 < $3 then 'queued' else 'failed' end,"                                                                                      \
+    " finished_at = case when cancel_requested_at is null and crashes + 1 < $3 then null else clock_timestamp() end,"                              \
+    " error = case when cancel_requested_at is null and crashes + 1 >= $3 then $4::json end,"                                                      \
+    " run_at = case crashes when 0 then clock_timestamp() else" DELAY(                                                                             \
+        "crashes") "end," LET_GO "from dead d where r.id = d.id and r.state = 'running' returning r.id, r.epoch, r.state)"                         \
+                   " insert into run_events (run, epoch, type, data) select id, epoch, 'state', json_build_object('from', 'running', 'to', state," \
+                   " 'lease', epoch, 'reason', 'crashed', 'evidence', $5::text) from changed"
+
+static enum status bury(struct connection *connection, const char *sql, struct value whose, const char *evidence, int *count,
+                        struct error *error)
+{
+    int64_t affected;
+    char detail[320];
+    (void)snprintf(detail, sizeof detail, "the worker died %d times with this run, the last time: %.200s", QUEUE_CRASH_BUDGET,
+                   evidence);
+    json_t *document = problem(STATUS_INTERNAL, "", detail);
+    const enum status status = connection_execute(
+        connection, sql,
+        VALUES(whose, value_integer(RESCUE_BATCH), value_integer(QUEUE_CRASH_BUDGET), value_json(document), value_text(evidence)),
+        &affected, error);
+    json_decref(document);
+    if (count != NULL) *count = (int)affected;
+    if (status == STATUS_OK && affected > 0) store_notify(connection);
+    return status;
+}
+
+enum status queue_release_dead(struct connection *connection, const struct store_id *owner, const char *evidence, int *released,
+                               struct error *error)
+{
+    return bury(connection, BURY(" owner = $1 "), value_text(owner->text), evidence, released, error);
+}
+
+enum status queue_rescue(struct connection *connection, double lease_seconds, int *rescued, struct error *error)
+{
+    return bury(connection, BURY(LEASE_EXPIRED("$1")), value_double(lease_seconds), "its lease ended without a sign of life",
+                rescued, error);
+}
+
+enum status queue_stats(struct connection *connection, json_t **document, struct error *error)
+{
+    return connection_query_json(
+        connection,
+        "select json_build_object('queued', count(*) filter (where state = 'queued'), 'running', count(*) filter (where state = 'running'),"
+        " 'succeeded', count(*) filter (where state = 'succeeded'), 'failed', count(*) filter (where state = 'failed'),"
+        " 'cancelled', count(*) filter (where state = 'cancelled'), 'oldest_queued_seconds',"
+        " extract(epoch from clock_timestamp() - min(run_at) filter (where state = 'queued' and run_at <= clock_timestamp()))::double precision,"
+        " 'crashes', coalesce(sum(crashes), 0), 'workers', (select count(*) from workers where seen_at > clock_timestamp() - interval '1 minute'))"
+        " from runs",
+        NO_VALUES, document, error);
+}

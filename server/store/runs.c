@@ -1,0 +1,298 @@
+#include "store/runs.h"
+
+#include "store/checkpoints.h"
+#include "store/list.h"
+#include "store/trajectories.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PROGRESS                                                                                                                   \
+    "json_build_object('done', r.progress_done, 'total', r.progress_total, 'unit', r.progress_unit, 'eta_seconds', r.progress_eta)"
+/* A result is visible only from the run's last epoch. */
+#define DOCUMENT                                                                                                                   \
+    "json_build_object('id', r.id, 'kind', r.kind, 'state', r.state, 'params', s.params,"                                          \
+    " 'result', (select x.result from run_results x where x.run = r.id and x.epoch = r.result_epoch), 'error', r.error,"           \
+    " 'progress', " PROGRESS ", 'attempt', r.tries + r.crashes + r.stalls, 'worker', r.worker, 'device', r.device,"                \
+    " 'created_at', rfc3339(r.created_at), 'started_at', rfc3339(r.started_at), 'finished_at', rfc3339(r.finished_at),"            \
+    " 'usage', json_build_object('seconds', r.usage_seconds, 'peak_host_bytes', r.usage_host_bytes,"                               \
+    " 'peak_device_bytes', r.usage_device_bytes),"                                                                                 \
+    " 'sweep', (select w.sweep from sweep_runs w where w.run = r.id order by 1 limit 1),"                                          \
+    " 'cancel_requested', r.cancel_requested_at is not null)"
+#define FROM " from runs r join run_specs s on s.run = r.id"
+
+static enum status unknown(const char *id, struct error *error)
+{
+    return error_set(error, STATUS_NOT_FOUND, "no run \"%.200s\"", id);
+}
+
+/* ---- asking for one ---- */
+
+static enum status find_equal(struct connection *connection, const char *dedupe_key, bool *found, struct store_id *id,
+                              struct error *error)
+{
+    struct rows *rows;
+    const enum status status =
+        connection_query(connection,
+                         "select id from runs where dedupe_key = $1 and state in ('queued', 'running', 'succeeded')"
+                         " order by (state = 'succeeded') desc, number desc limit 1",
+                         VALUES(value_text(dedupe_key)), &rows, error);
+    *found = false;
+    if (status != STATUS_OK) return status;
+    *found = rows_count(rows) == 1;
+    if (*found) (void)snprintf(id->text, sizeof id->text, "%s", rows_text(rows, 0, 0));
+    rows_free(rows);
+    return STATUS_OK;
+}
+
+/* The row itself; *made is false when an equal run appeared meanwhile. */
+static enum status insert_row(struct connection *connection, const struct run_new *run, bool *made, struct store_id *id,
+                              struct error *error)
+{
+    struct rows *rows;
+    const enum status status =
+        connection_query(connection,
+                         "with made as (insert into runs (kind, priority, dedupe_key, forced) values ($1, $2, $3, $4)"
+                         " on conflict (dedupe_key) where state in ('queued', 'running') and not forced do nothing returning id),"
+                         " spec as (insert into run_specs (run, params) select id, $5::json from made),"
+                         " event as (insert into run_events (run, epoch, type, data)"
+                         " select id, 0, 'state', json_build_object('from', null, 'to', 'queued') from made) select id from made",
+                         VALUES(value_text(run->kind), value_integer(run->priority), value_text(run->dedupe_key),
+                                value_boolean(run->force), value_json(run->params)),
+                         &rows, error);
+    if (status != STATUS_OK) return status;
+    *made = rows_count(rows) == 1;
+    if (*made) (void)snprintf(id->text, sizeof id->text, "%s", rows_text(rows, 0, 0));
+    rows_free(rows);
+    return STATUS_OK;
+}
+
+static enum status insert_inputs(struct connection *connection, const struct store_id *run, const char *sql,
+                                 const struct store_id *inputs, size_t count, struct error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        const enum status status =
+            connection_execute(connection, sql, VALUES(value_text(run->text), value_text(inputs[i].text)), NULL, error);
+        if (status == STATUS_CONFLICT)
+            return error_set(error, STATUS_CONFLICT, "something that the run reads was deleted just now");
+        if (status != STATUS_OK) return status;
+    }
+    return STATUS_OK;
+}
+
+enum status run_insert_within(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
+                              struct store_id *id, struct error *error)
+{
+    enum status status;
+    bool found = false, made = false;
+    *outcome = STORE_EXISTED;
+    for (int i = 0; i < 3 && !made; i++) {
+        if (run->dedupe_key != NULL && !run->force) {
+            if ((status = find_equal(connection, run->dedupe_key, &found, id, error)) != STATUS_OK) return status;
+            if (found) break;
+        }
+        if ((status = insert_row(connection, run, &made, id, error)) != STATUS_OK) return status;
+    }
+    if (!found && !made) return error_set(error, STATUS_UNAVAILABLE, "equal runs come and go at the same time; try again");
+    if (made) {
+        *outcome = STORE_CREATED;
+        if ((status = insert_inputs(connection, id, "insert into run_inputs (run, checkpoint) values ($1, $2)", run->checkpoints,
+                                    run->checkpoint_count, error)) != STATUS_OK)
+            return status;
+        if ((status = insert_inputs(connection, id, "insert into run_inputs (run, trajectory) values ($1, $2)", run->trajectories,
+                                    run->trajectory_count, error)) != STATUS_OK)
+            return status;
+        if ((status = insert_inputs(connection, id, "insert into run_inputs (run, dataset) values ($1, $2)", run->datasets,
+                                    run->dataset_count, error)) != STATUS_OK)
+            return status;
+    }
+    if (run->sweep == NULL) return STATUS_OK;
+    return connection_execute(connection, "insert into sweep_runs (sweep, run) values ($1, $2) on conflict do nothing",
+                              VALUES(value_text(run->sweep), value_text(id->text)), NULL, error);
+}
+
+struct insertion {
+    const struct run_new *run;
+    enum store_outcome outcome; /* out */
+    struct store_id id;         /* out */
+};
+
+static enum status insert_body(struct connection *connection, void *context, struct error *error)
+{
+    struct insertion *insertion = context;
+    return run_insert_within(connection, insertion->run, &insertion->outcome, &insertion->id, error);
+}
+
+enum status run_insert(struct connection *connection, const struct run_new *run, enum store_outcome *outcome, json_t **document,
+                       struct error *error)
+{
+    struct insertion insertion = {.run = run};
+    const enum status status = connection_transaction(connection, insert_body, &insertion, NULL, error);
+    *document = NULL;
+    if (status != STATUS_OK) return status;
+    *outcome = insertion.outcome;
+    if (insertion.outcome == STORE_CREATED) store_notify(connection);
+    return run_get(connection, insertion.id.text, document, error);
+}
+
+/* ---- looking ---- */
+
+enum status run_get(struct connection *connection, const char *id, json_t **document, struct error *error)
+{
+    const enum status status =
+        connection_query_json(connection, "select " DOCUMENT FROM " where r.id = $1", VALUES(value_text(id)), document, error);
+    return status == STATUS_NOT_FOUND ? unknown(id, error) : status;
+}
+
+static enum status filter_ids(struct connection *connection, const struct run_filter *filter, struct store_id ids[3],
+                              struct error *error)
+{
+    enum status status;
+    struct checkpoint checkpoint;
+    struct rows *rows;
+    memset(ids, 0, 3 * sizeof *ids);
+    if (filter->checkpoint != NULL) {
+        if ((status = checkpoint_find(connection, filter->checkpoint, &checkpoint, error)) != STATUS_OK) return status;
+        ids[0] = checkpoint.id;
+    }
+    if (filter->trajectory != NULL && (status = trajectory_resolve(connection, filter->trajectory, &ids[1], error)) != STATUS_OK)
+        return status;
+    if (filter->sweep == NULL) return STATUS_OK;
+    status = connection_query_one(connection, "select id from sweeps where id = $1 or name = $1 order by (id = $1) desc limit 1",
+                                  VALUES(value_text(filter->sweep)), &rows, error);
+    if (status == STATUS_NOT_FOUND) return error_set(error, STATUS_NOT_FOUND, "no sweep \"%.200s\"", filter->sweep);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(ids[2].text, sizeof ids[2].text, "%s", rows_text(rows, 0, 0));
+    rows_free(rows);
+    return STATUS_OK;
+}
+
+enum status run_list(struct connection *connection, const struct run_filter *filter, const struct page *page, json_t **document,
+                     struct error *error)
+{
+    enum status status;
+    int64_t limit, before;
+    struct store_id ids[3];
+    *document = NULL;
+    if ((status = page_read(page, &limit, &before, error)) != STATUS_OK) return status;
+    if ((status = filter_ids(connection, filter, ids, error)) != STATUS_OK) return status;
+    return connection_query_json(
+        connection,
+        LIST_OF("select r.number, " DOCUMENT FROM
+                " where r.number < $2 and ($3 is null or r.kind = $3) and ($4 is null or r.state = $4)"
+                " and ($5 = '' or exists (select 1 from run_inputs i where i.run = r.id and i.checkpoint = $5))"
+                " and ($6 = '' or exists (select 1 from run_inputs i left join checkpoints c on c.id = i.checkpoint"
+                " where i.run = r.id and (i.trajectory = $6 or c.trajectory = $6)))"
+                " and ($7 = '' or exists (select 1 from sweep_runs w where w.run = r.id and w.sweep = $7))"),
+        VALUES(value_integer(limit), value_integer(before), value_text(filter->kind), value_text(filter->state),
+               value_text(ids[0].text), value_text(ids[1].text), value_text(ids[2].text)),
+        document, error);
+}
+
+/* ---- steering ---- */
+
+enum status run_cancel(struct connection *connection, const char *id, json_t **document, struct error *error)
+{
+    int64_t affected;
+    *document = NULL;
+    enum status status = connection_execute(
+        connection,
+        "with changed as (update runs set cancel_requested_at = clock_timestamp(),"
+        " state = case state when 'queued' then 'cancelled' else state end,"
+        " finished_at = case state when 'queued' then clock_timestamp() end"
+        " where id = $1 and state in ('queued', 'running') and cancel_requested_at is null returning id, epoch, state)"
+        " insert into run_events (run, epoch, type, data) select id, epoch, 'state', json_build_object("
+        " 'from', case state when 'cancelled' then 'queued' else state end, 'to', state, 'cancel_requested', true) from changed",
+        VALUES(value_text(id)), &affected, error);
+    if (status != STATUS_OK) return status;
+    if (affected != 0) store_notify(connection);
+    if ((status = run_get(connection, id, document, error)) != STATUS_OK) return status;
+    const char *state = json_string_value(json_object_get(*document, "state"));
+    if (state == NULL || (strcmp(state, "succeeded") != 0 && strcmp(state, "failed") != 0)) return STATUS_OK;
+    (void)error_set(error, STATUS_CONFLICT, "the run has %s already", state);
+    json_decref(*document);
+    *document = NULL;
+    return STATUS_CONFLICT;
+}
+
+enum status run_retry(struct connection *connection, const char *id, json_t **document, struct error *error)
+{
+    int64_t affected;
+    *document = NULL;
+    enum status status = connection_execute(
+        connection,
+        "with before as (select id, state from runs where id = $1 and state in ('failed', 'cancelled') for update),"
+        " changed as (update runs r set state = 'queued', tries = 0, crashes = 0, stalls = 0, run_at = clock_timestamp(), error = null,"
+        " cancel_requested_at = null, started_at = null, finished_at = null, worker = null, device = null, progress_done = 0,"
+        " progress_total = 0, progress_eta = null, usage_seconds = null, usage_host_bytes = null, usage_device_bytes = null"
+        " from before b where r.id = b.id returning r.id, r.epoch, b.state)"
+        " insert into run_events (run, epoch, type, data) select id, epoch, 'state',"
+        " json_build_object('from', state, 'to', 'queued', 'retry', true) from changed",
+        VALUES(value_text(id)), &affected, error);
+    if (status == STATUS_CONFLICT) return error_set(error, STATUS_CONFLICT, "an equal run is queued or running");
+    if (status != STATUS_OK) return status;
+    if ((status = run_get(connection, id, document, error)) != STATUS_OK) return status;
+    if (affected != 0) {
+        store_notify(connection);
+        return STATUS_OK;
+    }
+    (void)error_set(error, STATUS_CONFLICT, "the run is %s: only failed and cancelled runs are tried again",
+                    json_string_value(json_object_get(*document, "state")));
+    json_decref(*document);
+    *document = NULL;
+    return STATUS_CONFLICT;
+}
+
+/* ---- following ---- */
+
+#define EVENTS                                                                                                                           \
+    "(select coalesce(json_agg(json_build_object('id', e.id, 'type', e.type, 'at', rfc3339(e.at), 'data', e.data) order by e.id), '[]')" \
+    " from (select * from run_events where run = r.id and id > $2 order by id limit $3) e)"
+
+enum status run_events(struct connection *connection, const char *id, int64_t after, int limit, json_t **document,
+                       struct error *error)
+{
+    const enum status status =
+        connection_query_json(connection, "select " EVENTS " from runs r where r.id = $1",
+                              VALUES(value_text(id), value_integer(after), value_integer(limit)), document, error);
+    return status == STATUS_NOT_FOUND ? unknown(id, error) : status;
+}
+
+enum status run_watch(struct connection *connection, const char *id, int64_t after, json_t **document, struct error *error)
+{
+    const enum status status = connection_query_json(
+        connection,
+        "select json_build_object('state', r.state, 'progress', " PROGRESS ", 'events', " EVENTS ") from runs r where r.id = $1",
+        VALUES(value_text(id), value_integer(after), value_integer(500)), document, error);
+    return status == STATUS_NOT_FOUND ? unknown(id, error) : status;
+}
+
+enum status run_artifacts(struct connection *connection, const char *id, json_t **document, struct error *error)
+{
+    const enum status status = connection_query_json(
+        connection,
+        "select json_build_object('items', coalesce((select json_agg(json_build_object('name', a.name, 'bytes', a.bytes,"
+        " 'sha256', a.sha256, 'media_type', a.media_type) order by a.name) from artifacts a"
+        " where a.run = r.id and a.epoch = r.result_epoch), '[]'), 'next', null) from runs r where r.id = $1",
+        VALUES(value_text(id)), document, error);
+    return status == STATUS_NOT_FOUND ? unknown(id, error) : status;
+}
+
+enum status run_artifact_find(struct connection *connection, const char *id, const char *name, struct run_artifact *out,
+                              struct error *error)
+{
+    struct rows *rows;
+    const enum status status =
+        connection_query_one(connection,
+                             "select a.name, a.sha256, a.media_type, a.bytes from artifacts a join runs r on r.id = a.run"
+                             " and r.result_epoch = a.epoch where a.run = $1 and a.name = $2",
+                             VALUES(value_text(id), value_text(name)), &rows, error);
+    if (status == STATUS_NOT_FOUND) return error_set(error, STATUS_NOT_FOUND, "the run has no artifact \"%.200s\"", name);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(out->name, sizeof out->name, "%s", rows_text(rows, 0, 0));
+    (void)snprintf(out->sha256, sizeof out->sha256, "%s", rows_text(rows, 0, 1));
+    (void)snprintf(out->media_type, sizeof out->media_type, "%s", rows_text(rows, 0, 2));
+    out->bytes = rows_integer(rows, 0, 3);
+    rows_free(rows);
+    return STATUS_OK;
+}

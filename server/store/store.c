@@ -1,0 +1,49 @@
+#include "store/store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { LIMIT_USUAL = 100, LIMIT_MOST = 1000 };
+
+struct store_id store_id_new(void)
+{
+    unsigned char bits[16];
+    struct store_id id;
+    size_t have = 0;
+    while (have < sizeof bits) {
+        const ssize_t got = getrandom(bits + have, sizeof bits - have, 0);
+        if (got > 0) have += (size_t)got;
+    }
+    bits[6] = (unsigned char)((bits[6] & 0x0f) | 0x40); /* RFC 4122: version 4, variant 10 */
+    bits[8] = (unsigned char)((bits[8] & 0x3f) | 0x80);
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof bits; i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10) id.text[at++] = '-';
+        at += (size_t)snprintf(id.text + at, sizeof id.text - at, "%02x", bits[i]);
+    }
+    return id;
+}
+
+void store_notify(struct connection *connection)
+{
+    struct error ignored;
+    if (connection_execute(connection, "select pg_notify('" STORE_CHANNEL "', '')", NO_VALUES, NULL, &ignored) != STATUS_OK) return;
+}
+
+enum status page_read(const struct page *page, int64_t *limit, int64_t *before, struct error *error)
+{
+    *limit = page->limit == 0 ? LIMIT_USUAL : page->limit;
+    *before = INT64_MAX;
+    if (*limit < 1 || *limit > LIMIT_MOST)
+        return error_set_at(error, STATUS_INVALID, "/limit", "limit %d, expected 1 to %d", page->limit, LIMIT_MOST);
+    if (page->cursor == NULL || page->cursor[0] == '\0') return STATUS_OK;
+    char *end;
+    errno = 0;
+    *before = strtoll(page->cursor, &end, 10);
+    if (*end != '\0' || errno != 0 || *before < 1 || page->cursor[0] < '0' || page->cursor[0] > '9')
+        return error_set_at(error, STATUS_INVALID, "/cursor", "not a cursor that a list gave: follow `next`");
+    return STATUS_OK;
+}

@@ -1,0 +1,77 @@
+#include "store/tokens.h"
+
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+static const char *const scopes[] = {[TOKEN_READ] = "read", [TOKEN_WRITE] = "write", [TOKEN_ADMIN] = "admin"};
+enum { SCOPES = sizeof scopes / sizeof scopes[0], TOKEN_BYTES = 32 };
+
+/* A fast hash is enough: the token is 256 random bits, not a word that someone chose. */
+static enum status hash(const char *text, char out[65], struct error *error)
+{
+    unsigned char digest[32];
+    if (EVP_Digest(text, strlen(text), digest, NULL, EVP_sha256(), NULL) != 1)
+        return error_set(error, STATUS_INTERNAL, "SHA-256 failed");
+    for (size_t i = 0; i < sizeof digest; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    return STATUS_OK;
+}
+
+enum status token_scope_parse(const char *text, enum token_scope *scope, struct error *error)
+{
+    for (int i = 0; i < SCOPES; i++)
+        if (strcmp(scopes[i], text) == 0) {
+            *scope = (enum token_scope)i;
+            return STATUS_OK;
+        }
+    return error_set(error, STATUS_INVALID, "scope \"%.40s\", expected read, write or admin", text);
+}
+
+enum status token_create(struct connection *connection, enum token_scope scope, const char *name, char text[64],
+                         struct error *error)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"; /* base64url, RFC 4648 */
+    unsigned char bits[TOKEN_BYTES + 1] = {0};
+    char sha256[65];
+    enum status status;
+    if (getrandom(bits, TOKEN_BYTES, 0) != TOKEN_BYTES) return error_set(error, STATUS_INTERNAL, "no random numbers");
+    size_t at = (size_t)snprintf(text, 64, "dq_");
+    for (int bit = 0; bit < 8 * TOKEN_BYTES; bit += 6) {
+        const unsigned pair = (unsigned)bits[bit / 8] << 8 | bits[bit / 8 + 1];
+        text[at++] = digits[pair >> (10 - bit % 8) & 63];
+    }
+    text[at] = '\0';
+    if ((status = hash(text, sha256, error)) != STATUS_OK) return status;
+    status = connection_execute(connection, "insert into tokens (name, scope, sha256) values ($1, $2, $3)",
+                                VALUES(value_text(name), value_text(scopes[scope]), value_text(sha256)), NULL, error);
+    if (status == STATUS_CONFLICT) return error_set(error, status, "another token is called \"%.100s\"", name);
+    return status;
+}
+
+enum status token_check(struct connection *connection, const char *text, enum token_scope *scope, struct store_id *id,
+                        struct error *error)
+{
+    char sha256[65];
+    struct rows *rows;
+    enum status status = hash(text, sha256, error);
+    if (status != STATUS_OK) return status;
+    status = connection_query_one(connection, "select scope, id from tokens where sha256 = $1", VALUES(value_text(sha256)), &rows,
+                                  error);
+    if (status == STATUS_NOT_FOUND) return error_set(error, STATUS_UNAUTHORIZED, "unknown token");
+    if (status != STATUS_OK) return status;
+    status = token_scope_parse(rows_text(rows, 0, 0), scope, error);
+    (void)snprintf(id->text, sizeof id->text, "%s", rows_text(rows, 0, 1));
+    rows_free(rows);
+    return status;
+}
+
+enum status token_any(struct connection *connection, bool *any, struct error *error)
+{
+    struct rows *rows;
+    const enum status status = connection_query_one(connection, "select exists (select 1 from tokens)", NO_VALUES, &rows, error);
+    if (status != STATUS_OK) return status;
+    *any = rows_boolean(rows, 0, 0);
+    rows_free(rows);
+    return STATUS_OK;
+}
