@@ -96,6 +96,10 @@ VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python
 
 .PHONY: deps deps-build venv static serve demo install lint check check-unit check-asan check-tsan check-http check-fresh bench fuzz
+deps-build: ## Install what building and running need
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(DEBIAN_BUILD)
+
 deps: ## Install what building, running and testing need (Debian packages; PyPI packages for the tests, in build/venv)
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(DEBIAN_BUILD) $(DEBIAN_TEST)
