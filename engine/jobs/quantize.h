@@ -1,0 +1,44 @@
+/* quantize.h: what quantization costs a checkpoint. One forward walk over the blocks that quantizes as it goes: each block is read
+ * once; the full-precision evaluation tokens pass it as it is, the calibration tokens make its quantized weights, the quantized
+ * evaluation tokens pass those; and it is dropped. Memory: two blocks, the embedding, the hidden states of the three streams, one
+ * chunk's activations, the Hessian of one linear and its factor, and what is held between cuts (quant/sequential.h). */
+#ifndef JOBS_QUANTIZE_H
+#define JOBS_QUANTIZE_H
+
+#include "base/monitor.h"
+#include "eval/evaluate.h"
+#include "quant/quantizer.h"
+#include "quant/sequential.h"
+
+struct quantize_request {
+    const struct model *model;
+    struct backend *backend;
+    struct quantize_method method;       /* settled (quantize_method_settle) */
+    const struct sequences *calibration; /* NULL: none, for quantizers that need none */
+    const struct sequences *evaluation;
+    uint64_t seed;                 /* of the bootstrap */
+    const struct monitor *monitor; /* progress by "block"; may be NULL */
+    struct sequential_hook hook;   /* sees every layer; {0}: nobody */
+};
+
+struct quantize_result {
+    struct evaluate_result fp, q; /* by sequence, in the order given */
+    double delta;                 /* loss_q / loss_fp - 1 */
+    double delta_low, delta_high; /* 95 % percentile interval of a paired bootstrap over sequences */
+    double kl;                    /* mean over predictions of KL(fp || q), nats */
+    double top1_agreement;        /* share of predictions with the same likeliest token */
+    double bits_per_weight;       /* of the quantized matrices, scales and zero points included (quantized_layer_bits) */
+    int64_t calibration_sequences, calibration_tokens; /* 0 without calibration */
+    int64_t layer_count;
+    struct layer_summary *layers; /* owned */
+};
+void quantize_result_reset(struct quantize_result *result); /* {0} is fine */
+
+/* Calibration sequences are cut to the model's positions (head kept) and visited by descending length, without padding; those with
+ * 10 tokens or fewer are left to the dataset's packing to drop. Evaluation sequences longer than the model's positions are refused.
+ * STATUS_INVALID (tokens outside the vocabulary, no calibration for a quantizer that needs it, damping exhausted),
+ * STATUS_NOT_FINITE (weights, activations), STATUS_CANCELLED, STATUS_LEASE_LOST, STATUS_INPUT_CHANGED, STATUS_IO, STATUS_NO_MEMORY.
+ * Losses that are not finite are no error: they are in the result as they are. */
+MUST_CHECK enum status quantize_run(const struct quantize_request *request, struct quantize_result *out, struct error *error);
+
+#endif

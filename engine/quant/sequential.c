@@ -1,0 +1,183 @@
+#include "quant/sequential.h"
+
+#include "model/hidden.h"
+#include "quant/cuts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int64_t widest_linear(const struct model *model)
+{
+    int64_t widest = 0;
+    for (int64_t layer = 0; layer < model->config.layers; layer++) {
+        const struct program *program = &model->programs[layer];
+        for (int i = 0; i < program->parameter_count; i++)
+            if (program->parameters[i].linear && program->parameters[i].columns > widest) widest = program->parameters[i].columns;
+    }
+    return widest;
+}
+
+enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, struct error *error)
+{
+    const struct model *model = sequential->model;
+    struct backend *backend = sequential->backend;
+    const struct chunks *chunks = sequential->chunks;
+    const int64_t widest = widest_linear(model), hidden_size = model->config.hidden_size;
+    struct cuts cuts;
+    enum status status;
+    sequential->hessian = sequential->held = sequential->spare = NULL;
+    if (chunks == NULL) return STATUS_OK;
+    sequential->held_width = 0;
+    sequential->budget_width = hold_bytes / chunks->tokens / (int64_t)backend->ops->element;
+    for (int64_t layer = 0; layer < model->config.layers; layer++) {
+        cuts_plan(&model->programs[layer], sequential->budget_width, &cuts);
+        for (int i = 0; i < cuts.count; i++)
+            if (cuts.cuts[i].held && cuts.cuts[i].live_width > sequential->held_width)
+                sequential->held_width = cuts.cuts[i].live_width;
+    }
+    if ((status = backend->ops->allocate(backend, widest * widest, "Hessian", &sequential->hessian, error)) != STATUS_OK ||
+        (status = backend->ops->allocate(backend, chunks->tokens * sequential->held_width, "activations between layers",
+                                         &sequential->held, error)) != STATUS_OK)
+        return status;
+    return backend->ops->allocate(backend, chunks->largest * hidden_size, "hidden states of a chunk", &sequential->spare, error);
+}
+
+void sequential_reset(struct sequential *sequential)
+{
+    void *blocks[] = {sequential->hessian, sequential->held, sequential->spare};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        if (blocks[i] != NULL) sequential->backend->ops->release(sequential->backend, blocks[i]);
+    sequential->hessian = sequential->held = sequential->spare = NULL;
+}
+
+/* Copies the live slots of a cut between the walk and the chunk's part of what is held, where they lie one after another. */
+static void held_copy(const struct sequential *sequential, const struct cut *cut, const struct chunk *chunk, bool save)
+{
+    const struct backend *backend = sequential->backend;
+    const size_t element = backend->ops->element;
+    char *at = (char *)sequential->held + (size_t)(chunk->first_token * sequential->held_width) * element;
+    for (int i = 0; i < cut->live_count; i++) {
+        const struct matrix slot = sequential->walk->values[cut->live[i]];
+        const struct matrix held = matrix_of(at, slot.rows, slot.columns, element);
+        backend->ops->add(sequential->backend, save ? held : slot, save ? slot : held, 1, 0);
+        at += (size_t)(slot.rows * slot.columns) * element;
+    }
+}
+
+/* Lays a chunk out as the held cut left it (NULL: the block's start). */
+static void chunk_begin(const struct sequential *sequential, const struct block *block, const struct chunk *chunk,
+                        const struct cut *held, bool keep_hidden)
+{
+    struct matrix hidden = hidden_rows(sequential->hidden, chunk);
+    if (keep_hidden) {
+        const struct matrix copy = matrix_of(sequential->spare, hidden.rows, hidden.columns, hidden.element);
+        sequential->backend->ops->add(sequential->backend, copy, hidden, 1, 0);
+        hidden = copy;
+    }
+    walk_begin(sequential->walk, block->program, &chunk->batch, block->parameters, hidden);
+    if (held != NULL) held_copy(sequential, held, chunk, false);
+}
+
+/* Takes all calibration tokens from the held cut to `cut`, holds them there if it is to be, and sums the Hessian of its input. */
+static enum status collect(const struct sequential *sequential, const struct block *block, const struct cut *held,
+                           const struct cut *cut, struct matrix hessian, struct error *error)
+{
+    const struct chunks *chunks = sequential->chunks;
+    const int from = held == NULL ? 0 : held->resume;
+    const int input = block->program->steps[cut->step].input[0];
+    for (int64_t i = 0; i < chunks->count; i++) {
+        const struct chunk *chunk = &chunks->chunks[i];
+        enum status status;
+        chunk_begin(sequential, block, chunk, held, !cut->held && cut->writes_hidden);
+        if (cut->held) {
+            walk_steps(sequential->walk, from, cut->resume);
+            held_copy(sequential, cut, chunk, true);
+        }
+        walk_steps(sequential->walk, cut->held ? cut->resume : from, cut->step);
+        sequential->backend->ops->syrk(sequential->backend, hessian, sequential->walk->values[input], 2.0 / (double)chunks->tokens,
+                                       i > 0 ? 1 : 0);
+        if ((status = monitor_check(sequential->monitor, error)) != STATUS_OK) return status;
+    }
+    return STATUS_OK;
+}
+
+static enum status finish(const struct sequential *sequential, const struct block *block, const struct cut *held,
+                          struct error *error)
+{
+    const struct chunks *chunks = sequential->chunks;
+    const struct program *program = block->program;
+    for (int64_t i = 0; i < chunks->count; i++) {
+        enum status status;
+        const struct matrix hidden = hidden_rows(sequential->hidden, &chunks->chunks[i]);
+        chunk_begin(sequential, block, &chunks->chunks[i], held, false);
+        walk_steps(sequential->walk, held == NULL ? 0 : held->resume, program->step_count);
+        const struct matrix output = sequential->walk->values[program->output];
+        if (output.data != hidden.data) sequential->backend->ops->add(sequential->backend, hidden, output, 1, 0);
+        if ((status = monitor_check(sequential->monitor, error)) != STATUS_OK) return status;
+    }
+    return STATUS_OK;
+}
+
+static void summarise(const struct sequential *sequential, const char *name, const struct quantized_layer *layer,
+                      struct layer_summary *out)
+{
+    static const char ending[] = ".weight";
+    const size_t length = strlen(name), tail = sizeof ending - 1;
+    const bool cut = length > tail && strcmp(name + length - tail, ending) == 0;
+    *out = (struct layer_summary){
+        .rows = layer->rows,
+        .columns = layer->columns,
+        .dead_columns = layer->dead_columns,
+        .tokens = sequential->chunks == NULL ? 0 : sequential->chunks->tokens,
+        .bits = quantized_layer_bits(layer),
+        .proxy_error = layer->proxy_error,
+        .relative_error = layer->relative_error,
+        .damp = layer->damp,
+    };
+    (void)snprintf(out->name, sizeof out->name, "%.*s", (int)(cut ? length - tail : length), name);
+}
+
+static enum status quantize_subset(const struct sequential *sequential, const struct block *block, const struct cut *cut,
+                                   struct matrix hessian, struct layer_summary *summaries, struct error *error)
+{
+    struct quantize_linear linears[PROGRAM_STEPS];
+    struct quantized_layer layers[PROGRAM_STEPS] = {0};
+    const struct quantize_task task = {linears, cut->count, hessian};
+    for (int i = 0; i < cut->count; i++) {
+        const int number = block->program->steps[cut->step + i].parameter[0];
+        linears[i] = (struct quantize_linear){block->program->parameters[number].name, block->parameters[number]};
+    }
+    enum status status =
+        quantizer_by_id(sequential->method->quantizer)->quantize(sequential->backend, sequential->method, &task, layers, error);
+    for (int i = 0; i < cut->count && status == STATUS_OK; i++) {
+        summarise(sequential, linears[i].name, &layers[i], &summaries[i]);
+        if (sequential->hook.layer != NULL)
+            status = sequential->hook.layer(sequential->hook.owner, summaries[i].name, &layers[i], linears[i].weight, error);
+    }
+    for (int i = 0; i < cut->count; i++) quantized_layer_reset(&layers[i]);
+    return status;
+}
+
+enum status sequential_block(struct sequential *sequential, const struct block *block, bool last, struct layer_summary *summaries,
+                             int64_t *count, struct error *error)
+{
+    struct cuts cuts;
+    const struct cut *held = NULL;
+    enum status status;
+    *count = 0;
+    cuts_plan(block->program, sequential->budget_width, &cuts);
+    for (int i = 0; i < cuts.count; i++) {
+        const struct cut *cut = &cuts.cuts[i];
+        const int64_t columns = block->program->slots[block->program->steps[cut->step].input[0]].width;
+        struct matrix hessian = {0};
+        if (sequential->chunks != NULL) {
+            hessian = matrix_of(sequential->hessian, columns, columns, sequential->backend->ops->element);
+            if ((status = collect(sequential, block, held, cut, hessian, error)) != STATUS_OK) return status;
+            if (cut->held) held = cut;
+        }
+        if ((status = quantize_subset(sequential, block, cut, hessian, summaries + *count, error)) != STATUS_OK) return status;
+        *count += cut->count;
+        if ((status = monitor_check(sequential->monitor, error)) != STATUS_OK) return status;
+    }
+    return last || sequential->chunks == NULL ? STATUS_OK : finish(sequential, block, held, error);
+}

@@ -1,0 +1,55 @@
+/* sequential.h: quantizes a block with calibration tokens, subset after subset: linears that share an input are quantized together,
+ * and every later input is computed with their quantized weights, within the block and beyond. */
+#ifndef QUANT_SEQUENTIAL_H
+#define QUANT_SEQUENTIAL_H
+
+#include "base/monitor.h"
+#include "model/chunks.h"
+#include "model/loader.h"
+#include "model/walk.h"
+#include "quant/quantizer.h"
+
+/* What a run says of a layer. */
+struct layer_summary {
+    char name[PARAMETER_NAME];                   /* without ".weight" */
+    int64_t rows, columns, dead_columns, tokens; /* calibration tokens behind the Hessian; 0: none, H = I */
+    int64_t bits;                                /* quantized_layer_bits */
+    double proxy_error, relative_error, damp;
+};
+
+/* Called with every quantized layer. It may take what it needs, and change `weight`, which holds the dequantized values that later
+ * layers will see. */
+struct sequential_hook {
+    void *owner;
+    enum status (*layer)(void *owner, const char *name, const struct quantized_layer *layer, struct matrix weight,
+                         struct error *error);
+};
+
+struct sequential {
+    const struct model *model;
+    struct backend *backend;
+    const struct quantize_method *method;
+    const struct monitor *monitor;
+    struct sequential_hook hook;
+    /* Calibration: lent by the caller; chunks NULL: none. `hidden` goes from the inputs of a block to its outputs. */
+    const struct chunks *chunks;
+    struct matrix hidden;
+    struct walk *walk;
+    /* Owned. */
+    int64_t budget_width; /* columns that may be held of each token between cuts */
+    int64_t held_width;   /* columns of `held` */
+    void *hessian;        /* [widest, widest] */
+    void *held;           /* [tokens, held_width] */
+    void *spare;          /* [largest chunk, hidden_size]: hidden states of a pass that must not change them */
+};
+
+/* Fill model … walk first; allocates the rest, at most `hold_bytes` for what is held. On failure sequential_reset is still due. */
+MUST_CHECK enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, struct error *error);
+void sequential_reset(struct sequential *sequential);
+
+/* Quantizes every linear of the block in place and describes them in summaries[0 … *count). Unless it is the `last` block (whose
+ * outputs nobody calibrates on) moves `hidden` to the block's outputs. */
+MUST_CHECK enum status sequential_block(struct sequential *sequential, const struct block *block, bool last,
+                                        struct layer_summary *summaries, int64_t *count, struct error *error);
+
+#endif
