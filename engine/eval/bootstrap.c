@@ -1,0 +1,47 @@
+#include "eval/bootstrap.h"
+
+#include "base/memory.h"
+#include "base/random.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int compare(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static double quantile(const double *sorted, int64_t count, double share)
+{
+    const double place = share * (double)(count - 1);
+    const int64_t below = (int64_t)place;
+    const int64_t above = below + 1 < count ? below + 1 : below;
+    return sorted[below] + (place - (double)below) * (sorted[above] - sorted[below]);
+}
+
+enum status bootstrap_ratio(const double *a, const double *b, const int64_t *weights, int64_t count, double value, uint64_t seed,
+                            double *low, double *high, struct error *error)
+{
+    double *draws = NULL;
+    const enum status status = memory_new(BOOTSTRAP_DRAWS, sizeof *draws, "bootstrap", &draws, error);
+    if (status != STATUS_OK) return status;
+    *low = *high = NAN;
+    if (!isfinite(value)) goto done;
+    for (int64_t draw = 0; draw < BOOTSTRAP_DRAWS; draw++) {
+        double sum_a = 0, sum_b = 0;
+        for (int64_t i = 0; i < count; i++) {
+            const uint64_t pick = random_below(seed, (uint64_t)draw, (uint64_t)i, (uint64_t)count);
+            sum_a += (double)weights[pick] * a[pick];
+            sum_b += (double)weights[pick] * b[pick];
+        }
+        draws[draw] = sum_b / sum_a - 1;
+        if (!isfinite(draws[draw])) goto done;
+    }
+    qsort(draws, BOOTSTRAP_DRAWS, sizeof *draws, compare);
+    *low = fmin(quantile(draws, BOOTSTRAP_DRAWS, 0.025), value);
+    *high = fmax(quantile(draws, BOOTSTRAP_DRAWS, 0.975), value);
+done:
+    memory_free(draws);
+    return STATUS_OK;
+}

@@ -1,0 +1,18 @@
+/* bootstrap.h: how sure a ratio of two losses on the same sequences is. */
+#ifndef EVAL_BOOTSTRAP_H
+#define EVAL_BOOTSTRAP_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+enum { BOOTSTRAP_DRAWS = 2000 };
+
+/* 95 % percentile interval of sum(w b) / sum(w a) - 1 when the sequences are drawn again with replacement (Efron's bootstrap),
+ * pairs (a, b) staying together; w is a sequence's number of predictions. Quantiles are interpolated linearly between order
+ * statistics. The interval is widened to hold `value`, the ratio of the whole sample, should chance leave it outside (few, skewed
+ * sequences). NaN where a loss is not finite. STATUS_NO_MEMORY. */
+MUST_CHECK enum status bootstrap_ratio(const double *a, const double *b, const int64_t *weights, int64_t count, double value,
+                                       uint64_t seed, double *low, double *high, struct error *error);
+
+#endif
