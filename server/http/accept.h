@@ -1,0 +1,11 @@
+/* accept.h: Accept and Accept-Encoding (RFC 9110, 12.5). Qualities are in thousandths, 0 for what is not wanted. */
+#ifndef HTTP_ACCEPT_H
+#define HTTP_ACCEPT_H
+
+/* The quality that `header` gives a media type; the most specific range decides. */
+int accept_type_quality(const char *header, const char *type);
+
+/* The quality of a content coding ("gzip"); `header` may be NULL: 0. */
+int accept_coding_quality(const char *header, const char *coding);
+
+#endif

@@ -1,0 +1,10 @@
+/* access_log.h: one line a request on stderr, escaped and capped. A line that could block is dropped. */
+#ifndef HTTP_ACCESS_LOG_H
+#define HTTP_ACCESS_LOG_H
+
+#include <stdint.h>
+
+void access_log_write(const char *request_id, const char *method, const char *target, int http_status, int64_t bytes,
+                      int64_t milliseconds);
+
+#endif

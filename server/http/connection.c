@@ -1,0 +1,424 @@
+#include "http/connection.h"
+
+#include "http/accept.h"
+#include "http/access_log.h"
+#include "http/clock.h"
+#include "http/handler_pool.h"
+#include "http/listen.h"
+#include "http/metrics.h"
+#include "http/reaper.h"
+#include "http/static_files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+/* The rest of a small refused body is read, so that its connection can be used again. */
+enum { SWALLOW_MAX = 64 << 10 };
+
+static int connection_descriptor(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return info ? info->connect_fd : -1;
+}
+
+void connection_notify(void *closure, struct MHD_Connection *connection, void **socket_context,
+                       enum MHD_ConnectionNotificationCode code)
+{
+    struct http_server *server = closure;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        metrics_connections(server->metrics, 1);
+        *socket_context = reaper_add(server->reaper, connection_descriptor(connection), server->options.limits.header_milliseconds);
+        return;
+    }
+    metrics_connections(server->metrics, -1);
+    reaper_remove(server->reaper, *socket_context);
+    *socket_context = NULL;
+}
+
+void *connection_request_line(void *closure, const char *target, struct MHD_Connection *connection)
+{
+    struct http_server *server = closure;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    if (!exchange) return NULL;
+    exchange->server = server;
+    exchange->connection = connection;
+    exchange->entry = info ? info->socket_context : NULL;
+    exchange->started_ms = clock_milliseconds();
+    exchange->metric = metrics_row(server->metrics, NULL);
+    exchange->method = "";
+    response_init(&exchange->response, server->streams);
+    reaper_deadline(server->reaper, exchange->entry, server->options.limits.header_milliseconds);
+    if (!(exchange->target = strdup(target))) {
+        exchange_free(exchange);
+        return NULL;
+    }
+    return exchange;
+}
+
+size_t connection_unescape(void *closure, struct MHD_Connection *connection, char *text)
+{
+    (void)closure;
+    (void)connection;
+    return strlen(text);
+}
+
+void exchange_free(struct exchange *exchange)
+{
+    if (!exchange) return;
+    (void)atomic_fetch_sub(&exchange->server->body_bytes, exchange->body_capacity);
+    if (exchange->started) (void)atomic_fetch_sub(&exchange->server->active, 1);
+    if (exchange->answer) MHD_destroy_response(exchange->answer);
+    response_reset(&exchange->response);
+    json_decref(exchange->request.body);
+    free(exchange->request.target_text);
+    free(exchange->request.query_text);
+    free(exchange->target);
+    free(exchange->body);
+    free(exchange);
+}
+
+void connection_completed(void *closure, struct MHD_Connection *connection, void **slot, enum MHD_RequestTerminationCode code)
+{
+    struct http_server *server = closure;
+    struct exchange *exchange = *slot;
+    (void)connection;
+    (void)code;
+    *slot = NULL;
+    if (!exchange) return;
+    /* from here the connection is idle; the time for the next head counts once its request line has come */
+    reaper_deadline(server->reaper, exchange->entry,
+                    (int64_t)server->options.limits.idle_seconds * 1000 + server->options.limits.header_milliseconds);
+    exchange_free(exchange);
+}
+
+/* Gives the prepared answer to libmicrohttpd. */
+static enum MHD_Result queue_answer(struct exchange *exchange)
+{
+    struct http_server *server = exchange->server;
+    const int64_t spent = clock_milliseconds() - exchange->started_ms;
+    exchange->stage = EXCHANGE_ANSWERED;
+    if (!exchange->answer) return MHD_NO;
+    const bool stream = exchange->response.kind == RESPONSE_STREAM;
+    const int64_t patience = server->options.limits.write_milliseconds + exchange->answer_bytes / 65536 * 1000;
+    reaper_deadline(server->reaper, exchange->entry, stream ? -1 : patience);
+    metrics_count(server->metrics, exchange->metric, exchange->http_status, spent);
+    if (server->options.access_log)
+        access_log_write(exchange->request.id, exchange->method, exchange->target, exchange->http_status, exchange->answer_bytes,
+                         spent);
+    return MHD_queue_response(exchange->connection, (unsigned)exchange->http_status, exchange->answer);
+}
+
+/* Answers with a problem, at once or after the rest of a small body. */
+static enum MHD_Result refuse(struct exchange *exchange, const struct lint_body *body, const struct problem *problem,
+                              const struct error *error)
+{
+    answer_problem(exchange, problem, error);
+    const bool swallow = body->present && !body->chunked && body->length <= SWALLOW_MAX && !exchange->close &&
+                         !request_header(&exchange->request, "Expect");
+    if (body->present && !swallow) exchange->close = true;
+    answer_prepare(exchange);
+    if (!swallow) return queue_answer(exchange);
+    exchange->refused = true;
+    exchange->stage = EXCHANGE_BODY;
+    return MHD_YES;
+}
+
+static enum MHD_Result refuse_row(struct exchange *exchange, const struct lint_body *body, enum problem_id id,
+                                  const struct error *error)
+{
+    const struct problem problem = problem_row(id);
+    return refuse(exchange, body, &problem, error);
+}
+
+struct header_walk {
+    struct exchange *exchange;
+    bool too_many, broken;
+};
+
+static enum MHD_Result header_add(void *closure, enum MHD_ValueKind kind, const char *name, size_t name_length, const char *value,
+                                  size_t value_length)
+{
+    struct header_walk *walk = closure;
+    struct request *request = &walk->exchange->request;
+    (void)kind;
+    if (!value) value = "";
+    if (strlen(name) != name_length || strlen(value) != value_length) walk->broken = true; /* a NUL inside */
+    if (request->header_count == REQUEST_HEADERS_MAX) {
+        walk->too_many = true;
+        return MHD_NO;
+    }
+    request->headers[request->header_count++] = (struct name_value){name, value};
+    return MHD_YES;
+}
+
+static void request_id_make(char out[17])
+{
+    uint64_t number = 0;
+    const ssize_t got = getrandom(&number, sizeof number, GRND_NONBLOCK);
+    if (got != (ssize_t)sizeof number) number = (uint64_t)clock_milliseconds();
+    (void)snprintf(out, 17, "%016llx", (unsigned long long)number);
+}
+
+/* Cuts the target at its "?" and fills in what handlers see. */
+static void request_fill(struct exchange *exchange, const char *method)
+{
+    struct request *request = &exchange->request;
+    static const char *const names[] = {"GET", "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+    static const char *const sent[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+    char *mark = strchr(exchange->target, '?');
+    exchange->query = mark ? mark + 1 : "";
+    if (mark) *mark = '\0';
+    request->path = exchange->target;
+    request->method = "";
+    exchange->method = method;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(method, sent[i]) == 0) request->method = names[i];
+    request->last_event_id = request_header(request, "Last-Event-ID");
+}
+
+/* The checks that need no route. PROBLEM_NONE, or what is wrong. */
+static enum problem_id check_head(struct exchange *exchange, const char *method, const char *version, struct lint_body *body,
+                                  struct error *error)
+{
+    struct http_server *server = exchange->server;
+    struct header_walk walk = {.exchange = exchange};
+    enum problem_id problem;
+    char own[128];
+    (void)MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, header_add, &walk);
+    if (walk.too_many) {
+        (void)error_set(error, STATUS_MALFORMED, "more than %d headers", REQUEST_HEADERS_MAX);
+        return PROBLEM_TOO_MANY_HEADERS;
+    }
+    if (walk.broken) {
+        (void)error_set(error, STATUS_MALFORMED, "a header holds a NUL");
+        return PROBLEM_BAD_REQUEST;
+    }
+    if ((problem = lint_head(&exchange->request, method, exchange->target, version, body, error)) != PROBLEM_NONE) return problem;
+    const bool local = server->wildcard && listen_local_name(connection_descriptor(exchange->connection), own, sizeof own);
+    if ((problem = lint_host(&exchange->request, server->hosts, local ? own : NULL, error)) != PROBLEM_NONE) return problem;
+    return lint_origin(&exchange->request, method, error);
+}
+
+/* The checks of the body's size and type against the route. */
+static enum problem_id check_body(struct exchange *exchange, const struct lint_body *body, struct error *error)
+{
+    const struct route *route = exchange->route;
+    exchange->body_limit = route->body_limit ? route->body_limit : HTTP_BODY_LIMIT;
+    exchange->body_declared = body->length;
+    if (!body->present) return PROBLEM_NONE;
+    if (route->body == ROUTE_BODY_NONE) {
+        (void)error_set(error, STATUS_MALFORMED, "this request takes no body");
+        return PROBLEM_BAD_REQUEST;
+    }
+    if (body->length > exchange->body_limit) {
+        (void)error_set(error, STATUS_TOO_LARGE, "the body has %llu bytes, at most %zu are taken", (unsigned long long)body->length,
+                        exchange->body_limit);
+        return PROBLEM_BODY_TOO_LARGE;
+    }
+    return lint_media_type(&exchange->request, error);
+}
+
+static enum MHD_Result answer_static(struct exchange *exchange, const struct static_file *file)
+{
+    struct response *response = &exchange->response;
+    const char *accepted = request_header(&exchange->request, "Accept-Encoding");
+    response_empty(response, 200);
+    response->kind = RESPONSE_BYTES;
+    response->lent = true;
+    response->gzip = file->gzip && accept_coding_quality(accepted, "gzip") > 0;
+    response->vary = file->gzip != NULL;
+    response->immutable = file->immutable;
+    response->bytes = response->gzip ? file->gzip : file->bytes;
+    response->length = response->gzip ? file->gzip_length : file->length;
+    (void)snprintf(response->content_type, sizeof response->content_type, "%s", file->content_type);
+    (void)snprintf(response->etag, sizeof response->etag, "%s", file->etag);
+    answer_prepare(exchange);
+    return queue_answer(exchange);
+}
+
+/* A path without a route: a static file, or nothing. */
+static enum MHD_Result begin_unrouted(struct exchange *exchange, const struct lint_body *body, struct error *error)
+{
+    const struct static_files *files = exchange->server->options.files;
+    const struct static_file *file = files ? static_files_find(files, exchange->request.path) : NULL;
+    if (!file) {
+        (void)error_set(error, STATUS_NOT_FOUND, "there is nothing at this address");
+        return refuse_row(exchange, body, PROBLEM_ROUTE_UNKNOWN, error);
+    }
+    exchange->metric = metrics_row_static(exchange->server->metrics);
+    if (strcmp(exchange->request.method, "GET") == 0 && !body->present) return answer_static(exchange, file);
+    answer_header(exchange, "Allow", "GET, HEAD, OPTIONS");
+    if (strcmp(exchange->request.method, "OPTIONS") == 0 && !body->present) {
+        response_empty(&exchange->response, 204);
+        answer_prepare(exchange);
+        return queue_answer(exchange);
+    }
+    (void)error_set(error, STATUS_INVALID, "this address allows GET, HEAD, OPTIONS");
+    return refuse_row(exchange, body, PROBLEM_METHOD_NOT_ALLOWED, error);
+}
+
+static enum MHD_Result begin_other_method(struct exchange *exchange, const struct lint_body *body, const char *allow,
+                                          struct error *error)
+{
+    answer_header(exchange, "Allow", allow);
+    if (strcmp(exchange->request.method, "OPTIONS") == 0 && !body->present) {
+        response_empty(&exchange->response, 204);
+        answer_prepare(exchange);
+        return queue_answer(exchange);
+    }
+    (void)error_set(error, STATUS_INVALID, "this address allows %s", allow);
+    return refuse_row(exchange, body, PROBLEM_METHOD_NOT_ALLOWED, error);
+}
+
+/* The first call, with the head alone: everything that can be refused is refused here, before a byte of body is taken. */
+static enum MHD_Result begin(struct exchange *exchange, const char *method, const char *version)
+{
+    struct http_server *server = exchange->server;
+    struct lint_body body = {0};
+    struct error error = {0};
+    enum route_match match;
+    char allow[96];
+    exchange->started = true;
+    (void)atomic_fetch_add(&server->active, 1);
+    request_id_make(exchange->request.id);
+    reaper_deadline(server->reaper, exchange->entry, server->options.limits.body_milliseconds);
+    enum problem_id problem = check_head(exchange, method, version, &body, &error);
+    request_fill(exchange, method);
+    if (problem == PROBLEM_METHOD_UNKNOWN) answer_header(exchange, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    if (problem != PROBLEM_NONE) return refuse_row(exchange, &body, problem, &error);
+    enum status status = router_find(server->options.routes, server->options.route_count, &exchange->request, &match,
+                                     &exchange->route, allow, sizeof allow, &error);
+    if (status == STATUS_OK) status = router_query(&exchange->request, exchange->query, &error);
+    if (status != STATUS_OK) {
+        const struct problem row = problem_of_status(status);
+        return refuse(exchange, &body, &row, &error);
+    }
+    if (match == ROUTE_UNKNOWN) return begin_unrouted(exchange, &body, &error);
+    if (match == ROUTE_METHOD) return begin_other_method(exchange, &body, allow, &error);
+    exchange->metric = metrics_row(server->metrics, exchange->route);
+    problem = check_body(exchange, &body, &error);
+    if (problem != PROBLEM_NONE) return refuse_row(exchange, &body, problem, &error);
+    exchange->stage = EXCHANGE_BODY;
+    return MHD_YES;
+}
+
+/* libmicrohttpd takes no answer in the middle of an upload, so the last words go to the socket directly; returning MHD_NO closes
+ * it. */
+static enum MHD_Result abort_upload(struct exchange *exchange, const char *status_line, enum problem_id id, enum status status,
+                                    const char *detail)
+{
+    char head[256];
+    struct error error;
+    const struct problem problem = problem_row(id);
+    (void)error_set(&error, status, "%s", detail);
+    char *text = problem_render(&problem, &error, NULL, exchange->request.path, exchange->request.id);
+    const int descriptor = connection_descriptor(exchange->connection);
+    const int length =
+        snprintf(head, sizeof head,
+                 "HTTP/1.1 %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n%sConnection: close\r\n\r\n",
+                 status_line, text ? strlen(text) : 0, problem.retry ? "Retry-After: 1\r\n" : "");
+    if (length > 0 && send(descriptor, head, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL) == length && text)
+        (void)send(descriptor, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL);
+    free(text);
+    metrics_count(exchange->server->metrics, exchange->metric, problem.http, clock_milliseconds() - exchange->started_ms);
+    exchange->stage = EXCHANGE_ANSWERED;
+    return MHD_NO;
+}
+
+static enum MHD_Result body_add(struct exchange *exchange, const char *upload, size_t size)
+{
+    struct http_server *server = exchange->server;
+    if (exchange->refused) return MHD_YES;
+    if (size > exchange->body_limit - exchange->body_length)
+        return abort_upload(exchange, "413 Content Too Large", PROBLEM_BODY_TOO_LARGE, STATUS_TOO_LARGE,
+                            "the body is larger than what is taken here");
+    const size_t wanted = exchange->body_length + size;
+    if (wanted > exchange->body_capacity) {
+        size_t capacity = exchange->body_capacity ? exchange->body_capacity * 2 : 4096;
+        while (capacity < wanted) capacity *= 2;
+        if (exchange->body_declared >= wanted && exchange->body_declared < capacity) capacity = (size_t)exchange->body_declared;
+        const size_t more = capacity - exchange->body_capacity;
+        const bool room = atomic_fetch_add(&server->body_bytes, more) + more <= server->options.limits.body_bytes;
+        char *grown = room ? realloc(exchange->body, capacity) : NULL;
+        if (!grown) {
+            (void)atomic_fetch_sub(&server->body_bytes, more);
+            return abort_upload(exchange, "503 Service Unavailable", PROBLEM_BUSY, STATUS_UNAVAILABLE,
+                                "too many bodies are being received; try again later");
+        }
+        exchange->body = grown;
+        exchange->body_capacity = capacity;
+    }
+    memcpy(exchange->body + exchange->body_length, upload, size);
+    /* a second more for each 256 KiB */
+    reaper_extend(server->reaper, exchange->entry, (int64_t)((wanted >> 18) - (exchange->body_length >> 18)) * 1000);
+    exchange->body_length = wanted;
+    return MHD_YES;
+}
+
+static void run_inline(struct exchange *exchange)
+{
+    struct http_context context = {exchange->server->options.application, NULL, exchange->server};
+    struct error error = {0};
+    enum status status = exchange->route->handler(&context, &exchange->request, &exchange->response, &error);
+    const enum response_kind kind = exchange->response.kind;
+    if (status == STATUS_OK && (kind == RESPONSE_UNSET || kind == RESPONSE_WAIT))
+        status = error_set(&error, STATUS_INTERNAL, "an inline handler must answer at once");
+    if (status != STATUS_OK) {
+        const struct problem problem = problem_of_status(status);
+        response_drop_headers(&exchange->response);
+        answer_problem(exchange, &problem, &error);
+    }
+    answer_prepare(exchange);
+}
+
+/* The request is complete. */
+static enum MHD_Result dispatch(struct exchange *exchange)
+{
+    struct http_server *server = exchange->server;
+    if (exchange->refused) return queue_answer(exchange);
+    if (exchange->route->flags & ROUTE_INLINE) {
+        run_inline(exchange);
+        return queue_answer(exchange);
+    }
+    reaper_deadline(server->reaper, exchange->entry, -1);
+    exchange->stage = EXCHANGE_HANDLING;
+    MHD_suspend_connection(exchange->connection);
+    if (handler_pool_push(server->pool, exchange)) return MHD_YES;
+    struct error error;
+    const struct problem problem = problem_row(PROBLEM_BUSY);
+    (void)error_set(&error, STATUS_UNAVAILABLE, "%s",
+                    atomic_load(&server->stopping) ? "the server is stopping"
+                                                   : "too many requests are waiting; try again in a second");
+    answer_problem(exchange, &problem, &error);
+    answer_prepare(exchange);
+    MHD_resume_connection(exchange->connection);
+    return MHD_YES;
+}
+
+enum MHD_Result connection_access(void *server, struct MHD_Connection *connection, const char *url, const char *method,
+                                  const char *version, const char *upload, size_t *upload_size, void **slot)
+{
+    struct exchange *exchange = *slot;
+    (void)server;
+    (void)connection;
+    (void)url;
+    if (!exchange) return MHD_NO; /* no memory for it */
+    switch (exchange->stage) {
+    case EXCHANGE_HEAD:
+        return begin(exchange, method, version);
+    case EXCHANGE_BODY:
+        if (*upload_size == 0) return dispatch(exchange);
+        enum MHD_Result result = body_add(exchange, upload, *upload_size);
+        *upload_size = 0;
+        return result;
+    case EXCHANGE_HANDLING:
+        return queue_answer(exchange);
+    case EXCHANGE_ANSWERED:
+        break;
+    }
+    return MHD_NO;
+}

@@ -1,0 +1,99 @@
+#include "http/encoding.h"
+
+#include <limits.h>
+#include <openssl/evp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum status encoding_sha256(const struct hash_part *parts, size_t count, char out[SHA256_TEXT_SIZE], struct error *error)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned digest_length = 0;
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    bool good = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1;
+    for (size_t i = 0; i < count && good; i++) good = EVP_DigestUpdate(context, parts[i].bytes, parts[i].length) == 1;
+    good = good && EVP_DigestFinal_ex(context, digest, &digest_length) == 1;
+    EVP_MD_CTX_free(context);
+    if (!good) return error_set(error, STATUS_NO_MEMORY, "cannot hash: out of memory");
+    for (unsigned i = 0; i < 32; i++) (void)snprintf(out + (size_t)2 * i, 3, "%02x", digest[i]);
+    return STATUS_OK;
+}
+
+enum status encoding_etag(const void *bytes, size_t length, char out[ETAG_SIZE], struct error *error)
+{
+    char text[SHA256_TEXT_SIZE];
+    const struct hash_part part = {bytes, length};
+    enum status status = encoding_sha256(&part, 1, text, error);
+    if (status != STATUS_OK) return status;
+    memcpy(out, text, ETAG_SIZE - 1);
+    out[ETAG_SIZE - 1] = '\0';
+    return STATUS_OK;
+}
+
+bool encoding_etag_matches(const char *if_none_match, const char *etag)
+{
+    static const char gzip_suffix[] = "-gzip";
+    const size_t length = strlen(etag);
+    if (!if_none_match) return false;
+    for (const char *c = if_none_match; *c;) {
+        c += strspn(c, " \t,");
+        if (*c == '*') return true;
+        if (strncmp(c, "W/", 2) == 0) c += 2;
+        if (*c != '"') return false;
+        const char *tag = c + 1, *end = strchr(tag, '"');
+        if (!end) return false;
+        size_t tag_length = (size_t)(end - tag);
+        if (tag_length > sizeof gzip_suffix - 1 &&
+            strncmp(end - (sizeof gzip_suffix - 1), gzip_suffix, sizeof gzip_suffix - 1) == 0)
+            tag_length -= sizeof gzip_suffix - 1;
+        if (tag_length == length && memcmp(tag, etag, length) == 0) return true;
+        c = end + 1;
+    }
+    return false;
+}
+
+bool encoding_compressible(const char *content_type)
+{
+    static const char *const types[] = {"text/",
+                                        "application/json",
+                                        "application/problem+json",
+                                        "application/yaml",
+                                        "application/xml",
+                                        "application/javascript",
+                                        "image/svg+xml",
+                                        "application/x-ndjson"};
+    if (strncmp(content_type, "text/event-stream", 17) == 0) return false;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (strncmp(content_type, types[i], strlen(types[i])) == 0) return true;
+    return false;
+}
+
+enum status encoding_gzip(const void *bytes, size_t length, int level, char **out, size_t *out_length, struct error *error)
+{
+    z_stream stream = {0};
+    *out = NULL;
+    *out_length = 0;
+    if (length < 2 || length > INT_MAX) return STATUS_OK;
+    /* 15 + 16: the largest window, with a gzip header */
+    if (deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+        return error_set(error, STATUS_NO_MEMORY, "out of memory for compression");
+    unsigned char *packed = malloc(length - 1);
+    stream.next_in = (z_const Bytef *)(uintptr_t)bytes;
+    stream.avail_in = (uInt)length;
+    stream.next_out = packed;
+    stream.avail_out = (uInt)(length - 1);
+    const int result = packed ? deflate(&stream, Z_FINISH) : Z_MEM_ERROR;
+    const size_t packed_length = length - 1 - stream.avail_out;
+    (void)deflateEnd(&stream);
+    if (result == Z_STREAM_END) {
+        *out = (char *)packed;
+        *out_length = packed_length;
+        return STATUS_OK;
+    }
+    free(packed);
+    if (result == Z_MEM_ERROR) return error_set(error, STATUS_NO_MEMORY, "out of memory for compression");
+    return STATUS_OK; /* no room: it would not be smaller */
+}

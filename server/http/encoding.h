@@ -1,0 +1,31 @@
+/* encoding.h: entity tags and gzip. */
+#ifndef HTTP_ENCODING_H
+#define HTTP_ENCODING_H
+
+#include "base/error.h"
+
+enum { ETAG_SIZE = 33, SHA256_TEXT_SIZE = 65 };
+
+struct hash_part {
+    const void *bytes;
+    size_t length;
+};
+
+/* Lower-case hex SHA-256 of the parts, one after the other. STATUS_NO_MEMORY. */
+MUST_CHECK enum status encoding_sha256(const struct hash_part *parts, size_t count, char out[SHA256_TEXT_SIZE],
+                                       struct error *error);
+
+/* The strong entity tag of a body, without quotes: half of its SHA-256. */
+MUST_CHECK enum status encoding_etag(const void *bytes, size_t length, char out[ETAG_SIZE], struct error *error);
+
+/* Whether an If-None-Match header names `etag` (without quotes), any coding of it ("…-gzip"), or "*". */
+bool encoding_etag_matches(const char *if_none_match, const char *etag);
+
+/* Whether a body of this type is worth compressing. */
+bool encoding_compressible(const char *content_type);
+
+/* gzip of the bytes into *out (the caller frees). *out is NULL, with STATUS_OK, when it would not be smaller. STATUS_NO_MEMORY. */
+MUST_CHECK enum status encoding_gzip(const void *bytes, size_t length, int level, char **out, size_t *out_length,
+                                     struct error *error);
+
+#endif

@@ -1,0 +1,127 @@
+/* exchange.h: one request and its answer, from request line to last byte. Private to server/http.
+ *
+ * Life: made when the request line is read (network thread), linted when the head is complete, fed with the body, suspended and
+ * handed to the handler pool, perhaps parked with the waiters, prepared (MHD_Response) on the handler thread, resumed, queued on
+ * the network thread, freed by the completed callback. It belongs to one thread at a time: the connection stays suspended
+ * while the pool or the waiters have it, so libmicrohttpd does not touch it then. */
+#ifndef HTTP_EXCHANGE_H
+#define HTTP_EXCHANGE_H
+
+#include "http/lint.h"
+#include "http/problem.h"
+#include "http/server.h"
+
+#include <microhttpd.h>
+#include <stdatomic.h>
+
+struct handler_pool;
+struct metrics;
+struct reaper;
+struct reaper_entry;
+struct stream;
+struct streams;
+struct waiters;
+
+enum response_kind { RESPONSE_UNSET, RESPONSE_BYTES, RESPONSE_FILE, RESPONSE_EMPTY, RESPONSE_WAIT, RESPONSE_STREAM };
+
+enum { RESPONSE_HEADERS_MAX = 8, RESPONSE_ERRORS_MAX = 32, TOPIC_SIZE = 64 };
+
+struct response {
+    enum response_kind kind;
+    int http_status;
+    char content_type[96];
+    char *bytes; /* owned unless `lent` */
+    size_t length;
+    bool lent;     /* bytes outlive the server */
+    bool gzip;     /* bytes are packed already */
+    bool vary;     /* Accept-Encoding had a say */
+    bool no_cache; /* not to be kept at all: event streams */
+    bool immutable;
+    int file; /* owned; -1: none */
+    int64_t file_size;
+    char etag[80]; /* without quotes; "": none */
+    struct response_header {
+        char name[40];
+        char *value; /* owned */
+    } headers[RESPONSE_HEADERS_MAX];
+    size_t header_count;
+    json_t *errors; /* array, owned; NULL: none */
+    char topic[TOPIC_SIZE];
+    double wait_seconds;
+    struct stream *stream;   /* owned until the MHD_Response has it */
+    struct streams *streams; /* lent */
+};
+
+void response_init(struct response *response, struct streams *streams);
+void response_reset(struct response *response); /* frees all and makes it unset; `streams` stays */
+
+void response_drop_headers(struct response *response);
+
+enum exchange_stage {
+    EXCHANGE_HEAD,     /* nothing seen but the request line */
+    EXCHANGE_BODY,     /* linted; collecting the body, or swallowing it when `refused` */
+    EXCHANGE_HANDLING, /* suspended: with the pool or the waiters */
+    EXCHANGE_ANSWERED
+};
+
+struct exchange {
+    struct exchange *next; /* in the pool's queue or the waiters' list */
+    struct http_server *server;
+    struct MHD_Connection *connection;
+    struct reaper_entry *entry; /* of the connection; lent */
+    struct request request;
+    struct response response;
+    enum exchange_stage stage;
+    char *target; /* own copy of the request target; request.path points into it, cut at the "?" */
+    const char *query;
+    const char *method; /* as sent */
+    const struct route *route;
+    size_t metric; /* row in the metrics */
+    bool refused;  /* the answer is prepared; the rest of the body is thrown away */
+    bool close;
+    bool started;  /* counted among the active */
+    bool reserved; /* its Idempotency-Key is reserved */
+    char *body;    /* owned */
+    size_t body_length, body_capacity, body_limit;
+    uint64_t body_declared;
+    int64_t started_ms;
+    int64_t deadline_ms;       /* end of the handler's wait; 0: it did not ask for one */
+    int64_t retry_ms;          /* parked for a busy Idempotency-Key: when to look again; 0: not so */
+    int64_t retry_deadline_ms; /* when to give that up */
+    uint64_t wakes_seen;       /* number of wakes before the handler ran; see waiters.h */
+    bool admitted;             /* authorized and parsed */
+    char key_hash[65];
+    struct MHD_Response *answer; /* owned */
+    int http_status;
+    int64_t answer_bytes; /* 0 for a stream */
+};
+
+struct http_server {
+    struct http_options options; /* limits filled in */
+    struct MHD_Daemon *daemon;
+    struct handler_pool *pool;
+    struct waiters *waiters;
+    struct streams *streams;
+    struct reaper *reaper;
+    struct metrics *metrics;
+    char **hosts; /* owned, ends with NULL */
+    char url[128];
+    bool wildcard; /* bound to all addresses: Host may be the literal address that the client connected to */
+    atomic_bool stopping;
+    atomic_uint active;       /* exchanges begun and not completed */
+    atomic_size_t body_bytes; /* of all bodies being held */
+};
+
+void exchange_free(struct exchange *exchange);
+
+/* Turns exchange->response into exchange->answer: entity tag and 304, gzip, headers. Falls back to a fixed text when memory has run
+ * out; only then can exchange->answer be NULL (the connection is dropped). */
+void answer_prepare(struct exchange *exchange);
+
+/* Sets the response to a problem document. */
+void answer_problem(struct exchange *exchange, const struct problem *problem, const struct error *error);
+
+/* Adds a header that the caller knows to be sound; a lack of memory drops it. */
+void answer_header(struct exchange *exchange, const char *name, const char *value);
+
+#endif

@@ -1,0 +1,288 @@
+#include "http/handler_pool.h"
+
+#include "http/clock.h"
+#include "http/idempotent.h"
+#include "http/json_body.h"
+#include "http/waiters.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { PARSERS = 2, WAITING_MAX = 512 };
+
+struct handler_thread {
+    pthread_t thread;
+    struct handler_pool *pool;
+    void *context;
+};
+
+struct handler_pool {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    sem_t parsers; /* a JSON tree may take 77 times its text, so few are built at once */
+    struct http_server *server;
+    struct exchange *first, *last;
+    unsigned depth, limit;
+    bool stopping;
+    int count;
+    struct handler_thread threads[];
+};
+
+/* "Authorization: Bearer TOKEN"; NULL for none or another scheme. */
+static const char *bearer_token(const struct request *request)
+{
+    const char *value = request_header(request, "Authorization");
+    if (!value || strncasecmp(value, "Bearer ", 7) != 0) return NULL;
+    value += 7;
+    return value + strspn(value, " ");
+}
+
+static enum status authorize(struct exchange *exchange, void *thread, struct error *error)
+{
+    const struct http_options *options = &exchange->server->options;
+    struct request *request = &exchange->request;
+    request->principal = (struct principal){.scope = SCOPE_ADMIN};
+    if (!options->authorize || exchange->route->scope == SCOPE_NONE) return STATUS_OK;
+    enum status status = options->authorize(thread, bearer_token(request), exchange->route->scope, &request->principal, error);
+    if (status == STATUS_UNAUTHORIZED)
+        answer_header(exchange, "WWW-Authenticate",
+                      bearer_token(request) ? "Bearer realm=\"deltaq\", error=\"invalid_token\"" : "Bearer realm=\"deltaq\"");
+    if (status == STATUS_FORBIDDEN)
+        answer_header(exchange, "WWW-Authenticate", "Bearer realm=\"deltaq\", error=\"insufficient_scope\"");
+    return status;
+}
+
+static enum status parse_body(struct handler_pool *pool, struct exchange *exchange, struct error *error)
+{
+    if (exchange->body_length == 0) {
+        if (exchange->route->body != ROUTE_BODY_REQUIRED) return STATUS_OK;
+        return error_set(error, STATUS_MALFORMED, "this request needs a JSON body");
+    }
+    while (sem_wait(&pool->parsers) != 0) {
+    }
+    enum status status = json_body_parse(exchange->body, exchange->body_length, &exchange->request.body, error);
+    (void)sem_post(&pool->parsers);
+    return status;
+}
+
+/* Token and body, once for each request. */
+static enum status admit(struct handler_pool *pool, struct exchange *exchange, void *thread, struct error *error)
+{
+    enum status status;
+    if (exchange->admitted) return STATUS_OK;
+    if ((status = authorize(exchange, thread, error)) != STATUS_OK) return status;
+    if ((status = parse_body(pool, exchange, error)) != STATUS_OK) return status;
+    exchange->admitted = true;
+    return STATUS_OK;
+}
+
+static void fail(struct exchange *exchange, enum status status, const struct error *error)
+{
+    const struct problem problem = problem_of_status(status);
+    answer_problem(exchange, &problem, error);
+}
+
+/* Whether the handler's wait can be granted; sets its deadline. */
+static bool may_park(struct exchange *exchange, int64_t now)
+{
+    if (exchange->request.wait_over || waiters_count(exchange->server->waiters) >= WAITING_MAX) return false;
+    if (!exchange->deadline_ms) exchange->deadline_ms = now + (int64_t)(exchange->response.wait_seconds * 1000);
+    return true;
+}
+
+/* Runs the handler; false when the exchange is parked and must not be touched any more. */
+static bool call_handler(struct exchange *exchange, void *thread)
+{
+    struct http_server *server = exchange->server;
+    struct http_context context = {server->options.application, thread, server};
+    while (true) {
+        struct error error = {0};
+        const int64_t now = clock_milliseconds();
+        exchange->request.wait_over = exchange->request.wait_over || atomic_load(&server->stopping) ||
+                                      (exchange->deadline_ms && exchange->deadline_ms <= now);
+        exchange->wakes_seen = waiters_sequence(server->waiters);
+        response_reset(&exchange->response);
+        enum status status = exchange->route->handler(&context, &exchange->request, &exchange->response, &error);
+        if (status == STATUS_OK && exchange->response.kind == RESPONSE_UNSET)
+            status = error_set(&error, STATUS_INTERNAL, "the handler gave no answer");
+        if (status == STATUS_OK && exchange->response.kind == RESPONSE_WAIT) {
+            if (may_park(exchange, now)) {
+                waiters_park(server->waiters, exchange);
+                return false;
+            }
+            if (!exchange->request.wait_over) { /* too many wait already: this one is answered as things stand */
+                exchange->request.wait_over = true;
+                continue;
+            }
+            status = error_set(&error, STATUS_INTERNAL, "the handler waits although its wait is over");
+        }
+        if (status != STATUS_OK) {
+            response_drop_headers(&exchange->response);
+            fail(exchange, status, &error);
+        }
+        idempotent_finish(exchange, thread, status == STATUS_OK);
+        return true;
+    }
+}
+
+static void body_drop(struct exchange *exchange)
+{
+    (void)atomic_fetch_sub(&exchange->server->body_bytes, exchange->body_capacity);
+    free(exchange->body);
+    exchange->body = NULL;
+    exchange->body_capacity = 0;
+}
+
+static void serve(struct handler_pool *pool, struct exchange *exchange, void *thread)
+{
+    struct error error = {0};
+    enum idempotent_step step = IDEMPOTENT_ANSWERED;
+    enum status status = admit(pool, exchange, thread, &error);
+    if (status != STATUS_OK)
+        fail(exchange, status, &error);
+    else
+        step = idempotent_begin(exchange, thread);
+    if (step == IDEMPOTENT_PARK) {
+        exchange->wakes_seen = waiters_sequence(pool->server->waiters);
+        waiters_park(pool->server->waiters, exchange);
+        return;
+    }
+    body_drop(exchange);
+    if (step == IDEMPOTENT_RUN && !call_handler(exchange, thread)) return;
+    answer_prepare(exchange);
+    MHD_resume_connection(exchange->connection);
+}
+
+static void *run(void *closure)
+{
+    struct handler_thread *self = closure;
+    struct handler_pool *pool = self->pool;
+    pthread_mutex_lock(&pool->mutex);
+    while (true) {
+        while (!pool->first && !pool->stopping) pthread_cond_wait(&pool->changed, &pool->mutex);
+        if (pool->stopping) break;
+        struct exchange *exchange = pool->first;
+        pool->first = exchange->next;
+        if (!pool->first) pool->last = NULL;
+        pool->depth--;
+        pthread_mutex_unlock(&pool->mutex);
+        exchange->next = NULL;
+        serve(pool, exchange, self->context);
+        pthread_mutex_lock(&pool->mutex);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return NULL;
+}
+
+static bool push(struct handler_pool *pool, struct exchange *exchange, bool again)
+{
+    pthread_mutex_lock(&pool->mutex);
+    const bool room = !pool->stopping && (again || pool->depth < pool->limit);
+    if (room) {
+        exchange->next = NULL;
+        if (pool->last)
+            pool->last->next = exchange;
+        else
+            pool->first = exchange;
+        pool->last = exchange;
+        pool->depth++;
+        pthread_cond_signal(&pool->changed);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return room;
+}
+
+static void answer_busy(struct exchange *exchange)
+{
+    struct error error;
+    const struct problem problem = problem_row(PROBLEM_BUSY);
+    (void)error_set(&error, STATUS_UNAVAILABLE, "the server is stopping");
+    exchange->close = true;
+    answer_problem(exchange, &problem, &error);
+    answer_prepare(exchange);
+    MHD_resume_connection(exchange->connection);
+}
+
+bool handler_pool_push(struct handler_pool *pool, struct exchange *exchange)
+{
+    return push(pool, exchange, false);
+}
+
+void handler_pool_push_again(struct handler_pool *pool, struct exchange *exchange)
+{
+    if (!push(pool, exchange, true)) answer_busy(exchange);
+}
+
+unsigned handler_pool_depth(struct handler_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    const unsigned depth = pool->depth;
+    pthread_mutex_unlock(&pool->mutex);
+    return depth;
+}
+
+enum status handler_pool_start(struct http_server *server, struct handler_pool **out, struct error *error)
+{
+    const struct http_options *options = &server->options;
+    enum status status = STATUS_OK;
+    const int wanted = options->handler_threads;
+    struct handler_pool *pool = calloc(1, sizeof *pool + (size_t)wanted * sizeof pool->threads[0]);
+    *out = NULL;
+    if (!pool) return error_set(error, STATUS_NO_MEMORY, "out of memory for the handler threads");
+    pool->server = server;
+    pool->limit = options->limits.queue;
+    (void)pthread_mutex_init(&pool->mutex, NULL);
+    (void)pthread_cond_init(&pool->changed, NULL);
+    (void)sem_init(&pool->parsers, 0, PARSERS);
+    while (pool->count < wanted) {
+        struct handler_thread *thread = &pool->threads[pool->count];
+        thread->pool = pool;
+        if (options->thread_open && (status = options->thread_open(options->application, &thread->context, error)) != STATUS_OK)
+            goto failed;
+        if (pthread_create(&thread->thread, NULL, run, thread) != 0) {
+            if (options->thread_close) options->thread_close(options->application, thread->context);
+            status = error_set(error, STATUS_NO_MEMORY, "cannot start a handler thread");
+            goto failed;
+        }
+        pool->count++;
+    }
+    *out = pool;
+    return STATUS_OK;
+failed:
+    handler_pool_stop(pool);
+    handler_pool_free(pool);
+    return status;
+}
+
+void handler_pool_stop(struct handler_pool *pool)
+{
+    const struct http_options *options = &pool->server->options;
+    pthread_mutex_lock(&pool->mutex);
+    pool->stopping = true;
+    pthread_cond_broadcast(&pool->changed);
+    pthread_mutex_unlock(&pool->mutex);
+    for (int i = 0; i < pool->count; i++) {
+        (void)pthread_join(pool->threads[i].thread, NULL);
+        if (options->thread_close) options->thread_close(options->application, pool->threads[i].context);
+    }
+    pool->count = 0;
+    while (pool->first) {
+        struct exchange *exchange = pool->first;
+        pool->first = exchange->next;
+        answer_busy(exchange);
+    }
+    pool->last = NULL;
+    pool->depth = 0;
+}
+
+void handler_pool_free(struct handler_pool *pool)
+{
+    if (!pool) return;
+    (void)sem_destroy(&pool->parsers);
+    (void)pthread_cond_destroy(&pool->changed);
+    (void)pthread_mutex_destroy(&pool->mutex);
+    free(pool);
+}

@@ -1,0 +1,25 @@
+/* handler_pool.h: the threads that run handlers, and their bounded queue. For each request, in order: token, body parsed,
+ * idempotency key, handler, answer prepared, connection resumed. Private to server/http. */
+#ifndef HTTP_HANDLER_POOL_H
+#define HTTP_HANDLER_POOL_H
+
+#include "http/exchange.h"
+
+struct handler_pool;
+
+/* `server` is lent; its waiters exist by then. The caller owns *out. STATUS_NO_MEMORY, what thread_open gave. */
+MUST_CHECK enum status handler_pool_start(struct http_server *server, struct handler_pool **out, struct error *error);
+
+/* Queues the exchange (its connection is suspended). False when the queue is full, or the pool stops: it is the caller's still. */
+bool handler_pool_push(struct handler_pool *pool, struct exchange *exchange);
+
+/* Queues one that was parked: it was admitted before, and is never refused for lack of room. */
+void handler_pool_push_again(struct handler_pool *pool, struct exchange *exchange);
+
+unsigned handler_pool_depth(struct handler_pool *pool);
+
+/* Finishes what is running, answers what is queued with 503, joins the threads. */
+void handler_pool_stop(struct handler_pool *pool);
+void handler_pool_free(struct handler_pool *pool); /* NULL is fine */
+
+#endif

@@ -1,0 +1,52 @@
+#include "http/json_body.h"
+
+#include <stdint.h>
+
+enum { DEPTH_MAX = 32, OBJECTS_MAX = 65536, ARRAYS_MAX = 524288 };
+
+/* Counts brackets outside strings before any tree is built. It need not know more of the grammar: the parser comes after it. */
+static enum status scan(const char *bytes, size_t length, struct error *error)
+{
+    size_t depth = 0, objects = 0, arrays = 0, line = 1, line_start = 0;
+    bool string = false;
+    for (size_t i = 0; i < length; i++) {
+        const char c = bytes[i];
+        if (string) {
+            if (c == '\\')
+                i++;
+            else
+                string = c != '"';
+            continue;
+        }
+        if (c == '"') string = true;
+        if (c == '\n') {
+            line++;
+            line_start = i + 1;
+        }
+        if (c == '{' || c == '[') {
+            depth++;
+            *(c == '{' ? &objects : &arrays) += 1;
+            if (depth > DEPTH_MAX)
+                return error_set(error, STATUS_MALFORMED, "line %zu, column %zu: nested deeper than %d levels", line,
+                                 i - line_start + 1, DEPTH_MAX);
+        }
+        if ((c == '}' || c == ']') && depth > 0) depth--;
+    }
+    if (objects > OBJECTS_MAX || arrays > ARRAYS_MAX)
+        return error_set(error, STATUS_TOO_LARGE, "the body holds %zu objects and %zu arrays; at most %d and %d are taken", objects,
+                         arrays, OBJECTS_MAX, ARRAYS_MAX);
+    return STATUS_OK;
+}
+
+enum status json_body_parse(const char *bytes, size_t length, json_t **out, struct error *error)
+{
+    json_error_t cause;
+    *out = NULL;
+    enum status status = scan(bytes, length, error);
+    if (status != STATUS_OK) return status;
+    *out = json_loadb(bytes, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &cause);
+    if (*out) return STATUS_OK;
+    if (json_error_code(&cause) == json_error_out_of_memory)
+        return error_set(error, STATUS_NO_MEMORY, "out of memory for the body");
+    return error_set(error, STATUS_MALFORMED, "line %d, column %d: %s", cause.line, cause.column, cause.text);
+}

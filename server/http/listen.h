@@ -1,0 +1,25 @@
+/* listen.h: the address a server listens on, and the Host names that go with it. Private to server/http. */
+#ifndef HTTP_LISTEN_H
+#define HTTP_LISTEN_H
+
+#include "base/error.h"
+
+struct listener {
+    int descriptor; /* bound and listening; owned by who opened it */
+    bool ipv6;
+    bool wildcard; /* bound to all addresses */
+    char url[128]; /* "http://127.0.0.1:8642" with the port that was bound */
+    char **hosts;  /* every Host that is answered, owned, ends with NULL (listen_hosts_free) */
+};
+
+/* Opens `address` ("127.0.0.1:8642", "[::1]:0", "localhost:80"). Beyond loopback only with `token_configured`. `extra`: more names
+ * (ends with NULL; NULL: none). STATUS_INVALID, STATUS_UNAVAILABLE (in use), STATUS_FORBIDDEN, STATUS_IO, STATUS_NO_MEMORY; nothing
+ * is open then. */
+MUST_CHECK enum status listen_open(const char *address, const char *const *extra, bool token_configured, struct listener *out,
+                                   struct error *error);
+void listen_hosts_free(char **hosts); /* NULL is fine */
+
+/* The literal address and port that a connection came to ("192.0.2.7:8642"); false when unknown. */
+bool listen_local_name(int descriptor, char *out, size_t size);
+
+#endif

@@ -1,0 +1,59 @@
+#include "http/problem.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct problem rows[] = {
+    [PROBLEM_NONE] = {"ok", "OK", 200, false, false},
+    [PROBLEM_BAD_REQUEST] = {"bad_request", "Bad request", 400, true, false},
+    [PROBLEM_BODY_TOO_LARGE] = {"too_large", "Too large", 413, true, false},
+    [PROBLEM_TARGET_TOO_LONG] = {"target_too_long", "Address too long", 414, true, false},
+    [PROBLEM_TOO_MANY_HEADERS] = {"too_many_headers", "Too many headers", 431, true, false},
+    [PROBLEM_MISDIRECTED] = {"misdirected", "Misdirected request", 421, true, false},
+    [PROBLEM_CROSS_SITE] = {"cross_site", "Cross-site request refused", 403, true, false},
+    [PROBLEM_METHOD_UNKNOWN] = {"method_not_allowed", "Method not allowed", 405, true, false},
+    [PROBLEM_METHOD_NOT_ALLOWED] = {"method_not_allowed", "Method not allowed", 405, false, false},
+    [PROBLEM_ROUTE_UNKNOWN] = {"not_found", "Not found", 404, false, false},
+    [PROBLEM_MEDIA_TYPE] = {"unsupported_media_type", "Unsupported media type", 415, false, false},
+    [PROBLEM_EXPECTATION] = {"expectation_failed", "Expectation failed", 417, true, false},
+    [PROBLEM_KEY_REUSED] = {"idempotency_key_reused", "Idempotency key reused", 422, false, false},
+    [PROBLEM_KEY_BUSY] = {"idempotency_key_busy", "Idempotency key in use", 409, false, true},
+    [PROBLEM_BUSY] = {"busy", "Too busy", 503, false, true},
+};
+static_assert(sizeof rows / sizeof rows[0] == PROBLEM_COUNT, "a row for every problem");
+
+struct problem problem_row(enum problem_id id)
+{
+    assert(id >= 0 && id < PROBLEM_COUNT);
+    return rows[id];
+}
+
+struct problem problem_of_status(enum status status)
+{
+    const struct status_info *info = status_info(status);
+    return (struct problem){info->name, info->title, info->http, info->http == 400 || info->http == 413, info->retry};
+}
+
+char *problem_render(const struct problem *problem, const struct error *error, json_t *errors, const char *instance,
+                     const char *request_id)
+{
+    char type[96];
+    char *text = NULL;
+    (void)snprintf(type, sizeof type, "/problems/%s", problem->code);
+    /* `detail` may quote bytes of a request or a file: json_pack refuses invalid UTF-8, and then the document goes without */
+    json_t *detail = json_string(error->detail);
+    json_t *pointer = json_string(error->pointer);
+    json_t *path = json_string(instance);
+    json_t *document =
+        json_pack("{s:s, s:s, s:i, s:o*, s:o*, s:s, s:s}", "type", type, "title", problem->title, "status", problem->http, "detail",
+                  detail, "instance", path, "code", problem->code, "request_id", request_id);
+    if (document && errors && json_array_size(errors) > 0)
+        (void)json_object_set(document, "errors", errors);
+    else if (document && pointer && error->pointer[0])
+        (void)json_object_set_new(document, "errors", json_pack("[{s:O, s:O*}]", "pointer", pointer, "detail", detail));
+    if (document) text = json_dumps(document, JSON_COMPACT);
+    json_decref(pointer);
+    json_decref(document);
+    return text;
+}

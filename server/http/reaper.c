@@ -1,0 +1,144 @@
+#include "http/reaper.h"
+
+#include "http/clock.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+
+enum { TICK_MILLISECONDS = 100 };
+
+struct reaper_entry {
+    struct reaper_entry *previous, *next;
+    int descriptor;
+    int64_t deadline_ms; /* 0: none */
+};
+
+struct reaper {
+    pthread_mutex_t mutex;
+    pthread_cond_t stopped;
+    pthread_t thread;
+    struct reaper_entry *first;
+    void (*tick)(void *closure);
+    void *closure;
+    bool stopping, joined;
+};
+
+struct reaper_entry *reaper_add(struct reaper *reaper, int descriptor, int64_t milliseconds)
+{
+    struct reaper_entry *entry = calloc(1, sizeof *entry);
+    if (!entry) return NULL;
+    entry->descriptor = descriptor;
+    entry->deadline_ms = clock_milliseconds() + milliseconds;
+    pthread_mutex_lock(&reaper->mutex);
+    entry->next = reaper->first;
+    if (entry->next) entry->next->previous = entry;
+    reaper->first = entry;
+    pthread_mutex_unlock(&reaper->mutex);
+    return entry;
+}
+
+void reaper_remove(struct reaper *reaper, struct reaper_entry *entry)
+{
+    if (!entry) return;
+    pthread_mutex_lock(&reaper->mutex);
+    if (entry->previous)
+        entry->previous->next = entry->next;
+    else
+        reaper->first = entry->next;
+    if (entry->next) entry->next->previous = entry->previous;
+    pthread_mutex_unlock(&reaper->mutex);
+    free(entry);
+}
+
+void reaper_deadline(struct reaper *reaper, struct reaper_entry *entry, int64_t milliseconds)
+{
+    if (!entry) return;
+    pthread_mutex_lock(&reaper->mutex);
+    entry->deadline_ms = milliseconds < 0 ? 0 : clock_milliseconds() + milliseconds;
+    pthread_mutex_unlock(&reaper->mutex);
+}
+
+void reaper_extend(struct reaper *reaper, struct reaper_entry *entry, int64_t milliseconds)
+{
+    if (!entry) return;
+    pthread_mutex_lock(&reaper->mutex);
+    if (entry->deadline_ms) entry->deadline_ms += milliseconds;
+    pthread_mutex_unlock(&reaper->mutex);
+}
+
+/* Shuts overdue connections down; the mutex is held, so no entry's descriptor can be closed and reused meanwhile. */
+static void reap(struct reaper *reaper)
+{
+    const int64_t now = clock_milliseconds();
+    for (struct reaper_entry *entry = reaper->first; entry; entry = entry->next) {
+        if (entry->deadline_ms == 0 || entry->deadline_ms > now) continue;
+        (void)shutdown(entry->descriptor, SHUT_RDWR);
+        entry->deadline_ms = 0;
+    }
+}
+
+static void *run(void *closure)
+{
+    struct reaper *reaper = closure;
+    pthread_mutex_lock(&reaper->mutex);
+    while (!reaper->stopping) {
+        const int64_t next = clock_milliseconds() + TICK_MILLISECONDS;
+        const struct timespec until = {.tv_sec = next / 1000, .tv_nsec = (next % 1000) * 1000000};
+        (void)pthread_cond_timedwait(&reaper->stopped, &reaper->mutex, &until);
+        reap(reaper);
+        pthread_mutex_unlock(&reaper->mutex);
+        reaper->tick(reaper->closure);
+        pthread_mutex_lock(&reaper->mutex);
+    }
+    pthread_mutex_unlock(&reaper->mutex);
+    return NULL;
+}
+
+enum status reaper_start(void (*tick)(void *closure), void *closure, struct reaper **out, struct error *error)
+{
+    pthread_condattr_t attributes;
+    struct reaper *reaper = calloc(1, sizeof *reaper);
+    *out = NULL;
+    if (!reaper) return error_set(error, STATUS_NO_MEMORY, "out of memory for the reaper");
+    reaper->tick = tick;
+    reaper->closure = closure;
+    (void)pthread_mutex_init(&reaper->mutex, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&reaper->stopped, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    if (pthread_create(&reaper->thread, NULL, run, reaper) != 0) {
+        reaper->joined = true;
+        reaper_free(reaper);
+        return error_set(error, STATUS_NO_MEMORY, "cannot start the reaper's thread");
+    }
+    *out = reaper;
+    return STATUS_OK;
+}
+
+void reaper_stop(struct reaper *reaper)
+{
+    if (!reaper || reaper->joined) return;
+    pthread_mutex_lock(&reaper->mutex);
+    reaper->stopping = true;
+    pthread_cond_signal(&reaper->stopped);
+    pthread_mutex_unlock(&reaper->mutex);
+    (void)pthread_join(reaper->thread, NULL);
+    reaper->joined = true;
+}
+
+void reaper_free(struct reaper *reaper)
+{
+    if (!reaper) return;
+    reaper_stop(reaper);
+    while (reaper->first) {
+        struct reaper_entry *entry = reaper->first;
+        reaper->first = entry->next;
+        free(entry);
+    }
+    (void)pthread_cond_destroy(&reaper->stopped);
+    (void)pthread_mutex_destroy(&reaper->mutex);
+    free(reaper);
+}

@@ -1,0 +1,29 @@
+/* reaper.h: deadlines for slow clients. libmicrohttpd's own timeout counts inactivity only, so a client that drips a byte now and
+ * then holds its connection for ever. Each connection has an entry with one absolute deadline; a thread shuts overdue ones down,
+ * which libmicrohttpd then notices. Entries are removed in the close notification, before the descriptor can be reused. */
+#ifndef HTTP_REAPER_H
+#define HTTP_REAPER_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+struct reaper;
+struct reaper_entry;
+
+/* `tick` runs on the reaper's thread ten times a second, with `closure` (the waiters' deadlines). The caller owns *out. */
+MUST_CHECK enum status reaper_start(void (*tick)(void *closure), void *closure, struct reaper **out, struct error *error);
+
+struct reaper_entry *reaper_add(struct reaper *reaper, int descriptor, int64_t milliseconds); /* NULL: no memory */
+void reaper_remove(struct reaper *reaper, struct reaper_entry *entry);                        /* NULL is fine */
+
+/* The connection must reach its next stage in `milliseconds` from now; negative: no deadline. NULL is fine. */
+void reaper_deadline(struct reaper *reaper, struct reaper_entry *entry, int64_t milliseconds);
+
+/* Moves a deadline that is set further away. */
+void reaper_extend(struct reaper *reaper, struct reaper_entry *entry, int64_t milliseconds);
+
+void reaper_stop(struct reaper *reaper); /* joins its thread; NULL is fine */
+void reaper_free(struct reaper *reaper); /* after the daemon has stopped; NULL is fine */
+
+#endif

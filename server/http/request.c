@@ -1,0 +1,79 @@
+#include "http/request.h"
+
+#include "http/accept.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const char *find(const struct name_value *pairs, size_t count, const char *name, size_t index)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(pairs[i].name, name) == 0 && index-- == 0) return pairs[i].value;
+    return NULL;
+}
+
+const char *request_parameter(const struct request *request, const char *name)
+{
+    return find(request->parameters, request->parameter_count, name, 0);
+}
+
+const char *request_query(const struct request *request, const char *name)
+{
+    return find(request->query, request->query_count, name, 0);
+}
+
+const char *request_query_at(const struct request *request, const char *name, size_t index)
+{
+    return find(request->query, request->query_count, name, index);
+}
+
+enum status request_query_allow(const struct request *request, const char *const *names, struct error *error)
+{
+    for (size_t i = 0; i < request->query_count; i++) {
+        size_t j = 0;
+        while (names[j] && strcmp(names[j], request->query[i].name) != 0) j++;
+        if (!names[j]) return error_set(error, STATUS_INVALID, "unknown query parameter \"%.80s\"", request->query[i].name);
+    }
+    return STATUS_OK;
+}
+
+enum status request_query_integer(const struct request *request, const char *name, int64_t fallback, int64_t minimum,
+                                  int64_t maximum, int64_t *out, struct error *error)
+{
+    const char *text = request_query(request, name);
+    *out = fallback;
+    if (!text) return STATUS_OK;
+    char *end = NULL;
+    errno = 0;
+    const long long value = strtoll(text, &end, 10);
+    const bool number = (text[0] == '-' || (text[0] >= '0' && text[0] <= '9')) && end && *end == '\0' && errno == 0;
+    if (!number || value < minimum || value > maximum)
+        return error_set(error, STATUS_INVALID, "query parameter %s: expected a whole number from %lld to %lld, found \"%.40s\"",
+                         name, (long long)minimum, (long long)maximum, text);
+    *out = value;
+    return STATUS_OK;
+}
+
+const char *request_header(const struct request *request, const char *name)
+{
+    for (size_t i = 0; i < request->header_count; i++)
+        if (strcasecmp(request->headers[i].name, name) == 0) return request->headers[i].value;
+    return NULL;
+}
+
+int request_prefer(const struct request *request, const char *const *types)
+{
+    const char *accept = request_header(request, "Accept");
+    int best = -1, best_quality = 0;
+    if (!accept) return 0;
+    for (int i = 0; types[i]; i++) {
+        const int quality = accept_type_quality(accept, types[i]);
+        if (quality > best_quality) {
+            best = i;
+            best_quality = quality;
+        }
+    }
+    return best;
+}

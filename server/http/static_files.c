@@ -1,0 +1,195 @@
+#include "http/static_files.h"
+
+#include "http/encoding.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILE_MAX = 64 << 20, PATH_SIZE = 512, DEPTH_MAX = 8, GZIP_LEVEL = 9 };
+
+static const struct {
+    const char *extension, *type;
+} types[] = {
+    {".html", "text/html; charset=utf-8"},
+    {".css", "text/css; charset=utf-8"},
+    {".js", "text/javascript; charset=utf-8"},
+    {".svg", "image/svg+xml"},
+    {".json", "application/json"},
+    {".yaml", "application/yaml"},
+    {".yml", "application/yaml"},
+    {".ico", "image/x-icon"},
+    {".png", "image/png"},
+    {".txt", "text/plain; charset=utf-8"},
+    {".woff2", "font/woff2"},
+};
+
+struct static_files {
+    struct static_file *files;
+    size_t count, capacity;
+};
+
+static const char *type_of(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof types / sizeof types[0]; i++)
+        if (strcmp(dot, types[i].extension) == 0) return types[i].type;
+    return NULL;
+}
+
+/* "app.3f9a1c22.js": eight or more hex digits between the last two dots, or after a dash before the last dot */
+static bool name_has_hash(const char *path)
+{
+    const char *end = strrchr(path, '.');
+    const char *start = end;
+    if (!end) return false;
+    while (start > path && strchr("0123456789abcdef", start[-1])) start--;
+    return end - start >= 8 && start > path && (start[-1] == '.' || start[-1] == '-');
+}
+
+static enum status read_whole(int descriptor, size_t length, char **out, struct error *error)
+{
+    char *bytes = malloc(length + 1);
+    *out = NULL;
+    if (!bytes) return error_set(error, STATUS_NO_MEMORY, "out of memory for a static file");
+    for (size_t done = 0; done < length;) {
+        const ssize_t got = read(descriptor, bytes + done, length - done);
+        if (got <= 0) {
+            free(bytes);
+            if (got == 0) return error_set(error, STATUS_INPUT_CHANGED, "a static file shrank while it was read");
+            return error_set_errno(error, "cannot read a static file");
+        }
+        done += (size_t)got;
+    }
+    bytes[length] = '\0';
+    *out = bytes;
+    return STATUS_OK;
+}
+
+static enum status reserve(struct static_files *files, struct error *error)
+{
+    if (files->count < files->capacity) return STATUS_OK;
+    const size_t capacity = files->capacity ? files->capacity * 2 : 16;
+    struct static_file *grown = realloc(files->files, capacity * sizeof *grown);
+    if (!grown) return error_set(error, STATUS_NO_MEMORY, "out of memory for static files");
+    files->files = grown;
+    files->capacity = capacity;
+    return STATUS_OK;
+}
+
+static void file_reset(struct static_file *file)
+{
+    free(file->path);
+    free(file->bytes);
+    free(file->gzip);
+}
+
+/* Adds the regular file `name` below the open directory (AT_FDCWD: a path). */
+static enum status add(struct static_files *files, const char *path, int directory, const char *name, struct error *error)
+{
+    enum status status;
+    struct stat info;
+    struct static_file file = {.content_type = type_of(path), .immutable = name_has_hash(path)};
+    const int descriptor = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0 || fstat(descriptor, &info) != 0) {
+        status = error_set_errno(error, "cannot open a static file");
+        goto done;
+    }
+    if (!file.content_type || !S_ISREG(info.st_mode)) {
+        status = error_set(error, STATUS_INVALID, "%.80s: not a regular file of a type that is served", path);
+        goto done;
+    }
+    if (info.st_size > FILE_MAX) {
+        status =
+            error_set(error, STATUS_TOO_LARGE, "%.80s: %lld bytes, at most %d are served", path, (long long)info.st_size, FILE_MAX);
+        goto done;
+    }
+    file.length = (size_t)info.st_size;
+    if ((status = reserve(files, error)) != STATUS_OK) goto done;
+    if ((status = read_whole(descriptor, file.length, &file.bytes, error)) != STATUS_OK) goto done;
+    if ((status = encoding_etag(file.bytes, file.length, file.etag, error)) != STATUS_OK) goto done;
+    if (encoding_compressible(file.content_type) &&
+        (status = encoding_gzip(file.bytes, file.length, GZIP_LEVEL, &file.gzip, &file.gzip_length, error)) != STATUS_OK)
+        goto done;
+    if (!(file.path = strdup(path))) {
+        status = error_set(error, STATUS_NO_MEMORY, "out of memory for static files");
+        goto done;
+    }
+    files->files[files->count++] = file;
+    file = (struct static_file){0};
+done:
+    file_reset(&file);
+    if (descriptor >= 0) (void)close(descriptor);
+    return status;
+}
+
+/* Reads the directory `descriptor` (taken) whose files are served below `prefix`. */
+static enum status walk(struct static_files *files, int descriptor, const char *prefix, int depth, struct error *error)
+{
+    enum status status = STATUS_OK;
+    DIR *directory = fdopendir(descriptor);
+    if (!directory) {
+        status = error_set_errno(error, "cannot read the static files' directory");
+        (void)close(descriptor);
+        return status;
+    }
+    for (struct dirent *entry; status == STATUS_OK && (entry = readdir(directory));) {
+        char path[PATH_SIZE];
+        struct stat info;
+        if (entry->d_name[0] == '.') continue;
+        const int length = snprintf(path, sizeof path, "%s/%s", prefix, entry->d_name);
+        if (length < 0 || length >= PATH_SIZE || fstatat(dirfd(directory), entry->d_name, &info, 0) != 0) continue;
+        if (S_ISDIR(info.st_mode) && depth < DEPTH_MAX) {
+            const int inner = openat(dirfd(directory), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+            if (inner >= 0)
+                status = walk(files, inner, path, depth + 1, error);
+            else
+                status = error_set_errno(error, "cannot open a directory of static files");
+        } else if (S_ISREG(info.st_mode) && type_of(path)) {
+            status = add(files, path, dirfd(directory), entry->d_name, error);
+        }
+    }
+    (void)closedir(directory);
+    return status;
+}
+
+enum status static_files_load(const char *directory, struct static_files **out, struct error *error)
+{
+    struct static_files *files = calloc(1, sizeof *files);
+    *out = NULL;
+    if (!files) return error_set(error, STATUS_NO_MEMORY, "out of memory for static files");
+    const int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    enum status status =
+        descriptor < 0 ? error_set_errno(error, "cannot open the static files' directory") : walk(files, descriptor, "", 0, error);
+    if (status != STATUS_OK) {
+        static_files_free(files);
+        return status;
+    }
+    *out = files;
+    return STATUS_OK;
+}
+
+enum status static_files_add(struct static_files *files, const char *path, const char *file_name, struct error *error)
+{
+    return add(files, path, AT_FDCWD, file_name, error);
+}
+
+const struct static_file *static_files_find(const struct static_files *files, const char *path)
+{
+    if (strcmp(path, "/") == 0) path = "/index.html";
+    for (size_t i = 0; i < files->count; i++)
+        if (strcmp(files->files[i].path, path) == 0) return &files->files[i];
+    return NULL;
+}
+
+void static_files_free(struct static_files *files)
+{
+    if (!files) return;
+    for (size_t i = 0; i < files->count; i++) file_reset(&files->files[i]);
+    free(files->files);
+    free(files);
+}

@@ -1,0 +1,329 @@
+#include "http/streams.h"
+
+#include "http/buffer.h"
+#include "http/clock.h"
+#include "http/exchange.h"
+#include "http/stream_registry.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PENDING_MAX = 1 << 20, RETRY_MILLISECONDS = 1000, READ_BLOCK = 4096 };
+
+struct stream {
+    struct stream *next;
+    struct streams *owner;
+    struct MHD_Connection *connection; /* NULL until it has a response */
+    const struct stream_ops *ops;
+    void *state;
+    char topic[TOPIC_SIZE];
+    struct buffer pending; /* bytes not yet read, from `offset` on */
+    size_t offset;
+    int64_t born_ms, written_ms, next_ms; /* next: when to produce or ping at the latest */
+    bool dirty;                           /* woken since the last produce */
+    bool finished;                        /* no more will be written */
+    bool suspended;                       /* the reader found nothing and sleeps */
+    bool busy;                            /* the broadcaster is in produce */
+    bool released;                        /* the response is gone: free it when not busy */
+};
+
+struct stream_writer {
+    struct buffer buffer;
+};
+
+struct streams {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    pthread_t thread;
+    struct stream *first;
+    unsigned count, limit;
+    int64_t ping_ms, life_ms;
+    bool stopping;
+    const struct http_options *options; /* lent */
+    void *context;                      /* the broadcaster's, from thread_open */
+};
+
+enum status stream_event(struct stream_writer *writer, const char *id, const char *event, const json_t *data, struct error *error)
+{
+    char *text = json_dumps(data, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (!text) return error_set(error, STATUS_NO_MEMORY, "out of memory for an event");
+    if (id) buffer_printf(&writer->buffer, "id: %s\n", id);
+    buffer_printf(&writer->buffer, "event: %s\ndata: ", event);
+    buffer_puts(&writer->buffer, text); /* compact JSON holds no line break */
+    buffer_puts(&writer->buffer, "\n\n");
+    free(text);
+    return buffer_status(&writer->buffer, "the events waiting for a slow reader", error);
+}
+
+static void stream_destroy(struct stream *stream)
+{
+    stream->ops->free(stream->state);
+    buffer_reset(&stream->pending);
+    free(stream);
+}
+
+/* Unlinks; the mutex is held. */
+static void stream_unlink(struct stream *stream)
+{
+    struct streams *streams = stream->owner;
+    struct stream **link = &streams->first;
+    while (*link && *link != stream) link = &(*link)->next;
+    if (*link) {
+        *link = stream->next;
+        streams->count--;
+    }
+}
+
+enum status streams_new(struct streams *streams, const char *topic, const struct stream_ops *ops, void *state, struct stream **out,
+                        struct error *error)
+{
+    struct stream *stream = calloc(1, sizeof *stream);
+    *out = NULL;
+    if (!stream) {
+        ops->free(state);
+        return error_set(error, STATUS_NO_MEMORY, "out of memory for a stream");
+    }
+    *stream = (struct stream){.owner = streams, .ops = ops, .state = state, .born_ms = clock_milliseconds()};
+    stream->written_ms = stream->born_ms;
+    buffer_init(&stream->pending, PENDING_MAX);
+    (void)snprintf(stream->topic, sizeof stream->topic, "%s", topic);
+    pthread_mutex_lock(&streams->mutex);
+    const bool room = streams->count < streams->limit && !streams->stopping;
+    if (room) {
+        stream->next = streams->first;
+        streams->first = stream;
+        streams->count++;
+    }
+    pthread_mutex_unlock(&streams->mutex);
+    if (!room) {
+        stream_destroy(stream);
+        return error_set(error, STATUS_UNAVAILABLE, "%u event streams are open, which is the most; try again later",
+                         streams->limit);
+    }
+    *out = stream;
+    return STATUS_OK;
+}
+
+void streams_discard(struct stream *stream)
+{
+    if (!stream) return;
+    pthread_mutex_lock(&stream->owner->mutex);
+    stream_unlink(stream);
+    pthread_mutex_unlock(&stream->owner->mutex);
+    stream_destroy(stream);
+}
+
+/* libmicrohttpd asks for bytes; with none the connection sleeps (returning 0 without that would spin). */
+static ssize_t stream_read(void *closure, uint64_t position, char *out, size_t size)
+{
+    struct stream *stream = closure;
+    (void)position;
+    ssize_t result = 0;
+    pthread_mutex_lock(&stream->owner->mutex);
+    const size_t waiting = stream->pending.length - stream->offset;
+    if (waiting > 0) {
+        const size_t length = waiting < size ? waiting : size;
+        memcpy(out, stream->pending.bytes + stream->offset, length);
+        stream->offset += length;
+        if (stream->offset == stream->pending.length) {
+            buffer_reset(&stream->pending);
+            stream->offset = 0;
+        }
+        result = (ssize_t)length;
+    } else if (stream->finished) {
+        result = MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        stream->suspended = true;
+        MHD_suspend_connection(stream->connection);
+    }
+    pthread_mutex_unlock(&stream->owner->mutex);
+    return result;
+}
+
+static void stream_release(void *closure)
+{
+    struct stream *stream = closure;
+    struct streams *streams = stream->owner;
+    pthread_mutex_lock(&streams->mutex);
+    stream_unlink(stream);
+    stream->released = true;
+    const bool destroy = !stream->busy;
+    pthread_mutex_unlock(&streams->mutex);
+    if (destroy) stream_destroy(stream);
+}
+
+struct MHD_Response *streams_response(struct stream *stream, struct MHD_Connection *connection)
+{
+    struct streams *streams = stream->owner;
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, READ_BLOCK, stream_read, stream, stream_release);
+    if (!response) return NULL;
+    pthread_mutex_lock(&streams->mutex);
+    stream->connection = connection;
+    stream->dirty = true;
+    buffer_puts(&stream->pending, "retry: 2000\n\n"); /* reconnect after two seconds */
+    pthread_cond_signal(&streams->changed);
+    pthread_mutex_unlock(&streams->mutex);
+    return response;
+}
+
+/* Lets a sleeping reader read; the mutex is held. */
+static void stream_resume(struct stream *stream)
+{
+    if (!stream->suspended) return;
+    stream->suspended = false;
+    MHD_resume_connection(stream->connection);
+}
+
+/* Adds what produce wrote; the mutex is held. A reader that leaves more than PENDING_MAX waiting is dropped. */
+static void stream_append(struct stream *stream, const char *bytes, size_t length)
+{
+    if (stream->offset > 0) {
+        memmove(stream->pending.bytes, stream->pending.bytes + stream->offset, stream->pending.length - stream->offset + 1);
+        stream->pending.length -= stream->offset;
+        stream->offset = 0;
+    }
+    buffer_append(&stream->pending, bytes, length);
+    if (stream->pending.status != STATUS_OK) stream->finished = true;
+}
+
+/* One round for one stream; called and left with the mutex held. */
+static void stream_serve(struct streams *streams, struct stream *stream, int64_t now)
+{
+    struct stream_writer writer;
+    struct error error = {0};
+    bool finished = false;
+    buffer_init(&writer.buffer, PENDING_MAX);
+    stream->busy = true;
+    stream->dirty = false;
+    pthread_mutex_unlock(&streams->mutex);
+    enum status status = stream->ops->produce(streams->context, stream->state, &writer, &finished, &error);
+    pthread_mutex_lock(&streams->mutex);
+    stream->busy = false;
+    if (stream->released) {
+        buffer_reset(&writer.buffer);
+        stream_destroy(stream);
+        return;
+    }
+    stream->finished =
+        finished || (status != STATUS_OK && status != STATUS_UNAVAILABLE) || now - stream->born_ms > streams->life_ms;
+    const bool silent = writer.buffer.length == 0;
+    if (!silent || now - stream->written_ms >= streams->ping_ms) {
+        if (silent)
+            stream_append(stream, ": ping\n\n", 8);
+        else
+            stream_append(stream, writer.buffer.bytes, writer.buffer.length);
+        stream->written_ms = now;
+    }
+    stream->next_ms = status == STATUS_UNAVAILABLE ? now + RETRY_MILLISECONDS : stream->written_ms + streams->ping_ms;
+    buffer_reset(&writer.buffer);
+    stream_resume(stream);
+}
+
+/* The first stream that is due, and the earliest time that another will be; the mutex is held. */
+static struct stream *stream_due(struct streams *streams, int64_t now, int64_t *earliest)
+{
+    *earliest = now + 60000;
+    for (struct stream *stream = streams->first; stream; stream = stream->next) {
+        if (!stream->connection || stream->finished || stream->busy) continue;
+        if (stream->dirty || stream->next_ms <= now) return stream;
+        if (stream->next_ms < *earliest) *earliest = stream->next_ms;
+    }
+    return NULL;
+}
+
+static void wait_until(struct streams *streams, int64_t milliseconds)
+{
+    struct timespec until = {.tv_sec = milliseconds / 1000, .tv_nsec = (milliseconds % 1000) * 1000000};
+    (void)pthread_cond_timedwait(&streams->changed, &streams->mutex, &until);
+}
+
+static void *broadcast(void *closure)
+{
+    struct streams *streams = closure;
+    pthread_mutex_lock(&streams->mutex);
+    while (!streams->stopping) {
+        int64_t earliest;
+        const int64_t now = clock_milliseconds();
+        struct stream *stream = stream_due(streams, now, &earliest);
+        if (stream)
+            stream_serve(streams, stream, now);
+        else
+            wait_until(streams, earliest);
+    }
+    pthread_mutex_unlock(&streams->mutex);
+    return NULL;
+}
+
+enum status streams_start(const struct http_options *options, struct streams **out, struct error *error)
+{
+    enum status status;
+    pthread_condattr_t attributes;
+    struct streams *streams = calloc(1, sizeof *streams);
+    *out = NULL;
+    if (!streams) return error_set(error, STATUS_NO_MEMORY, "out of memory for the streams");
+    streams->options = options;
+    streams->limit = options->limits.streams;
+    streams->ping_ms = options->limits.ping_milliseconds;
+    streams->life_ms = options->limits.stream_milliseconds;
+    if (options->thread_open && (status = options->thread_open(options->application, &streams->context, error)) != STATUS_OK) {
+        free(streams);
+        return status;
+    }
+    (void)pthread_mutex_init(&streams->mutex, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&streams->changed, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    if (pthread_create(&streams->thread, NULL, broadcast, streams) != 0) {
+        streams_free(streams);
+        return error_set(error, STATUS_NO_MEMORY, "cannot start the thread of the event streams");
+    }
+    *out = streams;
+    return STATUS_OK;
+}
+
+void streams_wake(struct streams *streams, const char *topic)
+{
+    bool any = false;
+    pthread_mutex_lock(&streams->mutex);
+    for (struct stream *stream = streams->first; stream; stream = stream->next)
+        if (!topic || strcmp(topic, stream->topic) == 0) any = stream->dirty = true;
+    if (any) pthread_cond_signal(&streams->changed);
+    pthread_mutex_unlock(&streams->mutex);
+}
+
+unsigned streams_count(struct streams *streams)
+{
+    pthread_mutex_lock(&streams->mutex);
+    const unsigned count = streams->count;
+    pthread_mutex_unlock(&streams->mutex);
+    return count;
+}
+
+void streams_end(struct streams *streams)
+{
+    pthread_mutex_lock(&streams->mutex);
+    streams->stopping = true;
+    pthread_cond_broadcast(&streams->changed);
+    pthread_mutex_unlock(&streams->mutex);
+    (void)pthread_join(streams->thread, NULL);
+    pthread_mutex_lock(&streams->mutex);
+    for (struct stream *stream = streams->first; stream; stream = stream->next) {
+        if (!stream->finished) stream_append(stream, ": the server stops\n\n", 20);
+        stream->finished = true;
+        stream_resume(stream);
+    }
+    pthread_mutex_unlock(&streams->mutex);
+}
+
+void streams_free(struct streams *streams)
+{
+    if (!streams) return;
+    if (streams->options->thread_close) streams->options->thread_close(streams->options->application, streams->context);
+    (void)pthread_cond_destroy(&streams->changed);
+    (void)pthread_mutex_destroy(&streams->mutex);
+    free(streams);
+}

@@ -1,0 +1,136 @@
+#include "http/waiters.h"
+
+#include "http/clock.h"
+#include "http/exchange.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RECENT = 256 }; /* wakes remembered, for requests that are about to park */
+
+struct waiters {
+    pthread_mutex_t mutex;
+    struct exchange *first;
+    unsigned count;
+    uint64_t sequence; /* number of wakes so far */
+    bool ended;
+    void (*release)(void *closure, struct exchange *exchange);
+    void *closure;
+    char recent[RECENT][TOPIC_SIZE]; /* topic of wake number n at n % RECENT; "" is all topics */
+};
+
+enum status waiters_new(void (*release)(void *closure, struct exchange *exchange), void *closure, struct waiters **out,
+                        struct error *error)
+{
+    *out = calloc(1, sizeof **out);
+    if (!*out) return error_set(error, STATUS_NO_MEMORY, "out of memory for waiting requests");
+    (void)pthread_mutex_init(&(*out)->mutex, NULL);
+    (*out)->release = release;
+    (*out)->closure = closure;
+    return STATUS_OK;
+}
+
+void waiters_free(struct waiters *waiters)
+{
+    if (!waiters) return;
+    (void)pthread_mutex_destroy(&waiters->mutex);
+    free(waiters);
+}
+
+uint64_t waiters_sequence(struct waiters *waiters)
+{
+    pthread_mutex_lock(&waiters->mutex);
+    const uint64_t sequence = waiters->sequence;
+    pthread_mutex_unlock(&waiters->mutex);
+    return sequence;
+}
+
+static bool topic_matches(const char *woken, const char *topic)
+{
+    return !woken[0] || strcmp(woken, topic) == 0;
+}
+
+/* Whether the topic was woken after number `seen`; the mutex is held. */
+static bool woken_since(const struct waiters *waiters, const char *topic, uint64_t seen)
+{
+    if (waiters->sequence - seen > RECENT) return true; /* forgotten: look again */
+    for (uint64_t i = seen; i < waiters->sequence; i++)
+        if (topic_matches(waiters->recent[i % RECENT], topic)) return true;
+    return false;
+}
+
+void waiters_park(struct waiters *waiters, struct exchange *exchange)
+{
+    pthread_mutex_lock(&waiters->mutex);
+    const bool at_once = waiters->ended || woken_since(waiters, exchange->response.topic, exchange->wakes_seen);
+    if (!at_once) {
+        exchange->next = waiters->first;
+        waiters->first = exchange;
+        waiters->count++;
+    }
+    pthread_mutex_unlock(&waiters->mutex);
+    if (at_once) waiters->release(waiters->closure, exchange);
+}
+
+static bool overdue(const struct exchange *exchange, int64_t now)
+{
+    return (exchange->deadline_ms && exchange->deadline_ms <= now) || (exchange->retry_ms && exchange->retry_ms <= now);
+}
+
+/* Releases all that `topic` (NULL: none) or the time (`now`; 0: not looked at) calls. */
+static void waiters_release(struct waiters *waiters, const char *topic, int64_t now)
+{
+    struct exchange *released = NULL;
+    pthread_mutex_lock(&waiters->mutex);
+    for (struct exchange **link = &waiters->first; *link;) {
+        struct exchange *exchange = *link;
+        const bool go = (topic && topic_matches(topic, exchange->response.topic)) || (now && overdue(exchange, now));
+        if (!go) {
+            link = &exchange->next;
+            continue;
+        }
+        *link = exchange->next;
+        waiters->count--;
+        exchange->next = released;
+        released = exchange;
+    }
+    pthread_mutex_unlock(&waiters->mutex);
+    while (released) {
+        struct exchange *exchange = released;
+        released = exchange->next;
+        exchange->next = NULL;
+        waiters->release(waiters->closure, exchange);
+    }
+}
+
+void waiters_wake(struct waiters *waiters, const char *topic)
+{
+    pthread_mutex_lock(&waiters->mutex);
+    (void)snprintf(waiters->recent[waiters->sequence % RECENT], TOPIC_SIZE, "%s", topic ? topic : "");
+    waiters->sequence++;
+    pthread_mutex_unlock(&waiters->mutex);
+    waiters_release(waiters, topic ? topic : "", 0);
+}
+
+void waiters_tick(struct waiters *waiters)
+{
+    waiters_release(waiters, NULL, clock_milliseconds());
+}
+
+unsigned waiters_count(struct waiters *waiters)
+{
+    pthread_mutex_lock(&waiters->mutex);
+    const unsigned count = waiters->count;
+    pthread_mutex_unlock(&waiters->mutex);
+    return count;
+}
+
+void waiters_end(struct waiters *waiters)
+{
+    pthread_mutex_lock(&waiters->mutex);
+    waiters->ended = true;
+    pthread_mutex_unlock(&waiters->mutex);
+    waiters_release(waiters, "", 0);
+}

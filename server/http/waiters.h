@@ -1,0 +1,31 @@
+/* waiters.h: parked requests. A request waits on a topic until a wake or its deadline and is then released to the handler pool. No
+ * wake is lost between a handler's look at the database and the parking: wakes are numbered, a request notes the number before
+ * its handler runs, and parking it looks whether its topic was woken since. */
+#ifndef HTTP_WAITERS_H
+#define HTTP_WAITERS_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+struct waiters;
+struct exchange;
+
+/* `release` gets each exchange whose wait is over or was woken; any thread, no lock of the waiters held. */
+MUST_CHECK enum status waiters_new(void (*release)(void *closure, struct exchange *exchange), void *closure, struct waiters **out,
+                                   struct error *error);
+void waiters_free(struct waiters *waiters); /* NULL is fine; it must be empty */
+
+uint64_t waiters_sequence(struct waiters *waiters);
+
+/* Parks the exchange on response.topic until deadline_ms or retry_ms, the earlier of those that are set. */
+void waiters_park(struct waiters *waiters, struct exchange *exchange);
+
+void waiters_wake(struct waiters *waiters, const char *topic); /* NULL: all */
+void waiters_tick(struct waiters *waiters);                    /* releases those past their deadline */
+unsigned waiters_count(struct waiters *waiters);
+
+/* From now on everything is released at once. */
+void waiters_end(struct waiters *waiters);
+
+#endif
