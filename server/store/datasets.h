@@ -36,9 +36,9 @@ MUST_CHECK enum status dataset_insert(struct connection *connection, const struc
 /* *out is filled for dataset_reset. STATUS_NOT_FOUND. */
 MUST_CHECK enum status dataset_find(struct connection *connection, const char *reference, struct dataset *out, struct error *error);
 void dataset_reset(struct dataset *dataset);
-/* The tokens of an inline dataset; dataset_sequences_reset frees what is in *out. */
-MUST_CHECK enum status dataset_load(struct connection *connection, const struct store_id *id, struct dataset_sequences *out,
-                                    struct error *error);
+/* The tokens of an inline dataset; dataset_sequences_reset frees what is in *out. (formats/dataset.h has the name dataset_load.) */
+MUST_CHECK enum status dataset_contents(struct connection *connection, const struct store_id *id, struct dataset_sequences *out,
+                                        struct error *error);
 void dataset_sequences_reset(struct dataset_sequences *sequences);
 MUST_CHECK enum status dataset_get(struct connection *connection, const char *reference, json_t **document, struct error *error);
 MUST_CHECK enum status dataset_list(struct connection *connection, const struct page *page, json_t **document, struct error *error);
