@@ -120,8 +120,8 @@ void dataset_reset(struct dataset *dataset)
     memset(dataset, 0, sizeof *dataset);
 }
 
-enum status dataset_load(struct connection *connection, const struct store_id *id, struct dataset_sequences *out,
-                         struct error *error)
+enum status dataset_contents(struct connection *connection, const struct store_id *id, struct dataset_sequences *out,
+                             struct error *error)
 {
     struct rows *rows;
     void *lengths = NULL, *tokens = NULL;
