@@ -134,6 +134,15 @@ check: all venv static $(UNIT_BINARIES) ## Run every test but the sanitized and 
 .PHONY: unit-binaries
 unit-binaries: $(UNIT_BINARIES)
 
+# --- Measurements -----------------------------------------------------------------------------------------------------------------
+BENCH_SOURCES  := $(wildcard tests/bench/*.c)
+BENCH_BINARIES := $(BENCH_SOURCES:%.c=$(OBJ)/%)
+
+$(OBJ)/tests/bench/%: tests/bench/%.c $(ENGINE_LIBRARY)
+	@mkdir -p $(@D)
+	@echo "  bench $<"
+	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(ENGINE_LIBRARY) $(LDFLAGS) $(ENGINE_LIBS)
+
 check-unit: $(UNIT_BINARIES) ## Run the C unit tests
 	@python3 tests/run.py $(UNIT_BINARIES)
 

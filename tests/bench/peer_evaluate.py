@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+"""peer_evaluate.py MODEL SEQUENCES LENGTH [RUNS]: the same evaluation in PyTorch float32 (transformers' model), a line of JSON a run."""
+
+import json
+import resource
+import sys
+import time
+
+import torch
+from transformers import AutoModelForCausalLM
+
+
+def main():
+    path, sequences, length = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    runs = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    tokens = torch.randint(0, model.config.vocab_size, (sequences, length), generator=torch.Generator().manual_seed(1))
+    for _ in range(runs):
+        began, total = time.perf_counter(), 0.0
+        with torch.inference_mode():
+            for row in tokens:
+                logits = model(row[None]).logits[0, :-1]
+                total += torch.nn.functional.cross_entropy(logits, row[1:], reduction="sum").item()
+        took = time.perf_counter() - began
+        print(json.dumps({"seconds": took, "tokens": tokens.numel(), "loss": total / (sequences * (length - 1)),
+                          "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "what": f"torch {torch.__version__}, {torch.get_num_threads()} threads"}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
