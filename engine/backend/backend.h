@@ -191,6 +191,13 @@ struct backend {
     void *state;       /* the backend's own */
 };
 
+/* Gives an allocated matrix back and clears it; an absent one is fine. */
+static inline void matrix_release(struct backend *backend, struct matrix *matrix)
+{
+    if (matrix->data != NULL) backend->ops->release(backend, matrix->data);
+    *matrix = (struct matrix){0};
+}
+
 /* The plain loops, in float and in double. Owned by the caller (backend_free). STATUS_NO_MEMORY. */
 MUST_CHECK enum status backend_reference_new(bool use_double, struct team *team, struct backend **out, struct error *error);
 

@@ -122,12 +122,6 @@ static enum status blocks_walk(struct evaluation *e, struct error *error)
     return STATUS_OK;
 }
 
-static void matrix_release(struct backend *backend, struct matrix *matrix)
-{
-    if (matrix->data != NULL) backend->ops->release(backend, matrix->data);
-    *matrix = (struct matrix){0};
-}
-
 static enum status head_walk(struct evaluation *e, struct error *error)
 {
     enum status status;

@@ -102,12 +102,6 @@ done:
     return status;
 }
 
-static void matrix_release(struct backend *backend, struct matrix *matrix)
-{
-    if (matrix->data != NULL) backend->ops->release(backend, matrix->data);
-    *matrix = (struct matrix){0};
-}
-
 static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;

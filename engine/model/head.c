@@ -77,21 +77,13 @@ failed:
     return status;
 }
 
-static void release(struct backend *backend, struct matrix *matrix, bool owned)
-{
-    if (owned && matrix->data != NULL) backend->ops->release(backend, matrix->data);
-    *matrix = (struct matrix){0};
-}
-
 void head_reset(struct head *head)
 {
-    release(head->backend, &head->norm_weight, head->owns_norm);
-    release(head->backend, &head->norm_bias, head->owns_norm);
-    release(head->backend, &head->output, head->owns_output);
-    release(head->backend, &head->normed, true);
-    release(head->backend, &head->dnormed, true);
-    release(head->backend, &head->logits, true);
-    release(head->backend, &head->other, true);
+    struct matrix *scratch[] = {&head->normed, &head->dnormed, &head->logits, &head->other};
+    if (head->owns_norm) matrix_release(head->backend, &head->norm_weight);
+    if (head->owns_norm) matrix_release(head->backend, &head->norm_bias);
+    if (head->owns_output) matrix_release(head->backend, &head->output);
+    for (size_t i = 0; i < sizeof scratch / sizeof scratch[0]; i++) matrix_release(head->backend, scratch[i]);
     memory_free(head->log_sum);
     memory_free(head->other_log_sum);
     *head = (struct head){0};
