@@ -7,6 +7,8 @@
  * Rules for all: matrices are row-major with a row stride in elements; a matrix lies in memory of the backend that made it (host
  * memory when `host`); work runs in order, late errors surface in `sync`; kernels allocate nothing (scratch is sized by `prepare`);
  * outputs alias inputs only where a line says so; NaN in gives NaN out; the result does not depend on the number of threads.
+ * One call at a time, save that the tasks of a loop of the backend's team may call the slots that need no scratch side by side
+ * (all but norm_backward, sum_rows and attention): an inner call runs on its own thread alone.
  * An output named d… takes `accumulate`: false overwrites (the old content is not read), true adds. Gradients of parameters always
  * add. Sums of losses and dots are accumulated in double. */
 #ifndef BACKEND_BACKEND_H

@@ -1,7 +1,124 @@
-#include "backend/backend.h"
+/* cpu.c: makes the fast backend: picks its kernels, loads OpenBLAS, holds the scratch. */
+#include "backend/cpu/cpu.h"
 
-/* The vectorised table replaces this file's contents slot by slot. */
+#include "base/memory.h"
+
+#include <stdio.h>
+
+static const struct kernels *choose_kernels(void)
+{
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return &kernels_v4;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return &kernels_v3;
+    return &kernels_v2;
+}
+
+static void cpu_close(struct backend *backend)
+{
+    struct cpu *cpu = backend->state;
+    if (cpu == NULL) return;
+    openblas_close(&cpu->blas);
+    memory_free(cpu->attention);
+    memory_free(cpu->partials);
+    memory_free(cpu);
+}
+
+static void cpu_describe(const struct backend *backend, char *text, size_t size)
+{
+    const struct cpu *cpu = cpu_of(backend);
+    snprintf(text, size, "kernels %s, %s, threads %d", cpu->kernels->name,
+             cpu->blas.library ? cpu->blas.config : "no OpenBLAS (plain loops for matrix products)", team_size(backend->team));
+}
+
+static enum status cpu_allocate(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error)
+{
+    (void)backend;
+    return memory_new(elements, sizeof(float), what, out, error);
+}
+
+static void cpu_release(struct backend *backend, void *block)
+{
+    (void)backend;
+    memory_free(block);
+}
+
+static enum status cpu_prepare(struct backend *backend, int64_t longest_sequence, int64_t widest_row, struct error *error)
+{
+    (void)longest_sequence; /* attention's scratch is one tile a thread whatever the length */
+    struct cpu *cpu = backend->state;
+    float *partials = NULL;
+    enum status status;
+    if (widest_row <= cpu->partial_columns) return STATUS_OK;
+    if ((status = memory_new(widest_row, 2 * CPU_PARTIALS * sizeof(float), "scratch for sums", &partials, error)) != STATUS_OK)
+        return status;
+    memory_free(cpu->partials);
+    cpu->partials = partials;
+    cpu->partial_columns = widest_row;
+    return STATUS_OK;
+}
+
+static enum status cpu_sync(struct backend *backend, struct error *error)
+{
+    (void)backend, (void)error;
+    return STATUS_OK;
+}
+
+static const struct backend_ops ops = {
+    .name = "cpu",
+    .element = sizeof(float),
+    .host = true,
+    .close = cpu_close,
+    .describe = cpu_describe,
+    .allocate = cpu_allocate,
+    .release = cpu_release,
+    .prepare = cpu_prepare,
+    .sync = cpu_sync,
+    .upload = cpu_upload,
+    .download = cpu_download,
+    .fill = cpu_fill,
+    .add = cpu_add,
+    .dot = cpu_dot,
+    .finite = cpu_finite,
+    .gemm = cpu_gemm,
+    .syrk = cpu_syrk,
+    .inverse_cholesky = cpu_inverse_cholesky,
+    .add_row = cpu_add_row,
+    .sum_rows = cpu_sum_rows,
+    .norm_forward = cpu_norm_forward,
+    .norm_backward = cpu_norm_backward,
+    .rope = cpu_rope,
+    .attention_forward = cpu_attention_forward,
+    .attention_backward = cpu_attention_backward,
+    .activation_forward = cpu_activation_forward,
+    .activation_backward = cpu_activation_backward,
+    .gather = cpu_gather,
+    .scatter_add = cpu_scatter_add,
+    .cross_entropy_forward = cpu_cross_entropy_forward,
+    .cross_entropy_backward = cpu_cross_entropy_backward,
+    .compare = cpu_compare,
+    .adamw = cpu_adamw,
+};
+
 enum status backend_cpu_new(struct team *team, struct backend **out, struct error *error)
 {
-    return backend_reference_new(false, team, out, error);
+    struct backend *backend = NULL;
+    struct cpu *cpu = NULL;
+    enum status status;
+    *out = NULL;
+    if ((status = memory_new(1, sizeof *backend, "backend", &backend, error)) != STATUS_OK) return status;
+    *backend = (struct backend){&ops, team, NULL};
+    if ((status = memory_new(1, sizeof *cpu, "backend", &cpu, error)) != STATUS_OK) goto failed;
+    backend->state = cpu;
+    cpu->kernels = choose_kernels();
+    openblas_open(&cpu->blas);
+    status = memory_new(team_size(team), CPU_ATTENTION_SCRATCH * sizeof(float), "scratch for attention", &cpu->attention, error);
+    if (status != STATUS_OK) goto failed;
+    if ((status = cpu_prepare(backend, 1, CPU_LEAST_PARTIAL, error)) != STATUS_OK) goto failed;
+    *out = backend;
+    return STATUS_OK;
+failed:
+    backend_free(backend);
+    return status;
 }

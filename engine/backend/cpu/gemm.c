@@ -1,0 +1,140 @@
+/* gemm.c: matrix products cut into tiles of c, each one single-threaded OpenBLAS call. The cut depends on the shape alone. */
+#include "backend/cpu/cpu.h"
+#include "backend/reference/table.h"
+
+void cpu_multiply(const struct cpu *cpu, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha,
+                  const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta, float *c, int64_t c_stride)
+{
+    if (cpu->blas.library != NULL) {
+        cpu->blas.sgemm(BLAS_ROW_MAJOR, transpose_a ? BLAS_TRANSPOSED : BLAS_PLAIN, transpose_b ? BLAS_TRANSPOSED : BLAS_PLAIN,
+                        (int)m, (int)n, (int)k, alpha, a, (int)a_stride, b, (int)b_stride, beta, c, (int)c_stride);
+        return;
+    }
+    struct backend alone = {.ops = &reference_ops_float};
+    union {
+        const float *from;
+        void *to;
+    } a_data = {a}, b_data = {b}; /* a matrix is not const; gemm reads these two */
+    const struct gemm_args args = {
+        .a = {a_data.to, transpose_a ? k : m, transpose_a ? m : k, a_stride, sizeof(float)},
+        .b = {b_data.to, transpose_b ? n : k, transpose_b ? k : n, b_stride, sizeof(float)},
+        .c = {c, m, n, c_stride, sizeof(float)},
+        .transpose_a = transpose_a,
+        .transpose_b = transpose_b,
+        .alpha = (double)alpha,
+        .beta = (double)beta,
+    };
+    alone.ops->gemm(&alone, &args);
+}
+
+/* Tiles of about 512 x 768: large enough that packing operands costs some per cent, small enough that two or thirty threads
+ * balance. When that leaves fewer than four of them, and each is worth more than a thread's wake-up, sides are halved. */
+enum { TILE_ROWS = 512, TILE_COLUMNS = 768, TILE_ALIGN = 16, TILE_LEAST = 96 };
+
+struct grid {
+    int64_t tile_rows, tile_columns, down, across;
+};
+
+static struct grid grid_of(int64_t rows, int64_t columns, int64_t depth)
+{
+    const double least_work = 4e6; /* multiply-adds: some 50 microseconds */
+    struct grid grid = {.down = ceil_divide(rows, TILE_ROWS), .across = ceil_divide(columns, TILE_COLUMNS)};
+    for (;;) {
+        grid.tile_rows = ceil_divide(ceil_divide(rows, grid.down), TILE_ALIGN) * TILE_ALIGN;
+        grid.tile_columns = ceil_divide(ceil_divide(columns, grid.across), TILE_ALIGN) * TILE_ALIGN;
+        const double work = (double)grid.tile_rows * (double)grid.tile_columns * (double)depth;
+        const bool tall = grid.tile_rows >= grid.tile_columns;
+        if (grid.down * grid.across >= 4 || work < 2 * least_work || (tall ? grid.tile_rows : grid.tile_columns) < 2 * TILE_LEAST)
+            break;
+        if (tall)
+            grid.down *= 2;
+        else
+            grid.across *= 2;
+    }
+    grid.down = ceil_divide(rows, grid.tile_rows);
+    grid.across = ceil_divide(columns, grid.tile_columns);
+    return grid;
+}
+
+struct product {
+    const struct cpu *cpu;
+    const struct gemm_args *args;
+    struct grid grid;
+    int64_t depth;
+};
+
+static void gemm_tile(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const struct product *product = context;
+    const struct gemm_args *args = product->args;
+    const int64_t row = i / product->grid.across * product->grid.tile_rows;
+    const int64_t column = i % product->grid.across * product->grid.tile_columns;
+    const float *a = (const float *)args->a.data + (args->transpose_a ? row : row * args->a.stride);
+    const float *b = (const float *)args->b.data + (args->transpose_b ? column * args->b.stride : column);
+    cpu_multiply(product->cpu, args->transpose_a, args->transpose_b, smaller(product->grid.tile_rows, args->c.rows - row),
+                 smaller(product->grid.tile_columns, args->c.columns - column), product->depth, (float)args->alpha, a,
+                 args->a.stride, b, args->b.stride, (float)args->beta, float_row(args->c, row) + column, args->c.stride);
+}
+
+void cpu_gemm(struct backend *backend, const struct gemm_args *args)
+{
+    struct product product = {.cpu = cpu_of(backend), .args = args};
+    if (args->c.rows == 0 || args->c.columns == 0) return;
+    product.depth = args->transpose_a ? args->a.rows : args->a.columns;
+    product.grid = grid_of(args->c.rows, args->c.columns, product.depth);
+    team_run(backend->team, product.grid.down * product.grid.across, gemm_tile, &product);
+}
+
+/* The lower triangle of c in square tiles: syrk on the diagonal, gemm below it. */
+enum { SYRK_TILE = 384 };
+
+struct triangle {
+    const struct cpu *cpu;
+    struct matrix c, x;
+    float alpha, beta;
+    int64_t tile;
+};
+
+static void syrk_diagonal(const struct triangle *triangle, int64_t first, int64_t count)
+{
+    float *c = float_row(triangle->c, first) + first;
+    const float *x = (const float *)triangle->x.data + first;
+    if (triangle->cpu->blas.library == NULL) {
+        struct backend alone = {.ops = &reference_ops_float};
+        const struct matrix square = {c, count, count, triangle->c.stride, sizeof *c};
+        alone.ops->syrk(&alone, square, matrix_columns(triangle->x, first, count), (double)triangle->alpha, (double)triangle->beta);
+        return;
+    }
+    /* some versions scale by a zero beta, which keeps a NaN */
+    for (int64_t i = 0; triangle->beta == 0 && i < count; i++) triangle->cpu->kernels->fill(c + i * triangle->c.stride, i + 1, 0);
+    triangle->cpu->blas.ssyrk(BLAS_ROW_MAJOR, BLAS_LOWER, BLAS_TRANSPOSED, (int)count, (int)triangle->x.rows, triangle->alpha, x,
+                              (int)triangle->x.stride, triangle->beta, c, (int)triangle->c.stride);
+}
+
+/* Task i is tile (row, column), column <= row, counted row by row. */
+static void syrk_tile(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const struct triangle *triangle = context;
+    int64_t row = 0, before = 0;
+    while (before + row + 1 <= i) before += ++row;
+    const int64_t top = row * triangle->tile, left = (i - before) * triangle->tile;
+    const int64_t height = smaller(triangle->tile, triangle->c.rows - top),
+                  width = smaller(triangle->tile, triangle->c.rows - left);
+    const float *x = triangle->x.data;
+    if (top == left)
+        syrk_diagonal(triangle, top, height);
+    else
+        cpu_multiply(triangle->cpu, true, false, height, width, triangle->x.rows, triangle->alpha, x + top, triangle->x.stride,
+                     x + left, triangle->x.stride, triangle->beta, float_row(triangle->c, top) + left, triangle->c.stride);
+}
+
+void cpu_syrk(struct backend *backend, struct matrix c, struct matrix x, double alpha, double beta)
+{
+    struct triangle triangle = {cpu_of(backend), c, x, (float)alpha, (float)beta, SYRK_TILE};
+    const int64_t parts = larger(c.rows >= 128 ? 3 : 1, ceil_divide(c.rows, SYRK_TILE));
+    triangle.tile = ceil_divide(ceil_divide(c.rows, parts), TILE_ALIGN) * TILE_ALIGN;
+    const int64_t tiles = triangle.tile > 0 ? ceil_divide(c.rows, triangle.tile) : 0;
+    team_run(backend->team, tiles * (tiles + 1) / 2, syrk_tile, &triangle);
+}

@@ -1,0 +1,26 @@
+/* all.h: every kernel of one level, for its table. */
+#ifndef BACKEND_CPU_KERNELS_ALL_H
+#define BACKEND_CPU_KERNELS_ALL_H
+
+#include "backend/cpu/kernels/level.h"
+
+void KERNEL(fill)(float *to, int64_t count, float value);
+void KERNEL(add)(float *to, const float *from, int64_t count, float alpha, float beta);
+double KERNEL(dot)(const float *a, const float *b, int64_t count);
+bool KERNEL(finite)(const float *a, int64_t count);
+void KERNEL(adamw)(const struct adamw_args *args, int64_t first, int64_t end);
+
+void KERNEL(norm_forward)(const struct norm_args *args, int64_t first, int64_t end);
+void KERNEL(norm_backward)(const struct norm_args *args, int64_t first, int64_t end, float *dweight, float *dbias);
+void KERNEL(rope)(const struct rope_args *args, int64_t first, int64_t end);
+void KERNEL(activation_forward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);
+void KERNEL(activation_backward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);
+
+void KERNEL(cross_entropy_forward)(const struct cross_entropy_args *args, int64_t first, int64_t end);
+void KERNEL(cross_entropy_backward)(const struct cross_entropy_args *args, int64_t first, int64_t end);
+void KERNEL(compare)(const struct compare_args *args, int64_t first, int64_t end);
+void KERNEL(softmax_block)(const struct score_block *block, float *largest, float *sums, float *out, int64_t out_stride,
+                           int64_t head_dim);
+void KERNEL(softmax_gradient)(const struct score_block *block, float *slopes, const float *log_sum, const float *d, float scale);
+
+#endif

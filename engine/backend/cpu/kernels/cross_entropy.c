@@ -1,0 +1,96 @@
+/* cross_entropy.c: reference/cross_entropy.c on rows of floats. Sums run in float over pieces of 512 columns and in double over the
+ * pieces. exp(z - L) takes L in two floats: with L = high + low, (z - high) - low loses nothing where the result is large. */
+#include "backend/cpu/kernels/all.h"
+
+#include <math.h>
+
+enum { PIECE = 512 };
+
+static inline int64_t piece_end(int64_t first, int64_t count)
+{
+    return first + PIECE < count ? first + PIECE : count;
+}
+
+static float largest_of(const float *z, int64_t count)
+{
+    float largest = -INFINITY;
+#pragma omp simd reduction(max : largest)
+    for (int64_t v = 0; v < count; v++) largest = z[v] > largest ? z[v] : largest;
+    return largest;
+}
+
+static double sum_of_exp(const float *z, int64_t count, float largest)
+{
+    double total = 0;
+    for (int64_t first = 0; first < count; first += PIECE) {
+        float sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t v = first; v < piece_end(first, count); v++) sum += exp_of(z[v] - largest);
+        total += (double)sum;
+    }
+    return total;
+}
+
+void KERNEL(cross_entropy_forward)(const struct cross_entropy_args *args, int64_t first, int64_t end)
+{
+    for (int64_t t = first; t < end; t++) {
+        args->losses[t] = args->log_sum[t] = 0;
+        if (args->targets[t] == TARGET_NONE) continue;
+        const float *z = float_row(args->logits, t), largest = largest_of(z, args->logits.columns);
+        args->log_sum[t] = (double)largest + log(sum_of_exp(z, args->logits.columns, largest));
+        args->losses[t] = args->log_sum[t] - (double)z[args->targets[t]];
+    }
+}
+
+void KERNEL(cross_entropy_backward)(const struct cross_entropy_args *args, int64_t first, int64_t end)
+{
+    const float weight = (float)args->weight;
+    for (int64_t t = first; t < end; t++) {
+        float *z = float_row(args->logits, t);
+        if (args->targets[t] == TARGET_NONE) {
+            memset(z, 0, (size_t)args->logits.columns * sizeof *z);
+            continue;
+        }
+        const float high = (float)args->log_sum[t], low = (float)(args->log_sum[t] - (double)high);
+#pragma omp simd
+        for (int64_t v = 0; v < args->logits.columns; v++) z[v] = weight * exp_of((z[v] - high) - low);
+        z[args->targets[t]] -= weight;
+    }
+}
+
+/* The first index of the largest entry; 0 when every entry is NaN. */
+static int64_t largest_index(const float *z, int64_t count)
+{
+    const float largest = largest_of(z, count);
+    for (int64_t first = 0; first < count; first += PIECE) {
+        uint32_t found = 0;
+#pragma omp simd reduction(| : found)
+        for (int64_t v = first; v < piece_end(first, count); v++) found |= (uint32_t)(z[v] == largest);
+        if (!found) continue;
+        for (int64_t v = first; v < count; v++)
+            if (z[v] == largest) return v;
+    }
+    return 0;
+}
+
+static double divergence(const float *restrict p, const float *restrict q, double p_log_sum, double q_log_sum, int64_t count)
+{
+    const float high = (float)p_log_sum, low = (float)(p_log_sum - (double)high);
+    const double shift = p_log_sum - q_log_sum;
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t v = 0; v < count; v++) sum += (double)exp_of((p[v] - high) - low) * ((double)p[v] - (double)q[v] - shift);
+    return sum;
+}
+
+void KERNEL(compare)(const struct compare_args *args, int64_t first, int64_t end)
+{
+    for (int64_t t = first; t < end; t++) {
+        args->kl[t] = 0;
+        args->agree[t] = 0;
+        if (args->targets[t] == TARGET_NONE) continue;
+        const float *p = float_row(args->p, t), *q = float_row(args->q, t);
+        args->kl[t] = divergence(p, q, args->p_log_sum[t], args->q_log_sum[t], args->p.columns);
+        args->agree[t] = largest_index(p, args->p.columns) == largest_index(q, args->q.columns);
+    }
+}

@@ -1,0 +1,58 @@
+/* kernels.h: the vectorised inner loops, each over a part of an op that one task takes. The files here are plain C shaped for the
+ * compiler's vectoriser and are built three times, for x86-64-v2 (SSE4), v3 (AVX2, FMA) and v4 (AVX-512); cpu.c picks a table by
+ * cpuid. Nothing here may be called before that choice: a helper that leaks out of these files would carry AVX-512 with it.
+ * All matrices hold floats. Reductions keep several partial sums; their order is fixed by the shape and the level. */
+#ifndef BACKEND_CPU_KERNELS_KERNELS_H
+#define BACKEND_CPU_KERNELS_KERNELS_H
+
+#include "backend/backend.h"
+
+/* These two are plain address arithmetic. */
+static inline float *float_row(struct matrix m, int64_t t)
+{
+    return (float *)m.data + t * m.stride;
+}
+
+static inline float *float_head(struct head_view view, int64_t t, int64_t head)
+{
+    return float_row(view.matrix, t) + view.offset + head * view.head_stride;
+}
+
+/* A block of attention scores [rows, columns]; row r may use columns [low(r), high(r)): causal, and inside the window. */
+struct score_block {
+    float *scores;
+    int64_t stride, rows, columns;
+    int64_t first_query, first_key; /* positions of row 0 and column 0 in their sequence */
+    int64_t window;                 /* 0: none */
+};
+
+struct kernels {
+    const char *name;
+    /* runs of `count` elements */
+    void (*fill)(float *to, int64_t count, float value);
+    void (*add)(float *to, const float *from, int64_t count, float alpha, float beta);
+    double (*dot)(const float *a, const float *b, int64_t count);
+    bool (*finite)(const float *a, int64_t count);
+    void (*adamw)(const struct adamw_args *args, int64_t first, int64_t end);
+    /* rows [first, end) */
+    void (*norm_forward)(const struct norm_args *args, int64_t first, int64_t end);
+    /* dweight and dbias: this task's own sums, in the shape of the parameter, added to; NULL: not wanted */
+    void (*norm_backward)(const struct norm_args *args, int64_t first, int64_t end, float *dweight, float *dbias);
+    void (*rope)(const struct rope_args *args, int64_t first, int64_t end);
+    void (*cross_entropy_forward)(const struct cross_entropy_args *args, int64_t first, int64_t end);
+    void (*cross_entropy_backward)(const struct cross_entropy_args *args, int64_t first, int64_t end);
+    void (*compare)(const struct compare_args *args, int64_t first, int64_t end);
+    /* columns [column, column + count) of row t */
+    void (*activation_forward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);
+    void (*activation_backward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);
+    /* One more block of keys for rows of queries (online softmax): scores become exp(score - largest), 0 where unseen; `largest`
+     * and `sums` [rows] move on, and rows of out [rows, head_dim] are scaled to the new `largest`. */
+    void (*softmax_block)(const struct score_block *block, float *largest, float *sums, float *out, int64_t out_stride,
+                          int64_t head_dim);
+    /* scores become p = exp(score - log_sum), slopes (same layout, holding dout vᵀ) become scale p (slope - d). */
+    void (*softmax_gradient)(const struct score_block *block, float *slopes, const float *log_sum, const float *d, float scale);
+};
+
+extern const struct kernels kernels_v2, kernels_v3, kernels_v4;
+
+#endif

@@ -1,0 +1,26 @@
+/* table.c: the kernels of one level, in a table. */
+#include "backend/cpu/kernels/all.h"
+
+#define KERNEL_STRING_(level) #level
+#define KERNEL_STRING(level)  KERNEL_STRING_(level)
+#define KERNEL_TABLE_(level)  kernels_##level
+#define KERNEL_TABLE(level)   KERNEL_TABLE_(level)
+
+const struct kernels KERNEL_TABLE(KERNEL_LEVEL) = {
+    .name = "x86-64-" KERNEL_STRING(KERNEL_LEVEL),
+    .fill = KERNEL(fill),
+    .add = KERNEL(add),
+    .dot = KERNEL(dot),
+    .finite = KERNEL(finite),
+    .adamw = KERNEL(adamw),
+    .norm_forward = KERNEL(norm_forward),
+    .norm_backward = KERNEL(norm_backward),
+    .rope = KERNEL(rope),
+    .cross_entropy_forward = KERNEL(cross_entropy_forward),
+    .cross_entropy_backward = KERNEL(cross_entropy_backward),
+    .compare = KERNEL(compare),
+    .activation_forward = KERNEL(activation_forward),
+    .activation_backward = KERNEL(activation_backward),
+    .softmax_block = KERNEL(softmax_block),
+    .softmax_gradient = KERNEL(softmax_gradient),
+};

@@ -1,0 +1,208 @@
+/* cases.h: one call of each slot on random inputs, written once for any backend. A case makes its inputs from a seed (values are
+ * floats, so that a float and a double backend start from the same numbers), runs, and records what came out as doubles, each
+ * output with a bound on the error of a float backend: unit roundoff times growth times a norm, worked out where the case is. */
+#ifndef TESTS_BACKEND_CASES_H
+#define TESTS_BACKEND_CASES_H
+
+#include "backend/backend.h"
+#include "base/random.h"
+#include "unit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUNDOFF 0x1p-24 /* of a float */
+
+enum { MAX_BLOCKS = 64, MAX_OUTPUTS = 8 };
+
+struct output {
+    const char *name;
+    double *values;
+    int64_t count;
+    double bound; /* absolute */
+};
+
+struct world {
+    struct backend *backend;
+    uint64_t seed, stream;
+    void *blocks[MAX_BLOCKS];
+    int block_count;
+    struct output outputs[MAX_OUTPUTS];
+    int output_count;
+};
+
+static inline void world_clear(struct world *world)
+{
+    for (int i = 0; i < world->block_count; i++) world->backend->ops->release(world->backend, world->blocks[i]);
+    for (int i = 0; i < world->output_count; i++) free(world->outputs[i].values);
+    world->block_count = world->output_count = 0;
+    world->stream = 0;
+}
+
+/* A matrix of zeros whose rows lie `gap` elements apart. */
+static inline struct matrix world_zeros(struct world *world, int64_t rows, int64_t columns, int64_t gap)
+{
+    struct error error;
+    struct matrix m = {NULL, rows, columns, columns + gap, world->backend->ops->element};
+    const enum status status =
+        world->backend->ops->allocate(world->backend, rows * (columns + gap), "test matrix", &m.data, &error);
+    assert_int_equal(status, STATUS_OK);
+    assert_true(world->block_count < MAX_BLOCKS);
+    world->blocks[world->block_count++] = m.data;
+    return m;
+}
+
+static inline double *world_doubles(int64_t count)
+{
+    double *values = calloc((size_t)count + 1, sizeof *values);
+    assert_non_null(values);
+    return values;
+}
+
+/* Normal numbers times `scale`, rounded to float. */
+static inline struct matrix world_random(struct world *world, int64_t rows, int64_t columns, int64_t gap, double scale)
+{
+    struct matrix m = world_zeros(world, rows, columns, gap);
+    double *values = world_doubles(rows * columns);
+    world->stream++;
+    for (int64_t i = 0; i < rows * columns; i++)
+        values[i] = (double)(float)(scale * random_normal(world->seed, world->stream, (uint64_t)i));
+    world->backend->ops->upload(world->backend, m, values, DTYPE_F64);
+    free(values);
+    return m;
+}
+
+static inline double *world_read(const struct world *world, struct matrix m)
+{
+    double *values = world_doubles(m.rows * m.columns);
+    world->backend->ops->download(world->backend, m, values, DTYPE_F64);
+    return values;
+}
+
+static inline double largest_size(const double *values, int64_t count)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < count; i++) largest = fmax(largest, fabs(values[i]));
+    return largest;
+}
+
+/* The largest |element| and the largest Euclidean norm of a row. */
+static inline double world_largest(const struct world *world, struct matrix m)
+{
+    double *values = world_read(world, m);
+    const double largest = largest_size(values, m.rows * m.columns);
+    free(values);
+    return largest;
+}
+
+static inline void world_put(struct world *world, const char *name, double *values, int64_t count, double bound)
+{
+    assert_true(world->output_count < MAX_OUTPUTS);
+    world->outputs[world->output_count++] = (struct output){name, values, count, bound};
+}
+
+/* Records a matrix; its bound is `growth` roundings of its largest element or of `norm`, whichever is larger. */
+static inline void world_record(struct world *world, const char *name, struct matrix m, double growth, double norm)
+{
+    double *values = world_read(world, m);
+    const double size = fmax(norm, largest_size(values, m.rows * m.columns));
+    world_put(world, name, values, m.rows * m.columns, growth * ROUNDOFF * size);
+}
+
+/* Sequences of the given lengths. */
+struct test_batch {
+    struct batch batch;
+    int64_t starts[16];
+    uint32_t ids[4096], targets[4096];
+    int32_t positions[4096];
+};
+
+static inline void test_batch_fill(struct test_batch *b, const int64_t *lengths, int64_t sequences, uint32_t vocabulary)
+{
+    int64_t t = 0, longest = 0;
+    for (int64_t s = 0; s < sequences; s++) {
+        b->starts[s] = t;
+        longest = lengths[s] > longest ? lengths[s] : longest;
+        for (int64_t i = 0; i < lengths[s]; i++, t++) {
+            assert_true(t < 4096);
+            b->positions[t] = (int32_t)i;
+            b->ids[t] = (uint32_t)random_below(11, 1, (uint64_t)t, vocabulary);
+            b->targets[t] = (uint32_t)random_below(11, 2, (uint64_t)t, vocabulary);
+        }
+        b->targets[t - 1] = TARGET_NONE;
+    }
+    b->starts[sequences] = t;
+    b->batch = (struct batch){t, sequences, longest, b->starts, b->ids, b->targets, b->positions};
+}
+
+/* Runs the case on both and holds `tested` against `truth`; the first one's bounds count. */
+static inline void compare_outputs(const struct world *truth, const struct world *tested)
+{
+    assert_int_equal(truth->output_count, tested->output_count);
+    for (int i = 0; i < truth->output_count; i++) {
+        const struct output *a = &truth->outputs[i], *b = &tested->outputs[i];
+        double worst = 0;
+        int64_t at = 0;
+        for (int64_t j = 0; j < a->count; j++) {
+            const double gap = fabs(a->values[j] - b->values[j]);
+            if (gap > worst || isnan(gap)) worst = gap, at = j;
+            if (isnan(gap)) break;
+        }
+        if (getenv("DELTAQ_SHOW_ERRORS")) print_message("%s: worst %.3g of bound %.3g\n", a->name, worst, a->bound);
+        if (!(worst <= a->bound))
+            fail_msg("%s[%lld]: %.9g expected %.9g: error %.3g over bound %.3g", a->name, (long long)at, b->values[at],
+                     a->values[at], worst, a->bound);
+    }
+}
+
+static inline void same_outputs(const struct world *one, const struct world *two)
+{
+    assert_int_equal(one->output_count, two->output_count);
+    for (int i = 0; i < one->output_count; i++)
+        if (memcmp(one->outputs[i].values, two->outputs[i].values, (size_t)one->outputs[i].count * sizeof(double)) != 0)
+            fail_msg("%s: bits depend on the number of threads", one->outputs[i].name);
+}
+
+/* Backends to hold against each other: doubles, and the fast one with one thread and with three. */
+struct rivals {
+    struct team *team;
+    struct world truth, one, many;
+};
+
+static inline int rivals_open(void **state)
+{
+    struct rivals *rivals = calloc(1, sizeof *rivals);
+    struct error error;
+    if (rivals == NULL || team_new(3, &rivals->team, &error) != STATUS_OK) return -1;
+    if (backend_reference_new(true, rivals->team, &rivals->truth.backend, &error) != STATUS_OK) return -1;
+    if (backend_cpu_new(NULL, &rivals->one.backend, &error) != STATUS_OK) return -1;
+    if (backend_cpu_new(rivals->team, &rivals->many.backend, &error) != STATUS_OK) return -1;
+    *state = rivals;
+    return 0;
+}
+
+static inline int rivals_close(void **state)
+{
+    struct rivals *rivals = *state;
+    backend_free(rivals->truth.backend);
+    backend_free(rivals->one.backend);
+    backend_free(rivals->many.backend);
+    team_free(rivals->team);
+    free(rivals);
+    return 0;
+}
+
+static inline void rivals_run(struct rivals *rivals, void (*run)(struct world *world, const void *shape), const void *shape)
+{
+    struct world *worlds[] = {&rivals->truth, &rivals->one, &rivals->many};
+    for (int i = 0; i < 3; i++) {
+        worlds[i]->seed = 5;
+        run(worlds[i], shape);
+    }
+    compare_outputs(&rivals->truth, &rivals->one);
+    same_outputs(&rivals->one, &rivals->many);
+    for (int i = 0; i < 3; i++) world_clear(worlds[i]);
+}
+
+#endif
