@@ -162,6 +162,9 @@ check-fresh: ## Prove the README on a minimal Debian 12 made by debootstrap (as 
 serve: all static ## Run the server on http://127.0.0.1:8642
 	$(BINARY) serve
 
+demo: all static ## Train a small model, quantize its checkpoints, and show the curves; leaves the server running
+	@python3 tests/demo/demo.py $(BINARY) $(BUILD)/demo
+
 PREFIX ?= /usr/local
 install: all static ## Install the binary and the dashboard below PREFIX
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/deltaq
