@@ -17,7 +17,7 @@ CPPFLAGS  := -D_GNU_SOURCE -Iengine -Iserver -I$(BUILD)/generated -isystem $(she
 CFLAGS    := -std=c11 $(OPTIMISE) -g -fopenmp-simd -ffp-contract=off -fno-math-errno -fvisibility=hidden -fstack-protector-strong \
              -pthread $(WARNINGS) $(SANITIZE)
 LDFLAGS   := -pthread $(SANITIZE) -Wl,-z,relro,-z,now
-ENGINE_LIBS := -lpcre2-8 -lm -ldl
+ENGINE_LIBS := -lpcre2-8 -lutf8proc -lm -ldl
 SERVER_LIBS := -lmicrohttpd -ljansson -lpq -lcrypto -lz
 
 ENGINE_SOURCES := $(shell find engine -name '*.c' | sort)

@@ -141,7 +141,9 @@ enum status part_items(const struct part_document *document, struct json_reader_
     while (visited == STATUS_OK && json_reader_next_item(&reader)) {
         if (json_reader_skip(&reader, &item)) visited = visit(context, item, error);
     }
-    if (visited != STATUS_OK) json_reader_fail(&reader, visited, "%s", error->detail);
-    enum status status = json_reader_finish(&reader);
-    return visited != STATUS_OK ? visited : status;
+    struct error kept = *error;
+    enum status status = json_reader_finish(&reader); /* releases; would complain of an array not read to its end */
+    if (visited == STATUS_OK) return status;
+    *error = kept;
+    return visited;
 }

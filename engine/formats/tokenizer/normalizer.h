@@ -1,0 +1,23 @@
+/* normalizer.h: the "normalizer" of a tokenizer.json: rewrites text before it is split. */
+#ifndef TOKENIZER_NORMALIZER_H
+#define TOKENIZER_NORMALIZER_H
+
+#include "formats/tokenizer/part.h"
+#include "formats/tokenizer/pattern.h"
+
+struct normalizer;
+
+/* *out NULL for null. The caller owns it. STATUS_UNSUPPORTED names what deltaq does not do. */
+MUST_CHECK enum status normalizer_load(const struct part_document *document, struct json_reader_text span, struct normalizer **out,
+                                       struct error *error);
+void normalizer_free(struct normalizer *normalizer); /* NULL is fine */
+
+/* Replaces *text by its normal form; *other is working memory (what it holds afterwards means nothing). `continued`: the text goes on
+ * from an earlier piece, so that nothing is put before it. */
+MUST_CHECK enum status normalizer_apply(const struct normalizer *normalizer, struct pattern_scratch *scratch, bool continued,
+                                        struct text *text, struct text *other, struct error *error);
+
+/* True when text may be cut between an ASCII letter and a space without changing what comes out (the second part `continued`). */
+bool normalizer_splits(const struct normalizer *normalizer);
+
+#endif
