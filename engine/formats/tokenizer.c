@@ -1,9 +1,9 @@
-/* The order of the tokenizers library: added tokens that want the original text are found first; what lies between them is normalized;
- * then added tokens that want normalized text; what is left is cut into pieces, and those go through BPE. */
+/* The order of the tokenizers library: added tokens that want the original text are found first; what lies between them is
+ * normalized; then added tokens that want normalized text; what is left is cut into pieces, and those go through BPE. */
 #include "formats/tokenizer.h"
 
 #include "base/memory.h"
-#include "formats/file.h"
+#include "formats/file_writer.h"
 #include "formats/tokenizer/utf8.h"
 #include "formats/tokenizer_internal.h"
 
@@ -115,7 +115,8 @@ static enum status encode_around(const struct tokenizer *tokenizer, const struct
         status = added_next(&tokenizer->added, set, context->pattern, text, bytes, done, &from, &match, error);
         size_t end = match.token ? match.start : bytes;
         if (status == STATUS_OK && done < end)
-            status = between(tokenizer, context, text + done, end - done, at_start && done == 0, continued && done == 0, out, error);
+            status =
+                between(tokenizer, context, text + done, end - done, at_start && done == 0, continued && done == 0, out, error);
         if (status == STATUS_OK && match.token) {
             status = bpe_append(out, &match.token->id, 1, error);
             done = match.end;
@@ -143,7 +144,8 @@ static enum status encode_original(const struct tokenizer *tokenizer, struct con
         text = context->normal.bytes;
         bytes = context->normal.size;
     }
-    return encode_around(tokenizer, &tokenizer->added.normalized, context, text, bytes, at_start, continued, encode_normal, out, error);
+    return encode_around(tokenizer, &tokenizer->added.normalized, context, text, bytes, at_start, continued, encode_normal, out,
+                         error);
 }
 
 enum status tokenizer_encode_part(const struct tokenizer *tokenizer, const char *text, size_t bytes, bool continued,
@@ -155,7 +157,8 @@ enum status tokenizer_encode_part(const struct tokenizer *tokenizer, const char 
     while (status == STATUS_OK && bytes > 0) {
         size_t end = bytes < TOKENIZER_CHUNK ? bytes : TOKENIZER_CHUNK;
         while (end < bytes && !tokenizer_cuts_at(tokenizer, text, end)) end++;
-        status = encode_around(tokenizer, &tokenizer->added.raw, context, text, end, !continued, continued, encode_original, out, error);
+        status =
+            encode_around(tokenizer, &tokenizer->added.raw, context, text, end, !continued, continued, encode_original, out, error);
         continued = true;
         text += end;
         bytes -= end;
@@ -193,8 +196,8 @@ enum status tokenizer_prepare(const struct tokenizer *tokenizer, const char *tex
     if (status == STATUS_OK)
         status = normalizer_apply(tokenizer->normalizer, context->pattern, continued, &context->normal, &context->other, error);
     if (status == STATUS_OK)
-        status = pretokenizer_apply(tokenizer->pretokenizer, context->pattern, context->normal.bytes, context->normal.size, !continued,
-                                    &context->pieces, error);
+        status = pretokenizer_apply(tokenizer->pretokenizer, context->pattern, context->normal.bytes, context->normal.size,
+                                    !continued, &context->pieces, error);
     *pieces = context->pieces.count;
     for (int64_t i = 0; status == STATUS_OK && i < context->pieces.count; i++) {
         struct pretokenizer_piece piece = context->pieces.items[i];
@@ -219,8 +222,10 @@ enum status tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *
         size_t size = 0;
         const char *content = added ? added->pattern.bytes : vocabulary_content(&tokenizer->bpe.vocabulary, ids[i], &size);
         if (added && added->special && skip_special) continue;
-        if (!content) status = error_set(error, STATUS_INVALID, "the tokenizer has no id %u (number %lld)", ids[i], (long long)i);
-        else status = decoder_append(&strings, content, added ? added->pattern.size : size, error);
+        if (!content)
+            status = error_set(error, STATUS_INVALID, "the tokenizer has no id %u (number %lld)", ids[i], (long long)i);
+        else
+            status = decoder_append(&strings, content, added ? added->pattern.size : size, error);
     }
     if (status == STATUS_OK) status = decoder_apply(tokenizer->decoder, context->pattern, &strings, &joined, error);
     if (status == STATUS_OK) status = memory_new((int64_t)joined.size + 1, 1, "decoded text", text, error);
@@ -269,7 +274,7 @@ int64_t tokenizer_eos(const struct tokenizer *tokenizer)
 
 enum status tokenizer_write(const struct tokenizer *tokenizer, const char *path, struct error *error)
 {
-    return file_write_all(path, tokenizer->source.bytes, tokenizer->source.size, error);
+    return file_writer_put(path, tokenizer->source.bytes, tokenizer->source.size, error);
 }
 
 void tokenizer_source(const struct tokenizer *tokenizer, const char **json, size_t *bytes)

@@ -76,9 +76,11 @@ static enum status load(const struct part_document *document, struct tokenizer *
     if ((status = normalizer_load(document, top.spans[NORMALIZER], &tokenizer->normalizer, error)) != STATUS_OK) return status;
     status = pretokenizer_load(document, top.spans[PRE_TOKENIZER], tokenizer->bpe.whole_alphabet, &tokenizer->pretokenizer, error);
     if (status != STATUS_OK) return status;
-    status = added_load(document, top.spans[ADDED_TOKENS], tokenizer->normalizer, &tokenizer->bpe.vocabulary, &tokenizer->added, error);
+    status =
+        added_load(document, top.spans[ADDED_TOKENS], tokenizer->normalizer, &tokenizer->bpe.vocabulary, &tokenizer->added, error);
     if (status != STATUS_OK) return status;
-    if ((status = postprocessor_load(document, top.spans[POST_PROCESSOR], &tokenizer->postprocessor, error)) != STATUS_OK) return status;
+    if ((status = postprocessor_load(document, top.spans[POST_PROCESSOR], &tokenizer->postprocessor, error)) != STATUS_OK)
+        return status;
     if ((status = decoder_load(document, top.spans[DECODER], &tokenizer->decoder, error)) != STATUS_OK) return status;
     if ((status = check_ids(document, tokenizer, error)) != STATUS_OK) return status;
     find_special(tokenizer);
@@ -89,7 +91,8 @@ enum status tokenizer_open_memory(const char *name, const char *json, size_t byt
 {
     *out = NULL;
     if (bytes > (size_t)TOKENIZER_FILE_LIMIT)
-        return error_set(error, STATUS_TOO_LARGE, "%s: %zu bytes, at most %lld are read", name, bytes, (long long)TOKENIZER_FILE_LIMIT);
+        return error_set(error, STATUS_TOO_LARGE, "%s: %zu bytes, at most %lld are read", name, bytes,
+                         (long long)TOKENIZER_FILE_LIMIT);
     struct tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
     if (!tokenizer || !(tokenizer->pool = tokenizer_pool_new())) {
         free(tokenizer);
@@ -98,8 +101,10 @@ enum status tokenizer_open_memory(const char *name, const char *json, size_t byt
     enum status status = text_append(&tokenizer->source, json, bytes, error);
     struct part_document document = {.name = name, .json = tokenizer->source.bytes, .bytes = bytes};
     if (status == STATUS_OK) status = load(&document, tokenizer, error);
-    if (status == STATUS_OK) *out = tokenizer;
-    else tokenizer_close(tokenizer);
+    if (status == STATUS_OK)
+        *out = tokenizer;
+    else
+        tokenizer_close(tokenizer);
     return status;
 }
 

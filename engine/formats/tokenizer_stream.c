@@ -8,10 +8,10 @@
 
 struct tokenizer_stream {
     const struct tokenizer *tokenizer;
-    struct text held;    /* what is not encoded yet */
-    size_t checked;      /* bytes of it known to be UTF-8 */
-    size_t searched;     /* bytes of it known to have no place to cut */
-    size_t encoded;      /* bytes of the document before it */
+    struct text held; /* what is not encoded yet */
+    size_t checked;   /* bytes of it known to be UTF-8 */
+    size_t searched;  /* bytes of it known to have no place to cut */
+    size_t encoded;   /* bytes of the document before it */
 };
 
 enum status tokenizer_stream_open(const struct tokenizer *tokenizer, struct tokenizer_stream **out, struct error *error)
@@ -58,9 +58,11 @@ enum status tokenizer_stream_feed(struct tokenizer_stream *stream, const char *t
     struct text *held = &stream->held;
     enum status status;
     if (held->size + bytes > (size_t)TOKENIZER_TEXT_LIMIT)
-        return error_set(error, STATUS_TOO_LARGE, "text has over %lld bytes without a place where this tokenizer may be interrupted",
+        return error_set(error, STATUS_TOO_LARGE,
+                         "text has over %lld bytes without a place where this tokenizer may be interrupted",
                          (long long)TOKENIZER_TEXT_LIMIT);
-    if ((status = text_append(held, text, bytes, error)) != STATUS_OK || (status = check(stream, false, error)) != STATUS_OK) return status;
+    if ((status = text_append(held, text, bytes, error)) != STATUS_OK || (status = check(stream, false, error)) != STATUS_OK)
+        return status;
     if (held->size < TOKENIZER_CHUNK) return STATUS_OK;
     size_t at = stream->checked;
     while (--at > stream->searched && !tokenizer_cuts_at(stream->tokenizer, held->bytes, at)) continue;

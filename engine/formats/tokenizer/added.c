@@ -46,11 +46,12 @@ static enum status check_id(struct loading *loading, const struct added_token *t
         return error_set(error, STATUS_UNSUPPORTED, "%s: added token %u has %zu bytes, 1 to %d are done", name, token->id,
                          token->content.size, CONTENT_LIMIT);
     if (added_find(loading->added, token->id))
-        return error_set(error, STATUS_CORRUPT, "%s: added token \"%.60s\" (id %u) is given twice", name, token->content.bytes, token->id);
+        return error_set(error, STATUS_CORRUPT, "%s: added token \"%.60s\" (id %u) is given twice", name, token->content.bytes,
+                         token->id);
     int64_t known = vocabulary_find(loading->vocabulary, token->content.bytes, token->content.size);
     if (known >= 0 && known != (int64_t)token->id)
-        return error_set(error, STATUS_CORRUPT, "%s: added token \"%.60s\" has id %u, but %lld in the vocabulary", name, token->content.bytes,
-                         token->id, (long long)known);
+        return error_set(error, STATUS_CORRUPT, "%s: added token \"%.60s\" has id %u, but %lld in the vocabulary", name,
+                         token->content.bytes, token->id, (long long)known);
     size_t size;
     if (known < 0 && vocabulary_content(loading->vocabulary, token->id, &size))
         return error_set(error, STATUS_CORRUPT, "%s: id %u of added token \"%.60s\" belongs to another token", name, token->id,
@@ -94,7 +95,8 @@ static enum status build_set(struct added *added, bool normalized, const char *n
     for (uint32_t i = 0; i < out->count; i++) {
         const struct added_token *token = &added->tokens[out->order[i]];
         if (i > 0 && compare(&out->order[i - 1], &out->order[i], added->tokens) == 0)
-            return error_set(error, STATUS_CORRUPT, "%s: two added tokens are the same text, \"%.60s\"", name, token->pattern.bytes);
+            return error_set(error, STATUS_CORRUPT, "%s: two added tokens are the same text, \"%.60s\"", name,
+                             token->pattern.bytes);
         out->first[(uint8_t)token->pattern.bytes[0] + 1] = i + 1;
     }
     for (int b = 1; b <= 256; b++) {
@@ -217,7 +219,8 @@ enum status added_next(const struct added *added, const struct added_set *set, s
     }
     if (!match->token) return STATUS_OK;
     size_t start = match->start;
-    while (match->token->lstrip && start > done && utf8_is_white_space(utf8_decode(text + before(text, start)))) start = before(text, start);
+    while (match->token->lstrip && start > done && utf8_is_white_space(utf8_decode(text + before(text, start))))
+        start = before(text, start);
     match->start = start;
     while (match->token->rstrip && match->end < bytes && utf8_is_white_space(utf8_decode(text + match->end)))
         match->end += utf8_width(text[match->end]);

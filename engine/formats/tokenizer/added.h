@@ -8,11 +8,11 @@
 
 struct added_token {
     uint32_t id;
-    struct text content;               /* as written */
-    struct text pattern;               /* what is looked for: the content, normalized if `normalized` */
-    bool single_word;                  /* only where no word character is beside it */
-    bool lstrip, rstrip;               /* takes the white space before (behind) it along */
-    bool normalized;                   /* looked for in the normalized text, not in the original */
+    struct text content; /* as written */
+    struct text pattern; /* what is looked for: the content, normalized if `normalized` */
+    bool single_word;    /* only where no word character is beside it */
+    bool lstrip, rstrip; /* takes the white space before (behind) it along */
+    bool normalized;     /* looked for in the normalized text, not in the original */
     bool special;
 };
 
@@ -26,13 +26,14 @@ struct added {
         uint32_t first[257]; /* those that begin with byte b: order[first[b]] to order[first[b + 1] - 1] */
     } raw, normalized;
     struct pair_map by_id; /* (id, 0) -> index in tokens */
-    struct pattern *word; /* one word character; NULL when no token asks */
+    struct pattern *word;  /* one word character; NULL when no token asks */
 };
 
 /* Reads the list and holds it against the model's `vocabulary`. added_reset *out whatever comes back.
  * STATUS_CORRUPT (an id or content given twice, or not the vocabulary's), STATUS_UNSUPPORTED (an empty or very long one). */
-MUST_CHECK enum status added_load(const struct part_document *document, struct json_reader_text span, const struct normalizer *normalizer,
-                                  const struct vocabulary *vocabulary, struct added *out, struct error *error);
+MUST_CHECK enum status added_load(const struct part_document *document, struct json_reader_text span,
+                                  const struct normalizer *normalizer, const struct vocabulary *vocabulary, struct added *out,
+                                  struct error *error);
 void added_reset(struct added *added);
 
 struct added_match {

@@ -171,8 +171,10 @@ static enum status merge_long(const struct bpe *bpe, struct bpe_scratch *scratch
 {
     enum status status;
     int64_t total = *count, heaped = 0, kept = 0;
-    if ((status = text_grow(&scratch->links, total, &scratch->links_capacity, sizeof *scratch->links, error)) != STATUS_OK) return status;
-    if ((status = text_grow(&scratch->heap, 2 * total, &scratch->heap_capacity, sizeof *scratch->heap, error)) != STATUS_OK) return status;
+    if ((status = text_grow(&scratch->links, total, &scratch->links_capacity, sizeof *scratch->links, error)) != STATUS_OK)
+        return status;
+    if ((status = text_grow(&scratch->heap, 2 * total, &scratch->heap_capacity, sizeof *scratch->heap, error)) != STATUS_OK)
+        return status;
     struct bpe_link *links = scratch->links;
     for (int32_t i = 0; i < total; i++) links[i] = (struct bpe_link){.previous = i - 1, .next = i + 1 < total ? i + 1 : -1};
     for (int32_t i = 0; i + 1 < total; i++) heaped = push(bpe, scratch, heaped, i, i + 1);
@@ -203,7 +205,8 @@ static enum status encode_word(const struct bpe *bpe, struct bpe_scratch *scratc
     enum status status;
     int64_t count = 0, whole;
     if (bytes > BPE_WORD_LIMIT)
-        return error_set(error, STATUS_TOO_LARGE, "text has %zu bytes without a place where the tokenizer splits, at most %d are done", bytes,
+        return error_set(error, STATUS_TOO_LARGE,
+                         "text has %zu bytes without a place where the tokenizer splits, at most %d are done", bytes,
                          BPE_WORD_LIMIT);
     if (raw_bytes && bpe->ignore_merges) {
         scratch->mapped.size = 0;
@@ -216,7 +219,8 @@ static enum status encode_word(const struct bpe *bpe, struct bpe_scratch *scratc
         uint32_t id = (uint32_t)whole;
         return bpe_append(out, &id, 1, error);
     }
-    if ((status = text_grow(&scratch->ids, (int64_t)bytes, &scratch->ids_capacity, sizeof *scratch->ids, error)) != STATUS_OK) return status;
+    if ((status = text_grow(&scratch->ids, (int64_t)bytes, &scratch->ids_capacity, sizeof *scratch->ids, error)) != STATUS_OK)
+        return status;
     if (raw_bytes) {
         for (size_t i = 0; i < bytes; i++) scratch->ids[count++] = (uint32_t)bpe->common[bpe->alphabet[(uint8_t)text[i]]];
     } else {
@@ -230,7 +234,8 @@ static enum status encode_word(const struct bpe *bpe, struct bpe_scratch *scratc
     return bpe_append(out, scratch->ids, count, error);
 }
 
-static void keep(struct bpe_scratch *scratch, uint64_t hash, const char *text, size_t bytes, const struct token_list *out, int64_t start)
+static void keep(struct bpe_scratch *scratch, uint64_t hash, const char *text, size_t bytes, const struct token_list *out,
+                 int64_t start)
 {
     const uint32_t *ids = out->count > start ? out->ids + start : NULL;
     bpe_cache_put(&scratch->cache, hash, text, bytes, ids, out->count - start);

@@ -8,14 +8,14 @@
 #include "formats/tokenizer/pair_map.h"
 #include "formats/tokenizer/vocabulary.h"
 
-enum { BPE_COMMON = 0x300 };               /* characters below have their ids in a table */
-enum { BPE_WORD_LIMIT = 1 << 24 };         /* characters of a word that nothing splits */
+enum { BPE_COMMON = 0x300 };       /* characters below have their ids in a table */
+enum { BPE_WORD_LIMIT = 1 << 24 }; /* characters of a word that nothing splits */
 
 /* Caller's memory, filled by bpe_load; then it does not change. */
 struct bpe {
     struct vocabulary vocabulary;
-    struct pair_map merges;    /* ids -> rank, id of the result */
-    struct pair_map neighbours; /* characters that stand side by side in the result of a merge: only these can ever join */
+    struct pair_map merges;            /* ids -> rank, id of the result */
+    struct pair_map neighbours;        /* characters that stand side by side in the result of a merge: only these can ever join */
     uint64_t ascii_neighbours[128][2]; /* bits: the same for ASCII */
     int32_t common[BPE_COMMON];        /* id of a character, -1 */
     int32_t fallback[256];             /* id of "<0xHH>", -1 */
@@ -49,8 +49,8 @@ void bpe_scratch_reset(struct bpe_scratch *scratch);
 
 /* Appends the ids of one piece of text (never empty, valid UTF-8; with `raw_bytes` any bytes, which stand for their stand-ins).
  * STATUS_TOO_LARGE (over BPE_WORD_LIMIT characters without a place to split), STATUS_NO_MEMORY. */
-MUST_CHECK enum status bpe_encode(const struct bpe *bpe, struct bpe_scratch *scratch, const char *text, size_t bytes, bool raw_bytes,
-                                  struct token_list *out, struct error *error);
+MUST_CHECK enum status bpe_encode(const struct bpe *bpe, struct bpe_scratch *scratch, const char *text, size_t bytes,
+                                  bool raw_bytes, struct token_list *out, struct error *error);
 
 /* Appends ids to a list. */
 MUST_CHECK enum status bpe_append(struct token_list *out, const uint32_t *ids, int64_t count, struct error *error);

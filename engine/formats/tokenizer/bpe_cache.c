@@ -40,7 +40,8 @@ const uint32_t *bpe_cache_find(const struct bpe_cache *cache, uint64_t hash, con
 static bool prepare(struct bpe_cache *cache, size_t bytes, int64_t count)
 {
     if (!cache->slots) {
-        struct bpe_cache made = {.slots = calloc(SLOTS, sizeof *made.slots), .words = malloc(WORDS), .ids = malloc(IDS * sizeof *made.ids)};
+        struct bpe_cache made = {
+            .slots = calloc(SLOTS, sizeof *made.slots), .words = malloc(WORDS), .ids = malloc(IDS * sizeof *made.ids)};
         if (!made.slots || !made.words || !made.ids) {
             bpe_cache_reset(&made);
             return false;

@@ -7,8 +7,16 @@
 #include <string.h>
 
 enum { TYPE, DROPOUT, UNK_TOKEN, PREFIX, SUFFIX, FUSE_UNK, BYTE_FALLBACK, IGNORE_MERGES, VOCAB, MERGES };
-static const char *const fields[] = {"type",     "dropout",       "unk_token",     "continuing_subword_prefix", "end_of_word_suffix",
-                                     "fuse_unk", "byte_fallback", "ignore_merges", "vocab",                     "merges",
+static const char *const fields[] = {"type",
+                                     "dropout",
+                                     "unk_token",
+                                     "continuing_subword_prefix",
+                                     "end_of_word_suffix",
+                                     "fuse_unk",
+                                     "byte_fallback",
+                                     "ignore_merges",
+                                     "vocab",
+                                     "merges",
                                      NULL};
 
 static enum status load_vocabulary(const struct part *model, struct vocabulary *out, struct error *error)
@@ -58,8 +66,8 @@ static enum status add_merge(struct bpe *bpe, int64_t rank, int64_t left, int64_
     if (status != STATUS_OK) return status;
     int64_t id = vocabulary_find(&bpe->vocabulary, joined->bytes, joined->size);
     if (id < 0)
-        return error_set(error, STATUS_CORRUPT, "makes \"%.*s\", which the vocabulary lacks", (int)(joined->size < 60 ? joined->size : 60),
-                         joined->bytes);
+        return error_set(error, STATUS_CORRUPT, "makes \"%.*s\", which the vocabulary lacks",
+                         (int)(joined->size < 60 ? joined->size : 60), joined->bytes);
     status = pair_map_put(&bpe->merges, (uint32_t)left, (uint32_t)right, (uint32_t)rank, (uint32_t)id, error);
     if (status != STATUS_OK) return status;
     return note_border(bpe, last_character(left_text, left_size), utf8_decode(right_text), error);
@@ -74,7 +82,8 @@ static bool read_line(struct json_reader *reader, const struct vocabulary *vocab
     if (*comment) return true;
     const char *space = memchr(line.bytes, ' ', line.size);
     size_t rest = space ? (size_t)(line.bytes + line.size - space - 1) : 0;
-    if (!space || memchr(space + 1, ' ', rest)) return json_reader_fail(reader, STATUS_CORRUPT, "a merge is two tokens and one space");
+    if (!space || memchr(space + 1, ' ', rest))
+        return json_reader_fail(reader, STATUS_CORRUPT, "a merge is two tokens and one space");
     *left = vocabulary_find(vocabulary, line.bytes, (size_t)(space - line.bytes));
     *right = vocabulary_find(vocabulary, space + 1, rest);
     return true;
@@ -162,7 +171,8 @@ static enum status find_unknown(const struct part *model, struct bpe *bpe, struc
 static void fill_tables(struct bpe *bpe)
 {
     char text[8];
-    for (uint32_t c = 0; c < BPE_COMMON; c++) bpe->common[c] = (int32_t)vocabulary_find(&bpe->vocabulary, text, utf8_encode(c, text));
+    for (uint32_t c = 0; c < BPE_COMMON; c++)
+        bpe->common[c] = (int32_t)vocabulary_find(&bpe->vocabulary, text, utf8_encode(c, text));
     byte_alphabet_fill(bpe->alphabet);
     bpe->whole_alphabet = true;
     for (unsigned byte = 0; byte < 256; byte++) {

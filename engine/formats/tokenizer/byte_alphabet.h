@@ -1,5 +1,5 @@
-/* byte_alphabet.h: GPT-2's printable stand-ins for the 256 bytes: a byte that is a printable Latin-1 character stands for itself, the
- * others (controls, space, U+00AD, ...) take U+0100 and up in order (Radford et al. 2019, encoder.py's table). */
+/* byte_alphabet.h: GPT-2's printable stand-ins for the 256 bytes: a byte that is a printable Latin-1 character stands for itself,
+ * the others (controls, space, U+00AD, ...) take U+0100 and up in order (Radford et al. 2019, encoder.py's table). */
 #ifndef TOKENIZER_BYTE_ALPHABET_H
 #define TOKENIZER_BYTE_ALPHABET_H
 

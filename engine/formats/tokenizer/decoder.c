@@ -11,8 +11,8 @@ enum { STEPS_LIMIT = 32 };
 struct step {
     enum status (*apply)(const struct step *step, struct pattern_scratch *scratch, const struct decoder_strings *from,
                          struct decoder_strings *to, struct error *error);
-    struct pattern *pattern;           /* owned */
-    struct text content;               /* replacement; the character to strip or to turn into a space */
+    struct pattern *pattern; /* owned */
+    struct text content;     /* replacement; the character to strip or to turn into a space */
     int64_t start, stop;
     bool drop_first; /* Metaspace: the first string loses its mark */
 };
@@ -145,7 +145,8 @@ static enum status flush_bytes(struct text *bytes, struct decoder_strings *to, s
     if (bytes->size > 0 && utf8_check(bytes->bytes, bytes->size) == bytes->size) {
         status = decoder_append(to, bytes->bytes, bytes->size, error);
     } else {
-        for (size_t i = 0; status == STATUS_OK && i < bytes->size; i++) status = decoder_append(to, replacement_character, 3, error);
+        for (size_t i = 0; status == STATUS_OK && i < bytes->size; i++)
+            status = decoder_append(to, replacement_character, 3, error);
     }
     bytes->size = 0;
     return status;
@@ -192,7 +193,8 @@ static enum status apply_strip(const struct step *step, struct pattern_scratch *
             text += mark->size;
             size -= mark->size;
         }
-        for (int64_t n = 0; n < step->stop && size >= mark->size && memcmp(text + size - mark->size, mark->bytes, mark->size) == 0; n++)
+        for (int64_t n = 0; n < step->stop && size >= mark->size && memcmp(text + size - mark->size, mark->bytes, mark->size) == 0;
+             n++)
             size -= mark->size;
         enum status status = decoder_append(to, text, size, error);
         if (status != STATUS_OK) return status;
@@ -298,7 +300,10 @@ static const struct decoder_type {
     {"ByteFallback", {"type"}, load_plain, apply_byte_fallback},
     {"Fuse", {"type"}, load_plain, apply_fuse},
     {"Strip", {"type", "content", "start", "stop"}, load_strip, apply_strip},
-    {"Metaspace", {"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"}, load_metaspace, apply_metaspace},
+    {"Metaspace",
+     {"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"},
+     load_metaspace,
+     apply_metaspace},
 };
 
 static enum status load_one(struct loading *loading, struct json_reader_text span, struct error *error)
@@ -309,8 +314,10 @@ static enum status load_one(struct loading *loading, struct json_reader_text spa
     if (status != STATUS_OK) return status;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (strcmp(types[i].name, type) != 0) continue;
-        if ((status = part_read(loading->document, span, "decoder", types[i].fields, false, &part, error)) != STATUS_OK) return status;
-        if (loading->decoder->count == STEPS_LIMIT) return error_set(error, STATUS_UNSUPPORTED, "more than %d decoders", STEPS_LIMIT);
+        if ((status = part_read(loading->document, span, "decoder", types[i].fields, false, &part, error)) != STATUS_OK)
+            return status;
+        if (loading->decoder->count == STEPS_LIMIT)
+            return error_set(error, STATUS_UNSUPPORTED, "more than %d decoders", STEPS_LIMIT);
         struct step *step = &loading->decoder->steps[loading->decoder->count++];
         step->apply = types[i].apply;
         return types[i].load(loading, &part, step, error);
@@ -318,7 +325,8 @@ static enum status load_one(struct loading *loading, struct json_reader_text spa
     return error_set(error, STATUS_UNSUPPORTED, "%s: decoder type \"%s\", which deltaq does not do", loading->document->name, type);
 }
 
-enum status decoder_load(const struct part_document *document, struct json_reader_text span, struct decoder **out, struct error *error)
+enum status decoder_load(const struct part_document *document, struct json_reader_text span, struct decoder **out,
+                         struct error *error)
 {
     *out = NULL;
     struct loading loading = {.document = document, .decoder = calloc(1, sizeof *loading.decoder)};

@@ -22,7 +22,7 @@ MUST_CHECK enum status decoder_load(const struct part_document *document, struct
 void decoder_free(struct decoder *decoder); /* NULL is fine */
 
 /* Joins `strings`, the contents of the tokens, which is used up. Appends to *out. */
-MUST_CHECK enum status decoder_apply(const struct decoder *decoder, struct pattern_scratch *scratch, struct decoder_strings *strings,
-                                     struct text *out, struct error *error);
+MUST_CHECK enum status decoder_apply(const struct decoder *decoder, struct pattern_scratch *scratch,
+                                     struct decoder_strings *strings, struct text *out, struct error *error);
 
 #endif

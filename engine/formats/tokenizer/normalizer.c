@@ -85,7 +85,7 @@ static enum status load_form(struct loading *loading, const struct part *part, s
     return STATUS_OK;
 }
 
-#define COMPOSED (UTF8PROC_STABLE | UTF8PROC_COMPOSE)
+#define COMPOSED   (UTF8PROC_STABLE | UTF8PROC_COMPOSE)
 #define DECOMPOSED (UTF8PROC_STABLE | UTF8PROC_DECOMPOSE)
 static const struct normalizer_type {
     const char *name;
@@ -111,13 +111,16 @@ static enum status load_one(struct loading *loading, struct json_reader_text spa
     if (status != STATUS_OK) return status;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (strcmp(types[i].name, type) != 0) continue;
-        if ((status = part_read(loading->document, span, "normalizer", types[i].fields, false, &part, error)) != STATUS_OK) return status;
-        if (loading->normalizer->count == STEPS_LIMIT) return error_set(error, STATUS_UNSUPPORTED, "more than %d normalizers", STEPS_LIMIT);
+        if ((status = part_read(loading->document, span, "normalizer", types[i].fields, false, &part, error)) != STATUS_OK)
+            return status;
+        if (loading->normalizer->count == STEPS_LIMIT)
+            return error_set(error, STATUS_UNSUPPORTED, "more than %d normalizers", STEPS_LIMIT);
         struct step *step = &loading->normalizer->steps[loading->normalizer->count++];
         step->form = (utf8proc_option_t)types[i].form;
         return types[i].load(loading, &part, step, error);
     }
-    return error_set(error, STATUS_UNSUPPORTED, "%s: normalizer type \"%s\", which deltaq does not do", loading->document->name, type);
+    return error_set(error, STATUS_UNSUPPORTED, "%s: normalizer type \"%s\", which deltaq does not do", loading->document->name,
+                     type);
 }
 
 enum status normalizer_load(const struct part_document *document, struct json_reader_text span, struct normalizer **out,
@@ -168,8 +171,8 @@ static enum status apply_form(const struct step *step, const struct text *text, 
     return status;
 }
 
-static enum status apply_replace(const struct step *step, struct pattern_scratch *scratch, const struct text *text, struct text *out,
-                                 struct error *error)
+static enum status apply_replace(const struct step *step, struct pattern_scratch *scratch, const struct text *text,
+                                 struct text *out, struct error *error)
 {
     struct pattern_search search = {.text = text->bytes, .bytes = text->size};
     enum status status;
@@ -186,7 +189,8 @@ static enum status apply_replace(const struct step *step, struct pattern_scratch
 static enum status apply_strip(const struct step *step, const struct text *text, struct text *out, struct error *error)
 {
     size_t start = 0, end = text->size;
-    while (step->left && start < end && utf8_is_white_space(utf8_decode(text->bytes + start))) start += utf8_width(text->bytes[start]);
+    while (step->left && start < end && utf8_is_white_space(utf8_decode(text->bytes + start)))
+        start += utf8_width(text->bytes[start]);
     while (step->right && end > start) {
         size_t last = end - 1;
         while (!utf8_is_start(text->bytes[last])) last--;
@@ -196,15 +200,16 @@ static enum status apply_strip(const struct step *step, const struct text *text,
     return text_append(out, text->bytes + start, end - start, error);
 }
 
-static enum status apply_prepend(const struct step *step, bool continued, const struct text *text, struct text *out, struct error *error)
+static enum status apply_prepend(const struct step *step, bool continued, const struct text *text, struct text *out,
+                                 struct error *error)
 {
     enum status status = STATUS_OK;
     if (text->size > 0 && !continued) status = text_append(out, step->content.bytes, step->content.size, error);
     return status == STATUS_OK ? text_append(out, text->bytes, text->size, error) : status;
 }
 
-enum status normalizer_apply(const struct normalizer *normalizer, struct pattern_scratch *scratch, bool continued, struct text *text,
-                             struct text *other, struct error *error)
+enum status normalizer_apply(const struct normalizer *normalizer, struct pattern_scratch *scratch, bool continued,
+                             struct text *text, struct text *other, struct error *error)
 {
     for (int i = 0; normalizer && i < normalizer->count; i++) {
         const struct step *step = &normalizer->steps[i];

@@ -12,8 +12,8 @@ MUST_CHECK enum status normalizer_load(const struct part_document *document, str
                                        struct error *error);
 void normalizer_free(struct normalizer *normalizer); /* NULL is fine */
 
-/* Replaces *text by its normal form; *other is working memory (what it holds afterwards means nothing). `continued`: the text goes on
- * from an earlier piece, so that nothing is put before it. */
+/* Replaces *text by its normal form; *other is working memory (what it holds afterwards means nothing). `continued`: the text goes
+ * on from an earlier piece, so that nothing is put before it. */
 MUST_CHECK enum status normalizer_apply(const struct normalizer *normalizer, struct pattern_scratch *scratch, bool continued,
                                         struct text *text, struct text *other, struct error *error);
 

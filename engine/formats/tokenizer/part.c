@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-void part_reader(const struct part_document *document, struct json_reader_text span, struct json_reader *reader, struct error *error)
+void part_reader(const struct part_document *document, struct json_reader_text span, struct json_reader *reader,
+                 struct error *error)
 {
     struct json_reader_options options = {.offset = (size_t)(span.bytes - document->json)};
     json_reader_init(reader, document->name, span.bytes, span.size, &options, error);

@@ -17,8 +17,8 @@ struct part_document {
 
 struct part {
     const struct part_document *document;
-    const char *kind;          /* "normalizer": for messages */
-    const char *const *fields; /* names, ends with NULL */
+    const char *kind;                           /* "normalizer": for messages */
+    const char *const *fields;                  /* names, ends with NULL */
     struct json_reader_text spans[PART_FIELDS]; /* of the values; bytes NULL when absent or null */
 };
 

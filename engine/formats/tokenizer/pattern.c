@@ -10,7 +10,14 @@
 
 /* A hostile expression is stopped three ways: one attempt by the match limit and the size of the stack; many fruitless attempts by
  * processor time, which is looked at after every WINDOW starting points without a match and every so many matches. */
-enum { MATCH_LIMIT = 5000000, HEAP_LIMIT_KIB = 65536, STACK_START = 32 << 10, STACK_LIMIT = 32 << 20, WINDOW = 512, LOOK_EVERY = 4096 };
+enum {
+    MATCH_LIMIT = 5000000,
+    HEAP_LIMIT_KIB = 65536,
+    STACK_START = 32 << 10,
+    STACK_LIMIT = 32 << 20,
+    WINDOW = 512,
+    LOOK_EVERY = 4096
+};
 static const double seconds_allowed = 10.0, seconds_per_byte = 4e-6;
 
 struct pattern {
@@ -45,8 +52,8 @@ enum status pattern_new(const char *expression, size_t bytes, enum pattern_synta
         goto done;
     }
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    pattern->code = pcre2_compile((PCRE2_SPTR)(translated.bytes ? translated.bytes : ""), translated.size, options, &code, &offset,
-                                  context);
+    pattern->code =
+        pcre2_compile((PCRE2_SPTR)(translated.bytes ? translated.bytes : ""), translated.size, options, &code, &offset, context);
     if (!pattern->code) {
         char reason[120] = "";
         pcre2_get_error_message(code, (PCRE2_UCHAR *)reason, sizeof reason);
@@ -101,9 +108,9 @@ void pattern_scratch_free(struct pattern_scratch *scratch)
 
 static enum status too_much(size_t at, struct error *error)
 {
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "regular expression of the tokenizer backtracks too much at byte %zu of this text; use another tokenizer or text",
-                     at);
+    return error_set(
+        error, STATUS_UNSUPPORTED,
+        "regular expression of the tokenizer backtracks too much at byte %zu of this text; use another tokenizer or text", at);
 }
 
 static enum status look_at_clock(struct pattern_search *search, struct error *error)

@@ -1,5 +1,5 @@
-/* pattern.h: the matches of a regular expression or of a fixed string in a text, in order, as Oniguruma finds them. On PCRE2 with its
- * just-in-time compiler. A pattern does not change, so threads may share it, each with its own scratch. */
+/* pattern.h: the matches of a regular expression or of a fixed string in a text, in order, as Oniguruma finds them. On PCRE2 with
+ * its just-in-time compiler. A pattern does not change, so threads may share it, each with its own scratch. */
 #ifndef TOKENIZER_PATTERN_H
 #define TOKENIZER_PATTERN_H
 

@@ -22,10 +22,10 @@ struct translator {
     const char *at, *end;
     struct text *out;
     struct error *error;
-    size_t atom;              /* where in *out the latest atom begins */
-    bool quantifiable;        /* the latest thing was an atom */
-    size_t groups[DEPTH];     /* where open groups begin */
-    bool assertions[DEPTH];   /* which of them are look-arounds: not to be repeated */
+    size_t atom;            /* where in *out the latest atom begins */
+    bool quantifiable;      /* the latest thing was an atom */
+    size_t groups[DEPTH];   /* where open groups begin */
+    bool assertions[DEPTH]; /* which of them are look-arounds: not to be repeated */
     int depth;
 };
 
@@ -79,8 +79,7 @@ static enum status property(struct translator *t, char kind)
         if (!is_letter(name[i]) && name[i] != '_') return refuse(t, "an unknown property");
     }
     bool other = (kind == 'P') != negated;
-    enum status status =
-        text_format(t->out, t->error, "\\%c{%s%.*s}", other ? 'P' : 'p', general ? "" : "sc:", (int)size, name);
+    enum status status = text_format(t->out, t->error, "\\%c{%s%.*s}", other ? 'P' : 'p', general ? "" : "sc:", (int)size, name);
     t->at = close + 1;
     return status;
 }
@@ -129,30 +128,25 @@ static enum status escape(struct translator *t, bool in_class)
 }
 
 /* `at` stands behind the opening bracket. */
-static enum status class(struct translator *t)
-{
-    enum status status = put(t, "[");
-    if (status == STATUS_OK && t->at < t->end && *t->at == '^') {
-        status = put(t, "^");
+static enum status class(struct translator *t) {
+    enum status status = put(t, "["); if (status == STATUS_OK && t->at < t->end && *t->at == '^'){status = put(t, "^"); t->at++;}
+if (t->at < t->end && *t->at == ']') return refuse(t, "a class that begins with a bracket");
+while (status == STATUS_OK && t->at < t->end && *t->at != ']') {
+    if (*t->at == '[') return refuse(t, "a nested class");
+    if (*t->at == '&' && t->end - t->at > 1 && t->at[1] == '&') return refuse(t, "an intersection of classes");
+    if (*t->at == '\\') {
         t->at++;
+        status = escape(t, true);
+    } else {
+        size_t width = utf8_width(*t->at);
+        status = text_append(t->out, t->at, width, t->error);
+        t->at += width;
     }
-    if (t->at < t->end && *t->at == ']') return refuse(t, "a class that begins with a bracket");
-    while (status == STATUS_OK && t->at < t->end && *t->at != ']') {
-        if (*t->at == '[') return refuse(t, "a nested class");
-        if (*t->at == '&' && t->end - t->at > 1 && t->at[1] == '&') return refuse(t, "an intersection of classes");
-        if (*t->at == '\\') {
-            t->at++;
-            status = escape(t, true);
-        } else {
-            size_t width = utf8_width(*t->at);
-            status = text_append(t->out, t->at, width, t->error);
-            t->at += width;
-        }
-    }
-    if (status != STATUS_OK) return status;
-    if (t->at >= t->end) return refuse(t, "a class without its end");
-    t->at++;
-    return put(t, "]");
+}
+if (status != STATUS_OK) return status;
+if (t->at >= t->end) return refuse(t, "a class without its end");
+t->at++;
+return put(t, "]");
 }
 
 /* `at` stands behind the opening parenthesis. */
@@ -199,8 +193,7 @@ static enum status interval(struct translator *t)
     }
     bool empty = t->at == low || (comma == low && t->at == low + 1);
     if (empty || t->at >= t->end || *t->at != '}') return refuse(t, "a brace that is no interval");
-    enum status status =
-        text_format(t->out, t->error, "{%s%.*s}", comma == low ? "0" : "", (int)(t->at - low), low);
+    enum status status = text_format(t->out, t->error, "{%s%.*s}", comma == low ? "0" : "", (int)(t->at - low), low);
     t->at++;
     if (status != STATUS_OK || t->at >= t->end) return status;
     if (*t->at == '?' && !comma) return refuse(t, "a lazy fixed interval");
@@ -252,7 +245,8 @@ enum status pattern_syntax_translate(const char *pattern, size_t bytes, struct t
 {
     struct translator t = {.at = pattern, .end = pattern + bytes, .out = out, .error = error};
     enum status status = STATUS_OK;
-    if (bytes > 65536) return error_set(error, STATUS_UNSUPPORTED, "regular expression has %zu bytes, at most 65536 are read", bytes);
+    if (bytes > 65536)
+        return error_set(error, STATUS_UNSUPPORTED, "regular expression has %zu bytes, at most 65536 are read", bytes);
     while (status == STATUS_OK && t.at < t.end) status = element(&t);
     if (status == STATUS_OK && t.depth != 0) return refuse(&t, "a group without its end");
     return status;

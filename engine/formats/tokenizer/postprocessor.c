@@ -19,7 +19,8 @@ static enum status visit(void *context, struct json_reader_text item, struct err
 
 static enum status load_sequence(struct loading *loading, const struct part *part, struct error *error)
 {
-    if (!part->spans[1].bytes) return error_set(error, STATUS_CORRUPT, "%s: post_processor lacks its list", loading->document->name);
+    if (!part->spans[1].bytes)
+        return error_set(error, STATUS_CORRUPT, "%s: post_processor lacks its list", loading->document->name);
     if (++loading->depth > PART_DEPTH) return error_set(error, STATUS_UNSUPPORTED, "post-processors are nested too deep");
     enum status status = part_items(loading->document, part->spans[1], visit, loading, error);
     loading->depth--;
@@ -34,7 +35,8 @@ static enum status load_byte_level(struct loading *loading, const struct part *p
 }
 
 /* A later processor's tokens come around those of an earlier one. */
-static enum status surround(struct loading *loading, const struct token_list *before, const struct token_list *after, struct error *error)
+static enum status surround(struct loading *loading, const struct token_list *before, const struct token_list *after,
+                            struct error *error)
 {
     struct token_list joined = {0};
     struct postprocessor *out = loading->out;
@@ -54,14 +56,16 @@ static enum status surround(struct loading *loading, const struct token_list *be
 
 enum { TEMPLATE_SINGLE = 1, TEMPLATE_TOKENS = 3 };
 
-struct template {
+struct template
+{
     const struct part *part;
     struct token_list before, after;
     bool text_seen;
 };
 
 /* Appends the ids that `special_tokens` has for the token `name`. */
-static enum status append_special(struct template *template, const char *name, size_t size, struct token_list *out, struct error *error)
+static enum status append_special(struct template *template, const char *name, size_t size, struct token_list *out,
+                                  struct error *error)
 {
     struct json_reader reader;
     struct json_reader_text key;
@@ -89,8 +93,8 @@ static enum status append_special(struct template *template, const char *name, s
         if (status != STATUS_OK || appended != STATUS_OK) return status != STATUS_OK ? status : appended;
     }
     if (known) return STATUS_OK;
-    return error_set(error, STATUS_CORRUPT, "%s: post_processor has no ids for \"%.*s\"", part->document->name, (int)(size < 60 ? size : 60),
-                     name);
+    return error_set(error, STATUS_CORRUPT, "%s: post_processor has no ids for \"%.*s\"", part->document->name,
+                     (int)(size < 60 ? size : 60), name);
 }
 
 static enum status visit_template(void *context, struct json_reader_text item, struct error *error)
@@ -183,7 +187,8 @@ static enum status load_one(struct loading *loading, struct json_reader_text spa
         status = part_read(loading->document, span, "post_processor", types[i].fields, false, &part, error);
         return status == STATUS_OK ? types[i].load(loading, &part, error) : status;
     }
-    return error_set(error, STATUS_UNSUPPORTED, "%s: post_processor type \"%s\", which deltaq does not do", loading->document->name, type);
+    return error_set(error, STATUS_UNSUPPORTED, "%s: post_processor type \"%s\", which deltaq does not do", loading->document->name,
+                     type);
 }
 
 enum status postprocessor_load(const struct part_document *document, struct json_reader_text span, struct postprocessor *out,

@@ -11,8 +11,8 @@ struct postprocessor {
 };
 
 /* STATUS_UNSUPPORTED names what deltaq does not do; STATUS_CORRUPT (a special token without ids, no place for the text). */
-MUST_CHECK enum status postprocessor_load(const struct part_document *document, struct json_reader_text span, struct postprocessor *out,
-                                          struct error *error);
+MUST_CHECK enum status postprocessor_load(const struct part_document *document, struct json_reader_text span,
+                                          struct postprocessor *out, struct error *error);
 void postprocessor_reset(struct postprocessor *postprocessor);
 
 #endif

@@ -100,14 +100,14 @@ static enum status split_piece(const struct pretokenizer_step *step, struct patt
     collector->base = collector->count;
     collector->previous = collector->holding = false;
     while ((status = pattern_next(step->pattern, scratch, &search, &found, error)) == STATUS_OK && found) {
-        if (done != search.start)
-            status = collect(collector, piece.start + done, piece.start + search.start, step->invert, error);
+        if (done != search.start) status = collect(collector, piece.start + done, piece.start + search.start, step->invert, error);
         if (status != STATUS_OK) return status;
         status = collect(collector, piece.start + search.start, piece.start + search.end, !step->invert, error);
         if (status != STATUS_OK) return status;
         done = search.end;
     }
-    if (status == STATUS_OK && done != search.bytes) status = collect(collector, piece.start + done, piece.end, step->invert, error);
+    if (status == STATUS_OK && done != search.bytes)
+        status = collect(collector, piece.start + done, piece.end, step->invert, error);
     if (status == STATUS_OK && collector->holding) status = push(collector, collector->held, error);
     return status;
 }
@@ -126,8 +126,8 @@ static void swap_items(struct pretokenizer_pieces *pieces, int64_t count)
     }
 }
 
-static enum status split_all(const struct pretokenizer_step *step, struct pattern_scratch *scratch, struct pretokenizer_pieces *pieces,
-                             struct error *error)
+static enum status split_all(const struct pretokenizer_step *step, struct pattern_scratch *scratch,
+                             struct pretokenizer_pieces *pieces, struct error *error)
 {
     struct collector collector = {.pieces = pieces, .behavior = step->behavior};
     enum status status = STATUS_OK;
@@ -145,15 +145,15 @@ static enum status rewrite_prefix_space(const char *piece, size_t bytes, struct 
     return status == STATUS_OK ? text_append(out, piece, bytes, error) : status;
 }
 
-static enum status rewrite_metaspace(const struct pretokenizer_step *step, bool first, const char *piece, size_t bytes, struct text *out,
-                                     struct error *error)
+static enum status rewrite_metaspace(const struct pretokenizer_step *step, bool first, const char *piece, size_t bytes,
+                                     struct text *out, struct error *error)
 {
     const struct text *mark = &step->replacement;
     bool marked = piece[0] == ' ' || (bytes >= mark->size && memcmp(piece, mark->bytes, mark->size) == 0);
     bool wanted = step->prepend == PRETOKENIZER_ALWAYS || (step->prepend == PRETOKENIZER_FIRST && first);
     enum status status = wanted && !marked ? text_append(out, mark->bytes, mark->size, error) : STATUS_OK;
     size_t done = 0;
-    for (const char *space; status == STATUS_OK && (space = memchr(piece + done, ' ', bytes - done)); ) {
+    for (const char *space; status == STATUS_OK && (space = memchr(piece + done, ' ', bytes - done));) {
         size_t at = (size_t)(space - piece);
         status = text_append(out, piece + done, at - done, error);
         if (status == STATUS_OK) status = text_append(out, mark->bytes, mark->size, error);
@@ -186,8 +186,8 @@ static enum status rewrite_all(const struct pretokenizer_step *step, bool at_sta
     return STATUS_OK;
 }
 
-enum status pretokenizer_apply(const struct pretokenizer *pretokenizer, struct pattern_scratch *scratch, const char *text, size_t bytes,
-                               bool at_start, struct pretokenizer_pieces *out, struct error *error)
+enum status pretokenizer_apply(const struct pretokenizer *pretokenizer, struct pattern_scratch *scratch, const char *text,
+                               size_t bytes, bool at_start, struct pretokenizer_pieces *out, struct error *error)
 {
     enum status status = STATUS_OK;
     out->count = 0;

@@ -23,8 +23,8 @@ struct pretokenizer_pieces {
 };
 void pretokenizer_pieces_reset(struct pretokenizer_pieces *pieces); /* releases */
 
-/* The caller owns *out, also for null (no splitting at all). With `raw_bytes`, which asks whether the model can look up bytes itself,
- * a byte-level step at the end is left to it. STATUS_UNSUPPORTED names what deltaq does not do. */
+/* The caller owns *out, also for null (no splitting at all). With `raw_bytes`, which asks whether the model can look up bytes
+ * itself, a byte-level step at the end is left to it. STATUS_UNSUPPORTED names what deltaq does not do. */
 MUST_CHECK enum status pretokenizer_load(const struct part_document *document, struct json_reader_text span, bool raw_bytes,
                                          struct pretokenizer **out, struct error *error);
 void pretokenizer_free(struct pretokenizer *pretokenizer); /* NULL is fine */
@@ -33,8 +33,9 @@ void pretokenizer_free(struct pretokenizer *pretokenizer); /* NULL is fine */
 bool pretokenizer_raw_bytes(const struct pretokenizer *pretokenizer);
 
 /* Cuts `text` [bytes], which must outlive the pieces. `at_start`: it is the beginning of the document. */
-MUST_CHECK enum status pretokenizer_apply(const struct pretokenizer *pretokenizer, struct pattern_scratch *scratch, const char *text,
-                                          size_t bytes, bool at_start, struct pretokenizer_pieces *out, struct error *error);
+MUST_CHECK enum status pretokenizer_apply(const struct pretokenizer *pretokenizer, struct pattern_scratch *scratch,
+                                          const char *text, size_t bytes, bool at_start, struct pretokenizer_pieces *out,
+                                          struct error *error);
 
 /* What is known of a border between an ASCII letter and a space behind it: text cut there gives the same pieces; and whether
  * there is always a border of pieces. */

@@ -16,17 +16,17 @@ static const char *const prepends[] = {"first", "never", "always", NULL};
 /* Expressions of real models that match every character and never reach over the border between a letter and a space: each ends a
  * run of letters at the space, none looks behind, and what a space begins does not depend on the letter before it. */
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define SPACES "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define UPPER "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
-#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define SPACES       "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define UPPER        "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER        "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 static const char *const known[] = {
     gpt2,
     /* Llama 3, OLMo 2 */ CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
     /* Qwen 2 and 3 */ CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
     /* Tekken, Apertus */ UPPER "*" LOWER "+|" UPPER "+" LOWER "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
-    /* GPT-4o */ UPPER "*" LOWER "+" CONTRACTIONS "?|" UPPER "+" LOWER "*" CONTRACTIONS
-                       "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
+    /* GPT-4o */
+    UPPER "*" LOWER "+" CONTRACTIONS "?|" UPPER "+" LOWER "*" CONTRACTIONS "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
 };
 
 static enum status add_step(struct loading *loading, struct pretokenizer_step **out, struct error *error)
@@ -128,7 +128,8 @@ static enum status load_digits(struct loading *loading, const struct part *part,
     struct pretokenizer_step *step = NULL;
     enum status status = part_bool(part, 1, &individual, error);
     if (status != STATUS_OK) return status;
-    return add_split(loading, "\\p{N}", 5, PATTERN_PCRE2, individual ? PRETOKENIZER_ISOLATED : PRETOKENIZER_CONTIGUOUS, &step, error);
+    return add_split(loading, "\\p{N}", 5, PATTERN_PCRE2, individual ? PRETOKENIZER_ISOLATED : PRETOKENIZER_CONTIGUOUS, &step,
+                     error);
 }
 
 static enum status load_punctuation(struct loading *loading, const struct part *part, struct error *error)
@@ -178,11 +179,12 @@ static enum status load_metaspace(struct loading *loading, const struct part *pa
     if (step->replacement.size == 0 || utf8_width(step->replacement.bytes[0]) != step->replacement.size)
         return error_set(error, STATUS_CORRUPT, "%s: Metaspace's replacement is not one character", loading->document->name);
     if (!prefix_space && part->spans[3].bytes && prepend != PRETOKENIZER_NEVER)
-        return error_set(error, STATUS_CORRUPT, "%s: Metaspace's add_prefix_space contradicts its prepend_scheme", loading->document->name);
+        return error_set(error, STATUS_CORRUPT, "%s: Metaspace's add_prefix_space contradicts its prepend_scheme",
+                         loading->document->name);
     step->prepend = prefix_space ? (enum pretokenizer_prepend)prepend : PRETOKENIZER_NEVER;
     if (!split) return STATUS_OK;
-    status = add_split(loading, step->replacement.bytes, step->replacement.size, PATTERN_LITERAL, PRETOKENIZER_MERGED_WITH_NEXT, &splitting,
-                       error);
+    status = add_split(loading, step->replacement.bytes, step->replacement.size, PATTERN_LITERAL, PRETOKENIZER_MERGED_WITH_NEXT,
+                       &splitting, error);
     if (status == STATUS_OK) splitting->border.separates = true;
     return status;
 }
@@ -213,7 +215,8 @@ static enum status load_one(struct loading *loading, struct json_reader_text spa
         status = part_read(loading->document, span, "pre_tokenizer", types[i].fields, false, &part, error);
         return status == STATUS_OK ? types[i].load(loading, &part, error) : status;
     }
-    return error_set(error, STATUS_UNSUPPORTED, "%s: pre_tokenizer type \"%s\", which deltaq does not do", loading->document->name, type);
+    return error_set(error, STATUS_UNSUPPORTED, "%s: pre_tokenizer type \"%s\", which deltaq does not do", loading->document->name,
+                     type);
 }
 
 enum status pretokenizer_load(const struct part_document *document, struct json_reader_text span, bool raw_bytes,

@@ -69,7 +69,8 @@ static enum status grow_slots(struct vocabulary *vocabulary, struct error *error
 static enum status reserve_id(struct vocabulary *vocabulary, uint32_t id, struct error *error)
 {
     int64_t had = vocabulary->by_id_capacity;
-    enum status status = text_grow(&vocabulary->by_id, (int64_t)id + 1, &vocabulary->by_id_capacity, sizeof *vocabulary->by_id, error);
+    enum status status =
+        text_grow(&vocabulary->by_id, (int64_t)id + 1, &vocabulary->by_id_capacity, sizeof *vocabulary->by_id, error);
     for (int64_t i = had; status == STATUS_OK && i < vocabulary->by_id_capacity; i++) vocabulary->by_id[i] = -1;
     return status;
 }
@@ -79,14 +80,15 @@ enum status vocabulary_add(struct vocabulary *vocabulary, const char *content, s
     enum status status;
     int shown = (int)(size < 60 ? size : 60);
     if (vocabulary->contents.size + size > UINT32_MAX) return error_set(error, STATUS_TOO_LARGE, "vocabulary is over 4 GiB");
-    if (vocabulary->count * 2 >= (int64_t)vocabulary->slot_count && (status = grow_slots(vocabulary, error)) != STATUS_OK) return status;
+    if (vocabulary->count * 2 >= (int64_t)vocabulary->slot_count && (status = grow_slots(vocabulary, error)) != STATUS_OK)
+        return status;
     if ((status = reserve_id(vocabulary, id, error)) != STATUS_OK) return status;
     size_t slot = find_slot(vocabulary, content, size);
     if (vocabulary->slots[slot] != 0) return error_set(error, STATUS_CORRUPT, "token \"%.*s\" is given twice", shown, content);
     if (vocabulary->by_id[id] >= 0)
         return error_set(error, STATUS_CORRUPT, "id %u of token \"%.*s\" belongs to another token", id, shown, content);
-    if ((status = text_grow(&vocabulary->entries, vocabulary->count + 1, &vocabulary->capacity, sizeof *vocabulary->entries, error)) !=
-        STATUS_OK)
+    if ((status = text_grow(&vocabulary->entries, vocabulary->count + 1, &vocabulary->capacity, sizeof *vocabulary->entries,
+                            error)) != STATUS_OK)
         return status;
     struct vocabulary_entry entry = {.at = (uint32_t)vocabulary->contents.size, .size = (uint32_t)size, .id = id};
     if ((status = text_append(&vocabulary->contents, content, size, error)) != STATUS_OK) return status;
