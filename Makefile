@@ -134,6 +134,22 @@ check: all venv static $(UNIT_BINARIES) ## Run every test but the sanitized and 
 .PHONY: unit-binaries
 unit-binaries: $(UNIT_BINARIES)
 
+# --- Fuzzing: each parser for FUZZ_SECONDS under libFuzzer, from the corpus that the unit tests replay ------------------------------
+FUZZ_SECONDS ?= 60
+FUZZERS      := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZED       := $(wildcard engine/base/*.c engine/tensor/*.c engine/formats/json_*.c engine/formats/file*.c \
+                engine/formats/safetensors*.c engine/formats/weights*.c)
+
+fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## Fuzz each parser for FUZZ_SECONDS (needs clang)
+	@for name in $(FUZZERS); do mkdir -p $(BUILD)/fuzz/corpus/$$name; $(BUILD)/fuzz/$$name -max_total_time=$(FUZZ_SECONDS) -timeout=5 \
+	    -rss_limit_mb=1024 -max_len=4096 -dict=tests/fuzz/formats.dict -print_final_stats=1 -artifact_prefix=$(BUILD)/fuzz/ \
+	    $(BUILD)/fuzz/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
+
+$(BUILD)/fuzz/%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZED)
+	@mkdir -p $(@D)
+	clang $(CPPFLAGS) -std=c11 -O1 -g -fopenmp-simd -ffp-contract=off -fsanitize=fuzzer,address,undefined \
+	    -fno-sanitize-recover=all -Wno-pass-failed -pthread -o $@ $< $(FUZZED) -lm
+
 # --- Measurements -----------------------------------------------------------------------------------------------------------------
 BENCH_SOURCES  := $(wildcard tests/bench/*.c)
 BENCH_BINARIES := $(BENCH_SOURCES:%.c=$(OBJ)/%)
