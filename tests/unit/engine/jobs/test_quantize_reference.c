@@ -291,13 +291,12 @@ static void check_whole(const char *kind)
         assert_true(fabs(result.delta - middle) <= band);
         assert_true(result.delta < c->delta_rtn);
         assert_true(result.delta_low <= result.delta && result.delta <= result.delta_high);
-        assert_true(result.kl > 0 && result.top1_agreement > 0.5 && result.top1_agreement < 1);
+        assert_true(result.kl > 0 && result.top1_agreement > 0.3 && result.top1_agreement < 1);
         assert_true(result.bits_per_weight == (double)method.gptq.bits + 16.0 / 128 || method.gptq.desc_act);
         quantize_result_reset(&result);
 
         method = (struct quantize_method){.quantizer = QUANTIZER_RTN, .rtn = {method.gptq.bits, 128, true}};
         run(&machine, &expected, method, (struct sequential_hook){0}, &result);
-        print_message("rtn %.8f expected %.8f\n", result.delta, c->delta_rtn);
         assert_true(fabs(result.delta - c->delta_rtn) <= fmax(1e-4, 2e-3 * c->delta_rtn));
         quantize_result_reset(&result);
     }
