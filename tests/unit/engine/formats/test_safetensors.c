@@ -208,6 +208,7 @@ static void test_lying_header_lengths_are_refused(void **state)
     (void)close(descriptor);
     struct safetensors *file = NULL;
     assert_int_equal(safetensors_open(AT_FDCWD, scratch.path, &file, &error), STATUS_CORRUPT);
+    assert_non_null(strstr(error.detail, "a header of 100000001 bytes"));
     scratch_close(&scratch);
 }
 
