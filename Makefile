@@ -39,7 +39,7 @@ ENGINE_LIBRARY := $(OBJ)/libdeltaq-engine.a
 SERVER_LIBRARY := $(OBJ)/libdeltaq-server.a
 
 .DELETE_ON_ERROR:
-.PHONY: all engine help clean format
+.PHONY: bench-backend all engine help clean format
 all: $(BINARY) ## Build build/deltaq
 
 engine: $(ENGINE_LIBRARY) ## Build the engine library alone (no server, database or HTTP)
@@ -187,6 +187,13 @@ install: all static ## Install the binary and the dashboard below PREFIX
 	install -d $(DESTDIR)$(PREFIX)/share/deltaq/static
 	install -m 644 static/* $(BUILD)/static/* $(DESTDIR)$(PREFIX)/share/deltaq/static/
 	install -m 644 openapi.yaml $(DESTDIR)$(PREFIX)/share/deltaq/
+
+$(OBJ)/tests/bench/%: tests/bench/%.c $(ENGINE_LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(ENGINE_LIBRARY) $(LDFLAGS) $(ENGINE_LIBS)
+
+bench-backend: $(OBJ)/tests/bench/bench_backend ## Time the CPU backend against this machine's limits
+	$<
 
 format: ## Rewrite the C sources with clang-format
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
