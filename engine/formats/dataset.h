@@ -3,10 +3,14 @@
  * Documents: a line of a jsonl file is one, so is a text file, a row of a 2-D array, an inline sequence; a 1-D array and a .bin
  * file are one long document. A directory stands for its regular files in byte order of their names (hidden ones left out, no
  * descent); `tokens` takes .npy and .bin in it.
+ *
  * Packing `blocks`: all documents joined with no separator, cut into blocks of `sequence_length`; the last partial block is
  * dropped. Packing `documents`: each document cut to `sequence_length` (head kept); those of 10 tokens or fewer are dropped; never
- * padded. `sequence_length` 0 takes documents as they are, whatever their packing: only `longest` cuts them, and nothing is dropped
- * but documents of fewer than 2 tokens from text. Large files are streamed; the tokens are held, as uint32. */
+ * padded. A plain text file is one document in both, so that `documents` makes at most one sequence of it; many documents are
+ * jsonl. `sequence_length` 0: `documents` cuts at `longest` alone; `blocks` takes inline sequences or rows of arrays as they are,
+ * whatever their lengths, and refuses text.
+ *
+ * Large files are streamed; the tokens are held, as uint32. */
 #ifndef FORMATS_DATASET_H
 #define FORMATS_DATASET_H
 
@@ -38,7 +42,7 @@ struct dataset_source {
     enum dataset_format format;
     const char *path;                /* file or directory; not for inline */
     const char *field;               /* jsonl: the key of the text; NULL: "text" */
-    enum dtype dtype;                /* .bin: DTYPE_U16, DTYPE_U32, DTYPE_I32 or DTYPE_I64, little endian */
+    enum dtype dtype;                /* .bin: DTYPE_U8, DTYPE_U16, DTYPE_U32, DTYPE_I32 or DTYPE_I64, little endian */
     const struct sequences *inlined; /* DATASET_INLINE */
 };
 
