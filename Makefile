@@ -39,7 +39,7 @@ ENGINE_LIBRARY := $(OBJ)/libdeltaq-engine.a
 SERVER_LIBRARY := $(OBJ)/libdeltaq-server.a
 
 .DELETE_ON_ERROR:
-.PHONY: bench-backend all engine help clean format
+.PHONY: all engine help clean format
 all: $(BINARY) ## Build build/deltaq
 
 engine: $(ENGINE_LIBRARY) ## Build the engine library alone (no server, database or HTTP)
@@ -81,6 +81,15 @@ $(OBJ)/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  cc   $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) $(CFLAGS_$(subst /,_,$*)) -MMD -MP -c -o $@ $<
+
+# The parts of the pool as commands, for tests/pool; and the same with the queue's fence taken away, which those tests must notice.
+POOL_TOOLS := $(OBJ)/tests/pool/pool_tool $(OBJ)/tests/pool/pool_tool_by_id $(OBJ)/tests/pool/pool_tool_by_state
+FENCE_pool_tool_by_id    := " id = $$1 and $$2::bigint is not null and $$3::text is not null "
+FENCE_pool_tool_by_state := " id = $$1 and state = 'running' and $$2::bigint is not null and $$3::text is not null "
+$(OBJ)/tests/pool/%: tests/pool/pool_tool.c server/store/queue.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
+	@mkdir -p $(@D)
+	@echo "  test $@"
+	@$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(FENCE_$*),'-DQUEUE_FENCE=$(FENCE_$*)') -o $@ tests/pool/pool_tool.c $(if $(FENCE_$*),server/store/queue.c) $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) $(SERVER_LIBS) $(ENGINE_LIBS)
 
 $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
@@ -134,22 +143,6 @@ check: all venv static $(UNIT_BINARIES) ## Run every test but the sanitized and 
 .PHONY: unit-binaries
 unit-binaries: $(UNIT_BINARIES)
 
-# --- Fuzzing: each parser for FUZZ_SECONDS under libFuzzer, from the corpus that the unit tests replay ------------------------------
-FUZZ_SECONDS ?= 60
-FUZZERS      := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZED       := $(wildcard engine/base/*.c engine/tensor/*.c engine/formats/json_*.c engine/formats/file*.c \
-                engine/formats/safetensors*.c engine/formats/weights*.c)
-
-fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## Fuzz each parser for FUZZ_SECONDS (needs clang)
-	@for name in $(FUZZERS); do mkdir -p $(BUILD)/fuzz/corpus/$$name; $(BUILD)/fuzz/$$name -max_total_time=$(FUZZ_SECONDS) -timeout=5 \
-	    -rss_limit_mb=1024 -max_len=4096 -dict=tests/fuzz/formats.dict -print_final_stats=1 -artifact_prefix=$(BUILD)/fuzz/ \
-	    $(BUILD)/fuzz/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
-
-$(BUILD)/fuzz/%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZED)
-	@mkdir -p $(@D)
-	clang $(CPPFLAGS) -std=c11 -O1 -g -fopenmp-simd -ffp-contract=off -fsanitize=fuzzer,address,undefined \
-	    -fno-sanitize-recover=all -Wno-pass-failed -pthread -o $@ $< $(FUZZED) -lm
-
 # --- Measurements -----------------------------------------------------------------------------------------------------------------
 BENCH_SOURCES  := $(wildcard tests/bench/*.c)
 BENCH_BINARIES := $(BENCH_SOURCES:%.c=$(OBJ)/%)
@@ -187,13 +180,6 @@ install: all static ## Install the binary and the dashboard below PREFIX
 	install -d $(DESTDIR)$(PREFIX)/share/deltaq/static
 	install -m 644 static/* $(BUILD)/static/* $(DESTDIR)$(PREFIX)/share/deltaq/static/
 	install -m 644 openapi.yaml $(DESTDIR)$(PREFIX)/share/deltaq/
-
-$(OBJ)/tests/bench/%: tests/bench/%.c $(ENGINE_LIBRARY)
-	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(ENGINE_LIBRARY) $(LDFLAGS) $(ENGINE_LIBS)
-
-bench-backend: $(OBJ)/tests/bench/bench_backend ## Time the CPU backend against this machine's limits
-	$<
 
 format: ## Rewrite the C sources with clang-format
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

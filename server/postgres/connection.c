@@ -4,6 +4,7 @@
 #include "postgres/sqlstate.h"
 
 #include <assert.h>
+#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 #include "postgres/session.h"
 
 #include <errno.h>
+#include <libpq-fe.h>
 #include <poll.h>
 #include <string.h>
 #include <time.h>

@@ -5,20 +5,22 @@
 #include "base/error.h"
 #include "postgres/value.h"
 
-#include <libpq-fe.h>
 #include <stdint.h>
+
+struct pg_conn; /* libpq's PGconn and struct pg_result */
+struct pg_result;
 
 int64_t session_now(void); /* CLOCK_MONOTONIC, ms */
 
 /* Connects and sets the session up (time limits, UTC, formats). `deadline` on session_now's clock. The caller owns *out (PQfinish).
  * STATUS_UNAVAILABLE with the reason. */
-MUST_CHECK enum status session_open(const char *conninfo, const char *application, int64_t deadline, PGconn **out,
+MUST_CHECK enum status session_open(const char *conninfo, const char *application, int64_t deadline, struct pg_conn **out,
                                     struct error *error);
 
 /* Sends `sql` (with arguments, or NULL for a script of several statements) and waits for all of its results; *out is the last one,
  * or the first that failed (PQclear). STATUS_UNAVAILABLE: the session broke or the deadline passed; it must be closed. Errors of
  * the statement itself stand in *out. */
-MUST_CHECK enum status session_run(PGconn *session, const char *sql, const struct value_arguments *arguments, int64_t deadline,
-                                   PGresult **out, struct error *error);
+MUST_CHECK enum status session_run(struct pg_conn *session, const char *sql, const struct value_arguments *arguments,
+                                   int64_t deadline, struct pg_result **out, struct error *error);
 
 #endif

@@ -1,5 +1,11 @@
 #include "store/workers.h"
 
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
 enum status worker_register(struct connection *connection, const struct worker_identity *identity, struct error *error)
 {
     return connection_execute(
@@ -21,6 +27,40 @@ enum status worker_seen(struct connection *connection, const struct store_id *id
 enum status worker_gone(struct connection *connection, const struct store_id *id, struct error *error)
 {
     return connection_execute(connection, "delete from workers where id = $1", VALUES(value_text(id->text)), NULL, error);
+}
+
+/* The kernel's boot id in `text`; "" when it cannot be read. */
+static void read_boot_id(char *text, size_t size)
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    text[0] = '\0';
+    if (file == NULL) return;
+    if (fgets(text, (int)size, file) == NULL) text[0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    (void)fclose(file);
+}
+
+enum status worker_dead_here(struct connection *connection, json_t **document, struct error *error)
+{
+    char host[64] = "", boot_id[40];
+    struct rows *rows;
+    *document = NULL;
+    if (gethostname(host, sizeof host - 1) != 0) return error_set_errno(error, "cannot tell the host's name");
+    read_boot_id(boot_id, sizeof boot_id);
+    enum status status = connection_query(connection, "select id, pid, boot_id = $2 from workers where host = $1",
+                                          VALUES(value_text(host), value_text(boot_id)), &rows, error);
+    if (status != STATUS_OK) return status;
+    *document = json_array();
+    for (int i = 0; *document != NULL && i < rows_count(rows); i++) {
+        const pid_t pid = (pid_t)rows_integer(rows, i, 1);
+        const bool alive = rows_boolean(rows, i, 2) && (kill(pid, 0) == 0 || errno == EPERM);
+        if (!alive && json_array_append_new(*document, json_string(rows_text(rows, i, 0))) != 0) status = STATUS_NO_MEMORY;
+    }
+    rows_free(rows);
+    if (*document != NULL && status == STATUS_OK) return STATUS_OK;
+    json_decref(*document);
+    *document = NULL;
+    return error_set(error, STATUS_NO_MEMORY, "no memory for a list of workers");
 }
 
 enum status worker_list(struct connection *connection, json_t **document, struct error *error)

@@ -14,6 +14,8 @@ struct worker_identity {
 MUST_CHECK enum status worker_register(struct connection *connection, const struct worker_identity *identity, struct error *error);
 MUST_CHECK enum status worker_seen(struct connection *connection, const struct store_id *id, struct error *error);
 MUST_CHECK enum status worker_gone(struct connection *connection, const struct store_id *id, struct error *error);
+/* [id, ...] of those on this host whose process is gone, or that were started before its last boot. */
+MUST_CHECK enum status worker_dead_here(struct connection *connection, json_t **document, struct error *error);
 /* {"items": [...], "next": null}: those seen in the last minute. */
 MUST_CHECK enum status worker_list(struct connection *connection, json_t **document, struct error *error);
 

@@ -1,0 +1,434 @@
+#include "pool/worker.h"
+
+#include "base/parallel.h"
+#include "pool/job.h"
+#include "store/migrations.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How the main thread spends its time: step() looks at everything that is due and returns; then poll waits for a notification, a
+ * signal, the end of the job, or the next thing due. Times are seconds on CLOCK_BOOTTIME: it goes on while the host is suspended,
+ * so a worker that wakes up after its lease knows. */
+
+enum { EXIT_STOPPED = 0, EXIT_CANNOT_START = 1, EXIT_STALLED = 70, KINDS_MOST = 64 };
+static const double STALL_SECONDS = 600;
+static const double POLL_SECONDS = 1, BUSY_SECONDS = 0.25, FLUSH_SECONDS = 0.5, HOUSEKEEPING_SECONDS = 10, RETRY_SECONDS = 0.5;
+static const double STOP_SECONDS = 8, LOST_SECONDS = 60;
+
+struct worker {
+    struct worker_options options;
+    struct worker_identity identity;
+    struct connection *connection, *engine_connection;
+    struct team *team;
+    const char *kinds[KINDS_MOST];
+    size_t kind_count;
+    int signals, wake;
+    double lease_seconds;
+
+    bool registered;
+    int stops;                        /* signals to stop so far */
+    double stop_at;                   /* when the first one came */
+    double lease_at, housekeeping_at; /* next */
+
+    struct job *job;                   /* NULL: idle */
+    double renewed_at;                 /* when the last successful beat was *sent* */
+    double beat_at, peek_at, flush_at; /* next */
+    uint64_t version_written;
+    uint64_t moves_seen;
+    double moved_at;
+    bool cancelling, lost;
+    double lost_at;
+    bool unsure;   /* an end of the lease was sent and its outcome is not known */
+    double end_at; /* when to try again */
+};
+
+static double now(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_BOOTTIME, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Between 0.75 and 1.25 of it, so that a thousand workers do not ask together. */
+static double jittered(double seconds)
+{
+    uint16_t bits = 0;
+    if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) != sizeof bits) bits = (uint16_t)getpid();
+    return seconds * (0.75 + 0.5 * bits / 65536.0);
+}
+
+static void say(const struct worker *worker, const char *what, const struct error *error)
+{
+    (void)fprintf(stderr, "deltaq worker %d: %s: %s\n", worker->identity.pid, what, error->detail);
+}
+
+/* ---- who we are ---- */
+
+static void read_word(const char *path, char *text, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    text[0] = '\0';
+    if (file == NULL) return;
+    if (fgets(text, (int)size, file) == NULL) text[0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    (void)fclose(file);
+}
+
+static void identify(struct worker *worker)
+{
+    struct worker_identity *identity = &worker->identity;
+    const char *owner = worker->options.owner, *slurm = getenv("SLURM_JOB_ID");
+    identity->id = store_id_new();
+    if (owner != NULL && owner[0] != '\0') (void)snprintf(identity->id.text, sizeof identity->id.text, "%s", owner);
+    if (gethostname(identity->host, sizeof identity->host - 1) != 0)
+        (void)snprintf(identity->host, sizeof identity->host, "unknown");
+    read_word("/proc/sys/kernel/random/boot_id", identity->boot_id, sizeof identity->boot_id);
+    (void)snprintf(identity->slurm_job, sizeof identity->slurm_job, "%s", slurm != NULL ? slurm : "");
+    (void)snprintf(identity->device, sizeof identity->device, "%s", worker->options.device);
+    identity->pid = (int)getpid();
+    identity->threads = team_size(worker->team);
+}
+
+/* ---- taking work ---- */
+
+/* True when the schema is ours and we stand in the table of workers. A worker of another version claims nothing. */
+static bool ready(struct worker *worker)
+{
+    struct error error;
+    if (worker->registered) return true;
+    enum status status = migrations_check(worker->connection, &error);
+    if (status == STATUS_OK) status = worker_register(worker->connection, &worker->identity, &error);
+    worker->registered = status == STATUS_OK;
+    if (!worker->registered && status != STATUS_UNAVAILABLE) say(worker, "cannot take work", &error);
+    return worker->registered;
+}
+
+static void take_job(struct worker *worker, struct leased_run *run, double sent_at)
+{
+    struct error error;
+    const struct lease lease = run->lease;
+    if (job_start(&worker->options, run, worker->engine_connection, worker->team, worker->wake, &worker->job, &error) !=
+        STATUS_OK) {
+        struct error ignored;
+        say(worker, "cannot start a run", &error);
+        if (queue_release(worker->connection, &lease, &ignored) != STATUS_OK) say(worker, "cannot give it back", &ignored);
+        leased_run_reset(run);
+        worker->lease_at = now() + HOUSEKEEPING_SECONDS;
+        return;
+    }
+    worker->renewed_at = worker->moved_at = sent_at;
+    worker->beat_at = sent_at + worker->lease_seconds / 3;
+    worker->peek_at = sent_at + POLL_SECONDS;
+    worker->flush_at = sent_at;
+    worker->version_written = worker->moves_seen = 0;
+    worker->cancelling = worker->lost = worker->unsure = false;
+    worker->end_at = 0;
+}
+
+static void seek_work(struct worker *worker)
+{
+    struct leased_run run;
+    struct error error;
+    bool found;
+    const double sent_at = now();
+    worker->lease_at = sent_at + jittered(POLL_SECONDS);
+    if (!ready(worker)) return;
+    const enum status status = queue_lease(worker->connection, &worker->identity, worker->kinds, worker->kind_count,
+                                           worker->lease_seconds, &found, &run, &error);
+    if (status != STATUS_OK) {
+        if (status != STATUS_UNAVAILABLE) say(worker, "cannot ask for work", &error);
+        return;
+    }
+    if (found) take_job(worker, &run, sent_at);
+}
+
+static void keep_house(struct worker *worker)
+{
+    struct error error;
+    int rescued = 0;
+    worker->housekeeping_at =
+        now() + jittered(worker->lease_seconds / 3 < HOUSEKEEPING_SECONDS ? worker->lease_seconds / 3 : HOUSEKEEPING_SECONDS);
+    if (!worker->registered || worker_seen(worker->connection, &worker->identity.id, &error) != STATUS_OK) return;
+    if (queue_rescue(worker->connection, worker->lease_seconds, &rescued, &error) != STATUS_OK) return;
+    if (rescued > 0)
+        (void)fprintf(stderr, "deltaq worker %d: rescued %d runs of workers that are gone\n", worker->identity.pid, rescued);
+}
+
+/* ---- holding it ---- */
+
+static void lose(struct worker *worker, const char *why)
+{
+    if (worker->lost) return;
+    worker->lost = true;
+    worker->lost_at = now();
+    job_stop(worker->job, STATUS_LEASE_LOST, why);
+    (void)fprintf(stderr, "deltaq worker %d: lease lost on run %s: %s\n", worker->identity.pid, job_lease(worker->job)->run.text,
+                  why);
+}
+
+static void heed(struct worker *worker, enum status status, bool cancel)
+{
+    if (status == STATUS_LEASE_LOST) lose(worker, "the run belongs to another worker, or has ended");
+    if (status != STATUS_OK || !cancel || worker->cancelling) return;
+    worker->cancelling = true;
+    job_stop(worker->job, STATUS_CANCELLED, "the run was cancelled");
+}
+
+static void beat(struct worker *worker, const struct job_view *view)
+{
+    struct error error;
+    bool cancel;
+    const double sent_at = now();
+    const enum status status = queue_beat(worker->connection, job_lease(worker->job), worker->lease_seconds,
+                                          view->version > 0 ? &view->progress : NULL, &cancel, &error);
+    worker->peek_at = sent_at + POLL_SECONDS;
+    worker->flush_at = sent_at + FLUSH_SECONDS;
+    worker->beat_at = sent_at + RETRY_SECONDS;
+    if (status == STATUS_OK) {
+        worker->renewed_at = sent_at;
+        worker->beat_at = sent_at + worker->lease_seconds / 3;
+        worker->version_written = view->version;
+    }
+    heed(worker, status, cancel);
+}
+
+static void peek(struct worker *worker)
+{
+    struct error error;
+    bool cancel;
+    worker->peek_at = now() + POLL_SECONDS;
+    const enum status status = queue_peek(worker->connection, job_lease(worker->job), &cancel, &error);
+    heed(worker, status, cancel);
+}
+
+static void flush_log(struct worker *worker)
+{
+    struct error error;
+    json_t *lines = job_lines(worker->job);
+    if (lines == NULL) return;
+    const enum status status = queue_log(worker->connection, job_lease(worker->job), lines, &error);
+    if (status == STATUS_OK || status == STATUS_LEASE_LOST)
+        json_decref(lines);
+    else
+        job_put_back(worker->job, lines);
+    heed(worker, status, false);
+}
+
+/* The engine has not called its monitor for too long: nothing in this process can be trusted to end, so the process does. */
+static void give_up(struct worker *worker, double seconds)
+{
+    struct error error;
+    char evidence[160];
+    (void)snprintf(evidence, sizeof evidence, "the engine stood still for %.0f s; its worker process was ended", seconds);
+    (void)fprintf(stderr, "deltaq worker %d: %s\n", worker->identity.pid, evidence);
+    if (!worker->lost && queue_stalled(worker->connection, job_lease(worker->job), evidence, &error) != STATUS_OK)
+        say(worker, "cannot say so", &error);
+    if (worker_gone(worker->connection, &worker->identity.id, &error) != STATUS_OK) _exit(EXIT_STALLED);
+    _exit(EXIT_STALLED);
+}
+
+static void watch_engine(struct worker *worker, const struct job_view *view)
+{
+    const double time = now();
+    const double limit = worker->options.stall_seconds > 0 ? worker->options.stall_seconds : STALL_SECONDS;
+    if (view->moves != worker->moves_seen) {
+        worker->moves_seen = view->moves;
+        worker->moved_at = time;
+    }
+    if (time - worker->moved_at > limit) give_up(worker, time - worker->moved_at);
+    if (worker->lost && time - worker->lost_at > LOST_SECONDS) give_up(worker, time - worker->lost_at);
+}
+
+/* ---- the end ---- */
+
+/* Sends what the job came to. STATUS_LEASE_LOST: it is not ours to say. */
+static enum status send_end(struct worker *worker, struct error *error)
+{
+    struct job_outcome outcome;
+    const struct lease *lease = job_lease(worker->job);
+    job_outcome(worker->job, &outcome);
+    if (outcome.status == STATUS_OK) {
+        const enum status status = queue_finish(worker->connection, lease, &outcome.result, error);
+        if (status == STATUS_OK || status == STATUS_LEASE_LOST || status_info(status)->retry) return status;
+        outcome.error = *error; /* the database refuses what the kind gave: that is how the run ends */
+        return queue_fail(worker->connection, lease, &outcome.error, &outcome.result.usage, error);
+    }
+    if (worker->cancelling && outcome.status == STATUS_CANCELLED)
+        return queue_cancelled(worker->connection, lease, &outcome.result.usage, error);
+    if (worker->stops > 0 && outcome.status == STATUS_LEASE_LOST) return queue_release(worker->connection, lease, error);
+    return queue_fail(worker->connection, lease, &outcome.error, &outcome.result.usage, error);
+}
+
+static void drop_job(struct worker *worker)
+{
+    job_free(worker->job);
+    worker->job = NULL;
+    worker->lease_at = 0;
+}
+
+/* Tries to commit the end until it stands or the lease is lost. After a failure it is asked first whether it had been committed. */
+static void end_job(struct worker *worker)
+{
+    struct error error;
+    struct job_outcome outcome;
+    bool open = true;
+    enum status status = STATUS_OK;
+    if (worker->lost) {
+        drop_job(worker);
+        return;
+    }
+    if (now() < worker->end_at) return;
+    flush_log(worker);
+    if (worker->unsure) status = queue_outcome(worker->connection, job_lease(worker->job), &open, &error);
+    if (status == STATUS_OK && open) status = send_end(worker, &error);
+    if (status != STATUS_OK && status != STATUS_LEASE_LOST) {
+        worker->unsure = true;
+        worker->end_at = now() + RETRY_SECONDS;
+        return;
+    }
+    job_outcome(worker->job, &outcome);
+    if (!status_info(outcome.status)->retry) job_remove_work(worker->job);
+    store_notify(worker->connection);
+    drop_job(worker);
+}
+
+static void hold_job(struct worker *worker, bool hinted)
+{
+    struct job_view view;
+    job_look(worker->job, &view);
+    if (!worker->lost && now() - worker->renewed_at > worker->lease_seconds * 2 / 3)
+        lose(worker, "the database did not answer for two thirds of the lease");
+    if (!worker->lost) {
+        const double time = now();
+        const bool flush = time >= worker->flush_at;
+        if (time >= worker->beat_at || (flush && view.version != worker->version_written))
+            beat(worker, &view);
+        else if (hinted || time >= worker->peek_at)
+            peek(worker);
+        if (flush && !worker->lost) flush_log(worker);
+        if (flush) worker->flush_at = now() + FLUSH_SECONDS;
+    }
+    if (view.ended)
+        end_job(worker);
+    else
+        watch_engine(worker, &view);
+}
+
+/* ---- stopping ---- */
+
+static void read_signals(struct worker *worker)
+{
+    struct signalfd_siginfo info;
+    while (read(worker->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (worker->stops++ == 0) worker->stop_at = now();
+        if (worker->job != NULL) job_stop(worker->job, STATUS_LEASE_LOST, "the worker is stopping");
+    }
+}
+
+/* The engine did not come to its next step in time: the run goes back without it, and the process ends with it. */
+static void leave_engine(struct worker *worker)
+{
+    struct error error;
+    if (!worker->lost && queue_release(worker->connection, job_lease(worker->job), &error) != STATUS_OK)
+        say(worker, "cannot give the run back", &error);
+    if (worker->registered && worker_gone(worker->connection, &worker->identity.id, &error) != STATUS_OK) _exit(EXIT_STOPPED);
+    _exit(EXIT_STOPPED);
+}
+
+static bool may_exit(struct worker *worker)
+{
+    if (worker->stops == 0) return false;
+    if (worker->job == NULL) return true;
+    if (worker->stops > 1 || now() - worker->stop_at > STOP_SECONDS) leave_engine(worker);
+    return false;
+}
+
+static int poll_milliseconds(const struct worker *worker)
+{
+    double wait = worker->lease_at - now();
+    if (worker->job != NULL) wait = worker->lease_seconds / 12 < BUSY_SECONDS ? worker->lease_seconds / 12 : BUSY_SECONDS;
+    if (wait < 0) return 0;
+    return (int)(wait * 1000) + 1;
+}
+
+static void wait_for_something(struct worker *worker, bool *hinted)
+{
+    uint64_t ignored;
+    struct pollfd descriptors[] = {{.fd = worker->signals, .events = POLLIN},
+                                   {.fd = worker->wake, .events = POLLIN},
+                                   {.fd = connection_socket(worker->connection), .events = POLLIN}};
+    if (poll(descriptors, 3, poll_milliseconds(worker)) < 0 && errno != EINTR) *hinted = false;
+    if ((descriptors[1].revents & POLLIN) != 0 && read(worker->wake, &ignored, sizeof ignored) < 0) *hinted = false;
+    *hinted = connection_notified(worker->connection);
+}
+
+static int work(struct worker *worker)
+{
+    struct error error;
+    bool hinted = true;
+    for (;;) {
+        read_signals(worker);
+        if (worker->job != NULL) hold_job(worker, hinted);
+        if (may_exit(worker)) break;
+        if (worker->job == NULL && worker->stops == 0 && (hinted || now() >= worker->lease_at)) seek_work(worker);
+        if (now() >= worker->housekeeping_at && worker->stops == 0) keep_house(worker);
+        wait_for_something(worker, &hinted);
+    }
+    if (worker->registered && worker_gone(worker->connection, &worker->identity.id, &error) != STATUS_OK)
+        say(worker, "cannot say goodbye", &error);
+    return EXIT_STOPPED;
+}
+
+static enum status prepare(struct worker *worker, struct error *error)
+{
+    enum status status;
+    sigset_t set;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGINT);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL); /* before the first thread: all of them inherit it */
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (worker->options.conninfo == NULL) return error_set(error, STATUS_INVALID, "no database: give DATABASE_URL");
+    worker->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    worker->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (worker->signals < 0 || worker->wake < 0) return error_set_errno(error, "cannot make a descriptor for signals");
+    for (; worker->options.kinds[worker->kind_count] != NULL && worker->kind_count < KINDS_MOST; worker->kind_count++)
+        worker->kinds[worker->kind_count] = worker->options.kinds[worker->kind_count]->name;
+    if ((status = team_new(worker->options.threads, &worker->team, error)) != STATUS_OK) return status;
+    if ((status = connection_new(worker->options.conninfo, "deltaq worker", &worker->connection, error)) != STATUS_OK)
+        return status;
+    if ((status = connection_new(worker->options.conninfo, "deltaq engine", &worker->engine_connection, error)) != STATUS_OK)
+        return status;
+    return connection_listen(worker->connection, STORE_CHANNEL, error);
+}
+
+int worker_run(const struct worker_options *options)
+{
+    struct error error;
+    struct worker worker = {.options = *options, .signals = -1, .wake = -1};
+    int status = EXIT_CANNOT_START;
+    worker.lease_seconds = options->lease_seconds > 0 ? options->lease_seconds : QUEUE_LEASE_SECONDS;
+    worker.identity.pid = (int)getpid();
+    if (prepare(&worker, &error) == STATUS_OK) {
+        identify(&worker);
+        status = work(&worker);
+    } else {
+        say(&worker, "cannot start", &error);
+    }
+    connection_free(worker.engine_connection);
+    connection_free(worker.connection);
+    team_free(worker.team);
+    if (worker.wake >= 0) (void)close(worker.wake);
+    if (worker.signals >= 0) (void)close(worker.signals);
+    return status;
+}

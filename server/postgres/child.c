@@ -1,0 +1,103 @@
+#include "postgres/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A child that cannot become what it should be says so by this exit status. */
+enum { EXIT_NOT_STARTED = 127 };
+
+/* System calls and not libc's functions: those change the ids of all threads together, through locks that a fork may have caught.
+ */
+static bool drop_ids(uid_t uid, gid_t gid)
+{
+    if (geteuid() != 0) return true;
+    return syscall(SYS_setgroups, 0, NULL) == 0 && syscall(SYS_setresgid, gid, gid, gid) == 0 &&
+           syscall(SYS_setresuid, uid, uid, uid) == 0;
+}
+
+static bool place_descriptor(int from, int to)
+{
+    if (from == to) return fcntl(to, F_SETFD, 0) == 0;
+    return dup2(from, to) == to;
+}
+
+static void reset_signals(void)
+{
+    sigset_t none;
+    (void)sigemptyset(&none);
+    for (int i = 1; i < SIGRTMIN; i++)
+        if (i != SIGKILL && i != SIGSTOP) (void)signal(i, SIG_DFL);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static _Noreturn void become(const struct child *child, pid_t parent)
+{
+    static const char *const environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "HOME=/", NULL};
+    const int null = open("/dev/null", O_RDWR);
+    reset_signals();
+    (void)setpgid(0, 0); /* Ctrl-C in a terminal goes to us, and we stop it when its clients are done */
+    (void)umask(077);
+    if (null < 0 || chdir("/") != 0) _exit(EXIT_NOT_STARTED);
+    if (!place_descriptor(child->input >= 0 ? child->input : null, 0)) _exit(EXIT_NOT_STARTED);
+    if (!place_descriptor(child->output >= 0 ? child->output : null, 1) || dup2(1, 2) != 2) _exit(EXIT_NOT_STARTED);
+    if (child->directory >= 0 && !place_descriptor(child->directory, CHILD_DIRECTORY_FD)) _exit(EXIT_NOT_STARTED);
+    if (child->directory >= 0) {
+        (void)syscall(SYS_close_range, 3U, (unsigned)CHILD_DIRECTORY_FD - 1, CLOSE_RANGE_CLOEXEC);
+        (void)syscall(SYS_close_range, (unsigned)CHILD_DIRECTORY_FD + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+    } else {
+        (void)syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
+    }
+    if (!drop_ids(child->uid, child->gid)) _exit(EXIT_NOT_STARTED);
+    /* After the ids: a change of them clears it. A parent that died in between is noticed by the number of the present one. */
+    if (child->death_signal != 0 && (prctl(PR_SET_PDEATHSIG, child->death_signal) != 0 || getppid() != parent))
+        _exit(EXIT_NOT_STARTED);
+    union {
+        const char *const *constant;
+        char *const *plain;
+    } arguments = {.constant = child->arguments}, variables = {.constant = environment};
+    (void)execve(child->program, arguments.plain, variables.plain);
+    _exit(EXIT_NOT_STARTED);
+}
+
+enum status child_start(const struct child *child, pid_t *pid, struct error *error)
+{
+    const pid_t parent = getpid();
+    *pid = fork();
+    if (*pid == 0) become(child, parent);
+    if (*pid > 0) return STATUS_OK;
+    *pid = 0;
+    return error_set(error, STATUS_UNAVAILABLE, "cannot start a process: %s", strerror(errno));
+}
+
+void child_describe_end(int wait_status, char *text, size_t size)
+{
+    if (WIFSIGNALED(wait_status))
+        (void)snprintf(text, size, "killed by signal %d (%s)", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+    else
+        (void)snprintf(text, size, "exit status %d", WEXITSTATUS(wait_status));
+}
+
+enum status child_run(const struct child *child, struct error *error)
+{
+    pid_t pid;
+    int end;
+    char text[96];
+    const enum status status = child_start(child, &pid, error);
+    if (status != STATUS_OK) return status;
+    while (waitpid(pid, &end, 0) != pid)
+        if (errno != EINTR) return error_set_errno(error, "cannot wait for a process");
+    if (WIFEXITED(end) && WEXITSTATUS(end) == 0) return STATUS_OK;
+    child_describe_end(end, text, sizeof text);
+    const char *slash = strrchr(child->program, '/');
+    return error_set(error, STATUS_UNAVAILABLE, "%s ended with %s", slash != NULL ? slash + 1 : child->program, text);
+}

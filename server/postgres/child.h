@@ -1,0 +1,31 @@
+/* child.h: starts a program in a child process with dropped ids. Safe in a process that has threads: between fork and exec there
+ * are only system calls. */
+#ifndef POSTGRES_CHILD_H
+#define POSTGRES_CHILD_H
+
+#include "base/error.h"
+
+#include <sys/types.h>
+
+enum { CHILD_DIRECTORY_FD = 10 };
+
+struct child {
+    const char *program;          /* path */
+    const char *const *arguments; /* argv, ends with NULL */
+    uid_t uid;                    /* taken on if we are root, with no other groups */
+    gid_t gid;
+    int input, output; /* descriptors for stdin and for stdout and stderr; -1: /dev/null */
+    int directory;     /* becomes descriptor CHILD_DIRECTORY_FD; -1: none */
+    int death_signal;  /* sent to it when the *thread* that called child_start ends */
+};
+
+/* Starts it in "/", umask 077, with an environment of PATH, LC_ALL=C, TZ=UTC and no other descriptors. STATUS_UNAVAILABLE. */
+MUST_CHECK enum status child_start(const struct child *child, pid_t *pid, struct error *error);
+
+/* Starts it and waits; STATUS_UNAVAILABLE unless it exits 0 ("initdb ended with exit status 1"). */
+MUST_CHECK enum status child_run(const struct child *child, struct error *error);
+
+/* "killed by signal 9", "exit status 1". */
+void child_describe_end(int wait_status, char *text, size_t size);
+
+#endif

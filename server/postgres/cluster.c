@@ -1,0 +1,442 @@
+#include "postgres/cluster.h"
+
+#include "postgres/child.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define BINARIES "/usr/lib/postgresql"
+/* sun_path has 108 bytes; "/.s.PGSQL.5432" and the final 0 take 15. */
+#define PLAIN "/.-_+0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+enum { SOCKET_DIRECTORY_MOST = 92, LOG_MOST = 8 << 20 };
+
+enum status cluster_check_filesystem(int64_t magic, struct error *error)
+{
+    static const struct {
+        int64_t magic;
+        const char *name;
+    } refused[] = {
+        {NFS_SUPER_MAGIC, "NFS"}, {0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"},   {0xff534d42, "CIFS"},
+        {0xfe534d42, "SMB"},      {0x00c36400, "Ceph"},   {0x19830326, "BeeGFS"}, {0x517b, "SMB"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        if (refused[i].magic == (magic & 0xffffffff))
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "the data directory is on %s, where PostgreSQL's locks and fsync cannot be relied on:"
+                             " use a local --data-dir, or a database server through DATABASE_URL",
+                             refused[i].name);
+    return STATUS_OK;
+}
+
+static enum status choose_ids(int parent, struct cluster *cluster, struct error *error)
+{
+    struct stat home, data;
+    const struct passwd *entry = NULL;
+    cluster->uid = geteuid();
+    cluster->gid = getegid();
+    if (geteuid() != 0) {
+        if (getpwuid(geteuid()) != NULL) return STATUS_OK;
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "user id %u has no entry in passwd, which PostgreSQL needs: add one (or preload libnss_wrapper), or use DATABASE_URL",
+            (unsigned)geteuid());
+    }
+    if (fstat(parent, &data) != 0) return error_set_errno(error, "cannot look at the data directory");
+    if (fstatat(parent, "pg", &home, AT_SYMLINK_NOFOLLOW) == 0 && home.st_uid != 0)
+        entry = getpwuid(home.st_uid);
+    else if (data.st_uid != 0)
+        entry = getpwuid(data.st_uid);
+    if (entry == NULL) entry = getpwnam("postgres");
+    if (entry == NULL) entry = getpwnam("nobody");
+    if (entry == NULL || entry->pw_uid == 0)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "PostgreSQL does not run as root, and there is no user postgres or nobody: use DATABASE_URL");
+    cluster->uid = entry->pw_uid;
+    cluster->gid = entry->pw_gid;
+    return STATUS_OK;
+}
+
+static enum status make_directory(int at, const char *name, const struct cluster *cluster, int *fd, struct error *error)
+{
+    if (mkdirat(at, name, 0700) != 0 && errno != EEXIST) return error_set_errno(error, "cannot make the database directory");
+    *fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (*fd < 0) return error_set_errno(error, "cannot open the database directory");
+    struct stat now;
+    if (fstat(*fd, &now) == 0 && now.st_uid == cluster->uid && (now.st_mode & 0777) == 0700) return STATUS_OK;
+    if (fchmod(*fd, 0700) == 0 && (geteuid() != 0 || fchown(*fd, cluster->uid, cluster->gid) == 0)) return STATUS_OK;
+    return error_set_errno(error, "cannot take over the database directory");
+}
+
+/* Too long for a socket's address, or with characters that mean something in a connection string (a comma parts hosts): a private
+ * directory in /tmp holds a link to the real one. */
+static enum status shorten(const char *path, struct cluster *cluster, struct error *error)
+{
+    uint64_t hash = 14695981039346656037U; /* FNV-1a: a name, not a secret */
+    struct stat directory;
+    char link[64];
+    for (const char *c = path; *c != '\0'; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211U;
+    (void)snprintf(link, sizeof link, "/tmp/deltaq-%u-%016llx", (unsigned)geteuid(), (unsigned long long)hash);
+    if (mkdir(link, 0700) != 0 && errno != EEXIST)
+        return error_set_errno(error, "cannot make a directory for the database's socket");
+    if (lstat(link, &directory) != 0 || !S_ISDIR(directory.st_mode) || directory.st_uid != geteuid() ||
+        (directory.st_mode & 077) != 0)
+        return error_set(error, STATUS_FORBIDDEN,
+                         "a directory for the database's socket in the temporary directory belongs to someone else");
+    (void)snprintf(cluster->socket_directory, sizeof cluster->socket_directory, "%s/s", link);
+    if (unlink(cluster->socket_directory) != 0 && errno != ENOENT)
+        return error_set_errno(error, "cannot renew the database's socket link");
+    if (symlink(path, cluster->socket_directory) != 0) return error_set_errno(error, "cannot link the database's socket directory");
+    return STATUS_OK;
+}
+
+static enum status open_socket_directory(const char *data_directory, struct cluster *cluster, struct error *error)
+{
+    int fd = -1;
+    char *real = realpath(data_directory, NULL), *path = NULL;
+    enum status status = make_directory(cluster->home, "socket", cluster, &fd, error);
+    if (fd >= 0) (void)close(fd);
+    if (status == STATUS_OK && (real == NULL || asprintf(&path, "%s/pg/socket", real) < 0))
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a path");
+    if (status == STATUS_OK && strlen(path) <= SOCKET_DIRECTORY_MOST && strspn(path, PLAIN) == strlen(path))
+        (void)snprintf(cluster->socket_directory, sizeof cluster->socket_directory, "%s", path);
+    else if (status == STATUS_OK)
+        status = shorten(path, cluster, error);
+    free(path);
+    free(real);
+    return status;
+}
+
+static enum status open_log(struct cluster *cluster, struct error *error)
+{
+    struct stat now;
+    if (fstatat(cluster->home, "postgres.log", &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_size > LOG_MOST)
+        (void)renameat(cluster->home, "postgres.log", cluster->home, "postgres.log.1");
+    cluster->log = openat(cluster->home, "postgres.log", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (cluster->log < 0) return error_set_errno(error, "cannot open the database's log");
+    return STATUS_OK;
+}
+
+/* "15" from PG_VERSION of the cluster, or "" when there is none. */
+static void read_version(int data, char version[16])
+{
+    const int fd = data >= 0 ? openat(data, "PG_VERSION", O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    version[0] = '\0';
+    if (fd < 0) return;
+    const ssize_t length = read(fd, version, 15);
+    (void)close(fd);
+    version[length > 0 ? length : 0] = '\0';
+    version[strcspn(version, "\r\n")] = '\0';
+}
+
+static bool has_server(const char *directory)
+{
+    char path[600];
+    (void)snprintf(path, sizeof path, "%s/postgres", directory);
+    return access(path, X_OK) == 0;
+}
+
+/* The newest installed server. */
+static enum status find_binaries(const char *given, char out[512], struct error *error)
+{
+    long newest = 0;
+    if (given != NULL) {
+        (void)snprintf(out, 512, "%s", given);
+        return has_server(out) ? STATUS_OK : error_set(error, STATUS_NOT_FOUND, "there is no `postgres` in the given directory");
+    }
+    DIR *directory = opendir(BINARIES);
+    for (const struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
+        char path[512];
+        const long version = strtol(entry->d_name, NULL, 10);
+        (void)snprintf(path, sizeof path, BINARIES "/%ld/bin", version);
+        if (version > newest && has_server(path)) newest = version;
+    }
+    if (directory != NULL) (void)closedir(directory);
+    if (newest == 0)
+        return error_set(error, STATUS_NOT_FOUND,
+                         "no PostgreSQL server is installed: install the package postgresql (`make deps`), or give DATABASE_URL");
+    (void)snprintf(out, 512, BINARIES "/%ld/bin", newest);
+    return STATUS_OK;
+}
+
+enum status cluster_open(const char *data_directory, const char *binaries, struct cluster *cluster, struct error *error)
+{
+    enum status status;
+    struct statfs filesystem;
+    memset(cluster, 0, sizeof *cluster);
+    cluster->home = cluster->data = cluster->log = -1;
+    const int parent = open(data_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent < 0) return error_set_errno(error, "cannot open the data directory");
+    if (fstatfs(parent, &filesystem) != 0) {
+        status = error_set_errno(error, "cannot look at the data directory's file system");
+        goto done;
+    }
+    if ((status = cluster_check_filesystem((int64_t)filesystem.f_type, error)) != STATUS_OK) goto done;
+    if ((status = find_binaries(binaries, cluster->binaries, error)) != STATUS_OK) goto done;
+    if ((status = choose_ids(parent, cluster, error)) != STATUS_OK) goto done;
+    if ((status = make_directory(parent, "pg", cluster, &cluster->home, error)) != STATUS_OK) goto done;
+    if ((status = open_socket_directory(data_directory, cluster, error)) != STATUS_OK) goto done;
+    status = open_log(cluster, error);
+done:
+    (void)close(parent);
+    return status;
+}
+
+void cluster_reset(struct cluster *cluster)
+{
+    if (cluster->log >= 0) (void)close(cluster->log);
+    if (cluster->data >= 0) (void)close(cluster->data);
+    if (cluster->home >= 0) (void)close(cluster->home);
+    cluster->log = cluster->data = cluster->home = -1;
+}
+
+/* ---- making it ---- */
+
+static struct child server_child(const struct cluster *cluster, const char *program, const char *const *arguments, int directory)
+{
+    return (struct child){.program = program,
+                          .arguments = arguments,
+                          .uid = cluster->uid,
+                          .gid = cluster->gid,
+                          .input = -1,
+                          .output = cluster->log,
+                          .directory = directory,
+                          .death_signal = SIGINT};
+}
+
+/* C order and no inherited locale: it cannot be missing, and an upgrade of libc does not change what an index is sorted by. `trust`
+ * over a socket in a directory of mode 0700 admits whoever the kernel lets through that directory: PostgreSQL's own user, ours, and
+ * root. `peer` would ask for the same by name, but fails for ids without a passwd entry and would shut root's worker processes out.
+ */
+static enum status initialise(struct cluster *cluster, int directory, struct error *error)
+{
+    enum status status;
+    char initdb[600], postgres[600];
+    static const char statement[] = "create database deltaq\n";
+    (void)snprintf(initdb, sizeof initdb, "%s/initdb", cluster->binaries);
+    (void)snprintf(postgres, sizeof postgres, "%s/postgres", cluster->binaries);
+    const char *const make[] = {"initdb",
+                                "-D",
+                                "/proc/self/fd/10",
+                                "--locale=C",
+                                "--encoding=UTF8",
+                                "--data-checksums",
+                                "--username=deltaq",
+                                "--auth-local=trust",
+                                "--auth-host=reject",
+                                NULL};
+    const char *const single[] = {"postgres", "--single", "-D", "/proc/self/fd/10", "postgres", NULL};
+    struct child child = server_child(cluster, initdb, make, directory);
+    int pipe_ends[2];
+    if ((status = child_run(&child, error)) != STATUS_OK) return status;
+    if (pipe2(pipe_ends, O_CLOEXEC) != 0) return error_set_errno(error, "cannot make a pipe");
+    const ssize_t written = write(pipe_ends[1], statement, sizeof statement - 1); /* fits a pipe's buffer */
+    (void)close(pipe_ends[1]);
+    child = server_child(cluster, postgres, single, directory);
+    child.input = pipe_ends[0];
+    status =
+        written == (ssize_t)sizeof statement - 1 ? child_run(&child, error) : error_set(error, STATUS_IO, "a pipe took no data");
+    (void)close(pipe_ends[0]);
+    return status;
+}
+
+/* Removes what an interrupted attempt left. Only names that this file gives to directories that never became a cluster. */
+static void remove_tree(int at, const char *name)
+{
+    const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+    for (const struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        if (entry->d_type == DT_DIR)
+            remove_tree(dirfd(directory), entry->d_name);
+        else
+            (void)unlinkat(dirfd(directory), entry->d_name, 0);
+    }
+    if (directory != NULL)
+        (void)closedir(directory);
+    else if (fd >= 0)
+        (void)close(fd);
+    (void)unlinkat(at, name, AT_REMOVEDIR);
+}
+
+static enum status make_cluster(struct cluster *cluster, struct error *error)
+{
+    static const char unfinished[] = "data.unfinished";
+    enum status status;
+    int directory = -1;
+    remove_tree(cluster->home, unfinished);
+    if ((status = make_directory(cluster->home, unfinished, cluster, &directory, error)) != STATUS_OK) return status;
+    struct stat log;
+    cluster->log_start = fstat(cluster->log, &log) == 0 ? log.st_size : 0;
+    status = initialise(cluster, directory, error);
+    if (status == STATUS_UNAVAILABLE) { /* the log may know better */
+        struct error why;
+        if (cluster_diagnose(cluster, &why) == STATUS_DISK_FULL) status = (*error = why).status;
+    }
+    if (status == STATUS_OK &&
+        (fsync(directory) != 0 || renameat(cluster->home, unfinished, cluster->home, "data") != 0 || fsync(cluster->home) != 0))
+        status = error_set_errno(error, "cannot put the new database in place");
+    if (directory >= 0) (void)close(directory);
+    if (status != STATUS_OK) remove_tree(cluster->home, unfinished);
+    return status;
+}
+
+static enum status check_version(struct cluster *cluster, struct error *error)
+{
+    char version[16], path[512];
+    read_version(cluster->data, version);
+    const long major = strtol(version, NULL, 10);
+    if (major <= 0)
+        return error_set(
+            error, STATUS_CORRUPT,
+            "pg/data in the data directory is no PostgreSQL cluster (PG_VERSION is missing or empty): move it away or restore it;"
+            " it is never made anew");
+    (void)snprintf(path, sizeof path, BINARIES "/%ld/bin", major);
+    if (strncmp(cluster->binaries, BINARIES "/", sizeof BINARIES) != 0) return STATUS_OK; /* given by the caller */
+    if (has_server(path)) { /* the cluster's own version goes before a newer one */
+        (void)snprintf(cluster->binaries, sizeof cluster->binaries, "%s", path);
+        return STATUS_OK;
+    }
+    return error_set(
+        error, STATUS_UNSUPPORTED,
+        "the database was made by PostgreSQL %s, which is not installed: install postgresql-%s; or with both versions installed"
+        " dump it with pg_dump, move pg/data away, start deltaq once and restore with psql",
+        version, version);
+}
+
+enum status cluster_ensure(struct cluster *cluster, struct error *error)
+{
+    enum status status;
+    struct stat data;
+    if (fstatat(cluster->home, "data", &data, AT_SYMLINK_NOFOLLOW) != 0) {
+        if (errno != ENOENT) return error_set_errno(error, "cannot look at the database");
+        if ((status = make_cluster(cluster, error)) != STATUS_OK) return status;
+    }
+    cluster->data = openat(cluster->home, "data", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (cluster->data < 0) return error_set_errno(error, "cannot open the database");
+    return check_version(cluster, error);
+}
+
+/* ---- running it ---- */
+
+enum status cluster_start(struct cluster *cluster, pid_t *pid, struct error *error)
+{
+    char postgres[600];
+    struct stat log;
+    /* Small, and safe before fast. mmap: containers often have no usable /dev/shm. */
+    static const char *const arguments[] = {"postgres",
+                                            "-D",
+                                            "/proc/self/fd/10",
+                                            "-c",
+                                            "listen_addresses=",
+                                            "-c",
+                                            "unix_socket_directories=../socket",
+                                            "-c",
+                                            "unix_socket_permissions=0700",
+                                            "-c",
+                                            "port=5432",
+                                            "-c",
+                                            "max_connections=120",
+                                            "-c",
+                                            "shared_buffers=64MB",
+                                            "-c",
+                                            "work_mem=8MB",
+                                            "-c",
+                                            "maintenance_work_mem=32MB",
+                                            "-c",
+                                            "max_parallel_workers_per_gather=0",
+                                            "-c",
+                                            "dynamic_shared_memory_type=mmap",
+                                            "-c",
+                                            "wal_level=minimal",
+                                            "-c",
+                                            "max_wal_senders=0",
+                                            "-c",
+                                            "max_wal_size=256MB",
+                                            "-c",
+                                            "min_wal_size=32MB",
+                                            "-c",
+                                            "jit=off",
+                                            "-c",
+                                            "fsync=on",
+                                            "-c",
+                                            "full_page_writes=on",
+                                            "-c",
+                                            "synchronous_commit=on",
+                                            "-c",
+                                            "data_sync_retry=off",
+                                            "-c",
+                                            "autovacuum_naptime=15s",
+                                            "-c",
+                                            "idle_in_transaction_session_timeout=10s",
+                                            "-c",
+                                            "log_timezone=UTC",
+                                            "-c",
+                                            "log_checkpoints=off",
+                                            "-c",
+                                            "logging_collector=off",
+                                            "-c",
+                                            "log_destination=stderr",
+                                            "-c",
+                                            "cluster_name=deltaq",
+                                            "-c",
+                                            "max_logical_replication_workers=0",
+                                            NULL};
+    (void)snprintf(postgres, sizeof postgres, "%s/postgres", cluster->binaries);
+    cluster->log_start = fstat(cluster->log, &log) == 0 ? log.st_size : 0;
+    const struct child child = server_child(cluster, postgres, arguments, cluster->data);
+    return child_start(&child, pid, error);
+}
+
+/* What follows the last FATAL or PANIC, to the end of its line; NULL for none. Cuts `text` there. */
+static const char *last_complaint(char *text)
+{
+    static const char *const marks[] = {"PANIC:  ", "FATAL:  "};
+    char *last = NULL;
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
+        for (char *mark = strstr(text, marks[i]); mark != NULL; mark = strstr(mark + 1, marks[i]))
+            if (mark > last) last = mark;
+    if (last == NULL) return NULL;
+    last += strlen(marks[0]);
+    last[strcspn(last, "\n")] = '\0';
+    return last;
+}
+
+enum status cluster_diagnose(const struct cluster *cluster, struct error *error)
+{
+    static const struct {
+        const char *text;
+        enum status status;
+        const char *advice;
+    } rows[] = {
+        {"No space left on device", STATUS_DISK_FULL, "the disk is full: free some space"},
+        {"Disk quota exceeded", STATUS_DISK_FULL, "the disk quota is used up: free some space"},
+        {"pre-existing shared memory block", STATUS_UNAVAILABLE, "processes of an earlier PostgreSQL hold the database"},
+        {"lock file", STATUS_UNAVAILABLE, "another PostgreSQL seems to hold the database"},
+        {"incompatible with server", STATUS_UNSUPPORTED, "the database was made by another version of PostgreSQL"},
+        {"could not create shared memory", STATUS_UNAVAILABLE, "the system gives PostgreSQL no shared memory"},
+        {"could not locate a valid checkpoint", STATUS_CORRUPT, "the database is damaged: restore it from a backup"},
+        {"invalid checksum", STATUS_CORRUPT, "the database is damaged: restore it from a backup"},
+    };
+    char text[16385] = "";
+    struct stat log;
+    off_t from = (off_t)cluster->log_start;
+    if (fstat(cluster->log, &log) == 0 && log.st_size - from > (off_t)sizeof text - 1) from = log.st_size - (off_t)sizeof text + 1;
+    const ssize_t length = pread(cluster->log, text, sizeof text - 1, from);
+    text[length > 0 ? length : 0] = '\0';
+    const char *complaint = last_complaint(text);
+    for (size_t i = 0; complaint != NULL && i < sizeof rows / sizeof rows[0]; i++)
+        if (strstr(complaint, rows[i].text) != NULL)
+            return error_set(error, rows[i].status, "the database does not run: %s", rows[i].advice);
+    return error_set(error, STATUS_UNAVAILABLE, "the database does not run: %.200s",
+                     complaint != NULL ? complaint : "it gave no reason (see pg/postgres.log)");
+}

@@ -1,0 +1,41 @@
+/* cluster.h: the directories, the ids and the making of the embedded cluster. See embedded.h for the layout.
+ *
+ * PostgreSQL is given its data directory as a descriptor (/proc/self/fd/10) and its socket directory as "../socket": it then needs
+ * no search permission above $DATA/pg, so that root may keep $DATA below a directory of mode 0700 (its home, by default) without
+ * opening that to anybody, and the length of the path does not matter to it. */
+#ifndef POSTGRES_CLUSTER_H
+#define POSTGRES_CLUSTER_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct cluster {
+    char binaries[512];
+    char socket_directory[108]; /* for clients; short enough */
+    uid_t uid;
+    gid_t gid;
+    int home, data; /* descriptors of $DATA/pg and $DATA/pg/data; -1: not open */
+    int log;        /* descriptor of postgres.log; its size when PostgreSQL was started: */
+    int64_t log_start;
+};
+
+/* Refuses network file systems by the magic number of statfs. STATUS_UNSUPPORTED. */
+MUST_CHECK enum status cluster_check_filesystem(int64_t magic, struct error *error);
+
+/* Opens (makes) $DATA/pg and its socket directory, chooses ids and binaries, opens the log. cluster_reset in any case. */
+MUST_CHECK enum status cluster_open(const char *data_directory, const char *binaries, struct cluster *cluster, struct error *error);
+
+/* With the lock held: opens $DATA/pg/data, made first if it is not there. STATUS_UNSUPPORTED for another major version. */
+MUST_CHECK enum status cluster_ensure(struct cluster *cluster, struct error *error);
+
+/* Starts `postgres` in the foreground. */
+MUST_CHECK enum status cluster_start(struct cluster *cluster, pid_t *pid, struct error *error);
+
+/* Why PostgreSQL ended, from the last FATAL or PANIC of the log since cluster_start: always fills *error. */
+enum status cluster_diagnose(const struct cluster *cluster, struct error *error);
+
+void cluster_reset(struct cluster *cluster);
+
+#endif

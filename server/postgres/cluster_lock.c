@@ -1,0 +1,96 @@
+#include "postgres/cluster_lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct holder {
+    char host[65], boot[40];
+    int pid;
+    unsigned long long nonce;
+};
+
+static void read_line(const char *path, char *text, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    text[0] = '\0';
+    if (file == NULL) return;
+    if (fgets(text, (int)size, file) == NULL) text[0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    (void)fclose(file);
+}
+
+static void describe_ourselves(struct holder *holder)
+{
+    memset(holder, 0, sizeof *holder);
+    if (gethostname(holder->host, sizeof holder->host - 1) != 0) (void)snprintf(holder->host, sizeof holder->host, "unknown");
+    read_line("/proc/sys/kernel/random/boot_id", holder->boot, sizeof holder->boot);
+    holder->pid = (int)getpid();
+    if (getrandom(&holder->nonce, sizeof holder->nonce, 0) != sizeof holder->nonce) holder->nonce = 0;
+}
+
+static bool read_holder(int fd, struct holder *holder)
+{
+    char text[256] = "";
+    memset(holder, 0, sizeof *holder);
+    if (pread(fd, text, sizeof text - 1, 0) <= 0) return false;
+    return sscanf(text, "host=%64s boot=%39s pid=%d nonce=%llx", holder->host, holder->boot, &holder->pid, &holder->nonce) == 4;
+}
+
+static enum status write_holder(int fd, const struct holder *holder, struct error *error)
+{
+    char text[256];
+    const int length = snprintf(text, sizeof text, "host=%s boot=%s pid=%d nonce=%016llx\n", holder->host, holder->boot,
+                                holder->pid, holder->nonce);
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)length, 0) != length || fsync(fd) != 0)
+        return error_set_errno(error, "cannot write the lock of the database directory");
+    return STATUS_OK;
+}
+
+enum status cluster_lock_take(int directory, const char *name, int *fd, struct error *error)
+{
+    enum status status;
+    struct holder ours, theirs;
+    describe_ourselves(&ours);
+    *fd = openat(directory, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (*fd < 0) return error_set_errno(error, "cannot open the lock of the database directory");
+    const bool locked = flock(*fd, LOCK_EX | LOCK_NB) == 0;
+    const bool known = read_holder(*fd, &theirs);
+    if (!locked && errno != EWOULDBLOCK && !known) {
+        status = error_set_errno(error, "cannot lock the database directory");
+        goto failed;
+    }
+    if (!locked) {
+        status = error_set(error, STATUS_CONFLICT,
+                           "another deltaq (process %d on %s) has this data directory: stop it or use another --data-dir",
+                           theirs.pid, theirs.host);
+        goto failed;
+    }
+    /* The lock is free on this kernel. The same boot id: its holder is dead. The same host, booted since: likewise. */
+    if (known && strcmp(theirs.boot, ours.boot) != 0 && strcmp(theirs.host, ours.host) != 0) {
+        status =
+            error_set(error, STATUS_CONFLICT,
+                      "process %d on host %s has this data directory; if that host is gone, remove pg/%s in it and start again",
+                      theirs.pid, theirs.host, name);
+        goto failed;
+    }
+    if ((status = write_holder(*fd, &ours, error)) == STATUS_OK) return STATUS_OK;
+failed:
+    (void)close(*fd);
+    *fd = -1;
+    return status;
+}
+
+void cluster_lock_drop(int fd)
+{
+    if (fd < 0) return;
+    /* Failure leaves a text that names a dead process of this boot, which the next start sees through. */
+    if (ftruncate(fd, 0) == 0) (void)fsync(fd);
+    (void)close(fd);
+}
