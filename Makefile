@@ -96,6 +96,15 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@echo "  test $<"
 	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
 
+# The server that tests/http/test_http_raw.py talks to: server/http alone.
+$(OBJ)/tests/http/echo_server: tests/http/echo_server.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
+	@mkdir -p $(@D)
+	@echo "  test $<"
+	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) $(SERVER_LIBS) $(ENGINE_LIBS)
+
+.PHONY: echo-server
+echo-server: $(OBJ)/tests/http/echo_server
+
 # --- What it stands on -----------------------------------------------------------------------------------------------------------
 DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev libssl-dev zlib1g-dev \
                 libopenblas0-pthread postgresql ca-certificates
@@ -136,7 +145,7 @@ TSAN_UNIT = $(UNIT_SOURCES:%.c=$(BUILD)/tsan/%)
 lint: ## Check the tree's own rules: layers, headers, formatting, banned functions
 	@python3 tests/lint/lint.py
 
-check: all venv static $(UNIT_BINARIES) ## Run every test but the sanitized and the long ones; ends with "N passed, N failed"
+check: all venv static $(UNIT_BINARIES) echo-server ## Run every test but the sanitized and the long ones; ends with "N passed, N failed"
 	@$(MAKE) --no-print-directory -s CONFIG=asan unit-binaries
 	@$(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" $(UNIT_BINARIES) $(ASAN_UNIT) $(wildcard tests/http tests/pool tests/docs)
 
@@ -161,7 +170,7 @@ check-asan: ## Run the C unit tests under AddressSanitizer and UndefinedBehavior
 check-tsan: ## Run the C unit tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory CONFIG=tsan check-unit
 
-check-http: all venv static ## Run the tests of the HTTP interface
+check-http: all venv static echo-server ## Run the tests of the HTTP interface
 	@$(PYTHON) tests/run.py tests/http
 
 check-fresh: ## Prove the README on a minimal Debian 12 made by debootstrap (as root; SUITE=trixie for Debian 13)

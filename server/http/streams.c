@@ -9,13 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
-enum { PENDING_MAX = 1 << 20, RETRY_MILLISECONDS = 1000, READ_BLOCK = 4096 };
+enum { PENDING_MAX = 1 << 20, RETRY_MILLISECONDS = 1000, LOOK_MILLISECONDS = 1000, READ_BLOCK = 4096 };
 
 struct stream {
     struct stream *next;
     struct streams *owner;
     struct MHD_Connection *connection; /* NULL until it has a response */
+    int descriptor;                    /* its socket, for a look whether the client is still there */
     const struct stream_ops *ops;
     void *state;
     char topic[TOPIC_SIZE];
@@ -39,7 +41,7 @@ struct streams {
     pthread_t thread;
     struct stream *first;
     unsigned count, limit;
-    int64_t ping_ms, life_ms;
+    int64_t ping_ms, life_ms, look_ms;
     bool stopping;
     const struct http_options *options; /* lent */
     void *context;                      /* the broadcaster's, from thread_open */
@@ -160,7 +162,9 @@ struct MHD_Response *streams_response(struct stream *stream, struct MHD_Connecti
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, READ_BLOCK, stream_read, stream, stream_release);
     if (!response) return NULL;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     pthread_mutex_lock(&streams->mutex);
+    stream->descriptor = info ? info->connect_fd : -1;
     stream->connection = connection;
     stream->dirty = true;
     buffer_puts(&stream->pending, "retry: 2000\n\n"); /* reconnect after two seconds */
@@ -222,10 +226,25 @@ static void stream_serve(struct streams *streams, struct stream *stream, int64_t
     stream_resume(stream);
 }
 
+/* libmicrohttpd notices that the client of a suspended connection has gone only when it is resumed. The mutex is held; a stream
+ * that is suspended has its socket open still. */
+static void look_for_gone(struct streams *streams, int64_t now)
+{
+    char byte;
+    if (now < streams->look_ms) return;
+    streams->look_ms = now + LOOK_MILLISECONDS;
+    for (struct stream *stream = streams->first; stream; stream = stream->next) {
+        if (!stream->suspended || stream->busy) continue;
+        if (recv(stream->descriptor, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0) continue;
+        stream->finished = true;
+        stream_resume(stream);
+    }
+}
+
 /* The first stream that is due, and the earliest time that another will be; the mutex is held. */
 static struct stream *stream_due(struct streams *streams, int64_t now, int64_t *earliest)
 {
-    *earliest = now + 60000;
+    *earliest = streams->first ? streams->look_ms : now + 60000;
     for (struct stream *stream = streams->first; stream; stream = stream->next) {
         if (!stream->connection || stream->finished || stream->busy) continue;
         if (stream->dirty || stream->next_ms <= now) return stream;
@@ -247,6 +266,7 @@ static void *broadcast(void *closure)
     while (!streams->stopping) {
         int64_t earliest;
         const int64_t now = clock_milliseconds();
+        look_for_gone(streams, now);
         struct stream *stream = stream_due(streams, now, &earliest);
         if (stream)
             stream_serve(streams, stream, now);
