@@ -23,11 +23,13 @@ struct optimizer_update {
 
 struct optimizer_kind {
     const char *name;           /* as in the API */
-    const struct param *params; /* of struct optimizer_settings; the job's table refers to it */
     int buffers;                /* of state, at most OPTIMIZER_BUFFERS */
     void (*update)(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
                    const struct optimizer_update *update);
 };
+
+/* Tables of struct optimizer_settings, for the job's own table. */
+extern const struct param optimizer_adamw_params[];
 
 extern const struct optimizer_kind *const optimizer_kinds[]; /* ends with NULL; the job's variants have the same order */
 

@@ -1,0 +1,203 @@
+#include "model/parameters.h"
+
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "base/random.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TENSOR_ALIGNMENT = 16 }; /* elements: 64 bytes of floats */
+
+static int64_t aligned(int64_t elements)
+{
+    return (elements + TENSOR_ALIGNMENT - 1) / TENSOR_ALIGNMENT * TENSOR_ALIGNMENT;
+}
+
+static int64_t layout_add(struct parameters_layout *layout, const struct parameter *parameter, bool residual)
+{
+    const int64_t count = parameter->rows * parameter->columns;
+    layout->tensors[layout->tensor_count] = (struct parameters_tensor){
+        .parameter = *parameter, .offset = layout->elements, .decays = parameter->rows > 1, .residual = residual};
+    layout->elements += aligned(count);
+    layout->numbers += count;
+    return layout->tensor_count++;
+}
+
+/* Whether the parameter's linear step writes what a residual addition reads. */
+static bool ends_residual_branch(const struct program *program, int parameter)
+{
+    for (int i = 0; i < program->step_count; i++) {
+        const struct step *linear = &program->steps[i];
+        if (linear->op != &op_linear || linear->parameter[0] != parameter) continue;
+        for (int k = i + 1; k < program->step_count; k++)
+            if (program->steps[k].op == &op_add &&
+                (program->steps[k].input[0] == linear->output || program->steps[k].input[1] == linear->output))
+                return true;
+    }
+    return false;
+}
+
+static void layout_block(struct parameters_layout *layout, int64_t layer)
+{
+    const struct program *program = &layout->programs[layer];
+    layout->blocks[layer] = layout->tensor_count;
+    for (int i = 0; i < program->parameter_count; i++)
+        layout_add(layout, &program->parameters[i], ends_residual_branch(program, i));
+}
+
+/* A vector of one element column is [1, n]; a matrix with one row would be taken for a vector, and no architecture has one. */
+static void layout_spans(struct parameters_layout *layout)
+{
+    for (int64_t i = 0; i < layout->tensor_count; i++) {
+        const struct parameters_tensor *tensor = &layout->tensors[i];
+        const int64_t end = i + 1 < layout->tensor_count ? layout->tensors[i + 1].offset : layout->elements;
+        struct parameters_span *last = layout->span_count > 0 ? &layout->spans[layout->span_count - 1] : NULL;
+        if (last != NULL && last->decays == tensor->decays)
+            last->count = end - last->first;
+        else
+            layout->spans[layout->span_count++] = (struct parameters_span){tensor->offset, end - tensor->offset, tensor->decays};
+    }
+}
+
+enum status parameters_layout_new(const struct model_config *config, struct parameters_layout **out, struct error *error)
+{
+    struct parameters_layout *layout = NULL;
+    struct decoder_ends ends;
+    const int64_t most = 4 + config->layers * PROGRAM_PARAMETERS;
+    enum status status;
+    *out = NULL;
+    if ((status = memory_new(1, sizeof *layout, "parameter layout", &layout, error)) != STATUS_OK) return status;
+    layout->config = *config;
+    if ((status = memory_new(config->layers, sizeof *layout->programs, "block programs", &layout->programs, error)) != STATUS_OK)
+        goto done;
+    if ((status = memory_new(config->layers, sizeof *layout->blocks, "parameter layout", &layout->blocks, error)) != STATUS_OK)
+        goto done;
+    if ((status = memory_new(most, sizeof *layout->tensors, "parameter layout", &layout->tensors, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(most, sizeof *layout->spans, "parameter layout", &layout->spans, error)) != STATUS_OK) goto done;
+    decoder_ends(config, &ends);
+    layout->embedding = layout_add(layout, &ends.embedding, false);
+    for (int64_t layer = 0; layer < config->layers; layer++) {
+        decoder_block(config, layer, &layout->programs[layer]);
+        layout_block(layout, layer);
+    }
+    layout->norm_weight = layout_add(layout, &ends.norm_weight, false);
+    layout->norm_bias = ends.norm_bias.name[0] != '\0' ? layout_add(layout, &ends.norm_bias, false) : -1;
+    layout->output = config->tied ? layout->embedding : layout_add(layout, &ends.output, false);
+    layout_spans(layout);
+    *out = layout;
+    layout = NULL;
+done:
+    parameters_layout_free(layout);
+    return status;
+}
+
+void parameters_layout_free(struct parameters_layout *layout)
+{
+    if (layout == NULL) return;
+    memory_free(layout->programs);
+    memory_free(layout->blocks);
+    memory_free(layout->tensors);
+    memory_free(layout->spans);
+    memory_free(layout);
+}
+
+int64_t parameters_find(const struct parameters_layout *layout, const char *name)
+{
+    for (int64_t i = 0; i < layout->tensor_count; i++)
+        if (strcmp(layout->tensors[i].parameter.name, name) == 0) return i;
+    return -1;
+}
+
+enum status parameters_init(struct parameters *parameters, const struct parameters_layout *layout, struct backend *backend,
+                            const char *what, struct error *error)
+{
+    *parameters = (struct parameters){.layout = layout, .backend = backend};
+    return backend->ops->allocate(backend, layout->elements, what, &parameters->data, error);
+}
+
+void parameters_reset(struct parameters *parameters)
+{
+    if (parameters->data != NULL) parameters->backend->ops->release(parameters->backend, parameters->data);
+    *parameters = (struct parameters){0};
+}
+
+struct matrix parameters_all(const struct parameters *parameters)
+{
+    return matrix_of(parameters->data, 1, parameters->layout->elements, parameters->backend->ops->element);
+}
+
+struct matrix parameters_view(const struct parameters *parameters, int64_t tensor)
+{
+    const struct parameters_tensor *row = &parameters->layout->tensors[tensor];
+    const size_t element = parameters->backend->ops->element;
+    return matrix_of((char *)parameters->data + (size_t)row->offset * element, row->parameter.rows, row->parameter.columns, element);
+}
+
+void parameters_block(const struct parameters *parameters, int64_t layer, struct matrix *out)
+{
+    const struct parameters_layout *layout = parameters->layout;
+    for (int i = 0; i < layout->programs[layer].parameter_count; i++)
+        out[i] = parameters_view(parameters, layout->blocks[layer] + i);
+}
+
+struct drawing {
+    double *values;
+    double deviation;
+    uint64_t seed, tensor;
+    int64_t columns;
+};
+
+static void draw_row(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const struct drawing *drawing = context;
+    for (int64_t k = i * drawing->columns; k < (i + 1) * drawing->columns; k++)
+        drawing->values[k] = drawing->deviation * random_normal(drawing->seed, drawing->tensor, (uint64_t)k);
+}
+
+enum status parameters_initialise(struct parameters *parameters, uint64_t seed, struct error *error)
+{
+    const struct parameters_layout *layout = parameters->layout;
+    struct backend *backend = parameters->backend;
+    int64_t largest = 0;
+    double *values = NULL;
+    for (int64_t i = 0; i < layout->tensor_count; i++) {
+        const struct parameter *parameter = &layout->tensors[i].parameter;
+        if (parameter->rows * parameter->columns > largest) largest = parameter->rows * parameter->columns;
+    }
+    const enum status status = memory_new(largest, sizeof *values, "fresh weights", &values, error);
+    if (status != STATUS_OK) return status;
+    for (int64_t i = 0; i < layout->tensor_count; i++) {
+        const struct parameters_tensor *tensor = &layout->tensors[i];
+        const struct matrix view = parameters_view(parameters, i);
+        const char *ending = strrchr(tensor->parameter.name, '.');
+        const bool bias = ending != NULL && strcmp(ending, ".bias") == 0;
+        if (!tensor->decays) {
+            backend->ops->fill(backend, view, bias ? 0 : 1);
+            continue;
+        }
+        const double range = layout->config.initializer_range;
+        struct drawing drawing = {
+            .values = values,
+            .deviation = tensor->residual ? range / sqrt(2.0 * (double)layout->config.layers) : range,
+            .seed = seed,
+            .tensor = (uint64_t)i,
+            .columns = view.columns,
+        };
+        team_run(backend->team, view.rows, draw_row, &drawing);
+        backend->ops->upload(backend, view, values, DTYPE_F64);
+    }
+    memory_free(values);
+    return STATUS_OK;
+}
+
+enum status parameters_read(struct parameters *parameters, const struct model *model, struct error *error)
+{
+    for (int64_t i = 0; i < parameters->layout->tensor_count; i++) {
+        const enum status status = model_read(model, parameters->backend, &parameters->layout->tensors[i].parameter,
+                                              parameters_view(parameters, i), NULL, error);
+        if (status != STATUS_OK) return status;
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,163 @@
+#include "train/checkpoint.h"
+
+#include "base/memory.h"
+#include "base/version.h"
+#include "formats/file_writer.h"
+#include "formats/safetensors_writer.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum status path_in(const char *directory, const char *name, char out[PATH_MAX], struct error *error)
+{
+    if (snprintf(out, PATH_MAX, "%s/%s", directory, name) < PATH_MAX) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
+}
+
+void checkpoint_remove(const char *directory)
+{
+    char path[PATH_MAX];
+    struct error ignored;
+    DIR *stream = opendir(directory);
+    if (stream == NULL) return;
+    for (const struct dirent *entry; (entry = readdir(stream)) != NULL;)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            path_in(directory, entry->d_name, path, &ignored) == STATUS_OK)
+            (void)unlink(path);
+    (void)closedir(stream);
+    (void)rmdir(directory);
+}
+
+static enum status sync_directory(const char *directory, struct error *error)
+{
+    const int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return error_set_errno(error, "cannot open a checkpoint's directory");
+    const bool failed = fsync(descriptor) != 0;
+    const enum status status = failed ? error_set_errno(error, "cannot make a checkpoint durable") : STATUS_OK;
+    (void)close(descriptor);
+    return status;
+}
+
+static enum status tensors_write(struct safetensors_writer *writer, const struct parameters *parameters, float *staging,
+                                 struct error *error)
+{
+    const struct parameters_layout *layout = parameters->layout;
+    struct backend *backend = parameters->backend;
+    for (int64_t i = 0; i < layout->tensor_count; i++) {
+        const struct matrix view = parameters_view(parameters, i);
+        backend->ops->download(backend, view, staging, DTYPE_F32);
+        const enum status status = safetensors_writer_f32(writer, i, staging, view.rows * view.columns, error);
+        if (status != STATUS_OK) return status;
+    }
+    return STATUS_OK;
+}
+
+static enum status weights_write(const char *path, const struct parameters *parameters, enum dtype dtype, struct error *error)
+{
+    const struct parameters_layout *layout = parameters->layout;
+    struct safetensors_writer *writer = NULL;
+    struct safetensors_entry *entries = NULL;
+    int64_t(*shapes)[2] = NULL, largest = 0;
+    float *staging = NULL;
+    enum status status;
+    if ((status = memory_new(layout->tensor_count, sizeof *entries, "tensor list", &entries, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(layout->tensor_count, sizeof *shapes, "tensor list", &shapes, error)) != STATUS_OK) goto done;
+    for (int64_t i = 0; i < layout->tensor_count; i++) {
+        const struct parameters_tensor *tensor = &layout->tensors[i];
+        const bool vector = !tensor->decays;
+        shapes[i][0] = vector ? tensor->parameter.columns : tensor->parameter.rows;
+        shapes[i][1] = tensor->parameter.columns;
+        entries[i] = (struct safetensors_entry){tensor->parameter.name, dtype, vector ? 1 : 2, shapes[i]};
+        const int64_t count = tensor->parameter.rows * tensor->parameter.columns;
+        if (count > largest) largest = count;
+    }
+    if ((status = memory_new(largest, sizeof *staging, "tensor to write", &staging, error)) != STATUS_OK) goto done;
+    if ((status = safetensors_writer_open(path, entries, layout->tensor_count, &writer, error)) != STATUS_OK) goto done;
+    if ((status = tensors_write(writer, parameters, staging, error)) != STATUS_OK) goto done;
+    status = safetensors_writer_commit(writer, error);
+done:
+    safetensors_writer_close(writer);
+    memory_free(staging);
+    memory_free(shapes);
+    memory_free(entries);
+    return status;
+}
+
+static const char *number(double value, char out[32])
+{
+    (void)snprintf(out, 32, isfinite(value) ? "%.17g" : "null", value);
+    return out;
+}
+
+static enum status record_write(const char *path, const struct checkpoint *checkpoint, struct error *error)
+{
+    const struct state_checkpoint *reached = &checkpoint->reached;
+    char text[512], rate[32], train[32], validation[32];
+    const int size = snprintf(text, sizeof text,
+                              "{\"step\": %lld, \"tokens\": %lld, \"learning_rate\": %s, \"train_loss\": %s, \"validation_loss\": %s, "
+                              "\"seed\": %llu, \"deltaq\": \"%s\"}\n",
+                              (long long)reached->step, (long long)reached->tokens, number(reached->learning_rate, rate),
+                              number(reached->train_loss, train), number(reached->validation_loss, validation),
+                              (unsigned long long)checkpoint->seed, DELTAQ_VERSION);
+    return file_writer_put(path, text, (size_t)size, error);
+}
+
+static enum status files_write(const char *directory, const struct checkpoint *checkpoint, const struct parameters *parameters,
+                               struct error *error)
+{
+    char path[PATH_MAX];
+    enum status status;
+    if ((status = path_in(directory, "model.safetensors", path, error)) != STATUS_OK) return status;
+    if ((status = weights_write(path, parameters, checkpoint->dtype, error)) != STATUS_OK) return status;
+    if ((status = path_in(directory, "config.json", path, error)) != STATUS_OK) return status;
+    if ((status = file_writer_put(path, checkpoint->config, checkpoint->config_size, error)) != STATUS_OK) return status;
+    if ((status = path_in(directory, "training.json", path, error)) != STATUS_OK) return status;
+    if ((status = record_write(path, checkpoint, error)) != STATUS_OK) return status;
+    if ((status = path_in(directory, "tokenizer.json", path, error)) != STATUS_OK) return status;
+    if (checkpoint->tokenizer != NULL && (status = tokenizer_write(checkpoint->tokenizer, path, error)) != STATUS_OK) return status;
+    if ((status = path_in(directory, "training.state", path, error)) != STATUS_OK) return status;
+    if (checkpoint->state != NULL && (status = state_write(path, checkpoint->state, parameters, checkpoint->optimizer, error)) != STATUS_OK)
+        return status;
+    return sync_directory(directory, error);
+}
+
+/* Renames `temporary` to the checkpoint's name. An older directory of that name changes places with it and is removed. */
+static enum status publish(const char *temporary, const char *directory, struct error *error)
+{
+    char parent[PATH_MAX];
+    const char *slash = strrchr(directory, '/');
+    const int length = slash != NULL ? (int)(slash - directory) : 1;
+    if (rename(temporary, directory) != 0) {
+        if (errno != EEXIST && errno != ENOTEMPTY) return error_set_errno(error, "cannot put a checkpoint in place");
+        if (renameat2(AT_FDCWD, temporary, AT_FDCWD, directory, RENAME_EXCHANGE) != 0)
+            return error_set_errno(error, "cannot replace a checkpoint");
+        checkpoint_remove(temporary);
+    }
+    (void)snprintf(parent, sizeof parent, "%.*s", slash == directory ? 1 : length, slash != NULL ? directory : ".");
+    return sync_directory(parent, error);
+}
+
+enum status checkpoint_write(const struct checkpoint *checkpoint, const struct parameters *parameters, struct error *error)
+{
+    char temporary[PATH_MAX];
+    const char *slash = strrchr(checkpoint->directory, '/');
+    const int parent = slash != NULL ? (int)(slash + 1 - checkpoint->directory) : 0;
+    enum status status;
+    /* one writer a directory: what an earlier attempt left under this name is stale */
+    if (snprintf(temporary, sizeof temporary, "%.*s.%s.tmp", parent, checkpoint->directory, checkpoint->directory + parent) >=
+        (int)sizeof temporary)
+        return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
+    checkpoint_remove(temporary);
+    if (mkdir(temporary, 0777) != 0) return error_set_errno(error, "cannot make a checkpoint's directory");
+    if ((status = files_write(temporary, checkpoint, parameters, error)) == STATUS_OK)
+        status = publish(temporary, checkpoint->directory, error);
+    if (status != STATUS_OK) checkpoint_remove(temporary);
+    return status;
+}

@@ -1,0 +1,67 @@
+#include "train/schedule.h"
+
+#include <math.h>
+
+const char *const schedule_names[] = {"wsd", "cosine", "linear", "constant", NULL};
+const char *const schedule_shape_names[] = {"linear", "1-sqrt", NULL};
+_Static_assert(sizeof schedule_names / sizeof schedule_names[0] == SCHEDULE_COUNT + 1, "a name for each schedule");
+_Static_assert(sizeof schedule_shape_names / sizeof schedule_shape_names[0] == SCHEDULE_SHAPE_COUNT + 1, "a name for each shape");
+
+/* Factors that fall from 1 (x = 0) to 0 (x = 1). */
+static double fall_linear(double x)
+{
+    return 1 - x;
+}
+
+static double fall_sqrt(double x)
+{
+    return 1 - sqrt(x);
+}
+
+static double fall_cosine(double x)
+{
+    return 0.5 * (1 + cos(M_PI * x));
+}
+
+static double (*const shapes[])(double x) = {
+    [SCHEDULE_SHAPE_LINEAR] = fall_linear,
+    [SCHEDULE_SHAPE_SQRT] = fall_sqrt,
+};
+
+/* Where a schedule falls: over its last `decay` steps, or over all after the warm-up. NULL: by the shape that was asked for. */
+static const struct row {
+    bool falls, over_all;
+    double (*fall)(double x);
+} rows[] = {
+    [SCHEDULE_WSD] = {.falls = true},
+    [SCHEDULE_COSINE] = {.falls = true, .over_all = true, .fall = fall_cosine},
+    [SCHEDULE_LINEAR] = {.falls = true, .over_all = true, .fall = fall_linear},
+    [SCHEDULE_CONSTANT] = {.falls = false},
+};
+_Static_assert(sizeof rows / sizeof rows[0] == SCHEDULE_COUNT, "a row for each schedule");
+
+enum status schedule_check(const struct schedule *schedule, struct error *error)
+{
+    if (!(schedule->peak > 0) || !isfinite(schedule->peak))
+        return error_set(error, STATUS_INVALID, "the peak learning rate is %g; it must be positive", schedule->peak);
+    if (!(schedule->final >= 0 && schedule->final <= 1))
+        return error_set(error, STATUS_INVALID, "the final share of the learning rate is %g; it must be in 0 to 1", schedule->final);
+    if (schedule->total < 1 || schedule->warmup < 0 || schedule->decay < 0)
+        return error_set(error, STATUS_INVALID, "the schedule has no step, or a negative length");
+    const int64_t decay = schedule->kind == SCHEDULE_WSD ? schedule->decay : 0;
+    if (decay > schedule->total || schedule->warmup > schedule->total - decay)
+        return error_set(error, STATUS_INVALID, "warm-up (%lld steps) and decay (%lld) do not fit into %lld steps",
+                         (long long)schedule->warmup, (long long)decay, (long long)schedule->total);
+    return STATUS_OK;
+}
+
+double schedule_rate(const struct schedule *schedule, int64_t step)
+{
+    const struct row *row = &rows[schedule->kind];
+    if (step < schedule->warmup) return schedule->peak * (double)(step + 1) / (double)schedule->warmup;
+    const int64_t start = row->over_all ? schedule->warmup : schedule->total - schedule->decay;
+    if (!row->falls || step < start) return schedule->peak;
+    const double x = (double)(step - start) / (double)(schedule->total - start);
+    const double factor = row->fall != NULL ? row->fall(x) : shapes[schedule->shape](x);
+    return schedule->peak * (schedule->final + (1 - schedule->final) * factor);
+}

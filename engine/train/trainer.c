@@ -1,0 +1,127 @@
+#include "train/trainer.h"
+
+#include "base/memory.h"
+#include "model/chunks.h"
+
+#include <math.h>
+
+/* Tokens that go through the model at once: enough rows for the matrix products, few enough to stay near the caches. The sum of a step's
+ * gradient is cut here, so the number decides bits: it depends on the request alone. */
+#define MICRO_TOKENS 2048
+
+static int64_t fixed_bytes(const struct trainer *trainer, const struct parameters_layout *layout)
+{
+    const struct trainer_setup *setup = &trainer->setup;
+    const int64_t buffers = 2 + setup->optimizer->buffers;
+    return buffers * layout->elements * (int64_t)trainer->backend->ops->element + 4 * setup->token_count;
+}
+
+static enum status choose_mode(struct trainer *trainer, const struct parameters_layout *layout, struct error *error)
+{
+    const int64_t fixed = fixed_bytes(trainer, layout), tokens = trainer->micro * trainer->setup.sequence_length;
+    const int64_t keep = gradient_bytes(layout, trainer->backend, GRADIENT_KEEP, tokens);
+    const int64_t again = gradient_bytes(layout, trainer->backend, GRADIENT_RECOMPUTE, tokens);
+    trainer->mode = fixed + keep <= trainer->setup.memory_limit ? GRADIENT_KEEP : GRADIENT_RECOMPUTE;
+    if (trainer->mode == GRADIENT_KEEP || fixed + again <= trainer->setup.memory_limit) return STATUS_OK;
+    return error_set(error, STATUS_TOO_LARGE,
+                     "training needs %lld MB, %lld MB are allowed; use a smaller model, less data or shorter sequences",
+                     (long long)((fixed + again) >> 20), (long long)(trainer->setup.memory_limit >> 20));
+}
+
+static enum status memory_take(struct trainer *trainer, const struct parameters_layout *layout, struct error *error)
+{
+    const struct trainer_setup *setup = &trainer->setup;
+    struct backend *backend = trainer->backend;
+    const int64_t tokens = trainer->micro * setup->sequence_length;
+    enum status status;
+    if ((status = choose_mode(trainer, layout, error)) != STATUS_OK) return status;
+    if ((status = parameters_init(&trainer->parameters, layout, backend, "parameters", error)) != STATUS_OK) return status;
+    if ((status = parameters_init(&trainer->gradients, layout, backend, "gradients", error)) != STATUS_OK) return status;
+    status = optimizer_init(&trainer->optimizer, setup->optimizer, &setup->settings, layout, backend, error);
+    if (status != STATUS_OK) return status;
+    if ((status = memory_new(tokens, sizeof *trainer->losses, "token losses", &trainer->losses, error)) != STATUS_OK) return status;
+    return gradient_new(&trainer->parameters, trainer->mode, tokens, setup->sequence_length, &trainer->gradient, error);
+}
+
+enum status trainer_init(struct trainer *trainer, const struct parameters_layout *layout, struct backend *backend,
+                         const struct trainer_setup *setup, struct error *error)
+{
+    const int64_t fitting = MICRO_TOKENS / setup->sequence_length;
+    enum status status;
+    *trainer = (struct trainer){.backend = backend, .setup = *setup, .loss = NAN, .gradient_norm = NAN};
+    trainer->micro = fitting < 1 ? 1 : fitting < setup->batch_sequences ? fitting : setup->batch_sequences;
+    if ((status = schedule_check(&setup->schedule, error)) != STATUS_OK) goto failed;
+    status = batches_init(&trainer->batches, setup->tokens, setup->token_count, setup->sequence_length, trainer->micro, setup->seed,
+                          error);
+    if (status != STATUS_OK) goto failed;
+    if ((status = memory_take(trainer, layout, error)) != STATUS_OK) goto failed;
+    return STATUS_OK;
+failed:
+    trainer_reset(trainer);
+    return status;
+}
+
+void trainer_reset(struct trainer *trainer)
+{
+    gradient_free(trainer->gradient);
+    optimizer_reset(&trainer->optimizer);
+    parameters_reset(&trainer->gradients);
+    parameters_reset(&trainer->parameters);
+    batches_reset(&trainer->batches);
+    memory_free(trainer->losses);
+    *trainer = (struct trainer){0};
+}
+
+static double losses_sum(const double *losses, int64_t count)
+{
+    double sum = 0;
+    for (int64_t t = 0; t < count; t++) sum += losses[t];
+    return sum;
+}
+
+enum status trainer_step(struct trainer *trainer, struct error *error)
+{
+    const struct trainer_setup *setup = &trainer->setup;
+    struct backend *backend = trainer->backend;
+    const double predictions = (double)(setup->batch_sequences * (setup->sequence_length - 1));
+    const double rate = schedule_rate(&setup->schedule, trainer->step);
+    const int64_t first = trainer->step * setup->batch_sequences;
+    double sum = 0;
+    enum status status;
+    backend->ops->fill(backend, parameters_all(&trainer->gradients), 0);
+    for (int64_t s = 0, count; s < setup->batch_sequences; s += count) {
+        count = setup->batch_sequences - s < trainer->micro ? setup->batch_sequences - s : trainer->micro;
+        const struct batch batch = batches_next(&trainer->batches, first + s, count);
+        gradient_add(trainer->gradient, &batch, 1 / predictions, trainer->losses, &trainer->gradients);
+        sum += losses_sum(trainer->losses, batch.tokens);
+    }
+    if ((status = backend->ops->sync(backend, error)) != STATUS_OK) return status;
+    trainer->loss = sum / predictions;
+    const bool finite = isfinite(trainer->loss) && optimizer_step(&trainer->optimizer, &trainer->parameters, &trainer->gradients, rate,
+                                                                  trainer->step, &trainer->gradient_norm);
+    if (!finite)
+        return error_set(error, STATUS_NOT_FINITE,
+                         "training diverged: the %s at step %lld is not finite (learning rate %g, peak %g); lower the peak or lengthen "
+                         "the warm-up",
+                         isfinite(trainer->loss) ? "gradient" : "loss", (long long)trainer->step, rate, setup->schedule.peak);
+    trainer->step++;
+    return STATUS_OK;
+}
+
+int64_t trainer_chunk_tokens(const struct trainer *trainer)
+{
+    return trainer->micro * trainer->setup.sequence_length;
+}
+
+enum status trainer_validate(struct trainer *trainer, const struct chunks *chunks, double *loss, struct error *error)
+{
+    struct backend *backend = trainer->backend;
+    double sum = 0;
+    for (int64_t i = 0; i < chunks->count; i++) {
+        const struct batch *batch = &chunks->chunks[i].batch;
+        gradient_losses(trainer->gradient, batch, trainer->losses);
+        sum += losses_sum(trainer->losses, batch->tokens);
+    }
+    *loss = sum / (double)chunks->predictions;
+    return backend->ops->sync(backend, error);
+}

@@ -1,0 +1,55 @@
+#include "train/vocabulary.h"
+
+#include "base/memory.h"
+#include "formats/tokenizer_train.h"
+
+enum { PIECE = 1 << 20 }; /* bytes of text handed over at once */
+
+/* The end of a piece that begins at `first`: after a line break if there is one in its second half, else where a character begins. */
+static int64_t piece_end(const char *text, int64_t first, int64_t size)
+{
+    if (size - first <= PIECE) return size;
+    for (int64_t end = first + PIECE; end > first + PIECE / 2; end--)
+        if (text[end - 1] == '\n') return end;
+    int64_t end = first + PIECE;
+    while (end > first && ((unsigned char)text[end] & 0xC0) == 0x80) end--;
+    return end;
+}
+
+static enum status text_count(struct tokenizer_trainer *trainer, const char *text, int64_t size, const struct monitor *monitor,
+                              struct error *error)
+{
+    for (int64_t first = 0, end; first < size; first = end) {
+        enum status status;
+        end = piece_end(text, first, size);
+        if ((status = tokenizer_train_add(trainer, text + first, (size_t)(end - first), error)) != STATUS_OK) return status;
+        if ((status = monitor_check(monitor, error)) != STATUS_OK) return status;
+    }
+    return STATUS_OK;
+}
+
+enum status vocabulary_learn(const struct dataset_source *source, int64_t vocabulary_size, const char *path,
+                             const struct monitor *monitor, struct error *error)
+{
+    struct tokenizer *bytes = NULL;
+    struct tokenizer_trainer *trainer = NULL;
+    uint32_t *tokens = NULL;
+    int64_t count = 0;
+    enum status status;
+    if (source->format != DATASET_TEXT && source->format != DATASET_JSONL)
+        return error_set_at(error, STATUS_INVALID, "/params/tokenizer", "a tokenizer can be learned from text, not from \"%s\" data",
+                            dataset_format_names[source->format]);
+    /* the ids of the tokenizer `bytes` are the text itself */
+    if ((status = tokenizer_open_bytes(&bytes, error)) != STATUS_OK) goto done;
+    if ((status = dataset_load_tokens(source, bytes, 256, monitor, &tokens, &count, error)) != STATUS_OK) goto done;
+    char *text = (char *)tokens; /* packed in place: byte i is written after word i was read */
+    for (int64_t i = 0; i < count; i++) text[i] = (char)tokens[i];
+    if ((status = tokenizer_train_new(&trainer, error)) != STATUS_OK) goto done;
+    if ((status = text_count(trainer, text, count, monitor, error)) != STATUS_OK) goto done;
+    status = tokenizer_train_write(trainer, vocabulary_size, path, error);
+done:
+    tokenizer_train_free(trainer);
+    memory_free(tokens);
+    tokenizer_close(bytes);
+    return status;
+}
