@@ -12,6 +12,7 @@ static const struct architecture llama = {
     .norm_epsilon = 1e-6,
     .rope_theta = 10000,
     .rope_partial = 1,
+    .padding_row = true,
     .names =
         {
             [ROLE_EMBEDDING] = "model.embed_tokens",

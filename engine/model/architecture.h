@@ -31,6 +31,9 @@ struct architecture {
     double rope_theta, rope_partial;
     bool tied, attention_bias, mlp_bias; /* defaults for absent keys */
     bool norm_bias;
+    /* The published code gives the embedding of pad_token_id no gradient through the inputs (PyTorch's padding_idx), also where the
+     * token is an ordinary one. Ours does the same, so that gradients and curvature are those that others measure. */
+    bool padding_row;
     bool parallel_residual;        /* x + attention(x) + mlp(x); false: never */
     const char *names[ROLE_COUNT]; /* without .weight/.bias; NULL: has none */
     const char *output_alias;      /* another name of ROLE_OUTPUT in some files; or NULL */

@@ -17,7 +17,7 @@ struct raw_config {
     char model_type[64];
     char activation[32];
     char rope_type[32];
-    int64_t vocab_size, hidden_size, intermediate_size, layers, heads, kv_heads, head_dim, positions, bos, eos;
+    int64_t vocab_size, hidden_size, intermediate_size, layers, heads, kv_heads, head_dim, positions, bos, eos, pad;
     double rms_norm_eps, layer_norm_eps, initializer_range;
     double rope_theta, rotary_base, partial, rotary_pct, factor, low, high, original_positions;
     int64_t tied, attention_bias, mlp_bias, parallel_residual; /* -1, 0, 1 */
@@ -137,6 +137,7 @@ static enum status raw_parse(const char *name, const char *text, size_t size, st
         .head_dim = -1,
         .positions = -1,
         .bos = -1,
+        .pad = -1,
         .eos = -1,
         .rms_norm_eps = NAN,
         .layer_norm_eps = NAN,
@@ -159,6 +160,8 @@ static enum status raw_parse(const char *name, const char *text, size_t size, st
     while (json_reader_next_key(&reader, &key)) {
         if (json_reader_is(key, "rope_scaling") || json_reader_is(key, "rope_parameters"))
             rope_read(&reader, raw);
+        else if (json_reader_is(key, "pad_token_id"))
+            special_id_read(&reader, &raw->pad);
         else if (json_reader_is(key, "bos_token_id"))
             special_id_read(&reader, &raw->bos);
         else if (json_reader_is(key, "eos_token_id"))
@@ -293,6 +296,7 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
         .mlp_bias = given(raw.mlp_bias, architecture->mlp_bias),
         .parallel_residual = given(raw.parallel_residual, architecture->parallel_residual) && architecture->parallel_residual,
         .bos_id = raw.bos,
+        .padding_id = architecture->padding_row && raw.pad < raw.vocab_size ? raw.pad : -1,
         .eos_id = raw.eos,
     };
     if ((status = rope_settle(name, &raw, architecture, &out->rope, error)) != STATUS_OK) return status;

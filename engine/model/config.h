@@ -30,6 +30,7 @@ struct model_config {
     bool attention_bias, mlp_bias;
     bool parallel_residual;
     int64_t bos_id, eos_id; /* -1: none */
+    int64_t padding_id;     /* the token whose embedding gets no gradient as an input (architecture.h); -1: none */
 };
 
 /* Reads the text of a config.json. `name` stands in messages. STATUS_UNSUPPORTED (an architecture or option deltaq does not have,

@@ -32,7 +32,8 @@ static int64_t slots_width(const struct parameters_layout *layout, bool keep_all
     return widest;
 }
 
-int64_t gradient_bytes(const struct parameters_layout *layout, const struct backend *backend, enum gradient_mode mode, int64_t tokens)
+int64_t gradient_bytes(const struct parameters_layout *layout, const struct backend *backend, enum gradient_mode mode,
+                       int64_t tokens)
 {
     const int64_t layers = layout->config.layers, width = layout->config.hidden_size, kept = slots_width(layout, true);
     const int64_t once = kept + width /* gradients */ + slots_width(layout, false) + width /* dhidden */;
@@ -73,17 +74,22 @@ static enum status gradient_init(struct gradient *gradient, int64_t longest, str
     struct backend *backend = gradient->backend;
     const struct matrix bias = layout->norm_bias < 0 ? (struct matrix){0} : parameters_view(parameters, layout->norm_bias);
     enum status status;
-    if ((status = memory_new(config->layers, sizeof(void *), "activations", &gradient->activations, error)) != STATUS_OK) return status;
-    if ((status = memory_new(config->layers + 1, sizeof(void *), "activations", &gradient->inputs, error)) != STATUS_OK) return status;
+    if ((status = memory_new(config->layers, sizeof(void *), "activations", &gradient->activations, error)) != STATUS_OK)
+        return status;
+    if ((status = memory_new(config->layers + 1, sizeof(void *), "activations", &gradient->inputs, error)) != STATUS_OK)
+        return status;
     if ((status = backend->ops->prepare(backend, longest, config->vocabulary_size, error)) != STATUS_OK) return status;
-    if ((status = model_rope_tables(config, backend, longest, &gradient->cosine, &gradient->sine, error)) != STATUS_OK) return status;
+    if ((status = model_rope_tables(config, backend, longest, &gradient->cosine, &gradient->sine, error)) != STATUS_OK)
+        return status;
     status = head_init(&gradient->head, config, backend, parameters_view(parameters, layout->norm_weight), bias,
                        parameters_view(parameters, layout->output), HEAD_GRADIENT, error);
     if (status != STATUS_OK) return status;
-    status = walk_init(&gradient->backward, config, backend, WALK_GRADIENT, gradient->tokens, gradient->cosine, gradient->sine, error);
+    status =
+        walk_init(&gradient->backward, config, backend, WALK_GRADIENT, gradient->tokens, gradient->cosine, gradient->sine, error);
     if (status != STATUS_OK) return status;
     gradient->own_values = gradient->backward.values_memory;
-    status = walk_init(&gradient->forward, config, backend, WALK_FORWARD, gradient->tokens, gradient->cosine, gradient->sine, error);
+    status =
+        walk_init(&gradient->forward, config, backend, WALK_FORWARD, gradient->tokens, gradient->cosine, gradient->sine, error);
     if (status != STATUS_OK) return status;
     return activations_new(gradient, error);
 }
@@ -230,6 +236,14 @@ static void add_recomputing(struct gradient *gradient, const struct batch *batch
     }
 }
 
+/* The way through the inputs is closed for the padding token (architecture.h, padding_row). */
+static void padding_clear(struct gradient *gradient, const struct batch *batch, struct matrix dhidden)
+{
+    const int64_t padding = gradient->parameters->layout->config.padding_id;
+    for (int64_t t = 0; padding >= 0 && t < batch->tokens; t++)
+        if (batch->ids[t] == padding) gradient->backend->ops->fill(gradient->backend, matrix_rows(dhidden, t, 1), 0);
+}
+
 void gradient_add(struct gradient *gradient, const struct batch *batch, double weight, double *losses, struct parameters *into)
 {
     struct backend *backend = gradient->backend;
@@ -237,6 +251,7 @@ void gradient_add(struct gradient *gradient, const struct batch *batch, double w
         add_keeping(gradient, batch, weight, losses, into);
     else
         add_recomputing(gradient, batch, weight, losses, into);
-    backend->ops->scatter_add(backend, parameters_view(into, into->layout->embedding),
-                              hidden_view(gradient, gradient->dhidden, batch), batch->ids);
+    const struct matrix dhidden = hidden_view(gradient, gradient->dhidden, batch);
+    padding_clear(gradient, batch, dhidden);
+    backend->ops->scatter_add(backend, parameters_view(into, into->layout->embedding), dhidden, batch->ids);
 }

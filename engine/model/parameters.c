@@ -131,7 +131,8 @@ struct matrix parameters_view(const struct parameters *parameters, int64_t tenso
 {
     const struct parameters_tensor *row = &parameters->layout->tensors[tensor];
     const size_t element = parameters->backend->ops->element;
-    return matrix_of((char *)parameters->data + (size_t)row->offset * element, row->parameter.rows, row->parameter.columns, element);
+    return matrix_of((char *)parameters->data + (size_t)row->offset * element, row->parameter.rows, row->parameter.columns,
+                     element);
 }
 
 void parameters_block(const struct parameters *parameters, int64_t layer, struct matrix *out)

@@ -30,8 +30,8 @@ enum status batches_init(struct batches *batches, const uint32_t *tokens, int64_
 {
     const int64_t blocks = count / sequence_length, largest = sequences * sequence_length;
     enum status status;
-    *batches = (struct batches){.tokens = tokens, .blocks = blocks, .sequence_length = sequence_length, .seed = seed,
-                                .capacity = sequences};
+    *batches = (struct batches){
+        .tokens = tokens, .blocks = blocks, .sequence_length = sequence_length, .seed = seed, .capacity = sequences};
     if (blocks < 1)
         return error_set(error, STATUS_INVALID, "the data has %lld tokens, fewer than one sequence of %lld; use more data",
                          (long long)count, (long long)sequence_length);

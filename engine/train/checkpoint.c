@@ -100,12 +100,13 @@ static enum status record_write(const char *path, const struct checkpoint *check
 {
     const struct state_checkpoint *reached = &checkpoint->reached;
     char text[512], rate[32], train[32], validation[32];
-    const int size = snprintf(text, sizeof text,
-                              "{\"step\": %lld, \"tokens\": %lld, \"learning_rate\": %s, \"train_loss\": %s, \"validation_loss\": %s, "
-                              "\"seed\": %llu, \"deltaq\": \"%s\"}\n",
-                              (long long)reached->step, (long long)reached->tokens, number(reached->learning_rate, rate),
-                              number(reached->train_loss, train), number(reached->validation_loss, validation),
-                              (unsigned long long)checkpoint->seed, DELTAQ_VERSION);
+    const int size =
+        snprintf(text, sizeof text,
+                 "{\"step\": %lld, \"tokens\": %lld, \"learning_rate\": %s, \"train_loss\": %s, \"validation_loss\": %s, "
+                 "\"seed\": %llu, \"deltaq\": \"%s\"}\n",
+                 (long long)reached->step, (long long)reached->tokens, number(reached->learning_rate, rate),
+                 number(reached->train_loss, train), number(reached->validation_loss, validation),
+                 (unsigned long long)checkpoint->seed, DELTAQ_VERSION);
     return file_writer_put(path, text, (size_t)size, error);
 }
 
@@ -123,7 +124,8 @@ static enum status files_write(const char *directory, const struct checkpoint *c
     if ((status = path_in(directory, "tokenizer.json", path, error)) != STATUS_OK) return status;
     if (checkpoint->tokenizer != NULL && (status = tokenizer_write(checkpoint->tokenizer, path, error)) != STATUS_OK) return status;
     if ((status = path_in(directory, "training.state", path, error)) != STATUS_OK) return status;
-    if (checkpoint->state != NULL && (status = state_write(path, checkpoint->state, parameters, checkpoint->optimizer, error)) != STATUS_OK)
+    if (checkpoint->state != NULL &&
+        (status = state_write(path, checkpoint->state, parameters, checkpoint->optimizer, error)) != STATUS_OK)
         return status;
     return sync_directory(directory, error);
 }

@@ -36,26 +36,51 @@ static void adamw_update(struct optimizer *optimizer, struct parameters *paramet
 #define BELOW_ONE 0.9999999 /* a decay rate of 1 would never forget, and its bias correction divides by 0 */
 
 const struct param optimizer_adamw_params[] = {
-    {.name = "beta1", .type = PARAM_NUMBER, .offset = offsetof(struct optimizer_settings, beta1), .fallback = "0.9", .minimum = 0,
-     .maximum = BELOW_ONE, .help = "decay rate of the mean of gradients"},
-    {.name = "beta2", .type = PARAM_NUMBER, .offset = offsetof(struct optimizer_settings, beta2), .fallback = "0.95", .minimum = 0,
-     .maximum = BELOW_ONE, .help = "decay rate of the mean of squared gradients"},
-    {.name = "epsilon", .type = PARAM_NUMBER, .offset = offsetof(struct optimizer_settings, epsilon), .fallback = "1e-8",
-     .minimum = 1e-30, .maximum = 1, .help = "added to the root of the second moment"},
-    {.name = "weight_decay", .type = PARAM_NUMBER, .offset = offsetof(struct optimizer_settings, weight_decay), .fallback = "0.1",
-     .minimum = 0, .maximum = 100, .help = "decoupled decay of all matrices, the embedding included; norms and biases do not decay"},
-    {.name = "clip", .type = PARAM_NUMBER, .offset = offsetof(struct optimizer_settings, clip), .fallback = "1", .minimum = 0,
-     .maximum = 1e30, .help = "largest L2 norm of the whole gradient; 0: not clipped"},
+    {.name = "beta1",
+     .type = PARAM_NUMBER,
+     .offset = offsetof(struct optimizer_settings, beta1),
+     .fallback = "0.9",
+     .minimum = 0,
+     .maximum = BELOW_ONE,
+     .help = "decay rate of the mean of gradients"},
+    {.name = "beta2",
+     .type = PARAM_NUMBER,
+     .offset = offsetof(struct optimizer_settings, beta2),
+     .fallback = "0.95",
+     .minimum = 0,
+     .maximum = BELOW_ONE,
+     .help = "decay rate of the mean of squared gradients"},
+    {.name = "epsilon",
+     .type = PARAM_NUMBER,
+     .offset = offsetof(struct optimizer_settings, epsilon),
+     .fallback = "1e-8",
+     .minimum = 1e-30,
+     .maximum = 1,
+     .help = "added to the root of the second moment"},
+    {.name = "weight_decay",
+     .type = PARAM_NUMBER,
+     .offset = offsetof(struct optimizer_settings, weight_decay),
+     .fallback = "0.1",
+     .minimum = 0,
+     .maximum = 100,
+     .help = "decoupled decay of all matrices, the embedding included; norms and biases do not decay"},
+    {.name = "clip",
+     .type = PARAM_NUMBER,
+     .offset = offsetof(struct optimizer_settings, clip),
+     .fallback = "1",
+     .minimum = 0,
+     .maximum = 1e30,
+     .help = "largest L2 norm of the whole gradient; 0: not clipped"},
     {0},
 };
 
-static const struct optimizer_kind optimizer_adamw = {
-    .name = "adamw", .buffers = 2, .update = adamw_update};
+static const struct optimizer_kind optimizer_adamw = {.name = "adamw", .buffers = 2, .update = adamw_update};
 
 const struct optimizer_kind *const optimizer_kinds[] = {&optimizer_adamw, NULL};
 
-enum status optimizer_init(struct optimizer *optimizer, const struct optimizer_kind *kind, const struct optimizer_settings *settings,
-                           const struct parameters_layout *layout, struct backend *backend, struct error *error)
+enum status optimizer_init(struct optimizer *optimizer, const struct optimizer_kind *kind,
+                           const struct optimizer_settings *settings, const struct parameters_layout *layout,
+                           struct backend *backend, struct error *error)
 {
     *optimizer = (struct optimizer){.kind = kind, .settings = *settings};
     for (int i = 0; i < kind->buffers; i++) {

@@ -22,8 +22,8 @@ struct optimizer_update {
 };
 
 struct optimizer_kind {
-    const char *name;           /* as in the API */
-    int buffers;                /* of state, at most OPTIMIZER_BUFFERS */
+    const char *name; /* as in the API */
+    int buffers;      /* of state, at most OPTIMIZER_BUFFERS */
     void (*update)(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
                    const struct optimizer_update *update);
 };

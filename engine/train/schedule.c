@@ -45,7 +45,8 @@ enum status schedule_check(const struct schedule *schedule, struct error *error)
     if (!(schedule->peak > 0) || !isfinite(schedule->peak))
         return error_set(error, STATUS_INVALID, "the peak learning rate is %g; it must be positive", schedule->peak);
     if (!(schedule->final >= 0 && schedule->final <= 1))
-        return error_set(error, STATUS_INVALID, "the final share of the learning rate is %g; it must be in 0 to 1", schedule->final);
+        return error_set(error, STATUS_INVALID, "the final share of the learning rate is %g; it must be in 0 to 1",
+                         schedule->final);
     if (schedule->total < 1 || schedule->warmup < 0 || schedule->decay < 0)
         return error_set(error, STATUS_INVALID, "the schedule has no step, or a negative length");
     const int64_t decay = schedule->kind == SCHEDULE_WSD ? schedule->decay : 0;

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* The file, little endian: struct header; the checkpoints; the parameters; each buffer of the optimizer, as many numbers as the layout
- * has elements; the checksum of all before it (8 bytes). */
+/* The file, little endian: struct header; the checkpoints; the parameters; each buffer of the optimizer, as many numbers as the
+ * layout has elements; the checksum of all before it (8 bytes). */
 #define MAGIC "deltaqTS"
 enum { VERSION = 1, PIECE = 1 << 18 /* numbers at a time */ };
 
@@ -154,8 +154,8 @@ static enum status header_check(const struct input *input, const struct header *
     return STATUS_OK;
 }
 
-static enum status contents_read(struct input *input, struct state *state, struct parameters *parameters, struct optimizer *optimizer,
-                                 struct error *error)
+static enum status contents_read(struct input *input, struct state *state, struct parameters *parameters,
+                                 struct optimizer *optimizer, struct error *error)
 {
     enum status status;
     if (state->checkpoint_count > 0) {

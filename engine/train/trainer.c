@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-/* Tokens that go through the model at once: enough rows for the matrix products, few enough to stay near the caches. The sum of a step's
- * gradient is cut here, so the number decides bits: it depends on the request alone. */
+/* Tokens that go through the model at once: enough rows for the matrix products, few enough to stay near the caches. The sum of a
+ * step's gradient is cut here, so the number decides bits: it depends on the request alone. */
 #define MICRO_TOKENS 2048
 
 static int64_t fixed_bytes(const struct trainer *trainer, const struct parameters_layout *layout)
@@ -97,13 +97,14 @@ enum status trainer_step(struct trainer *trainer, struct error *error)
     }
     if ((status = backend->ops->sync(backend, error)) != STATUS_OK) return status;
     trainer->loss = sum / predictions;
-    const bool finite = isfinite(trainer->loss) && optimizer_step(&trainer->optimizer, &trainer->parameters, &trainer->gradients, rate,
-                                                                  trainer->step, &trainer->gradient_norm);
+    const bool finite = isfinite(trainer->loss) && optimizer_step(&trainer->optimizer, &trainer->parameters, &trainer->gradients,
+                                                                  rate, trainer->step, &trainer->gradient_norm);
     if (!finite)
-        return error_set(error, STATUS_NOT_FINITE,
-                         "training diverged: the %s at step %lld is not finite (learning rate %g, peak %g); lower the peak or lengthen "
-                         "the warm-up",
-                         isfinite(trainer->loss) ? "gradient" : "loss", (long long)trainer->step, rate, setup->schedule.peak);
+        return error_set(
+            error, STATUS_NOT_FINITE,
+            "training diverged: the %s at step %lld is not finite (learning rate %g, peak %g); lower the peak or lengthen "
+            "the warm-up",
+            isfinite(trainer->loss) ? "gradient" : "loss", (long long)trainer->step, rate, setup->schedule.peak);
     trainer->step++;
     return STATUS_OK;
 }

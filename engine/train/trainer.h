@@ -42,7 +42,8 @@ void trainer_reset(struct trainer *trainer); /* {0} is fine */
 /* One update. STATUS_NOT_FINITE, with the parameters as they were, when the loss or the gradient is not finite. */
 MUST_CHECK enum status trainer_step(struct trainer *trainer, struct error *error);
 
-/* Mean loss over all predictions of `sequences`, cut as they are, each of at most sequence_length tokens; late errors of the backend. */
+/* Mean loss over all predictions of `sequences`, cut as they are, each of at most sequence_length tokens; late errors of the
+ * backend. */
 struct chunks;
 MUST_CHECK enum status trainer_validate(struct trainer *trainer, const struct chunks *chunks, double *loss, struct error *error);
 

@@ -5,7 +5,8 @@
 
 enum { PIECE = 1 << 20 }; /* bytes of text handed over at once */
 
-/* The end of a piece that begins at `first`: after a line break if there is one in its second half, else where a character begins. */
+/* The end of a piece that begins at `first`: after a line break if there is one in its second half, else where a character begins.
+ */
 static int64_t piece_end(const char *text, int64_t first, int64_t size)
 {
     if (size - first <= PIECE) return size;
@@ -37,8 +38,8 @@ enum status vocabulary_learn(const struct dataset_source *source, int64_t vocabu
     int64_t count = 0;
     enum status status;
     if (source->format != DATASET_TEXT && source->format != DATASET_JSONL)
-        return error_set_at(error, STATUS_INVALID, "/params/tokenizer", "a tokenizer can be learned from text, not from \"%s\" data",
-                            dataset_format_names[source->format]);
+        return error_set_at(error, STATUS_INVALID, "/params/tokenizer",
+                            "a tokenizer can be learned from text, not from \"%s\" data", dataset_format_names[source->format]);
     /* the ids of the tokenizer `bytes` are the text itself */
     if ((status = tokenizer_open_bytes(&bytes, error)) != STATUS_OK) goto done;
     if ((status = dataset_load_tokens(source, bytes, 256, monitor, &tokens, &count, error)) != STATUS_OK) goto done;

@@ -1,0 +1,370 @@
+/* Gradients of whole models: against finite differences on random tiny models of every architecture (double), against the reference
+ * values, and both memory modes against each other. */
+#include "base/memory.h"
+#include "base/random.h"
+#include "formats/json_reader.h"
+#include "model/chunks.h"
+#include "model/gradient.h"
+#include "shared.h"
+
+#include <math.h>
+#include <string.h>
+
+struct bench {
+    struct backend *backend;
+    struct parameters_layout *layout;
+    struct parameters parameters, gradients;
+    struct gradient *gradient;
+    struct chunks chunks;
+    double *losses;
+};
+
+static struct error error;
+
+static void ok(enum status status)
+{
+    if (status != STATUS_OK) fail_msg("%s", error.detail);
+}
+
+static void bench_open(struct bench *bench, const struct model_config *config, struct backend *backend, enum gradient_mode mode,
+                       const struct sequences *sequences)
+{
+    *bench = (struct bench){.backend = backend};
+    ok(parameters_layout_new(config, &bench->layout, &error));
+    ok(parameters_init(&bench->parameters, bench->layout, backend, "parameters", &error));
+    ok(parameters_init(&bench->gradients, bench->layout, backend, "gradients", &error));
+    ok(chunks_init(sequences, 20, &bench->chunks, &error)); /* several chunks: the gradient accumulates */
+    ok(gradient_new(&bench->parameters, mode, bench->chunks.largest, bench->chunks.longest, &bench->gradient, &error));
+    ok(memory_new(bench->chunks.tokens, sizeof(double), "losses", &bench->losses, &error));
+}
+
+static void bench_close(struct bench *bench)
+{
+    memory_free(bench->losses);
+    gradient_free(bench->gradient);
+    chunks_reset(&bench->chunks);
+    parameters_reset(&bench->gradients);
+    parameters_reset(&bench->parameters);
+    parameters_layout_free(bench->layout);
+    backend_free(bench->backend);
+}
+
+static double losses_mean(const struct bench *bench)
+{
+    double sum = 0;
+    for (int64_t t = 0; t < bench->chunks.tokens; t++) sum += bench->losses[t];
+    return sum / (double)bench->chunks.predictions;
+}
+
+static double loss_alone(struct bench *bench)
+{
+    for (int64_t i = 0; i < bench->chunks.count; i++)
+        gradient_losses(bench->gradient, &bench->chunks.chunks[i].batch, bench->losses + bench->chunks.chunks[i].first_token);
+    return losses_mean(bench);
+}
+
+static double loss_and_gradient(struct bench *bench)
+{
+    bench->backend->ops->fill(bench->backend, parameters_all(&bench->gradients), 0);
+    for (int64_t i = 0; i < bench->chunks.count; i++)
+        gradient_add(bench->gradient, &bench->chunks.chunks[i].batch, 1 / (double)bench->chunks.predictions,
+                     bench->losses + bench->chunks.chunks[i].first_token, &bench->gradients);
+    return losses_mean(bench);
+}
+
+static const char *const tiny_models[] = {
+    "{\"model_type\":\"llama\",\"vocab_size\":17,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
+    "\"intermediate_size\":10,\"max_position_embeddings\":16}",
+    "{\"model_type\":\"llama\",\"vocab_size\":17,\"hidden_size\":8,\"num_hidden_layers\":1,\"num_attention_heads\":4,"
+    "\"num_key_value_heads\":2,\"head_dim\":4,\"intermediate_size\":6,\"max_position_embeddings\":16,\"tie_word_embeddings\":true,"
+    "\"attention_bias\":true,\"mlp_bias\":true,\"hidden_act\":\"gelu_new\","
+    "\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+    "\"original_max_position_embeddings\":8}}",
+    "{\"model_type\":\"llama\",\"vocab_size\":9,\"hidden_size\":6,\"num_hidden_layers\":3,\"num_attention_heads\":3,"
+    "\"num_key_value_heads\":1,\"head_dim\":2,\"intermediate_size\":5,\"max_position_embeddings\":16,\"hidden_act\":\"relu\"}",
+    "{\"model_type\":\"gpt_neox\",\"vocab_size\":17,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
+    "\"intermediate_size\":12,\"max_position_embeddings\":16,\"rotary_pct\":0.5}",
+    "{\"model_type\":\"gpt_neox\",\"vocab_size\":11,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
+    "\"intermediate_size\":9,\"max_position_embeddings\":16,\"use_parallel_residual\":false,\"rotary_pct\":0.5,\"tie_word_embeddings\":true}",
+};
+enum { TINY_MODELS = sizeof tiny_models / sizeof tiny_models[0] };
+
+static int64_t tiny_starts[] = {0, 7, 9, 20, 26};
+static uint32_t tiny_tokens[26];
+
+static struct sequences tiny_sequences(const struct model_config *config)
+{
+    for (size_t t = 0; t < 26; t++) tiny_tokens[t] = (uint32_t)random_below(5, 0, t, (uint64_t)config->vocabulary_size);
+    return (struct sequences){4, tiny_starts, tiny_tokens};
+}
+
+static struct model_config tiny_config(int model)
+{
+    struct model_config config;
+    ok(config_parse("tiny", tiny_models[model], strlen(tiny_models[model]), &config, &error));
+    return config;
+}
+
+/* Random everything, norms and biases too, large enough that no term is lost in the others. */
+static void randomise(struct bench *bench)
+{
+    double *values = bench->parameters.data;
+    for (int64_t i = 0; i < bench->layout->tensor_count; i++) {
+        const struct parameters_tensor *tensor = &bench->layout->tensors[i];
+        const int64_t count = tensor->parameter.rows * tensor->parameter.columns;
+        for (int64_t k = 0; k < count; k++)
+            values[tensor->offset + k] = 0.5 * random_normal(3, (uint64_t)i, (uint64_t)k) + (tensor->decays ? 0 : 0.7);
+    }
+}
+
+static struct backend *reference(bool use_double)
+{
+    struct backend *backend = NULL;
+    ok(backend_reference_new(use_double, NULL, &backend, &error));
+    return backend;
+}
+
+/* Differences over five points: truncation h⁴ / 30 times the fifth derivative (up to 1e8 here), rounding 1e-16 / h: each below
+ * 1e-10. */
+static double difference(struct bench *bench, double *value)
+{
+    const double kept = *value, step = 5e-5;
+    double loss[4];
+    for (int i = 0; i < 4; i++) {
+        static const double steps[] = {-2, -1, 1, 2};
+        *value = kept + steps[i] * step;
+        loss[i] = loss_alone(bench);
+    }
+    *value = kept;
+    return (8 * (loss[2] - loss[1]) - (loss[3] - loss[0])) / (12 * step);
+}
+
+static void test_gradient_matches_finite_differences(void **state)
+{
+    (void)state;
+    for (int model = 0; model < TINY_MODELS; model++) {
+        const struct model_config config = tiny_config(model);
+        const struct sequences sequences = tiny_sequences(&config);
+        struct bench bench;
+        bench_open(&bench, &config, reference(true), GRADIENT_KEEP, &sequences);
+        randomise(&bench);
+        const double loss = loss_and_gradient(&bench);
+        assert_true(fabs(loss - loss_alone(&bench)) < 1e-13);
+        double *values = bench.parameters.data;
+        const double *gradients = bench.gradients.data;
+        for (int64_t i = 0; i < bench.layout->tensor_count; i++) {
+            const struct parameters_tensor *tensor = &bench.layout->tensors[i];
+            const int64_t count = tensor->parameter.rows * tensor->parameter.columns;
+            double squares = 0;
+            for (int64_t k = tensor->offset; k < tensor->offset + count; k++) {
+                const double expected = difference(&bench, &values[k]);
+                if (!(fabs(gradients[k] - expected) < 1e-9))
+                    fail_msg("model %d, %s element %lld: %.12g, differences say %.12g", model, tensor->parameter.name,
+                             (long long)(k - tensor->offset), gradients[k], expected);
+                squares += expected * expected;
+            }
+            assert_true(squares > 0); /* the tensor takes part */
+        }
+        bench_close(&bench);
+    }
+}
+
+static void test_both_modes_give_the_same_bits(void **state)
+{
+    (void)state;
+    for (int model = 0; model < TINY_MODELS; model++)
+        for (int fast = 0; fast < 2; fast++) {
+            const struct model_config config = tiny_config(model);
+            const struct sequences sequences = tiny_sequences(&config);
+            struct bench bench[2];
+            for (int mode = 0; mode < 2; mode++) {
+                struct backend *backend = NULL;
+                if (fast) ok(backend_cpu_new(NULL, &backend, &error));
+                bench_open(&bench[mode], &config, fast ? backend : reference(true), mode ? GRADIENT_RECOMPUTE : GRADIENT_KEEP,
+                           &sequences);
+                ok(parameters_initialise(&bench[mode].parameters, 9, &error));
+                (void)loss_and_gradient(&bench[mode]);
+            }
+            const size_t bytes = (size_t)bench[0].layout->elements * bench[0].backend->ops->element;
+            assert_memory_equal(bench[0].gradients.data, bench[1].gradients.data, bytes);
+            assert_memory_equal(bench[0].losses, bench[1].losses, 26 * sizeof(double));
+            for (int mode = 0; mode < 2; mode++) bench_close(&bench[mode]);
+        }
+}
+
+static void test_layout_orders_and_spans(void **state)
+{
+    (void)state;
+    const struct model_config config = tiny_config(4);
+    struct parameters_layout *layout = NULL;
+    ok(parameters_layout_new(&config, &layout, &error));
+    assert_int_equal(layout->embedding, 0);
+    assert_int_equal(layout->output, layout->embedding);
+    assert_int_equal(layout->norm_bias, layout->tensor_count - 1);
+    int64_t numbers = 0, at = 0, residual = 0;
+    for (int64_t i = 0; i < layout->tensor_count; i++) {
+        assert_int_equal(layout->tensors[i].offset, at);
+        const int64_t count = layout->tensors[i].parameter.rows * layout->tensors[i].parameter.columns;
+        numbers += count;
+        at += (count + 15) / 16 * 16;
+        residual += layout->tensors[i].residual;
+        assert_int_equal(parameters_find(layout, layout->tensors[i].parameter.name), i);
+    }
+    assert_int_equal(at, layout->elements);
+    assert_int_equal(numbers, layout->numbers);
+    assert_int_equal(residual, 2 * config.layers);
+    for (int64_t i = 0, first = 0; i < layout->span_count; i++) {
+        assert_int_equal(layout->spans[i].first, first);
+        first += layout->spans[i].count;
+        if (i > 0) assert_true(layout->spans[i].decays != layout->spans[i - 1].decays);
+        if (i + 1 == layout->span_count) assert_int_equal(first, layout->elements);
+    }
+    parameters_layout_free(layout);
+}
+
+/* What reference.json says. */
+struct expectation {
+    double loss, norm;
+    int64_t names;
+    char name[64][96];
+    double norms[64];
+};
+
+static struct expectation expectation_read(const char *directory)
+{
+    static struct expectation e;
+    char path[600], *text = NULL;
+    size_t size = 0;
+    struct json_reader reader;
+    struct json_reader_text key;
+    e = (struct expectation){0};
+    (void)snprintf(path, sizeof path, "%s/reference.json", directory);
+    ok(file_read_all(AT_FDCWD, path, 1 << 24, &text, &size, &error));
+    json_reader_init(&reader, "reference.json", text, size, NULL, &error);
+    json_reader_object(&reader);
+    while (json_reader_next_key(&reader, &key)) {
+        if (json_reader_is(key, "loss")) json_reader_double(&reader, &e.loss);
+        if (json_reader_is(key, "grad_norm")) json_reader_double(&reader, &e.norm);
+        if (!json_reader_is(key, "grad_norms")) continue;
+        json_reader_object(&reader);
+        for (struct json_reader_text name; json_reader_next_key(&reader, &name); e.names++) {
+            (void)snprintf(e.name[e.names], sizeof e.name[0], "%.*s", (int)name.size, name.bytes);
+            json_reader_double(&reader, &e.norms[e.names]);
+        }
+    }
+    ok(json_reader_finish(&reader));
+    memory_free(text);
+    return e;
+}
+
+static struct sequences reference_sequences(const char *file)
+{
+    int64_t count = 0;
+    int64_t *tokens = shared_tensor(file, "tokens", &count);
+    struct safetensors *tensors = NULL;
+    struct safetensors_tensor row;
+    struct sequences out = {0};
+    ok(safetensors_open(AT_FDCWD, file, &tensors, &error));
+    safetensors_tensor(tensors, safetensors_find(tensors, "tokens"), &row);
+    out.count = row.shape[0];
+    ok(memory_new(out.count + 1, sizeof *out.starts, "starts", &out.starts, &error));
+    ok(memory_new(count, sizeof *out.tokens, "tokens", &out.tokens, &error));
+    for (int64_t s = 0; s <= out.count; s++) out.starts[s] = s * row.shape[1];
+    for (int64_t t = 0; t < count; t++) out.tokens[t] = (uint32_t)tokens[t];
+    safetensors_close(tensors);
+    free(tokens);
+    return out;
+}
+
+static double distance(const double *a, const double *b, int64_t count, double *norm)
+{
+    double apart = 0, size = 0;
+    for (int64_t i = 0; i < count; i++) {
+        apart += (a[i] - b[i]) * (a[i] - b[i]);
+        size += b[i] * b[i];
+    }
+    *norm = sqrt(size);
+    return sqrt(apart);
+}
+
+static double *gradient_doubles(const struct bench *bench, int64_t tensor, int64_t *count)
+{
+    const struct matrix view = parameters_view(&bench->gradients, tensor);
+    double *out = malloc((size_t)(view.rows * view.columns) * sizeof *out);
+    assert_non_null(out);
+    *count = view.rows * view.columns;
+    bench->backend->ops->download(bench->backend, view, out, DTYPE_F64);
+    return out;
+}
+
+static void hold_against(const struct bench *bench, const char *file, const struct expectation *e, double tolerance)
+{
+    double all = 0, norm;
+    struct safetensors *tensors = NULL;
+    ok(safetensors_open(AT_FDCWD, file, &tensors, &error));
+    assert_int_equal(e->names, bench->layout->tensor_count);
+    for (int64_t i = 0; i < e->names; i++) {
+        char name[128];
+        int64_t count = 0;
+        const int64_t tensor = parameters_find(bench->layout, e->name[i]);
+        assert_true(tensor >= 0);
+        double *ours = gradient_doubles(bench, tensor, &count);
+        double zero = 0;
+        for (int64_t k = 0; k < count; k++) zero += ours[k] * ours[k];
+        all += zero;
+        if (!(fabs(sqrt(zero) - e->norms[i]) <= tolerance * e->norms[i]))
+            fail_msg("%s: norm %.12g, reference %.12g", e->name[i], sqrt(zero), e->norms[i]);
+        (void)snprintf(name, sizeof name, "grad.%s", e->name[i]);
+        if (safetensors_find(tensors, name) >= 0) {
+            double *theirs = shared_tensor(file, name, NULL);
+            const double apart = distance(ours, theirs, count, &norm);
+            if (!(apart <= tolerance * norm)) fail_msg("%s: off by %.3g of its norm", e->name[i], apart / norm);
+            free(theirs);
+        }
+        free(ours);
+    }
+    assert_true(fabs(sqrt(all) - e->norm) <= tolerance * e->norm);
+    safetensors_close(tensors);
+}
+
+static void test_gradient_matches_the_reference(void **state)
+{
+    static const char *const models[] = {"models/llama", "models/llama_tied", "models/llama_rope3", "models/gpt_neox",
+                                         "micro/llama",  "micro/llama_tied",  "micro/llama_rope3",  "micro/gpt_neox"};
+    (void)state;
+    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++)
+        for (int fast = 0; fast < 2; fast++) {
+            char relative[64], directory[512], file[600];
+            struct model *model = NULL;
+            struct backend *backend = NULL;
+            struct bench bench;
+            (void)snprintf(relative, sizeof relative, "reference/%s", models[m]);
+            shared_require(relative, directory, sizeof directory);
+            (void)snprintf(file, sizeof file, "%s/reference.safetensors", directory);
+            const struct expectation e = expectation_read(directory);
+            struct sequences sequences = reference_sequences(file);
+            ok(model_open(directory, &model, &error));
+            if (fast) ok(backend_cpu_new(NULL, &backend, &error));
+            bench_open(&bench, &model->config, fast ? backend : reference(true), GRADIENT_KEEP, &sequences);
+            ok(parameters_read(&bench.parameters, model, &error));
+            const double loss = loss_and_gradient(&bench);
+            if (!(fabs(loss - e.loss) <= (fast ? 1e-5 : 1e-9 * e.loss)))
+                fail_msg("%s: loss %.12g, not %.12g", models[m], loss, e.loss);
+            hold_against(&bench, file, &e, fast ? 1e-4 : 1e-9);
+            bench_close(&bench);
+            model_close(model);
+            memory_free(sequences.starts);
+            memory_free(sequences.tokens);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layout_orders_and_spans),
+        cmocka_unit_test(test_gradient_matches_finite_differences),
+        cmocka_unit_test(test_both_modes_give_the_same_bits),
+        cmocka_unit_test(test_gradient_matches_the_reference),
+    };
+    return cmocka_run_group_tests_name("gradient", tests, NULL, NULL);
+}
