@@ -39,7 +39,7 @@ ENGINE_LIBRARY := $(OBJ)/libdeltaq-engine.a
 SERVER_LIBRARY := $(OBJ)/libdeltaq-server.a
 
 .DELETE_ON_ERROR:
-.PHONY: all engine help clean format
+.PHONY: bench-backend all engine help clean format
 all: $(BINARY) ## Build build/deltaq
 
 engine: $(ENGINE_LIBRARY) ## Build the engine library alone (no server, database or HTTP)
@@ -152,6 +152,22 @@ check: all venv static $(UNIT_BINARIES) echo-server ## Run every test but the sa
 .PHONY: unit-binaries
 unit-binaries: $(UNIT_BINARIES)
 
+# --- Fuzzing: each parser for FUZZ_SECONDS under libFuzzer, from the corpus that the unit tests replay ------------------------------
+FUZZ_SECONDS ?= 60
+FUZZERS      := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZED       := $(wildcard engine/base/*.c engine/tensor/*.c engine/formats/json_*.c engine/formats/file*.c \
+                engine/formats/safetensors*.c engine/formats/weights*.c)
+
+fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## Fuzz each parser for FUZZ_SECONDS (needs clang)
+	@for name in $(FUZZERS); do mkdir -p $(BUILD)/fuzz/corpus/$$name; $(BUILD)/fuzz/$$name -max_total_time=$(FUZZ_SECONDS) -timeout=5 \
+	    -rss_limit_mb=1024 -max_len=4096 -dict=tests/fuzz/formats.dict -print_final_stats=1 -artifact_prefix=$(BUILD)/fuzz/ \
+	    $(BUILD)/fuzz/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
+
+$(BUILD)/fuzz/%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZED)
+	@mkdir -p $(@D)
+	clang $(CPPFLAGS) -std=c11 -O1 -g -fopenmp-simd -ffp-contract=off -fsanitize=fuzzer,address,undefined \
+	    -fno-sanitize-recover=all -Wno-pass-failed -pthread -o $@ $< $(FUZZED) -lm
+
 # --- Measurements -----------------------------------------------------------------------------------------------------------------
 BENCH_SOURCES  := $(wildcard tests/bench/*.c)
 BENCH_BINARIES := $(BENCH_SOURCES:%.c=$(OBJ)/%)
@@ -189,6 +205,13 @@ install: all static ## Install the binary and the dashboard below PREFIX
 	install -d $(DESTDIR)$(PREFIX)/share/deltaq/static
 	install -m 644 static/* $(BUILD)/static/* $(DESTDIR)$(PREFIX)/share/deltaq/static/
 	install -m 644 openapi.yaml $(DESTDIR)$(PREFIX)/share/deltaq/
+
+$(OBJ)/tests/bench/%: tests/bench/%.c $(ENGINE_LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(ENGINE_LIBRARY) $(LDFLAGS) $(ENGINE_LIBS)
+
+bench-backend: $(OBJ)/tests/bench/bench_backend ## Time the CPU backend against this machine's limits
+	$<
 
 format: ## Rewrite the C sources with clang-format
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

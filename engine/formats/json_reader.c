@@ -412,7 +412,7 @@ bool json_reader_uint64(struct json_reader *reader, uint64_t maximum, uint64_t *
     bool negative = false;
     uint64_t magnitude = 0;
     if (!integer(reader, &negative, &magnitude)) return false;
-    if ((negative && magnitude > 0) || magnitude > maximum)
+    if (negative || magnitude > maximum) /* nor -0: unsigned readers refuse the sign */
         return json_reader_fail(reader, STATUS_INVALID, "%s%llu is not in [0, %llu]", negative ? "-" : "",
                                 (unsigned long long)magnitude, (unsigned long long)maximum);
     *out = magnitude;

@@ -10,7 +10,7 @@ enum {
     DEPTH = 4,      /* {name: {shape: [ needs 3 */
     NAME_SHOWN = 80 /* bytes of a name in a message */
 };
-#define DIMENSION_MAX ((INT64_C(1) << 48) - 1)
+#define DIMENSION_MAX ((UINT64_C(1) << 48) - 1)
 
 /* A growing array; doubles, so memory stays proportional to the text that was read. */
 struct pool {
@@ -150,9 +150,9 @@ static bool parse_shape(struct parser *parser, struct entry *entry, int64_t *ele
     entry->rank = 0;
     *elements = 1;
     while (json_reader_next_item(reader)) {
-        int64_t dimension;
+        uint64_t dimension;
         size_t offset;
-        if (!json_reader_int64(reader, 0, DIMENSION_MAX, &dimension)) return false;
+        if (!json_reader_uint64(reader, DIMENSION_MAX, &dimension)) return false;
         if (entry->rank == SAFETENSORS_RANK_MAX)
             return json_reader_fail(reader, STATUS_CORRUPT, "a shape has more than %d dimensions", SAFETENSORS_RANK_MAX);
         if (__builtin_mul_overflow(*elements, dimension, elements))
@@ -168,23 +168,23 @@ static bool parse_shape(struct parser *parser, struct entry *entry, int64_t *ele
 static bool parse_offsets(struct parser *parser, struct entry *entry)
 {
     struct json_reader *reader = &parser->reader;
-    int64_t offsets[2] = {0, 0};
+    uint64_t offsets[2] = {0, 0};
     int count = 0;
     if (!json_reader_array(reader)) return false;
     while (json_reader_next_item(reader)) {
         if (count == 2) return json_reader_fail(reader, STATUS_CORRUPT, "data_offsets are more than two");
-        if (!json_reader_int64(reader, 0, INT64_MAX, &offsets[count++])) return false;
+        if (!json_reader_uint64(reader, INT64_MAX, &offsets[count++])) return false;
     }
     if (json_reader_status(reader) != STATUS_OK) return false;
     if (count != 2) return json_reader_fail(reader, STATUS_CORRUPT, "data_offsets are fewer than two");
     if (offsets[0] > offsets[1])
-        return json_reader_fail(reader, STATUS_CORRUPT, "data_offsets [%lld, %lld] run backwards", (long long)offsets[0],
-                                (long long)offsets[1]);
-    if (offsets[1] > parser->data_bytes)
-        return json_reader_fail(reader, STATUS_CORRUPT, "data ends at %lld, the file has %lld bytes of it", (long long)offsets[1],
-                                (long long)parser->data_bytes);
-    entry->begin = offsets[0];
-    entry->end = offsets[1];
+        return json_reader_fail(reader, STATUS_CORRUPT, "data_offsets [%llu, %llu] run backwards", (unsigned long long)offsets[0],
+                                (unsigned long long)offsets[1]);
+    if (offsets[1] > (uint64_t)parser->data_bytes)
+        return json_reader_fail(reader, STATUS_CORRUPT, "data ends at %llu, the file has %lld bytes of it",
+                                (unsigned long long)offsets[1], (long long)parser->data_bytes);
+    entry->begin = (int64_t)offsets[0];
+    entry->end = (int64_t)offsets[1];
     return true;
 }
 
@@ -242,40 +242,37 @@ static int compare_names(const void *a, const void *b, void *names)
     return strcmp((const char *)names + ((const struct entry *)a)->name, (const char *)names + ((const struct entry *)b)->name);
 }
 
-/* The tensors cover the data: each begins where the one before it ends. */
-static bool check_spans(struct parser *parser)
+/* The tensors cover the data: each begins where the one before it ends. `file` names it in messages. */
+static enum status check_spans(struct safetensors_header *header, int64_t data_bytes, const char *file, struct error *error)
 {
-    struct safetensors_header *header = parser->header;
     int64_t covered = 0;
     if (header->count > 1) qsort(header->entries.bytes, (size_t)header->count, sizeof(struct entry), compare_begins);
     for (int64_t i = 0; i < header->count; i++) {
         const struct entry *entry = entry_at(header, i);
         const char *name = entry_name(header, entry);
         if (entry->begin != covered)
-            return json_reader_fail(&parser->reader, STATUS_CORRUPT, "tensor \"%.*s\" begins at %lld, %s %lld",
-                                    shown_size(name, strlen(name)), name, (long long)entry->begin,
-                                    entry->begin < covered ? "inside another that ends at" : "leaving a hole after",
-                                    (long long)covered);
+            return error_set(error, STATUS_CORRUPT, "%s: tensor \"%.*s\" begins at %lld, %s %lld", file,
+                             shown_size(name, strlen(name)), name, (long long)entry->begin,
+                             entry->begin < covered ? "inside another that ends at" : "leaving a hole after", (long long)covered);
         covered = entry->end;
     }
-    return covered == parser->data_bytes ||
-           json_reader_fail(&parser->reader, STATUS_CORRUPT, "the tensors end at %lld, the file has %lld bytes of data",
-                            (long long)covered, (long long)parser->data_bytes);
+    if (covered == data_bytes) return STATUS_OK;
+    return error_set(error, STATUS_CORRUPT, "%s: the tensors end at %lld, the file has %lld bytes of data", file,
+                     (long long)covered, (long long)data_bytes);
 }
 
 /* Sorts by name, for good. */
-static bool check_names(struct parser *parser)
+static enum status check_names(struct safetensors_header *header, const char *file, struct error *error)
 {
-    struct safetensors_header *header = parser->header;
-    if (header->count < 2) return true;
+    if (header->count < 2) return STATUS_OK;
     qsort_r(header->entries.bytes, (size_t)header->count, sizeof(struct entry), compare_names, header->names.bytes);
     for (int64_t i = 1; i < header->count; i++) {
         const char *name = entry_name(header, entry_at(header, i));
         if (strcmp(entry_name(header, entry_at(header, i - 1)), name) == 0)
-            return json_reader_fail(&parser->reader, STATUS_CORRUPT, "tensor \"%.*s\" is given twice",
-                                    shown_size(name, strlen(name)), name);
+            return error_set(error, STATUS_CORRUPT, "%s: tensor \"%.*s\" is given twice", file, shown_size(name, strlen(name)),
+                             name);
     }
-    return true;
+    return STATUS_OK;
 }
 
 static bool parse(struct parser *parser, const char *text, size_t size)
@@ -290,7 +287,7 @@ static bool parse(struct parser *parser, const char *text, size_t size)
         const bool right = json_reader_is(key, "__metadata__") ? parse_metadata(parser) : parse_entry(parser, key);
         if (!right) return false;
     }
-    return json_reader_end(reader) && check_spans(parser) && check_names(parser);
+    return json_reader_end(reader);
 }
 
 enum status safetensors_header_new(const char *name, const char *text, size_t size, int64_t data_bytes,
@@ -306,6 +303,8 @@ enum status safetensors_header_new(const char *name, const char *text, size_t si
     enum status status = json_reader_finish(&parser.reader);
     free(parser.keys.bytes);
     if (status == STATUS_MALFORMED || status == STATUS_INVALID) status = error->status = STATUS_CORRUPT;
+    if (status == STATUS_OK) status = check_spans(parser.header, data_bytes, name, error);
+    if (status == STATUS_OK) status = check_names(parser.header, name, error);
     if (status == STATUS_OK) {
         *out = parser.header;
         return STATUS_OK;

@@ -13,7 +13,7 @@ MUST_CHECK enum status check_group_size(int64_t group_size, struct error *error)
  * STATUS_NOT_FINITE (names the linear), STATUS_UNSUPPORTED, STATUS_INTERNAL (shapes). */
 MUST_CHECK enum status check_task(struct backend *backend, const struct quantize_task *task, struct error *error);
 
-/* Refuses scales that are not finite (weights near the end of float's range). STATUS_NOT_FINITE. */
+/* Refuses grids whose ends do not fit a float (weights near the end of its range). STATUS_NOT_FINITE. */
 MUST_CHECK enum status check_scales(const struct quantized_layer *layer, const char *name, struct error *error);
 
 #endif

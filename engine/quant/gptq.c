@@ -5,7 +5,7 @@
  *   3. visiting order (gptq_order.h), 4. damping and factor U (gptq_factor.h)
  *   5. blocks of 128 columns. The grid of a group is found when its first column's block begins, on the weight as the blocks before
  * left it; the block is solved (gptq_block.h); then W[:, rest] -= E U[block, rest] in one product. The rows of all linears that
- * share the input are stacked: one factor, one set of products. All in float; errors summed in double. */
+ * share the input are stacked: one factor, one set of products. Floats, with grids and sums of errors in double. */
 #include "base/memory.h"
 #include "quant/check.h"
 #include "quant/gptq_block.h"
@@ -80,7 +80,7 @@ struct solver {
     float *upper;                /* [columns, columns] */
     float *upper_block;          /* [GPTQ_BLOCK, GPTQ_BLOCK] transposed */
     float *weights;              /* [rows, columns] all linears stacked, in visiting order */
-    float *scales, *zeros;       /* [runs, padded] */
+    double *scales, *zeros;      /* [runs, padded] */
     float *errors;               /* [GPTQ_BLOCK, padded] transposed */
     uint8_t *codes;              /* [rows, columns] in the original order */
     int64_t block;               /* first column of the current block */
@@ -134,8 +134,8 @@ static enum status set_order(struct solver *solver, struct error *error)
     status = gptq_order_init(&solver->order, kind, solver->diagonal, solver->columns, group_size, error);
     if (status != STATUS_OK) return status;
     const int64_t count = solver->order.runs * solver->padded;
-    if ((status = memory_new(count, sizeof(float), "scales", &solver->scales, error)) != STATUS_OK) return status;
-    if ((status = memory_new(count, sizeof(float), "zero points", &solver->zeros, error)) != STATUS_OK) return status;
+    if ((status = memory_new(count, sizeof(double), "scales", &solver->scales, error)) != STATUS_OK) return status;
+    if ((status = memory_new(count, sizeof(double), "zero points", &solver->zeros, error)) != STATUS_OK) return status;
     for (int64_t i = 0; i < count; i++) solver->scales[i] = 1; /* rows of padding divide by it */
     return STATUS_OK;
 }
@@ -251,7 +251,7 @@ static enum status take_layer(const struct solver *solver, int64_t index, int64_
     for (int64_t run = 0; run < order->runs; run++)
         for (int64_t r = 0; r < layer->rows; r++) {
             const int64_t to = r * layer->groups + order->group[run], from = run * solver->padded + first_row + r;
-            layer->scales[to] = solver->scales[from];
+            layer->scales[to] = (float)solver->scales[from];
             layer->zeros[to] = (uint8_t)solver->zeros[from];
         }
     if ((status = check_scales(layer, linear->name, error)) != STATUS_OK) return status;

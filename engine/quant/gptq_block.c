@@ -47,15 +47,16 @@ static void tile_update(struct tile *tile, const struct gptq_block *block, int64
 static void tile_quantize(struct tile *tile, const struct gptq_block *block, int64_t j, int64_t first)
 {
     const int64_t run = (block->position + j) / block->group_size;
-    const float *scales = block->scales + run * block->padded + first, *zeros = block->zeros + run * block->padded + first;
-    const float divisor = block->upper[j * GPTQ_BLOCK + j], top = block->top;
+    const double *scales = block->scales + run * block->padded + first, *zeros = block->zeros + run * block->padded + first;
+    const float divisor = block->upper[j * GPTQ_BLOCK + j];
+    const double top = block->top;
     const float *weights = tile->weights[j];
     float *errors = tile->errors[j];
     uint8_t *codes = tile->codes[j];
 #pragma omp simd
     for (int r = 0; r < GPTQ_ROW_TILE; r++) {
-        const float code = grid_code(weights[r], scales[r], zeros[r], top);
-        errors[r] = (weights[r] - (code - zeros[r]) * scales[r]) / divisor;
+        const double code = grid_code(weights[r], scales[r], zeros[r], top);
+        errors[r] = (weights[r] - (float)(code - zeros[r]) * (float)scales[r]) / divisor;
         codes[r] = (uint8_t)(int32_t)code;
     }
 }

@@ -20,12 +20,12 @@ struct gptq_block {
     const float *weights;   /* [rows, …] the block's first column, as the blocks before left it */
     int64_t weights_stride; /* elements */
     const float *upper;     /* [width, GPTQ_BLOCK] U[block, block] transposed: U[i, j] at j * GPTQ_BLOCK + i */
-    const float *scales;    /* [runs, padded rows] */
-    const float *zeros;     /* [runs, padded rows] */
+    const double *scales;   /* [runs, padded rows] */
+    const double *zeros;    /* [runs, padded rows] */
     int64_t padded;         /* rows rounded up to GPTQ_ROW_TILE */
     int64_t position;       /* the block's first column in visiting order … */
     int64_t group_size;     /* … so that column j belongs to run (position + j) / group_size */
-    float top;              /* the largest code */
+    double top;             /* the largest code */
     const int32_t *from;    /* [width] where column j belongs in `codes` */
     uint8_t *codes;         /* [rows, codes_stride] out */
     int64_t codes_stride;   /* elements */

@@ -5,9 +5,10 @@
  *     scale = (hi - lo) / (2^bits - 1); asymmetric: zero = rint(-lo / scale)
  *     code = clamp(rint(w / scale) + zero, 0, 2^bits - 1)
  *
- * Each operation is done once in float with IEEE division, rounding half to even. That matters: in a symmetric grid the largest
- * weight, when negative, lies exactly between codes 0 and 1, and the last bit of the division decides. A symmetric group without a
- * negative weight keeps lo = 0: half the step, and the upper half clips. That is what GPTQ tools do. */
+ * All of it in double, on float weights, with rounding half to even; the scale is stored as a float afterwards. The type matters:
+ * in a symmetric grid the largest weight, when negative, lies exactly between codes 0 and 1, and the last bit of the division
+ * decides. Neither answer is better, but they differ between types; the reference losses of whole models are those of double. A
+ * symmetric group without a negative weight keeps lo = 0: half the step, and the upper half clips. That is what GPTQ tools do. */
 #ifndef QUANT_GRID_H
 #define QUANT_GRID_H
 
@@ -16,32 +17,32 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-_Static_assert(FLT_EVAL_METHOD == 0, "grids are defined by single float operations");
+_Static_assert(FLT_EVAL_METHOD == 0, "grids are defined by single operations");
 
 struct grid {
     int bits; /* 1 to 8 */
     bool sym;
 };
 
-static inline float grid_top(struct grid grid)
+static inline double grid_top(struct grid grid)
 {
-    return (float)((1 << grid.bits) - 1);
+    return (double)((1 << grid.bits) - 1);
 }
 
-/* The scale and zero point of one group of `count` >= 1 finite weights. A step too small for a float becomes FLT_MIN; one too large
- * comes out infinite: the caller refuses it. */
-void grid_find(struct grid grid, const float *weights, int64_t count, float *scale, uint8_t *zero);
+/* The scale and zero point of one group of `count` >= 1 finite weights. A step below FLT_MIN becomes FLT_MIN: it has to be stored
+ * as a float. */
+void grid_find(struct grid grid, const float *weights, int64_t count, double *scale, uint8_t *zero);
 
-/* The code, as a float. Clamping comes first, so that adding and taking away 1.5 * 2^23 rounds half to even; a NaN gives 0. */
-static inline float grid_code(float weight, float scale, float zero, float top)
+/* The code, as a number. Clamping comes first, so that adding and taking away 1.5 * 2^52 rounds half to even; a NaN gives 0. */
+static inline double grid_code(float weight, double scale, double zero, double top)
 {
-    const float magic = 12582912.0f, low = -zero, high = top - zero;
-    float x = weight / scale;
+    const double magic = 6755399441055744.0, low = -zero, high = top - zero;
+    double x = (double)weight / scale;
     x = x > low ? x : low;
     x = x < high ? x : high;
     return ((x + magic) - magic) + zero;
 }
 
-void grid_encode(struct grid grid, const float *weights, int64_t count, float scale, uint8_t zero, uint8_t *codes);
+void grid_encode(struct grid grid, const float *weights, int64_t count, double scale, uint8_t zero, uint8_t *codes);
 
 #endif

@@ -48,10 +48,12 @@ static void rtn_row(void *context, int64_t row, int thread)
     for (int64_t g = 0; g < layer->groups; g++) {
         const int64_t first = g * layer->group_size, left = layer->columns - first;
         const int64_t count = left < layer->group_size ? left : layer->group_size;
-        float *scale = &layer->scales[row * layer->groups + g];
-        uint8_t *zero = &layer->zeros[row * layer->groups + g];
-        grid_find(job->grid, weight + first, count, scale, zero);
-        grid_encode(job->grid, weight + first, count, *scale, *zero, layer->codes + row * layer->columns + first);
+        double scale;
+        uint8_t zero;
+        grid_find(job->grid, weight + first, count, &scale, &zero);
+        grid_encode(job->grid, weight + first, count, scale, zero, layer->codes + row * layer->columns + first);
+        layer->scales[row * layer->groups + g] = (float)scale;
+        layer->zeros[row * layer->groups + g] = zero;
     }
 }
 

@@ -81,6 +81,7 @@ static const struct header_case cases[] = {
     {"rank 17", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1,
      STATUS_CORRUPT, "16 dimensions"},
     {"negative dimension", "{" U8("a", -4, 0, 4) "}", 4, STATUS_CORRUPT, "not in [0,"},
+    {"minus zero", "{" U8("a", -0, 0, 0) "}", 0, STATUS_CORRUPT, "not in [0,"},
     {"fractional dimension", "{" U8("a", 4.0, 0, 4) "}", 4, STATUS_CORRUPT, "expected an integer"},
     {"dimension 2^48", "{" U8("a", 281474976710656, 0, 4) "}", 4, STATUS_CORRUPT, "not in [0,"},
     {"dimension 2^64 - 1", "{" U8("a", 18446744073709551615, 0, 4) "}", 4, STATUS_CORRUPT, "not in [0,"},
@@ -208,6 +209,7 @@ static void test_lying_header_lengths_are_refused(void **state)
     (void)close(descriptor);
     struct safetensors *file = NULL;
     assert_int_equal(safetensors_open(AT_FDCWD, scratch.path, &file, &error), STATUS_CORRUPT);
+    assert_non_null(strstr(error.detail, "a header of 100000001 bytes"));
     scratch_close(&scratch);
 }
 

@@ -227,7 +227,7 @@ static void test_refuses_what_is_not_finite(void **state)
     refuse(*state, (float[]){-INFINITY, 1}, (float[]){1, 0, 0, 1}, "layer: a weight");
     refuse(*state, (float[]){1, 1}, (float[]){1, 0, NAN, 1}, "layer: an input");
     refuse(*state, (float[]){1, 1}, (float[]){INFINITY, 0, 0, 1}, "layer: an input");
-    refuse(*state, (float[]){3e38f, -3e38f}, (float[]){1, 0, 0, 1}, "row 0: weights too large");
+    refuse(*state, (float[]){3.4e38f, -3.4e38f}, (float[]){1, 0, 0, 1}, "row 0: weights too large");
 }
 
 static void test_settle_turns_group_awareness_off(void **state)

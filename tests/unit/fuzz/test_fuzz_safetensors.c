@@ -1,0 +1,3 @@
+#define CORPUS "safetensors"
+#include "../../fuzz/fuzz_safetensors.c"
+#include "../../fuzz/replay.h"
