@@ -25,7 +25,7 @@ SERVER_SOURCES := $(shell find server -name '*.c' | sort)
 UNIT_SOURCES   := $(shell find tests/unit -name 'test_*.c' | sort)
 # The plain loops are compiled for float and for double, the vectorised kernels for three levels of x86-64.
 REFERENCE_SOURCES := $(filter engine/backend/reference/%,$(ENGINE_SOURCES))
-KERNEL_SOURCES := $(filter engine/backend/cpu/kernels/%,$(ENGINE_SOURCES))
+KERNEL_SOURCES := $(filter engine/backend/cpu/kernels/% engine/quant/kernels/%,$(ENGINE_SOURCES))
 ENGINE_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(filter-out $(REFERENCE_SOURCES) $(KERNEL_SOURCES),$(ENGINE_SOURCES))) \
                   $(foreach kind,float double,$(REFERENCE_SOURCES:%.c=$(OBJ)/%.$(kind).o)) \
                   $(foreach level,v2 v3 v4,$(KERNEL_SOURCES:%.c=$(OBJ)/%.$(level).o))

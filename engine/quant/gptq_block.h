@@ -3,8 +3,7 @@
  *     for each column j:  w = W[:, j] - sum_{i<j} E[:, i] U[i, j];  q = grid(w);  E[:, j] = (w - q) / U[j, j]
  *
  * which is the published update written from the receiving column's side: the running column stays in registers for many rows at
- * once and each U[i, j] is one broadcast. Rows do not meet, so tiles of rows go to threads. No FMA: every instruction set gives the
- * same bits. */
+ * once and each U[i, j] is one broadcast. Rows do not meet, so tiles of rows go to threads. */
 #ifndef QUANT_GPTQ_BLOCK_H
 #define QUANT_GPTQ_BLOCK_H
 
@@ -34,5 +33,10 @@ struct gptq_block {
 
 /* Solves rows [tile * GPTQ_ROW_TILE, …) of the block. Tiles may run side by side. */
 void gptq_block_solve(const struct gptq_block *block, int64_t tile);
+
+/* The same for one level of x86-64; gptq_block_solve chooses by cpuid. */
+void gptq_block_solve_v2(const struct gptq_block *block, int64_t tile);
+void gptq_block_solve_v3(const struct gptq_block *block, int64_t tile);
+void gptq_block_solve_v4(const struct gptq_block *block, int64_t tile);
 
 #endif
