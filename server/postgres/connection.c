@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <libpq-fe.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +95,10 @@ static enum status listen_again(struct connection *connection, int64_t deadline,
 static void drop_if_ended(struct connection *connection)
 {
     if (connection->session == NULL) return;
-    if (PQconsumeInput(connection->session) == 0 || PQstatus(connection->session) != CONNECTION_OK) drop_session(connection);
+    struct pollfd descriptor = {.fd = PQsocket(connection->session), .events = POLLIN};
+    /* The server's parting words come before the end of file: read on while there is anything. */
+    for (int i = 0; i < 8 && connection->session != NULL && poll(&descriptor, 1, 0) > 0; i++)
+        if (PQconsumeInput(connection->session) == 0 || PQstatus(connection->session) != CONNECTION_OK) drop_session(connection);
 }
 
 static enum status ensure_session(struct connection *connection, int64_t deadline, struct error *error)

@@ -1,0 +1,655 @@
+/* The questions of server/store, asked of a real database: an embedded cluster in a temporary directory, made once for all tests.
+ */
+#include "unit.h"
+
+#include "postgres/embedded.h"
+#include "store/baselines.h"
+#include "store/checkpoints.h"
+#include "store/curves.h"
+#include "store/datasets.h"
+#include "store/idempotency.h"
+#include "store/migrations.h"
+#include "store/queue.h"
+#include "store/runs.h"
+#include "store/sweeps.h"
+#include "store/tokens.h"
+#include "store/trajectories.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OK(call)            assert_int_equal_or_say((call), STATUS_OK, &error, __LINE__)
+#define GIVES(status, call) assert_int_equal_or_say((call), (status), &error, __LINE__)
+
+struct fixture {
+    char directory[64];
+    struct embedded *embedded;
+    struct connection *connection;
+};
+
+static void assert_int_equal_or_say(enum status got, enum status expected, const struct error *error, int line)
+{
+    if (got != expected) print_message("line %d: %s: %s\n", line, status_info(got)->name, got != STATUS_OK ? error->detail : "");
+    assert_int_equal(got, expected);
+}
+
+static int set_up(void **state)
+{
+    struct error error;
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    assert_non_null(fixture);
+    (void)snprintf(fixture->directory, sizeof fixture->directory, "/tmp/deltaq-test-XXXXXX");
+    assert_non_null(mkdtemp(fixture->directory));
+    const struct embedded_options options = {.data_directory = fixture->directory, .ballast_bytes = 0};
+    OK(embedded_start(&options, &fixture->embedded, &error));
+    OK(connection_new(embedded_conninfo(fixture->embedded), "test", &fixture->connection, &error));
+    OK(migrations_apply(fixture->connection, NULL, &error));
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+    char command[128];
+    connection_free(fixture->connection);
+    embedded_stop(fixture->embedded);
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", fixture->directory);
+    const int ended = system(command);
+    free(fixture);
+    return ended;
+}
+
+static struct connection *connection_of(void **state)
+{
+    return ((struct fixture *)*state)->connection;
+}
+
+static const char *text_at(const json_t *document, const char *key)
+{
+    const char *text = json_string_value(json_object_get(document, key));
+    return text != NULL ? text : "(none)";
+}
+
+static struct store_id id_of(const json_t *document)
+{
+    struct store_id id;
+    (void)snprintf(id.text, sizeof id.text, "%s", text_at(document, "id"));
+    return id;
+}
+
+/* A checkpoint of `trajectory` at `step`, with learning rate 0.1 / (step + 1). */
+static struct store_id add_checkpoint(struct connection *connection, const char *trajectory, const char *name, int64_t step)
+{
+    struct error error;
+    enum store_outcome outcome;
+    json_t *document, *source = json_pack("{s:s}", "path", name);
+    const int64_t tokens = step * 1000;
+    const double learning_rate = 0.1 / (double)(step + 1);
+    const struct checkpoint_new new = {.trajectory = trajectory,
+                                       .name = name,
+                                       .step = &step,
+                                       .tokens = &tokens,
+                                       .learning_rate = &learning_rate,
+                                       .source = source,
+                                       .path = name,
+                                       .fingerprint = "f"};
+    OK(checkpoint_insert(connection, &new, &outcome, &document, &error));
+    const struct store_id id = id_of(document);
+    json_decref(document);
+    json_decref(source);
+    return id;
+}
+
+static struct store_id add_run(struct connection *connection, const char *key, bool force, enum store_outcome expected,
+                               const struct store_id *checkpoint)
+{
+    struct error error;
+    enum store_outcome outcome;
+    json_t *document, *params = json_pack("{s:i}", "x", 1);
+    const struct run_new new = {.kind = "test",
+                                .params = params,
+                                .dedupe_key = key,
+                                .force = force,
+                                .checkpoints = checkpoint,
+                                .checkpoint_count = checkpoint != NULL};
+    OK(run_insert(connection, &new, &outcome, &document, &error));
+    assert_int_equal(outcome, expected);
+    const struct store_id id = id_of(document);
+    json_decref(document);
+    json_decref(params);
+    return id;
+}
+
+static const struct worker_identity someone = {
+    .id = {"worker-1"}, .host = "here", .boot_id = "b", .device = "cpu", .pid = 1, .threads = 1};
+static const char *const test_kind[] = {"test"};
+
+static struct lease take(struct connection *connection)
+{
+    struct error error;
+    struct leased_run run;
+    bool found;
+    OK(queue_lease(connection, &someone, test_kind, 1, 30, &found, &run, &error));
+    assert_true(found);
+    const struct lease lease = run.lease;
+    leased_run_reset(&run);
+    return lease;
+}
+
+static void finish(struct connection *connection, const struct lease *lease, const struct measurements *measurements)
+{
+    struct error error;
+    json_t *answer = json_pack("{s:f}", "loss", 2.5);
+    const struct queue_result result = {
+        .result = answer, .measurements = measurements, .usage = {.seconds = 1, .peak_host_bytes = 5, .peak_device_bytes = -1}};
+    OK(queue_finish(connection, lease, &result, &error));
+    json_decref(answer);
+}
+
+static void expect_state(struct connection *connection, const struct store_id *run, const char *state)
+{
+    struct error error;
+    json_t *document;
+    OK(run_get(connection, run->text, &document, &error));
+    assert_string_equal(text_at(document, "state"), state);
+    json_decref(document);
+}
+
+/* ---- tests ---- */
+
+static void test_migrations_are_applied_once(void **state)
+{
+    struct error error;
+    int applied = -1;
+    OK(migrations_apply(connection_of(state), &applied, &error));
+    assert_int_equal(applied, 0);
+    OK(migrations_check(connection_of(state), &error));
+}
+
+static void test_a_schema_newer_than_the_binary_is_refused(void **state)
+{
+    struct error error;
+    OK(connection_execute(connection_of(state), "insert into schema_migrations (number, name, sha256) values (9999, 'x', 'x')",
+                          NO_VALUES, NULL, &error));
+    GIVES(STATUS_CONFLICT, migrations_check(connection_of(state), &error));
+    assert_non_null(strstr(error.detail, "9999"));
+    GIVES(STATUS_CONFLICT, migrations_apply(connection_of(state), NULL, &error));
+    OK(connection_execute(connection_of(state), "delete from schema_migrations where number = 9999", NO_VALUES, NULL, &error));
+}
+
+static void test_values_come_back_as_they_went(void **state)
+{
+    struct error error;
+    struct rows *rows;
+    void *bytes;
+    size_t length;
+    OK(connection_query_one(
+        connection_of(state),
+        "select $1::bigint, $2::double precision, $3::boolean, $4::text, $5::bytea, $6::text, $7::double precision",
+        VALUES(value_integer(INT64_MIN), value_double(0.1), value_boolean(true), value_text("it's \\ \""), value_bytes("a\0b", 3),
+               value_text(NULL), value_double(NAN)),
+        &rows, &error));
+    assert_true(rows_integer(rows, 0, 0) == INT64_MIN);
+    assert_true(rows_double(rows, 0, 1) == 0.1);
+    assert_true(rows_boolean(rows, 0, 2));
+    assert_string_equal(rows_text(rows, 0, 3), "it's \\ \"");
+    OK(rows_bytes(rows, 0, 4, &bytes, &length, &error));
+    assert_int_equal(length, 3);
+    assert_memory_equal(bytes, "a\0b", 3);
+    assert_true(rows_null(rows, 0, 5) && rows_null(rows, 0, 6));
+    free(bytes);
+    rows_free(rows);
+}
+
+static void test_a_lost_session_opens_again(void **state)
+{
+    struct error error;
+    struct connection *other;
+    OK(connection_new(embedded_conninfo(((struct fixture *)*state)->embedded), "victim", &other, &error));
+    OK(connection_execute(other, "select 1", NO_VALUES, NULL, &error));
+    OK(connection_execute(connection_of(state),
+                          "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'victim'", NO_VALUES,
+                          NULL, &error));
+    OK(connection_execute(connection_of(state), "select pg_sleep(0.1)", NO_VALUES, NULL, &error));
+    OK(connection_execute(other, "select 1", NO_VALUES, NULL, &error));
+    connection_free(other);
+}
+
+static void test_a_statement_past_its_deadline_gives_up(void **state)
+{
+    struct error error;
+    struct connection *other;
+    OK(connection_new(embedded_conninfo(((struct fixture *)*state)->embedded), "slow", &other, &error));
+    connection_set_deadline(other, 200);
+    GIVES(STATUS_UNAVAILABLE, connection_execute(other, "select pg_sleep(3)", NO_VALUES, NULL, &error));
+    connection_free(other);
+}
+
+static void test_the_same_checkpoint_again_is_no_conflict_and_another_is(void **state)
+{
+    struct error error;
+    enum store_outcome outcome;
+    json_t *document, *source = json_pack("{s:s}", "path", "c1"), *elsewhere = json_pack("{s:s}", "path", "c2");
+    struct checkpoint_new new = {.trajectory = "same", .name = "c1", .source = source, .fingerprint = "f"};
+    const int64_t step = 7;
+    (void)add_checkpoint(connection_of(state), "same", "c1", 5);
+    OK(checkpoint_insert(connection_of(state), &new, &outcome, &document, &error));
+    assert_int_equal(outcome, STORE_EXISTED);
+    json_decref(document);
+    new.step = &step;
+    GIVES(STATUS_CONFLICT, checkpoint_insert(connection_of(state), &new, &outcome, &document, &error));
+    new.step = NULL;
+    new.source = elsewhere;
+    GIVES(STATUS_CONFLICT, checkpoint_insert(connection_of(state), &new, &outcome, &document, &error));
+    json_decref(source);
+    json_decref(elsewhere);
+}
+
+static void test_checkpoints_are_found_by_id_path_and_unique_name(void **state)
+{
+    struct error error;
+    struct checkpoint found;
+    const struct store_id id = add_checkpoint(connection_of(state), "one", "shared", 1);
+    (void)add_checkpoint(connection_of(state), "two", "shared", 1);
+    (void)add_checkpoint(connection_of(state), "two", "alone", 2);
+    OK(checkpoint_find(connection_of(state), id.text, &found, &error));
+    OK(checkpoint_find(connection_of(state), "one/shared", &found, &error));
+    assert_string_equal(found.id.text, id.text);
+    OK(checkpoint_find(connection_of(state), "alone", &found, &error));
+    assert_int_equal(found.step, 2);
+    GIVES(STATUS_CONFLICT, checkpoint_find(connection_of(state), "shared", &found, &error));
+    GIVES(STATUS_NOT_FOUND, checkpoint_find(connection_of(state), "three/shared", &found, &error));
+}
+
+static void test_lists_page_newest_first(void **state)
+{
+    struct error error;
+    json_t *document;
+    char cursor[32];
+    struct page page = {.limit = 2};
+    for (int i = 0; i < 3; i++) (void)add_checkpoint(connection_of(state), "paged", (const char *[]){"a", "b", "c"}[i], i);
+    OK(checkpoint_list(connection_of(state), "paged", &page, &document, &error));
+    json_t *items = json_object_get(document, "items");
+    assert_int_equal(json_array_size(items), 2);
+    assert_string_equal(text_at(json_array_get(items, 0), "name"), "c");
+    (void)snprintf(cursor, sizeof cursor, "%s", text_at(document, "next"));
+    json_decref(document);
+    page.cursor = cursor;
+    OK(checkpoint_list(connection_of(state), "paged", &page, &document, &error));
+    assert_int_equal(json_array_size(json_object_get(document, "items")), 1);
+    assert_true(json_is_null(json_object_get(document, "next")));
+    json_decref(document);
+    page.cursor = "1 or 1=1";
+    GIVES(STATUS_INVALID, checkpoint_list(connection_of(state), "paged", &page, &document, &error));
+}
+
+static void test_patch_changes_only_what_it_names(void **state)
+{
+    struct error error;
+    json_t *document, *changes = json_pack("{s:n, s:{s:s}}", "step", "tags", "phase", "decay");
+    (void)add_checkpoint(connection_of(state), "patched", "p", 3);
+    OK(checkpoint_patch(connection_of(state), "patched/p", changes, &document, &error));
+    assert_true(json_is_null(json_object_get(document, "step")));
+    assert_int_equal(json_integer_value(json_object_get(document, "tokens")), 3000);
+    assert_string_equal(text_at(json_object_get(document, "tags"), "phase"), "decay");
+    json_decref(document);
+    json_decref(changes);
+}
+
+static void test_a_checkpoint_in_use_is_not_deleted(void **state)
+{
+    struct error error;
+    json_t *document;
+    const struct store_id id = add_checkpoint(connection_of(state), "used", "u", 1);
+    const struct store_id run = add_run(connection_of(state), NULL, false, STORE_CREATED, &id);
+    GIVES(STATUS_CONFLICT, checkpoint_delete(connection_of(state), id.text, &error));
+    OK(run_cancel(connection_of(state), run.text, &document, &error));
+    json_decref(document);
+    OK(checkpoint_delete(connection_of(state), id.text, &error));
+    expect_state(connection_of(state), &run, "cancelled");
+}
+
+static void test_content_once_known_stays(void **state)
+{
+    struct error error;
+    const struct store_id id = add_checkpoint(connection_of(state), "content", "c", 1);
+    char a[65], b[65];
+    memset(a, 'a', 64), memset(b, 'b', 64);
+    a[64] = b[64] = '\0';
+    OK(checkpoint_set_content(connection_of(state), &id, a, &error));
+    OK(checkpoint_set_content(connection_of(state), &id, a, &error));
+    GIVES(STATUS_INPUT_CHANGED, checkpoint_set_content(connection_of(state), &id, b, &error));
+}
+
+static void test_inline_datasets_come_back_token_by_token(void **state)
+{
+    struct error error;
+    enum store_outcome outcome;
+    int32_t lengths[] = {2, 3}, tokens[] = {1, 2, 70000, 4, 5};
+    struct dataset_sequences sequences = {.count = 2, .lengths = lengths, .tokens = tokens, .tokens_count = 5}, loaded;
+    json_t *document, *definition = json_object();
+    const struct dataset_new new = {.name = "inline", .format = "sequences", .definition = definition, .sequences = &sequences};
+    OK(dataset_insert(connection_of(state), &new, &outcome, &document, &error));
+    assert_int_equal(json_integer_value(json_object_get(document, "tokens")), 5);
+    const struct store_id id = id_of(document);
+    json_decref(document);
+    OK(dataset_contents(connection_of(state), &id, &loaded, &error));
+    assert_memory_equal(loaded.tokens, tokens, sizeof tokens);
+    assert_memory_equal(loaded.lengths, lengths, sizeof lengths);
+    dataset_sequences_reset(&loaded);
+    OK(dataset_insert(connection_of(state), &new, &outcome, &document, &error));
+    assert_int_equal(outcome, STORE_EXISTED);
+    json_decref(document);
+    tokens[4] = 6;
+    GIVES(STATUS_CONFLICT, dataset_insert(connection_of(state), &new, &outcome, &document, &error));
+    json_decref(definition);
+}
+
+static void test_an_equal_run_is_shared_unless_forced(void **state)
+{
+    struct connection *connection = connection_of(state);
+    const struct store_id first = add_run(connection, "key-1", false, STORE_CREATED, NULL);
+    const struct store_id second = add_run(connection, "key-1", false, STORE_EXISTED, NULL);
+    assert_string_equal(first.text, second.text);
+    const struct store_id forced = add_run(connection, "key-1", true, STORE_CREATED, NULL);
+    assert_string_not_equal(first.text, forced.text);
+    for (int i = 0; i < 2; i++) {
+        const struct lease lease = take(connection);
+        finish(connection, &lease, NULL);
+    }
+    const struct store_id third = add_run(connection, "key-1", false, STORE_EXISTED, NULL);
+    expect_state(connection, &third, "succeeded");
+}
+
+static void test_a_stale_lease_changes_nothing(void **state)
+{
+    struct error error;
+    struct connection *connection = connection_of(state);
+    bool cancel;
+    int released;
+    const struct store_id run = add_run(connection, NULL, false, STORE_CREATED, NULL);
+    const struct lease stale = take(connection);
+    OK(queue_release_dead(connection, &stale.owner, "killed by signal 9", &released, &error));
+    assert_int_equal(released, 1);
+    const struct lease current = take(connection);
+    assert_string_equal(current.run.text, run.text);
+    assert_int_equal(current.epoch, stale.epoch + 1);
+    json_t *answer = json_object();
+    const struct queue_result result = {.result = answer};
+    GIVES(STATUS_LEASE_LOST, queue_beat(connection, &stale, 30, NULL, &cancel, &error));
+    GIVES(STATUS_LEASE_LOST, queue_finish(connection, &stale, &result, &error));
+    GIVES(STATUS_LEASE_LOST, queue_release(connection, &stale, &error));
+    expect_state(connection, &run, "running");
+    finish(connection, &current, NULL);
+    GIVES(STATUS_LEASE_LOST, queue_finish(connection, &current, &result, &error));
+    json_decref(answer);
+}
+
+static void test_the_third_crash_fails_the_run_with_the_evidence(void **state)
+{
+    struct error error;
+    struct connection *connection = connection_of(state);
+    json_t *document;
+    const struct store_id run = add_run(connection, NULL, false, STORE_CREATED, NULL);
+    for (int i = 0; i < QUEUE_CRASH_BUDGET; i++) {
+        OK(connection_execute(connection, "update runs set run_at = clock_timestamp() where id = $1", VALUES(value_text(run.text)),
+                              NULL, &error));
+        const struct lease lease = take(connection);
+        OK(queue_release_dead(connection, &lease.owner, "killed by signal 11", NULL, &error));
+    }
+    OK(run_get(connection, run.text, &document, &error));
+    assert_string_equal(text_at(document, "state"), "failed");
+    assert_non_null(strstr(text_at(json_object_get(document, "error"), "detail"), "signal 11"));
+    json_decref(document);
+    OK(run_retry(connection, run.text, &document, &error));
+    assert_string_equal(text_at(document, "state"), "queued");
+    json_decref(document);
+    OK(run_cancel(connection, run.text, &document, &error));
+    json_decref(document);
+}
+
+static void test_expired_leases_are_rescued_and_so_are_those_of_a_clock_set_back(void **state)
+{
+    struct error error;
+    struct connection *connection = connection_of(state);
+    static const char *const moves[] = {"- interval '1 second'", "+ interval '1 hour'"};
+    for (int i = 0; i < 2; i++) {
+        int rescued;
+        const struct store_id run = add_run(connection, NULL, false, STORE_CREATED, NULL);
+        (void)take(connection);
+        OK(queue_rescue(connection, 30, &rescued, &error));
+        assert_int_equal(rescued, 0);
+        OK(connection_execute(connection,
+                              i == 0 ? "update runs set lease_until = clock_timestamp() - interval '1 second' where id = $1"
+                                     : "update runs set lease_until = clock_timestamp() + interval '1 hour' where id = $1",
+                              VALUES(value_text(run.text)), NULL, &error));
+        OK(queue_rescue(connection, 30, &rescued, &error));
+        print_message("lease_until %s\n", moves[i]);
+        assert_int_equal(rescued, 1);
+        const struct lease again = take(connection);
+        finish(connection, &again, NULL);
+    }
+}
+
+static void test_cancelling_a_running_run_reaches_its_worker(void **state)
+{
+    struct error error;
+    struct connection *connection = connection_of(state);
+    bool cancel;
+    json_t *document;
+    const struct queue_usage usage = {.peak_host_bytes = -1, .peak_device_bytes = -1};
+    const struct store_id run = add_run(connection, NULL, false, STORE_CREATED, NULL);
+    const struct lease lease = take(connection);
+    OK(run_cancel(connection, run.text, &document, &error));
+    assert_string_equal(text_at(document, "state"), "running");
+    json_decref(document);
+    OK(queue_peek(connection, &lease, &cancel, &error));
+    assert_true(cancel);
+    OK(queue_cancelled(connection, &lease, &usage, &error));
+    expect_state(connection, &run, "cancelled");
+    OK(run_cancel(connection, run.text, &document, &error));
+    json_decref(document);
+}
+
+static void test_errors_worth_a_retry_are_tried_three_times(void **state)
+{
+    struct error error;
+    struct connection *connection = connection_of(state);
+    struct error cause;
+    const struct queue_usage usage = {.peak_host_bytes = -1, .peak_device_bytes = -1};
+    (void)error_set(&cause, STATUS_IO, "a disk coughed");
+    const struct store_id run = add_run(connection, NULL, false, STORE_CREATED, NULL);
+    for (int i = 0; i < 3; i++) {
+        OK(connection_execute(connection, "update runs set run_at = clock_timestamp() where id = $1", VALUES(value_text(run.text)),
+                              NULL, &error));
+        const struct lease lease = take(connection);
+        OK(queue_fail(connection, &lease, &cause, &usage, &error));
+        expect_state(connection, &run, i < 2 ? "queued" : "failed");
+    }
+}
+
+static void test_progress_log_and_states_can_be_followed(void **state)
+{
+    struct error error;
+    struct connection *connection = connection_of(state);
+    bool cancel;
+    json_t *document, *lines = json_pack("[s, s]", "first", "second");
+    const struct queue_progress progress = {.done = 2, .total = 5, .unit = "step", .eta_seconds = 1.5};
+    const struct store_id run = add_run(connection, NULL, false, STORE_CREATED, NULL);
+    const struct lease lease = take(connection);
+    OK(queue_beat(connection, &lease, 30, &progress, &cancel, &error));
+    OK(queue_log(connection, &lease, lines, &error));
+    OK(run_watch(connection, run.text, 0, &document, &error));
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(document, "progress"), "done")), 2);
+    assert_int_equal(json_array_size(json_object_get(document, "events")), 4);
+    json_decref(document);
+    json_decref(lines);
+    finish(connection, &lease, NULL);
+}
+
+static void measure(struct connection *connection, const struct store_id *checkpoint, const char *metric, double value,
+                    const char *label)
+{
+    struct error error;
+    struct measurements list = {0};
+    struct measurement item = {
+        .checkpoint = *checkpoint, .value = value, .low = value - 1, .high = value + 1, .method = "gptq", .bits = 4};
+    (void)snprintf(item.metric, sizeof item.metric, "%s", metric);
+    (void)snprintf(item.label, sizeof item.label, "%s", label);
+    OK(measurements_add(&list, &item, &error));
+    (void)add_run(connection, NULL, false, STORE_CREATED, checkpoint);
+    const struct lease lease = take(connection);
+    finish(connection, &lease, &list);
+    measurements_reset(&list);
+}
+
+static void test_curves_take_the_newest_measurement_by_step(void **state)
+{
+    struct error error;
+    struct connection *connection = connection_of(state);
+    json_t *document;
+    const struct store_id late = add_checkpoint(connection, "curve", "late", 20),
+                          early = add_checkpoint(connection, "curve", "early", 10);
+    measure(connection, &late, "delta", 0.5, "gptq 4");
+    measure(connection, &early, "delta", 0.1, "gptq 4");
+    measure(connection, &late, "delta", 0.7, "gptq 4");
+    const char *const names[] = {"curve"};
+    struct curve_query query = {.trajectories = names, .trajectory_count = 1, .metric = "delta", .axis = CURVE_TOKENS};
+    OK(curve_read(connection, &query, &document, &error));
+    json_t *points = json_object_get(json_array_get(json_object_get(document, "series"), 0), "points");
+    assert_int_equal(json_array_size(points), 2);
+    assert_true(json_number_value(json_object_get(json_array_get(points, 0), "x")) == 10000);
+    assert_true(json_number_value(json_object_get(json_array_get(points, 1), "y")) == 0.7);
+    json_decref(document);
+    query.metric = "learning_rate";
+    OK(curve_read(connection, &query, &document, &error));
+    assert_int_equal(json_array_size(json_object_get(json_array_get(json_object_get(document, "series"), 0), "points")), 2);
+    json_decref(document);
+    measure(connection, &late, "trace", 3, "");
+    OK(curve_pairs(connection, "curve", "trace", "delta", &document, &error));
+    assert_int_equal(json_array_size(document), 1);
+    json_decref(document);
+    OK(curve_metrics(connection, &document, &error));
+    json_decref(document);
+}
+
+static void test_sweeps_count_and_cancel_their_runs(void **state)
+{
+    struct error error;
+    struct connection *connection = connection_of(state);
+    enum store_outcome outcome;
+    json_t *document, *params = json_object();
+    const struct run_new runs[] = {{.kind = "test", .params = params, .dedupe_key = "s1"},
+                                   {.kind = "test", .params = params, .dedupe_key = "s2"}};
+    const struct sweep_new new = {.name = "sweep", .kind = "test", .base = params, .grid = params, .runs = runs, .run_count = 2};
+    OK(sweep_insert(connection, &new, &outcome, &document, &error));
+    assert_int_equal(outcome, STORE_CREATED);
+    json_decref(document);
+    OK(sweep_insert(connection, &new, &outcome, &document, &error));
+    assert_int_equal(outcome, STORE_EXISTED);
+    json_decref(document);
+    const struct run_filter filter = {.sweep = "sweep", .state = "queued"};
+    const struct page page = {0};
+    OK(run_list(connection, &filter, &page, &document, &error));
+    assert_int_equal(json_array_size(json_object_get(document, "items")), 2);
+    json_decref(document);
+    OK(sweep_cancel(connection, "sweep", &document, &error));
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(document, "runs"), "cancelled")), 2);
+    json_decref(document);
+    json_decref(params);
+}
+
+static void test_tokens_open_and_only_their_hash_is_kept(void **state)
+{
+    struct error error;
+    char text[64];
+    enum token_scope scope;
+    struct store_id id;
+    bool any;
+    OK(token_create(connection_of(state), TOKEN_WRITE, "laptop", text, &error));
+    assert_int_equal(strlen(text), 46);
+    OK(token_check(connection_of(state), text, &scope, &id, &error));
+    assert_int_equal(scope, TOKEN_WRITE);
+    text[10] = text[10] == 'x' ? 'y' : 'x';
+    GIVES(STATUS_UNAUTHORIZED, token_check(connection_of(state), text, &scope, &id, &error));
+    GIVES(STATUS_CONFLICT, token_create(connection_of(state), TOKEN_READ, "laptop", text, &error));
+    OK(token_any(connection_of(state), &any, &error));
+    assert_true(any);
+}
+
+static void test_idempotency_keys_answer_again_and_refuse_other_bodies(void **state)
+{
+    struct error error;
+    struct idempotency_answer answer;
+    OK(idempotency_claim(connection_of(state), "", "k", "h1", &answer, &error));
+    assert_int_equal(answer.http_status, 0);
+    GIVES(STATUS_CONFLICT, idempotency_claim(connection_of(state), "", "k", "h1", &answer, &error));
+    OK(idempotency_store(connection_of(state), "", "k", 202, "{}", "/v1/runs/1", &error));
+    OK(idempotency_claim(connection_of(state), "", "k", "h1", &answer, &error));
+    assert_int_equal(answer.http_status, 202);
+    assert_string_equal(answer.location, "/v1/runs/1");
+    idempotency_answer_reset(&answer);
+    GIVES(STATUS_INVALID, idempotency_claim(connection_of(state), "", "k", "h2", &answer, &error));
+    OK(idempotency_claim(connection_of(state), "token", "k", "h2", &answer, &error));
+    OK(idempotency_forget(connection_of(state), "token", "k", &error));
+    OK(idempotency_expire(connection_of(state), &error));
+}
+
+static void test_small_documents_are_well_formed(void **state)
+{
+    struct error error;
+    struct connection *connection = connection_of(state);
+    json_t *document, *losses = json_pack("{s:f}", "loss", 1.0);
+    const struct page page = {0};
+    OK(baseline_put(connection, "b", losses, &error));
+    OK(baseline_get(connection, "b", &document, &error));
+    json_decref(document);
+    GIVES(STATUS_NOT_FOUND, baseline_get(connection, "c", &document, &error));
+    OK(trajectory_list(connection, &page, &document, &error));
+    json_decref(document);
+    OK(dataset_list(connection, &page, &document, &error));
+    json_decref(document);
+    OK(sweep_list(connection, &page, &document, &error));
+    json_decref(document);
+    OK(worker_register(connection, &someone, &error));
+    OK(worker_list(connection, &document, &error));
+    assert_int_equal(json_array_size(json_object_get(document, "items")), 1);
+    json_decref(document);
+    OK(queue_stats(connection, &document, &error));
+    json_decref(document);
+    json_decref(losses);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_migrations_are_applied_once),
+        cmocka_unit_test(test_a_schema_newer_than_the_binary_is_refused),
+        cmocka_unit_test(test_values_come_back_as_they_went),
+        cmocka_unit_test(test_a_lost_session_opens_again),
+        cmocka_unit_test(test_a_statement_past_its_deadline_gives_up),
+        cmocka_unit_test(test_the_same_checkpoint_again_is_no_conflict_and_another_is),
+        cmocka_unit_test(test_checkpoints_are_found_by_id_path_and_unique_name),
+        cmocka_unit_test(test_lists_page_newest_first),
+        cmocka_unit_test(test_patch_changes_only_what_it_names),
+        cmocka_unit_test(test_a_checkpoint_in_use_is_not_deleted),
+        cmocka_unit_test(test_content_once_known_stays),
+        cmocka_unit_test(test_inline_datasets_come_back_token_by_token),
+        cmocka_unit_test(test_an_equal_run_is_shared_unless_forced),
+        cmocka_unit_test(test_a_stale_lease_changes_nothing),
+        cmocka_unit_test(test_the_third_crash_fails_the_run_with_the_evidence),
+        cmocka_unit_test(test_expired_leases_are_rescued_and_so_are_those_of_a_clock_set_back),
+        cmocka_unit_test(test_cancelling_a_running_run_reaches_its_worker),
+        cmocka_unit_test(test_errors_worth_a_retry_are_tried_three_times),
+        cmocka_unit_test(test_progress_log_and_states_can_be_followed),
+        cmocka_unit_test(test_curves_take_the_newest_measurement_by_step),
+        cmocka_unit_test(test_sweeps_count_and_cancel_their_runs),
+        cmocka_unit_test(test_tokens_open_and_only_their_hash_is_kept),
+        cmocka_unit_test(test_idempotency_keys_answer_again_and_refuse_other_bodies),
+        cmocka_unit_test(test_small_documents_are_well_formed),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
