@@ -140,7 +140,8 @@ static enum status sequential_prepare(struct job *job, struct error *error)
         .hidden = hidden,
         .walk = &job->walk,
     };
-    return sequential_init(&job->sequential, larger(HOLD_BYTES, hidden.rows * hidden.columns * (int64_t)hidden.element), error);
+    const int64_t usual = larger(HOLD_BYTES, hidden.rows * hidden.columns * (int64_t)hidden.element);
+    return sequential_init(&job->sequential, request->hold_bytes > 0 ? request->hold_bytes : usual, error);
 }
 
 static enum status prepare(struct job *job, struct error *error)

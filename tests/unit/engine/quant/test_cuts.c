@@ -1,0 +1,72 @@
+/* Where a block is cut to quantize it, and what is held there. */
+#include "model/architecture.h"
+#include "model/decoder.h"
+#include "quant/cuts.h"
+#include "unit.h"
+
+#include <string.h>
+
+static void llama_block(struct program *program)
+{
+    const struct model_config config = {
+        .architecture = architecture_find("llama"),
+        .vocabulary_size = 100,
+        .hidden_size = 64,
+        .intermediate_size = 160,
+        .layers = 1,
+        .heads = 4,
+        .kv_heads = 2,
+        .head_dim = 16,
+        .maximum_positions = 32,
+        .norm_epsilon = 1e-6,
+        .rope = {.theta = 10000, .partial = 1},
+    };
+    decoder_block(&config, 0, program);
+}
+
+static const char *linear_name(const struct program *program, int step)
+{
+    return strrchr(program->parameters[program->steps[step].parameter[0]].name, '.') - 6;
+}
+
+static void test_llama_is_cut_before_each_subset(void **state)
+{
+    (void)state;
+    struct program program;
+    struct cuts cuts;
+    llama_block(&program);
+    cuts_plan(&program, 1000, &cuts);
+    static const char *const first[] = {"q_proj.weight", "o_proj.weight", "gate_proj.weight", "down_proj.weight"};
+    static const int counts[] = {3, 1, 2, 1};
+    static const int64_t held[] = {0, 64, 0, 160}; /* norms are computed again */
+    assert_int_equal(cuts.count, 4);
+    for (int i = 0; i < 4; i++) {
+        const char *name = linear_name(&program, cuts.cuts[i].step);
+        assert_non_null(strstr(first[i], name));
+        assert_int_equal(cuts.cuts[i].count, counts[i]);
+        assert_true(cuts.cuts[i].held);
+        assert_int_equal(cuts.cuts[i].live_width, held[i]);
+        assert_true(cuts.cuts[i].resume <= cuts.cuts[i].step);
+    }
+}
+
+static void test_what_is_too_wide_is_computed_again(void **state)
+{
+    (void)state;
+    struct program program;
+    struct cuts cuts;
+    llama_block(&program);
+    cuts_plan(&program, 63, &cuts);
+    assert_true(cuts.cuts[0].held && !cuts.cuts[1].held && cuts.cuts[2].held && !cuts.cuts[3].held);
+    /* from the block's start to the MLP's norm passes the first addition, held; to the last product does not pass one */
+    assert_true(!cuts.cuts[1].writes_hidden && cuts.cuts[2].writes_hidden && !cuts.cuts[3].writes_hidden);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_llama_is_cut_before_each_subset),
+        cmocka_unit_test(test_what_is_too_wide_is_computed_again),
+    };
+    return cmocka_run_group_tests_name("cuts", tests, NULL, NULL);
+}
