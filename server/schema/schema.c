@@ -305,3 +305,27 @@ enum status schema_references(const struct param *table, json_t *object, const c
     }
     return status;
 }
+
+static json_t *value_of(const struct param *param, const char *base)
+{
+    int64_t integer;
+    double number;
+    if (param->type == PARAM_BOOLEAN) return json_boolean(*(const bool *)(const void *)(base + param->offset));
+    if (param->type == PARAM_INTEGER) {
+        memcpy(&integer, base + param->offset, sizeof integer);
+        return json_integer(integer);
+    }
+    memcpy(&number, base + param->offset, sizeof number);
+    return json_real(number);
+}
+
+enum status schema_write_back(const struct param *table, const void *params, json_t *object, struct error *error)
+{
+    for (const struct param *param = table; param->type != PARAM_END; param++) {
+        const bool plain = param->type == PARAM_BOOLEAN || param->type == PARAM_INTEGER || param->type == PARAM_NUMBER;
+        if (!plain || json_is_null(json_object_get(object, param->name))) continue;
+        if (json_object_set_new(object, param->name, value_of(param, params)) != 0)
+            return error_set(error, STATUS_NO_MEMORY, "no memory for parameters");
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,36 @@
+/* checkpoint_files.h: what the files of a checkpoint say of it, and its registration; for POST, for scans and for training runs. */
+#ifndef KINDS_CHECKPOINT_FILES_H
+#define KINDS_CHECKPOINT_FILES_H
+
+#include "base/error.h"
+#include "kinds/hash.h"
+#include "model/model.h"
+#include "store/checkpoints.h"
+
+/* Checkpoints of at most this many bytes are hashed at once, larger ones by the first run that reads them. */
+#define CHECKPOINT_HASH_LIMIT (INT64_C(256) << 20)
+
+struct checkpoint_files {
+    char architecture[64], dtype[16], fingerprint[HASH_TEXT], sha256[HASH_TEXT]; /* sha256 "": too large to hash at once */
+    int64_t parameters, bytes;
+    json_t *files; /* owned: [{"name", "bytes"}] */
+    /* What a training state beside the weights says; -1, NaN: nothing. */
+    int64_t step, tokens;
+    double learning_rate;
+};
+
+/* Reads the headers, the configuration and the training state at `path` (canonical; a directory, or one weights file with
+ * config.json beside it). Statuses of model_open. The caller resets *out. */
+MUST_CHECK enum status checkpoint_files_read(const char *path, struct checkpoint_files *out, struct error *error);
+void checkpoint_files_reset(struct checkpoint_files *files);
+
+/* Of headers, sizes and samples of the content; of the whole content. Both over the weight files and config.json. */
+MUST_CHECK enum status checkpoint_files_fingerprint(const struct model *model, char out[HASH_TEXT], struct error *error);
+MUST_CHECK enum status checkpoint_files_content(const struct model *model, char out[HASH_TEXT], struct error *error);
+
+/* Reads the files at `row`->path and inserts the checkpoint; what `row` leaves NULL of step, tokens and learning rate comes from
+ * the training state. row->source is {"path": row->path} when NULL. */
+MUST_CHECK enum status checkpoint_files_register(struct connection *connection, const struct checkpoint_new *row,
+                                                 enum store_outcome *outcome, json_t **document, struct error *error);
+
+#endif

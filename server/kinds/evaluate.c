@@ -1,0 +1,94 @@
+#include "eval/evaluate.h"
+#include "kinds/inputs.h"
+
+#include <math.h>
+
+struct evaluate_params {
+    const char *checkpoint;
+    struct data_use use;
+    int precision;
+};
+
+static const struct param evaluate_params[] = {
+    {.name = "checkpoint",
+     .type = PARAM_CHECKPOINT,
+     .offset = offsetof(struct evaluate_params, checkpoint),
+     .help = "Id, name or TRAJECTORY/NAME of the checkpoint"},
+    DATA_SOURCE_PARAMS(offsetof(struct evaluate_params, use), "\"blocks\""),
+    INPUTS_PRECISION_PARAM(offsetof(struct evaluate_params, precision)),
+    {0},
+};
+
+static enum status evaluate_check_params(struct kind_request *request, const void *filled, struct error *error)
+{
+    const struct evaluate_params *params = filled;
+    const enum status status = inputs_check_precision(params->precision, error);
+    if (status != STATUS_OK) return status;
+    return inputs_check_tokenizer(request, params->checkpoint, params->use.dataset, "/params/dataset", error);
+}
+
+static json_t *render(const struct evaluate_result *result)
+{
+    json_t *losses = json_array();
+    for (int64_t i = 0; losses != NULL && i < result->sequences; i++)
+        (void)json_array_append_new(losses, inputs_number(result->sequence_losses[i]));
+    json_t *document =
+        json_pack("{so so sI sI so so}", "loss", inputs_number(result->loss), "perplexity", inputs_number(exp(result->loss)),
+                  "sequences", (json_int_t)result->sequences, "tokens", (json_int_t)result->tokens, "loss_stderr",
+                  inputs_number(result->loss_stderr), "sequence_losses", losses);
+    if (document != NULL && !isfinite(result->loss))
+        (void)json_object_set_new(document, "note",
+                                  json_string("the loss is not finite: the model's outputs overflow or are not numbers"));
+    return document;
+}
+
+static enum status measure(const struct inputs *inputs, const char *dataset, const struct evaluate_result *result,
+                           struct measurements *out, struct error *error)
+{
+    const struct {
+        const char *metric;
+        double value, error;
+    } rows[] = {{"loss", result->loss, 1.96 * result->loss_stderr}, {"perplexity", exp(result->loss), NAN}};
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == STATUS_OK; i++) {
+        struct measurement item = {.checkpoint = inputs->row.id, .value = rows[i].value};
+        item.low = rows[i].value - rows[i].error;
+        item.high = rows[i].value + rows[i].error;
+        (void)snprintf(item.metric, sizeof item.metric, "%s", rows[i].metric);
+        (void)snprintf(item.dataset, sizeof item.dataset, "%s", dataset);
+        status = measurements_add(out, &item, error);
+    }
+    return status;
+}
+
+static enum status evaluate_execute(const struct kind_context *context, const void *filled, json_t **result,
+                                    struct measurements *out, struct error *error)
+{
+    const struct evaluate_params *params = filled;
+    struct inputs inputs = {0};
+    struct sequences sequences = {0};
+    struct evaluate_result found = {0};
+    char dataset[128] = "";
+    enum status status;
+    if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
+    if ((status = inputs_sequences(context, &inputs, &params->use, false, &sequences, dataset, error)) != STATUS_OK) goto done;
+    if ((status = evaluate_run(inputs.model, inputs.backend, &sequences, context->monitor, &found, error)) != STATUS_OK) goto done;
+    if ((status = measure(&inputs, dataset, &found, out, error)) != STATUS_OK) goto done;
+    *result = render(&found);
+    if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
+done:
+    evaluate_result_reset(&found);
+    dataset_sequences_free(&sequences);
+    inputs_reset(&inputs);
+    return status;
+}
+
+extern const struct kind evaluate_kind;
+const struct kind evaluate_kind = {
+    .name = "evaluate",
+    .help = "Mean next-token loss of a checkpoint on a dataset",
+    .params = evaluate_params,
+    .params_size = sizeof(struct evaluate_params),
+    .check = evaluate_check_params,
+    .execute = evaluate_execute,
+};

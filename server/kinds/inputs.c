@@ -1,0 +1,146 @@
+#include "kinds/inputs.h"
+
+#include "kinds/checkpoint_files.h"
+#include "kinds/roots.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *const inputs_precisions[] = {"f32", "bf16", NULL};
+
+enum status inputs_check_precision(int precision, struct error *error)
+{
+    if (precision == PRECISION_F32) return STATUS_OK;
+    return error_set_at(
+        error, STATUS_UNSUPPORTED, "/params/precision",
+        "\"bf16\" needs a device with bf16 arithmetic; the CPU engine computes in \"f32\" (checkpoints stored in bf16 are read exactly)");
+}
+
+/* Files as registered; the content's hash is made now if it was too much work then. */
+static enum status check_content(const struct kind_context *context, struct inputs *inputs, struct error *error)
+{
+    char fingerprint[HASH_TEXT], sha256[HASH_TEXT];
+    enum status status = checkpoint_files_fingerprint(inputs->model, fingerprint, error);
+    if (status != STATUS_OK) return status;
+    if (strcmp(fingerprint, inputs->row.fingerprint) != 0)
+        return error_set(error, STATUS_INPUT_CHANGED,
+                         "the files of checkpoint \"%.200s\" are not the registered ones: register them under a new name",
+                         inputs->row.name);
+    if (inputs->row.sha256[0] != '\0') return STATUS_OK;
+    monitor_log(context->monitor, "hashing the checkpoint, once");
+    status = checkpoint_files_content(inputs->model, sha256, error);
+    return status == STATUS_OK ? checkpoint_set_content(context->connection, &inputs->row.id, sha256, error) : status;
+}
+
+enum status inputs_open(const struct kind_context *context, const char *id, struct inputs *out, struct error *error)
+{
+    char canonical[PATH_MAX];
+    enum status status;
+    *out = (struct inputs){0};
+    if ((status = checkpoint_find(context->connection, id, &out->row, error)) != STATUS_OK) goto done;
+    if ((status = roots_resolve(context->roots, out->row.path, "", canonical, sizeof canonical, error)) != STATUS_OK) goto done;
+    if ((status = model_open(canonical, &out->model, error)) != STATUS_OK) goto done;
+    if ((status = check_content(context, out, error)) != STATUS_OK) goto done;
+    status = backend_cpu_new(context->team, &out->backend, error);
+done:
+    if (status != STATUS_OK) inputs_reset(out);
+    return status;
+}
+
+void inputs_reset(struct inputs *inputs)
+{
+    tokenizer_close(inputs->tokenizer);
+    model_close(inputs->model);
+    backend_free(inputs->backend);
+    *inputs = (struct inputs){0};
+}
+
+static enum status open_tokenizer(struct inputs *inputs, struct error *error)
+{
+    char path[PATH_MAX];
+    if (inputs->tokenizer != NULL) return STATUS_OK;
+    (void)snprintf(path, sizeof path, "%s/tokenizer.json", weights_directory(inputs->model->weights));
+    return tokenizer_open(path, &inputs->tokenizer, error);
+}
+
+enum status inputs_sequences(const struct kind_context *context, struct inputs *inputs, const struct data_use *use,
+                             bool calibration, struct sequences *out, char name[128], struct error *error)
+{
+    struct data_source source;
+    const struct model_config *config = &inputs->model->config;
+    if (use->sequence_length > config->maximum_positions)
+        return error_set(error, STATUS_INVALID, "sequence_length %lld is above the model's %lld positions: give a smaller one",
+                         (long long)use->sequence_length, (long long)config->maximum_positions);
+    enum status status = data_source_open(context->connection, use->dataset, context->roots, &source, error);
+    if (status != STATUS_OK) return status;
+    if (name != NULL) (void)snprintf(name, 128, "%.127s", source.row.name);
+    if (data_source_is_text(&source.source)) status = open_tokenizer(inputs, error);
+    const struct dataset_use how = {
+        .packing = (enum dataset_packing)use->packing,
+        .sequence_length = use->sequence_length,
+        .longest = calibration ? config->maximum_positions : 0,
+        .max_sequences = use->max_sequences,
+        .vocabulary_size = config->vocabulary_size,
+        .add_special_tokens = source.add_special_tokens < 0 ? calibration : source.add_special_tokens == 1,
+    };
+    if (status == STATUS_OK) status = dataset_load(&source.source, &how, inputs->tokenizer, context->monitor, out, error);
+    data_source_reset(&source);
+    return status;
+}
+
+/* $DIRECTORY/tokenizer.json, where the directory is the checkpoint's own or that of its file. */
+static void tokenizer_path(const char *checkpoint, char *out, size_t size)
+{
+    struct stat found;
+    size_t length = strlen(checkpoint);
+    if (stat(checkpoint, &found) == 0 && S_ISREG(found.st_mode))
+        while (length > 0 && checkpoint[length - 1] != '/') length--;
+    (void)snprintf(out, size, "%.*s/tokenizer.json", (int)length, checkpoint);
+}
+
+static enum status add_tokenizer(struct kind_request *request, const struct checkpoint *row, const char *pointer,
+                                 struct error *error)
+{
+    char path[PATH_MAX], sha256[HASH_TEXT];
+    struct hash *hash = NULL;
+    tokenizer_path(row->path, path, sizeof path);
+    if (access(path, R_OK) != 0)
+        return error_set_at(error, STATUS_INVALID, pointer,
+                            "a text dataset needs the checkpoint's tokenizer.json, which is not there; use a dataset of tokens");
+    enum status status = hash_new(&hash, error);
+    if (status == STATUS_OK && (status = hash_add_file(hash, path, error)) != STATUS_OK)
+        hash_free(hash);
+    else if (status == STATUS_OK)
+        status = hash_finish(hash, sha256, error);
+    if (status == STATUS_OK && json_object_set_new(request->identity, "tokenizer", json_string(sha256)) != 0)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+    return status;
+}
+
+enum status inputs_check_tokenizer(struct kind_request *request, const char *checkpoint, const char *dataset, const char *pointer,
+                                   struct error *error)
+{
+    struct dataset found = {0};
+    struct checkpoint *row = NULL;
+    enum status status = dataset_find(request->connection, dataset, &found, error);
+    if (status != STATUS_OK) return status;
+    if (strcmp(found.format, "text") == 0 || strcmp(found.format, "jsonl") == 0) {
+        row = malloc(sizeof *row);
+        status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a run")
+                             : checkpoint_find(request->connection, checkpoint, row, error);
+        if (status == STATUS_OK) status = add_tokenizer(request, row, pointer, error);
+    }
+    free(row);
+    dataset_reset(&found);
+    return status;
+}
+
+json_t *inputs_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}

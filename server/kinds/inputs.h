@@ -1,0 +1,49 @@
+/* inputs.h: what a run reads, opened for the engine: a registered checkpoint, its tokenizer, sequences of a dataset. */
+#ifndef KINDS_INPUTS_H
+#define KINDS_INPUTS_H
+
+#include "kinds/data_source.h"
+#include "kinds/kind.h"
+#include "model/model.h"
+#include "store/checkpoints.h"
+
+enum precision { PRECISION_F32, PRECISION_BF16 };
+extern const char *const inputs_precisions[]; /* ends with NULL */
+
+#define INPUTS_PRECISION_PARAM(at)                                                                                                 \
+    {                                                                                                                              \
+        .name = "precision", .type = PARAM_CHOICE, .offset = (at), .fallback = "\"f32\"", .choices = inputs_precisions,            \
+        .help = "Arithmetic of the model's passes"                                                                                 \
+    }
+
+struct inputs {
+    struct checkpoint row;
+    struct model *model;
+    struct tokenizer *tokenizer; /* NULL until text asks for it */
+    struct backend *backend;
+};
+
+/* Opens checkpoint `id`: path below the roots, files as registered (STATUS_INPUT_CHANGED); hashes its content if nobody did yet.
+ * The caller resets *out. */
+MUST_CHECK enum status inputs_open(const struct kind_context *context, const char *id, struct inputs *out, struct error *error);
+void inputs_reset(struct inputs *inputs);
+
+/* The sequences of `use`. Calibration adds special tokens to text and cuts documents to the model's positions; evaluation does
+ * neither. Writes the dataset's name into `name` (may be NULL). The caller owns *out (dataset_sequences_free). STATUS_INVALID
+ * (sequence_length above the model's positions, too little text, ids outside the vocabulary), statuses of data_source_open,
+ * tokenizer_open and dataset_load. */
+MUST_CHECK enum status inputs_sequences(const struct kind_context *context, struct inputs *inputs, const struct data_use *use,
+                                        bool calibration, struct sequences *out, char name[128], struct error *error);
+
+/* For check: refuses precisions that this build has no arithmetic for. */
+MUST_CHECK enum status inputs_check_precision(int precision, struct error *error);
+
+/* For check: what text is tokenised with decides the result too; adds the tokenizer's hash to request->identity when one of the
+ * datasets is text, and refuses (at `pointer`) a checkpoint without tokenizer.json. */
+MUST_CHECK enum status inputs_check_tokenizer(struct kind_request *request, const char *checkpoint, const char *dataset,
+                                              const char *pointer, struct error *error);
+
+/* Numbers of results: what is not finite becomes null. */
+json_t *inputs_number(double value);
+
+#endif

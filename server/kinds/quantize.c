@@ -1,0 +1,237 @@
+#include "jobs/quantize.h"
+#include "kinds/inputs.h"
+#include "schema/schema.h"
+
+#include <math.h>
+#include <string.h>
+
+struct quantize_params {
+    const char *checkpoint;
+    struct quantize_method method;
+    struct data_use calibration, evaluation; /* calibration.dataset NULL: none */
+    int precision, export_as;
+    int64_t seed;
+};
+
+static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(offsetof(struct quantize_params, method)), {0}};
+static const char *const exports[] = {"gptq", "compressed-tensors", "dequantized", NULL};
+
+static const struct param quantize_params[] = {
+    {.name = "checkpoint",
+     .type = PARAM_CHECKPOINT,
+     .offset = offsetof(struct quantize_params, checkpoint),
+     .help = "Id, name or TRAJECTORY/NAME of the checkpoint"},
+    {.name = "method",
+     .type = PARAM_VARIANT,
+     .offset = offsetof(struct quantize_params, method.quantizer),
+     .variants = method_variants,
+     .help = "The quantizer, by name, and its parameters"},
+    {.name = "calibration",
+     .type = PARAM_OBJECT,
+     .offset = offsetof(struct quantize_params, calibration),
+     .children = data_source_calibration,
+     .fallback = "null",
+     .nullable = true,
+     .help = "What the quantizer sees; null only for methods that need none"},
+    {.name = "evaluation",
+     .type = PARAM_OBJECT,
+     .offset = offsetof(struct quantize_params, evaluation),
+     .children = data_source_evaluation,
+     .help = "What both losses are measured on"},
+    {.name = "export",
+     .type = PARAM_CHOICE,
+     .offset = offsetof(struct quantize_params, export_as),
+     .choices = exports,
+     .fallback = "null",
+     .nullable = true,
+     .help = "Format of the quantized checkpoint to keep; null: none"},
+    INPUTS_PRECISION_PARAM(offsetof(struct quantize_params, precision)),
+    {.name = "seed",
+     .type = PARAM_INTEGER,
+     .offset = offsetof(struct quantize_params, seed),
+     .fallback = "0",
+     .minimum = 0,
+     .maximum = 9007199254740992.0,
+     .help = "Of the bootstrap behind delta_interval"},
+    {0},
+};
+
+static const struct quantizer *quantizer_of(const struct quantize_params *params)
+{
+    return quantizer_by_id(params->method.quantizer);
+}
+
+/* The quantizer's cross-field rules; what they settle is written back into the document. */
+static enum status settle_method(const struct kind_request *request, const struct quantize_params *params, struct error *error)
+{
+    struct quantize_params settled = *params;
+    const struct error *cause = error;
+    char pointer[sizeof error->pointer], detail[sizeof error->detail];
+    const enum status status = quantize_method_settle(&settled.method, error);
+    if (status != STATUS_OK) {
+        (void)snprintf(pointer, sizeof pointer, "/params/method%.120s", cause->pointer);
+        (void)snprintf(detail, sizeof detail, "%s", cause->detail);
+        return error_set_at(error, status, pointer, "%s", detail);
+    }
+    const struct param_variant *variant = &method_variants[settled.method.quantizer];
+    return schema_write_back(variant->params, (const char *)&settled + variant->offset, json_object_get(request->params, "method"),
+                             error);
+}
+
+static enum status quantize_check(struct kind_request *request, const void *filled, struct error *error)
+{
+    const struct quantize_params *params = filled;
+    enum status status;
+    if ((status = inputs_check_precision(params->precision, error)) != STATUS_OK) return status;
+    if (!json_is_null(json_object_get(request->params, "export")))
+        return error_set_at(error, STATUS_UNSUPPORTED, "/params/export", "quantized checkpoints cannot be exported yet; use null");
+    if (params->calibration.dataset == NULL && (quantizer_of(params)->needs & NEED_INPUT_HESSIAN) != 0)
+        return error_set_at(error, STATUS_INVALID, "/params/calibration", "is missing: \"%s\" needs calibration data",
+                            quantizer_of(params)->name);
+    if ((status = settle_method(request, params, error)) != STATUS_OK) return status;
+    status = inputs_check_tokenizer(request, params->checkpoint, params->evaluation.dataset, "/params/evaluation/dataset", error);
+    if (status != STATUS_OK || params->calibration.dataset == NULL) return status;
+    return inputs_check_tokenizer(request, params->checkpoint, params->calibration.dataset, "/params/calibration/dataset", error);
+}
+
+static json_t *render_layers(const struct quantize_result *result)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; list != NULL && i < result->layer_count; i++) {
+        const struct layer_summary *layer = &result->layers[i];
+        (void)json_array_append_new(list, json_pack("{ss sI sI so so so sI}", "name", layer->name, "rows", (json_int_t)layer->rows,
+                                                    "columns", (json_int_t)layer->columns, "proxy_error",
+                                                    inputs_number(layer->proxy_error), "relative_error",
+                                                    inputs_number(layer->relative_error), "damp", inputs_number(layer->damp),
+                                                    "dead_columns", (json_int_t)layer->dead_columns));
+    }
+    return list;
+}
+
+static json_t *render(const struct quantize_result *result)
+{
+    json_t *interval = isfinite(result->delta_low) && isfinite(result->delta_high)
+                           ? json_pack("[ff]", result->delta_low, result->delta_high)
+                           : json_null();
+    json_t *document = json_pack("{so so so so so so so sI sI sI sI so so}", "loss_fp", inputs_number(result->fp.loss), "loss_q",
+                                 inputs_number(result->q.loss), "delta", inputs_number(result->delta), "delta_interval", interval,
+                                 "kl", inputs_number(result->kl), "top1_agreement", inputs_number(result->top1_agreement),
+                                 "bits_per_weight", inputs_number(result->bits_per_weight), "sequences",
+                                 (json_int_t)result->fp.sequences, "tokens", (json_int_t)result->fp.tokens, "calibration_sequences",
+                                 (json_int_t)result->calibration_sequences, "calibration_tokens",
+                                 (json_int_t)result->calibration_tokens, "layers", render_layers(result), "artifact", json_null());
+    if (document != NULL && !isfinite(result->delta))
+        (void)json_object_set_new(document, "note",
+                                  json_string("a loss is not finite: the model's outputs overflow or are not numbers"));
+    return document;
+}
+
+/* "gptq 4-bit g128", with what differs from the method's defaults. */
+static void make_label(const struct quantize_params *params, char *out, size_t size)
+{
+    const struct param_variant *variant = &method_variants[params->method.quantizer];
+    const char *base = (const char *)params + variant->offset;
+    int64_t bits, group_size;
+    bool sym;
+    quantize_method_grid(&params->method, &bits, &group_size, &sym);
+    (void)snprintf(out, size, "%s %lld-bit g%lld%s", variant->name, (long long)bits, (long long)group_size, sym ? "" : " asym");
+    for (const struct param *param = variant->params; param->type != PARAM_END; param++) {
+        const size_t used = strlen(out);
+        if (param->type == PARAM_BOOLEAN && strcmp(param->name, "sym") != 0) {
+            const bool on = *(const bool *)(const void *)(base + param->offset);
+            if (on != (strcmp(param->fallback, "true") == 0))
+                (void)snprintf(out + used, size - used, " %s%s", on ? "" : "no ", param->name);
+        } else if (param->type == PARAM_NUMBER) {
+            double value;
+            memcpy(&value, base + param->offset, sizeof value);
+            if (value != strtod(param->fallback, NULL)) (void)snprintf(out + used, size - used, " %s %g", param->name, value);
+        }
+    }
+}
+
+static enum status measure(const struct quantize_params *params, const struct inputs *inputs, const char *dataset,
+                           const struct quantize_result *result, struct measurements *out, struct error *error)
+{
+    const struct {
+        const char *metric;
+        double value, low, high;
+        bool full_precision;
+    } rows[] = {
+        {"delta", result->delta, result->delta_low, result->delta_high, false},
+        {"loss_fp", result->fp.loss, NAN, NAN, true},
+        {"loss_q", result->q.loss, NAN, NAN, false},
+        {"kl", result->kl, NAN, NAN, false},
+        {"top1_agreement", result->top1_agreement, NAN, NAN, false},
+        {"bits_per_weight", result->bits_per_weight, NAN, NAN, false},
+    };
+    int64_t bits, group_size;
+    bool sym;
+    enum status status = STATUS_OK;
+    quantize_method_grid(&params->method, &bits, &group_size, &sym);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == STATUS_OK; i++) {
+        struct measurement item = {.checkpoint = inputs->row.id, .value = rows[i].value, .low = rows[i].low, .high = rows[i].high};
+        (void)snprintf(item.metric, sizeof item.metric, "%s", rows[i].metric);
+        (void)snprintf(item.dataset, sizeof item.dataset, "%s", dataset);
+        if (!rows[i].full_precision) {
+            (void)snprintf(item.method, sizeof item.method, "%s", quantizer_of(params)->name);
+            make_label(params, item.label, sizeof item.label);
+            item.bits = (int)bits;
+        }
+        status = measurements_add(out, &item, error);
+    }
+    return status;
+}
+
+static enum status run(const struct kind_context *context, const struct quantize_params *params, const struct inputs *inputs,
+                       const struct sequences *calibration, const struct sequences *evaluation, struct quantize_result *out,
+                       struct error *error)
+{
+    struct quantize_request request = {
+        .model = inputs->model,
+        .backend = inputs->backend,
+        .method = params->method,
+        .calibration = calibration->count > 0 ? calibration : NULL,
+        .evaluation = evaluation,
+        .seed = (uint64_t)params->seed,
+        .monitor = context->monitor,
+    };
+    const enum status status = quantize_method_settle(&request.method, error);
+    return status == STATUS_OK ? quantize_run(&request, out, error) : status;
+}
+
+static enum status quantize_execute(const struct kind_context *context, const void *filled, json_t **result,
+                                    struct measurements *out, struct error *error)
+{
+    const struct quantize_params *params = filled;
+    struct inputs inputs = {0};
+    struct sequences calibration = {0}, evaluation = {0};
+    struct quantize_result found = {0};
+    char dataset[128] = "";
+    enum status status;
+    if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
+    if ((status = inputs_sequences(context, &inputs, &params->evaluation, false, &evaluation, dataset, error)) != STATUS_OK)
+        goto done;
+    if (params->calibration.dataset != NULL)
+        status = inputs_sequences(context, &inputs, &params->calibration, true, &calibration, NULL, error);
+    if (status != STATUS_OK) goto done;
+    if ((status = run(context, params, &inputs, &calibration, &evaluation, &found, error)) != STATUS_OK) goto done;
+    if ((status = measure(params, &inputs, dataset, &found, out, error)) != STATUS_OK) goto done;
+    *result = render(&found);
+    if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
+done:
+    quantize_result_reset(&found);
+    dataset_sequences_free(&calibration);
+    dataset_sequences_free(&evaluation);
+    inputs_reset(&inputs);
+    return status;
+}
+
+extern const struct kind quantize_kind;
+const struct kind quantize_kind = {
+    .name = "quantize",
+    .help = "Quantizes a checkpoint and measures what that costs",
+    .params = quantize_params,
+    .params_size = sizeof(struct quantize_params),
+    .check = quantize_check,
+    .execute = quantize_execute,
+};
