@@ -103,14 +103,17 @@ void checkpoint_files_reset(struct checkpoint_files *files)
     *files = (struct checkpoint_files){0};
 }
 
-enum status checkpoint_files_register(struct connection *connection, const struct checkpoint_new *row, enum store_outcome *outcome,
-                                      json_t **document, struct error *error)
+enum status checkpoint_files_register(struct connection *connection, const struct checkpoint_new *row,
+                                      const struct checkpoint_guess *guess, enum store_outcome *outcome, json_t **document,
+                                      struct error *error)
 {
     struct checkpoint_files files;
     struct checkpoint_new new = *row;
     enum status status = checkpoint_files_read(row->path, &files, error);
     json_t *source = NULL;
     if (status != STATUS_OK) return status;
+    if (guess != NULL && files.step < 0) files.step = guess->step;
+    if (guess != NULL && files.tokens < 0) files.tokens = guess->tokens;
     if (new.step == NULL && files.step >= 0) new.step = &files.step;
     if (new.tokens == NULL && files.tokens >= 0) new.tokens = &files.tokens;
     if (new.learning_rate == NULL && isfinite(files.learning_rate)) new.learning_rate = &files.learning_rate;

@@ -29,8 +29,12 @@ MUST_CHECK enum status checkpoint_files_fingerprint(const struct model *model, c
 MUST_CHECK enum status checkpoint_files_content(const struct model *model, char out[HASH_TEXT], struct error *error);
 
 /* Reads the files at `row`->path and inserts the checkpoint; what `row` leaves NULL of step, tokens and learning rate comes from
- * the training state. row->source is {"path": row->path} when NULL. */
+ * the training state, else from `guess` (may be NULL). row->source is {"path": row->path} when NULL. */
+struct checkpoint_guess {
+    int64_t step, tokens; /* -1: none */
+};
 MUST_CHECK enum status checkpoint_files_register(struct connection *connection, const struct checkpoint_new *row,
-                                                 enum store_outcome *outcome, json_t **document, struct error *error);
+                                                 const struct checkpoint_guess *guess, enum store_outcome *outcome,
+                                                 json_t **document, struct error *error);
 
 #endif

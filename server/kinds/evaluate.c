@@ -83,7 +83,6 @@ done:
     return status;
 }
 
-extern const struct kind evaluate_kind;
 const struct kind evaluate_kind = {
     .name = "evaluate",
     .help = "Mean next-token loss of a checkpoint on a dataset",

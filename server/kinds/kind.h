@@ -57,6 +57,8 @@ struct kind {
                            struct error *error);
 };
 
+extern const struct kind evaluate_kind, quantize_kind;
+
 /* registry.c: every kind of the product; ends with NULL. */
 extern const struct kind *const kinds[];
 /* The row called `name`, or NULL. */

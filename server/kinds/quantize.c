@@ -3,6 +3,7 @@
 #include "schema/schema.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct quantize_params {
@@ -126,18 +127,26 @@ static json_t *render(const struct quantize_result *result)
     return document;
 }
 
-/* "gptq 4-bit g128", with what differs from the method's defaults. */
+static int64_t integer_of(const struct quantize_params *params, const char *name)
+{
+    const struct param_variant *variant = &method_variants[params->method.quantizer];
+    int64_t value = 0;
+    for (const struct param *param = variant->params; param->type != PARAM_END; param++)
+        if (param->type == PARAM_INTEGER && strcmp(param->name, name) == 0)
+            memcpy(&value, (const char *)params + variant->offset + param->offset, sizeof value);
+    return value;
+}
+
+/* "gptq 4-bit g128", with what else differs from the method's defaults. */
 static void make_label(const struct quantize_params *params, char *out, size_t size)
 {
     const struct param_variant *variant = &method_variants[params->method.quantizer];
     const char *base = (const char *)params + variant->offset;
-    int64_t bits, group_size;
-    bool sym;
-    quantize_method_grid(&params->method, &bits, &group_size, &sym);
-    (void)snprintf(out, size, "%s %lld-bit g%lld%s", variant->name, (long long)bits, (long long)group_size, sym ? "" : " asym");
+    (void)snprintf(out, size, "%s %lld-bit g%lld", variant->name, (long long)integer_of(params, "bits"),
+                   (long long)integer_of(params, "group_size"));
     for (const struct param *param = variant->params; param->type != PARAM_END; param++) {
         const size_t used = strlen(out);
-        if (param->type == PARAM_BOOLEAN && strcmp(param->name, "sym") != 0) {
+        if (param->type == PARAM_BOOLEAN) {
             const bool on = *(const bool *)(const void *)(base + param->offset);
             if (on != (strcmp(param->fallback, "true") == 0))
                 (void)snprintf(out + used, size - used, " %s%s", on ? "" : "no ", param->name);
@@ -164,10 +173,7 @@ static enum status measure(const struct quantize_params *params, const struct in
         {"top1_agreement", result->top1_agreement, NAN, NAN, false},
         {"bits_per_weight", result->bits_per_weight, NAN, NAN, false},
     };
-    int64_t bits, group_size;
-    bool sym;
     enum status status = STATUS_OK;
-    quantize_method_grid(&params->method, &bits, &group_size, &sym);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == STATUS_OK; i++) {
         struct measurement item = {.checkpoint = inputs->row.id, .value = rows[i].value, .low = rows[i].low, .high = rows[i].high};
         (void)snprintf(item.metric, sizeof item.metric, "%s", rows[i].metric);
@@ -175,7 +181,7 @@ static enum status measure(const struct quantize_params *params, const struct in
         if (!rows[i].full_precision) {
             (void)snprintf(item.method, sizeof item.method, "%s", quantizer_of(params)->name);
             make_label(params, item.label, sizeof item.label);
-            item.bits = (int)bits;
+            item.bits = (int)integer_of(params, "bits");
         }
         status = measurements_add(out, &item, error);
     }
@@ -226,7 +232,6 @@ done:
     return status;
 }
 
-extern const struct kind quantize_kind;
 const struct kind quantize_kind = {
     .name = "quantize",
     .help = "Quantizes a checkpoint and measures what that costs",

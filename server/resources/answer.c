@@ -1,0 +1,102 @@
+#include "resources/answer.h"
+
+#include "http/buffer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_MAX_BYTES = 200, ADDRESS_MAX = 8192, PAGE_MAX = 1000 };
+
+enum status answer_faults(struct response *response, const struct faults *faults, struct error *error)
+{
+    for (size_t i = 0; i < faults_kept(faults); i++)
+        response_add_error(response, faults->items[i].pointer, faults->items[i].detail);
+    return faults_status(faults, error);
+}
+
+enum status answer_body(const struct request *request, struct response *response, const struct param *table, size_t size,
+                        struct schema_filled *out, struct error *error)
+{
+    struct faults faults = {0};
+    const enum status status = schema_fill(table, size, request->body, "", &faults, out, error);
+    return faults.count > 0 ? answer_faults(response, &faults, error) : status;
+}
+
+enum status answer_check_name(const char *name, const char *pointer, struct error *error)
+{
+    const size_t length = strlen(name);
+    if (length == 0 || length > NAME_MAX_BYTES)
+        return error_set_at(error, STATUS_INVALID, pointer, "must have 1 to %d bytes, found %zu", NAME_MAX_BYTES, length);
+    for (const unsigned char *at = (const unsigned char *)name; *at != '\0'; at++)
+        if (*at == '/' || *at < 0x20 || *at == 0x7f)
+            return error_set_at(error, STATUS_INVALID, pointer, "must not contain \"/\" or control characters");
+    return STATUS_OK;
+}
+
+enum status answer_page(const struct request *request, const char *const *names, struct page *out, struct error *error)
+{
+    const char *allowed[16] = {"limit", "cursor"};
+    size_t count = 2;
+    int64_t limit = 0;
+    for (; names != NULL && *names != NULL && count + 1 < sizeof allowed / sizeof allowed[0]; names++) allowed[count++] = *names;
+    enum status status = request_query_allow(request, allowed, error);
+    if (status == STATUS_OK) status = request_query_integer(request, "limit", 100, 1, PAGE_MAX, &limit, error);
+    *out = (struct page){.limit = (int)limit, .cursor = request_query(request, "cursor")};
+    return status;
+}
+
+/* The request's own address with another cursor. */
+static enum status next_address(const struct request *request, const char *cursor, struct buffer *out, struct error *error)
+{
+    char name[512], value[1024];
+    enum status status = response_escape_segment(cursor, value, sizeof value, error);
+    buffer_printf(out, "%s?cursor=%s", request->path, value);
+    for (size_t i = 0; i < request->query_count && status == STATUS_OK; i++) {
+        if (strcmp(request->query[i].name, "cursor") == 0) continue;
+        status = response_escape_segment(request->query[i].name, name, sizeof name, error);
+        if (status == STATUS_OK) status = response_escape_segment(request->query[i].value, value, sizeof value, error);
+        buffer_printf(out, "&%s=%s", name, value);
+    }
+    return status == STATUS_OK ? buffer_status(out, "an address", error) : status;
+}
+
+static enum status set_next(struct response *response, const struct request *request, json_t *page, struct error *error)
+{
+    struct buffer address, link;
+    const char *cursor = json_string_value(json_object_get(page, "next"));
+    if (cursor == NULL) return STATUS_OK;
+    buffer_init(&address, ADDRESS_MAX);
+    buffer_init(&link, ADDRESS_MAX);
+    enum status status = next_address(request, cursor, &address, error);
+    if (status == STATUS_OK) {
+        buffer_printf(&link, "<%s>; rel=\"next\"", address.bytes);
+        status = buffer_status(&link, "an address", error);
+    }
+    if (status == STATUS_OK) status = response_header(response, "Link", link.bytes, error);
+    if (status == STATUS_OK && json_object_set_new(page, "next", json_string(address.bytes)) != 0)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a list");
+    buffer_reset(&address);
+    buffer_reset(&link);
+    return status;
+}
+
+enum status answer_list(struct response *response, const struct request *request, json_t *page, struct error *error)
+{
+    const enum status status = set_next(response, request, page, error);
+    if (status == STATUS_OK) return response_json(response, 200, page, error);
+    json_decref(page);
+    return status;
+}
+
+enum status answer_made(struct response *response, int http_status, const char *prefix, json_t *document, struct error *error)
+{
+    struct buffer location;
+    buffer_init(&location, ADDRESS_MAX);
+    buffer_printf(&location, "%s%s", prefix, json_string_value(json_object_get(document, "id")));
+    enum status status = buffer_status(&location, "an address", error);
+    if (status == STATUS_OK) status = response_header(response, "Location", location.bytes, error);
+    buffer_reset(&location);
+    if (status == STATUS_OK) return response_json(response, http_status, document, error);
+    json_decref(document);
+    return status;
+}

@@ -1,0 +1,31 @@
+/* answer.h: what handlers have in common: bodies held to tables, pages of lists. */
+#ifndef RESOURCES_ANSWER_H
+#define RESOURCES_ANSWER_H
+
+#include "http/request.h"
+#include "http/response.h"
+#include "schema/schema.h"
+#include "store/store.h"
+
+/* Fills a struct from the request's body by `table` (schema_fill: defaults appear in the body); faults go into the response. */
+MUST_CHECK enum status answer_body(const struct request *request, struct response *response, const struct param *table, size_t size,
+                                   struct schema_filled *out, struct error *error);
+
+/* Puts the faults into the response's problem document. STATUS_OK when there are none. */
+MUST_CHECK enum status answer_faults(struct response *response, const struct faults *faults, struct error *error);
+
+/* Names stand in paths and in TRAJECTORY/NAME: 1 to 200 bytes without "/" and control characters. */
+MUST_CHECK enum status answer_check_name(const char *name, const char *pointer, struct error *error);
+
+/* limit and cursor of a list, refusing query keys other than these and `names` (ends with NULL; may be NULL). */
+MUST_CHECK enum status answer_page(const struct request *request, const char *const *names, struct page *out, struct error *error);
+
+/* Answers 200 with a page of the store (takes it, also on failure): its cursor becomes an address, in "next" and in a Link header.
+ */
+MUST_CHECK enum status answer_list(struct response *response, const struct request *request, json_t *page, struct error *error);
+
+/* Answers with `document` (taken), and a Location made of `prefix` and its id. */
+MUST_CHECK enum status answer_made(struct response *response, int http_status, const char *prefix, json_t *document,
+                                   struct error *error);
+
+#endif

@@ -1,0 +1,89 @@
+#include "resources/application.h"
+
+#include "store/idempotency.h"
+#include "store/tokens.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct connection *application_connection(struct http_context *context)
+{
+    return context->thread;
+}
+
+const struct application *application_of(const struct http_context *context)
+{
+    return context->application;
+}
+
+enum status application_thread_open(void *application, void **thread, struct error *error)
+{
+    struct connection *connection = NULL;
+    const enum status status =
+        connection_new(((const struct application *)application)->conninfo, "deltaq serve", &connection, error);
+    *thread = connection;
+    return status;
+}
+
+void application_thread_close(void *application, void *thread)
+{
+    (void)application;
+    connection_free(thread);
+}
+
+/* Without any token in the database everyone may do everything: the server then listens on a loopback address only. */
+static enum status authorize_nobody(struct connection *connection, struct principal *principal, struct error *error)
+{
+    bool any = true;
+    const enum status status = token_any(connection, &any, error);
+    if (status != STATUS_OK) return status;
+    if (any)
+        return error_set(error, STATUS_UNAUTHORIZED, "a token is needed: send Authorization: Bearer TOKEN (deltaq token create)");
+    *principal = (struct principal){.name = "", .scope = SCOPE_ADMIN};
+    return STATUS_OK;
+}
+
+enum status application_authorize(void *thread, const char *token, enum scope scope, struct principal *principal,
+                                  struct error *error)
+{
+    static const enum scope scopes[] = {[TOKEN_READ] = SCOPE_READ, [TOKEN_WRITE] = SCOPE_WRITE, [TOKEN_ADMIN] = SCOPE_ADMIN};
+    static const char *const names[] = {"none", "read", "write", "admin"};
+    enum token_scope found;
+    struct store_id id;
+    if (token == NULL) return authorize_nobody(thread, principal, error);
+    const enum status status = token_check(thread, token, &found, &id, error);
+    if (status != STATUS_OK) return status;
+    principal->scope = scopes[found];
+    (void)snprintf(principal->name, sizeof principal->name, "%s", id.text);
+    if (principal->scope >= scope) return STATUS_OK;
+    return error_set(error, STATUS_FORBIDDEN, "the token's scope is \"%s\", this needs \"%s\"", names[principal->scope],
+                     names[scope]);
+}
+
+static enum status idempotency_begin(void *thread, const char *principal, const char *key, const char *sha256,
+                                     enum idempotency *out, struct idempotent_answer *answer, struct error *error)
+{
+    struct idempotency_answer stored = {0};
+    const enum status status = idempotency_claim(thread, principal, key, sha256, &stored, error);
+    *answer = (struct idempotent_answer){0};
+    *out = status == STATUS_INVALID ? IDEMPOTENCY_MISMATCH : status == STATUS_CONFLICT ? IDEMPOTENCY_BUSY : IDEMPOTENCY_NEW;
+    if (status == STATUS_INVALID || status == STATUS_CONFLICT) return STATUS_OK;
+    if (status != STATUS_OK || stored.http_status == 0) return status;
+    *out = IDEMPOTENCY_REPLAY;
+    answer->http_status = stored.http_status;
+    answer->body = stored.body;
+    answer->body_length = stored.body != NULL ? strlen(stored.body) : 0;
+    answer->location = stored.location;
+    if (stored.body != NULL) answer->content_type = strdup("application/json");
+    return STATUS_OK;
+}
+
+static enum status idempotency_finish(void *thread, const char *principal, const char *key, const struct idempotent_answer *answer,
+                                      struct error *error)
+{
+    if (answer == NULL) return idempotency_forget(thread, principal, key, error);
+    return idempotency_store(thread, principal, key, answer->http_status, answer->body, answer->location, error);
+}
+
+const struct idempotency_hooks application_idempotency = {.begin = idempotency_begin, .finish = idempotency_finish};

@@ -1,0 +1,28 @@
+/* application.h: what all handlers share, and the hooks that tie HTTP to the database. */
+#ifndef RESOURCES_APPLICATION_H
+#define RESOURCES_APPLICATION_H
+
+#include "http/server.h"
+#include "postgres/connection.h"
+
+struct embedded;
+
+struct application { /* lent for the life of the server; does not change */
+    const char *conninfo;
+    const char *data_directory;
+    const char *const *roots;  /* ends with NULL */
+    struct embedded *embedded; /* NULL with a DATABASE_URL */
+};
+
+/* The handler's own connection. */
+struct connection *application_connection(struct http_context *context);
+const struct application *application_of(const struct http_context *context);
+
+/* For http_options: a connection for each thread; tokens; answers kept for Idempotency-Key. */
+enum status application_thread_open(void *application, void **thread, struct error *error);
+void application_thread_close(void *application, void *thread);
+enum status application_authorize(void *thread, const char *token, enum scope scope, struct principal *principal,
+                                  struct error *error);
+extern const struct idempotency_hooks application_idempotency;
+
+#endif

@@ -1,0 +1,262 @@
+#include "kinds/checkpoint_files.h"
+#include "kinds/roots.h"
+#include "resources/answer.h"
+#include "resources/application.h"
+#include "resources/handlers.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { PATH_BYTES = 4000, NAME_BYTES = 200 };
+#define COUNT_MAX 9007199254740992.0 /* 2^53: what every JSON reader can hold */
+
+struct checkpoint_body {
+    const char *trajectory, *name;
+    int64_t step, tokens;
+    double learning_rate;
+    struct source {
+        const char *path, *repo, *revision;
+    } source;
+    const char *tags;
+};
+
+static const struct param source_params[] = {
+    {.name = "path",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct source, path),
+     .fallback = "null",
+     .nullable = true,
+     .maximum = PATH_BYTES,
+     .help = "Directory in the Hugging Face layout, or one weights file with config.json beside it; below a root"},
+    {.name = "repo",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct source, repo),
+     .fallback = "null",
+     .nullable = true,
+     .maximum = NAME_BYTES,
+     .help = "Repository on the hub; not supported yet"},
+    {.name = "revision",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct source, revision),
+     .fallback = "null",
+     .nullable = true,
+     .maximum = NAME_BYTES,
+     .help = "Branch, tag or commit of the repository"},
+    {0},
+};
+
+#define PROGRESS_PARAMS                                                                                                            \
+    {.name = "step",                                                                                                               \
+     .type = PARAM_INTEGER,                                                                                                        \
+     .offset = offsetof(struct checkpoint_body, step),                                                                             \
+     .fallback = "null",                                                                                                           \
+     .nullable = true,                                                                                                             \
+     .maximum = COUNT_MAX,                                                                                                         \
+     .help = "Optimizer steps taken"},                                                                                             \
+        {.name = "tokens",                                                                                                         \
+         .type = PARAM_INTEGER,                                                                                                    \
+         .offset = offsetof(struct checkpoint_body, tokens),                                                                       \
+         .fallback = "null",                                                                                                       \
+         .nullable = true,                                                                                                         \
+         .maximum = COUNT_MAX,                                                                                                     \
+         .help = "Tokens trained on"},                                                                                             \
+    {                                                                                                                              \
+        .name = "learning_rate", .type = PARAM_NUMBER, .offset = offsetof(struct checkpoint_body, learning_rate),                  \
+        .fallback = "null", .nullable = true, .maximum = 1e6, .help = "Learning rate at that step"                                 \
+    }
+
+const struct param checkpoints_post_body[] = {
+    {.name = "trajectory",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct checkpoint_body, trajectory),
+     .maximum = NAME_BYTES,
+     .help = "Name of its trajectory, which is made when it does not exist"},
+    {.name = "name",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct checkpoint_body, name),
+     .maximum = NAME_BYTES,
+     .help = "Unique in its trajectory"},
+    PROGRESS_PARAMS,
+    {.name = "source",
+     .type = PARAM_OBJECT,
+     .offset = offsetof(struct checkpoint_body, source),
+     .children = source_params,
+     .help = "Where the weights are"},
+    {.name = "tags",
+     .type = PARAM_JSON,
+     .offset = offsetof(struct checkpoint_body, tags),
+     .fallback = "{}",
+     .help = "Anything worth remembering"},
+    {0},
+};
+
+const struct param checkpoints_patch_body[] = {
+    {.name = "name",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct checkpoint_body, name),
+     .fallback = "null",
+     .nullable = true,
+     .maximum = NAME_BYTES,
+     .help = "A new name"},
+    PROGRESS_PARAMS,
+    {.name = "tags",
+     .type = PARAM_JSON,
+     .offset = offsetof(struct checkpoint_body, tags),
+     .fallback = "null",
+     .nullable = true,
+     .help = "Takes the place of all tags; null: none"},
+    {0},
+};
+
+enum status checkpoints_list(struct http_context *context, const struct request *request, struct response *response,
+                             struct error *error)
+{
+    static const char *const names[] = {"trajectory", NULL};
+    struct page page;
+    json_t *document = NULL;
+    enum status status = answer_page(request, names, &page, error);
+    if (status == STATUS_OK)
+        status = checkpoint_list(application_connection(context), request_query(request, "trajectory"), &page, &document, error);
+    return status == STATUS_OK ? answer_list(response, request, document, error) : status;
+}
+
+enum status checkpoints_get(struct http_context *context, const struct request *request, struct response *response,
+                            struct error *error)
+{
+    json_t *document = NULL;
+    const enum status status =
+        checkpoint_get(application_connection(context), request_parameter(request, "checkpoint"), &document, error);
+    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+}
+
+static enum status check_source(const struct source *source, struct error *error)
+{
+    if (source->repo != NULL)
+        return error_set_at(error, STATUS_UNSUPPORTED, "/source/repo",
+                            "repositories are not fetched yet; download it below a root and give {\"path\": DIRECTORY}");
+    if (source->path == NULL)
+        return error_set_at(error, STATUS_INVALID, "/source/path", "is missing: the directory of the checkpoint");
+    if (source->revision != NULL) return error_set_at(error, STATUS_INVALID, "/source/revision", "goes with repo only");
+    return STATUS_OK;
+}
+
+/* The canonical path, and every link in its directory, below the roots. */
+static enum status resolve_path(const char *const *roots, const char *path, char *out, size_t size, struct error *error)
+{
+    struct stat found;
+    char directory[PATH_MAX];
+    const enum status status = roots_resolve(roots, path, "/source/path", out, size, error);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(directory, sizeof directory, "%s", out);
+    char *slash = strrchr(directory, '/');
+    if (stat(out, &found) == 0 && S_ISREG(found.st_mode) && slash != NULL) *slash = '\0';
+    return roots_check_links(roots, directory, "/source/path", error);
+}
+
+static enum status register_body(struct http_context *context, const struct checkpoint_body *body, const json_t *document,
+                                 enum store_outcome *outcome, json_t **made, struct error *error)
+{
+    char path[PATH_MAX];
+    enum status status;
+    if ((status = answer_check_name(body->trajectory, "/trajectory", error)) != STATUS_OK) return status;
+    if ((status = answer_check_name(body->name, "/name", error)) != STATUS_OK) return status;
+    if ((status = check_source(&body->source, error)) != STATUS_OK) return status;
+    status = resolve_path(application_of(context)->roots, body->source.path, path, sizeof path, error);
+    if (status != STATUS_OK) return status;
+    const struct checkpoint_new row = {
+        .trajectory = body->trajectory,
+        .name = body->name,
+        .step = json_is_null(json_object_get(document, "step")) ? NULL : &body->step,
+        .tokens = json_is_null(json_object_get(document, "tokens")) ? NULL : &body->tokens,
+        .learning_rate = json_is_null(json_object_get(document, "learning_rate")) ? NULL : &body->learning_rate,
+        .path = path,
+        .tags = json_object_get(document, "tags"),
+    };
+    status = checkpoint_files_register(application_connection(context), &row, NULL, outcome, made, error);
+    if (status != STATUS_OK && error->pointer[0] == '\0') (void)snprintf(error->pointer, sizeof error->pointer, "/source/path");
+    return status;
+}
+
+enum status checkpoints_post(struct http_context *context, const struct request *request, struct response *response,
+                             struct error *error)
+{
+    struct schema_filled filled = {0};
+    enum store_outcome outcome = STORE_CREATED;
+    json_t *document = NULL;
+    enum status status = answer_body(request, response, checkpoints_post_body, sizeof(struct checkpoint_body), &filled, error);
+    if (status == STATUS_OK) status = register_body(context, filled.params, request->body, &outcome, &document, error);
+    schema_filled_reset(&filled);
+    if (status != STATUS_OK) return status;
+    return answer_made(response, outcome == STORE_CREATED ? 201 : 200, "/v1/checkpoints/", document, error);
+}
+
+enum status checkpoints_patch(struct http_context *context, const struct request *request, struct response *response,
+                              struct error *error)
+{
+    struct schema_filled filled = {0};
+    json_t *document = NULL, *changes = json_deep_copy(request->body);
+    enum status status = STATUS_OK;
+    if (changes == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a document");
+    status = answer_body(request, response, checkpoints_patch_body, sizeof(struct checkpoint_body), &filled, error);
+    const struct checkpoint_body *body = filled.params;
+    if (status == STATUS_OK && json_object_get(changes, "name") != NULL)
+        status = answer_check_name(body->name != NULL ? body->name : "", "/name", error);
+    if (status == STATUS_OK)
+        status =
+            checkpoint_patch(application_connection(context), request_parameter(request, "checkpoint"), changes, &document, error);
+    schema_filled_reset(&filled);
+    json_decref(changes);
+    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+}
+
+enum status checkpoints_delete(struct http_context *context, const struct request *request, struct response *response,
+                               struct error *error)
+{
+    const enum status status = checkpoint_delete(application_connection(context), request_parameter(request, "checkpoint"), error);
+    if (status == STATUS_OK) response_empty(response, 204);
+    return status;
+}
+
+static json_t *describe_tensor(const struct weights *weights, int64_t index)
+{
+    struct weights_tensor tensor;
+    json_t *shape = json_array();
+    weights_tensor(weights, index, &tensor);
+    for (int i = 0; shape != NULL && i < tensor.rank; i++) (void)json_array_append_new(shape, json_integer(tensor.shape[i]));
+    return json_pack("{ss ss so sI}", "name", tensor.name, "dtype", dtype_info(tensor.dtype)->name, "shape", shape, "bytes",
+                     (json_int_t)tensor.bytes);
+}
+
+static enum status list_tensors(const char *const *roots, const char *path, json_t **document, struct error *error)
+{
+    char canonical[PATH_MAX];
+    struct weights *weights = NULL;
+    json_t *items = json_array();
+    enum status status = resolve_path(roots, path, canonical, sizeof canonical, error);
+    if (status == STATUS_OK) status = weights_open(canonical, &weights, error);
+    for (int64_t i = 0; status == STATUS_OK && i < weights_count(weights); i++)
+        if (json_array_append_new(items, describe_tensor(weights, i)) != 0)
+            status = error_set(error, STATUS_NO_MEMORY, "no memory for a list");
+    error->pointer[0] = '\0';
+    weights_close(weights);
+    *document = json_pack("{so sn}", "items", items, "next");
+    return status;
+}
+
+enum status checkpoints_tensors(struct http_context *context, const struct request *request, struct response *response,
+                                struct error *error)
+{
+    json_t *document = NULL;
+    struct checkpoint *row = malloc(sizeof *row);
+    if (row == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
+    enum status status = checkpoint_find(application_connection(context), request_parameter(request, "checkpoint"), row, error);
+    if (status == STATUS_OK) status = list_tensors(application_of(context)->roots, row->path, &document, error);
+    free(row);
+    if (status == STATUS_OK) return response_json(response, 200, document, error);
+    json_decref(document);
+    return status;
+}

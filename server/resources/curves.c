@@ -1,0 +1,119 @@
+#include "store/curves.h"
+
+#include "http/buffer.h"
+#include "resources/answer.h"
+#include "resources/application.h"
+#include "resources/handlers.h"
+
+#include <string.h>
+
+enum { CSV_MAX = 64 << 20, TRAJECTORIES_MAX = 32 };
+
+/* A field of RFC 4180. A text that a spreadsheet would take for a formula gets an apostrophe in front. */
+static void put_field(struct buffer *out, const json_t *value, char end)
+{
+    const char *text = json_string_value(value);
+    if (json_is_integer(value)) buffer_printf(out, "%lld", (long long)json_integer_value(value));
+    if (json_is_real(value)) buffer_printf(out, "%.17g", json_real_value(value));
+    if (text != NULL && strpbrk(text, "\",\r\n") == NULL && (text[0] == '\0' || strchr("=+-@", text[0]) == NULL)) {
+        buffer_puts(out, text);
+    } else if (text != NULL) {
+        buffer_puts(out, "\"");
+        if (strchr("=+-@", text[0]) != NULL) buffer_puts(out, "'");
+        for (; *text != '\0'; text++) {
+            if (*text == '"') buffer_puts(out, "\"");
+            buffer_append(out, text, 1);
+        }
+        buffer_puts(out, "\"");
+    }
+    buffer_append(out, &end, 1);
+}
+
+static enum status answer_csv(struct response *response, json_t *document, struct error *error)
+{
+    static const char *const series_fields[] = {"trajectory", "label", "method", "bits", "dataset"};
+    static const char *const point_fields[] = {"x", "y", "low", "high", "checkpoint", "run"};
+    struct buffer out;
+    size_t i, j, length;
+    json_t *series, *point;
+    buffer_init(&out, CSV_MAX);
+    buffer_puts(&out, "trajectory,label,method,bits,dataset,x,y,low,high,checkpoint,run\r\n");
+    json_array_foreach(json_object_get(document, "series"), i, series)
+    {
+        json_array_foreach(json_object_get(series, "points"), j, point)
+        {
+            for (size_t k = 0; k < 5; k++) put_field(&out, json_object_get(series, series_fields[k]), ',');
+            for (size_t k = 0; k < 6; k++) put_field(&out, json_object_get(point, point_fields[k]), k < 5 ? ',' : '\r');
+            buffer_puts(&out, "\n");
+        }
+    }
+    json_decref(document);
+    const enum status status = buffer_status(&out, "a table", error);
+    char *text = buffer_take(&out, &length);
+    if (status == STATUS_OK) return response_take(response, 200, "text/csv; charset=utf-8", text, length, error);
+    return status;
+}
+
+static enum status read_axis(const char *name, enum curve_axis *out, struct error *error)
+{
+    static const char *const names[] = {[CURVE_STEP] = "step", [CURVE_TOKENS] = "tokens", [CURVE_LEARNING_RATE] = "learning_rate"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (name == NULL || strcmp(names[i], name) == 0) {
+            *out = (enum curve_axis)i;
+            return STATUS_OK;
+        }
+    return error_set(error, STATUS_INVALID, "x must be one of step, tokens, learning_rate, found \"%.60s\"", name);
+}
+
+static enum status read_query(const struct request *request, struct curve_query *query, const char **trajectories,
+                              struct error *error)
+{
+    static const char *const names[] = {"trajectory", "metric", "x", "method", "bits", "dataset", NULL};
+    int64_t bits = 0;
+    enum status status = request_query_allow(request, names, error);
+    if (status == STATUS_OK) status = request_query_integer(request, "bits", 0, 0, 64, &bits, error);
+    if (status == STATUS_OK) status = read_axis(request_query(request, "x"), &query->axis, error);
+    if (status != STATUS_OK) return status;
+    for (const char *name; (name = request_query_at(request, "trajectory", query->trajectory_count)) != NULL;) {
+        if (query->trajectory_count == TRAJECTORIES_MAX)
+            return error_set(error, STATUS_INVALID, "at most %d trajectories at once", TRAJECTORIES_MAX);
+        trajectories[query->trajectory_count++] = name;
+    }
+    if (query->trajectory_count == 0)
+        return error_set(error, STATUS_INVALID, "trajectory is missing: ?trajectory=NAME, as often as needed");
+    query->trajectories = trajectories;
+    query->metric = request_query(request, "metric");
+    if (query->metric == NULL) query->metric = "delta";
+    query->method = request_query(request, "method");
+    query->dataset = request_query(request, "dataset");
+    query->bits = (int)bits;
+    return STATUS_OK;
+}
+
+enum status curves_get(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+{
+    static const char *const types[] = {"application/json", "text/csv", NULL};
+    const char *trajectories[TRAJECTORIES_MAX];
+    struct curve_query query = {0};
+    json_t *document = NULL;
+    const int type = request_prefer(request, types);
+    enum status status = read_query(request, &query, trajectories, error);
+    if (status == STATUS_OK && type < 0)
+        status = error_set(error, STATUS_UNSUPPORTED, "no such representation: Accept application/json or text/csv");
+    if (status == STATUS_OK) status = curve_read(application_connection(context), &query, &document, error);
+    if (status != STATUS_OK) return status;
+    status = response_header(response, "Vary", "Accept", error);
+    if (status == STATUS_OK && type == 1) return answer_csv(response, document, error);
+    if (status == STATUS_OK) return response_json(response, 200, document, error);
+    json_decref(document);
+    return status;
+}
+
+enum status curves_metrics(struct http_context *context, const struct request *request, struct response *response,
+                           struct error *error)
+{
+    json_t *document = NULL;
+    (void)request;
+    const enum status status = curve_metrics(application_connection(context), &document, error);
+    return status == STATUS_OK ? response_json(response, 200, json_pack("{so}", "metrics", document), error) : status;
+}

@@ -1,0 +1,225 @@
+#include "kinds/data_source.h"
+#include "kinds/roots.h"
+#include "resources/answer.h"
+#include "resources/application.h"
+#include "resources/handlers.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct dataset_body {
+    const char *name, *path, *field;
+    int format, dtype;
+    bool add_special_tokens;
+};
+
+static const char *const formats[] = {"text", "jsonl", "tokens", NULL};
+static const char *const dtypes[] = {"uint16", "uint32", "int32", "int64", NULL};
+
+const struct param datasets_post_body[] = {
+    {.name = "name", .type = PARAM_STRING, .offset = offsetof(struct dataset_body, name), .maximum = 200, .help = "Unique name"},
+    {.name = "path",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct dataset_body, path),
+     .fallback = "null",
+     .nullable = true,
+     .maximum = 4000,
+     .help = "File or directory below a root"},
+    {.name = "format",
+     .type = PARAM_CHOICE,
+     .offset = offsetof(struct dataset_body, format),
+     .fallback = "null",
+     .nullable = true,
+     .choices = formats,
+     .help = "What the files hold; needed with path"},
+    {.name = "field",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct dataset_body, field),
+     .fallback = "null",
+     .nullable = true,
+     .maximum = 200,
+     .help = "jsonl: the key of the text; null: \"text\""},
+    {.name = "dtype",
+     .type = PARAM_CHOICE,
+     .offset = offsetof(struct dataset_body, dtype),
+     .fallback = "null",
+     .nullable = true,
+     .choices = dtypes,
+     .help = "tokens in a .bin file: how they are stored; null: \"uint16\""},
+    {.name = "add_special_tokens",
+     .type = PARAM_BOOLEAN,
+     .offset = offsetof(struct dataset_body, add_special_tokens),
+     .fallback = "null",
+     .nullable = true,
+     .help = "text, jsonl: whether documents get the tokenizer's special tokens; null: for calibration only"},
+    {.name = "sequences",
+     .type = PARAM_ARRAY,
+     .fallback = "null",
+     .nullable = true,
+     .help = "The tokens themselves: arrays of ids"},
+    {0},
+};
+
+enum status datasets_list(struct http_context *context, const struct request *request, struct response *response,
+                          struct error *error)
+{
+    struct page page;
+    json_t *document = NULL;
+    enum status status = answer_page(request, NULL, &page, error);
+    if (status == STATUS_OK) status = dataset_list(application_connection(context), &page, &document, error);
+    return status == STATUS_OK ? answer_list(response, request, document, error) : status;
+}
+
+enum status datasets_get(struct http_context *context, const struct request *request, struct response *response,
+                         struct error *error)
+{
+    json_t *document = NULL;
+    const enum status status =
+        dataset_get(application_connection(context), request_parameter(request, "dataset"), &document, error);
+    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+}
+
+enum status datasets_delete(struct http_context *context, const struct request *request, struct response *response,
+                            struct error *error)
+{
+    const enum status status = dataset_delete(application_connection(context), request_parameter(request, "dataset"), error);
+    if (status == STATUS_OK) response_empty(response, 204);
+    return status;
+}
+
+/* One inline sequence: at least two ids, since a loss needs a token to predict. */
+static enum status check_sequence(const json_t *sequence, size_t index, int64_t *tokens, struct error *error)
+{
+    char pointer[64];
+    size_t i;
+    json_t *id;
+    (void)snprintf(pointer, sizeof pointer, "/sequences/%zu", index);
+    if (!json_is_array(sequence)) return error_set_at(error, STATUS_INVALID, pointer, "must be an array of token ids");
+    if (json_array_size(sequence) < 2)
+        return error_set_at(error, STATUS_INVALID, pointer, "has %zu tokens; a sequence needs at least 2",
+                            json_array_size(sequence));
+    json_array_foreach(sequence, i, id)
+    {
+        if (json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < INT32_MAX) continue;
+        (void)snprintf(pointer, sizeof pointer, "/sequences/%zu/%zu", index, i);
+        return error_set_at(error, STATUS_INVALID, pointer, "must be a token id: an integer from 0 to %d", INT32_MAX - 1);
+    }
+    *tokens += (int64_t)json_array_size(sequence);
+    return STATUS_OK;
+}
+
+/* Copies the ids out; *out is for dataset_sequences_reset. */
+static enum status read_sequences(const json_t *array, struct dataset_sequences *out, struct error *error)
+{
+    size_t i, j;
+    json_t *sequence, *id;
+    int64_t at = 0;
+    enum status status = STATUS_OK;
+    if (json_array_size(array) == 0) return error_set_at(error, STATUS_INVALID, "/sequences", "must hold at least one sequence");
+    json_array_foreach(array, i, sequence) if (status == STATUS_OK) status = check_sequence(sequence, i, &out->tokens_count, error);
+    if (status != STATUS_OK) return status;
+    out->count = (int64_t)json_array_size(array);
+    out->lengths = calloc((size_t)out->count, sizeof *out->lengths);
+    out->tokens = calloc((size_t)out->tokens_count, sizeof *out->tokens);
+    if (out->lengths == NULL || out->tokens == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for sequences");
+    json_array_foreach(array, i, sequence)
+    {
+        out->lengths[i] = (int32_t)json_array_size(sequence);
+        json_array_foreach(sequence, j, id) out->tokens[at++] = (int32_t)json_integer_value(id);
+    }
+    return STATUS_OK;
+}
+
+static enum status insert_inline(struct connection *connection, const struct dataset_body *body, const json_t *array,
+                                 enum store_outcome *outcome, json_t **document, struct error *error)
+{
+    struct dataset_sequences sequences = {0};
+    struct hash *hash = NULL;
+    char sha256[HASH_TEXT];
+    json_t *definition = json_object();
+    enum status status;
+    if ((status = read_sequences(array, &sequences, error)) != STATUS_OK) goto done;
+    if ((status = hash_new(&hash, error)) != STATUS_OK) goto done;
+    hash_add(hash, "sequences", sizeof "sequences");
+    hash_add(hash, sequences.lengths, (size_t)sequences.count * sizeof *sequences.lengths);
+    hash_add(hash, sequences.tokens, (size_t)sequences.tokens_count * sizeof *sequences.tokens);
+    if ((status = hash_finish(hash, sha256, error)) != STATUS_OK) goto done;
+    const struct dataset_new row = {
+        .name = body->name, .format = "sequences", .definition = definition, .sequences = &sequences, .sha256 = sha256};
+    status = dataset_insert(connection, &row, outcome, document, error);
+done:
+    json_decref(definition);
+    dataset_sequences_reset(&sequences);
+    return status;
+}
+
+/* {"path", "field", "dtype", "add_special_tokens"}: what is given and means something for the format. */
+static enum status define(const json_t *body, const char *format, const char *path, json_t **out, struct error *error)
+{
+    static const struct {
+        const char *name, *formats;
+    } fields[] = {{"field", "jsonl"}, {"dtype", "tokens"}, {"add_special_tokens", "text jsonl"}};
+    *out = json_pack("{ss}", "path", path);
+    if (*out == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a dataset");
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        json_t *value = json_object_get(body, fields[i].name);
+        char pointer[64];
+        if (json_is_null(value)) continue;
+        (void)snprintf(pointer, sizeof pointer, "/%s", fields[i].name);
+        if (strstr(fields[i].formats, format) == NULL)
+            return error_set_at(error, STATUS_INVALID, pointer, "means nothing for the format \"%s\"", format);
+        if (json_object_set(*out, fields[i].name, value) != 0) return error_set(error, STATUS_NO_MEMORY, "no memory for a dataset");
+    }
+    return STATUS_OK;
+}
+
+static enum status insert_files(struct http_context *context, const struct dataset_body *body, const json_t *given,
+                                enum store_outcome *outcome, json_t **document, struct error *error)
+{
+    char path[PATH_MAX], sha256[HASH_TEXT];
+    struct stat found;
+    struct dataset_source source;
+    json_t *definition = NULL;
+    const char *const *roots = application_of(context)->roots;
+    const char *format = json_string_value(json_object_get(given, "format"));
+    enum status status;
+    if (format == NULL) return error_set_at(error, STATUS_INVALID, "/format", "is missing: one of \"text\", \"jsonl\", \"tokens\"");
+    if ((status = roots_resolve(roots, body->path, "/path", path, sizeof path, error)) != STATUS_OK) return status;
+    if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) status = roots_check_links(roots, path, "/path", error);
+    if (status == STATUS_OK) status = define(given, format, path, &definition, error);
+    if (status == STATUS_OK) status = data_source_parse(format, definition, &source, error);
+    if (status == STATUS_OK) {
+        status = data_source_hash(&source, sha256, error);
+        if (status != STATUS_OK && error->pointer[0] == '\0') (void)snprintf(error->pointer, sizeof error->pointer, "/path");
+    }
+    const struct dataset_new row = {.name = body->name, .format = format, .definition = definition, .sha256 = sha256};
+    if (status == STATUS_OK) status = dataset_insert(application_connection(context), &row, outcome, document, error);
+    json_decref(definition);
+    return status;
+}
+
+enum status datasets_post(struct http_context *context, const struct request *request, struct response *response,
+                          struct error *error)
+{
+    struct schema_filled filled = {0};
+    enum store_outcome outcome = STORE_CREATED;
+    json_t *document = NULL;
+    enum status status = answer_body(request, response, datasets_post_body, sizeof(struct dataset_body), &filled, error);
+    const struct dataset_body *body = filled.params;
+    const json_t *sequences = json_object_get(request->body, "sequences");
+    if (status == STATUS_OK) status = answer_check_name(body->name, "/name", error);
+    if (status == STATUS_OK && (body->path == NULL) == json_is_null(sequences))
+        status = error_set_at(error, STATUS_INVALID, "/path", "give either path (with format) or sequences");
+    else if (status == STATUS_OK && body->path == NULL && !json_is_null(json_object_get(request->body, "format")))
+        status = error_set_at(error, STATUS_INVALID, "/format", "goes with path only");
+    else if (status == STATUS_OK && body->path == NULL)
+        status = insert_inline(application_connection(context), body, sequences, &outcome, &document, error);
+    else if (status == STATUS_OK)
+        status = insert_files(context, body, request->body, &outcome, &document, error);
+    schema_filled_reset(&filled);
+    if (status != STATUS_OK) return status;
+    return answer_made(response, outcome == STORE_CREATED ? 201 : 200, "/v1/datasets/", document, error);
+}

@@ -1,0 +1,22 @@
+/* handlers.h: every handler, by the file it is in. routes.c says which request goes where. */
+#ifndef RESOURCES_HANDLERS_H
+#define RESOURCES_HANDLERS_H
+
+#include "base/param.h"
+#include "http/router.h"
+
+http_handler trajectories_list, trajectories_get, trajectories_scan;
+http_handler checkpoints_list, checkpoints_get, checkpoints_post, checkpoints_patch, checkpoints_delete, checkpoints_tensors;
+http_handler datasets_list, datasets_get, datasets_post, datasets_delete;
+http_handler tokenize_post;
+http_handler runs_list, runs_get, runs_post, runs_cancel, runs_retry;
+http_handler run_events_get, run_artifacts_list, run_artifacts_get;
+http_handler sweeps_list, sweeps_get, sweeps_post, sweeps_cancel;
+http_handler curves_get, curves_metrics;
+http_handler system_health, system_ready, system_metrics, system_workers;
+
+/* The parameter tables of bodies, for the comparison with openapi.yaml. */
+extern const struct param trajectories_scan_body[], checkpoints_post_body[], checkpoints_patch_body[], datasets_post_body[],
+    tokenize_post_body[], runs_post_body[], sweeps_post_body[];
+
+#endif

@@ -1,0 +1,135 @@
+#include "store/runs.h"
+
+#include "kinds/prepare.h"
+#include "resources/answer.h"
+#include "resources/application.h"
+#include "resources/handlers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct run_body {
+    const char *kind, *params;
+    bool force;
+    int64_t priority;
+};
+
+const struct param runs_post_body[] = {
+    {.name = "kind", .type = PARAM_STRING, .offset = offsetof(struct run_body, kind), .maximum = 60, .help = "What to do"},
+    {.name = "params", .type = PARAM_JSON, .offset = offsetof(struct run_body, params), .fallback = "{}", .help = "Its parameters"},
+    {.name = "force",
+     .type = PARAM_BOOLEAN,
+     .offset = offsetof(struct run_body, force),
+     .fallback = "false",
+     .help = "A new run even if an equal one was measured"},
+    {.name = "priority",
+     .type = PARAM_INTEGER,
+     .offset = offsetof(struct run_body, priority),
+     .fallback = "0",
+     .minimum = -1000,
+     .maximum = 1000,
+     .help = "Larger goes first"},
+    {0},
+};
+
+enum status runs_list(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+{
+    static const char *const names[] = {"kind", "state", "checkpoint", "trajectory", "sweep", NULL};
+    const struct run_filter filter = {
+        .kind = request_query(request, "kind"),
+        .state = request_query(request, "state"),
+        .checkpoint = request_query(request, "checkpoint"),
+        .trajectory = request_query(request, "trajectory"),
+        .sweep = request_query(request, "sweep"),
+    };
+    struct page page;
+    json_t *document = NULL;
+    enum status status = answer_page(request, names, &page, error);
+    if (status == STATUS_OK) status = run_list(application_connection(context), &filter, &page, &document, error);
+    return status == STATUS_OK ? answer_list(response, request, document, error) : status;
+}
+
+static bool is_final(const json_t *run)
+{
+    const char *state = json_string_value(json_object_get(run, "state"));
+    return state == NULL || (strcmp(state, "queued") != 0 && strcmp(state, "running") != 0);
+}
+
+enum status runs_get(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+{
+    static const char *const names[] = {"wait", NULL};
+    char topic[64];
+    int64_t seconds = 0;
+    json_t *document = NULL;
+    enum status status = request_query_allow(request, names, error);
+    if (status == STATUS_OK) status = request_query_integer(request, "wait", 0, 0, 60, &seconds, error);
+    if (status == STATUS_OK) status = run_get(application_connection(context), request_parameter(request, "run"), &document, error);
+    if (status != STATUS_OK) return status;
+    if (seconds == 0 || request->wait_over || is_final(document)) return response_json(response, 200, document, error);
+    (void)snprintf(topic, sizeof topic, "run/%.58s", json_string_value(json_object_get(document, "id")));
+    response_wait(response, topic, (double)seconds);
+    json_decref(document);
+    return STATUS_OK;
+}
+
+static enum status unknown_kind(const char *name, struct error *error)
+{
+    char list[200] = "";
+    for (const struct kind *const *kind = kinds; *kind != NULL; kind++) {
+        const size_t used = strlen(list);
+        (void)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "", (*kind)->name);
+    }
+    return error_set_at(error, STATUS_INVALID, "/kind", "unknown kind \"%.60s\"; known: %s", name, list);
+}
+
+enum status runs_post(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+{
+    struct connection *connection = application_connection(context);
+    const struct application *application = application_of(context);
+    struct schema_filled filled = {0};
+    struct faults faults = {0};
+    struct prepared_run run = {0};
+    enum store_outcome outcome = STORE_CREATED;
+    json_t *document = NULL;
+    enum status status = answer_body(request, response, runs_post_body, sizeof(struct run_body), &filled, error);
+    if (status != STATUS_OK) return status;
+    const struct run_body *body = filled.params;
+    const struct kind *kind = kind_find(kinds, body->kind);
+    if (kind == NULL) status = unknown_kind(body->kind, error);
+    if (status == STATUS_OK)
+        status = prepare_run(connection, kind, json_object_get(request->body, "params"), application->roots,
+                             application->data_directory, &faults, &run, error);
+    if (faults.count > 0) status = answer_faults(response, &faults, error);
+    if (status == STATUS_OK) {
+        struct run_new row = prepare_row(&run);
+        row.force = body->force;
+        row.priority = (int)body->priority;
+        status = run_insert(connection, &row, &outcome, &document, error);
+    }
+    prepare_reset(&run);
+    schema_filled_reset(&filled);
+    if (status != STATUS_OK) return status;
+    store_notify(connection);
+    return answer_made(response, outcome == STORE_CREATED ? 202 : 200, "/v1/runs/", document, error);
+}
+
+/* What cancel and retry have in common. */
+static enum status change(struct http_context *context, const struct request *request, struct response *response,
+                          enum status (*how)(struct connection *, const char *, json_t **, struct error *), struct error *error)
+{
+    json_t *document = NULL;
+    const enum status status = how(application_connection(context), request_parameter(request, "run"), &document, error);
+    if (status != STATUS_OK) return status;
+    store_notify(application_connection(context));
+    return response_json(response, 202, document, error);
+}
+
+enum status runs_cancel(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+{
+    return change(context, request, response, run_cancel, error);
+}
+
+enum status runs_retry(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+{
+    return change(context, request, response, run_retry, error);
+}

@@ -1,0 +1,78 @@
+#include "base/version.h"
+#include "http/buffer.h"
+#include "http/server.h"
+#include "postgres/embedded.h"
+#include "resources/application.h"
+#include "resources/handlers.h"
+#include "store/migrations.h"
+#include "store/queue.h"
+#include "store/workers.h"
+
+enum { METRICS_MAX = 4 << 20 };
+
+/* The process answers: that is all it says. */
+enum status system_health(struct http_context *context, const struct request *request, struct response *response,
+                          struct error *error)
+{
+    (void)context, (void)request;
+    return response_json(response, 200, json_pack("{ss ss}", "status", "ok", "version", DELTAQ_VERSION), error);
+}
+
+/* The database answers with the schema of this binary; how many workers there are is shown, not judged. */
+enum status system_ready(struct http_context *context, const struct request *request, struct response *response,
+                         struct error *error)
+{
+    json_t *workers = NULL;
+    const struct application *application = application_of(context);
+    enum status status = STATUS_OK;
+    (void)request;
+    if (application->embedded != NULL) status = embedded_state(application->embedded, error);
+    if (status == STATUS_OK) status = migrations_check(application_connection(context), error);
+    if (status == STATUS_OK) status = worker_list(application_connection(context), &workers, error);
+    if (status != STATUS_OK) return error_set(error, STATUS_UNAVAILABLE, "database: %s", (const char *)error->detail);
+    const size_t count = json_array_size(json_object_get(workers, "items"));
+    json_decref(workers);
+    return response_json(response, 200, json_pack("{ss ss sI}", "status", "ready", "database", "ok", "workers", (json_int_t)count),
+                         error);
+}
+
+static void put_queue(struct buffer *out, const json_t *stats)
+{
+    static const char *const states[] = {"queued", "running", "succeeded", "failed", "cancelled"};
+    static const char *const gauges[] = {"oldest_queued_seconds", "crashes", "workers"};
+    buffer_puts(out, "# TYPE deltaq_runs gauge\n");
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
+        buffer_printf(out, "deltaq_runs{state=\"%s\"} %lld\n", states[i],
+                      (long long)json_integer_value(json_object_get(stats, states[i])));
+    for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++)
+        buffer_printf(out, "# TYPE deltaq_%s gauge\ndeltaq_%s %.9g\n", gauges[i], gauges[i],
+                      json_number_value(json_object_get(stats, gauges[i])));
+}
+
+enum status system_metrics(struct http_context *context, const struct request *request, struct response *response,
+                           struct error *error)
+{
+    struct buffer out;
+    size_t length;
+    json_t *stats = NULL;
+    (void)request;
+    buffer_init(&out, METRICS_MAX);
+    http_server_metrics(context->server, &out);
+    const bool up = queue_stats(application_connection(context), &stats, error) == STATUS_OK;
+    buffer_printf(&out, "# TYPE deltaq_database_up gauge\ndeltaq_database_up %d\n", up);
+    if (up) put_queue(&out, stats);
+    json_decref(stats);
+    const enum status status = buffer_status(&out, "metrics", error);
+    char *text = buffer_take(&out, &length);
+    if (status == STATUS_OK) return response_take(response, 200, "text/plain; version=0.0.4; charset=utf-8", text, length, error);
+    return status;
+}
+
+enum status system_workers(struct http_context *context, const struct request *request, struct response *response,
+                           struct error *error)
+{
+    json_t *document = NULL;
+    (void)request;
+    const enum status status = worker_list(application_connection(context), &document, error);
+    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+}

@@ -1,0 +1,134 @@
+#include "base/memory.h"
+#include "formats/tokenizer.h"
+#include "kinds/roots.h"
+#include "resources/answer.h"
+#include "resources/application.h"
+#include "resources/handlers.h"
+#include "store/checkpoints.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct tokenize_body {
+    const char *checkpoint;
+    struct tokenizer_place {
+        const char *path;
+    } tokenizer;
+    bool add_special_tokens;
+};
+
+static const struct param place_params[] = {
+    {.name = "path",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct tokenizer_place, path),
+     .maximum = 4000,
+     .help = "A tokenizer.json below a root"},
+    {0},
+};
+
+const struct param tokenize_post_body[] = {
+    {.name = "checkpoint",
+     .type = PARAM_CHECKPOINT,
+     .offset = offsetof(struct tokenize_body, checkpoint),
+     .fallback = "null",
+     .nullable = true,
+     .help = "The checkpoint whose tokenizer.json is used"},
+    {.name = "tokenizer",
+     .type = PARAM_OBJECT,
+     .offset = offsetof(struct tokenize_body, tokenizer),
+     .children = place_params,
+     .fallback = "null",
+     .nullable = true,
+     .help = "A tokenizer of its own, instead of checkpoint"},
+    {.name = "texts", .type = PARAM_ARRAY, .help = "Strings to encode"},
+    {.name = "add_special_tokens",
+     .type = PARAM_BOOLEAN,
+     .offset = offsetof(struct tokenize_body, add_special_tokens),
+     .fallback = "false",
+     .help = "Whether each text gets the tokenizer's special tokens"},
+    {0},
+};
+
+/* The path of the checkpoint's tokenizer.json: in its directory, or beside its file. */
+static enum status checkpoint_tokenizer(struct connection *connection, const char *reference, char *out, size_t size,
+                                        struct error *error)
+{
+    struct stat found;
+    struct checkpoint *row = malloc(sizeof *row);
+    if (row == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
+    enum status status = checkpoint_find(connection, reference, row, error);
+    if (status == STATUS_OK) {
+        char *slash = strrchr(row->path, '/');
+        if (stat(row->path, &found) == 0 && S_ISREG(found.st_mode) && slash != NULL) *slash = '\0';
+        if ((size_t)snprintf(out, size, "%s/tokenizer.json", row->path) >= size)
+            status = error_set(error, STATUS_INVALID, "the path of the checkpoint is too long");
+    } else if (status == STATUS_NOT_FOUND || status == STATUS_CONFLICT) {
+        char detail[sizeof error->detail];
+        (void)snprintf(detail, sizeof detail, "%s", error->detail);
+        status = error_set_at(error, STATUS_INVALID, "/checkpoint", "%s", detail);
+    }
+    free(row);
+    return status;
+}
+
+static enum status open_tokenizer(struct http_context *context, const struct tokenize_body *body, struct tokenizer **out,
+                                  struct error *error)
+{
+    char path[PATH_MAX], canonical[PATH_MAX];
+    const char *place = body->tokenizer.path, *pointer = "/tokenizer/path";
+    enum status status = STATUS_OK;
+    if ((body->checkpoint == NULL) == (place == NULL))
+        return error_set_at(error, STATUS_INVALID, "/checkpoint", "give either checkpoint or tokenizer");
+    if (place == NULL) {
+        status = checkpoint_tokenizer(application_connection(context), body->checkpoint, path, sizeof path, error);
+        place = path;
+        pointer = "/checkpoint";
+    }
+    if (status == STATUS_OK)
+        status = roots_resolve(application_of(context)->roots, place, pointer, canonical, sizeof canonical, error);
+    if (status == STATUS_OK) {
+        status = tokenizer_open(canonical, out, error);
+        if (status != STATUS_OK && error->pointer[0] == '\0') (void)snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
+    }
+    return status;
+}
+
+static enum status encode(const struct tokenizer *tokenizer, const json_t *text, size_t index, bool special, json_t *out,
+                          struct error *error)
+{
+    struct token_list list = {0};
+    char pointer[64];
+    (void)snprintf(pointer, sizeof pointer, "/texts/%zu", index);
+    if (!json_is_string(text)) return error_set_at(error, STATUS_INVALID, pointer, "must be a string");
+    enum status status = tokenizer_encode(tokenizer, json_string_value(text), json_string_length(text), special, &list, error);
+    json_t *ids = json_array();
+    for (int64_t i = 0; status == STATUS_OK && i < list.count; i++)
+        if (json_array_append_new(ids, json_integer(list.ids[i])) != 0)
+            status = error_set(error, STATUS_NO_MEMORY, "no memory for ids");
+    if (json_array_append_new(out, ids) != 0 && status == STATUS_OK)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for ids");
+    tokenizer_list_free(&list);
+    return status;
+}
+
+enum status tokenize_post(struct http_context *context, const struct request *request, struct response *response,
+                          struct error *error)
+{
+    struct schema_filled filled = {0};
+    struct tokenizer *tokenizer = NULL;
+    json_t *all = json_array(), *text;
+    size_t index;
+    enum status status = answer_body(request, response, tokenize_post_body, sizeof(struct tokenize_body), &filled, error);
+    const struct tokenize_body *body = filled.params;
+    if (status == STATUS_OK) status = open_tokenizer(context, body, &tokenizer, error);
+    json_array_foreach(json_object_get(request->body, "texts"), index, text) if (status == STATUS_OK) status =
+        encode(tokenizer, text, index, body->add_special_tokens, all, error);
+    tokenizer_close(tokenizer);
+    schema_filled_reset(&filled);
+    if (status == STATUS_OK) return response_json(response, 200, json_pack("{so}", "ids", all), error);
+    json_decref(all);
+    return status;
+}
