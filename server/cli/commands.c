@@ -5,7 +5,8 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &command_version,
+    &command_serve,  &command_worker,  &command_migrate,       &command_token,
+    &command_doctor, &command_version, &command_tables_routes, &command_tables_schema,
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

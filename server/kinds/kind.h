@@ -47,6 +47,7 @@ struct kind {
     const char *help;
     const struct param *params; /* the table of its parameters (base/param.h) */
     size_t params_size;         /* of the struct that the table fills */
+    bool makes_trajectories;    /* a trajectory in its parameters that does not exist is made when the run is posted */
     /* When posted: what the table cannot say (fields that contradict each other, a dataset without a tokenizer). `params` is the
      * filled struct. Blames a field with error_set_at ("/params/method/bits"). May be NULL. */
     enum status (*check)(struct kind_request *request, const void *params, struct error *error);
@@ -57,7 +58,7 @@ struct kind {
                            struct error *error);
 };
 
-extern const struct kind evaluate_kind, quantize_kind;
+extern const struct kind evaluate_kind, quantize_kind, train_kind;
 
 /* registry.c: every kind of the product; ends with NULL. */
 extern const struct kind *const kinds[];

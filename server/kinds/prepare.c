@@ -11,9 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NAME_BYTES = 200 };
+
 /* References are resolved in the parameters, and put as content into a copy of them that only the dedupe key sees. */
 struct resolver {
     struct kind_request *request;
+    const struct kind *kind;
     struct faults *faults;
     json_t *content; /* object: pointer -> what stands there, by content */
 };
@@ -56,10 +59,31 @@ static enum status visit_dataset(struct resolver *resolver, const char *pointer,
     return status;
 }
 
+static bool may_be_made(const char *name)
+{
+    const size_t length = strlen(name);
+    if (length == 0 || length > NAME_BYTES) return false;
+    for (const unsigned char *at = (const unsigned char *)name; *at != '\0'; at++)
+        if (*at == '/' || *at < 0x20 || *at == 0x7f) return false;
+    return true;
+}
+
+/* One that is to be made stays a name until everything else is known to be right (make_trajectory). */
 static enum status visit_trajectory(struct resolver *resolver, const char *pointer, json_t *value, struct error *error)
 {
     struct store_id id = {0};
     enum status status = trajectory_resolve(resolver->request->connection, json_string_value(value), &id, error);
+    if (status == STATUS_NOT_FOUND && resolver->kind->makes_trajectories && may_be_made(json_string_value(value))) return STATUS_OK;
+    if (status == STATUS_OK) status = kind_uses_trajectory(resolver->request, &id, error);
+    return status == STATUS_OK ? replace(resolver, pointer, value, id.text, "", error) : status;
+}
+
+static enum status make_trajectory(void *context, enum param_type type, const char *pointer, json_t *value, struct error *error)
+{
+    struct resolver *resolver = context;
+    struct store_id id = {0};
+    if (type != PARAM_TRAJECTORY || json_object_get(resolver->content, pointer) != NULL) return STATUS_OK;
+    enum status status = trajectory_ensure(resolver->request->connection, json_string_value(value), &id, NULL, error);
     if (status == STATUS_OK) status = kind_uses_trajectory(resolver->request, &id, error);
     return status == STATUS_OK ? replace(resolver, pointer, value, id.text, "", error) : status;
 }
@@ -116,7 +140,7 @@ enum status prepare_run(struct connection *connection, const struct kind *kind, 
                         const char *data_directory, struct faults *faults, struct prepared_run *out, struct error *error)
 {
     struct schema_filled filled = {0};
-    struct resolver resolver = {.request = &out->request, .faults = faults, .content = json_object()};
+    struct resolver resolver = {.request = &out->request, .kind = kind, .faults = faults, .content = json_object()};
     *out = (struct prepared_run){.kind = kind};
     out->request = (struct kind_request){.connection = connection, .roots = roots, .data_directory = data_directory};
     out->request.params = params == NULL ? json_object() : json_deep_copy(params);
@@ -132,6 +156,8 @@ enum status prepare_run(struct connection *connection, const struct kind *kind, 
     if (status == STATUS_OK)
         status = schema_fill(kind->params, kind->params_size, out->request.params, "/params", faults, &filled, error);
     if (status == STATUS_OK && kind->check != NULL) status = kind->check(&out->request, filled.params, error);
+    if (status == STATUS_OK)
+        status = schema_references(kind->params, out->request.params, "/params", make_trajectory, &resolver, error);
     if (status == STATUS_OK) status = prepare_key(out, resolver.content, error);
     schema_filled_reset(&filled);
     json_decref(resolver.content);

@@ -3,6 +3,9 @@
 #include <string.h>
 
 const struct kind *const kinds[] = {
+    &evaluate_kind,
+    &quantize_kind,
+    &train_kind,
     NULL,
 };
 

@@ -178,6 +178,20 @@ static enum status wait_until_it_answers(struct embedded *embedded, struct error
     }
 }
 
+static void make_conninfo(const struct cluster *cluster, char *out, size_t size)
+{
+    (void)snprintf(out, size, "host='%s' port=5432 user=deltaq dbname=deltaq", cluster->socket_directory);
+}
+
+enum status embedded_attach(const char *data_directory, char *conninfo, size_t size, struct error *error)
+{
+    struct cluster cluster;
+    const enum status status = cluster_open(data_directory, NULL, &cluster, error);
+    if (status == STATUS_OK) make_conninfo(&cluster, conninfo, size);
+    cluster_reset(&cluster);
+    return status;
+}
+
 enum status embedded_start(const struct embedded_options *options, struct embedded **out, struct error *error)
 {
     enum status status;
@@ -189,8 +203,7 @@ enum status embedded_start(const struct embedded_options *options, struct embedd
     embedded->ballast_bytes = options->ballast_bytes < 0 ? BALLAST_BYTES : options->ballast_bytes;
     (void)error_set(&embedded->state, STATUS_UNAVAILABLE, "the database is starting");
     if ((status = cluster_open(options->data_directory, options->binaries, &embedded->cluster, error)) != STATUS_OK) goto failed;
-    (void)snprintf(embedded->conninfo, sizeof embedded->conninfo, "host='%s' port=5432 user=deltaq dbname=deltaq",
-                   embedded->cluster.socket_directory);
+    make_conninfo(&embedded->cluster, embedded->conninfo, sizeof embedded->conninfo);
     if ((status = cluster_lock_take(embedded->cluster.home, "lock", &embedded->lock, error)) != STATUS_OK) goto failed;
     if ((status = cluster_ensure(&embedded->cluster, error)) != STATUS_OK) goto failed;
     if ((status = leftovers_clear(embedded->cluster.data, error)) != STATUS_OK) goto failed;

@@ -30,6 +30,9 @@ struct embedded_options {
  * STATUS_UNAVAILABLE: it does not start, and why. */
 MUST_CHECK enum status embedded_start(const struct embedded_options *options, struct embedded **out, struct error *error);
 
+/* Where to connect to the cluster in `data_directory` while another process of this machine runs it. */
+MUST_CHECK enum status embedded_attach(const char *data_directory, char *conninfo, size_t size, struct error *error);
+
 /* Where to connect: lent until embedded_stop. Nothing secret in it. */
 const char *embedded_conninfo(const struct embedded *embedded);
 

@@ -1,0 +1,75 @@
+#include "backend/backend.h"
+#include "base/parallel.h"
+#include "cli/command.h"
+#include "cli/place.h"
+#include "store/migrations.h"
+
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum { ENOUGH_GIBIBYTES = 2 };
+
+static const struct option_row doctor_options[] = {PLACE_DATA_DIR, PLACE_DATABASE_URL, {0}};
+
+/* One line a finding; what is wrong counts. */
+static int say(bool good, const char *what, const char *detail)
+{
+    (void)printf("%-6s %-16s %s\n", good ? "ok" : "WRONG", what, detail);
+    return good ? 0 : 1;
+}
+
+static int check_engine(void)
+{
+    struct error error;
+    struct team *team = NULL;
+    struct backend *backend = NULL;
+    char text[400];
+    enum status status = team_new(0, &team, &error);
+    if (status == STATUS_OK) status = backend_cpu_new(team, &backend, &error);
+    if (status == STATUS_OK) backend->ops->describe(backend, text, sizeof text);
+    const int wrong = say(status == STATUS_OK, "engine", status == STATUS_OK ? text : error.detail);
+    backend_free(backend);
+    team_free(team);
+    return wrong;
+}
+
+static int check_data_directory(const struct options *options)
+{
+    struct error error;
+    struct statvfs space;
+    char path[PLACE_PATH], text[PLACE_PATH + 64];
+    if (place_data_directory(options, path, &error) != STATUS_OK) return say(false, "data directory", error.detail);
+    if (access(path, W_OK) != 0) return say(false, "data directory", "is not writable");
+    if (statvfs(path, &space) != 0) return say(false, "data directory", "does not tell its free space");
+    const double free_gibibytes = (double)space.f_bavail * (double)space.f_frsize / (1 << 30);
+    (void)snprintf(text, sizeof text, "%s, %.1f GiB free", path, free_gibibytes);
+    return say(free_gibibytes >= ENOUGH_GIBIBYTES, "data directory", text);
+}
+
+static int check_database(const struct options *options)
+{
+    struct place_database database = {0};
+    struct error error;
+    enum status status = place_database_open(options, &database, &error);
+    if (status == STATUS_OK) status = migrations_apply(database.connection, NULL, &error);
+    if (status == STATUS_OK) status = migrations_check(database.connection, &error);
+    place_database_close(&database);
+    return say(status == STATUS_OK, "database", status == STATUS_OK ? "answers, with the schema of this binary" : error.detail);
+}
+
+static int check_files(void)
+{
+    char path[PLACE_PATH];
+    int wrong = say(place_find("static/index.html", 0, path, sizeof path), "dashboard", "static/index.html beside the binary");
+    wrong += say(place_find("static/plotly.js", 0, path, sizeof path), "plotly", "static/plotly.js (make static)");
+    return wrong + say(place_find("openapi.yaml", 0, path, sizeof path), "openapi", "openapi.yaml beside the binary");
+}
+
+static int doctor_run(const struct options *options)
+{
+    const int wrong = check_engine() + check_data_directory(options) + check_database(options) + check_files();
+    return wrong > 0;
+}
+
+const struct command command_doctor = {"doctor", "", "Look whether everything that deltaq needs is there", doctor_options,
+                                       doctor_run};

@@ -1,0 +1,28 @@
+#include "cli/command.h"
+#include "resources/routes.h"
+
+#include <stdlib.h>
+
+static const struct option_row no_options[] = {{0}};
+
+static int routes_run(const struct options *options)
+{
+    size_t count;
+    const struct route *routes = routes_all(&count);
+    (void)options;
+    for (size_t i = 0; i < count; i++)
+        if (printf("%s %s\n", routes[i].method, routes[i].pattern) < 0) return 1;
+    return 0;
+}
+
+static int schema_run(const struct options *options)
+{
+    json_t *document = routes_schemas();
+    const int wrong = document == NULL || json_dumpf(document, stdout, JSON_INDENT(2)) != 0 || puts("") < 0;
+    (void)options;
+    json_decref(document);
+    return wrong;
+}
+
+const struct command command_tables_routes = {"routes", "", NULL, no_options, routes_run};
+const struct command command_tables_schema = {"schema", "", NULL, no_options, schema_run};

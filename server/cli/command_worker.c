@@ -1,0 +1,58 @@
+#include "cli/command.h"
+#include "cli/place.h"
+#include "pool/worker.h"
+#include "postgres/embedded.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+static const struct option_row worker_options[] = {
+    PLACE_DATA_DIR,
+    PLACE_ROOT,
+    PLACE_DATABASE_URL,
+    {"--threads", "N", "DELTAQ_THREADS", "0", false, "Threads of the engine; 0: one for each processor"},
+    {"--device", "DEVICE", "DELTAQ_DEVICE", "auto", false, "auto or cpu"},
+    {0},
+};
+
+static enum status fill(const struct options *options, const char *data_directory, struct place_roots *roots, char attached[512],
+                        struct worker_options *out, struct error *error)
+{
+    int64_t threads = 0;
+    const char *device = options_text(options, "--device");
+    enum status status;
+    *out = (struct worker_options){
+        .data_directory = data_directory, .device = "cpu", .kinds = kinds, .owner = getenv("DELTAQ_WORKER_ID")};
+    if (strcmp(device, "auto") != 0 && strcmp(device, "cpu") != 0)
+        return error_set(error, STATUS_UNSUPPORTED, "--device %s: this build computes on the CPU only; use auto or cpu", device);
+    if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
+    out->threads = (int)threads;
+    if ((status = place_roots(options, data_directory, roots, error)) != STATUS_OK) return status;
+    out->roots = (const char *const *)roots->paths;
+    out->conninfo = options_text(options, "--database-url");
+    if (out->conninfo != NULL) return STATUS_OK;
+    out->conninfo = attached;
+    return embedded_attach(data_directory, attached, 512, error);
+}
+
+static int worker_command_run(const struct options *options)
+{
+    static const struct rlimit no_core = {0};
+    char data_directory[PLACE_PATH], attached[512];
+    struct place_roots roots = {0};
+    struct worker_options how;
+    struct error error;
+    int exit_status;
+    (void)umask(077);
+    (void)setrlimit(RLIMIT_CORE, &no_core);
+    enum status status = place_data_directory(options, data_directory, &error);
+    if (status == STATUS_OK) status = fill(options, data_directory, &roots, attached, &how, &error);
+    exit_status = status == STATUS_OK ? worker_run(&how) : place_fail("worker", &error);
+    place_roots_reset(&roots);
+    return exit_status;
+}
+
+const struct command command_worker = {"worker", "", "Run one worker beside those of `serve`, here or on another machine",
+                                       worker_options, worker_command_run};

@@ -1,0 +1,135 @@
+#include "cli/place.h"
+
+#include "postgres/embedded.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MIGRATION_MILLISECONDS = 60000 };
+
+/* As mkdir -p, with mode 0700 for what is made. */
+static enum status make_directories(const char *path, struct error *error)
+{
+    char part[PLACE_PATH];
+    for (const char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
+        const size_t length = slash != NULL ? (size_t)(slash - path) : strlen(path);
+        if (length >= sizeof part) return error_set(error, STATUS_INVALID, "--data-dir: path too long");
+        memcpy(part, path, length);
+        part[length] = '\0';
+        if (mkdir(part, 0700) != 0 && errno != EEXIST) return error_set_errno(error, "making the data directory");
+        if (slash == NULL) return STATUS_OK;
+    }
+}
+
+enum status place_data_directory(const struct options *options, char *out, struct error *error)
+{
+    char path[PLACE_PATH];
+    const char *given = options_text(options, "--data-dir"), *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    if (given != NULL)
+        (void)snprintf(path, sizeof path, "%s", given);
+    else if (data != NULL && data[0] == '/')
+        (void)snprintf(path, sizeof path, "%s/deltaq", data);
+    else if (home != NULL && home[0] == '/')
+        (void)snprintf(path, sizeof path, "%s/.local/share/deltaq", home);
+    else
+        return error_set(error, STATUS_INVALID, "no home directory: give --data-dir");
+    const enum status status = make_directories(path, error);
+    if (status != STATUS_OK) return status;
+    return realpath(path, out) != NULL ? STATUS_OK : error_set_errno(error, "opening the data directory");
+}
+
+static enum status add_root(struct place_roots *roots, size_t *count, const char *path, struct error *error)
+{
+    if (*count >= PLACE_ROOTS + 1) return error_set(error, STATUS_INVALID, "more than %d roots", PLACE_ROOTS);
+    roots->paths[*count] = realpath(path, NULL);
+    if (roots->paths[*count] == NULL) return error_set(error, STATUS_INVALID, "--root %s: %s", path, strerror(errno));
+    (*count)++;
+    return STATUS_OK;
+}
+
+enum status place_roots(const struct options *options, const char *data_directory, struct place_roots *out, struct error *error)
+{
+    char checkpoints[PLACE_PATH];
+    size_t count = 0;
+    enum status status = STATUS_OK;
+    const char *const *given = options_all(options, "--root");
+    *out = (struct place_roots){0};
+    for (const char *const *root = given; *root != NULL && status == STATUS_OK; root++)
+        status = add_root(out, &count, *root, error);
+    if (*given == NULL) {
+        status = add_root(out, &count, data_directory, error);
+        if (status == STATUS_OK) status = add_root(out, &count, ".", error);
+    }
+    if ((size_t)snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", data_directory) >= sizeof checkpoints)
+        status = error_set(error, STATUS_INVALID, "--data-dir: path too long");
+    else if (status == STATUS_OK && mkdir(checkpoints, 0700) != 0 && errno != EEXIST)
+        status = error_set_errno(error, "making the directory of checkpoints");
+    else if (status == STATUS_OK)
+        status = add_root(out, &count, checkpoints, error);
+    if (status != STATUS_OK) place_roots_reset(out);
+    return status;
+}
+
+void place_roots_reset(struct place_roots *roots)
+{
+    for (size_t i = 0; i < PLACE_ROOTS + 2; i++) free(roots->paths[i]);
+    *roots = (struct place_roots){0};
+}
+
+bool place_find(const char *name, int index, char *out, size_t size)
+{
+    static const char *const places[] = {"../share/deltaq", "..", "../..", "."};
+    char binary[PLACE_PATH];
+    const ssize_t length = readlink("/proc/self/exe", binary, sizeof binary - 1);
+    if (length <= 0) return false;
+    binary[length] = '\0';
+    char *slash = strrchr(binary, '/');
+    if (slash != NULL) *slash = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        const int used = snprintf(out, size, "%s/%s/%s", binary, places[i], name);
+        if (used > 0 && (size_t)used < size && access(out, R_OK) == 0 && index-- == 0) return true;
+    }
+    return false;
+}
+
+enum status place_database_open(const struct options *options, struct place_database *out, struct error *error)
+{
+    char data_directory[PLACE_PATH], attached[512];
+    const char *conninfo = options_text(options, "--database-url");
+    enum status status = STATUS_OK;
+    *out = (struct place_database){0};
+    if (conninfo == NULL) {
+        status = place_data_directory(options, data_directory, error);
+        const struct embedded_options how = {.data_directory = data_directory, .ballast_bytes = -1};
+        if (status == STATUS_OK) status = embedded_start(&how, &out->embedded, error);
+        if (status == STATUS_OK) {
+            conninfo = embedded_conninfo(out->embedded);
+        } else if (status == STATUS_CONFLICT) {
+            status = embedded_attach(data_directory, attached, sizeof attached, error);
+            conninfo = attached;
+        }
+    }
+    if (status == STATUS_OK) status = connection_new(conninfo, "deltaq", &out->connection, error);
+    if (status == STATUS_OK)
+        connection_set_deadline(out->connection, MIGRATION_MILLISECONDS);
+    else
+        place_database_close(out);
+    return status;
+}
+
+void place_database_close(struct place_database *database)
+{
+    connection_free(database->connection);
+    embedded_stop(database->embedded);
+    *database = (struct place_database){0};
+}
+
+int place_fail(const char *command, const struct error *error)
+{
+    (void)fprintf(stderr, "deltaq %s: %s\n", command, error->detail);
+    return 1;
+}

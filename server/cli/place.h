@@ -1,0 +1,54 @@
+/* place.h: where a command works: the data directory, the roots, the files that came with the binary, the database. */
+#ifndef CLI_PLACE_H
+#define CLI_PLACE_H
+
+#include "base/error.h"
+#include "cli/options.h"
+#include "postgres/connection.h"
+
+struct embedded;
+
+enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
+
+/* Rows that several commands have. */
+#define PLACE_DATA_DIR                                                                                                             \
+    {                                                                                                                              \
+        "--data-dir", "DIR", "DELTAQ_DATA_DIR", NULL, false, "Database, artifacts, checkpoints ($XDG_DATA_HOME/deltaq)"            \
+    }
+#define PLACE_ROOT                                                                                                                 \
+    {                                                                                                                              \
+        "--root", "DIR", "DELTAQ_ROOT", NULL, true, "Paths in requests must lie below one (data and working directory)"            \
+    }
+#define PLACE_DATABASE_URL                                                                                                         \
+    {                                                                                                                              \
+        "--database-url", "URL", "DATABASE_URL", NULL, false, "A PostgreSQL server instead of the embedded one"                    \
+    }
+
+/* Makes the data directory (mode 0700) if it is missing; canonical path in `out` [PLACE_PATH]. */
+MUST_CHECK enum status place_data_directory(const struct options *options, char *out, struct error *error);
+
+/* Canonical paths of the roots and of $DATA/checkpoints, where training runs write. Ends with NULL. */
+struct place_roots {
+    char *paths[PLACE_ROOTS + 2]; /* owned (place_roots_reset) */
+};
+MUST_CHECK enum status place_roots(const struct options *options, const char *data_directory, struct place_roots *out,
+                                   struct error *error);
+void place_roots_reset(struct place_roots *roots);
+
+/* Finds `name` ("static", "openapi.yaml") of this build: beside the binary (build/static), above it (the source tree), or in
+ * share/deltaq of where it is installed. False when it is in none. `index` counts the places where it is. */
+bool place_find(const char *name, int index, char *out, size_t size);
+
+/* A session with the database for a small command: --database-url, else the embedded cluster, started for the time or, when a
+ * server runs it, through that one. */
+struct place_database {
+    struct embedded *embedded;
+    struct connection *connection;
+};
+MUST_CHECK enum status place_database_open(const struct options *options, struct place_database *out, struct error *error);
+void place_database_close(struct place_database *database);
+
+/* Says it on stderr; returns 1. */
+int place_fail(const char *command, const struct error *error);
+
+#endif

@@ -1,0 +1,222 @@
+#include "jobs/train.h"
+
+#include "kinds/checkpoint_files.h"
+#include "kinds/inputs.h"
+#include "kinds/roots.h"
+#include "store/trajectories.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* What the checkpoints of a run are registered with, and what is remembered of each. */
+struct registrar {
+    const struct kind_context *context;
+    char trajectory[256], dataset[128], validation[128];
+    json_t *ids; /* owned */
+    struct measurements *measurements;
+};
+
+/* Text needs a tokenizer, unless a checkpoint that is continued brings its own. */
+static enum status check_data(struct kind_request *request, const struct train_params *params, const char *dataset,
+                              const char *pointer, struct error *error)
+{
+    struct dataset found = {0};
+    if (dataset == NULL) return STATUS_OK;
+    enum status status = dataset_find(request->connection, dataset, &found, error);
+    if (status != STATUS_OK) return status;
+    const bool text = strcmp(found.format, "text") == 0 || strcmp(found.format, "jsonl") == 0;
+    if (text && params->tokenizer.name == TRAIN_TOKENIZER_NONE && params->from == NULL)
+        status = error_set_at(
+            error, STATUS_INVALID, pointer,
+            "text needs a tokenizer: give \"tokenizer\": {\"name\": \"bytes\"}, {\"name\": \"train\", \"vocabulary_size\": N} "
+            "or {\"name\": \"file\", \"path\": FILE}");
+    dataset_reset(&found);
+    return status;
+}
+
+/* The file's content decides the result, whatever its path. */
+static enum status check_tokenizer(struct kind_request *request, const struct train_params *params, struct error *error)
+{
+    char path[PATH_MAX], sha256[HASH_TEXT];
+    struct hash *hash = NULL;
+    if (params->tokenizer.name != TRAIN_TOKENIZER_FILE) return STATUS_OK;
+    enum status status = roots_resolve(request->roots, params->tokenizer.path, "/params/tokenizer/path", path, sizeof path, error);
+    if (status == STATUS_OK) status = hash_new(&hash, error);
+    if (status != STATUS_OK) return status;
+    if ((status = hash_add_file(hash, path, error)) != STATUS_OK) {
+        hash_free(hash);
+        return status;
+    }
+    status = hash_finish(hash, sha256, error);
+    if (status == STATUS_OK && json_object_set_new(request->identity, "tokenizer", json_string(sha256)) != 0)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+    return status;
+}
+
+static enum status train_check_params(struct kind_request *request, const void *filled, struct error *error)
+{
+    const struct train_params *params = filled;
+    enum status status;
+    if ((status = train_check(params, error)) != STATUS_OK) return status;
+    if ((status = check_data(request, params, params->dataset, "/params/dataset", error)) != STATUS_OK) return status;
+    if ((status = check_data(request, params, params->validation, "/params/validation", error)) != STATUS_OK) return status;
+    return check_tokenizer(request, params, error);
+}
+
+static enum status add_number(struct registrar *registrar, const struct store_id *checkpoint, const char *metric, double value,
+                              const char *dataset, struct error *error)
+{
+    struct measurement item = {.checkpoint = *checkpoint, .value = value, .low = NAN, .high = NAN};
+    (void)snprintf(item.metric, sizeof item.metric, "%s", metric);
+    (void)snprintf(item.dataset, sizeof item.dataset, "%s", dataset);
+    return measurements_add(registrar->measurements, &item, error);
+}
+
+/* Registers a checkpoint as it appears. After a resumption the same ones come again and are found to be there. */
+static enum status note_written(void *owner, const struct train_written *written, struct error *error)
+{
+    struct registrar *registrar = owner;
+    struct store_id id = {0};
+    enum store_outcome outcome;
+    json_t *document = NULL, *origin = json_pack("{ss}", "run", registrar->context->run);
+    const struct checkpoint_new row = {
+        .trajectory = registrar->trajectory,
+        .name = written->name,
+        .step = &written->reached.step,
+        .tokens = &written->reached.tokens,
+        .learning_rate = &written->reached.learning_rate,
+        .path = written->directory,
+        .derived_from = origin,
+    };
+    enum status status = checkpoint_files_register(registrar->context->connection, &row, NULL, &outcome, &document, error);
+    if (status == STATUS_OK) {
+        (void)snprintf(id.text, sizeof id.text, "%s", json_string_value(json_object_get(document, "id")));
+        if (json_array_append_new(registrar->ids, json_string(id.text)) != 0)
+            status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
+        monitor_log(registrar->context->monitor, "checkpoint %s: train loss %.4f, learning rate %.3g", written->name,
+                    written->reached.train_loss, written->reached.learning_rate);
+    }
+    if (status == STATUS_OK)
+        status = add_number(registrar, &id, "train_loss", written->reached.train_loss, registrar->dataset, error);
+    if (status == STATUS_OK)
+        status = add_number(registrar, &id, "validation_loss", written->reached.validation_loss, registrar->validation, error);
+    json_decref(document);
+    json_decref(origin);
+    return status;
+}
+
+/* $DATA/checkpoints/RUN: below a root of every server. */
+static enum status make_directory(const struct kind_context *context, char *out, size_t size, struct error *error)
+{
+    (void)snprintf(out, size, "%s/checkpoints", context->data_directory);
+    if (mkdir(out, 0700) != 0 && errno != EEXIST) return error_set_errno(error, "making the directory of checkpoints");
+    (void)snprintf(out, size, "%s/checkpoints/%s", context->data_directory, context->run);
+    if (mkdir(out, 0700) != 0 && errno != EEXIST) return error_set_errno(error, "making the directory of checkpoints");
+    return STATUS_OK;
+}
+
+static enum status name_trajectory(struct registrar *registrar, const char *id, struct error *error)
+{
+    json_t *document = NULL;
+    const enum status status = trajectory_get(registrar->context->connection, id, &document, error);
+    if (status == STATUS_OK)
+        (void)snprintf(registrar->trajectory, sizeof registrar->trajectory, "%s",
+                       json_string_value(json_object_get(document, "name")));
+    json_decref(document);
+    return status;
+}
+
+static json_t *render(const struct registrar *registrar, const struct train_result *result)
+{
+    return json_pack("{sO so so sI sI so}", "checkpoints", registrar->ids, "final_loss", inputs_number(result->final_loss),
+                     "validation_loss", inputs_number(result->validation_loss), "steps", (json_int_t)result->steps, "tokens",
+                     (json_int_t)result->tokens, "tokens_per_second", inputs_number(result->tokens_per_second));
+}
+
+/* All that a request lends, opened; closed by places_reset. */
+struct places {
+    struct data_source dataset, validation;
+    char directory[PATH_MAX], from[PATH_MAX], tokenizer[PATH_MAX];
+    struct backend *backend;
+};
+
+static enum status places_open(const struct kind_context *context, const struct train_params *params, struct places *out,
+                               struct error *error)
+{
+    enum status status = data_source_open(context->connection, params->dataset, context->roots, &out->dataset, error);
+    if (status == STATUS_OK && params->validation != NULL)
+        status = data_source_open(context->connection, params->validation, context->roots, &out->validation, error);
+    if (status == STATUS_OK && params->from != NULL) {
+        struct checkpoint *row = malloc(sizeof *row);
+        status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint")
+                             : checkpoint_find(context->connection, params->from, row, error);
+        if (status == STATUS_OK)
+            status = roots_resolve(context->roots, row->path, "/params/from", out->from, sizeof out->from, error);
+        free(row);
+    }
+    if (status == STATUS_OK && params->tokenizer.name == TRAIN_TOKENIZER_FILE)
+        status = roots_resolve(context->roots, params->tokenizer.path, "/params/tokenizer/path", out->tokenizer,
+                               sizeof out->tokenizer, error);
+    if (status == STATUS_OK) status = make_directory(context, out->directory, sizeof out->directory, error);
+    return status == STATUS_OK ? backend_cpu_new(context->team, &out->backend, error) : status;
+}
+
+static void places_reset(struct places *places)
+{
+    data_source_reset(&places->dataset);
+    data_source_reset(&places->validation);
+    backend_free(places->backend);
+}
+
+static enum status train_execute(const struct kind_context *context, const void *filled, json_t **result, struct measurements *out,
+                                 struct error *error)
+{
+    const struct train_params *params = filled;
+    struct registrar registrar = {.context = context, .measurements = out, .ids = json_array()};
+    struct places *places = calloc(1, sizeof *places);
+    struct train_result found = {0};
+    enum status status = STATUS_OK;
+    if (places == NULL || registrar.ids == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+    if (status == STATUS_OK) status = places_open(context, params, places, error);
+    if (status == STATUS_OK) status = name_trajectory(&registrar, params->trajectory, error);
+    if (status != STATUS_OK) goto done;
+    (void)snprintf(registrar.dataset, sizeof registrar.dataset, "%.127s", places->dataset.row.name);
+    (void)snprintf(registrar.validation, sizeof registrar.validation, "%.127s", places->validation.row.name);
+    const struct train_request request = {
+        .params = params,
+        .from = places->from[0] != '\0' ? places->from : NULL,
+        .tokenizer = places->tokenizer[0] != '\0' ? places->tokenizer : NULL,
+        .dataset = &places->dataset.source,
+        .validation = params->validation != NULL ? &places->validation.source : NULL,
+        .directory = places->directory,
+        .work_directory = context->work_directory,
+        .backend = places->backend,
+        .monitor = context->monitor,
+        .written = note_written,
+        .owner = &registrar,
+    };
+    if ((status = train_run(&request, &found, error)) != STATUS_OK) goto done;
+    *result = render(&registrar, &found);
+    if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
+done:
+    train_result_reset(&found);
+    if (places != NULL) places_reset(places);
+    free(places);
+    json_decref(registrar.ids);
+    return status;
+}
+
+const struct kind train_kind = {
+    .name = "train",
+    .help = "Trains a model and registers its checkpoints as they appear",
+    .params = train_params,
+    .params_size = sizeof(struct train_params),
+    .makes_trajectories = true,
+    .check = train_check_params,
+    .execute = train_execute,
+};
