@@ -114,7 +114,7 @@ void options_print(const struct option_row *rows, FILE *out)
     for (; rows->flag != NULL; rows++) {
         char left[48];
         (void)snprintf(left, sizeof left, "%s%s%s%s", rows->flag, rows->value != NULL ? " " : "",
-                       rows->value != NULL ? rows->value : "", rows->repeated ? "…" : "");
+                       rows->value != NULL ? rows->value : "", rows->repeated ? "..." : "");
         (void)fprintf(out, "  %-24s %s", left, rows->help);
         if (rows->fallback != NULL) (void)fprintf(out, " (default %s)", rows->fallback);
         if (rows->environment != NULL) (void)fprintf(out, " [%s]", rows->environment);
