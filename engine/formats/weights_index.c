@@ -18,7 +18,6 @@ struct weights_index {
     struct entry *entries;
     int64_t count, capacity;
     int file_count, file_capacity;
-    int64_t total;
 };
 
 struct parser {
@@ -126,31 +125,6 @@ static bool parse_map(struct parser *parser)
     return json_reader_status(&parser->reader) == STATUS_OK;
 }
 
-/* Some writers give the total as 1.6e10: a number, then, that must be whole. */
-static bool parse_total(struct parser *parser)
-{
-    double total;
-    if (json_reader_null(&parser->reader)) return true;
-    if (!json_reader_double(&parser->reader, &total)) return false;
-    if (total < 0 || total > 0x1p53 || total != (double)(int64_t)total)
-        return json_reader_fail(&parser->reader, STATUS_CORRUPT, "total_size is not a size in bytes");
-    parser->index->total = (int64_t)total;
-    return true;
-}
-
-static bool parse_metadata(struct parser *parser)
-{
-    static const char *const fields[] = {"total_size", NULL};
-    struct json_reader *reader = &parser->reader;
-    struct json_reader_text key;
-    uint64_t seen = 0;
-    if (json_reader_null(reader)) return true;
-    if (!json_reader_object(reader)) return false;
-    while (json_reader_next_key(reader, &key))
-        if (json_reader_field(reader, key, fields, &seen) == 0 && !parse_total(parser)) return false;
-    return json_reader_status(reader) == STATUS_OK;
-}
-
 static int compare_entries(const void *a, const void *b)
 {
     return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
@@ -166,7 +140,6 @@ static bool parse(struct parser *parser)
     if (!json_reader_object(reader)) return false;
     while (json_reader_next_key(reader, &key)) {
         const int field = json_reader_field(reader, key, fields, &seen);
-        if (field == 0 && !parse_metadata(parser)) return false;
         if (field == 1 && !parse_map(parser)) return false;
     }
     if (!json_reader_end(reader)) return false;
@@ -185,7 +158,6 @@ enum status weights_index_new(const char *name, const char *text, size_t size, c
     *out = NULL;
     struct weights_index *index = calloc(1, sizeof *index);
     if (!index) return error_set(error, STATUS_NO_MEMORY, "%s: cannot allocate an index", name);
-    index->total = -1;
     parser.index = index;
     json_reader_init(&parser.reader, name, text, size, NULL, error);
     (void)parse(&parser);
@@ -228,9 +200,4 @@ const char *weights_index_tensor(const struct weights_index *index, int64_t i, i
 {
     *file = index->entries[i].file;
     return index->entries[i].name;
-}
-
-int64_t weights_index_total(const struct weights_index *index)
-{
-    return index->total;
 }

@@ -21,6 +21,4 @@ int64_t weights_index_count(const struct weights_index *index);
 /* Name of the tensor at `i`, in ascending byte order of names, and the file that it lies in. Lent. */
 const char *weights_index_tensor(const struct weights_index *index, int64_t i, int *file);
 
-int64_t weights_index_total(const struct weights_index *index); /* metadata.total_size in bytes; -1 when not given */
-
 #endif

@@ -16,8 +16,8 @@ enum { CPU_LEAST_PARTIAL = 4096 }; /* columns of scratch for sums before prepare
 struct cpu {
     const struct kernels *kernels;
     struct openblas blas;
-    float *attention;        /* owns: CPU_ATTENTION_SCRATCH floats for each thread */
-    float *partials;         /* owns: CPU_PARTIALS rows of 2 * partial_columns floats */
+    float *attention; /* owns: CPU_ATTENTION_SCRATCH floats for each thread */
+    float *partials;  /* owns: CPU_PARTIALS rows of 2 * partial_columns floats */
     int64_t partial_columns;
 };
 
