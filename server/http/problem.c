@@ -35,14 +35,25 @@ struct problem problem_of_status(enum status status)
     return (struct problem){info->name, info->title, info->http, info->http == 400 || info->http == 413, info->retry};
 }
 
+/* `detail` may quote bytes of a request or a file: what is not UTF-8 loses its non-ASCII bytes. */
+static json_t *detail_string(const char *detail)
+{
+    char plain[sizeof((struct error *)0)->detail];
+    json_t *string = json_string(detail);
+    if (string) return string;
+    size_t length = 0;
+    for (; detail[length] && length < sizeof plain - 1; length++) plain[length] = (unsigned char)detail[length] < 0x80 ? detail[length] : '?';
+    plain[length] = '\0';
+    return json_string(plain);
+}
+
 char *problem_render(const struct problem *problem, const struct error *error, json_t *errors, const char *instance,
                      const char *request_id)
 {
     char type[96];
     char *text = NULL;
     (void)snprintf(type, sizeof type, "/problems/%s", problem->code);
-    /* `detail` may quote bytes of a request or a file: json_pack refuses invalid UTF-8, and then the document goes without */
-    json_t *detail = json_string(error->detail);
+    json_t *detail = detail_string(error->detail);
     json_t *pointer = json_string(error->pointer);
     json_t *path = json_string(instance);
     json_t *document =

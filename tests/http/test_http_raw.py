@@ -1,107 +1,21 @@
-"""The HTTP layer alone, byte by byte, against build/*/tests/http/echo_server (no database). Standard library and pytest only."""
+"""The HTTP layer byte by byte: malformed heads, sizes, other sites, slow clients. No database: the server is echo_server."""
 
-import gzip
-import hashlib
 import http.client
 import json
-import os
-import pathlib
 import re
-import signal
-import socket
-import subprocess
 import threading
 import time
 
 import pytest
+from echo import Server, heads, problem, read_all
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-CONFIG = os.environ.get("CONFIG", "release")
-BINARY = ROOT / os.environ.get("BUILD", "build") / CONFIG / "tests" / "http" / "echo_server"
-
-
-class Server:
-    def __init__(self, *arguments):
-        self.process = subprocess.Popen([BINARY, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.url = self.process.stdout.readline().strip()
-        assert self.url, self.process.stderr.read()
-        self.port = int(self.url.rsplit(":", 1)[1])
-        self.host = f"127.0.0.1:{self.port}"
-
-    def connect(self, timeout=10):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
-
-    def raw(self, data, timeout=10):
-        """Sends bytes, returns all that comes until the server closes (or the time is up: then `closed` is False)."""
-        with self.connect(timeout) as client:
-            try:
-                client.sendall(data.replace(b"@HOST@", self.host.encode()))
-            except (ConnectionResetError, BrokenPipeError):
-                pass
-            return read_all(client)
-
-    def request(self, method, path, body=None, headers=None, timeout=20):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
-        headers = dict(headers or {})
-        if body is not None and not isinstance(body, bytes):
-            body = json.dumps(body).encode()
-        if body is not None:
-            headers.setdefault("Content-Type", "application/json")
-        try:
-            connection.request(method, path, body, headers)
-            answer = connection.getresponse()
-            data = answer.read()
-        finally:
-            connection.close()
-        kind = answer.headers.get_content_type()
-        encoded = answer.headers.get("Content-Encoding") == "gzip"
-        document = json.loads(gzip.decompress(data) if encoded else data) if kind.endswith("json") and data else data
-        return answer.status, answer.headers, document
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(30)
-        errors = self.process.stderr.read()
-        self.process.stdout.close()
-        self.process.stderr.close()
-        assert code == 0, errors
-        assert "Sanitizer" not in errors, errors
-        return errors
-
-
-def read_all(client):
-    data = b""
-    try:
-        while chunk := client.recv(65536):
-            data += chunk
-        return data, True
-    except ConnectionResetError:
-        return data, True
-    except TimeoutError:
-        return data, False
-
-
-def heads(data):
-    return [int(code) for code in re.findall(rb"HTTP/1\.[01] (\d{3})", data)]
+H = b"Host: @HOST@\r\n"
+J = b"Content-Type: application/json\r\n"
 
 
 @pytest.fixture(scope="module")
-def static(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("static")
-    (directory / "index.html").write_text("<!doctype html><title>deltaq</title>" + "<p>curves</p>" * 300)
-    (directory / "app.0123abcd.js").write_text("'use strict';\n" * 400)
-    (directory / "openapi.yaml").write_text("openapi: 3.1.0\n")
-    (directory / "deep").mkdir()
-    (directory / "deep" / "style.css").write_text("p { margin: 0 }\n")
-    (directory / ".hidden.js").write_text("secret")
-    (directory / "notes.bin").write_text("secret")
-    return directory
-
-
-@pytest.fixture(scope="module")
-def server(static):
-    running = Server("--static", str(static))
+def server():
+    running = Server()
     yield running
     running.stop()
 
@@ -114,8 +28,6 @@ def short():
 
 
 # --- malformed requests: one 4xx each, then the end ------------------------------------------------------------------------------
-H = b"Host: @HOST@\r\n"
-J = b"Content-Type: application/json\r\n"
 MALFORMED = {
     "no host": b"GET /healthz HTTP/1.1\r\n\r\n",
     "empty host": b"GET /healthz HTTP/1.1\r\nHost:\r\n\r\n",
@@ -222,94 +134,6 @@ def test_empty_header_name_ends_the_head_in_0_9(server):
     assert closed and heads(data) in ([200, 400], [400]), data
 
 
-# --- routes and problems ---------------------------------------------------------------------------------------------------------
-def problem(answer, status, code):
-    got, headers, document = answer
-    assert got == status, answer
-    assert headers.get_content_type() == "application/problem+json"
-    assert {"type", "title", "status", "detail", "instance", "code", "request_id"} <= set(document)
-    assert document["code"] == code and document["type"] == "/problems/" + code and document["status"] == status
-    assert document["request_id"] == headers["X-Request-Id"]
-    return document
-
-
-def test_path_segments_are_decoded_after_splitting(server):
-    status, _, document = server.request("GET", "/v1/echo/a%2Fb%20c%25?trajectory=A&trajectory=B&x=1+2%2B")
-    assert status == 200
-    assert document["name"] == "a/b c%"
-    assert document["query"] == [["trajectory", "A"], ["trajectory", "B"], ["x", "1 2+"]]
-
-
-@pytest.mark.parametrize("path", ["/v1/nothing", "/v1/echo", "/v1/echo/", "/v1/echo/a/b", "/v1/../healthz", "//healthz", "/static/../main.c",
-                                  "/%2e%2e/healthz", "/healthz/", "/.hidden.js", "/notes.bin", "/deep", "/deep/%2e%2e/index.html"])
-def test_unknown_path_is_404_or_405(server, path):
-    status, _, document = server.request("GET", path)
-    assert status == (405 if path == "/v1/echo" else 404)
-    assert document["instance"] == path
-
-
-def test_other_method_is_405_with_allow(server):
-    answer = server.request("PUT", "/v1/echo/a")
-    problem(answer, 405, "method_not_allowed")
-    assert answer[1]["Allow"] == "GET, HEAD, DELETE, OPTIONS"
-    status, headers, _ = server.request("OPTIONS", "/v1/echo/a")
-    assert status == 204 and headers["Allow"] == "GET, HEAD, DELETE, OPTIONS"
-    assert server.request("POST", "/", {})[0] == 405
-
-
-def test_refusal_with_a_small_body_keeps_the_connection(server):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port)
-    for path, code in (("/v1/nothing", 404), ("/v1/echo/a", 405)):
-        connection.request("POST", path, b'{"a": 1}', {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        assert answer.status == code and answer.read() and not answer.will_close
-    connection.request("POST", "/v1/echo", b'{"a": 1}', {"Content-Type": "text/plain"})
-    answer = connection.getresponse()
-    assert answer.status == 415 and answer.read() and not answer.will_close
-    connection.close()
-
-
-def test_several_faults_and_one_pointer(server):
-    document = problem(server.request("POST", "/v1/echo", {"fail": 1}), 422, "invalid")
-    assert [e["pointer"] for e in document["errors"]] == ["/a", "/b/0"]
-    document = problem(server.request("POST", "/v1/echo", {"pointer": 1}), 422, "invalid")
-    assert document["errors"] == [{"pointer": "/pointer", "detail": "one fault"}]
-
-
-@pytest.mark.parametrize("body", [b'{"kind": ', b"", b"{}{}", b"{} x", b'{"a":1,"a":2}', b'{"a":1e999}', b'"\xff"', b'{"a":"\\u0000"}', b"[" * 33 + b"]" * 33,
-                                  b"{'a':1}", b"nul", b"\xef\xbb\xbf{}", b'{"a":NaN}', b'{"a":123456789012345678901234567890}', b'"\\ud800"'])
-def test_malformed_json_is_400_and_closed(server, body):
-    answer = server.request("POST", "/v1/echo", body)
-    problem(answer, 400, "malformed")
-    assert answer[1]["Connection"] == "close"
-
-
-def test_malformed_json_says_where(server):
-    document = server.request("POST", "/v1/echo", b'{"a": 1,\n "b": }')[2]
-    assert document["detail"].startswith("line 2, column ")
-
-
-def test_depth_32_is_taken(server):
-    assert server.request("POST", "/v1/echo", b"[" * 32 + b"]" * 32)[0] == 201
-
-
-@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonx", "application/json; charset=latin-1"])
-def test_body_of_another_type_is_415(server, kind):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port)
-    connection.putrequest("POST", "/v1/echo")
-    if kind:
-        connection.putheader("Content-Type", kind)
-    connection.putheader("Content-Length", "2")
-    connection.endheaders(b"{}")
-    answer = connection.getresponse()
-    assert answer.status == 415 and json.loads(answer.read())["code"] == "unsupported_media_type"
-    connection.close()
-
-
-def test_json_bomb_costs_little(server):
-    problem(server.request("POST", "/v1/large", b"[" + b"{}," * 70000 + b"{}]"), 413, "too_large")
-
-
 # --- sizes ------------------------------------------------------------------------------------------------------------------------
 def test_declared_gigabyte_is_413_at_once(server):
     began = time.monotonic()
@@ -405,218 +229,6 @@ def test_security_headers(server):
         assert headers["Referrer-Policy"] == "no-referrer"
 
 
-# --- caching and coding -------------------------------------------------------------------------------------------------------------
-def test_etag_and_304(server):
-    status, headers, _ = server.request("GET", "/v1/big")
-    assert status == 200 and headers["ETag"].startswith('"') and headers["Cache-Control"] == "no-cache"
-    for tag in (headers["ETag"], "W/" + headers["ETag"], '"x", ' + headers["ETag"], "*"):
-        status, again, body = server.request("GET", "/v1/big", headers={"If-None-Match": tag})
-        assert status == 304 and again["ETag"] == headers["ETag"] and body == b""
-    assert server.request("GET", "/v1/big", headers={"If-None-Match": '"x"'})[0] == 200
-
-
-def test_etag_is_of_the_body(server):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port)
-    connection.request("GET", "/v1/big")
-    answer = connection.getresponse()
-    assert answer.headers["ETag"] == '"' + hashlib.sha256(answer.read()).hexdigest()[:32] + '"'
-    connection.close()
-
-
-def test_gzip_when_asked_for(server):
-    _, plain, document = server.request("GET", "/v1/big")
-    status, packed, same = server.request("GET", "/v1/big", headers={"Accept-Encoding": "br, gzip;q=0.5"})
-    assert status == 200 and packed["Content-Encoding"] == "gzip" and same == document
-    assert packed["ETag"] == plain["ETag"][:-1] + '-gzip"' and "Accept-Encoding" in packed["Vary"]
-    assert server.request("GET", "/v1/big", headers={"Accept-Encoding": "gzip", "If-None-Match": packed["ETag"]})[0] == 304
-    for accept in ("gzip;q=0", "identity", "*;q=0"):
-        assert "Content-Encoding" not in server.request("GET", "/v1/big", headers={"Accept-Encoding": accept})[1]
-    assert "Content-Encoding" not in server.request("GET", "/healthz", headers={"Accept-Encoding": "gzip"})[1]
-
-
-def test_head_has_the_headers_of_get(server):
-    _, get, _ = server.request("GET", "/v1/big")
-    status, head, body = server.request("HEAD", "/v1/big")
-    assert status == 200 and body == b"" and head["ETag"] == get["ETag"] and head["Content-Length"] == get["Content-Length"]
-    assert server.request("HEAD", "/")[0] == 200
-    assert server.request("HEAD", "/nothing")[0] == 404
-
-
-def test_static_files(server, static):
-    status, headers, body = server.request("GET", "/")
-    assert status == 200 and headers["Content-Type"] == "text/html; charset=utf-8" and body == (static / "index.html").read_bytes()
-    status, headers, body = server.request("GET", "/app.0123abcd.js", headers={"Accept-Encoding": "gzip"})
-    assert headers["Content-Encoding"] == "gzip" and gzip.decompress(body) == (static / "app.0123abcd.js").read_bytes()
-    assert "immutable" in headers["Cache-Control"] and headers["Content-Type"].startswith("text/javascript")
-    assert server.request("GET", "/app.0123abcd.js", headers={"If-None-Match": headers["ETag"]})[0] == 304
-    assert server.request("GET", "/openapi.yaml")[1]["Content-Type"] == "application/yaml"
-    assert server.request("GET", "/deep/style.css")[0] == 200
-
-
-# --- tokens and keys --------------------------------------------------------------------------------------------------------------
-def test_tokens():
-    running = Server("--token", "--listen", "0.0.0.0:0")
-    try:
-        bearer = lambda token: {"Authorization": "Bearer " + token}
-        answer = running.request("GET", "/v1/big")
-        problem(answer, 401, "unauthorized")
-        assert answer[1]["WWW-Authenticate"].startswith("Bearer")
-        problem(running.request("GET", "/v1/big", headers=bearer("wrong")), 401, "unauthorized")
-        problem(running.request("GET", "/v1/big", headers={"Authorization": "Basic reader"}), 401, "unauthorized")
-        assert running.request("GET", "/v1/big", headers=bearer("reader"))[0] == 200
-        answer = running.request("POST", "/v1/echo", {}, bearer("reader"))
-        problem(answer, 403, "forbidden")
-        assert "insufficient_scope" in answer[1]["WWW-Authenticate"]
-        assert running.request("POST", "/v1/echo", {}, bearer("writer"))[0] == 201
-        problem(running.request("POST", "/v1/echo", b"{", bearer("reader")), 403, "forbidden")  # before the body is parsed
-        assert running.request("GET", "/healthz")[0] == 200
-    finally:
-        running.stop()
-
-
-def test_refuses_to_listen_beyond_loopback_without_a_token():
-    for address in ("0.0.0.0:0", "[::]:0"):
-        done = subprocess.run([BINARY, "--listen", address], capture_output=True, text=True, timeout=10)
-        assert done.returncode == 1 and "token" in done.stderr
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", ":80", "example.org:80", "[::1:80", "1.2.3.4.5:80"])
-def test_bad_listen_address_is_refused(address):
-    done = subprocess.run([BINARY, "--listen", address], capture_output=True, text=True, timeout=10)
-    assert done.returncode == 1 and done.stderr.startswith("invalid:")
-
-
-def test_address_in_use_is_said(server):
-    done = subprocess.run([BINARY, "--listen", server.host], capture_output=True, text=True, timeout=10)
-    assert done.returncode == 1 and done.stderr.startswith("unavailable:")
-
-
-def test_idempotency_key_replays(server):
-    key = {"Idempotency-Key": "key-1"}
-    first = server.request("POST", "/v1/echo", {"a": 1}, key)
-    again = server.request("POST", "/v1/echo", {"a": 1}, key)
-    assert first[0] == again[0] == 201 and first[2] == again[2]
-    assert again[1]["Idempotency-Replayed"] == "true" and again[1]["Location"] == first[1]["Location"]
-    problem(server.request("POST", "/v1/echo", {"a": 2}, key), 422, "idempotency_key_reused")
-
-
-def test_failed_request_leaves_its_key_free(server):
-    key = {"Idempotency-Key": "key-2"}
-    assert server.request("POST", "/v1/echo", {"fail": 1}, key)[0] == 422
-    assert server.request("POST", "/v1/echo", {"b": 1}, key)[0] == 201
-
-
-def test_concurrent_requests_with_one_key_do_the_work_once(server):
-    answers = []
-    body = {"once": 1}
-    threads = [threading.Thread(target=lambda: answers.append(server.request("POST", "/v1/echo", body, {"Idempotency-Key": "key-3"}))) for _ in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(answers) == 12 and {a[0] for a in answers} == {201}
-    assert len({a[2]["calls"] for a in answers}) == 1
-
-
-# --- waiting ----------------------------------------------------------------------------------------------------------------------
-def test_waits_hold_no_thread_and_wake(server):
-    topic = "wake-a"
-    start = server.request("GET", f"/v1/wait/{topic}")[2]["value"]
-    answers = []
-    waiting = [threading.Thread(target=lambda: answers.append(server.request("GET", f"/v1/wait/{topic}?wait=20&above={start}", timeout=30))) for _ in range(40)]
-    for thread in waiting:
-        thread.start()
-    time.sleep(0.5)
-    began = time.monotonic()
-    assert server.request("GET", "/v1/big")[0] == 200  # 40 wait, 4 threads, and this goes through
-    assert time.monotonic() - began < 1
-    assert b"deltaq_http_waiting 40" in server.request("GET", "/metrics")[2]
-    server.request("POST", f"/v1/wake/{topic}")
-    for thread in waiting:
-        thread.join()
-    assert time.monotonic() - began < 5
-    assert {a[2]["value"] for a in answers} == {start + 1}
-
-
-def test_wait_ends_at_its_deadline(server):
-    value = server.request("GET", "/v1/wait/quiet-b")[2]["value"]
-    began = time.monotonic()
-    assert server.request("GET", f"/v1/wait/quiet-b?wait=1&above={value}")[0] == 200
-    assert 0.95 < time.monotonic() - began < 2
-
-
-def test_no_wake_is_lost(server):
-    """A waker and a waiter race 200 times; a lost wake would cost 5 seconds."""
-    value = server.request("GET", "/v1/wait/race-c")[2]["value"]
-    for _ in range(200):
-        waker = threading.Thread(target=lambda: server.request("POST", "/v1/wake/race-c"))
-        began = time.monotonic()
-        waker.start()
-        got = server.request("GET", f"/v1/wait/race-c?wait=5&above={value}")[2]["value"]
-        waker.join()
-        assert got == value + 1 and time.monotonic() - began < 4
-        value = got
-
-
-class Events:
-    def __init__(self, server, topic, last=None):
-        self.client = server.connect()
-        head = f"GET /v1/events/{topic} HTTP/1.1\r\nHost: {server.host}\r\n" + (f"Last-Event-ID: {last}\r\n" if last else "") + "\r\n"
-        self.client.sendall(head.encode())
-        self.data = b""
-
-    def until(self, needle, seconds=5):
-        end = time.monotonic() + seconds
-        while needle not in self.data:
-            self.client.settimeout(max(0.01, end - time.monotonic()))
-            chunk = self.client.recv(65536)
-            if not chunk:
-                return False
-            self.data += chunk
-        return True
-
-    def close(self):
-        self.client.close()
-
-
-def test_events_come_as_they_happen_and_resume(server):
-    value = server.request("GET", "/v1/wait/stream-d")[2]["value"]
-    events = Events(server, "stream-d", last=value)
-    assert events.until(b"retry: 2000")
-    for _ in range(3):
-        server.request("POST", "/v1/wake/stream-d")
-    assert events.until(b"id: %d\nevent: count\ndata: {\"value\":%d}\n\n" % (value + 3, value + 3))
-    assert b"Content-Type: text/event-stream" in events.data and b"no-store" in events.data
-    events.close()
-    again = Events(server, "stream-d", last=value + 2)
-    assert again.until(b"id: %d\n" % (value + 3))
-    assert b"id: %d\n" % (value + 2) not in again.data
-    again.close()
-
-
-def test_silent_stream_pings_and_ends(short):
-    value = short.request("GET", "/v1/wait/silent-e")[2]["value"]
-    began = time.monotonic()
-    events = Events(short, "silent-e", last=value)
-    assert events.until(b": ping\n\n")
-    assert events.until(b"\r\n0\r\n\r\n", seconds=6)  # ends by itself after its life of 2 s
-    assert 1.9 < time.monotonic() - began < 4
-    assert events.data.count(b": ping") >= 4
-
-
-def test_streams_are_limited(server):
-    opened = [Events(server, "many-f") for _ in range(64)]
-    for events in opened:
-        assert events.until(b"retry:")
-    status, headers, document = server.request("GET", "/v1/events/many-f")
-    assert status == 503 and document["code"] == "unavailable" and headers["Retry-After"]
-    assert server.request("GET", "/v1/big")[0] == 200
-    server.request("POST", "/v1/wake/many-f")
-    for events in opened:
-        assert events.until(b"event: count")
-        events.close()
-
-
 # --- slow clients and floods ------------------------------------------------------------------------------------------------------
 def drip(server, head, stop, piece=b"a"):
     try:
@@ -673,11 +285,10 @@ def test_reader_that_stalls_is_cut_off(short):
     with short.connect() as client:
         client.sendall(f"GET /v1/big?items=3000000 HTTP/1.1\r\nHost: {short.host}\r\n\r\n".encode())
         time.sleep(1)
-        before = connections()
         end = time.monotonic() + 20
-        while connections() >= before and time.monotonic() < end:
+        while connections() > 1 and time.monotonic() < end:  # 1: the one that asks
             time.sleep(0.2)
-        assert connections() < before
+        assert 1.5 < time.monotonic() - end + 20 < 19
 
 
 def test_full_queue_is_503_with_retry_after():
@@ -706,7 +317,7 @@ def test_pipelined_requests_are_answered_in_order(server):
 
 
 def test_many_clients_at_once(server):
-    failures = []
+    served = []
 
     def client(number):
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
@@ -714,8 +325,7 @@ def test_many_clients_at_once(server):
             name = f"{number}-{i}"
             connection.request("GET", f"/v1/echo/{name}")
             answer = connection.getresponse()
-            if json.loads(answer.read())["name"] != name:
-                failures.append(name)
+            served.append(json.loads(answer.read())["name"] == name)
         connection.close()
 
     threads = [threading.Thread(target=client, args=(i,)) for i in range(32)]
@@ -723,7 +333,7 @@ def test_many_clients_at_once(server):
         thread.start()
     for thread in threads:
         thread.join()
-    assert not failures
+    assert len(served) == 32 * 25 and all(served)
 
 
 def test_metrics_count(server):
@@ -732,51 +342,3 @@ def test_metrics_count(server):
     assert re.search(r'deltaq_http_requests_total\{route="GET /v1/echo/\{name\}",status="2xx"\} \d+', text)
     assert re.search(r'deltaq_http_request_seconds_bucket\{route="GET /v1/echo/\{name\}",le="\+Inf"\} \d+', text)
     assert re.search(r"^deltaq_http_connections \d+$", text, re.M)
-
-
-# --- stopping ----------------------------------------------------------------------------------------------------------------------
-def test_stop_finishes_what_runs_and_ends_streams():
-    running = Server("--log")
-    events = Events(running, "stop-g")
-    assert events.until(b"retry:")
-    answers = []
-    slow = threading.Thread(target=lambda: answers.append(running.request("GET", "/v1/slow?ms=1000")))
-    waiting = threading.Thread(target=lambda: answers.append(running.request("GET", "/v1/wait/stop-h?wait=30", timeout=40)))
-    idle = running.connect()
-    slow.start()
-    waiting.start()
-    time.sleep(0.4)
-    began = time.monotonic()
-    errors = running.stop()
-    assert 0.3 < time.monotonic() - began < 5
-    slow.join()
-    waiting.join()
-    assert [a[0] for a in answers] == [200, 200]
-    assert all(a[1]["Connection"] == "close" for a in answers)
-    assert events.until(b": the server stops\n\n")
-    assert idle.recv(10) == b""
-    events.close()
-    idle.close()
-    assert re.search(r'^http [0-9a-f]{16} GET "/v1/slow" 200 \d+ bytes \d+ ms$', errors, re.M)
-
-
-def test_stop_under_load_is_clean():
-    running = Server()
-    stop = threading.Event()
-
-    def client():
-        while not stop.is_set():
-            try:
-                running.request("GET", "/v1/wait/load-i?wait=1", timeout=5)
-                running.request("POST", "/v1/wake/load-i", timeout=5)
-            except (OSError, http.client.HTTPException):
-                time.sleep(0.01)
-
-    threads = [threading.Thread(target=client) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    time.sleep(1)
-    running.stop()
-    stop.set()
-    for thread in threads:
-        thread.join()
