@@ -63,7 +63,9 @@ static enum status parse_body(struct handler_pool *pool, struct exchange *exchan
     }
     while (sem_wait(&pool->parsers) != 0) {
     }
-    enum status status = json_body_parse(exchange->body, exchange->body_length, &exchange->request.body, error);
+    const bool text = (exchange->route->flags & ROUTE_BODY_TEXT) != 0;
+    enum status status =
+        (text ? json_body_parse_text : json_body_parse)(exchange->body, exchange->body_length, &exchange->request.body, error);
     (void)sem_post(&pool->parsers);
     return status;
 }

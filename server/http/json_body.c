@@ -38,15 +38,25 @@ static enum status scan(const char *bytes, size_t length, struct error *error)
     return STATUS_OK;
 }
 
-enum status json_body_parse(const char *bytes, size_t length, json_t **out, struct error *error)
+static enum status parse(const char *bytes, size_t length, size_t flags, json_t **out, struct error *error)
 {
     json_error_t cause;
     *out = NULL;
     enum status status = scan(bytes, length, error);
     if (status != STATUS_OK) return status;
-    *out = json_loadb(bytes, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &cause);
+    *out = json_loadb(bytes, length, flags | JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &cause);
     if (*out) return STATUS_OK;
     if (json_error_code(&cause) == json_error_out_of_memory)
         return error_set(error, STATUS_NO_MEMORY, "out of memory for the body");
     return error_set(error, STATUS_MALFORMED, "line %d, column %d: %s", cause.line, cause.column, cause.text);
+}
+
+enum status json_body_parse(const char *bytes, size_t length, json_t **out, struct error *error)
+{
+    return parse(bytes, length, 0, out, error);
+}
+
+enum status json_body_parse_text(const char *bytes, size_t length, json_t **out, struct error *error)
+{
+    return parse(bytes, length, JSON_ALLOW_NUL, out, error);
 }

@@ -11,4 +11,7 @@
  * STATUS_TOO_LARGE: more than 65,536 objects or 524,288 arrays (a tree takes up to 77 times its text). */
 MUST_CHECK enum status json_body_parse(const char *bytes, size_t length, json_t **out, struct error *error);
 
+/* The same with \u0000 allowed inside string values: for texts that are only looked at and never stored. */
+MUST_CHECK enum status json_body_parse_text(const char *bytes, size_t length, json_t **out, struct error *error);
+
 #endif

@@ -21,7 +21,8 @@ typedef enum status http_handler(struct http_context *context, const struct requ
 enum route_body { ROUTE_BODY_NONE, ROUTE_BODY_OPTIONAL, ROUTE_BODY_REQUIRED }; /* JSON, with Content-Type application/json */
 
 enum {
-    ROUTE_INLINE = 1, /* runs on a network thread: it may not block or compute (healthz, metrics); scope must be SCOPE_NONE */
+    ROUTE_INLINE = 1,    /* runs on a network thread: it may not block or compute (healthz, metrics); scope must be SCOPE_NONE */
+    ROUTE_BODY_TEXT = 2, /* strings in the body may hold \u0000 (use json_string_length) */
 };
 
 enum { HTTP_BODY_LIMIT = 1 << 20, HTTP_BODY_LIMIT_LARGE = 16 << 20 };

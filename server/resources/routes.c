@@ -23,7 +23,7 @@ static const struct route routes[] = {
     {"POST", "/v1/datasets", datasets_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, HTTP_BODY_LIMIT_LARGE, 0},
     {"GET", "/v1/datasets/{dataset}", datasets_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0},
     {"DELETE", "/v1/datasets/{dataset}", datasets_delete, SCOPE_WRITE, ROUTE_BODY_NONE, 0, 0},
-    {"POST", "/v1/tokenize", tokenize_post, SCOPE_READ, ROUTE_BODY_REQUIRED, HTTP_BODY_LIMIT_LARGE, 0},
+    {"POST", "/v1/tokenize", tokenize_post, SCOPE_READ, ROUTE_BODY_REQUIRED, HTTP_BODY_LIMIT_LARGE, ROUTE_BODY_TEXT},
     {"GET", "/v1/runs", runs_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0},
     {"POST", "/v1/runs", runs_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0},
     {"GET", "/v1/runs/{run}", runs_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0},
