@@ -156,7 +156,7 @@ unit-binaries: $(UNIT_BINARIES)
 FUZZ_SECONDS ?= 60
 FUZZERS      := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZED       := $(wildcard engine/base/*.c engine/tensor/*.c engine/formats/json_*.c engine/formats/file*.c \
-                engine/formats/safetensors*.c engine/formats/weights*.c)
+                engine/formats/safetensors*.c engine/formats/weights*.c engine/formats/tokenizer*.c engine/formats/tokenizer/*.c)
 
 fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## Fuzz each parser for FUZZ_SECONDS (needs clang)
 	@for name in $(FUZZERS); do mkdir -p $(BUILD)/fuzz/corpus/$$name; $(BUILD)/fuzz/$$name -max_total_time=$(FUZZ_SECONDS) -timeout=5 \
@@ -166,7 +166,7 @@ fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## Fuzz each parser for FUZZ_SECONDS (needs c
 $(BUILD)/fuzz/%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZED)
 	@mkdir -p $(@D)
 	clang $(CPPFLAGS) -std=c11 -O1 -g -fopenmp-simd -ffp-contract=off -fsanitize=fuzzer,address,undefined \
-	    -fno-sanitize-recover=all -Wno-pass-failed -pthread -o $@ $< $(FUZZED) -lm
+	    -fno-sanitize-recover=all -Wno-pass-failed -pthread -o $@ $< $(FUZZED) -lpcre2-8 -lutf8proc -lm
 
 # --- Measurements -----------------------------------------------------------------------------------------------------------------
 BENCH_SOURCES  := $(wildcard tests/bench/*.c)

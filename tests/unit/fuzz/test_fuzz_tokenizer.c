@@ -1,0 +1,3 @@
+#define CORPUS "tokenizer"
+#include "../../fuzz/fuzz_tokenizer.c"
+#include "../../fuzz/replay.h"
