@@ -139,11 +139,14 @@ static enum status get_wait(struct http_context *context, const struct request *
                             struct error *error)
 {
     const char *topic = request_parameter(request, "topic");
-    int64_t seconds = 0, above = 0;
+    int64_t seconds = 0, above = 0, pause = 0;
     enum status status = request_query_integer(request, "wait", 0, 0, 60, &seconds, error);
     if (status == STATUS_OK) status = request_query_integer(request, "above", 0, 0, INT64_MAX, &above, error);
+    if (status == STATUS_OK) status = request_query_integer(request, "pause", 0, 0, 999, &pause, error);
     if (status != STATUS_OK) return status;
     const int64_t value = counter_get(context->application, topic);
+    const struct timespec nap = {.tv_nsec = pause * 1000000};
+    (void)nanosleep(&nap, NULL); /* between the look and the wait: what comes now must not be lost */
     if (value <= above && seconds > 0 && !request->wait_over) {
         response_wait(response, topic, (double)seconds);
         return STATUS_OK;

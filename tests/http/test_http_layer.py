@@ -259,10 +259,20 @@ def test_wait_ends_at_its_deadline(server):
     assert 0.95 < time.monotonic() - began < 2
 
 
-def test_no_wake_is_lost(server):
-    """A waker and a waiter race 200 times; a lost wake would cost 5 seconds."""
+def test_wake_between_look_and_wait_is_not_lost(server):
+    """The handler looks, pauses 300 ms and then waits; the wake comes in the pause."""
     value = server.request("GET", "/v1/wait/race-c")[2]["value"]
-    for _ in range(200):
+    waker = threading.Timer(0.1, lambda: server.request("POST", "/v1/wake/race-c"))
+    began = time.monotonic()
+    waker.start()
+    got = server.request("GET", f"/v1/wait/race-c?wait=5&pause=300&above={value}")[2]["value"]
+    waker.join()
+    assert got == value + 1 and time.monotonic() - began < 3
+
+
+def test_waker_and_waiter_race(server):
+    value = server.request("GET", "/v1/wait/race-c")[2]["value"]
+    for _ in range(100):
         waker = threading.Thread(target=lambda: server.request("POST", "/v1/wake/race-c"))
         began = time.monotonic()
         waker.start()
@@ -298,9 +308,9 @@ def test_silent_stream_pings_and_ends(short):
 
 
 def test_streams_are_limited(server):
+    time.sleep(2.5)  # streams of the tests before this one
     opened = [Events(server, "many-f") for _ in range(64)]
-    for events in opened:
-        assert events.until(b"retry:")
+    assert all(events.until(b"retry:") for events in opened)
     status, headers, document = server.request("GET", "/v1/events/many-f")
     assert status == 503 and document["code"] == "unavailable" and headers["Retry-After"]
     assert server.request("GET", "/v1/big")[0] == 200
@@ -308,6 +318,15 @@ def test_streams_are_limited(server):
     for events in opened:
         assert events.until(b"event: count")
         events.close()
+
+
+def test_streams_of_clients_that_left_make_room(server):
+    for _ in range(2):
+        opened = [Events(server, "left-j") for _ in range(64)]
+        assert all(events.until(b"retry:") for events in opened)
+        for events in opened:
+            events.close()
+        time.sleep(2.5)  # the broadcaster looks every second; its pings are 15 s apart
 
 
 # --- stopping ----------------------------------------------------------------------------------------------------------------------
