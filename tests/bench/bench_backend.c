@@ -1,6 +1,7 @@
 /* bench_backend.c: how near the fast backend comes to this machine's limits. `make bench-backend`.
  * Prints, for each op at shapes from real models, GFLOP/s against the best large square product, or GB/s against a large copy; the
- * best of several runs, single precision, all threads. An argument picks the lines whose name contains it. */
+ * best of several runs, single precision, DELTAQ_THREADS threads (default: all). With one thread it is processor time that counts, so
+ * a busy machine can be used. An argument picks the lines whose name contains it. */
 #include "backend/backend.h"
 #include "base/random.h"
 
@@ -16,10 +17,10 @@ struct bench {
     double flops, bytes; /* the limits, per second */
 };
 
-static double now(void)
+static double now(const struct backend *backend)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(team_size(backend->team) == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -45,11 +46,11 @@ static void drop(const struct bench *bench, struct matrix m)
 static double measure(void (*call)(struct backend *backend, void *args), struct backend *backend, void *args)
 {
     double least = 1e9;
-    const double start = now();
-    for (int i = 0; i < 5 || (now() - start < 0.4 && i < 20000); i++) {
-        const double before = now();
+    const double start = now(backend);
+    for (int i = 0; i < 5 || (now(backend) - start < 0.4 && i < 20000); i++) {
+        const double before = now(backend);
         call(backend, args);
-        const double spent = now() - before;
+        const double spent = now(backend) - before;
         if (spent < least) least = spent;
     }
     return least;

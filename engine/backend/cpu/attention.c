@@ -14,6 +14,7 @@ struct attention {
     const struct cpu *cpu;
     const struct attention_args *args;
     int64_t tile, tiles; /* queries a tile, tiles of the longest sequence */
+    int64_t step;        /* keys a block where the tile meets the diagonal */
 };
 
 /* One tile of queries of one head. Rows are tokens of the whole batch. */
@@ -40,22 +41,36 @@ static int64_t first_key(const struct attention_args *args, const struct tile *t
     return args->window > 0 ? larger(0, tile->first - args->window + 1) : 0;
 }
 
-/* The scores of the tile against keys [key, key + columns). */
-static struct score_block score(const struct attention *attention, const struct tile *tile, float *scores, int64_t key)
+/* A block of keys and the rows of the tile that see some of it: all of them before the diagonal; along it, blocks of `step` keys
+ * shed the rows above them. */
+struct reach {
+    int64_t key, columns;
+    int64_t skipped; /* rows of the tile */
+};
+
+static struct reach reach_of(const struct attention *attention, const struct tile *tile, int64_t key)
+{
+    if (key < tile->first) return (struct reach){key, smaller(CPU_TILE_KEYS, tile->first - key), 0};
+    return (struct reach){key, smaller(attention->step, tile->end - key), key - tile->first};
+}
+
+/* The scores of the tile's rows against a block of keys. */
+static struct score_block score(const struct attention *attention, const struct tile *tile, struct reach reach, float *scores)
 {
     const struct attention_args *args = attention->args;
+    const int64_t first = tile->first + reach.skipped;
     const struct score_block block = {
         .scores = scores,
         .stride = CPU_TILE_KEYS,
-        .rows = tile->end - tile->first,
-        .columns = smaller(CPU_TILE_KEYS, tile->end - key),
-        .first_query = tile->first,
-        .first_key = key,
+        .rows = tile->end - first,
+        .columns = reach.columns,
+        .first_query = first,
+        .first_key = reach.key,
         .window = args->window,
     };
     cpu_multiply(attention->cpu, false, true, block.rows, block.columns, args->head_dim, (float)args->scale,
-                 float_head(args->q, tile->start + tile->first, tile->head), args->q.matrix.stride,
-                 float_head(args->k, tile->start + key, tile->kv_head), args->k.matrix.stride, 0, scores, CPU_TILE_KEYS);
+                 float_head(args->q, tile->start + first, tile->head), args->q.matrix.stride,
+                 float_head(args->k, tile->start + reach.key, tile->kv_head), args->k.matrix.stride, 0, scores, CPU_TILE_KEYS);
     return block;
 }
 
@@ -67,12 +82,15 @@ static void tile_forward(const struct attention *attention, const struct tile *t
     attention->cpu->kernels->fill(scratch.largest, rows, -INFINITY);
     attention->cpu->kernels->fill(scratch.sums, rows, 0);
     const int64_t begin = first_key(args, tile);
-    for (int64_t key = begin; key < tile->end; key += CPU_TILE_KEYS) {
-        const struct score_block block = score(attention, tile, scratch.scores, key);
-        attention->cpu->kernels->softmax_block(&block, scratch.largest, scratch.sums, out, out_stride,
-                                               key == begin ? 0 : args->head_dim);
-        cpu_multiply(attention->cpu, false, false, rows, args->head_dim, block.columns, 1, scratch.scores, CPU_TILE_KEYS,
-                     float_head(args->v, tile->start + key, tile->kv_head), args->v.matrix.stride, key == begin ? 0 : 1, out,
+    struct reach reach;
+    for (int64_t key = begin; key < tile->end; key += reach.columns) {
+        reach = reach_of(attention, tile, key);
+        const struct score_block block = score(attention, tile, reach, scratch.scores);
+        float *to = out + reach.skipped * out_stride;
+        attention->cpu->kernels->softmax_block(&block, scratch.largest + reach.skipped, scratch.sums + reach.skipped, to,
+                                               out_stride, key == begin ? 0 : args->head_dim);
+        cpu_multiply(attention->cpu, false, false, block.rows, args->head_dim, block.columns, 1, scratch.scores, CPU_TILE_KEYS,
+                     float_head(args->v, tile->start + key, tile->kv_head), args->v.matrix.stride, key == begin ? 0 : 1, to,
                      out_stride);
     }
     for (int64_t r = 0; r < rows; r++) {
@@ -104,8 +122,8 @@ static void forward_task(void *context, int64_t task, int thread)
 /* Small tiles waste less on masked scores, large ones make better products. */
 static struct attention attention_plan(struct backend *backend, const struct attention_args *args)
 {
-    const int64_t longest = args->batch->longest, tile = longest <= 512 ? 64 : 128;
-    return (struct attention){cpu_of(backend), args, tile, ceil_divide(longest, tile)};
+    const int64_t longest = args->batch->longest, tile = longest <= 512 ? 128 : CPU_TILE_QUERIES;
+    return (struct attention){cpu_of(backend), args, tile, ceil_divide(longest, tile), tile / 2};
 }
 
 void cpu_attention_forward(struct backend *backend, const struct attention_args *args)
@@ -118,27 +136,30 @@ static void tile_backward(const struct attention *attention, const struct tile *
 {
     const struct attention_args *args = attention->args;
     const struct cpu *cpu = attention->cpu;
-    const int64_t rows = tile->end - tile->first, row = tile->start + tile->first, width = args->head_dim;
-    const float *dout = float_head(args->dout, row, tile->head), *q = float_head(args->q, row, tile->head);
-    const int64_t dout_stride = args->dout.matrix.stride, q_stride = args->q.matrix.stride;
-    for (int64_t r = 0; r < rows; r++) {
+    const int64_t row = tile->start + tile->first, width = args->head_dim;
+    for (int64_t r = 0; r < tile->end - tile->first; r++) {
         scratch.log_sum[r] = float_row(args->log_sum, row + r)[tile->head];
-        scratch.d[r] = (float)cpu->kernels->dot(dout + r * dout_stride, float_head(args->out, row + r, tile->head), width);
+        scratch.d[r] = (float)cpu->kernels->dot(float_head(args->dout, row + r, tile->head),
+                                                float_head(args->out, row + r, tile->head), width);
     }
     const int64_t begin = first_key(args, tile);
-    for (int64_t key = begin; key < tile->end; key += CPU_TILE_KEYS) {
-        const struct score_block block = score(attention, tile, scratch.scores, key);
-        const int64_t from = tile->start + key;
+    struct reach reach;
+    for (int64_t key = begin; key < tile->end; key += reach.columns) {
+        reach = reach_of(attention, tile, key);
+        const struct score_block block = score(attention, tile, reach, scratch.scores);
+        const int64_t to = row + reach.skipped, from = tile->start + key;
+        const float *q = float_head(args->q, to, tile->head), *dout = float_head(args->dout, to, tile->head);
         const float *k = float_head(args->k, from, tile->kv_head), *v = float_head(args->v, from, tile->kv_head);
-        cpu_multiply(cpu, false, true, rows, block.columns, width, 1, dout, dout_stride, v, args->v.matrix.stride, 0,
-                     scratch.slopes, CPU_TILE_KEYS);
-        cpu->kernels->softmax_gradient(&block, scratch.slopes, scratch.log_sum, scratch.d, (float)args->scale);
-        cpu_multiply(cpu, true, false, block.columns, width, rows, 1, scratch.scores, CPU_TILE_KEYS, dout, dout_stride, 1,
-                     float_head(args->dv, from, tile->kv_head), args->dv.matrix.stride);
-        cpu_multiply(cpu, true, false, block.columns, width, rows, 1, scratch.slopes, CPU_TILE_KEYS, q, q_stride, 1,
-                     float_head(args->dk, from, tile->kv_head), args->dk.matrix.stride);
-        cpu_multiply(cpu, false, false, rows, width, block.columns, 1, scratch.slopes, CPU_TILE_KEYS, k, args->k.matrix.stride,
-                     key == begin ? 0 : 1, float_head(args->dq, row, tile->head), args->dq.matrix.stride);
+        cpu_multiply(cpu, false, true, block.rows, block.columns, width, 1, dout, args->dout.matrix.stride, v,
+                     args->v.matrix.stride, 0, scratch.slopes, CPU_TILE_KEYS);
+        cpu->kernels->softmax_gradient(&block, scratch.slopes, scratch.log_sum + reach.skipped, scratch.d + reach.skipped,
+                                       (float)args->scale);
+        cpu_multiply(cpu, true, false, block.columns, width, block.rows, 1, scratch.scores, CPU_TILE_KEYS, dout,
+                     args->dout.matrix.stride, 1, float_head(args->dv, from, tile->kv_head), args->dv.matrix.stride);
+        cpu_multiply(cpu, true, false, block.columns, width, block.rows, 1, scratch.slopes, CPU_TILE_KEYS, q, args->q.matrix.stride,
+                     1, float_head(args->dk, from, tile->kv_head), args->dk.matrix.stride);
+        cpu_multiply(cpu, false, false, block.rows, width, block.columns, 1, scratch.slopes, CPU_TILE_KEYS, k,
+                     args->k.matrix.stride, key == begin ? 0 : 1, float_head(args->dq, to, tile->head), args->dq.matrix.stride);
     }
 }
 

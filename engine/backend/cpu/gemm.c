@@ -28,8 +28,8 @@ void cpu_multiply(const struct cpu *cpu, bool transpose_a, bool transpose_b, int
 }
 
 /* Tiles of about 512 x 768: large enough that packing operands costs some per cent, small enough that two or thirty threads
- * balance. When that leaves fewer than four of them, and each is worth more than a thread's wake-up, sides are halved. */
-enum { TILE_ROWS = 512, TILE_COLUMNS = 768, TILE_ALIGN = 16, TILE_LEAST = 96 };
+ * balance. What is one tile by that is halved while two threads gain by it, and down to four when the tiles stay large. */
+enum { TILE_ROWS = 512, TILE_COLUMNS = 768, TILE_ALIGN = 16 };
 
 struct grid {
     int64_t tile_rows, tile_columns, down, across;
@@ -37,16 +37,15 @@ struct grid {
 
 static struct grid grid_of(int64_t rows, int64_t columns, int64_t depth)
 {
-    const double least_work = 4e6; /* multiply-adds: some 50 microseconds */
+    const double worth_two = 4e6, worth_four = 1e8; /* multiply-adds: some 50 microseconds, and some milliseconds */
     struct grid grid = {.down = ceil_divide(rows, TILE_ROWS), .across = ceil_divide(columns, TILE_COLUMNS)};
     for (;;) {
         grid.tile_rows = ceil_divide(ceil_divide(rows, grid.down), TILE_ALIGN) * TILE_ALIGN;
         grid.tile_columns = ceil_divide(ceil_divide(columns, grid.across), TILE_ALIGN) * TILE_ALIGN;
         const double work = (double)grid.tile_rows * (double)grid.tile_columns * (double)depth;
-        const bool tall = grid.tile_rows >= grid.tile_columns;
-        if (grid.down * grid.across >= 4 || work < 2 * least_work || (tall ? grid.tile_rows : grid.tile_columns) < 2 * TILE_LEAST)
-            break;
-        if (tall)
+        const int64_t tiles = grid.down * grid.across;
+        if (!(tiles < 2 && work > worth_two) && !(tiles < 4 && work > worth_four)) break;
+        if (grid.tile_rows >= grid.tile_columns)
             grid.down *= 2;
         else
             grid.across *= 2;

@@ -25,7 +25,7 @@ static double sum_of_exp(const float *z, int64_t count, float largest)
     for (int64_t first = 0; first < count; first += PIECE) {
         float sum = 0;
 #pragma omp simd reduction(+ : sum)
-        for (int64_t v = first; v < piece_end(first, count); v++) sum += exp_of(z[v] - largest);
+        for (int64_t v = first; v < piece_end(first, count); v++) sum += exp_below(z[v] - largest);
         total += (double)sum;
     }
     return total;
@@ -53,7 +53,7 @@ void KERNEL(cross_entropy_backward)(const struct cross_entropy_args *args, int64
         }
         const float high = (float)args->log_sum[t], low = (float)(args->log_sum[t] - (double)high);
 #pragma omp simd
-        for (int64_t v = 0; v < args->logits.columns; v++) z[v] = weight * exp_of((z[v] - high) - low);
+        for (int64_t v = 0; v < args->logits.columns; v++) z[v] = weight * exp_below((z[v] - high) - low);
         z[args->targets[t]] -= weight;
     }
 }
@@ -79,7 +79,7 @@ static double divergence(const float *restrict p, const float *restrict q, doubl
     const double shift = p_log_sum - q_log_sum;
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t v = 0; v < count; v++) sum += (double)exp_of((p[v] - high) - low) * ((double)p[v] - (double)q[v] - shift);
+    for (int64_t v = 0; v < count; v++) sum += (double)exp_below((p[v] - high) - low) * ((double)p[v] - (double)q[v] - shift);
     return sum;
 }
 

@@ -18,7 +18,8 @@ static inline float *float_head(struct head_view view, int64_t t, int64_t head)
     return float_row(view.matrix, t) + view.offset + head * view.head_stride;
 }
 
-/* A block of attention scores [rows, columns]; row r may use columns [low(r), high(r)): causal, and inside the window. */
+/* A block of attention scores [rows, columns]; row r sees the columns that are causal and inside the window. Rows have room up to
+ * the next multiple of 16 columns. */
 struct score_block {
     float *scores;
     int64_t stride, rows, columns;

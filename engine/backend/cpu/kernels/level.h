@@ -29,20 +29,24 @@ static inline float float_of(uint32_t bits)
     return x;
 }
 
-/* e^x within 3u relative on [-87, 88]; 0 below (the true value is under 2^-125), e^88 above; NaN stays.
+/* e^x for x <= 88, within 3u relative down to -87 and 0 from -88 on (the true value is under 2^-125 there); NaN stays.
  * x = n ln 2 + r with |r| <= ln 2 / 2; adding 1.5 * 2^23 rounds x / ln 2 to the integer n and leaves n in the low bits, where a
- * shift makes it the exponent. The polynomial is a minimax fit of (e^r - 1 - r) / r^2 with error 3e-9 in e^r. */
-static inline float exp_of(float x)
+ * shift makes it the exponent: -127, for x = -88, makes the number 0. The polynomial is a minimax fit of (e^r - 1 - r) / r^2 with
+ * error 3e-9 in e^r. */
+static inline float exp_below(float x)
 {
-    const float magic = 0x1.8p23f;
-    float y = x > 88.0f ? 88.0f : x;
-    y = y < -87.0f ? -87.0f : y;
+    const float magic = 0x1.8p23f, y = x < -88.0f ? -88.0f : x;
     const float shifted = y * 0x1.715476p0f + magic, n = shifted - magic;
     const float r = (y - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f; /* ln 2 in two parts: n times the first is exact */
     const float tail = 0.49999994f + r * (0.16666521f + r * (0.04166839f + r * (0.008368716f + r * 0.0013814602f)));
     const float power = float_of((bits_of(shifted) << 23) + 0x3f800000u);
-    const float result = (1 + (r + r * r * tail)) * power;
-    return x < -87.0f ? 0 : result;
+    return (1 + (r + r * r * tail)) * power;
+}
+
+/* e^88 above 88. */
+static inline float exp_of(float x)
+{
+    return exp_below(x > 88.0f ? 88.0f : x);
 }
 
 static inline float sigmoid_of(float x)
@@ -63,7 +67,7 @@ static inline struct normal normal_of(float x)
     const float low =
         0.15691939f + t * (0.067810595f + t * (-0.005701325f + t * (0.16566665f + t * (-0.1524717f + t * 0.037253983f))));
     const float p = 0.19749033f + t * (0.1970204f + t * (0.18881488f + t * (0.14719678f + t * low)));
-    const float bell = exp_of(-0.5f * near * near), half = 0.5f * bell * t * p;
+    const float bell = exp_below(-0.5f * near * near), half = 0.5f * bell * t * p;
     return (struct normal){x > 0 ? 1 - half : half, bell};
 }
 

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+enum { LANES = 16 }; /* rows are worked on in whole vectors of the widest level */
+
 struct range {
     int64_t low, high;
 };
@@ -15,31 +17,34 @@ static inline struct range seen(const struct score_block *block, int64_t r)
     const int64_t query = block->first_query + r;
     int64_t low = block->window > 0 ? query - block->window + 1 - block->first_key : 0, high = query + 1 - block->first_key;
     if (low < 0) low = 0;
-    if (low > block->columns) low = block->columns;
     if (high > block->columns) high = block->columns;
-    if (high < low) high = low;
-    return (struct range){low, high};
+    return low < high ? (struct range){low, high} : (struct range){0, 0};
 }
 
-static inline void clear_unseen(float *scores, struct range range, int64_t columns)
+/* Widens the range to whole vectors, with `ends` in what that adds, and clears all else: loops over it have no rest. */
+static inline struct range widen(float *scores, struct range range, int64_t columns, float ends)
 {
-    memset(scores, 0, (size_t)range.low * sizeof *scores);
-    memset(scores + range.high, 0, (size_t)(columns - range.high) * sizeof *scores);
+    const struct range wide = {range.low / LANES * LANES, (range.high + LANES - 1) / LANES * LANES};
+    if (wide.low > 0) memset(scores, 0, (size_t)wide.low * sizeof *scores);
+    for (int64_t c = wide.low; c < range.low; c++) scores[c] = ends;
+    for (int64_t c = range.high; c < wide.high; c++) scores[c] = ends;
+    if (wide.high < columns) memset(scores + wide.high, 0, (size_t)(columns - wide.high) * sizeof *scores);
+    return wide;
 }
 
-static inline float largest_of(const float *scores, struct range range, float largest)
+static inline float largest_of(const float *scores, int64_t vectors, float largest)
 {
 #pragma omp simd reduction(max : largest)
-    for (int64_t c = range.low; c < range.high; c++) largest = scores[c] > largest ? scores[c] : largest;
+    for (int64_t c = 0; c < vectors * LANES; c++) largest = scores[c] > largest ? scores[c] : largest;
     return largest;
 }
 
-static inline float exp_all(float *scores, struct range range, float largest)
+static inline float exp_all(float *scores, int64_t vectors, float largest)
 {
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t c = range.low; c < range.high; c++) {
-        const float p = exp_of(scores[c] - largest);
+    for (int64_t c = 0; c < vectors * LANES; c++) {
+        const float p = exp_below(scores[c] - largest);
         scores[c] = p;
         sum += p;
     }
@@ -52,16 +57,17 @@ void KERNEL(softmax_block)(const struct score_block *block, float *largest, floa
     for (int64_t r = 0; r < block->rows; r++) {
         float *scores = block->scores + r * block->stride;
         const struct range range = seen(block, r);
-        clear_unseen(scores, range, block->columns);
-        if (range.low == range.high) continue;
-        const float before = largest[r], now = largest_of(scores, range, before);
-        const float sum = exp_all(scores, range, now);
+        const struct range wide = widen(scores, range, block->columns, -INFINITY);
+        const int64_t vectors = (wide.high - wide.low) / LANES;
+        if (vectors == 0) continue;
+        const float before = largest[r], now = largest_of(scores + wide.low, vectors, before);
+        const float sum = exp_all(scores + wide.low, vectors, now);
         largest[r] = now;
         if (now == before) {
             sums[r] += sum;
             continue;
         }
-        const float shrink = before == -INFINITY ? 0 : exp_of(before - now);
+        const float shrink = before == -INFINITY ? 0 : exp_below(before - now);
         float *to = out + r * out_stride;
         sums[r] = sums[r] * shrink + sum;
 #pragma omp simd
@@ -75,11 +81,14 @@ void KERNEL(softmax_gradient)(const struct score_block *block, float *slopes, co
         float *restrict scores = block->scores + r * block->stride, *restrict slope = slopes + r * block->stride;
         const struct range range = seen(block, r);
         const float base = log_sum[r], offset = d[r];
-        clear_unseen(scores, range, block->columns);
-        clear_unseen(slope, range, block->columns);
+        const struct range wide = widen(scores, range, block->columns, -INFINITY);
+        widen(slope, range, block->columns, 0);
+        const int64_t vectors = (wide.high - wide.low) / LANES;
+        scores += wide.low;
+        slope += wide.low;
 #pragma omp simd
-        for (int64_t c = range.low; c < range.high; c++) {
-            const float p = exp_of(scores[c] - base);
+        for (int64_t c = 0; c < vectors * LANES; c++) {
+            const float p = exp_below(scores[c] - base);
             scores[c] = p;
             slope[c] = scale * p * (slope[c] - offset);
         }
