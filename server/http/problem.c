@@ -42,7 +42,8 @@ static json_t *detail_string(const char *detail)
     json_t *string = json_string(detail);
     if (string) return string;
     size_t length = 0;
-    for (; detail[length] && length < sizeof plain - 1; length++) plain[length] = (unsigned char)detail[length] < 0x80 ? detail[length] : '?';
+    for (; detail[length] && length < sizeof plain - 1; length++)
+        plain[length] = (unsigned char)detail[length] < 0x80 ? detail[length] : '?';
     plain[length] = '\0';
     return json_string(plain);
 }

@@ -1,6 +1,7 @@
 #include "http/response.h"
 
 #include "http/exchange.h"
+#include "http/json_answer.h"
 #include "http/stream_registry.h"
 
 #include <stdio.h>
@@ -59,7 +60,7 @@ enum status response_take(struct response *response, int http_status, const char
 
 enum status response_json(struct response *response, int http_status, json_t *value, struct error *error)
 {
-    char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    char *text = value ? json_answer_dump(value) : NULL;
     json_decref(value);
     if (!text) return error_set(error, STATUS_NO_MEMORY, "the answer could not be rendered as JSON");
     return response_take(response, http_status, "application/json", text, strlen(text), error);

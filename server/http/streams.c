@@ -3,6 +3,7 @@
 #include "http/buffer.h"
 #include "http/clock.h"
 #include "http/exchange.h"
+#include "http/json_answer.h"
 #include "http/stream_registry.h"
 
 #include <pthread.h>
@@ -49,7 +50,7 @@ struct streams {
 
 enum status stream_event(struct stream_writer *writer, const char *id, const char *event, const json_t *data, struct error *error)
 {
-    char *text = json_dumps(data, JSON_COMPACT | JSON_ENCODE_ANY);
+    char *text = json_answer_dump(data);
     if (!text) return error_set(error, STATUS_NO_MEMORY, "out of memory for an event");
     if (id) buffer_printf(&writer->buffer, "id: %s\n", id);
     buffer_printf(&writer->buffer, "event: %s\ndata: ", event);

@@ -98,8 +98,6 @@ static enum status note_written(void *owner, const struct train_written *written
         (void)snprintf(id.text, sizeof id.text, "%s", json_string_value(json_object_get(document, "id")));
         if (json_array_append_new(registrar->ids, json_string(id.text)) != 0)
             status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
-        monitor_log(registrar->context->monitor, "checkpoint %s: train loss %.4f, learning rate %.3g", written->name,
-                    written->reached.train_loss, written->reached.learning_rate);
     }
     if (status == STATUS_OK)
         status = add_number(registrar, &id, "train_loss", written->reached.train_loss, registrar->dataset, error);

@@ -4,6 +4,7 @@
 #include "resources/handlers.h"
 #include "schema/schema.h"
 
+#include <ctype.h>
 #include <stdio.h>
 
 static const struct route routes[] = {
@@ -67,7 +68,7 @@ json_t *routes_schemas(void)
         good = json_object_set_new(document, bodies[i].name, schema_describe(bodies[i].table)) == 0;
     for (const struct kind *const *kind = kinds; good && *kind != NULL; kind++) {
         char name[80];
-        (void)snprintf(name, sizeof name, "params:%s", (*kind)->name);
+        (void)snprintf(name, sizeof name, "%c%sParams", toupper((unsigned char)(*kind)->name[0]), (*kind)->name + 1);
         good = json_object_set_new(document, name, schema_describe((*kind)->params)) == 0;
     }
     if (good) return document;

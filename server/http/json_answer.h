@@ -1,0 +1,11 @@
+/* json_answer.h: JSON for people and programs: compact, with each fraction in its shortest form that reads back as the same double
+ * (0.003, where jansson's 17 digits give 0.0030000000000000001). */
+#ifndef HTTP_JSON_ANSWER_H
+#define HTTP_JSON_ANSWER_H
+
+#include <jansson.h>
+
+/* The text of any JSON value, NUL-terminated; the caller frees it. NULL when out of memory. */
+char *json_answer_dump(const json_t *value);
+
+#endif
