@@ -84,6 +84,8 @@ static enum status post_echo(struct http_context *context, const struct request 
     pthread_mutex_lock(&application->mutex);
     const int calls = ++application->calls;
     pthread_mutex_unlock(&application->mutex);
+    const struct timespec nap = {.tv_nsec = json_integer_value(json_object_get(request->body, "pause")) % 1000 * 1000000};
+    (void)nanosleep(&nap, NULL);
     if (json_object_get(request->body, "fail")) {
         response_add_error(response, "/a", "first fault");
         response_add_error(response, "/b/0", "second fault");

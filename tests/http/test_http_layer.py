@@ -222,7 +222,7 @@ def test_failed_request_leaves_its_key_free(server):
 
 def test_concurrent_requests_with_one_key_do_the_work_once(server):
     answers = []
-    body = {"once": 1}
+    body = {"pause": 200}
     threads = [threading.Thread(target=lambda: answers.append(server.request("POST", "/v1/echo", body, {"Idempotency-Key": "key-3"}))) for _ in range(12)]
     for thread in threads:
         thread.start()
@@ -308,7 +308,9 @@ def test_silent_stream_pings_and_ends(short):
 
 
 def test_streams_are_limited(server):
-    time.sleep(2.5)  # streams of the tests before this one
+    end = time.monotonic() + 8  # for the streams of the tests before this one to end
+    while b"deltaq_http_streams 0" not in server.request("GET", "/metrics")[2] and time.monotonic() < end:
+        time.sleep(0.2)
     opened = [Events(server, "many-f") for _ in range(64)]
     assert all(events.until(b"retry:") for events in opened)
     status, headers, document = server.request("GET", "/v1/events/many-f")
@@ -321,12 +323,13 @@ def test_streams_are_limited(server):
 
 
 def test_streams_of_clients_that_left_make_room(server):
-    for _ in range(2):
-        opened = [Events(server, "left-j") for _ in range(64)]
-        assert all(events.until(b"retry:") for events in opened)
-        for events in opened:
-            events.close()
-        time.sleep(2.5)  # the broadcaster looks every second; its pings are 15 s apart
+    """The broadcaster looks every second; by its pings alone it would take 15 s."""
+    for _ in range(30):
+        Events(server, "left-j").close()
+    end = time.monotonic() + 8
+    while b"deltaq_http_streams 0" not in server.request("GET", "/metrics")[2] and time.monotonic() < end:
+        time.sleep(0.2)
+    assert time.monotonic() < end
 
 
 # --- stopping ----------------------------------------------------------------------------------------------------------------------

