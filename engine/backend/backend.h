@@ -72,7 +72,10 @@ struct norm_args {
     int64_t groups;
     struct matrix x, weight, bias, y;     /* [T, C] */
     struct matrix dy, dx, dweight, dbias; /* backward; dx may alias dy; dweight, dbias absent: not wanted */
-    bool accumulate;                      /* dx */
+    bool accumulate;                      /* dx (and dx_t) */
+    /* Tangents. norm_tangent: x_t, weight_t, bias_t (absent: zero) give y_t. norm_backward_tangent: dy and dy_t give dx and dx_t,
+     * and add to dweight_t, dbias_t (absent: not wanted; dweight, dbias are not computed). */
+    struct matrix x_t, weight_t, bias_t, y_t, dy_t, dx_t, dweight_t, dbias_t;
 };
 
 /* Rotates pairs (j, j + rotary / 2) of the first `rotary` columns of each head by the angle of the token's position, in place:
@@ -96,6 +99,9 @@ struct attention_args {
     struct head_view q, k, v, out;
     struct matrix log_sum;
     struct head_view dout, dq, dk, dv; /* backward */
+    /* Tangents. attention_tangent: q_t, k_t, v_t (with out and log_sum of the forward pass) give out_t. attention_backward_tangent:
+     * also dout, dout_t and out_t give dq, dk, dv and dq_t, dk_t, dv_t, overwritten. */
+    struct head_view q_t, k_t, v_t, out_t, dout_t, dq_t, dk_t, dv_t;
 };
 
 /* y = f(gate) when `up` is absent, else f(gate) * up. gelu is the erf form, gelu_tanh the tanh one. y may alias gate or up forward.
@@ -106,6 +112,9 @@ struct activation_args {
     struct matrix gate, up, y;
     struct matrix dy, dgate, dup; /* backward */
     bool accumulate_gate, accumulate_up;
+    /* Tangents. activation_tangent: gate_t, up_t give y_t. activation_backward_tangent: dy, dy_t give dgate, dup and dgate_t,
+     * dup_t; the accumulate flags hold for both. */
+    struct matrix gate_t, up_t, y_t, dy_t, dgate_t, dup_t;
 };
 
 /* Cross-entropy of logits [T, V] against targets[T]: losses[t] = log_sum[t] - logits[t][target]; both 0 for TARGET_NONE (such a row
@@ -115,6 +124,9 @@ struct cross_entropy_args {
     const uint32_t *targets;
     double *losses, *log_sum;
     double weight; /* backward: logits become weight * (softmax - onehot), zero rows for TARGET_NONE; log_sum is read */
+    /* cross_entropy_backward_tangent: as backward, and logits_t (the tangent of the logits) becomes the tangent of that gradient:
+     * weight * softmax * (logits_t - sum softmax logits_t). */
+    struct matrix logits_t;
 };
 
 /* For each row with a target: kl[t] = KL(softmax(p) || softmax(q)) in nats, agree[t] = 1 when the largest entries (first of equals)
@@ -183,6 +195,17 @@ struct backend_ops {
     void (*scatter_add)(struct backend *backend, struct matrix table, struct matrix from, const uint32_t *ids);
     void (*cross_entropy_forward)(struct backend *backend, const struct cross_entropy_args *args);
     void (*cross_entropy_backward)(struct backend *backend, const struct cross_entropy_args *args);
+
+    /* Directional derivatives of the passes above (Pearlmutter 1994, "Fast exact multiplication by the Hessian"): a matrix named
+     * …_t is the derivative of its namesake along the direction. What is linear (gemm, rope, gather, sums) needs no pass of its
+     * own. */
+    void (*norm_tangent)(struct backend *backend, const struct norm_args *args);
+    void (*norm_backward_tangent)(struct backend *backend, const struct norm_args *args);
+    void (*attention_tangent)(struct backend *backend, const struct attention_args *args);
+    void (*attention_backward_tangent)(struct backend *backend, const struct attention_args *args);
+    void (*activation_tangent)(struct backend *backend, const struct activation_args *args);
+    void (*activation_backward_tangent)(struct backend *backend, const struct activation_args *args);
+    void (*cross_entropy_backward_tangent)(struct backend *backend, const struct cross_entropy_args *args);
     void (*compare)(struct backend *backend, const struct compare_args *args);
     void (*adamw)(struct backend *backend, const struct adamw_args *args);
 };
