@@ -87,7 +87,7 @@ static enum status gradient_init(struct gradient *gradient, int64_t longest, str
     status =
         walk_init(&gradient->backward, config, backend, WALK_GRADIENT, gradient->tokens, gradient->cosine, gradient->sine, error);
     if (status != STATUS_OK) return status;
-    gradient->own_values = gradient->backward.values_memory;
+    gradient->own_values = gradient->backward.memory[WALK_VALUES];
     status =
         walk_init(&gradient->forward, config, backend, WALK_FORWARD, gradient->tokens, gradient->cosine, gradient->sine, error);
     if (status != STATUS_OK) return status;
@@ -120,7 +120,7 @@ void gradient_free(struct gradient *gradient)
     if (gradient == NULL) return;
     struct backend *backend = gradient->backend;
     const int64_t layers = gradient->parameters->layout->config.layers;
-    gradient->backward.values_memory = gradient->own_values;
+    gradient->backward.memory[WALK_VALUES] = gradient->own_values;
     for (int64_t i = 0; gradient->activations != NULL && i + 1 < layers; i++) release(backend, gradient->activations[i]);
     for (int64_t i = 0; gradient->inputs != NULL && i <= layers; i++) release(backend, gradient->inputs[i]);
     release(backend, gradient->dhidden);
@@ -196,7 +196,7 @@ static void add_keeping(struct gradient *gradient, const struct batch *batch, do
     const int64_t layers = layout->config.layers;
     struct matrix block[PROGRAM_PARAMETERS], hidden = embed(gradient, batch);
     for (int64_t layer = 0; layer < layers; layer++) {
-        gradient->backward.values_memory = gradient->activations[layer];
+        gradient->backward.memory[WALK_VALUES] = gradient->activations[layer];
         hidden = block_keep(gradient, batch, layer, block, hidden);
     }
     head_pass(gradient, batch, hidden, weight, losses, into);
@@ -204,11 +204,11 @@ static void add_keeping(struct gradient *gradient, const struct batch *batch, do
         /* a block's input is where the block before left it */
         struct matrix input = hidden_view(gradient, gradient->inputs[0], batch);
         if (layer > 0) {
-            gradient->backward.values_memory = gradient->activations[layer - 1];
+            gradient->backward.memory[WALK_VALUES] = gradient->activations[layer - 1];
             walk_begin(&gradient->backward, &layout->programs[layer - 1], batch, block, input);
             input = gradient->backward.values[layout->programs[layer - 1].output];
         }
-        gradient->backward.values_memory = gradient->activations[layer];
+        gradient->backward.memory[WALK_VALUES] = gradient->activations[layer];
         parameters_block(gradient->parameters, layer, block);
         walk_begin(&gradient->backward, &layout->programs[layer], batch, block, input);
         block_back(gradient, batch, layer, into);

@@ -16,9 +16,11 @@ static enum status scratch_new(struct head *head, enum head_use use, int64_t wid
         bool wanted;
     } rows[] = {
         {&head->normed, width, true},
-        {&head->dnormed, width, use == HEAD_GRADIENT},
+        {&head->dnormed, width, use == HEAD_GRADIENT || use == HEAD_TANGENT},
+        {&head->normed_t, width, use == HEAD_TANGENT},
+        {&head->dnormed_t, width, use == HEAD_TANGENT},
         {&head->logits, vocabulary, true},
-        {&head->other, vocabulary, use == HEAD_COMPARE},
+        {&head->other, vocabulary, use == HEAD_COMPARE || use == HEAD_TANGENT},
     };
     enum status status;
     head->slice = SLICE_ELEMENTS / vocabulary;
@@ -79,7 +81,7 @@ failed:
 
 void head_reset(struct head *head)
 {
-    struct matrix *scratch[] = {&head->normed, &head->dnormed, &head->logits, &head->other};
+    struct matrix *scratch[] = {&head->normed, &head->dnormed, &head->normed_t, &head->dnormed_t, &head->logits, &head->other};
     if (head->owns_norm) matrix_release(head->backend, &head->norm_weight);
     if (head->owns_norm) matrix_release(head->backend, &head->norm_bias);
     if (head->owns_output) matrix_release(head->backend, &head->output);
@@ -174,5 +176,51 @@ void head_backward(struct head *head, struct matrix hidden, const struct batch *
         const struct gemm_args input = {.a = dlogits, .b = head->output, .c = norm.dy, .alpha = 1};
         backend->ops->gemm(backend, &input);
         backend->ops->norm_backward(backend, &norm);
+    }
+}
+
+/* c = op(a) b (or a bᵀ with transpose_b) + beta c; nothing when b or c is absent. */
+static void product(struct head *head, struct matrix a, struct matrix b, struct matrix c, bool transpose_a, bool transpose_b,
+                    double beta)
+{
+    const struct gemm_args args = {
+        .a = a, .b = b, .c = c, .transpose_a = transpose_a, .transpose_b = transpose_b, .alpha = 1, .beta = beta};
+    if (b.data != NULL && c.data != NULL) head->backend->ops->gemm(head->backend, &args);
+}
+
+void head_backward_tangent(struct head *head, struct matrix hidden, struct matrix hidden_t, const struct batch *batch,
+                           double weight, const struct head_gradients *directions, double *losses, struct matrix dhidden,
+                           struct matrix dhidden_t, const struct head_gradients *gradient_tangents)
+{
+    struct backend *backend = head->backend;
+    for (int64_t first = 0, rows; first < batch->tokens; first += rows) {
+        rows = slice_rows(head, batch, first);
+        const uint32_t *targets = batch->targets + first;
+        const struct matrix x = matrix_rows(hidden, first, rows);
+        const struct matrix dlogits = slice_losses(head, x, head->logits, targets, losses + first, head->log_sum);
+        const struct matrix dlogits_t = matrix_rows(head->other, 0, rows);
+        struct norm_args norm = norm_arguments(head, x, matrix_rows(head->normed, 0, rows));
+        norm.x_t = matrix_rows(hidden_t, first, rows);
+        norm.weight_t = directions->norm_weight;
+        norm.bias_t = directions->norm_bias;
+        norm.y_t = matrix_rows(head->normed_t, 0, rows);
+        norm.dy = matrix_rows(head->dnormed, 0, rows);
+        norm.dy_t = matrix_rows(head->dnormed_t, 0, rows);
+        norm.dx = matrix_rows(dhidden, first, rows);
+        norm.dx_t = matrix_rows(dhidden_t, first, rows);
+        norm.dweight_t = gradient_tangents->norm_weight;
+        norm.dbias_t = gradient_tangents->norm_bias;
+        backend->ops->norm_tangent(backend, &norm);
+        product(head, norm.y_t, head->output, dlogits_t, false, true, 0); /* the logits' tangent, then that of their gradient */
+        product(head, norm.y, directions->output, dlogits_t, false, true, 1);
+        const struct cross_entropy_args loss = {
+            .logits = dlogits, .logits_t = dlogits_t, .targets = targets, .log_sum = head->log_sum, .weight = weight};
+        backend->ops->cross_entropy_backward_tangent(backend, &loss);
+        product(head, dlogits_t, norm.y, gradient_tangents->output, true, false, 1);
+        product(head, dlogits, norm.y_t, gradient_tangents->output, true, false, 1);
+        product(head, dlogits, head->output, norm.dy, false, false, 0);
+        product(head, dlogits_t, head->output, norm.dy_t, false, false, 0);
+        product(head, dlogits, directions->output, norm.dy_t, false, false, 1);
+        backend->ops->norm_backward_tangent(backend, &norm);
     }
 }

@@ -13,12 +13,13 @@ struct head {
     struct matrix norm_weight, norm_bias; /* owned unless lent at head_init; bias may be absent */
     struct matrix output;                 /* [V, d] */
     bool owns_norm, owns_output;
-    int64_t slice;                                /* tokens at a time */
-    struct matrix normed, dnormed, logits, other; /* scratch of one slice; `other`: a second model's logits */
+    int64_t slice; /* tokens at a time */
+    /* scratch of one slice; `other`: a second model's logits, or the tangent of the first's */
+    struct matrix normed, dnormed, normed_t, dnormed_t, logits, other;
     double *log_sum, *other_log_sum;
 };
 
-enum head_use { HEAD_LOSS, HEAD_COMPARE, HEAD_GRADIENT };
+enum head_use { HEAD_LOSS, HEAD_COMPARE, HEAD_GRADIENT, HEAD_TANGENT };
 
 /* Loads the final norm and the output matrix. `embedding` (with data) is lent as the output matrix of a tied model. The caller owns
  * it (head_reset). */
@@ -45,5 +46,12 @@ struct head_gradients {
 };
 void head_backward(struct head *head, struct matrix hidden, const struct batch *batch, double weight, double *losses,
                    struct matrix dhidden, const struct head_gradients *gradients);
+
+/* head_backward and its derivative along a direction: hidden_t and `directions` (absent: zero) are the tangents of the hidden
+ * states and of the parameters; dhidden and dhidden_t are overwritten; the tangents of the parameters' gradients are added to
+ * gradient_tangents. Gradients of parameters themselves are not computed. Needs HEAD_TANGENT. */
+void head_backward_tangent(struct head *head, struct matrix hidden, struct matrix hidden_t, const struct batch *batch,
+                           double weight, const struct head_gradients *directions, double *losses, struct matrix dhidden,
+                           struct matrix dhidden_t, const struct head_gradients *gradient_tangents);
 
 #endif

@@ -1,8 +1,14 @@
-/* op.h: an operation of a decoder block and its passes. A block is a short list of steps, each an op with the slots (activations)
- * it reads and writes and the parameters it uses; every walk over a model is a walk over such a list (walk.h).
+/* op.h: an operation of a decoder block and its four passes. A block is a short list of steps, each an op with the slots
+ * (activations) it reads and writes and the parameters it uses; every walk over a model is a walk over such a list (walk.h).
+ *
+ * forward     values of inputs and parameters to the value of the output
+ * backward    gradient of the output to gradients of inputs and parameters
+ * tangent     derivative of forward along a direction given for inputs and parameters (after forward)
+ * backward_tangent  backward and its derivative along that direction at once: gradients of inputs, their tangents, and the tangents
+ * of the gradients of parameters (which are the Hessian times the direction). Gradients of parameters are not computed.
  *
  * An op computes through the backend's primitives alone, so its passes work in float, in double and on a GPU. Gradients of slots
- * follow one rule: the first writer overwrites, later ones add; pass_gradient tells which. */
+ * follow one rule: the first writer overwrites, later ones add; pass_accumulates tells which. */
 #ifndef MODEL_OP_H
 #define MODEL_OP_H
 
@@ -57,12 +63,18 @@ struct pass {
     bool *written;                      /* by slot: its gradient holds something; backward */
     const struct matrix *parameters;    /* by parameter; data NULL where the model has none */
     struct matrix *parameter_gradients; /* by parameter; NULL: not wanted; backward */
+    /* Tangents of all of these, for the passes named so. */
+    struct matrix *value_tangents, *gradient_tangents;
+    const struct matrix *parameter_tangents;
+    struct matrix *parameter_gradient_tangents;
 };
 
 struct op {
     const char *name;
     void (*forward)(const struct pass *pass, const struct step *step);
     void (*backward)(const struct pass *pass, const struct step *step);
+    void (*tangent)(const struct pass *pass, const struct step *step);
+    void (*backward_tangent)(const struct pass *pass, const struct step *step);
     bool may_reuse_input; /* the output may take the memory of input[0] when nobody reads that later */
 };
 
@@ -74,15 +86,10 @@ static inline bool pass_accumulates(const struct pass *pass, int slot)
     return before;
 }
 
-static inline struct matrix pass_parameter(const struct pass *pass, int parameter)
+/* The matrix of a step's parameter in an array by parameter; absent when the step has none or nobody gave the array. */
+static inline struct matrix pass_parameter(const struct matrix *by_parameter, int parameter)
 {
-    return parameter == NO_PARAMETER ? (struct matrix){0} : pass->parameters[parameter];
-}
-
-static inline struct matrix pass_parameter_gradient(const struct pass *pass, int parameter)
-{
-    return parameter == NO_PARAMETER || pass->parameter_gradients == NULL ? (struct matrix){0}
-                                                                          : pass->parameter_gradients[parameter];
+    return parameter == NO_PARAMETER || by_parameter == NULL ? (struct matrix){0} : by_parameter[parameter];
 }
 
 extern const struct op op_norm, op_linear, op_rope, op_attention, op_activation, op_add;

@@ -12,59 +12,70 @@ static int64_t plan_width(const struct model_config *config, enum walk_kind kind
     int64_t widest = 0;
     for (int64_t layer = 0; layer < config->layers; layer++) {
         decoder_block(config, layer, &program);
-        program_plan(&program, kind == WALK_GRADIENT, &plan);
+        program_plan(&program, kind != WALK_FORWARD, &plan);
         if (plan.width > widest) widest = plan.width;
     }
     return widest;
 }
 
+/* Parts of a walk's memory have the same layout, but the input slot of the values is the caller's; in the others it lies first. */
+static int part_count(enum walk_kind kind)
+{
+    return kind == WALK_FORWARD ? 1 : kind == WALK_GRADIENT ? 2 : WALK_PARTS;
+}
+
+static int64_t part_elements(const struct model_config *config, enum walk_kind kind, int part, int64_t tokens)
+{
+    return (plan_width(config, kind) + (part == WALK_VALUES ? 0 : config->hidden_size)) * tokens;
+}
+
 int64_t walk_bytes(const struct model_config *config, struct backend *backend, enum walk_kind kind, int64_t tokens)
 {
-    const int64_t gradients = kind == WALK_GRADIENT ? plan_width(config, kind) + config->hidden_size : 0;
-    return (plan_width(config, kind) + gradients) * tokens * (int64_t)backend->ops->element;
+    int64_t elements = 0;
+    for (int part = 0; part < part_count(kind); part++) elements += part_elements(config, kind, part, tokens);
+    return elements * (int64_t)backend->ops->element;
 }
 
 enum status walk_init(struct walk *walk, const struct model_config *config, struct backend *backend, enum walk_kind kind,
                       int64_t tokens, struct matrix cosine, struct matrix sine, struct error *error)
 {
-    const int64_t width = plan_width(config, kind);
-    enum status status;
     *walk = (struct walk){.backend = backend, .kind = kind, .cosine = cosine, .sine = sine, .tokens = tokens};
-    if ((status = backend->ops->allocate(backend, width * tokens, "activations", &walk->values_memory, error)) != STATUS_OK)
+    for (int part = 0; part < part_count(kind); part++) {
+        const int64_t elements = part_elements(config, kind, part, tokens);
+        const enum status status = backend->ops->allocate(backend, elements, "activations", &walk->memory[part], error);
+        if (status == STATUS_OK) continue;
+        walk_reset(walk);
         return status;
-    if (kind == WALK_GRADIENT) {
-        const int64_t columns = width + config->hidden_size; /* the input slot's gradient lies first */
-        status = backend->ops->allocate(backend, columns * tokens, "gradients of activations", &walk->gradients_memory, error);
-        if (status != STATUS_OK) walk_reset(walk);
     }
-    return status;
+    return STATUS_OK;
 }
 
 void walk_reset(struct walk *walk)
 {
-    if (walk->values_memory != NULL) walk->backend->ops->release(walk->backend, walk->values_memory);
-    if (walk->gradients_memory != NULL) walk->backend->ops->release(walk->backend, walk->gradients_memory);
+    for (int part = 0; part < WALK_PARTS; part++)
+        if (walk->memory[part] != NULL) walk->backend->ops->release(walk->backend, walk->memory[part]);
     *walk = (struct walk){0};
+}
+
+static void part_lay(const struct walk *walk, int part, const struct program *program, const struct program_plan *plan,
+                     struct matrix *slots)
+{
+    const size_t element = walk->backend->ops->element;
+    const int64_t tokens = walk->pass.batch->tokens, first = part == WALK_VALUES ? 0 : program->slots[program->input].width;
+    for (int s = 0; s < program->slot_count; s++) {
+        const int64_t offset = plan->offset[s] < 0 ? 0 : first + plan->offset[s];
+        char *at = (char *)walk->memory[part] + (size_t)(offset * tokens) * element;
+        slots[s] = matrix_of(at, tokens, program->slots[s].width, element);
+    }
 }
 
 void walk_begin(struct walk *walk, const struct program *program, const struct batch *batch, const struct matrix *parameters,
                 struct matrix hidden)
 {
-    const size_t element = walk->backend->ops->element;
-    const int64_t tokens = batch->tokens;
+    struct matrix *const parts[] = {walk->values, walk->gradients, walk->value_tangents, walk->gradient_tangents};
     struct program_plan plan;
-    assert(tokens <= walk->tokens && hidden.rows == tokens);
-    program_plan(program, walk->kind == WALK_GRADIENT, &plan);
+    assert(batch->tokens <= walk->tokens && hidden.rows == batch->tokens);
     walk->program = program;
-    char *values = walk->values_memory, *gradients = walk->gradients_memory;
-    const int64_t input_width = program->slots[program->input].width;
-    for (int s = 0; s < program->slot_count; s++) {
-        const int64_t width = program->slots[s].width, offset = plan.offset[s];
-        walk->values[s] = offset < 0 ? hidden : matrix_of(values + (size_t)(offset * tokens) * element, tokens, width, element);
-        if (gradients != NULL)
-            walk->gradients[s] =
-                matrix_of(gradients + (size_t)((offset < 0 ? 0 : offset + input_width) * tokens) * element, tokens, width, element);
-    }
     walk->pass = (struct pass){
         .backend = walk->backend,
         .batch = batch,
@@ -74,7 +85,13 @@ void walk_begin(struct walk *walk, const struct program *program, const struct b
         .gradients = walk->gradients,
         .written = walk->written,
         .parameters = parameters,
+        .value_tangents = walk->value_tangents,
+        .gradient_tangents = walk->gradient_tangents,
     };
+    program_plan(program, walk->kind != WALK_FORWARD, &plan);
+    for (int part = 0; part < part_count(walk->kind); part++) part_lay(walk, part, program, &plan, parts[part]);
+    for (int s = 0; s < program->slot_count; s++)
+        if (plan.offset[s] < 0) walk->values[s] = hidden;
 }
 
 void walk_steps(struct walk *walk, int from, int to)
@@ -91,15 +108,48 @@ void walk_forward(struct walk *walk, const struct program *program, const struct
     if (walk->kind == WALK_FORWARD && output.data != hidden.data) walk->backend->ops->add(walk->backend, hidden, output, 1, 0);
 }
 
+/* The output's gradient is given: everything else is unwritten. */
+static void backward_begin(struct walk *walk)
+{
+    for (int s = 0; s < walk->program->slot_count; s++) walk->written[s] = false;
+    walk->written[walk->program->output] = true;
+}
+
 void walk_backward(struct walk *walk, struct matrix dhidden, struct matrix *parameter_gradients)
 {
     const struct program *program = walk->program;
     struct backend *backend = walk->backend;
-    assert(walk->kind == WALK_GRADIENT);
-    for (int s = 0; s < program->slot_count; s++) walk->written[s] = false;
+    assert(walk->kind != WALK_FORWARD);
+    backward_begin(walk);
     walk->pass.parameter_gradients = parameter_gradients;
     backend->ops->add(backend, walk->gradients[program->output], dhidden, 1, 0);
-    walk->written[program->output] = true;
     for (int i = program->step_count - 1; i >= 0; i--) program->steps[i].op->backward(&walk->pass, &program->steps[i]);
     backend->ops->add(backend, dhidden, walk->gradients[program->input], 1, 0);
+}
+
+void walk_tangent(struct walk *walk, const struct program *program, const struct batch *batch, const struct matrix *parameters,
+                  const struct matrix *parameter_tangents, struct matrix hidden, struct matrix hidden_t)
+{
+    assert(walk->kind == WALK_TANGENT);
+    walk_begin(walk, program, batch, parameters, hidden);
+    walk->pass.parameter_tangents = parameter_tangents;
+    walk->value_tangents[program->input] = hidden_t;
+    for (int i = 0; i < program->step_count; i++) {
+        program->steps[i].op->forward(&walk->pass, &program->steps[i]);
+        program->steps[i].op->tangent(&walk->pass, &program->steps[i]);
+    }
+}
+
+void walk_backward_tangent(struct walk *walk, struct matrix dhidden, struct matrix dhidden_t,
+                           struct matrix *parameter_gradient_tangents)
+{
+    const struct program *program = walk->program;
+    struct backend *backend = walk->backend;
+    backward_begin(walk);
+    walk->pass.parameter_gradient_tangents = parameter_gradient_tangents;
+    backend->ops->add(backend, walk->gradients[program->output], dhidden, 1, 0);
+    backend->ops->add(backend, walk->gradient_tangents[program->output], dhidden_t, 1, 0);
+    for (int i = program->step_count - 1; i >= 0; i--) program->steps[i].op->backward_tangent(&walk->pass, &program->steps[i]);
+    backend->ops->add(backend, dhidden, walk->gradients[program->input], 1, 0);
+    backend->ops->add(backend, dhidden_t, walk->gradient_tangents[program->input], 1, 0);
 }

@@ -7,19 +7,24 @@
 #include "model/model.h"
 
 enum walk_kind {
-    WALK_FORWARD, /* slots share memory; hidden states are updated in place */
-    WALK_GRADIENT /* every slot is kept, and has a gradient */
+    WALK_FORWARD,  /* slots share memory; hidden states are updated in place */
+    WALK_GRADIENT, /* every slot is kept, and has a gradient */
+    WALK_TANGENT   /* likewise, and both have tangents: Hessian-vector products */
 };
+
+enum walk_part { WALK_VALUES, WALK_GRADIENTS, WALK_VALUE_TANGENTS, WALK_GRADIENT_TANGENTS, WALK_PARTS };
 
 struct walk {
     struct backend *backend;
     enum walk_kind kind;
     struct matrix cosine, sine; /* lent */
     int64_t tokens;             /* capacity */
-    void *values_memory, *gradients_memory;
+    void *
+        memory[WALK_PARTS]; /* a caller may put its own in place of memory[WALK_VALUES] between walks, and back before walk_reset */
     const struct program *program; /* of the walk_begin before */
     struct pass pass;
     struct matrix values[PROGRAM_SLOTS], gradients[PROGRAM_SLOTS];
+    struct matrix value_tangents[PROGRAM_SLOTS], gradient_tangents[PROGRAM_SLOTS];
     bool written[PROGRAM_SLOTS];
 };
 
@@ -43,6 +48,16 @@ void walk_forward(struct walk *walk, const struct program *program, const struct
 /* Back through all steps after walk_forward on a WALK_GRADIENT walk. `dhidden` holds the gradient of the block's output and gets
  * that of its input; parameter_gradients (by parameter, NULL: none) are added to. */
 void walk_backward(struct walk *walk, struct matrix dhidden, struct matrix *parameter_gradients);
+
+/* A block and its derivative along a direction: `hidden_t` is the direction of the block's input (not changed), parameter_tangents
+ * those of its parameters. Outputs are in walk->values and walk->value_tangents [program->output]. WALK_TANGENT. */
+void walk_tangent(struct walk *walk, const struct program *program, const struct batch *batch, const struct matrix *parameters,
+                  const struct matrix *parameter_tangents, struct matrix hidden, struct matrix hidden_t);
+
+/* Back after walk_tangent: dhidden and dhidden_t hold the gradient of the block's output and its tangent and get those of its
+ * input; parameter_gradient_tangents (the Hessian times the direction, by parameter) are added to. */
+void walk_backward_tangent(struct walk *walk, struct matrix dhidden, struct matrix dhidden_t,
+                           struct matrix *parameter_gradient_tangents);
 
 /* Bytes that walk_init would allocate. */
 int64_t walk_bytes(const struct model_config *config, struct backend *backend, enum walk_kind kind, int64_t tokens);

@@ -1,22 +1,50 @@
 /* add: y = a + b, the residual connection. When y took a's memory only b is added. */
 #include "model/op.h"
 
-static void add_forward(const struct pass *pass, const struct step *step)
+static void sum(const struct pass *pass, const struct step *step, const struct matrix *by_slot)
 {
     struct backend *backend = pass->backend;
-    const struct matrix a = pass->values[step->input[0]], b = pass->values[step->input[1]], y = pass->values[step->output];
+    const struct matrix a = by_slot[step->input[0]], b = by_slot[step->input[1]], y = by_slot[step->output];
     if (y.data != a.data) backend->ops->add(backend, y, a, 1, 0);
     backend->ops->add(backend, y, b, 1, 1);
+}
+
+static void add_forward(const struct pass *pass, const struct step *step)
+{
+    sum(pass, step, pass->values);
+}
+
+static void add_tangent(const struct pass *pass, const struct step *step)
+{
+    sum(pass, step, pass->value_tangents);
 }
 
 static void add_backward(const struct pass *pass, const struct step *step)
 {
     struct backend *backend = pass->backend;
-    const struct matrix dy = pass->gradients[step->output];
     for (int i = 0; i < 2; i++) {
-        const bool accumulate = pass_accumulates(pass, step->input[i]);
-        backend->ops->add(backend, pass->gradients[step->input[i]], dy, 1, accumulate ? 1 : 0);
+        const int input = step->input[i];
+        const double beta = pass_accumulates(pass, input) ? 1 : 0;
+        backend->ops->add(backend, pass->gradients[input], pass->gradients[step->output], 1, beta);
     }
 }
 
-const struct op op_add = {.name = "add", .forward = add_forward, .backward = add_backward, .may_reuse_input = true};
+static void add_backward_tangent(const struct pass *pass, const struct step *step)
+{
+    struct backend *backend = pass->backend;
+    for (int i = 0; i < 2; i++) {
+        const int input = step->input[i];
+        const double beta = pass_accumulates(pass, input) ? 1 : 0;
+        backend->ops->add(backend, pass->gradients[input], pass->gradients[step->output], 1, beta);
+        backend->ops->add(backend, pass->gradient_tangents[input], pass->gradient_tangents[step->output], 1, beta);
+    }
+}
+
+const struct op op_add = {
+    .name = "add",
+    .forward = add_forward,
+    .backward = add_backward,
+    .tangent = add_tangent,
+    .backward_tangent = add_backward_tangent,
+    .may_reuse_input = true,
+};

@@ -32,15 +32,53 @@ static void attention_forward(const struct pass *pass, const struct step *step)
     pass->backend->ops->attention_forward(pass->backend, &args);
 }
 
+static void gradients_set(struct attention_args *args, const struct pass *pass, const struct step *step)
+{
+    args->dout = (struct head_view){pass->gradients[step->output], 0, args->head_dim};
+    args->dq = heads_of(pass->gradients, step, 0);
+    args->dk = heads_of(pass->gradients, step, 1);
+    args->dv = heads_of(pass->gradients, step, 2);
+    for (int i = 0; i < STEP_INPUTS; i++) pass->written[step->input[i]] = true;
+}
+
 static void attention_backward(const struct pass *pass, const struct step *step)
 {
     struct attention_args args = attention_arguments(pass, step);
-    args.dout = (struct head_view){pass->gradients[step->output], 0, args.head_dim};
-    args.dq = heads_of(pass->gradients, step, 0);
-    args.dk = heads_of(pass->gradients, step, 1);
-    args.dv = heads_of(pass->gradients, step, 2);
-    for (int i = 0; i < STEP_INPUTS; i++) pass->written[step->input[i]] = true;
+    gradients_set(&args, pass, step);
     pass->backend->ops->attention_backward(pass->backend, &args);
 }
 
-const struct op op_attention = {.name = "attention", .forward = attention_forward, .backward = attention_backward};
+static struct attention_args tangent_arguments(const struct pass *pass, const struct step *step)
+{
+    struct attention_args args = attention_arguments(pass, step);
+    args.q_t = heads_of(pass->value_tangents, step, 0);
+    args.k_t = heads_of(pass->value_tangents, step, 1);
+    args.v_t = heads_of(pass->value_tangents, step, 2);
+    args.out_t = (struct head_view){pass->value_tangents[step->output], 0, args.head_dim};
+    return args;
+}
+
+static void attention_tangent(const struct pass *pass, const struct step *step)
+{
+    const struct attention_args args = tangent_arguments(pass, step);
+    pass->backend->ops->attention_tangent(pass->backend, &args);
+}
+
+static void attention_backward_tangent(const struct pass *pass, const struct step *step)
+{
+    struct attention_args args = tangent_arguments(pass, step);
+    gradients_set(&args, pass, step);
+    args.dout_t = (struct head_view){pass->gradient_tangents[step->output], 0, args.head_dim};
+    args.dq_t = heads_of(pass->gradient_tangents, step, 0);
+    args.dk_t = heads_of(pass->gradient_tangents, step, 1);
+    args.dv_t = heads_of(pass->gradient_tangents, step, 2);
+    pass->backend->ops->attention_backward_tangent(pass->backend, &args);
+}
+
+const struct op op_attention = {
+    .name = "attention",
+    .forward = attention_forward,
+    .backward = attention_backward,
+    .tangent = attention_tangent,
+    .backward_tangent = attention_backward_tangent,
+};

@@ -26,4 +26,21 @@ static void rope_backward(const struct pass *pass, const struct step *step)
     rope_turn(pass, step, pass->gradients[step->output], true);
 }
 
-const struct op op_rope = {.name = "rope", .forward = rope_forward, .backward = rope_backward};
+static void rope_tangent(const struct pass *pass, const struct step *step)
+{
+    rope_turn(pass, step, pass->value_tangents[step->output], false);
+}
+
+static void rope_backward_tangent(const struct pass *pass, const struct step *step)
+{
+    rope_turn(pass, step, pass->gradients[step->output], true);
+    rope_turn(pass, step, pass->gradient_tangents[step->output], true);
+}
+
+const struct op op_rope = {
+    .name = "rope",
+    .forward = rope_forward,
+    .backward = rope_backward,
+    .tangent = rope_tangent,
+    .backward_tangent = rope_backward_tangent,
+};

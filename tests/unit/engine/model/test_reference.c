@@ -82,8 +82,13 @@ static double *logits_of(const struct model *model, struct backend *backend, con
     }
     const int64_t count = chunks.tokens * config->vocabulary_size;
     assert_int_equal(backend->ops->allocate(backend, count, "logits", &memory, &error), STATUS_OK);
-    const struct norm_args norm = {
-        config->architecture->norm, config->norm_epsilon, 1, hidden, weight, bias, hidden, {0}, {0}, {0}, {0}, 0};
+    const struct norm_args norm = {.kind = config->architecture->norm,
+                                   .epsilon = config->norm_epsilon,
+                                   .groups = 1,
+                                   .x = hidden,
+                                   .weight = weight,
+                                   .bias = bias,
+                                   .y = hidden};
     backend->ops->norm_forward(backend, &norm);
     const struct gemm_args product = {.a = hidden,
                                       .b = output,
