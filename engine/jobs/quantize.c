@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define CHUNK_TOKENS 2048          /* as in eval/evaluate.c */
-#define HOLD_BYTES   (128LL << 20) /* held between cuts; more only where the hidden states themselves are larger */
+#define SLACK_BYTES  (220LL << 20) /* beside two blocks, the hidden states and as much as an embedding: see hold_bytes */
 
 /* Tokens and their hidden states on the way through the model. */
 struct stream {
@@ -122,14 +122,27 @@ static enum status embed(struct job *job, struct error *error)
         status = hidden_embed(config, backend, job->embedding, &job->calibration.chunks, &job->calibration.hidden, error);
         if (status != STATUS_OK) return status;
     }
-    if (!config->tied) matrix_release(backend, &job->embedding);
+    matrix_release(backend, &job->embedding); /* a tied one is read again at the end: while blocks pass, its room is theirs */
     return STATUS_OK;
+}
+
+/* Room for what is held between cuts: a run takes two blocks, hidden states, an embedding, and SLACK_BYTES at most; before this
+ * comes what it cannot do without, a chunk's activations, and the Hessian, its factor and a copy of the largest stack of weights.
+ */
+static int64_t hold_bytes(const struct job *job)
+{
+    const struct model_config *config = &job->model->config;
+    const int64_t element = (int64_t)job->backend->ops->element, inner = config->intermediate_size;
+    const int64_t widest = larger(larger(inner, config->hidden_size), config->heads * config->head_dim);
+    const int64_t solver = 2 * widest * widest + 3 * inner * config->hidden_size;
+    const int64_t needed = element * solver + walk_bytes(config, job->backend, WALK_FORWARD, job->walk.tokens);
+    const int64_t left = SLACK_BYTES + element * config->vocabulary_size * config->hidden_size - needed;
+    return left > 0 ? left : 0;
 }
 
 static enum status sequential_prepare(struct job *job, struct error *error)
 {
     const struct quantize_request *request = job->request;
-    const struct matrix hidden = job->calibration.hidden;
     job->sequential = (struct sequential){
         .model = job->model,
         .backend = job->backend,
@@ -137,11 +150,10 @@ static enum status sequential_prepare(struct job *job, struct error *error)
         .monitor = request->monitor,
         .hook = request->hook,
         .chunks = job->calibration.chunks.count > 0 ? &job->calibration.chunks : NULL,
-        .hidden = hidden,
+        .hidden = job->calibration.hidden,
         .walk = &job->walk,
     };
-    const int64_t usual = larger(HOLD_BYTES, hidden.rows * hidden.columns * (int64_t)hidden.element);
-    return sequential_init(&job->sequential, request->hold_bytes > 0 ? request->hold_bytes : usual, error);
+    return sequential_init(&job->sequential, request->hold_bytes > 0 ? request->hold_bytes : hold_bytes(job), error);
 }
 
 static enum status prepare(struct job *job, struct error *error)

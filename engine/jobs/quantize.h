@@ -18,7 +18,7 @@ struct quantize_request {
     const struct sequences *evaluation;
     uint64_t seed;                 /* of the bootstrap */
     int64_t hold_bytes;            /* memory for activations held between the linears of a block instead of computed again;
-                                      0: 128 MiB, or as much as the calibration hidden states take if that is more */
+                                      0: what is left of the default bound (see quantize.c) */
     const struct monitor *monitor; /* progress by "block"; may be NULL */
     struct sequential_hook hook;   /* sees every layer; {0}: nobody */
 };

@@ -61,8 +61,7 @@ void cuts_plan(const struct program *program, int64_t budget_width, struct cuts 
             cut->count++;
         }
         set_resume(program, &plan, from, cut);
-        cut->writes_hidden = writes_hidden(program, &plan, from, cut->step);
-        cut->held = cut->live_width <= budget_width;
+        cut->held = cut->live_width <= budget_width || writes_hidden(program, &plan, from, cut->step);
         if (cut->held) from = cut->resume;
     }
 }

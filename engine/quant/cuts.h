@@ -3,7 +3,8 @@
  *   - A cut is resumed as far back as cheap steps go (norms, activations, additions: neither products nor attention) where that
  *     holds less: the normed input of q, k, v is computed again from the hidden states rather than held.
  *   - What would need more than `budget_width` columns a token is not held: the next pass starts at the last cut that was.
- * Hidden states are updated in place; a pass that is not held may not change them, so it says whether it would. */
+ * Hidden states are updated in place, so a pass that writes them has to be held, whatever it holds: doing it again would begin from
+ * other states. After an addition to them little else is live (nothing, in the decoders there are). */
 #ifndef QUANT_CUTS_H
 #define QUANT_CUTS_H
 
@@ -13,7 +14,6 @@ struct cut {
     int step, count; /* the linears: steps [step, step + count) */
     int resume;      /* later passes start here, when held */
     bool held;
-    bool writes_hidden; /* steps from the held cut before to `step` write the hidden states */
     int live_count;
     int live[PROGRAM_SLOTS]; /* slots to hold: read at `resume` or later, not in the hidden states' memory */
     int64_t live_width;      /* their columns */

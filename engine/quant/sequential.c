@@ -22,10 +22,10 @@ enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, s
     const struct model *model = sequential->model;
     struct backend *backend = sequential->backend;
     const struct chunks *chunks = sequential->chunks;
-    const int64_t widest = widest_linear(model), hidden_size = model->config.hidden_size;
+    const int64_t widest = widest_linear(model);
     struct cuts cuts;
     enum status status;
-    sequential->hessian = sequential->held = sequential->spare = NULL;
+    sequential->hessian = sequential->held = NULL;
     if (chunks == NULL) return STATUS_OK;
     sequential->held_width = 0;
     sequential->budget_width = hold_bytes / chunks->tokens / (int64_t)backend->ops->element;
@@ -35,19 +35,18 @@ enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, s
             if (cuts.cuts[i].held && cuts.cuts[i].live_width > sequential->held_width)
                 sequential->held_width = cuts.cuts[i].live_width;
     }
-    if ((status = backend->ops->allocate(backend, widest * widest, "Hessian", &sequential->hessian, error)) != STATUS_OK ||
-        (status = backend->ops->allocate(backend, chunks->tokens * sequential->held_width, "activations between layers",
-                                         &sequential->held, error)) != STATUS_OK)
-        return status;
-    return backend->ops->allocate(backend, chunks->largest * hidden_size, "hidden states of a chunk", &sequential->spare, error);
+    status = backend->ops->allocate(backend, widest * widest, "Hessian", &sequential->hessian, error);
+    if (status != STATUS_OK) return status;
+    return backend->ops->allocate(backend, chunks->tokens * sequential->held_width, "activations between layers", &sequential->held,
+                                  error);
 }
 
 void sequential_reset(struct sequential *sequential)
 {
-    void *blocks[] = {sequential->hessian, sequential->held, sequential->spare};
+    void *blocks[] = {sequential->hessian, sequential->held};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         if (blocks[i] != NULL) sequential->backend->ops->release(sequential->backend, blocks[i]);
-    sequential->hessian = sequential->held = sequential->spare = NULL;
+    sequential->hessian = sequential->held = NULL;
 }
 
 /* Copies the live slots of a cut between the walk and the chunk's part of what is held, where they lie one after another. */
@@ -66,15 +65,9 @@ static void held_copy(const struct sequential *sequential, const struct cut *cut
 
 /* Lays a chunk out as the held cut left it (NULL: the block's start). */
 static void chunk_begin(const struct sequential *sequential, const struct block *block, const struct chunk *chunk,
-                        const struct cut *held, bool keep_hidden)
+                        const struct cut *held)
 {
-    struct matrix hidden = hidden_rows(sequential->hidden, chunk);
-    if (keep_hidden) {
-        const struct matrix copy = matrix_of(sequential->spare, hidden.rows, hidden.columns, hidden.element);
-        sequential->backend->ops->add(sequential->backend, copy, hidden, 1, 0);
-        hidden = copy;
-    }
-    walk_begin(sequential->walk, block->program, &chunk->batch, block->parameters, hidden);
+    walk_begin(sequential->walk, block->program, &chunk->batch, block->parameters, hidden_rows(sequential->hidden, chunk));
     if (held != NULL) held_copy(sequential, held, chunk, false);
 }
 
@@ -88,7 +81,7 @@ static enum status collect(const struct sequential *sequential, const struct blo
     for (int64_t i = 0; i < chunks->count; i++) {
         const struct chunk *chunk = &chunks->chunks[i];
         enum status status;
-        chunk_begin(sequential, block, chunk, held, !cut->held && cut->writes_hidden);
+        chunk_begin(sequential, block, chunk, held);
         if (cut->held) {
             walk_steps(sequential->walk, from, cut->resume);
             held_copy(sequential, cut, chunk, true);
@@ -109,7 +102,7 @@ static enum status finish(const struct sequential *sequential, const struct bloc
     for (int64_t i = 0; i < chunks->count; i++) {
         enum status status;
         const struct matrix hidden = hidden_rows(sequential->hidden, &chunks->chunks[i]);
-        chunk_begin(sequential, block, &chunks->chunks[i], held, false);
+        chunk_begin(sequential, block, &chunks->chunks[i], held);
         walk_steps(sequential->walk, held == NULL ? 0 : held->resume, program->step_count);
         const struct matrix output = sequential->walk->values[program->output];
         if (output.data != hidden.data) sequential->backend->ops->add(sequential->backend, hidden, output, 1, 0);

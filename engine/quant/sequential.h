@@ -40,10 +40,10 @@ struct sequential {
     int64_t held_width;   /* columns of `held` */
     void *hessian;        /* [widest, widest] */
     void *held;           /* [tokens, held_width] */
-    void *spare;          /* [largest chunk, hidden_size]: hidden states of a pass that must not change them */
 };
 
-/* Fill model … walk first; allocates the rest, at most `hold_bytes` for what is held. On failure sequential_reset is still due. */
+/* Fill model … walk first; allocates the rest: the Hessian and, as far as it fits `hold_bytes`, what is
+ * held between cuts. On failure sequential_reset is still due. */
 MUST_CHECK enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, struct error *error);
 void sequential_reset(struct sequential *sequential);
 

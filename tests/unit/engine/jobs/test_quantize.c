@@ -155,6 +155,31 @@ static void test_calibration_is_cut_to_the_positions_and_sorted(void **state)
     close_fixture(&f);
 }
 
+/* Longest first, whatever the order given. */
+static void test_calibration_order_does_not_matter(void **state)
+{
+    (void)state;
+    struct fixture f;
+    int64_t starts[8] = {0};
+    uint32_t tokens[7 * 24];
+    open_fixture(&f, tiny_llama, (struct tiny_change){0});
+    struct quantize_request request = request_of(&f);
+    f.calibration.count = 7; /* 5, 8, … 23 tokens */
+    struct quantize_result result = run(&request), again;
+    for (int i = 0; i < 7; i++) {
+        const int64_t length = f.long_starts[7 - i] - f.long_starts[6 - i];
+        memcpy(tokens + starts[i], f.long_tokens + f.long_starts[6 - i], (size_t)length * sizeof *tokens);
+        starts[i + 1] = starts[i] + length;
+    }
+    const struct sequences reversed = {7, starts, tokens};
+    request.calibration = &reversed;
+    again = run(&request);
+    assert_same(&result, &again);
+    quantize_result_reset(&result);
+    quantize_result_reset(&again);
+    close_fixture(&f);
+}
+
 static void test_more_bits_do_less_damage(void **state)
 {
     (void)state;
@@ -280,6 +305,7 @@ int main(void)
         cmocka_unit_test(test_what_is_held_does_not_change_gpt_neox),
         cmocka_unit_test(test_full_precision_losses_are_those_of_evaluate),
         cmocka_unit_test(test_calibration_is_cut_to_the_positions_and_sorted),
+        cmocka_unit_test(test_calibration_order_does_not_matter),
         cmocka_unit_test(test_more_bits_do_less_damage),
         cmocka_unit_test(test_rtn_needs_no_calibration_and_gptq_does),
         cmocka_unit_test(test_refuses_tokens_that_do_not_fit),

@@ -58,8 +58,22 @@ static void test_what_is_too_wide_is_computed_again(void **state)
     llama_block(&program);
     cuts_plan(&program, 63, &cuts);
     assert_true(cuts.cuts[0].held && !cuts.cuts[1].held && cuts.cuts[2].held && !cuts.cuts[3].held);
-    /* from the block's start to the MLP's norm passes the first addition, held; to the last product does not pass one */
-    assert_true(!cuts.cuts[1].writes_hidden && cuts.cuts[2].writes_hidden && !cuts.cuts[3].writes_hidden);
+}
+
+/* Twice through an addition to the hidden states would add twice. */
+static void test_an_addition_to_the_hidden_states_is_passed_once(void **state)
+{
+    (void)state;
+    struct program program;
+    struct cuts cuts;
+    llama_block(&program);
+    cuts_plan(&program, -1, &cuts);
+    assert_true(!cuts.cuts[0].held && !cuts.cuts[1].held && cuts.cuts[2].held && !cuts.cuts[3].held);
+    for (int i = 0; i < program.step_count; i++)
+        if (program.steps[i].op == &op_add) {
+            assert_true(i < cuts.cuts[2].resume);
+            break;
+        }
 }
 
 int main(void)
@@ -67,6 +81,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_llama_is_cut_before_each_subset),
         cmocka_unit_test(test_what_is_too_wide_is_computed_again),
+        cmocka_unit_test(test_an_addition_to_the_hidden_states_is_passed_once),
     };
     return cmocka_run_group_tests_name("cuts", tests, NULL, NULL);
 }
