@@ -6,28 +6,68 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
-/* A loop is published under `mutex` by raising `generation`; threads take indices from `next` and the last one to leave signals
- * `finished`. Idle threads sleep: a worker that waits for work must not burn a core. */
+/* A loop is published in `gate`: a generation that grows with every loop, whether it is open, and how many helpers are inside. A
+ * helper enters an open gate by compare-and-swap, so that body, context and count stand still while it is inside; the caller closes
+ * the gate when no index is left and waits only for those inside: a helper that the system has not scheduled yet is not waited for.
+ *
+ * Training runs thousands of loops of some ten microseconds a second, so a helper looks at the gate for SPIN_NANOSECONDS after a
+ * loop before it sleeps; no longer, since a worker that waits for work must not burn a core. Sleep and wake-up go through `mutex`.
+ */
+enum { SPIN_NANOSECONDS = 50000, SPIN_BATCH = 16 };
+
+#define GATE_OPEN       (UINT64_C(1) << 31)
+#define GATE_INSIDE     (GATE_OPEN - 1)
+#define GATE_GENERATION (UINT64_C(1) << 32) /* adds one to the generation */
+
 struct team {
-    pthread_mutex_t mutex;
-    pthread_cond_t wake, finished;
-    uint64_t generation;
-    int busy; /* threads still inside the current loop */
-    bool stop;
-    bool running; /* a loop is under way: an inner one runs alone */
+    _Atomic uint64_t gate;
+    _Atomic int64_t next; /* the index to take next */
+    atomic_bool running;  /* a loop is under way: an inner one runs alone */
+    atomic_bool stop;
     int64_t count;
-    _Atomic int64_t next;
     void (*body)(void *context, int64_t i, int thread);
     void *context;
-    int started; /* threads beyond the caller */
+    int64_t spin_nanoseconds;
+    pthread_mutex_t mutex; /* guards what follows */
+    pthread_cond_t wake, finished;
+    int sleeping; /* helpers that wait for `wake` */
+    int started;  /* threads beyond the caller */
     struct helper {
         struct team *team;
         int index;
         pthread_t thread;
     } helpers[];
 };
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static int64_t nanoseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Looks until ready() or for as long as the team spins. */
+static bool spin(struct team *team, bool (*ready)(struct team *team, uint64_t generation), uint64_t generation)
+{
+    if (ready(team, generation)) return true;
+    const int64_t end = team->spin_nanoseconds > 0 ? nanoseconds() + team->spin_nanoseconds : 0;
+    while (team->spin_nanoseconds > 0 && nanoseconds() < end)
+        for (int i = 0; i < SPIN_BATCH; i++) {
+            if (ready(team, generation)) return true;
+            relax();
+        }
+    return false;
+}
 
 static void team_work(struct team *team, int thread)
 {
@@ -38,23 +78,51 @@ static void team_work(struct team *team, int thread)
     }
 }
 
+/* A loop that is not the one of `generation`, or the end. */
+static bool work_ready(struct team *team, uint64_t generation)
+{
+    const uint64_t gate = atomic_load_explicit(&team->gate, memory_order_acquire);
+    return ((gate & GATE_OPEN) != 0 && gate / GATE_GENERATION != generation) || atomic_load(&team->stop);
+}
+
+/* False when the loop closed before this helper got in. */
+static bool gate_enter(struct team *team, uint64_t *generation)
+{
+    uint64_t gate = atomic_load_explicit(&team->gate, memory_order_relaxed);
+    do {
+        if ((gate & GATE_OPEN) == 0) return false;
+    } while (!atomic_compare_exchange_weak_explicit(&team->gate, &gate, gate + 1, memory_order_acquire, memory_order_relaxed));
+    *generation = gate / GATE_GENERATION;
+    return true;
+}
+
+static void gate_leave(struct team *team)
+{
+    const uint64_t before = atomic_fetch_sub_explicit(&team->gate, 1, memory_order_release);
+    if ((before & GATE_OPEN) != 0 || (before & GATE_INSIDE) != 1) return;
+    pthread_mutex_lock(&team->mutex); /* the caller may have gone to sleep waiting for this */
+    pthread_cond_signal(&team->finished);
+    pthread_mutex_unlock(&team->mutex);
+}
+
 static void *helper_main(void *argument)
 {
     const struct helper *helper = argument;
     struct team *team = helper->team;
     uint64_t seen = 0;
-    pthread_mutex_lock(&team->mutex);
     for (;;) {
-        while (!team->stop && team->generation == seen) pthread_cond_wait(&team->wake, &team->mutex);
-        if (team->stop) break;
-        seen = team->generation;
-        pthread_mutex_unlock(&team->mutex);
+        if (!spin(team, work_ready, seen)) {
+            pthread_mutex_lock(&team->mutex);
+            team->sleeping++;
+            while (!work_ready(team, seen)) pthread_cond_wait(&team->wake, &team->mutex);
+            team->sleeping--;
+            pthread_mutex_unlock(&team->mutex);
+        }
+        if (atomic_load(&team->stop)) return NULL;
+        if (!gate_enter(team, &seen)) continue;
         team_work(team, helper->index);
-        pthread_mutex_lock(&team->mutex);
-        if (--team->busy == 0) pthread_cond_signal(&team->finished);
+        gate_leave(team);
     }
-    pthread_mutex_unlock(&team->mutex);
-    return NULL;
 }
 
 static int processors(void)
@@ -74,6 +142,7 @@ enum status team_new(int threads, struct team **out, struct error *error)
     pthread_mutex_init(&team->mutex, NULL);
     pthread_cond_init(&team->wake, NULL);
     pthread_cond_init(&team->finished, NULL);
+    team->spin_nanoseconds = threads <= processors() ? SPIN_NANOSECONDS : 0;
     for (int i = 0; i < threads - 1; i++) {
         team->helpers[i].team = team;
         team->helpers[i].index = i + 1;
@@ -91,7 +160,7 @@ void team_free(struct team *team)
 {
     if (team == NULL) return;
     pthread_mutex_lock(&team->mutex);
-    team->stop = true;
+    atomic_store(&team->stop, true);
     pthread_cond_broadcast(&team->wake);
     pthread_mutex_unlock(&team->mutex);
     for (int i = 0; i < team->started; i++) pthread_join(team->helpers[i].thread, NULL);
@@ -111,30 +180,42 @@ static void run_alone(int64_t count, void (*body)(void *context, int64_t i, int 
     for (int64_t i = 0; i < count; i++) body(context, i, 0);
 }
 
+/* Opens the gate and wakes as many sleepers as there is work for. */
+static void gate_open(struct team *team)
+{
+    atomic_store_explicit(&team->next, 0, memory_order_relaxed);
+    pthread_mutex_lock(&team->mutex);
+    atomic_fetch_add_explicit(&team->gate, GATE_GENERATION | GATE_OPEN, memory_order_release);
+    for (int64_t i = 0; i < team->sleeping && i < team->count - 1; i++) pthread_cond_signal(&team->wake);
+    pthread_mutex_unlock(&team->mutex);
+}
+
+static bool nobody_inside(struct team *team, uint64_t generation)
+{
+    (void)generation;
+    return (atomic_load_explicit(&team->gate, memory_order_acquire) & GATE_INSIDE) == 0;
+}
+
+static void gate_close(struct team *team)
+{
+    atomic_fetch_and_explicit(&team->gate, ~GATE_OPEN, memory_order_relaxed);
+    if (spin(team, nobody_inside, 0)) return;
+    pthread_mutex_lock(&team->mutex);
+    while (!nobody_inside(team, 0)) pthread_cond_wait(&team->finished, &team->mutex);
+    pthread_mutex_unlock(&team->mutex);
+}
+
 void team_run(struct team *team, int64_t count, void (*body)(void *context, int64_t i, int thread), void *context)
 {
-    if (team == NULL || team->started == 0 || count <= 1) {
+    if (team == NULL || team->started == 0 || count <= 1 || atomic_exchange(&team->running, true)) {
         run_alone(count, body, context);
         return;
     }
-    pthread_mutex_lock(&team->mutex);
-    if (team->running) {
-        pthread_mutex_unlock(&team->mutex);
-        run_alone(count, body, context);
-        return;
-    }
-    team->running = true;
     team->count = count;
     team->body = body;
     team->context = context;
-    atomic_store_explicit(&team->next, 0, memory_order_relaxed);
-    team->busy = team->started;
-    team->generation++;
-    pthread_cond_broadcast(&team->wake);
-    pthread_mutex_unlock(&team->mutex);
+    gate_open(team);
     team_work(team, 0);
-    pthread_mutex_lock(&team->mutex);
-    while (team->busy > 0) pthread_cond_wait(&team->finished, &team->mutex);
-    team->running = false;
-    pthread_mutex_unlock(&team->mutex);
+    gate_close(team);
+    atomic_store_explicit(&team->running, false, memory_order_release);
 }
