@@ -135,17 +135,19 @@ static enum status encode_normal(const struct tokenizer *tokenizer, struct conte
 static enum status encode_original(const struct tokenizer *tokenizer, struct context *context, const char *text, size_t bytes,
                                    bool at_start, bool continued, struct token_list *out, struct error *error)
 {
+    bool stripped = false;
     if (tokenizer->normalizer) {
         context->normal.size = 0;
         enum status status = text_append(&context->normal, text, bytes, error);
         if (status == STATUS_OK)
-            status = normalizer_apply(tokenizer->normalizer, context->pattern, continued, &context->normal, &context->other, error);
+            status = normalizer_apply(tokenizer->normalizer, context->pattern, continued, &context->normal, &context->other,
+                                      &stripped, error);
         if (status != STATUS_OK) return status;
         text = context->normal.bytes;
         bytes = context->normal.size;
     }
-    return encode_around(tokenizer, &tokenizer->added.normalized, context, text, bytes, at_start, continued, encode_normal, out,
-                         error);
+    return encode_around(tokenizer, &tokenizer->added.normalized, context, text, bytes, at_start && !stripped, continued,
+                         encode_normal, out, error);
 }
 
 enum status tokenizer_encode_part(const struct tokenizer *tokenizer, const char *text, size_t bytes, bool continued,
@@ -192,9 +194,12 @@ enum status tokenizer_prepare(const struct tokenizer *tokenizer, const char *tex
     enum status status = context_take(tokenizer->pool, &context, error);
     if (status != STATUS_OK) return status;
     out->size = 0;
+    context->normal.size = 0;
+    bool stripped = false;
     status = text_append(&context->normal, text, bytes, error);
     if (status == STATUS_OK)
-        status = normalizer_apply(tokenizer->normalizer, context->pattern, continued, &context->normal, &context->other, error);
+        status = normalizer_apply(tokenizer->normalizer, context->pattern, continued, &context->normal, &context->other, &stripped,
+                                  error);
     if (status == STATUS_OK)
         status = pretokenizer_apply(tokenizer->pretokenizer, context->pattern, context->normal.bytes, context->normal.size,
                                     !continued, &context->pieces, error);

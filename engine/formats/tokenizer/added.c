@@ -63,6 +63,7 @@ static enum status visit(void *context, struct json_reader_text item, struct err
 {
     struct loading *loading = context;
     struct added *added = loading->added;
+    bool stripped = false;
     enum status status = text_grow(&added->tokens, added->count + 1, &added->capacity, sizeof *added->tokens, error);
     if (status != STATUS_OK) return status;
     struct added_token *token = &added->tokens[added->count++];
@@ -72,7 +73,7 @@ static enum status visit(void *context, struct json_reader_text item, struct err
     if ((status = pair_map_put(&added->by_id, token->id, 0, 0, (uint32_t)(added->count - 1), error)) != STATUS_OK) return status;
     if ((status = text_append(&token->pattern, token->content.bytes, token->content.size, error)) != STATUS_OK) return status;
     if (!token->normalized) return STATUS_OK;
-    return normalizer_apply(loading->normalizer, loading->scratch, false, &token->pattern, &loading->other, error);
+    return normalizer_apply(loading->normalizer, loading->scratch, false, &token->pattern, &loading->other, &stripped, error);
 }
 
 static int compare(const void *a, const void *b, void *context)

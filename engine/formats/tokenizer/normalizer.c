@@ -186,7 +186,8 @@ static enum status apply_replace(const struct step *step, struct pattern_scratch
     return status == STATUS_OK ? text_append(out, text->bytes + done, text->size - done, error) : status;
 }
 
-static enum status apply_strip(const struct step *step, const struct text *text, struct text *out, struct error *error)
+static enum status apply_strip(const struct step *step, const struct text *text, struct text *out, bool *stripped,
+                               struct error *error)
 {
     size_t start = 0, end = text->size;
     while (step->left && start < end && utf8_is_white_space(utf8_decode(text->bytes + start)))
@@ -197,6 +198,7 @@ static enum status apply_strip(const struct step *step, const struct text *text,
         if (!utf8_is_white_space(utf8_decode(text->bytes + last))) break;
         end = last;
     }
+    *stripped = *stripped || start > 0;
     return text_append(out, text->bytes + start, end - start, error);
 }
 
@@ -209,7 +211,7 @@ static enum status apply_prepend(const struct step *step, bool continued, const 
 }
 
 enum status normalizer_apply(const struct normalizer *normalizer, struct pattern_scratch *scratch, bool continued,
-                             struct text *text, struct text *other, struct error *error)
+                             struct text *text, struct text *other, bool *stripped, struct error *error)
 {
     for (int i = 0; normalizer && i < normalizer->count; i++) {
         const struct step *step = &normalizer->steps[i];
@@ -217,7 +219,7 @@ enum status normalizer_apply(const struct normalizer *normalizer, struct pattern
         other->size = 0;
         if (step->kind == STEP_FORM) status = apply_form(step, text, other, error);
         if (step->kind == STEP_REPLACE) status = apply_replace(step, scratch, text, other, error);
-        if (step->kind == STEP_STRIP) status = apply_strip(step, text, other, error);
+        if (step->kind == STEP_STRIP) status = apply_strip(step, text, other, stripped, error);
         if (step->kind == STEP_PREPEND) status = apply_prepend(step, continued, text, other, error);
         if (status != STATUS_OK) return status;
         struct text swapped = *text;

@@ -1,5 +1,6 @@
 /* pattern.h: the matches of a regular expression or of a fixed string in a text, in order, as Oniguruma finds them. On PCRE2 with
- * its just-in-time compiler. A pattern does not change, so threads may share it, each with its own scratch. */
+ * its just-in-time compiler. A pattern does not change, so threads may share it, each with its own scratch. What a
+ * letter is depends on PCRE2's Unicode tables (10.42: Unicode 14): characters assigned later count as unassigned. */
 #ifndef TOKENIZER_PATTERN_H
 #define TOKENIZER_PATTERN_H
 

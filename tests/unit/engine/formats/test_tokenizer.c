@@ -284,6 +284,19 @@ static void test_nfc_composes_before_splitting(void **state)
     tokenizer_close(tokenizer);
 }
 
+static void test_a_stripped_beginning_is_no_beginning_for_metaspace(void **state)
+{
+    char json[8192];
+    (void)state;
+    struct tokenizer *tokenizer =
+        tokenizers_open(tokenizers_json(json, sizeof json, NULL, "{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true}",
+                                        "{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\",\"prepend_scheme\":\"first\"}",
+                                        NULL, NULL, TOKENIZERS_BYTE_FALLBACK));
+    EXPECT_IDS(tokenizer, "ab ", false, 8);
+    EXPECT_IDS(tokenizer, " ab", false, 6); /* as the library has it: the text does not begin at 0 any more */
+    tokenizer_close(tokenizer);
+}
+
 static void test_ignore_merges_takes_whole_words(void **state)
 {
     char json[8192];
@@ -499,6 +512,7 @@ int main(void)
         cmocka_unit_test(test_metaspace_follows_its_prepend_scheme),
         cmocka_unit_test(test_added_tokens_strip_and_stand_alone),
         cmocka_unit_test(test_nfc_composes_before_splitting),
+        cmocka_unit_test(test_a_stripped_beginning_is_no_beginning_for_metaspace),
         cmocka_unit_test(test_ignore_merges_takes_whole_words),
         cmocka_unit_test(test_says_where_text_is_not_utf8),
         cmocka_unit_test(test_bytes_are_their_own_ids),
