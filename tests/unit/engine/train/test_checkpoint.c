@@ -1,0 +1,211 @@
+/* Checkpoints: what is written opens, in float32 to the bit; an older one of the same name is replaced; failures leave nothing. */
+#include "../formats/scratch.h"
+#include "base/memory.h"
+#include "formats/file.h"
+#include "train/checkpoint.h"
+
+#include <math.h>
+
+#define MODEL                                                                                                                      \
+    "{\"model_type\":\"gpt_neox\",\"vocab_size\":300,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"         \
+    "\"intermediate_size\":12,\"max_position_embeddings\":16,\"rotary_pct\":0.5}"
+
+static struct error error;
+
+static void ok(enum status status)
+{
+    if (status != STATUS_OK) fail_msg("%s", error.detail);
+}
+
+struct bench {
+    struct scratch scratch;
+    char directory[600];
+    struct backend *backend;
+    struct parameters_layout *layout;
+    struct parameters parameters;
+    struct optimizer optimizer;
+    struct tokenizer *tokenizer;
+};
+
+static void bench_open(struct bench *bench)
+{
+    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1};
+    struct model_config config;
+    *bench = (struct bench){0};
+    scratch_open(&bench->scratch);
+    (void)snprintf(bench->directory, sizeof bench->directory, "%s", scratch_path(&bench->scratch, "step1"));
+    ok(backend_cpu_new(NULL, &bench->backend, &error));
+    ok(config_parse("model", MODEL, strlen(MODEL), &config, &error));
+    ok(parameters_layout_new(&config, &bench->layout, &error));
+    ok(parameters_init(&bench->parameters, bench->layout, bench->backend, "parameters", &error));
+    ok(parameters_initialise(&bench->parameters, 3, &error));
+    ok(optimizer_init(&bench->optimizer, optimizer_kinds[0], &settings, bench->layout, bench->backend, &error));
+    bench->backend->ops->fill(bench->backend, parameters_all(&bench->optimizer.state[1]), 0.125);
+    ok(tokenizer_open_bytes(&bench->tokenizer, &error));
+}
+
+static void bench_close(struct bench *bench)
+{
+    tokenizer_close(bench->tokenizer);
+    optimizer_reset(&bench->optimizer);
+    parameters_reset(&bench->parameters);
+    parameters_layout_free(bench->layout);
+    backend_free(bench->backend);
+    checkpoint_remove(bench->directory);
+    scratch_close(&bench->scratch);
+}
+
+static struct checkpoint checkpoint_of(const struct bench *bench, enum dtype dtype, const struct state *state)
+{
+    return (struct checkpoint){.directory = bench->directory,
+                               .config = MODEL,
+                               .config_size = strlen(MODEL),
+                               .tokenizer = bench->tokenizer,
+                               .dtype = dtype,
+                               .reached = {1, 64, 1e-3, 5.5, NAN},
+                               .state = state,
+                               .optimizer = &bench->optimizer};
+}
+
+/* Reads it back as a model and compares: exact for float32, one rounding to eight bits for bfloat16. */
+static void hold_against(const struct bench *bench, bool exact)
+{
+    struct model *model = NULL;
+    struct parameters found;
+    ok(model_open(bench->directory, &model, &error));
+    ok(parameters_init(&found, bench->layout, bench->backend, "parameters", &error));
+    ok(parameters_read(&found, model, &error));
+    assert_int_equal(model->parameters, bench->layout->numbers);
+    const float *a = found.data, *b = bench->parameters.data;
+    for (int64_t i = 0; i < bench->layout->elements; i++)
+        assert_true(exact ? a[i] == b[i] : fabsf(a[i] - b[i]) <= 0x1p-8f * fabsf(b[i]));
+    parameters_reset(&found);
+    model_close(model);
+}
+
+static void test_what_is_written_opens(void **state)
+{
+    (void)state;
+    struct bench bench;
+    char path[900], *text = NULL;
+    size_t size = 0;
+    struct tokenizer *tokenizer = NULL;
+    bench_open(&bench);
+    const struct checkpoint checkpoint = checkpoint_of(&bench, DTYPE_F32, NULL);
+    ok(checkpoint_write(&checkpoint, &bench.parameters, &error));
+    hold_against(&bench, true);
+    (void)snprintf(path, sizeof path, "%s/training.json", bench.directory);
+    ok(file_read_all(AT_FDCWD, path, 4096, &text, &size, &error));
+    assert_non_null(strstr(text, "\"step\": 1, \"tokens\": 64, \"learning_rate\": 0.001"));
+    assert_non_null(strstr(text, "\"validation_loss\": null"));
+    memory_free(text);
+    (void)snprintf(path, sizeof path, "%s/tokenizer.json", bench.directory);
+    ok(tokenizer_open(path, &tokenizer, &error));
+    tokenizer_close(tokenizer);
+    (void)snprintf(path, sizeof path, "%s/training.state", bench.directory);
+    assert_int_not_equal(access(path, F_OK), 0); /* not asked for */
+    bench_close(&bench);
+}
+
+static void test_an_older_one_is_replaced(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_open(&bench);
+    struct checkpoint checkpoint = checkpoint_of(&bench, DTYPE_F32, NULL);
+    ok(checkpoint_write(&checkpoint, &bench.parameters, &error));
+    ok(parameters_initialise(&bench.parameters, 4, &error));
+    checkpoint.dtype = DTYPE_BF16;
+    ok(checkpoint_write(&checkpoint, &bench.parameters, &error));
+    hold_against(&bench, false);
+    assert_int_equal(scratch_entries(&bench.scratch, 0), 1); /* no temporary directory stays */
+    bench_close(&bench);
+}
+
+static void test_a_failure_leaves_nothing(void **state)
+{
+    (void)state;
+    struct bench bench;
+    char missing[700];
+    bench_open(&bench);
+    struct checkpoint checkpoint = checkpoint_of(&bench, DTYPE_F32, NULL);
+    (void)snprintf(missing, sizeof missing, "%s/none/step1", bench.scratch.directory);
+    checkpoint.directory = missing;
+    assert_int_equal(checkpoint_write(&checkpoint, &bench.parameters, &error), STATUS_NOT_FOUND);
+    checkpoint.directory = bench.directory;
+    checkpoint.dtype = DTYPE_I64; /* fails in the middle, when the tensors are written */
+    assert_int_not_equal(checkpoint_write(&checkpoint, &bench.parameters, &error), STATUS_OK);
+    assert_int_equal(scratch_entries(&bench.scratch, 0), 0);
+    bench_close(&bench);
+}
+
+static void test_state_comes_back_to_the_bit(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct parameters parameters;
+    struct optimizer optimizer;
+    struct state_checkpoint written[2] = {{1, 2, 0.5, 3, 4}, {5, 6, 0.25, 7, 8}};
+    const struct state out = {12, 99, 4, 16, 2.5, written, 2};
+    struct state in;
+    char path[900];
+    bench_open(&bench);
+    const struct checkpoint checkpoint = checkpoint_of(&bench, DTYPE_F32, &out);
+    ok(checkpoint_write(&checkpoint, &bench.parameters, &error));
+    ok(parameters_init(&parameters, bench.layout, bench.backend, "parameters", &error));
+    ok(optimizer_init(&optimizer, optimizer_kinds[0], &bench.optimizer.settings, bench.layout, bench.backend, &error));
+    (void)snprintf(path, sizeof path, "%s/training.state", bench.directory);
+    ok(state_read(path, &in, &parameters, &optimizer, &error));
+    assert_int_equal(in.step, 12);
+    assert_int_equal(in.fingerprint, 99);
+    assert_int_equal(in.checkpoint_count, 2);
+    assert_memory_equal(in.checkpoints, written, sizeof written);
+    const size_t bytes = (size_t)bench.layout->elements * sizeof(float);
+    assert_memory_equal(parameters.data, bench.parameters.data, bytes);
+    for (int i = 0; i < 2; i++) assert_memory_equal(optimizer.state[i].data, bench.optimizer.state[i].data, bytes);
+    memory_free(in.checkpoints);
+    optimizer_reset(&optimizer);
+    parameters_reset(&parameters);
+    bench_close(&bench);
+}
+
+/* Every byte of the file counts: whichever is turned, the file is refused. */
+static void test_a_turned_byte_is_noticed_anywhere(void **state)
+{
+    (void)state;
+    struct bench bench;
+    const struct state out = {.step = 3};
+    struct state in;
+    struct stat about;
+    bench_open(&bench);
+    const char *path = scratch_path(&bench.scratch, "state");
+    ok(state_write(path, &out, &bench.parameters, &bench.optimizer, &error));
+    const int descriptor = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(fstat(descriptor, &about), 0);
+    for (off_t at = 0; at < about.st_size; at += at < 120 ? 1 : 997) {
+        char byte = 0;
+        assert_int_equal(pread(descriptor, &byte, 1, at), 1);
+        const char turned = (char)(byte ^ 0x10);
+        assert_int_equal(pwrite(descriptor, &turned, 1, at), 1);
+        if (state_read(path, &in, &bench.parameters, &bench.optimizer, &error) == STATUS_OK) fail_msg("byte %lld", (long long)at);
+        assert_int_equal(pwrite(descriptor, &byte, 1, at), 1);
+    }
+    assert_int_equal(ftruncate(descriptor, about.st_size - 1), 0);
+    assert_int_equal(state_read(path, &in, &bench.parameters, &bench.optimizer, &error), STATUS_CORRUPT);
+    assert_int_equal(ftruncate(descriptor, 10), 0);
+    assert_int_equal(state_read(path, &in, &bench.parameters, &bench.optimizer, &error), STATUS_CORRUPT);
+    (void)close(descriptor);
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_written_opens),
+        cmocka_unit_test(test_an_older_one_is_replaced),
+        cmocka_unit_test(test_a_failure_leaves_nothing),
+        cmocka_unit_test(test_state_comes_back_to_the_bit),
+        cmocka_unit_test(test_a_turned_byte_is_noticed_anywhere),
+    };
+    return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
+}
