@@ -377,22 +377,22 @@ static void test_a_million_equal_characters_are_quick(void **state)
     assert_int_equal(list.count, COUNT / 4);
     for (int64_t i = 0; i < list.count; i++) assert_int_equal(list.ids[i], 10);
     const double seconds = (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
-    assert_true(seconds < 5.0); /* about 0.2 s; the rest is for sanitizers */
+    assert_true(seconds < 30.0); /* about 0.2 s; the rest is for sanitizers; a quadratic merge takes hours */
     tokenizer_list_free(&list);
     tokenizer_close(tokenizer);
     free(text);
 }
 
-/* A long text of all kinds of borders; in two pieces' worth of chunks. */
-static char *long_text(size_t *size)
+/* A long text of all kinds of borders, or of one word again and again. */
+static char *long_text(size_t *size, const char *only)
 {
-    static const char *const words[] = {"ab", " ab", "  ", "a", " b12", "\n", "^^^", " a\xc3\xa9", "<s>", "ab<s> a", " ", "12 "};
+    const char *words[] = {"ab", " ab", "  ", "a", " b12", "\n", "^^^", " a\xc3\xa9", "<s>", "ab<s> a", " ", "12 "};
     uint64_t state = 1;
     char *text = malloc(3 << 20);
     assert_non_null(text);
     for (*size = 0; *size < (3 << 20) - 16;) {
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        const char *word = words[(state >> 33) % (sizeof words / sizeof *words)];
+        const char *word = only ? only : words[(state >> 33) % (sizeof words / sizeof *words)];
         memcpy(text + *size, word, strlen(word));
         *size += strlen(word);
     }
@@ -400,11 +400,11 @@ static char *long_text(size_t *size)
 }
 
 /* The ids of the whole text, of the text in a stream, and (by short calls at another granularity) of its parts must agree. */
-static void check_stream(const char *json)
+static void check_stream(const char *json, const char *only)
 {
     struct error error;
     size_t size;
-    char *text = long_text(&size);
+    char *text = long_text(&size, only);
     struct tokenizer *tokenizer = tokenizers_open(json);
     struct tokenizer_stream *stream;
     struct token_list whole = {0}, streamed = {0};
@@ -428,17 +428,20 @@ static void test_a_stream_gives_the_ids_of_the_whole_text(void **state)
 {
     char json[8192];
     (void)state;
-    check_stream(tokenizers_json(json, sizeof json, NULL, NULL, TOKENIZERS_BYTE_LEVEL, NULL, NULL, TOKENIZERS_LETTERS));
+    check_stream(tokenizers_json(json, sizeof json, NULL, NULL, TOKENIZERS_BYTE_LEVEL, NULL, NULL, TOKENIZERS_LETTERS), NULL);
     check_stream(tokenizers_json(json, sizeof json, TOKENIZERS_ADDED(1, "<s>"), TOKENIZERS_DUMMY_PREFIX, NULL, TOKENIZERS_BOS,
-                                 TOKENIZERS_UNFUSE, TOKENIZERS_BYTE_FALLBACK));
+                                 TOKENIZERS_UNFUSE, TOKENIZERS_BYTE_FALLBACK),
+                 NULL);
     /* a token over the border between a letter and a space: no cuts */
     check_stream(tokenizers_json(json, sizeof json, TOKENIZERS_ADDED(30, "b ab"), NULL, TOKENIZERS_BYTE_LEVEL, NULL, NULL,
-                                 TOKENIZERS_LETTERS));
+                                 TOKENIZERS_LETTERS),
+                 "b ab");
     /* merges over it, and no pre-tokenizer */
     check_stream(
         tokenizers_json(json, sizeof json, NULL, NULL, NULL, NULL, NULL,
                         "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\" \":2,\"b \":3,\"b a\":4},\"merges\":[[\"b\",\" \"],"
-                        "[\"b \",\"a\"]]}"));
+                        "[\"b \",\"a\"]]}"),
+        "ab ");
 }
 
 static void test_a_stream_refuses_half_a_character_at_the_end_only(void **state)
