@@ -1,7 +1,7 @@
 /* bench_backend.c: how near the fast backend comes to this machine's limits. `make bench-backend`.
  * Prints, for each op at shapes from real models, GFLOP/s against the best large square product, or GB/s against a large copy; the
- * best of several runs, single precision, DELTAQ_THREADS threads (default: all). With one thread it is processor time that counts, so
- * a busy machine can be used. An argument picks the lines whose name contains it. */
+ * best of several runs, single precision, DELTAQ_THREADS threads (default: all). With one thread it is processor time that counts,
+ * so a busy machine can be used. An argument picks the lines whose name contains it. */
 #include "backend/backend.h"
 #include "base/random.h"
 
@@ -316,7 +316,8 @@ static void bench_losses(const struct bench *bench, int64_t rows, int64_t vocabu
     double *losses = calloc(3 * count, sizeof *losses);
     uint8_t *agree = calloc(count, 1);
     if (targets == NULL || losses == NULL || agree == NULL) exit(1);
-    struct cross_entropy_args args = {logits, targets, losses, losses + count, 1e-3};
+    struct cross_entropy_args args = {
+        .logits = logits, .targets = targets, .losses = losses, .log_sum = losses + count, .weight = 1e-3};
     struct compare_args compare = {logits, others, targets, losses + count, losses + count, losses + 2 * count, agree};
     const double bytes = 4 * (double)rows * (double)vocabulary;
     report_bytes(bench, name, measure(call_cross_entropy_forward, bench->backend, &args), bytes);

@@ -155,7 +155,7 @@ static void test_losses_by_hand(void **state)
         /* rows: probabilities 1/2 1/4 1/4; not read; scores so large that exp would overflow */
         const struct matrix p = from_values(world, 3, 3, (const double[]){ln2, 0, 0, nan, nan, nan, 1000, 1000, -1000});
         const struct matrix q = from_values(world, 3, 3, (const double[]){0, ln2, 0, nan, nan, nan, 1000, 1000, -1000});
-        struct cross_entropy_args args = {p, targets, losses, log_sum, 2};
+        struct cross_entropy_args args = {.logits = p, .targets = targets, .losses = losses, .log_sum = log_sum, .weight = 2};
         world->backend->ops->cross_entropy_forward(world->backend, &args);
         assert_true(fabs(losses[0] - log(4)) < 1e-6 && losses[1] == 0 && fabs(losses[2] - ln2) < 1e-6);
         assert_true(fabs(log_sum[0] - log(4)) < 1e-6 && log_sum[1] == 0 && fabs(log_sum[2] - 1000 - ln2) < 1e-6);
@@ -176,8 +176,9 @@ static void test_nan_logits_give_nan_losses(void **state)
         double losses[2], log_sum[2];
         const struct matrix logits = world_random(world, 2, 700, 0, 1);
         world->backend->ops->fill(world->backend, matrix_columns(matrix_rows(logits, 1, 1), 600, 1), (double)NAN);
-        world->backend->ops->cross_entropy_forward(world->backend,
-                                                   &(struct cross_entropy_args){logits, targets, losses, log_sum, 1});
+        world->backend->ops->cross_entropy_forward(
+            world->backend,
+            &(struct cross_entropy_args){.logits = logits, .targets = targets, .losses = losses, .log_sum = log_sum});
         assert_true(isfinite(losses[0]) && isnan(losses[1]) && isnan(log_sum[1]));
     }
 }

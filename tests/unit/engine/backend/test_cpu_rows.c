@@ -149,10 +149,10 @@ static void run_losses(struct world *world, const void *context)
     double *losses = world_doubles(rows), *log_sum = world_doubles(rows), *other_losses = world_doubles(rows);
     double *other_log_sum = world_doubles(rows), *kl = world_doubles(rows), *agree = world_doubles(rows);
     uint8_t agreed[64];
-    struct cross_entropy_args args = {world_random(world, rows, s->vocabulary, s->gap, s->scale), batch.targets, losses, log_sum,
-                                      0.25};
-    struct cross_entropy_args other = {world_random(world, rows, s->vocabulary, 0, s->scale), batch.targets, other_losses,
-                                       other_log_sum, 1};
+    struct cross_entropy_args args = {.targets = batch.targets, .losses = losses, .log_sum = log_sum, .weight = 0.25};
+    args.logits = world_random(world, rows, s->vocabulary, s->gap, s->scale);
+    struct cross_entropy_args other = {.targets = batch.targets, .losses = other_losses, .log_sum = other_log_sum, .weight = 1};
+    other.logits = world_random(world, rows, s->vocabulary, 0, s->scale);
     world->backend->ops->add(world->backend, other.logits, args.logits, 1, 0.1);
     world->backend->ops->cross_entropy_forward(world->backend, &args);
     world->backend->ops->cross_entropy_forward(world->backend, &other);
