@@ -74,10 +74,8 @@ static enum status load_files(const struct options *options, struct static_files
         *strrchr(path, '/') = '\0';
         directory = path;
     }
-    if (directory == NULL) {
-        (void)fprintf(stderr, "deltaq serve: the dashboard's files are not where the binary is; see --static\n");
-        return STATUS_OK;
-    }
+    if (directory == NULL)
+        (void)fprintf(stderr, "deltaq serve: no dashboard: its files are not where the binary is; see --static\n");
     status = static_files_load(directory, out, error);
     if (status == STATUS_OK && static_files_find(*out, "/plotly.js") == NULL &&
         place_find("static/plotly.js", 0, path, sizeof path))

@@ -162,6 +162,9 @@ enum status static_files_load(const char *directory, struct static_files **out, 
     struct static_files *files = calloc(1, sizeof *files);
     *out = NULL;
     if (!files) return error_set(error, STATUS_NO_MEMORY, "out of memory for static files");
+    *out = files;
+    if (!directory) return STATUS_OK;
+    *out = NULL;
     const int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     enum status status =
         descriptor < 0 ? error_set_errno(error, "cannot open the static files' directory") : walk(files, descriptor, "", 0, error);

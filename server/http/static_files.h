@@ -16,8 +16,8 @@ struct static_file {
 };
 
 /* Reads every regular file below `directory` (html css js svg json yaml yml ico png txt woff2; others are left out, hidden ones
- * too) of at most 64 MiB each. "/" gives index.html. The caller owns *out. STATUS_NOT_FOUND, STATUS_IO, STATUS_TOO_LARGE,
- * STATUS_NO_MEMORY. */
+ * too) of at most 64 MiB each. "/" gives index.html. NULL: an empty set, for static_files_add. The caller owns *out.
+ * STATUS_NOT_FOUND, STATUS_IO, STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
 MUST_CHECK enum status static_files_load(const char *directory, struct static_files **out, struct error *error);
 
 /* Adds one more file, served as `path` ("/openapi.yaml"). */

@@ -1,0 +1,157 @@
+"""A server of the real product for the tests, and a client that holds every answer to openapi.yaml."""
+
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import urllib.parse
+
+import jsonschema
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARY = pathlib.Path(os.environ.get("DELTAQ_BINARY", ROOT / "build" / "deltaq"))
+OPENAPI = yaml.safe_load((ROOT / "openapi.yaml").read_text())
+
+
+def template_of(path):
+    """The path of openapi.yaml that a request path belongs to; literal segments win over parameters."""
+    segments = path.split("?")[0].split("/")
+    found = None
+    for template in OPENAPI["paths"]:
+        parts = template.split("/")
+        if len(parts) == len(segments) and all(p == s or p.startswith("{") for p, s in zip(parts, segments)):
+            if found is None or template.count("{") < found.count("{"):
+                found = template
+    return found
+
+
+def resolve(node):
+    while "$ref" in node:
+        target = OPENAPI
+        for key in node["$ref"][2:].split("/"):
+            target = target[key]
+        node = target
+    return node
+
+
+def check_against_openapi(method, path, answer):
+    template = template_of(path)
+    if template is None or method not in ("GET", "POST", "PATCH", "DELETE") or method.lower() not in OPENAPI["paths"][template]:
+        assert answer.status >= 400 or not path.startswith("/v1"), f"{method} {path} is not in openapi.yaml"
+        return
+    responses = OPENAPI["paths"][template][method.lower()]["responses"]
+    declared = resolve(responses.get(str(answer.status)) or responses["default"])
+    assert str(answer.status) in responses or answer.status >= 400, f"{method} {path}: {answer.status} is not in openapi.yaml"
+    if answer.status == 304 or not answer.body:
+        return
+    kind = answer.headers.get_content_type()
+    assert kind in declared["content"] or "application/octet-stream" in declared["content"], f"{method} {path}: {kind} is not declared"
+    schema = declared["content"].get(kind, {}).get("schema")
+    if schema and kind.endswith("json"):
+        validator = jsonschema.Draft202012Validator({**schema, "components": OPENAPI["components"]})
+        faults = [f"{list(e.absolute_path)}: {e.message}" for e in validator.iter_errors(answer.json)]
+        assert not faults, f"{method} {path} {answer.status}: {faults}"
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def pointers(self):
+        return [e["pointer"] for e in self.json.get("errors", [])]
+
+
+class Service:
+    def __init__(self, directory: pathlib.Path, *options, environment=None):
+        self.data, self.files = directory / "data", directory / "files"
+        self.files.mkdir(parents=True, exist_ok=True)
+        self.options, self.environment = list(options), dict(os.environ, **(environment or {}))
+        self.token = None
+        self.log = directory / "log"
+        self.start()
+
+    def start(self):
+        command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--data-dir", self.data, "--root", self.files, *self.options]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=self.environment, text=True)
+        line = self.process.stdout.readline()
+        assert line.startswith("deltaq listening on "), self.log.read_text()
+        self.url = line.split()[-1]
+        self.port = urllib.parse.urlsplit(self.url).port
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=40)
+        self.process.stdout.close()
+        return code
+
+    def request(self, method, path, body=None, headers=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=90)
+        sent = dict(headers or {})
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        if body is not None:
+            sent.setdefault("Content-Type", "application/json")
+        if self.token:
+            sent.setdefault("Authorization", f"Bearer {self.token}")
+        try:
+            try:
+                connection.request(method, path, body, sent)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # refused before all of it was sent: the answer is there
+            response = connection.getresponse()
+            answer = Answer(response.status, response.msg, response.read())
+        finally:
+            connection.close()
+        if answer.status >= 400:
+            assert answer.headers.get_content_type() == "application/problem+json", answer.body
+            assert str(self.files) not in answer.body.decode() and str(self.data) not in answer.body.decode(), answer.body
+        check_against_openapi(method, path, answer)
+        return answer
+
+    def get(self, path, headers=None):
+        return self.request("GET", path, headers=headers)
+
+    def post(self, path, body=None, headers=None):
+        return self.request("POST", path, body, headers)
+
+    # What most tests need first.
+    def checkpoint(self, path, trajectory, name, **more):
+        answer = self.post("/v1/checkpoints", {"trajectory": trajectory, "name": name, "source": {"path": str(path)}, **more})
+        assert answer.status in (200, 201), answer.body
+        return answer.json
+
+    def sequences(self, name, rows):
+        answer = self.post("/v1/datasets", {"name": name, "sequences": rows})
+        assert answer.status in (200, 201), answer.body
+        return answer.json
+
+    def run(self, kind, **params):
+        answer = self.post("/v1/runs", {"kind": kind, "params": params})
+        assert answer.status in (200, 202), answer.body
+        return self.wait(answer.json["id"])
+
+    def wait(self, run):
+        for _ in range(6):
+            document = self.get(f"/v1/runs/{run}?wait=30").json
+            if document["state"] not in ("queued", "running"):
+                return document
+        raise TimeoutError(document)
+
+
+def quoted(name):
+    return urllib.parse.quote(name, safe="")
+
+
+def slug(text):
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())

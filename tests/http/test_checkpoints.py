@@ -1,0 +1,215 @@
+import json
+import os
+import struct
+
+import models
+import numpy
+import pytest
+from service import quoted
+
+
+def test_registering_reads_the_files(service, name):
+    path = models.write_llama(service.files / name)
+    made = service.checkpoint(path, name, "step10", step=10, tokens=1000, learning_rate=0.001, tags={"phase": "decay"})
+    assert made["architecture"] == "llama" and made["dtype"] == "F32" and len(made["sha256"]) == 64
+    assert made["parameters"] == sum(a.size for a in models.tensors_of(models.LLAMA, 0).values())
+    assert (made["step"], made["tokens"], made["learning_rate"], made["tags"]) == (10, 1000, 0.001, {"phase": "decay"})
+    for reference in (made["id"], quoted(f"{name}/step10")):
+        assert service.get(f"/v1/checkpoints/{reference}").json == made
+    assert service.get(f"/v1/trajectories/{name}").json["checkpoints"] == 1
+    assert [c["id"] for c in service.get(f"/v1/checkpoints?trajectory={name}").json["items"]] == [made["id"]]
+
+
+def test_step_zero_and_rate_zero_are_kept(service, name):
+    path = models.write_llama(service.files / name)
+    made = service.checkpoint(path, name, "first", step=0, tokens=0, learning_rate=0.0)
+    assert (made["step"], made["tokens"], made["learning_rate"]) == (0, 0, 0.0)
+
+
+def test_the_same_again_is_200_another_is_409(service, name):
+    path, other = models.write_llama(service.files / name / "a"), models.write_llama(service.files / name / "b", seed=1)
+    body = {"trajectory": name, "name": "x", "source": {"path": str(path)}}
+    first, again = service.post("/v1/checkpoints", body), service.post("/v1/checkpoints", body)
+    assert (first.status, again.status) == (201, 200) and first.json == again.json
+    assert first.headers["Location"] == "/v1/checkpoints/" + first.json["id"]
+    assert service.post("/v1/checkpoints", {**body, "source": {"path": str(other)}}).status == 409
+    assert service.post("/v1/checkpoints", {**body, "step": 5}).status == 409
+
+
+def test_one_file_with_its_config_beside_it(service, name):
+    path = models.write_llama(service.files / name)
+    made = service.checkpoint(path / "model.safetensors", name, "file")
+    assert made["sha256"] == service.checkpoint(path, name, "directory")["sha256"]
+
+
+def test_paths_may_be_relative_to_a_root(service, name):
+    models.write_llama(service.files / name)
+    assert service.checkpoint(name, name, "relative")["architecture"] == "llama"
+
+
+def test_patch_changes_what_is_given_and_clears_with_null(service, name):
+    made = service.checkpoint(models.write_llama(service.files / name), name, "a", step=1, tags={"x": 1})
+    changed = service.request("PATCH", f"/v1/checkpoints/{made['id']}", {"step": None, "tokens": 7, "name": "b"}).json
+    assert (changed["step"], changed["tokens"], changed["name"], changed["tags"]) == (None, 7, "b", {"x": 1})
+    refused = service.request("PATCH", f"/v1/checkpoints/{made['id']}", {"step": -1, "what": 1})
+    assert refused.status == 422 and set(refused.pointers) == {"/step", "/what"}
+
+
+def test_delete_forgets(service, name):
+    made = service.checkpoint(models.write_llama(service.files / name), name, "a")
+    assert service.request("DELETE", f"/v1/checkpoints/{made['id']}").status == 204
+    assert service.get(f"/v1/checkpoints/{made['id']}").status == 404
+    assert (service.files / name / "config.json").exists()
+
+
+def test_tensors_are_listed(service, name):
+    made = service.checkpoint(models.write_llama(service.files / name), name, "a")
+    items = service.get(f"/v1/checkpoints/{made['id']}/tensors").json["items"]
+    assert {i["name"]: i["shape"] for i in items} == {k: list(v.shape) for k, v in models.tensors_of(models.LLAMA, 0).items()}
+    assert sum(i["bytes"] for i in items) == made["bytes"]
+
+
+def test_a_bare_name_of_two_checkpoints_is_a_conflict(service, name):
+    path = models.write_llama(service.files / name)
+    service.checkpoint(path, name + "-1", name)
+    service.checkpoint(path, name + "-2", name)
+    assert service.get(f"/v1/checkpoints/{name}").status == 409
+
+
+@pytest.mark.parametrize("bad", ["/etc", "/etc/passwd", "/nowhere/at/all", "../../../etc", "{files}/../../../../etc", "nothing", "/dev/zero",
+                                 "{files}/%2e%2e", "~", "."  "\\..", "/proc/self/root/etc"])
+def test_absent_and_forbidden_paths_look_the_same(service, name, bad):
+    answers = [service.post("/v1/checkpoints", {"trajectory": name, "name": "x", "source": {"path": p}})
+               for p in (bad.replace("{files}", str(service.files)), "/nowhere/else")]
+    assert [a.status for a in answers] == [422, 422] and answers[0].pointers == ["/source/path"]
+    assert answers[0].json["detail"] == answers[1].json["detail"]
+
+
+def test_links_out_of_the_roots_are_refused(service, name, tmp_path):
+    outside = models.write_llama(tmp_path / "outside")
+    (service.files / name).mkdir()
+    (service.files / name / "link").symlink_to(outside)
+    hollow = models.write_llama(service.files / name / "hollow")
+    (hollow / "model.safetensors").unlink()
+    (hollow / "model.safetensors").symlink_to(outside / "model.safetensors")
+    for path in ("link", "hollow"):
+        answer = service.post("/v1/checkpoints", {"trajectory": name, "name": "x", "source": {"path": f"{name}/{path}"}})
+        assert answer.status == 422 and answer.pointers == ["/source/path"], answer.body
+
+
+def test_links_within_the_roots_are_fine(service, name):
+    models.write_llama(service.files / name / "real")
+    (service.files / name / "link").symlink_to(service.files / name / "real")
+    assert service.checkpoint(f"{name}/link", name, "x")["architecture"] == "llama"
+
+
+def spoil_truncated(path):
+    file = path / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def spoil_length(path):
+    file = path / "model.safetensors"
+    file.write_bytes(struct.pack("<Q", 2**64 - 1) + file.read_bytes()[8:])
+
+
+def spoil_overlap(path):
+    file = path / "model.safetensors"
+    raw = file.read_bytes()
+    (length,) = struct.unpack("<Q", raw[:8])
+    header = json.loads(raw[8 : 8 + length])
+    names = list(header)
+    header[names[1]]["data_offsets"] = header[names[0]]["data_offsets"]
+    text = json.dumps(header).encode()
+    file.write_bytes(struct.pack("<Q", len(text)) + text + raw[8 + length :])
+
+
+def spoil_config(path):
+    (path / "config.json").write_text("{")
+
+
+def spoil_architecture(path):
+    (path / "config.json").write_text(json.dumps({**models.LLAMA, "model_type": "dancer", "architectures": ["DancerForCausalLM"]}))
+
+
+def spoil_shape(path):
+    (path / "config.json").write_text(json.dumps({**models.LLAMA, "hidden_size": 64}))
+
+
+def spoil_fifo(path):
+    (path / "model.safetensors").unlink()
+    os.mkfifo(path / "model.safetensors")
+
+
+def spoil_pickle(path):
+    (path / "model.safetensors").rename(path / "pytorch_model.bin")
+
+
+@pytest.mark.parametrize("spoil,words", [
+    (spoil_truncated, ""), (spoil_length, ""), (spoil_overlap, ""), (spoil_config, "config.json"), (spoil_architecture, "dancer"),
+    (spoil_shape, ""), (spoil_fifo, ""), (spoil_pickle, "safetensors"),
+], ids=lambda x: getattr(x, "__name__", ""))
+def test_broken_checkpoints_are_refused_precisely(service, name, spoil, words):
+    path = models.write_llama(service.files / name)
+    spoil(path)
+    answer = service.post("/v1/checkpoints", {"trajectory": name, "name": "x", "source": {"path": str(path)}})
+    assert answer.status in (400, 422) and words in answer.json["detail"] and answer.pointers == ["/source/path"], answer.body
+    assert service.get(f"/v1/trajectories/{name}").status == 404, "nothing is left behind"
+
+
+def test_names_with_slashes_are_refused(service, name):
+    path = str(models.write_llama(service.files / name))
+    for field in ("trajectory", "name"):
+        body = {"trajectory": name, "name": "x", "source": {"path": path}, field: "a/b"}
+        assert service.post("/v1/checkpoints", body).pointers == ["/" + field]
+
+
+def test_repositories_are_refused_with_advice(service, name):
+    answer = service.post("/v1/checkpoints", {"trajectory": name, "name": "x", "source": {"repo": "a/b", "revision": "main"}})
+    assert answer.status == 422 and answer.pointers == ["/source/repo"] and "path" in answer.json["detail"]
+
+
+def test_every_fault_of_a_body_is_told_at_once(service):
+    answer = service.post("/v1/checkpoints", {"name": 3, "step": 1.0, "tokens": -1, "learning_rate": "x", "source": [], "tags": 1, "more~/": 1})
+    assert set(answer.pointers) == {"/trajectory", "/name", "/step", "/tokens", "/learning_rate", "/source", "/tags", "/more~0~1"}
+
+
+def test_scan_registers_all_below(service, name):
+    top = service.files / name
+    for i, folder in enumerate(("step1000", "sub/checkpoint-500", "ckpt_100", "iter_0002000", "step3000-tokens6B", "plain")):
+        models.write_llama(top / folder, seed=i)
+    (top / "plain" / "trainer_state.json").write_text(
+        json.dumps({"global_step": 77, "num_input_tokens_seen": 9, "log_history": [{"learning_rate": 0.5}, {"loss": 1}, {"learning_rate": 0.25}]}))
+    models.write_llama(top / "broken")
+    spoil_truncated(top / "broken")
+    found = service.post(f"/v1/trajectories/{name}/scan", {"path": str(top)}).json
+    steps = {c["name"]: (c["step"], c["tokens"], c["learning_rate"]) for c in found["registered"]}
+    assert steps == {"step1000": (1000, None, None), "sub-checkpoint-500": (500, None, None), "ckpt_100": (100, None, None),
+                     "iter_0002000": (2000, None, None), "step3000-tokens6B": (3000, 6 * 10**9, None), "plain": (77, 9, 0.25)}
+    assert [f["path"] for f in found["failed"]] == ["broken"]
+    again = service.post(f"/v1/trajectories/{name}/scan", {"path": str(top)}).json
+    assert again["registered"] == [] and again["existing"] == 6
+
+
+def test_scan_refuses_what_it_cannot_do(service, name):
+    (service.files / name).mkdir()
+    assert service.post(f"/v1/trajectories/{name}/scan", {"path": name}).pointers == ["/path"]
+    assert service.post(f"/v1/trajectories/{name}/scan", {"path": "/etc"}).pointers == ["/path"]
+    assert service.post(f"/v1/trajectories/{name}/scan", {"path": name, "watch": True}).pointers == ["/watch"]
+
+
+def test_nan_weights_fail_the_run_by_name(service, name):
+    def spoil(tensors):
+        tensors["model.layers.1.mlp.up_proj.weight"][3, 4] = numpy.nan
+
+    made = service.checkpoint(models.write_llama(service.files / name, change=spoil), name, "nan")
+    run = service.run("evaluate", checkpoint=made["id"], dataset=service.sequences(name, models.rows(2, 16))["id"], sequence_length=None)
+    assert run["state"] == "failed" and "model.layers.1.mlp.up_proj.weight" in run["error"]["detail"]
+
+
+def test_files_that_change_after_registration_fail_the_run(service, name):
+    path = models.write_llama(service.files / name)
+    made = service.checkpoint(path, name, "a")
+    models.write_llama(path, seed=5)
+    run = service.run("evaluate", checkpoint=made["id"], dataset=service.sequences(name, models.rows(2, 16))["id"], sequence_length=None)
+    assert run["state"] == "failed" and run["error"]["type"].endswith("input_changed")

@@ -1,0 +1,149 @@
+import json
+
+import models
+import numpy
+import pytest
+
+
+def test_inline_sequences(service, name):
+    made = service.sequences(name, [[1, 2, 3], [4, 5]])
+    assert (made["format"], made["sequences"], made["tokens"]) == ("sequences", 2, 5)
+    assert service.get(f"/v1/datasets/{name}").json == made == service.get(f"/v1/datasets/{made['id']}").json
+
+
+def test_the_same_again_is_200_another_is_409(service, name):
+    body = {"name": name, "sequences": [[1, 2, 3]]}
+    assert [service.post("/v1/datasets", b).status for b in (body, body, {"name": name, "sequences": [[1, 2], [3, 4]]})] == [201, 200, 409]
+
+
+@pytest.mark.parametrize("sequences,pointer", [
+    ([], "/sequences"), ([[1]], "/sequences/0"), ([[1, 2], []], "/sequences/1"), ([[1, -2]], "/sequences/0/1"),
+    ([[1, 2.0]], "/sequences/0/1"), ([[1, 2**40]], "/sequences/0/1"), ([[1, "2"]], "/sequences/0/1"), ([[1, True]], "/sequences/0/1"),
+    ([3], "/sequences/0"), ({}, "/sequences"), ("x", "/sequences"),
+])
+def test_bad_sequences_are_pointed_at(service, name, sequences, pointer):
+    answer = service.post("/v1/datasets", {"name": name, "sequences": sequences})
+    assert answer.status == 422 and answer.pointers == [pointer]
+    assert service.get(f"/v1/datasets/{name}").status == 404
+
+
+def test_files_of_every_format(service, name):
+    folder = service.files / name
+    folder.mkdir()
+    (folder / "a.txt").write_text("some text\n")
+    (folder / "a.jsonl").write_text('{"body": "x"}\n')
+    numpy.save(folder / "a.npy", numpy.arange(10, dtype=numpy.uint16))
+    (folder / "a.bin").write_bytes(numpy.arange(10, dtype=numpy.int32).tobytes())
+    for file, more in (("a.txt", {"format": "text"}), ("a.jsonl", {"format": "jsonl", "field": "body"}), ("a.npy", {"format": "tokens"}),
+                       ("a.bin", {"format": "tokens", "dtype": "int32"})):
+        made = service.post("/v1/datasets", {"name": f"{name}-{file}", "path": str(folder / file), **more})
+        assert made.status == 201 and len(made.json["sha256"]) == 64 and made.json["sequences"] is None, made.body
+
+
+@pytest.mark.parametrize("body,pointer", [
+    ({}, "/path"), ({"path": "x"}, "/format"), ({"path": "/etc/passwd", "format": "text"}, "/path"),
+    ({"path": "nothing", "format": "text"}, "/path"), ({"path": "x", "sequences": [[1, 2]]}, "/path"),
+    ({"sequences": [[1, 2]], "format": "text"}, "/format"), ({"path": "x", "format": "csv"}, "/format"),
+])
+def test_bad_definitions_are_pointed_at(service, name, body, pointer):
+    answer = service.post("/v1/datasets", {"name": name, **body})
+    assert answer.status == 422 and answer.pointers == [pointer], answer.body
+
+
+def test_fields_that_mean_nothing_are_refused(service, name):
+    (service.files / name).write_text("text")
+    answer = service.post("/v1/datasets", {"name": name, "path": name, "format": "text", "dtype": "uint16"})
+    assert answer.status == 422 and answer.pointers == ["/dtype"]
+
+
+def test_delete_and_conflict_while_used(service, name):
+    made = service.sequences(name, [[1, 2, 3]])
+    assert service.request("DELETE", f"/v1/datasets/{made['id']}").status == 204
+    assert service.request("DELETE", f"/v1/datasets/{made['id']}").status == 404
+
+
+def test_large_bodies_of_sequences_are_taken_and_larger_ones_refused(service, name):
+    assert service.post("/v1/datasets", {"name": name, "sequences": models.rows(200, 4096, 50000)}).status == 201
+    answer = service.post("/v1/datasets", b'{"name": "' + b"x" * (17 << 20) + b'"}')
+    assert answer.status == 413
+
+
+def test_text_goes_through_the_tokenizer_of_the_checkpoint(service, name):
+    made = service.checkpoint(models.write_llama(service.files / name), name, "a")
+    (service.files / f"{name}.txt").write_text("hello world, " * 40)
+    service.post("/v1/datasets", {"name": name, "path": f"{name}.txt", "format": "text"})
+    run = service.run("evaluate", checkpoint=made["id"], dataset=name, sequence_length=32)
+    same = service.run("evaluate", checkpoint=made["id"], sequence_length=None,
+                       dataset=service.sequences(name + "-ids", [list(("hello world, " * 40).encode())[i : i + 32] for i in range(0, 512, 32)])["id"])
+    assert run["result"]["sequences"] == 16
+    assert run["result"]["sequence_losses"] == same["result"]["sequence_losses"]
+
+
+def test_jsonl_documents_and_packing(service, name):
+    made = service.checkpoint(models.write_llama(service.files / name), name, "a")
+    lines = [json.dumps({"text": "x" * n}) for n in (5, 11, 40, 100)]
+    (service.files / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    service.post("/v1/datasets", {"name": name, "path": f"{name}.jsonl", "format": "jsonl"})
+    documents = service.run("evaluate", checkpoint=made["id"], dataset=name, sequence_length=32, packing="documents")["result"]
+    blocks = service.run("evaluate", checkpoint=made["id"], dataset=name, sequence_length=32)["result"]
+    assert (documents["sequences"], documents["tokens"]) == (3, 11 + 32 + 32)
+    assert (blocks["sequences"], blocks["tokens"]) == (156 // 32, 156 // 32 * 32)
+
+
+def test_text_without_a_tokenizer_is_refused_at_once(service, name):
+    made = service.checkpoint(models.write_llama(service.files / name, tokenizer=False), name, "a")
+    (service.files / f"{name}.txt").write_text("text " * 100)
+    service.post("/v1/datasets", {"name": name, "path": f"{name}.txt", "format": "text"})
+    answer = service.post("/v1/runs", {"kind": "evaluate", "params": {"checkpoint": made["id"], "dataset": name}})
+    assert answer.status == 422 and answer.pointers == ["/params/dataset"] and "tokenizer.json" in answer.json["detail"]
+
+
+def test_too_little_text_says_how_much_there_is(service, name):
+    made = service.checkpoint(models.write_llama(service.files / name), name, "a")
+    (service.files / f"{name}.txt").write_text("short")
+    service.post("/v1/datasets", {"name": name, "path": f"{name}.txt", "format": "text"})
+    run = service.run("evaluate", checkpoint=made["id"], dataset=name, sequence_length=32)
+    assert run["state"] == "failed" and "5" in run["error"]["detail"] and "32" in run["error"]["detail"]
+
+
+def test_ids_outside_the_vocabulary_fail_the_run(service, name):
+    made = service.checkpoint(models.write_llama(service.files / name), name, "a")
+    run = service.run("evaluate", checkpoint=made["id"], dataset=service.sequences(name, [[1, 2, 256]])["id"], sequence_length=None)
+    assert run["state"] == "failed" and "256" in run["error"]["detail"]
+
+
+def test_sequences_longer_than_the_model_fail_the_run(service, name):
+    made = service.checkpoint(models.write_llama(service.files / name), name, "a")
+    long = service.sequences(name, models.rows(1, 65))["id"]
+    for sequence_length in (None, 65):
+        run = service.run("evaluate", checkpoint=made["id"], dataset=long, sequence_length=sequence_length)
+        assert run["state"] == "failed" and "64" in run["error"]["detail"], run["error"]
+
+
+def test_data_that_changes_after_registration_fails_the_run(service, name):
+    made = service.checkpoint(models.write_llama(service.files / name), name, "a")
+    file = service.files / f"{name}.txt"
+    file.write_text("x" * 1000)
+    service.post("/v1/datasets", {"name": name, "path": f"{name}.txt", "format": "text"})
+    file.write_text("y" * 1000)
+    run = service.run("evaluate", checkpoint=made["id"], dataset=name, sequence_length=32)
+    assert run["state"] == "failed" and run["error"]["type"].endswith("input_changed")
+
+
+def test_tokenize(service, name):
+    path = models.write_llama(service.files / name)
+    made = service.checkpoint(path, name, "a")
+    texts = ["héllo", "", "a\x00b"]
+    wanted = [list(t.encode()) for t in texts]
+    for place in ({"checkpoint": made["id"]}, {"tokenizer": {"path": str(path / "tokenizer.json")}}):
+        assert service.post("/v1/tokenize", {**place, "texts": texts}).json == {"ids": wanted}
+
+
+@pytest.mark.parametrize("body,pointer", [
+    ({"texts": ["x"]}, "/checkpoint"), ({"checkpoint": "nothing", "texts": []}, "/checkpoint"),
+    ({"tokenizer": {"path": "/etc/passwd"}, "texts": ["x"]}, "/tokenizer/path"), ({"tokenizer": {}, "texts": []}, "/tokenizer/path"),
+    ({"checkpoint": "x", "texts": "x"}, "/texts"),
+])
+def test_tokenize_points_at_faults(service, body, pointer):
+    answer = service.post("/v1/tokenize", body)
+    assert answer.status == 422 and answer.pointers == [pointer], answer.body

@@ -1,0 +1,267 @@
+import json
+import socket
+import time
+
+import models
+import pytest
+
+
+@pytest.fixture(scope="module")
+def ready(service):
+    """A checkpoint and two datasets of ids."""
+    made = service.checkpoint(models.write_llama(service.files / "runs"), "runs", "step1", step=1, tokens=64, learning_rate=0.01)
+    return {"checkpoint": made["id"], "dataset": service.sequences("runs-evaluation", models.rows(6, 32))["id"],
+            "calibration": service.sequences("runs-calibration", models.rows(8, 32, seed=2))["id"]}
+
+
+def quantize(ready, **method):
+    return {"checkpoint": ready["checkpoint"], "method": {"name": "gptq", "bits": 3, "group_size": 16, **method},
+            "calibration": {"dataset": ready["calibration"], "sequence_length": None},
+            "evaluation": {"dataset": ready["dataset"], "sequence_length": None}}
+
+
+def test_evaluate(service, ready):
+    run = service.run("evaluate", checkpoint=ready["checkpoint"], dataset=ready["dataset"], sequence_length=None)
+    result = run["result"]
+    assert run["state"] == "succeeded" and run["device"] == "cpu" and run["usage"]["peak_host_bytes"] > 0
+    assert (result["sequences"], result["tokens"]) == (6, 192) and len(result["sequence_losses"]) == 6
+    assert result["loss"] == pytest.approx(sum(result["sequence_losses"]) / 6)
+    assert run["progress"]["done"] == run["progress"]["total"] > 0
+    assert run["params"] == {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "sequence_length": None, "packing": "blocks",
+                             "max_sequences": None, "precision": "f32"}
+
+
+def test_quantize(service, ready):
+    run = service.run("quantize", **quantize(ready))
+    result = run["result"]
+    assert run["state"] == "succeeded", run["error"]
+    assert result["delta"] == pytest.approx(result["loss_q"] / result["loss_fp"] - 1)
+    assert result["delta_interval"][0] <= result["delta"] <= result["delta_interval"][1]
+    assert len(result["layers"]) == 14 and all(l["proxy_error"] >= 0 for l in result["layers"])
+    assert 0 < result["top1_agreement"] <= 1 and result["kl"] > 0 and 3 < result["bits_per_weight"] < 6
+    assert run["params"]["method"] == {"name": "gptq", "bits": 3, "group_size": 16, "sym": True, "desc_act": False, "act_group_aware": True,
+                                       "damp_percent": 0.05}
+
+
+def test_settled_parameters_are_written_back_and_shared(service, ready):
+    first = service.post("/v1/runs", {"kind": "quantize", "params": quantize(ready, desc_act=True)})
+    again = service.post("/v1/runs", {"kind": "quantize", "params": quantize(ready, desc_act=True, act_group_aware=False)})
+    assert first.json["params"]["method"]["act_group_aware"] is False
+    assert (first.status, again.status) == (202, 200) and first.json["id"] == again.json["id"]
+
+
+def test_rtn_needs_no_calibration_gptq_does(service, ready):
+    params = quantize(ready)
+    del params["calibration"]
+    assert service.post("/v1/runs", {"kind": "quantize", "params": params}).pointers == ["/params/calibration"]
+    params["method"] = {"name": "rtn", "bits": 4, "group_size": 16}
+    assert service.run("quantize", **params)["state"] == "succeeded"
+
+
+def test_an_equal_run_is_answered_with_the_earlier_one(service, ready, name):
+    body = {"kind": "evaluate", "params": {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "sequence_length": 8}}
+    first = service.post("/v1/runs", body)
+    done = service.wait(first.json["id"])
+    again = service.post("/v1/runs", body)
+    assert again.status == 200 and again.json == done
+    # The same content under other names is the same work.
+    copy = service.checkpoint(models.write_llama(service.files / name), name, "copy")
+    data = service.sequences(name, models.rows(6, 32))
+    body["params"].update(checkpoint=f"{name}/copy", dataset=data["name"], packing="blocks")
+    assert service.post("/v1/runs", body).json["id"] == done["id"] and copy["id"] != ready["checkpoint"]
+    forced = service.post("/v1/runs", {**body, "force": True})
+    assert forced.status == 202 and forced.json["id"] != done["id"]
+    assert service.wait(forced.json["id"])["result"] == done["result"], "the same request gives the same bits"
+
+
+def test_other_data_or_parameters_are_another_run(service, ready, name):
+    params = {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "sequence_length": 16}
+    other = service.sequences(name, models.rows(6, 32, seed=9))["id"]
+    ids = {service.post("/v1/runs", {"kind": "evaluate", "params": {**params, **change}}).json["id"]
+           for change in ({}, {"max_sequences": 2}, {"dataset": other}, {"packing": "documents"})}
+    assert len(ids) == 4
+
+
+def test_a_loss_that_is_not_finite_is_null_and_says_so(service, name):
+    def spoil(tensors):
+        tensors["lm_head.weight"] *= 1e38
+        tensors["model.norm.weight"] *= 1e6
+
+    made = service.checkpoint(models.write_llama(service.files / name, change=spoil), name, "a")
+    run = service.run("evaluate", checkpoint=made["id"], dataset=service.sequences(name, models.rows(2, 16))["id"], sequence_length=None)
+    assert run["state"] == "succeeded" and run["result"]["loss"] is None and "finite" in run["result"]["note"]
+
+
+@pytest.mark.parametrize("body,pointers", [
+    ({}, {"/kind"}),
+    ({"kind": "dance"}, {"/kind"}),
+    ({"kind": "evaluate", "params": {}}, {"/params/checkpoint", "/params/dataset"}),
+    ({"kind": "evaluate", "params": []}, {"/params"}),
+    ({"kind": "evaluate", "params": {"checkpoint": "nothing", "dataset": "nothing"}}, {"/params/checkpoint", "/params/dataset"}),
+    ({"kind": "evaluate", "params": {"checkpoint": 1, "dataset": "", "sequence_length": 4.0, "packing": "x", "max_sequences": 0, "what": 1}},
+     {"/params/checkpoint", "/params/dataset", "/params/sequence_length", "/params/packing", "/params/max_sequences", "/params/what"}),
+    ({"kind": "quantize", "params": {"checkpoint": "x", "method": {"name": "gptq", "bits": 1}, "evaluation": {"dataset": "x"}}},
+     {"/params/method/bits"}),
+    ({"kind": "quantize", "params": {"checkpoint": "x", "method": {"bits": 4}, "evaluation": {}}},
+     {"/params/method/name", "/params/evaluation/dataset"}),
+    ({"kind": "quantize", "params": {"checkpoint": "x", "method": {"name": "magic"}, "evaluation": {"dataset": "x"}}}, {"/params/method/name"}),
+    ({"kind": "quantize", "params": {"checkpoint": "x", "method": {"name": "rtn", "damp_percent": 0.1}, "evaluation": {"dataset": "x"}}},
+     {"/params/method/damp_percent"}),
+    ({"kind": "train", "params": {"tokens": 0}}, {"/params/trajectory", "/params/dataset", "/params/tokens"}),
+], ids=lambda x: json.dumps(x)[:50] if isinstance(x, dict) else "")
+def test_bad_runs_are_pointed_at(service, body, pointers):
+    answer = service.post("/v1/runs", body)
+    assert answer.status == 422 and set(answer.pointers) == pointers, answer.body
+
+
+def test_what_is_not_there_yet_is_refused_by_name(service, ready):
+    evaluate = {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "precision": "bf16"}
+    assert service.post("/v1/runs", {"kind": "evaluate", "params": evaluate}).pointers == ["/params/precision"]
+    assert service.post("/v1/runs", {"kind": "quantize", "params": {**quantize(ready), "export": "gptq"}}).pointers == ["/params/export"]
+
+
+def test_bad_group_sizes_are_pointed_at(service, ready):
+    assert service.post("/v1/runs", {"kind": "quantize", "params": quantize(ready, group_size=0)}).pointers == ["/params/method/group_size"]
+
+
+def test_lists_filter_and_page(service, ready):
+    for sequence_length in (2, 3, 4, 5, 6):
+        service.run("evaluate", checkpoint=ready["checkpoint"], dataset=ready["dataset"], sequence_length=sequence_length)
+    address, seen = "/v1/runs?limit=2&kind=evaluate&trajectory=runs&state=succeeded", []
+    while address:
+        answer = service.get(address)
+        page = answer.json
+        assert len(page["items"]) <= 2 and all(r["kind"] == "evaluate" and r["state"] == "succeeded" for r in page["items"])
+        seen += [r["id"] for r in page["items"]]
+        address = page["next"]
+        if address:
+            assert answer.headers["Link"] == f'<{address}>; rel="next"'
+    assert len(seen) == len(set(seen)) >= 5
+    assert seen == [r["id"] for r in service.get("/v1/runs?kind=evaluate&trajectory=runs&state=succeeded&limit=1000").json["items"]]
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "cursor=x", "colour=red", "limit=1.0"])
+def test_bad_queries_are_refused(service, query):
+    assert service.get("/v1/runs?" + query).status == 422
+
+
+def test_unknown_references_in_filters(service):
+    assert service.get("/v1/runs?checkpoint=nothing").status == 404
+    assert service.get("/v1/runs/nothing").status == 404
+    assert service.get("/v1/runs/nothing/events").status == 404
+    assert service.post("/v1/runs/nothing/cancel").status == 404
+
+
+def long_training(service, name, **more):
+    (service.files / f"{name}.txt").write_text("a long story without an end. " * 2000)
+    service.post("/v1/datasets", {"name": name, "path": f"{name}.txt", "format": "text"})
+    model = {**models.LLAMA, "max_position_embeddings": 64}
+    params = {"trajectory": name, "model": model, "dataset": name, "tokenizer": {"name": "bytes"}, "tokens": 10**9, "batch_sequences": 4,
+              "sequence_length": 64, "checkpoint_every": 2560, **more}
+    answer = service.post("/v1/runs", {"kind": "train", "params": params})
+    assert answer.status == 202, answer.body
+    return answer.json["id"]
+
+
+def wait_for_state(service, run, state):
+    end = time.monotonic() + 30
+    while service.get(f"/v1/runs/{run}").json["state"] != state:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_train_registers_checkpoints_as_they_appear(service, name):
+    run = long_training(service, name, tokens=7680, validation=name, validation_sequences=2)
+    document = service.wait(run)
+    assert document["state"] == "succeeded", document["error"]
+    items = service.get(f"/v1/checkpoints?trajectory={name}").json["items"]
+    assert sorted((c["step"], c["tokens"]) for c in items) == [(10, 2560), (20, 5120), (30, 7680)]
+    assert document["result"]["checkpoints"] == [c["id"] for c in sorted(items, key=lambda c: c["step"])]
+    assert all(c["learning_rate"] > 0 and c["derived_from"] == {"run": run} for c in items)
+    found = service.run("evaluate", checkpoint=items[0]["id"], dataset=name, sequence_length=64, max_sequences=4)
+    assert found["state"] == "succeeded"
+    points = service.get(f"/v1/curves?trajectory={name}&metric=validation_loss&x=tokens").json["series"][0]["points"]
+    assert [p["x"] for p in points] == [2560, 5120, 7680]
+
+
+def test_cancel_stops_a_running_run_and_retry_queues_it_again(service, name):
+    run = long_training(service, name)
+    wait_for_state(service, run, "running")
+    queued = long_training(service, name + "-2")
+    assert service.post(f"/v1/runs/{queued}/cancel").json["state"] == "cancelled"
+    began = time.monotonic()
+    assert service.post(f"/v1/runs/{run}/cancel").status == 202
+    assert service.wait(run)["state"] == "cancelled" and time.monotonic() - began < 10
+    assert service.post(f"/v1/runs/{run}/retry").json["state"] == "queued"
+    assert service.post(f"/v1/runs/{run}/retry").status == 409
+    service.post(f"/v1/runs/{run}/cancel")
+    assert service.wait(run)["state"] == "cancelled"
+
+
+def test_finished_runs_cannot_be_cancelled_or_retried(service, ready):
+    run = service.run("evaluate", checkpoint=ready["checkpoint"], dataset=ready["dataset"], sequence_length=None)["id"]
+    assert service.post(f"/v1/runs/{run}/cancel").status == 409
+    assert service.post(f"/v1/runs/{run}/retry").status == 409
+
+
+def test_wait_holds_the_answer_no_longer_than_asked(service, name):
+    run = long_training(service, name)
+    began = time.monotonic()
+    document = service.get(f"/v1/runs/{run}?wait=1").json
+    assert 0.9 < time.monotonic() - began < 5 and document["state"] in ("queued", "running")
+    service.post(f"/v1/runs/{run}/cancel")
+    service.wait(run)
+
+
+@pytest.mark.parametrize("wait", ["61", "-1", "x", "1.5"])
+def test_bad_waits_are_refused(service, wait):
+    assert service.get(f"/v1/runs/x?wait={wait}").status == 422
+
+
+def events_of(service, run, last=None):
+    """All events until the stream ends."""
+    connection = socket.create_connection(("127.0.0.1", service.port), timeout=30)
+    extra = f"Last-Event-ID: {last}\r\n" if last else ""
+    connection.sendall(f"GET /v1/runs/{run}/events HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\nConnection: close\r\n{extra}\r\n".encode())
+    text = b""
+    while piece := connection.recv(65536):
+        text += piece
+    connection.close()
+    head, _, body = text.partition(b"\r\n\r\n")
+    assert b"200" in head.split(b"\r\n")[0] and b"text/event-stream" in head
+    found = []
+    for block in body.decode().replace("\r\n", "\n").split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line and not line.startswith(":"))
+        if "event" in fields:
+            found.append((fields.get("id"), fields["event"], json.loads(fields["data"])))
+    return found
+
+
+def test_events_tell_the_whole_story_and_resume(service, name):
+    run = long_training(service, name, tokens=5120)
+    events = events_of(service, run)
+    states = [data["to"] for _, event, data in events if event == "state"]
+    assert states == ["queued", "running", "succeeded"]
+    assert any(event == "log" for _, event, _ in events) and any(event == "progress" for _, event, _ in events)
+    ids = [int(i) for i, _, _ in events if i]
+    assert ids == sorted(ids)
+    later = [int(i) for i, _, _ in events_of(service, run, last=ids[1]) if i]
+    assert later == ids[2:]
+
+
+def test_artifacts_of_a_run_without_any(service, ready):
+    run = service.run("evaluate", checkpoint=ready["checkpoint"], dataset=ready["dataset"], sequence_length=None)["id"]
+    assert service.get(f"/v1/runs/{run}/artifacts").json["items"] == []
+    for bad in ("x", "..%2f..%2fpg", "%2e%2e"):
+        assert service.get(f"/v1/runs/{run}/artifacts/{bad}").status == 404
+
+
+def test_a_checkpoint_in_use_cannot_be_deleted(service, name, ready):
+    run = long_training(service, name)
+    wait_for_state(service, run, "running")
+    body = {"kind": "evaluate", "params": {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "sequence_length": 7}}
+    queued = service.post("/v1/runs", body).json["id"]
+    assert service.request("DELETE", f"/v1/checkpoints/{ready['checkpoint']}").status == 409
+    assert service.request("DELETE", f"/v1/datasets/{ready['dataset']}").status == 409
+    service.post(f"/v1/runs/{run}/cancel")
+    assert service.wait(queued)["state"] == "succeeded"

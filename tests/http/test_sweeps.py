@@ -1,0 +1,101 @@
+import csv
+import io
+
+import models
+import pytest
+
+
+@pytest.fixture(scope="module")
+def swept(service):
+    """A trajectory of three checkpoints, quantized by round-to-nearest at 3 and 4 bits."""
+    for i in range(3):
+        service.checkpoint(models.write_llama(service.files / "sweeps" / str(i), seed=i), "sweeps", f"step{i}", step=i, tokens=10 * i,
+                           learning_rate=0.1 / (i + 1))
+    data = service.sequences("sweeps", models.rows(4, 32))
+    body = {"name": "sweep", "kind": "quantize", "base": {"method": {"name": "rtn", "group_size": 32}, "evaluation": {"dataset": data["name"], "sequence_length": None}},
+            "grid": {"checkpoint": {"trajectory": "sweeps"}, "method.bits": [3, 4]}}
+    answer = service.post("/v1/sweeps", body)
+    assert answer.status == 202 and answer.json["runs"]["total"] == 6, answer.body
+    for run in service.get("/v1/runs?sweep=sweep").json["items"]:
+        assert service.wait(run["id"])["state"] == "succeeded"
+    return body
+
+
+def test_counts_by_state(service, swept):
+    found = service.get("/v1/sweeps/sweep").json
+    assert found["runs"] == {"queued": 0, "running": 0, "succeeded": 6, "failed": 0, "cancelled": 0, "total": 6}
+    assert found["base"] == swept["base"] and found["grid"] == swept["grid"]
+    assert found["id"] in [s["id"] for s in service.get("/v1/sweeps").json["items"]]
+
+
+def test_the_same_again_is_200_another_is_409_equal_runs_are_shared(service, swept):
+    assert service.post("/v1/sweeps", swept).status == 200
+    assert service.post("/v1/sweeps", {**swept, "grid": {**swept["grid"], "method.bits": [4]}}).status == 409
+    other = service.post("/v1/sweeps", {**swept, "name": "shared"})
+    assert other.status == 202 and other.json["runs"]["succeeded"] == 6
+
+
+@pytest.mark.parametrize("change,pointers", [
+    ({"kind": "dance"}, {"/kind"}),
+    ({"grid": {"method.bits": 3}}, {"/grid/method.bits"}),
+    ({"grid": {"method.bits": []}}, {"/grid/method.bits"}),
+    ({"grid": {"checkpoint": {"trajectory": "nothing"}}}, {"/grid/checkpoint"}),
+    ({"grid": {"checkpoint": {"trajectory": "sweeps"}, "method.bits": [3, 1]}}, {"/grid/method.bits"}),
+    ({"grid": {"checkpoint": {"trajectory": "sweeps"}, "method.colour": [1]}}, {"/grid/method.colour"}),
+    ({"grid": {"checkpoint": {"trajectory": "sweeps"}, "evaluation.max_sequences": list(range(1, 400))}}, {"/grid/evaluation.max_sequences"}),
+    ({"grid": {"checkpoint": {"trajectory": "sweeps"}, "method.name.x": [1]}}, {"/grid/method.name.x"}),
+    ({"base": {}, "grid": {"checkpoint": {"trajectory": "sweeps"}}}, {"/base/method", "/base/evaluation"}),
+])
+def test_faults_are_told_in_terms_of_base_and_grid(service, swept, change, pointers):
+    before = len(service.get("/v1/sweeps?limit=1000").json["items"])
+    answer = service.post("/v1/sweeps", {**swept, "name": "bad", **change})
+    assert answer.status == 422 and set(answer.pointers) == pointers, answer.body
+    assert len(service.get("/v1/sweeps?limit=1000").json["items"]) == before
+
+
+def test_curves(service, swept):
+    curve = service.get("/v1/curves?trajectory=sweeps&metric=delta&x=tokens").json
+    assert {(s["label"], s["bits"], s["method"]) for s in curve["series"]} == {("rtn 3-bit g32", 3, "rtn"), ("rtn 4-bit g32", 4, "rtn")}
+    for series in curve["series"]:
+        assert [p["x"] for p in series["points"]] == [0, 10, 20] and all(p["low"] <= p["y"] <= p["high"] for p in series["points"])
+    run = service.get(f"/v1/runs/{curve['series'][0]['points'][0]['run']}").json
+    assert run["result"]["delta"] == curve["series"][0]["points"][0]["y"]
+    assert len(service.get("/v1/curves?trajectory=sweeps&bits=4").json["series"]) == 1
+    assert service.get("/v1/curves?trajectory=sweeps&metric=loss_fp").json["series"][0]["method"] in ("", None)
+
+
+def test_learning_rate_is_a_metric_and_an_axis(service, swept):
+    points = service.get("/v1/curves?trajectory=sweeps&metric=learning_rate&x=step").json["series"][0]["points"]
+    assert [(p["x"], p["y"]) for p in points] == [(0, 0.1), (1, 0.05), (2, pytest.approx(0.1 / 3))]
+    points = service.get("/v1/curves?trajectory=sweeps&metric=delta&x=learning_rate&bits=3").json["series"][0]["points"]
+    assert [p["x"] for p in points] == [pytest.approx(0.1 / 3), 0.05, 0.1]
+
+
+def test_curves_as_csv(service, swept):
+    answer = service.get("/v1/curves?trajectory=sweeps&metric=delta", {"Accept": "text/csv"})
+    assert answer.headers.get_content_type() == "text/csv"
+    lines = list(csv.DictReader(io.StringIO(answer.body.decode())))
+    curve = service.get("/v1/curves?trajectory=sweeps&metric=delta").json
+    assert [float(l["y"]) for l in lines] == [p["y"] for s in curve["series"] for p in s["points"]]
+    assert {l["label"] for l in lines} == {"rtn 3-bit g32", "rtn 4-bit g32"}
+
+
+@pytest.mark.parametrize("query,status", [("", 422), ("?trajectory=nothing", 404), ("?trajectory=sweeps&x=colour", 422), ("?trajectory=sweeps&y=1", 422)])
+def test_bad_curves(service, swept, query, status):
+    assert service.get("/v1/curves" + query).status == status
+
+
+def test_parquet_is_refused(service, swept):
+    assert service.get("/v1/curves?trajectory=sweeps", {"Accept": "application/vnd.apache.parquet"}).status == 422
+
+
+def test_metrics_are_listed(service, swept):
+    assert {"delta", "loss_fp", "loss_q", "kl"} <= set(service.get("/v1/curves/metrics").json["metrics"])
+
+
+def test_cancel(service, swept, name):
+    answer = service.post("/v1/sweeps", {**swept, "name": name, "grid": {**swept["grid"], "evaluation.max_sequences": [1, 2, 3], "method.bits": [2]}})
+    assert answer.status == 202
+    assert service.post(f"/v1/sweeps/{name}/cancel").status == 202
+    for run in service.get(f"/v1/runs?sweep={name}").json["items"]:
+        assert service.wait(run["id"])["state"] in ("cancelled", "succeeded")
