@@ -99,9 +99,10 @@ struct attention_args {
     struct head_view q, k, v, out;
     struct matrix log_sum;
     struct head_view dout, dq, dk, dv; /* backward */
-    /* Tangents. attention_tangent: q_t, k_t, v_t (with out and log_sum of the forward pass) give out_t. attention_backward_tangent:
-     * also dout, dout_t and out_t give dq, dk, dv and dq_t, dk_t, dv_t, overwritten. */
+    /* Tangents. attention_tangent: q_t, k_t, v_t (with out and log_sum of the forward pass) give out_t and log_sum_t, [T, heads].
+     * attention_backward_tangent: also dout, dout_t, out_t and log_sum_t give dq, dk, dv and dq_t, dk_t, dv_t, overwritten. */
     struct head_view q_t, k_t, v_t, out_t, dout_t, dq_t, dk_t, dv_t;
+    struct matrix log_sum_t;
 };
 
 /* y = f(gate) when `up` is absent, else f(gate) * up. gelu is the erf form, gelu_tanh the tanh one. y may alias gate or up forward.

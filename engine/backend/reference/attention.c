@@ -1,8 +1,16 @@
 /* attention.c: causal attention of each sequence with itself (Vaswani et al., arXiv 1706.03762, eq. 1). Query head h reads
- * key/value head h / (H / K). For query i, over the keys j it may see (j <= i, and i - window < j when there is a window): s_j =
- * scale q_i·k_j,  p_j = exp(s_j - L_i),  L_i = log sum_j exp(s_j),  out_i = sum_j p_j v_j D_i = dout_i·out_i,   ds_j = p_j
- * (dout_i·v_j - D_i) dq_i = scale sum_j ds_j k_j,   dk_j = scale sum_{h,i} ds_j q_i,   dv_j = sum_{h,i} p_j dout_i Scores are made
- * anew wherever they are needed, so no scratch is. Scores and weights in double. */
+ * key/value head h / (H / K). For query i, over the keys j it may see (j <= i, and i - window < j when there is a window):
+ *
+ *   s_j = scale q_i·k_j,  p_j = exp(s_j - L_i),  L_i = log sum_j exp(s_j),  out_i = sum_j p_j v_j
+ *   D_i = dout_i·out_i,  e_j = dout_i·v_j - D_i,  ds_j = p_j e_j
+ *   dq_i = scale sum_j ds_j k_j,  dk_j = scale sum_{h,i} ds_j q_i,  dv_j = sum_{h,i} p_j dout_i
+ *
+ * Tangents (a dot stands for _t):
+ *   s._j = scale (q._i·k_j + q_i·k._j),  L._i = sum_j p_j s._j,  p._j = p_j (s._j - L._i),  out._i = sum_j p._j v_j + p_j v._j
+ *   D._i = dout._i·out_i + dout_i·out._i,  e._j = dout._i·v_j + dout_i·v._j - D._i,  ds._j = p._j e_j + p_j e._j
+ *   dq._i = scale sum_j ds._j k_j + ds_j k._j,  dk._j = scale sum_{h,i} ds._j q_i + ds_j q._i
+ *   dv._j = sum_{h,i} p._j dout_i + p_j dout._i
+ * Scores are made anew wherever they are needed, so no scratch is. Scores and weights in double. */
 #include "backend/reference/real.h"
 
 #include <math.h>
@@ -104,4 +112,104 @@ void REFERENCE(attention_backward)(struct backend *backend, const struct attenti
 {
     struct attention_args copy = *args;
     team_run(backend->team, args->batch->sequences * args->kv_heads, kv_head_backward, &copy);
+}
+
+/* A score's softmax and the tangents. */
+struct weight {
+    double p, s_t, p_t; /* p_t: once L. is known */
+};
+
+static struct weight weight_of(const struct attention_args *args, int64_t i, int64_t j, int64_t head, double log_sum,
+                               double log_sum_t)
+{
+    const int64_t kv_head = head / (args->heads / args->kv_heads), d = args->head_dim;
+    const real *q = head_of(args->q, i, head), *k = head_of(args->k, j, kv_head);
+    struct weight w;
+    w.p = exp(args->scale * head_dot(q, k, d) - log_sum);
+    w.s_t = args->scale * (head_dot(head_of(args->q_t, i, head), k, d) + head_dot(q, head_of(args->k_t, j, kv_head), d));
+    w.p_t = w.p * (w.s_t - log_sum_t);
+    return w;
+}
+
+static void query_tangent(const struct attention_args *args, int64_t start, int64_t i, int64_t head)
+{
+    const int64_t kv_head = head / (args->heads / args->kv_heads), first = first_key(args, start, i);
+    const double log_sum = (double)row_of(args->log_sum, i)[head];
+    real *out_t = head_of(args->out_t, i, head);
+    double log_sum_t = 0;
+    for (int64_t j = first; j <= i; j++) {
+        const struct weight w = weight_of(args, i, j, head, log_sum, 0);
+        log_sum_t += w.p * w.s_t;
+    }
+    row_of(args->log_sum_t, i)[head] = (real)log_sum_t;
+    for (int64_t c = 0; c < args->head_dim; c++) out_t[c] = 0;
+    for (int64_t j = first; j <= i; j++) {
+        const struct weight w = weight_of(args, i, j, head, log_sum, log_sum_t);
+        head_add(out_t, w.p_t, head_of(args->v, j, kv_head), args->head_dim);
+        head_add(out_t, w.p, head_of(args->v_t, j, kv_head), args->head_dim);
+    }
+}
+
+static void kv_head_tangent(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const struct attention_args *args = context;
+    const int64_t b = task / args->kv_heads, kv_head = task % args->kv_heads, shared = args->heads / args->kv_heads;
+    for (int64_t head = kv_head * shared; head < (kv_head + 1) * shared; head++)
+        for (int64_t i = args->batch->starts[b]; i < args->batch->starts[b + 1]; i++)
+            query_tangent(args, args->batch->starts[b], i, head);
+}
+
+static void query_backward_tangent(const struct attention_args *args, int64_t start, int64_t i, int64_t head)
+{
+    const int64_t kv_head = head / (args->heads / args->kv_heads), n = args->head_dim;
+    const real *q = head_of(args->q, i, head), *q_t = head_of(args->q_t, i, head), *out = head_of(args->out, i, head);
+    const real *dout = head_of(args->dout, i, head), *dout_t = head_of(args->dout_t, i, head);
+    const double log_sum = (double)row_of(args->log_sum, i)[head], log_sum_t = (double)row_of(args->log_sum_t, i)[head];
+    const double d = head_dot(dout, out, n), d_t = head_dot(dout_t, out, n) + head_dot(dout, head_of(args->out_t, i, head), n);
+    for (int64_t j = first_key(args, start, i); j <= i; j++) {
+        const real *k = head_of(args->k, j, kv_head), *k_t = head_of(args->k_t, j, kv_head), *v = head_of(args->v, j, kv_head);
+        const struct weight w = weight_of(args, i, j, head, log_sum, log_sum_t);
+        const double e = head_dot(dout, v, n) - d;
+        const double e_t = head_dot(dout_t, v, n) + head_dot(dout, head_of(args->v_t, j, kv_head), n) - d_t;
+        const double ds = args->scale * w.p * e, ds_t = args->scale * (w.p_t * e + w.p * e_t);
+        head_add(head_of(args->dv, j, kv_head), w.p, dout, n);
+        head_add(head_of(args->dq, i, head), ds, k, n);
+        head_add(head_of(args->dk, j, kv_head), ds, q, n);
+        head_add(head_of(args->dv_t, j, kv_head), w.p_t, dout, n);
+        head_add(head_of(args->dv_t, j, kv_head), w.p, dout_t, n);
+        head_add(head_of(args->dq_t, i, head), ds_t, k, n);
+        head_add(head_of(args->dq_t, i, head), ds, k_t, n);
+        head_add(head_of(args->dk_t, j, kv_head), ds_t, q, n);
+        head_add(head_of(args->dk_t, j, kv_head), ds, q_t, n);
+    }
+}
+
+static void kv_head_backward_tangent(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const struct attention_args *args = context;
+    const int64_t b = task / args->kv_heads, kv_head = task % args->kv_heads, shared = args->heads / args->kv_heads;
+    const int64_t start = args->batch->starts[b], end = args->batch->starts[b + 1];
+    clear_heads(args->dk, start, end, kv_head, args->head_dim);
+    clear_heads(args->dv, start, end, kv_head, args->head_dim);
+    clear_heads(args->dk_t, start, end, kv_head, args->head_dim);
+    clear_heads(args->dv_t, start, end, kv_head, args->head_dim);
+    for (int64_t head = kv_head * shared; head < (kv_head + 1) * shared; head++) {
+        clear_heads(args->dq, start, end, head, args->head_dim);
+        clear_heads(args->dq_t, start, end, head, args->head_dim);
+        for (int64_t i = start; i < end; i++) query_backward_tangent(args, start, i, head);
+    }
+}
+
+void REFERENCE(attention_tangent)(struct backend *backend, const struct attention_args *args)
+{
+    struct attention_args copy = *args;
+    team_run(backend->team, args->batch->sequences * args->kv_heads, kv_head_tangent, &copy);
+}
+
+void REFERENCE(attention_backward_tangent)(struct backend *backend, const struct attention_args *args)
+{
+    struct attention_args copy = *args;
+    team_run(backend->team, args->batch->sequences * args->kv_heads, kv_head_backward_tangent, &copy);
 }

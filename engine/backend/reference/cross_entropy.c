@@ -1,5 +1,6 @@
 /* cross_entropy.c: the loss of each token, its gradient, and the comparison of two rows of logits. logits [T, V], in double.
  *   L_t = log sum_v exp(z_tv),  loss_t = L_t - z_t,target,  dz_tv = weight (exp(z_tv - L_t) - [v = target])
+ *   Tangent: dz._tv = weight p_tv (z._tv - sum_w p_tw z._tw),  p_tv = exp(z_tv - L_t)
  *   KL(p || q) = sum_v exp(p_v - L_p) ((p_v - L_p) - (q_v - L_q)) */
 #include "backend/reference/real.h"
 
@@ -35,6 +36,23 @@ void REFERENCE(cross_entropy_backward)(struct backend *backend, const struct cro
             z[v] = args->targets[t] == TARGET_NONE ? 0 : (real)(args->weight * (softmax - (v == args->targets[t])));
         }
     }
+}
+
+void REFERENCE(cross_entropy_backward_tangent)(struct backend *backend, const struct cross_entropy_args *args)
+{
+    const int64_t count = args->logits.columns;
+    for (int64_t t = 0; t < args->logits.rows; t++) {
+        const real *z = row_of(args->logits, t);
+        real *z_t = row_of(args->logits_t, t);
+        double mean = 0;
+        for (int64_t v = 0; v < count && args->targets[t] != TARGET_NONE; v++)
+            mean += exp((double)z[v] - args->log_sum[t]) * (double)z_t[v];
+        for (int64_t v = 0; v < count; v++) {
+            const double softmax = exp((double)z[v] - args->log_sum[t]);
+            z_t[v] = args->targets[t] == TARGET_NONE ? 0 : (real)(args->weight * softmax * ((double)z_t[v] - mean));
+        }
+    }
+    REFERENCE(cross_entropy_backward)(backend, args);
 }
 
 static int64_t largest_index(const real *z, int64_t count)

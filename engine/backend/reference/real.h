@@ -39,15 +39,22 @@ bool REFERENCE(inverse_cholesky)(struct backend *backend, struct matrix h);
 /* one family a file */
 void REFERENCE(norm_forward)(struct backend *backend, const struct norm_args *args);
 void REFERENCE(norm_backward)(struct backend *backend, const struct norm_args *args);
+void REFERENCE(norm_tangent)(struct backend *backend, const struct norm_args *args);
+void REFERENCE(norm_backward_tangent)(struct backend *backend, const struct norm_args *args);
 void REFERENCE(rope)(struct backend *backend, const struct rope_args *args);
 void REFERENCE(attention_forward)(struct backend *backend, const struct attention_args *args);
 void REFERENCE(attention_backward)(struct backend *backend, const struct attention_args *args);
+void REFERENCE(attention_tangent)(struct backend *backend, const struct attention_args *args);
+void REFERENCE(attention_backward_tangent)(struct backend *backend, const struct attention_args *args);
 void REFERENCE(activation_forward)(struct backend *backend, const struct activation_args *args);
 void REFERENCE(activation_backward)(struct backend *backend, const struct activation_args *args);
+void REFERENCE(activation_tangent)(struct backend *backend, const struct activation_args *args);
+void REFERENCE(activation_backward_tangent)(struct backend *backend, const struct activation_args *args);
 void REFERENCE(gather)(struct backend *backend, struct matrix to, struct matrix table, const uint32_t *ids);
 void REFERENCE(scatter_add)(struct backend *backend, struct matrix table, struct matrix from, const uint32_t *ids);
 void REFERENCE(cross_entropy_forward)(struct backend *backend, const struct cross_entropy_args *args);
 void REFERENCE(cross_entropy_backward)(struct backend *backend, const struct cross_entropy_args *args);
+void REFERENCE(cross_entropy_backward_tangent)(struct backend *backend, const struct cross_entropy_args *args);
 void REFERENCE(compare)(struct backend *backend, const struct compare_args *args);
 void REFERENCE(adamw)(struct backend *backend, const struct adamw_args *args);
 

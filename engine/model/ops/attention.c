@@ -55,6 +55,7 @@ static struct attention_args tangent_arguments(const struct pass *pass, const st
     args.k_t = heads_of(pass->value_tangents, step, 1);
     args.v_t = heads_of(pass->value_tangents, step, 2);
     args.out_t = (struct head_view){pass->value_tangents[step->output], 0, args.head_dim};
+    args.log_sum_t = pass->value_tangents[step->saved];
     return args;
 }
 
