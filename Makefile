@@ -82,14 +82,19 @@ $(OBJ)/%.o: %.c
 	@echo "  cc   $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) $(CFLAGS_$(subst /,_,$*)) -MMD -MP -c -o $@ $<
 
-# The parts of the pool as commands, for tests/pool; and the same with the queue's fence taken away, which those tests must notice.
-POOL_TOOLS := $(OBJ)/tests/pool/pool_tool $(OBJ)/tests/pool/pool_tool_by_id $(OBJ)/tests/pool/pool_tool_by_state
-FENCE_pool_tool_by_id    := " id = $$1 and $$2::bigint is not null and $$3::text is not null "
-FENCE_pool_tool_by_state := " id = $$1 and state = 'running' and $$2::bigint is not null and $$3::text is not null "
-$(OBJ)/tests/pool/%: tests/pool/pool_tool.c server/store/queue.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
+# The parts of the pool as commands, for tests/pool; and the same without the worker's own patience, and then with the fence of the
+# queue taken away, which those tests must notice.
+POOL_TOOLS := $(addprefix $(OBJ)/tests/pool/pool_tool,_plain _patient _by_id _by_state)
+POOL_FLAGS_patient  := -DWORKER_PATIENCE=1e9
+POOL_FLAGS_by_id    := $(POOL_FLAGS_patient) '-DQUEUE_FENCE=" id = $$1 and $$2::bigint is not null and $$3::text is not null "'
+POOL_FLAGS_by_state := $(POOL_FLAGS_patient) '-DQUEUE_FENCE=" id = $$1 and state = $$$$running$$$$ and $$2::bigint is not null and $$3::text is not null "'
+$(OBJ)/tests/pool/pool_tool_%: tests/pool/pool_tool.c server/store/queue.c server/pool/worker.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  test $@"
-	@$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(FENCE_$*),'-DQUEUE_FENCE=$(FENCE_$*)') -o $@ tests/pool/pool_tool.c $(if $(FENCE_$*),server/store/queue.c) $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) $(SERVER_LIBS) $(ENGINE_LIBS)
+	@$(CC) $(CPPFLAGS) $(CFLAGS) $(POOL_FLAGS_$*) -o $@ tests/pool/pool_tool.c $(if $(POOL_FLAGS_$*),server/store/queue.c server/pool/worker.c) $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) $(SERVER_LIBS) $(ENGINE_LIBS)
+
+.PHONY: pool-tools
+pool-tools: $(POOL_TOOLS)
 
 $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
@@ -145,7 +150,7 @@ TSAN_UNIT = $(UNIT_SOURCES:%.c=$(BUILD)/tsan/%)
 lint: ## Check the tree's own rules: layers, headers, formatting, banned functions
 	@python3 tests/lint/lint.py
 
-check: all venv static $(UNIT_BINARIES) echo-server ## Run every test but the sanitized and the long ones; ends with "N passed, N failed"
+check: all venv static $(UNIT_BINARIES) echo-server pool-tools ## Run every test but the sanitized and the long ones; ends with "N passed, N failed"
 	@$(MAKE) --no-print-directory -s CONFIG=asan unit-binaries
 	@$(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" $(UNIT_BINARIES) $(ASAN_UNIT) $(wildcard tests/http tests/pool tests/docs)
 

@@ -254,8 +254,8 @@ enum status queue_release(struct connection *connection, const struct lease *lea
     const enum status status = connection_execute(
         connection,
         "with changed as (update runs set state = case when cancel_requested_at is null then 'queued' else 'cancelled' end,"
-        " finished_at = case when cancel_requested_at is not null then clock_timestamp() end, run_at = clock_timestamp()," LET_GO
-        "where" QUEUE_FENCE "returning id, epoch, state) insert into run_events (run, epoch, type, data)"
+        " finished_at = case when cancel_requested_at is not null then clock_timestamp() end, " LET_GO "where" QUEUE_FENCE
+        "returning id, epoch, state) insert into run_events (run, epoch, type, data)"
         " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2, 'reason', 'released') from changed",
         VALUES(FENCE_OF(lease)), &affected, error);
     return fenced(status, affected, error);
@@ -289,7 +289,8 @@ enum status queue_outcome(struct connection *connection, const struct lease *lea
 /* ---- for the dead ---- */
 
 /* One statement: rows are locked and their predicate checked again under the lock; nothing is read, thought over and then updated
- * by id. It needs no knowledge of the kinds. The first crash is tried again at once, later ones after a while. */
+ * by id. It needs no knowledge of the kinds. The first crash keeps its place in the queue and is tried again at
+ * once, later ones after a while. */
 #define BURY(predicate)                                                                                                                            \
     "with dead as materialized (select id from runs where state = 'running' and" predicate                                                         \
     "order by id limit $2 for update skip locked),"                                                                                                \
@@ -297,7 +298,7 @@ enum status queue_outcome(struct connection *connection, const struct lease *lea
     " when crashes + 1 < $3 then 'queued' else 'failed' end,"                                                                                      \
     " finished_at = case when cancel_requested_at is null and crashes + 1 < $3 then null else clock_timestamp() end,"                              \
     " error = case when cancel_requested_at is null and crashes + 1 >= $3 then $4::json end,"                                                      \
-    " run_at = case crashes when 0 then clock_timestamp() else" DELAY(                                                                             \
+    " run_at = case crashes when 0 then run_at else" DELAY(                                                                                        \
         "crashes") "end," LET_GO "from dead d where r.id = d.id and r.state = 'running' returning r.id, r.epoch, r.state)"                         \
                    " insert into run_events (run, epoch, type, data) select id, epoch, 'state', json_build_object('from', 'running', 'to', state," \
                    " 'lease', epoch, 'reason', 'crashed', 'evidence', $5::text) from changed"

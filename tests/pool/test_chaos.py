@@ -1,0 +1,98 @@
+"""Workers killed and stopped at random while they work through a queue, and then the checker. The same with the worker's own patience
+switched off (the fence of the database alone must do), and with the fence taken away: then the checker must find something.
+DELTAQ_CHAOS_SEED repeats a run; DELTAQ_CHAOS_JOBS (200) makes it longer."""
+
+import json
+import os
+import random
+import signal
+import time
+import uuid
+
+import pytest
+
+from checker import violations
+
+LEASE = 0.9
+
+
+def submit_many(pool, rng, count):
+    submitted = {str(uuid.UUID(int=rng.getrandbits(128))): i for i in range(count)}
+    rows, specs, events = [], [], []
+    for run, seed in submitted.items():
+        params = json.dumps({"seed": seed, "steps": rng.randint(1, 40), "step_ms": 20})
+        rows.append(f"('{run}', 'pace')")
+        specs.append(f"('{run}', '{params}')")
+        events.append(f"('{run}', 0, 'state', '{{\"from\": null, \"to\": \"queued\"}}')")
+    pool.execute(f"begin; insert into runs (id, kind) values {','.join(rows)}; insert into run_specs (run, params) values {','.join(specs)};"
+                 f"insert into run_events (run, epoch, type, data) values {','.join(events)}; commit;")
+    return submitted
+
+
+def unfinished(pool):
+    return pool.sql("select count(*) as n from runs where finished_at is null")[0]["n"]
+
+
+def chaos(pool, variant, jobs, workers=5, limit=60, until=None):
+    seed = int(os.environ.get("DELTAQ_CHAOS_SEED", time.time_ns() % 1_000_000))
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    pool.cluster()
+    pool.migrate()
+    submitted = submit_many(pool, rng, jobs)
+    start = lambda: pool.worker(variant, POOL_LEASE=LEASE)
+    alive, stopped, kills, stops = [start() for _ in range(workers)], [], 0, 0
+    end = time.monotonic() + limit
+    looked = 0.0
+    while time.monotonic() < end:
+        time.sleep(rng.uniform(0.02, 0.15))
+        stopped = [(at, p) for at, p in stopped if at > time.monotonic() or p.kill(signal.SIGCONT)]
+        index = rng.randrange(len(alive))
+        victim = alive[index]
+        what = rng.random()
+        if what < 0.25:
+            victim.kill()
+            victim.handle.wait()
+            stopped = [(at, p) for at, p in stopped if p is not victim]
+            alive[index], kills = start(), kills + 1
+        elif what < 0.5 and all(p is not victim for _, p in stopped) and len(stopped) < workers - 2:
+            victim.kill(signal.SIGSTOP)
+            stopped.append((time.monotonic() + rng.uniform(1.2, 2.5) * LEASE, victim))
+            stops += 1
+        elif what < 0.55:
+            pool.execute("with changed as (update runs set cancel_requested_at = clock_timestamp(), state = 'cancelled', finished_at = clock_timestamp()"
+                         " where id = (select id from runs where state = 'queued' order by random() limit 1) and state = 'queued' returning id, epoch)"
+                         " insert into run_events (run, epoch, type, data) select id, epoch, 'state', '{\"from\": \"queued\", \"to\": \"cancelled\"}' from changed;")
+        if time.monotonic() > looked + 1:
+            looked = time.monotonic()
+            if unfinished(pool) == 0 or (until is not None and until(submitted)):
+                break
+    for _, process in stopped:
+        process.kill(signal.SIGCONT)
+    settle = time.monotonic() + 20
+    while unfinished(pool) and time.monotonic() < settle and until is None:
+        time.sleep(0.2)
+    for process in alive:
+        process.stop()
+    print(f"{variant}: {jobs} jobs, {kills} kills, {stops} stops")
+    return submitted
+
+
+@pytest.mark.parametrize("variant", ["plain", "patient"])
+def test_nothing_is_lost_or_doubled(pool, variant):
+    jobs = int(os.environ.get("DELTAQ_CHAOS_JOBS", "200"))
+    submitted = chaos(pool, variant, jobs, limit=jobs / 2)
+    assert violations(pool, submitted) == []
+    succeeded = pool.sql("select count(*) as n from runs where state = 'succeeded'")[0]["n"]
+    assert succeeded > jobs / 2
+
+
+@pytest.mark.parametrize("variant", ["by_id", "by_state"])
+def test_without_the_fence_the_checker_finds_something(pool, variant):
+    def found(submitted):
+        return violations(pool, submitted, only_final=True)
+
+    submitted = chaos(pool, variant, 1500, limit=60, until=found)
+    sentences = found(submitted)
+    print(f"{len(sentences)} violations, such as: {sentences[:3]}")
+    assert sentences, "the mutant lives"

@@ -1,0 +1,139 @@
+"""Workers and their supervisor: stopping, cancelling, crashing, stalling, and the death of everybody."""
+
+import os
+import signal
+import time
+
+from test_cluster import answers, wait_until
+
+
+def worker_pids(pool):
+    return [row["pid"] for row in pool.sql("select pid from workers order by started_at")]
+
+
+def gone(pid):
+    try:
+        os.kill(pid, 0)
+        return False
+    except ProcessLookupError:
+        return True
+
+
+def test_a_run_succeeds_with_result_artifact_and_log(pool):
+    pool.serve(1)
+    run = pool.submit(seed=5, steps=3)
+    document = pool.wait(run)
+    assert document["state"] == "succeeded" and document["result"] == {"seed": 5, "epoch": 1}
+    assert document["progress"]["done"] == document["progress"]["total"] == 3
+    assert document["usage"]["seconds"] > 0 and document["usage"]["peak_host_bytes"] > 0
+    assert [e["data"]["line"] for e in pool.sql("select data from run_events where type = 'log'")] == ["attempt 0 did 3 steps"]
+    assert not list((pool.directory / "tmp").iterdir())
+
+
+def test_sigterm_gives_the_run_back_uncounted_within_ten_seconds(pool):
+    serve = pool.serve(1)
+    run = pool.submit(steps=10000, step_ms=50)
+    pool.wait(run, ["running"])
+    began = time.monotonic()
+    assert serve.stop() == 0
+    assert time.monotonic() - began < 10
+    pool.cluster()
+    row = pool.sql(f"select state, tries, crashes, stalls, epoch, owner from runs where id = '{run}'")[0]
+    assert row == {"state": "queued", "tries": 0, "crashes": 0, "stalls": 0, "epoch": 1, "owner": None}
+
+
+def test_sigterm_does_not_wait_for_a_deaf_engine(pool):
+    serve = pool.serve(1)
+    run = pool.submit(steps=10000, step_ms=50, end="deaf")
+    pool.wait(run, ["running"])
+    began = time.monotonic()
+    assert serve.stop() == 0
+    assert time.monotonic() - began < 11
+    pool.cluster()
+    assert pool.sql(f"select state, crashes from runs where id = '{run}'")[0] == {"state": "queued", "crashes": 0}
+
+
+def test_a_second_sigterm_hurries(pool):
+    serve = pool.serve(1)
+    run = pool.submit(steps=10000, step_ms=50, end="deaf")
+    pool.wait(run, ["running"])
+    serve.kill(signal.SIGTERM)
+    time.sleep(0.5)
+    began = time.monotonic()
+    serve.kill(signal.SIGTERM)
+    assert serve.handle.wait(10) == 0
+    assert time.monotonic() - began < 2.5
+
+
+def test_cancel_stops_a_running_run_within_two_seconds(pool):
+    pool.serve(1)
+    run = pool.submit(steps=10000, step_ms=20)
+    pool.wait(run, ["running"])
+    time.sleep(0.3)
+    began = time.monotonic()
+    pool.call("cancel", run)
+    document = pool.wait(run)
+    assert document["state"] == "cancelled" and time.monotonic() - began < 2.5
+
+
+def test_a_killed_worker_loses_its_run_to_another_within_two_seconds(pool):
+    serve = pool.serve(1)
+    run = pool.submit(steps=100, step_ms=20)
+    pool.wait(run, ["running"])
+    time.sleep(0.3)
+    os.kill(worker_pids(pool)[0], signal.SIGKILL)
+    began = time.monotonic()
+    wait_until(lambda: pool.call("get", run)["attempt"] == 1 and pool.call("get", run)["state"] == "running", 5)
+    assert time.monotonic() - began < 2.5
+    assert pool.wait(run)["state"] == "succeeded"
+    evidence = pool.sql("select data->>'evidence' as e from run_events where data->>'reason' = 'crashed'")
+    assert "signal 9" in evidence[0]["e"] and serve.handle.poll() is None
+
+
+def test_a_poison_run_kills_three_workers_and_no_more(pool):
+    pool.serve(2)
+    run, healthy = pool.submit(steps=1, end="crash"), pool.submit(steps=100, step_ms=10)
+    document = pool.wait(run, limit=40)
+    assert document["state"] == "failed" and "signal 6" in document["error"]["detail"]
+    assert len(pool.sql("select 1 from run_events where data->>'reason' = 'crashed'")) == 3
+    assert pool.wait(healthy)["state"] == "succeeded"
+
+
+def test_an_engine_that_stands_still_is_ended_and_counted(pool):
+    pool.serve(1, POOL_STALL=1)
+    run = pool.submit(steps=1, end="hang")
+    wait_until(lambda: pool.sql(f"select stalls from runs where id = '{run}'")[0]["stalls"] >= 1, 20)
+    assert pool.sql("select data->>'reason' as r from run_events where data->>'reason' is not null")[0]["r"] == "stalled"
+
+
+def test_errors_are_final_or_tried_again_by_their_status(pool):
+    pool.serve(1)
+    first, second = pool.submit(steps=1, end="fail"), pool.submit(steps=1, end="again")
+    document = pool.wait(first)
+    assert document["state"] == "failed" and document["error"]["code"] == "invalid" and document["attempt"] == 0
+    document = pool.wait(second)
+    assert document["state"] == "failed" and document["attempt"] == 3
+
+
+def test_killing_the_server_ends_its_workers_and_the_run_goes_on_in_the_next(pool):
+    serve = pool.serve(2)
+    run = pool.submit(steps=100, step_ms=20)
+    pool.wait(run, ["running"])
+    pids = worker_pids(pool)
+    serve.kill()
+    serve.handle.wait()
+    wait_until(lambda: all(map(gone, pids)), 12)
+    pool.serve(1)
+    assert pool.wait(run, limit=20)["state"] == "succeeded"
+
+
+def test_a_killed_postmaster_costs_no_run(pool):
+    serve = pool.serve(2)
+    runs = [pool.submit(steps=60, step_ms=20, seed=i) for i in range(4)]
+    time.sleep(0.5)
+    os.kill(int((pool.directory / "pg/data/postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+    wait_until(lambda: "PostgreSQL ended" in serve.said() and answers(pool))
+    for run in runs:
+        document = pool.wait(run, limit=20)
+        assert document["state"] == "succeeded" and document["attempt"] == 0
+    assert len(pool.sql("select 1 from run_results")) == 4
