@@ -15,10 +15,13 @@
 #include "store/tokens.h"
 #include "store/trajectories.h"
 
+#include <ftw.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define OK(call)            assert_int_equal_or_say((call), STATUS_OK, &error, __LINE__)
 #define GIVES(status, call) assert_int_equal_or_say((call), (status), &error, __LINE__)
@@ -50,14 +53,19 @@ static int set_up(void **state)
     return 0;
 }
 
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+    (void)status;
+    (void)where;
+    return type == FTW_DP ? rmdir(path) : unlink(path);
+}
+
 static int tear_down(void **state)
 {
     struct fixture *fixture = *state;
-    char command[128];
     connection_free(fixture->connection);
     embedded_stop(fixture->embedded);
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", fixture->directory);
-    const int ended = system(command);
+    const int ended = nftw(fixture->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
     free(fixture);
     return ended;
 }
