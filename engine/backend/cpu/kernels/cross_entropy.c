@@ -58,10 +58,9 @@ void KERNEL(cross_entropy_backward)(const struct cross_entropy_args *args, int64
     }
 }
 
-/* The first index of the largest entry; 0 when every entry is NaN. */
-static int64_t largest_index(const float *z, int64_t count)
+/* The first index of `largest`, which is the largest entry; 0 when every entry is NaN. */
+static int64_t index_of(const float *z, int64_t count, float largest)
 {
-    const float largest = largest_of(z, count);
     for (int64_t first = 0; first < count; first += PIECE) {
         uint32_t found = 0;
 #pragma omp simd reduction(| : found)
@@ -73,14 +72,23 @@ static int64_t largest_index(const float *z, int64_t count)
     return 0;
 }
 
-static double divergence(const float *restrict p, const float *restrict q, double p_log_sum, double q_log_sum, int64_t count)
+/* One row of both: the divergence, and the largest entry of each. Differences are exact in double. */
+static void compare_row(const struct compare_args *args, int64_t t)
 {
+    const float *restrict p = float_row(args->p, t), *restrict q = float_row(args->q, t);
+    const int64_t count = args->p.columns;
+    const double p_log_sum = args->p_log_sum[t], shift = p_log_sum - args->q_log_sum[t];
     const float high = (float)p_log_sum, low = (float)(p_log_sum - (double)high);
-    const double shift = p_log_sum - q_log_sum;
+    float p_largest = -INFINITY, q_largest = -INFINITY;
     double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t v = 0; v < count; v++) sum += (double)exp_below((p[v] - high) - low) * ((double)p[v] - (double)q[v] - shift);
-    return sum;
+#pragma omp simd reduction(+ : sum) reduction(max : p_largest, q_largest)
+    for (int64_t v = 0; v < count; v++) {
+        p_largest = p[v] > p_largest ? p[v] : p_largest;
+        q_largest = q[v] > q_largest ? q[v] : q_largest;
+        sum += (double)exp_below((p[v] - high) - low) * ((double)p[v] - (double)q[v] - shift);
+    }
+    args->kl[t] = sum;
+    args->agree[t] = index_of(p, count, p_largest) == index_of(q, count, q_largest);
 }
 
 void KERNEL(compare)(const struct compare_args *args, int64_t first, int64_t end)
@@ -88,9 +96,6 @@ void KERNEL(compare)(const struct compare_args *args, int64_t first, int64_t end
     for (int64_t t = first; t < end; t++) {
         args->kl[t] = 0;
         args->agree[t] = 0;
-        if (args->targets[t] == TARGET_NONE) continue;
-        const float *p = float_row(args->p, t), *q = float_row(args->q, t);
-        args->kl[t] = divergence(p, q, args->p_log_sum[t], args->q_log_sum[t], args->p.columns);
-        args->agree[t] = largest_index(p, args->p.columns) == largest_index(q, args->q.columns);
+        if (args->targets[t] != TARGET_NONE) compare_row(args, t);
     }
 }
