@@ -39,7 +39,7 @@ ENGINE_LIBRARY := $(OBJ)/libdeltaq-engine.a
 SERVER_LIBRARY := $(OBJ)/libdeltaq-server.a
 
 .DELETE_ON_ERROR:
-.PHONY: bench-backend all engine help clean format
+.PHONY: all engine help clean format
 all: $(BINARY) ## Build build/deltaq
 
 engine: $(ENGINE_LIBRARY) ## Build the engine library alone (no server, database or HTTP)
@@ -118,7 +118,7 @@ PYPI_TEST    := pytest==8.3.4 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safe
 VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python
 
-.PHONY: deps deps-build venv static serve demo install lint check check-unit check-asan check-tsan check-http check-fresh bench fuzz
+.PHONY: bench-backend deps deps-build venv static serve demo install lint check check-unit check-asan check-tsan check-http check-fresh bench fuzz
 deps-build: ## Install what building and running need
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(DEBIAN_BUILD)
@@ -210,10 +210,6 @@ install: all static ## Install the binary and the dashboard below PREFIX
 	install -d $(DESTDIR)$(PREFIX)/share/deltaq/static
 	install -m 644 static/* $(BUILD)/static/* $(DESTDIR)$(PREFIX)/share/deltaq/static/
 	install -m 644 openapi.yaml $(DESTDIR)$(PREFIX)/share/deltaq/
-
-$(OBJ)/tests/bench/%: tests/bench/%.c $(ENGINE_LIBRARY)
-	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(ENGINE_LIBRARY) $(LDFLAGS) $(ENGINE_LIBS)
 
 bench-backend: $(OBJ)/tests/bench/bench_backend ## Time the CPU backend against this machine's limits
 	$<
