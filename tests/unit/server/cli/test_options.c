@@ -1,0 +1,83 @@
+#include "unit.h"
+
+#include "cli/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct option_row rows[] = {
+    {"--listen", "ADDRESS", "DELTAQ_TEST_LISTEN", "here", false, "Where"},
+    {"--root", "DIR", "DELTAQ_TEST_ROOT", NULL, true, "Roots"},
+    {"--log", NULL, NULL, NULL, false, "A switch"},
+    {0},
+};
+
+static enum status parse(struct options *options, int argc, const char *const *argv)
+{
+    struct error error;
+    char *copies[8];
+    for (int i = 0; i < argc; i++) copies[i] = strdup(argv[i]);
+    const enum status status = options_parse(rows, argc, copies, options, &error);
+    for (int i = 0; i < argc; i++) free(copies[i]);
+    return status;
+}
+
+static void test_flags_go_before_the_environment_and_that_before_defaults(void **state)
+{
+    struct options options;
+    (void)state;
+    assert_int_equal(parse(&options, 0, NULL), STATUS_OK);
+    assert_string_equal(options_text(&options, "--listen"), "here");
+    assert_null(options_text(&options, "--log"));
+    assert_null(*options_all(&options, "--root"));
+    options_reset(&options);
+    assert_int_equal(setenv("DELTAQ_TEST_LISTEN", "there", 1) + setenv("DELTAQ_TEST_ROOT", "/a::/b", 1), 0);
+    assert_int_equal(parse(&options, 0, NULL), STATUS_OK);
+    assert_string_equal(options_text(&options, "--listen"), "there");
+    assert_string_equal(options_all(&options, "--root")[1], "/b");
+    options_reset(&options);
+    assert_int_equal(parse(&options, 5, (const char *const[]){"--listen=x", "--root", "/c", "--log", "--root=/d"}), STATUS_OK);
+    assert_string_equal(options_text(&options, "--listen"), "x");
+    assert_string_equal(options_all(&options, "--root")[0], "/c");
+    assert_string_equal(options_all(&options, "--root")[1], "/d");
+    assert_null(options_all(&options, "--root")[2]);
+    assert_string_equal(options_text(&options, "--log"), "1");
+    options_reset(&options);
+    assert_int_equal(unsetenv("DELTAQ_TEST_LISTEN") + unsetenv("DELTAQ_TEST_ROOT"), 0);
+}
+
+static void test_wrong_command_lines_are_refused(void **state)
+{
+    struct options options;
+    (void)state;
+    const char *const wrong[][2] = {{"--colour", "red"}, {"--root", NULL}, {"--log=1", NULL},
+                                    {"a", "b"},          {"-x", NULL},     {"--listen=a", "--listen=b"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(parse(&options, wrong[i][1] != NULL ? 2 : 1, wrong[i]), STATUS_INVALID);
+        options_reset(&options);
+    }
+}
+
+static void test_numbers_are_whole_and_in_range(void **state)
+{
+    struct options options;
+    struct error error;
+    int64_t value;
+    (void)state;
+    const char *const words[] = {"7", "07", "-1", "x", "1.5", "", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        assert_int_equal(parse(&options, 2, (const char *const[]){"--listen", words[i]}), STATUS_OK);
+        assert_int_equal(options_integer(&options, "--listen", 0, 10, &value, &error), i < 2 ? STATUS_OK : STATUS_INVALID);
+        options_reset(&options);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flags_go_before_the_environment_and_that_before_defaults),
+        cmocka_unit_test(test_wrong_command_lines_are_refused),
+        cmocka_unit_test(test_numbers_are_whole_and_in_range),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,248 @@
+#include "unit.h"
+
+#include "schema/schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct inner {
+    int64_t depth;
+    double rate;
+};
+
+struct other {
+    bool loud;
+};
+
+struct outer {
+    int64_t count, bits;
+    double share;
+    bool on;
+    const char *name, *checkpoint, *text;
+    int color, method;
+    struct inner inner;
+    struct inner square;
+    struct other circle;
+};
+
+static const int64_t bits_allowed[] = {2, 4, 0};
+static const char *const colors[] = {"red", "green", NULL};
+
+static const struct param inner_params[] = {
+    {.name = "depth", .type = PARAM_INTEGER, .offset = offsetof(struct inner, depth), .fallback = "3"},
+    {.name = "rate", .type = PARAM_NUMBER, .offset = offsetof(struct inner, rate), .fallback = "0.5", .minimum = 0, .maximum = 1},
+    {0},
+};
+static const struct param other_params[] = {
+    {.name = "loud", .type = PARAM_BOOLEAN, .offset = offsetof(struct other, loud), .fallback = "true"},
+    {0},
+};
+static const struct param_variant variants[] = {
+    {"square", inner_params, offsetof(struct outer, square)},
+    {"circle", other_params, offsetof(struct outer, circle)},
+    {0},
+};
+static const struct param table[] = {
+    {.name = "count",
+     .type = PARAM_INTEGER,
+     .offset = offsetof(struct outer, count),
+     .minimum = 1,
+     .maximum = 10,
+     .help = "how many"},
+    {.name = "bits", .type = PARAM_INTEGER, .offset = offsetof(struct outer, bits), .allowed = bits_allowed, .fallback = "4"},
+    {.name = "share", .type = PARAM_NUMBER, .offset = offsetof(struct outer, share), .fallback = "1"},
+    {.name = "on", .type = PARAM_BOOLEAN, .offset = offsetof(struct outer, on), .fallback = "false"},
+    {.name = "name",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct outer, name),
+     .fallback = "null",
+     .nullable = true,
+     .maximum = 5},
+    {.name = "checkpoint", .type = PARAM_CHECKPOINT, .offset = offsetof(struct outer, checkpoint), .fallback = "\"c\""},
+    {.name = "text", .type = PARAM_JSON, .offset = offsetof(struct outer, text), .fallback = "{}"},
+    {.name = "list", .type = PARAM_ARRAY, .fallback = "[]"},
+    {.name = "color", .type = PARAM_CHOICE, .offset = offsetof(struct outer, color), .choices = colors, .fallback = "\"green\""},
+    {.name = "method",
+     .type = PARAM_VARIANT,
+     .offset = offsetof(struct outer, method),
+     .variants = variants,
+     .fallback = "{\"name\": \"circle\"}"},
+    {.name = "inner", .type = PARAM_OBJECT, .offset = offsetof(struct outer, inner), .children = inner_params, .fallback = "{}"},
+    {0},
+};
+
+static enum status fill(const char *text, struct faults *faults, struct schema_filled *filled, json_t **document)
+{
+    struct error error = {0};
+    *document = json_loads(text, JSON_DECODE_ANY, NULL);
+    assert_non_null(*document);
+    return schema_fill(table, sizeof(struct outer), *document, "/params", faults, filled, &error);
+}
+
+static void test_defaults_are_written_into_struct_and_document(void **state)
+{
+    struct faults faults = {0};
+    struct schema_filled filled;
+    json_t *document;
+    (void)state;
+    assert_int_equal(fill("{\"count\": 7}", &faults, &filled, &document), STATUS_OK);
+    const struct outer *outer = filled.params;
+    assert_int_equal(outer->count, 7);
+    assert_int_equal(outer->bits, 4);
+    assert_int_equal(outer->color, 1);
+    assert_int_equal(outer->method, 1);
+    assert_true(outer->circle.loud);
+    assert_true(outer->share == 1 && outer->inner.rate == 0.5);
+    assert_null(outer->name);
+    assert_string_equal(outer->text, "{}");
+    char *text = json_dumps(document, JSON_COMPACT | JSON_SORT_KEYS);
+    assert_string_equal(
+        text, "{\"bits\":4,\"checkpoint\":\"c\",\"color\":\"green\",\"count\":7,\"inner\":{\"depth\":3,\"rate\":0.5},\"list\":[],"
+              "\"method\":{\"loud\":true,\"name\":\"circle\"},\"name\":null,\"on\":false,\"share\":1.0,\"text\":{}}");
+    free(text);
+    schema_filled_reset(&filled);
+    json_decref(document);
+}
+
+static void test_variants_fill_their_own_struct(void **state)
+{
+    struct schema_filled filled;
+    json_t *document;
+    (void)state;
+    assert_int_equal(
+        fill("{\"count\": 1, \"share\": 2, \"method\": {\"name\": \"square\", \"depth\": 9}}", NULL, &filled, &document),
+        STATUS_OK);
+    const struct outer *outer = filled.params;
+    assert_int_equal(outer->method, 0);
+    assert_int_equal(outer->square.depth, 9);
+    assert_true(outer->share == 2 && outer->square.rate == 0.5);
+    assert_true(json_is_real(json_object_get(document, "share")));
+    schema_filled_reset(&filled);
+    json_decref(document);
+}
+
+static void expect_fault(const char *text, const char *pointer)
+{
+    struct faults faults = {0};
+    struct schema_filled filled;
+    json_t *document;
+    assert_int_equal(fill(text, &faults, &filled, &document), STATUS_INVALID);
+    assert_null(filled.params);
+    assert_int_equal(faults.count, 1);
+    assert_string_equal(faults.items[0].pointer, pointer);
+    json_decref(document);
+}
+
+static void test_each_fault_is_pointed_at(void **state)
+{
+    (void)state;
+    expect_fault("{}", "/params/count");
+    expect_fault("[]", "/params");
+    expect_fault("{\"count\": 4.0}", "/params/count");
+    expect_fault("{\"count\": 0}", "/params/count");
+    expect_fault("{\"count\": 11}", "/params/count");
+    expect_fault("{\"count\": null}", "/params/count");
+    expect_fault("{\"count\": true}", "/params/count");
+    expect_fault("{\"count\": 1, \"bits\": 3}", "/params/bits");
+    expect_fault("{\"count\": 1, \"bits\": 0}", "/params/bits");
+    expect_fault("{\"count\": 1, \"share\": \"1\"}", "/params/share");
+    expect_fault("{\"count\": 1, \"on\": 1}", "/params/on");
+    expect_fault("{\"count\": 1, \"name\": \"\"}", "/params/name");
+    expect_fault("{\"count\": 1, \"name\": \"sixsix\"}", "/params/name");
+    expect_fault("{\"count\": 1, \"text\": []}", "/params/text");
+    expect_fault("{\"count\": 1, \"list\": {}}", "/params/list");
+    expect_fault("{\"count\": 1, \"color\": \"blue\"}", "/params/color");
+    expect_fault("{\"count\": 1, \"color\": 0}", "/params/color");
+    expect_fault("{\"count\": 1, \"method\": {}}", "/params/method/name");
+    expect_fault("{\"count\": 1, \"method\": {\"name\": \"round\"}}", "/params/method/name");
+    expect_fault("{\"count\": 1, \"method\": {\"name\": \"circle\", \"depth\": 1}}", "/params/method/depth");
+    expect_fault("{\"count\": 1, \"inner\": {\"rate\": 2}}", "/params/inner/rate");
+    expect_fault("{\"count\": 1, \"inner\": {\"a/b~c\": 2}}", "/params/inner/a~1b~0c");
+}
+
+static void test_all_faults_are_told_at_once(void **state)
+{
+    struct faults faults = {0};
+    struct schema_filled filled;
+    json_t *document;
+    (void)state;
+    assert_int_equal(fill("{\"bits\": 3, \"x\": 1, \"inner\": {\"depth\": \"\"}}", &faults, &filled, &document), STATUS_INVALID);
+    assert_int_equal(faults.count, 4);
+    json_decref(document);
+}
+
+static void test_many_faults_are_counted_and_the_first_kept(void **state)
+{
+    struct faults faults = {0};
+    struct error error;
+    (void)state;
+    for (int i = 0; i < 100; i++) faults_add(&faults, "/x", "fault %d", i);
+    assert_int_equal(faults_kept(&faults), FAULTS_MAX);
+    assert_int_equal(faults_status(&faults, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.detail, "100"));
+}
+
+static enum status collect(void *context, enum param_type type, const char *pointer, json_t *value, struct error *error)
+{
+    (void)error;
+    assert_int_equal(type, PARAM_CHECKPOINT);
+    assert_string_equal(pointer, "/params/checkpoint");
+    assert_int_equal(json_string_set(value, "other"), 0);
+    ++*(int *)context;
+    return STATUS_OK;
+}
+
+static void test_references_are_visited_and_may_be_replaced(void **state)
+{
+    struct schema_filled filled;
+    struct error error;
+    json_t *document;
+    int visits = 0;
+    (void)state;
+    assert_int_equal(fill("{\"count\": 1}", NULL, &filled, &document), STATUS_OK);
+    assert_int_equal(schema_references(table, document, "/params", collect, &visits, &error), STATUS_OK);
+    assert_int_equal(visits, 1);
+    assert_string_equal(json_string_value(json_object_get(document, "checkpoint")), "other");
+    schema_filled_reset(&filled);
+    json_decref(document);
+}
+
+static void test_settled_values_are_written_back(void **state)
+{
+    struct error error;
+    const struct inner inner = {.depth = 8, .rate = 0.25};
+    json_t *document = json_pack("{si sf}", "depth", 3, "rate", 0.5);
+    (void)state;
+    assert_int_equal(schema_write_back(inner_params, &inner, document, &error), STATUS_OK);
+    assert_int_equal(json_integer_value(json_object_get(document, "depth")), 8);
+    assert_true(json_real_value(json_object_get(document, "rate")) == 0.25);
+    json_decref(document);
+}
+
+static void test_tables_describe_themselves(void **state)
+{
+    (void)state;
+    json_t *schema = schema_describe(table);
+    json_t *properties = json_object_get(schema, "properties");
+    assert_int_equal(json_array_size(json_object_get(schema, "required")), 1);
+    assert_true(json_is_false(json_object_get(schema, "additionalProperties")));
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(properties, "count"), "maximum")), 10);
+    assert_int_equal(json_array_size(json_object_get(json_object_get(properties, "method"), "oneOf")), 2);
+    assert_int_equal(json_array_size(json_object_get(json_object_get(properties, "bits"), "enum")), 2);
+    json_decref(schema);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults_are_written_into_struct_and_document),
+        cmocka_unit_test(test_variants_fill_their_own_struct),
+        cmocka_unit_test(test_each_fault_is_pointed_at),
+        cmocka_unit_test(test_all_faults_are_told_at_once),
+        cmocka_unit_test(test_many_faults_are_counted_and_the_first_kept),
+        cmocka_unit_test(test_references_are_visited_and_may_be_replaced),
+        cmocka_unit_test(test_settled_values_are_written_back),
+        cmocka_unit_test(test_tables_describe_themselves),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
