@@ -50,7 +50,8 @@ void walk_forward(struct walk *walk, const struct program *program, const struct
 void walk_backward(struct walk *walk, struct matrix dhidden, struct matrix *parameter_gradients);
 
 /* A block and its derivative along a direction: `hidden_t` is the direction of the block's input (not changed), parameter_tangents
- * those of its parameters. Outputs are in walk->values and walk->value_tangents [program->output]. WALK_TANGENT. */
+ * those of its parameters. Outputs are in walk->values and walk->value_tangents [program->output]. WALK_TANGENT. All that is given
+ * stays lent until walk_backward_tangent is done. */
 void walk_tangent(struct walk *walk, const struct program *program, const struct batch *batch, const struct matrix *parameters,
                   const struct matrix *parameter_tangents, struct matrix hidden, struct matrix hidden_t);
 

@@ -1,9 +1,8 @@
 /* Gradients of whole models: against finite differences on random tiny models of every architecture (double), against the reference
  * values, and both memory modes against each other. */
 #include "base/memory.h"
-#include "base/random.h"
+#include "engine/model/tiny_models.h"
 #include "formats/json_reader.h"
-#include "model/chunks.h"
 #include "model/gradient.h"
 #include "shared.h"
 
@@ -72,51 +71,6 @@ static double loss_and_gradient(struct bench *bench)
     return losses_mean(bench);
 }
 
-static const char *const tiny_models[] = {
-    "{\"model_type\":\"llama\",\"vocab_size\":17,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
-    "\"intermediate_size\":10,\"max_position_embeddings\":16}",
-    "{\"model_type\":\"llama\",\"vocab_size\":17,\"hidden_size\":8,\"num_hidden_layers\":1,\"num_attention_heads\":4,"
-    "\"num_key_value_heads\":2,\"head_dim\":4,\"intermediate_size\":6,\"max_position_embeddings\":16,\"tie_word_embeddings\":true,"
-    "\"attention_bias\":true,\"mlp_bias\":true,\"hidden_act\":\"gelu_new\","
-    "\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
-    "\"original_max_position_embeddings\":8}}",
-    "{\"model_type\":\"llama\",\"vocab_size\":9,\"hidden_size\":6,\"num_hidden_layers\":3,\"num_attention_heads\":3,"
-    "\"num_key_value_heads\":1,\"head_dim\":2,\"intermediate_size\":5,\"max_position_embeddings\":16,\"hidden_act\":\"relu\"}",
-    "{\"model_type\":\"gpt_neox\",\"vocab_size\":17,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
-    "\"intermediate_size\":12,\"max_position_embeddings\":16,\"rotary_pct\":0.5}",
-    "{\"model_type\":\"gpt_neox\",\"vocab_size\":11,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
-    "\"intermediate_size\":9,\"max_position_embeddings\":16,\"use_parallel_residual\":false,\"rotary_pct\":0.5,\"tie_word_embeddings\":true}",
-};
-enum { TINY_MODELS = sizeof tiny_models / sizeof tiny_models[0] };
-
-static int64_t tiny_starts[] = {0, 7, 9, 20, 26};
-static uint32_t tiny_tokens[26];
-
-static struct sequences tiny_sequences(const struct model_config *config)
-{
-    for (size_t t = 0; t < 26; t++) tiny_tokens[t] = (uint32_t)random_below(5, 0, t, (uint64_t)config->vocabulary_size);
-    return (struct sequences){4, tiny_starts, tiny_tokens};
-}
-
-static struct model_config tiny_config(int model)
-{
-    struct model_config config;
-    ok(config_parse("tiny", tiny_models[model], strlen(tiny_models[model]), &config, &error));
-    return config;
-}
-
-/* Random everything, norms and biases too, large enough that no term is lost in the others. */
-static void randomise(struct bench *bench)
-{
-    double *values = bench->parameters.data;
-    for (int64_t i = 0; i < bench->layout->tensor_count; i++) {
-        const struct parameters_tensor *tensor = &bench->layout->tensors[i];
-        const int64_t count = tensor->parameter.rows * tensor->parameter.columns;
-        for (int64_t k = 0; k < count; k++)
-            values[tensor->offset + k] = 0.5 * random_normal(3, (uint64_t)i, (uint64_t)k) + (tensor->decays ? 0 : 0.7);
-    }
-}
-
 static struct backend *reference(bool use_double)
 {
     struct backend *backend = NULL;
@@ -147,7 +101,7 @@ static void test_gradient_matches_finite_differences(void **state)
         const struct sequences sequences = tiny_sequences(&config);
         struct bench bench;
         bench_open(&bench, &config, reference(true), GRADIENT_KEEP, &sequences);
-        randomise(&bench);
+        tiny_randomise(&bench.parameters);
         const double loss = loss_and_gradient(&bench);
         assert_true(fabs(loss - loss_alone(&bench)) < 1e-13);
         double *values = bench.parameters.data;
