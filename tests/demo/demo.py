@@ -16,7 +16,7 @@ import urllib.error
 import urllib.request
 
 URL = os.environ.get("DELTAQ_DEMO_URL", "http://127.0.0.1:8642")
-MODEL = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 128, "num_hidden_layers": 6, "num_attention_heads": 4,
+MODEL = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4,
          "num_key_value_heads": 4, "head_dim": 32, "intermediate_size": 384, "hidden_act": "silu", "max_position_embeddings": 256, "rms_norm_eps": 1e-5,
          "rope_theta": 10000.0, "tie_word_embeddings": True, "attention_bias": False, "mlp_bias": False, "initializer_range": 0.02, "vocab_size": 2048}
 LENGTH, SEQUENCES = 128, 16
@@ -76,7 +76,7 @@ def follow(run, label):
 def train(trajectory, tokens, schedule, **more):
     params = {"trajectory": trajectory, "dataset": "perl-manual", "validation": "perl-manual-validation", "tokens": tokens,
               "batch_sequences": SEQUENCES, "sequence_length": LENGTH, "schedule": {"peak": PEAK, "warmup": 50 * STEP, **schedule},
-              "checkpoint_every": MILLION // 2, "seed": 0, **more}
+              "checkpoint_every": MILLION // 4, "seed": 0, **more}
     return follow(request("POST", "/v1/runs", {"kind": "train", "params": params}), f"training {trajectory}")
 
 
@@ -117,13 +117,13 @@ def main():
     print(f"dashboard: {URL}/", flush=True)
     for name, file in (("perl-manual", "train.txt"), ("perl-manual-validation", "validation.txt")):
         request("POST", "/v1/datasets", {"name": name, "path": str(directory / "corpus" / file), "format": "text"})
-    stable = train("constant", 4 * MILLION, {"name": "constant"}, model=MODEL, tokenizer={"name": "train", "vocabulary_size": 2048})
+    stable = train("constant", 5 * MILLION // 2, {"name": "constant"}, model=MODEL, tokenizer={"name": "train", "vocabulary_size": 2048})
     checkpoints = {entry["tokens"]: entry["id"] for entry in request("GET", "/v1/checkpoints?trajectory=constant&limit=100")["items"]}
-    for at in (1, 3):
+    for at in (1, 2):
         branch = min(checkpoints, key=lambda tokens: abs(tokens - at * MILLION))
-        decay = {"name": "wsd", "decay": MILLION}
-        train(f"decay-{at}M", branch + MILLION, decay, **{"from": checkpoints[branch]})
-    names = ["constant", "decay-1M", "decay-3M"]
+        decay = {"name": "wsd", "decay": MILLION // 2}
+        train(f"decay-{at}M", branch + MILLION // 2, decay, **{"from": checkpoints[branch]})
+    names = ["constant", "decay-1M", "decay-2M"]
     failed = measure(names)
     table(names)
     print(f"\n{len(stable['checkpoints'])} checkpoints on the stable run, {failed} failed runs, {time.monotonic() - began:.0f} s. "
