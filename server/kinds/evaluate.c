@@ -24,7 +24,7 @@ static enum status evaluate_check_params(struct kind_request *request, const voi
     const struct evaluate_params *params = filled;
     const enum status status = inputs_check_precision(params->precision, error);
     if (status != STATUS_OK) return status;
-    return inputs_check_tokenizer(request, params->checkpoint, params->use.dataset, "/params/dataset", error);
+    return inputs_check_use(request, params->checkpoint, params->use.dataset, NULL, error);
 }
 
 static json_t *render(const struct evaluate_result *result)

@@ -122,14 +122,28 @@ static enum status add_tokenizer(struct kind_request *request, const struct chec
     return status;
 }
 
-enum status inputs_check_tokenizer(struct kind_request *request, const char *checkpoint, const char *dataset, const char *pointer,
-                                   struct error *error)
+static enum status settle_length(const struct kind_request *request, const char *object, struct error *error)
+{
+    const json_t *posted = object != NULL ? json_object_get(request->posted, object) : request->posted;
+    json_t *params = object != NULL ? json_object_get(request->params, object) : request->params;
+    if (json_object_get(posted, "sequence_length") != NULL) return STATUS_OK;
+    return json_object_set_new(params, "sequence_length", json_null()) == 0
+               ? STATUS_OK
+               : error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+}
+
+enum status inputs_check_use(struct kind_request *request, const char *checkpoint, const char *dataset, const char *object,
+                             struct error *error)
 {
     struct dataset found = {0};
     struct checkpoint *row = NULL;
+    char pointer[80];
     enum status status = dataset_find(request->connection, dataset, &found, error);
     if (status != STATUS_OK) return status;
-    if (strcmp(found.format, "text") == 0 || strcmp(found.format, "jsonl") == 0) {
+    (void)snprintf(pointer, sizeof pointer, "/params%s%s/dataset", object != NULL ? "/" : "", object != NULL ? object : "");
+    if (found.inline_sequences) {
+        status = settle_length(request, object, error);
+    } else if (strcmp(found.format, "text") == 0 || strcmp(found.format, "jsonl") == 0) {
         row = malloc(sizeof *row);
         status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a run")
                              : checkpoint_find(request->connection, checkpoint, row, error);

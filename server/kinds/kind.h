@@ -19,7 +19,8 @@ struct kind_request {
     struct connection *connection; /* for questions through server/store */
     const char *const *roots;      /* paths must lie below one; ends with NULL */
     const char *data_directory;
-    json_t *params; /* complete and valid by the table; references in it are already ids. check may complete it further */
+    const json_t *posted; /* the parameters as they came in, without defaults; NULL: none. Lent */
+    json_t *params;       /* complete and valid by the table; references in it are already ids. check may complete it further */
     /* Filled by check through kind_uses_*: what the run reads. */
     struct store_id *checkpoints, *trajectories, *datasets; /* owned (kind_request_reset) */
     size_t checkpoint_count, trajectory_count, dataset_count;

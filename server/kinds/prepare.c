@@ -142,7 +142,8 @@ enum status prepare_run(struct connection *connection, const struct kind *kind, 
     struct schema_filled filled = {0};
     struct resolver resolver = {.request = &out->request, .kind = kind, .faults = faults, .content = json_object()};
     *out = (struct prepared_run){.kind = kind};
-    out->request = (struct kind_request){.connection = connection, .roots = roots, .data_directory = data_directory};
+    out->request =
+        (struct kind_request){.connection = connection, .roots = roots, .data_directory = data_directory, .posted = params};
     out->request.params = params == NULL ? json_object() : json_deep_copy(params);
     out->request.identity = json_object();
     enum status status = STATUS_OK;

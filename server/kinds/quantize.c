@@ -90,9 +90,9 @@ static enum status quantize_check(struct kind_request *request, const void *fill
         return error_set_at(error, STATUS_INVALID, "/params/calibration", "is missing: \"%s\" needs calibration data",
                             quantizer_of(params)->name);
     if ((status = settle_method(request, params, error)) != STATUS_OK) return status;
-    status = inputs_check_tokenizer(request, params->checkpoint, params->evaluation.dataset, "/params/evaluation/dataset", error);
+    status = inputs_check_use(request, params->checkpoint, params->evaluation.dataset, "evaluation", error);
     if (status != STATUS_OK || params->calibration.dataset == NULL) return status;
-    return inputs_check_tokenizer(request, params->checkpoint, params->calibration.dataset, "/params/calibration/dataset", error);
+    return inputs_check_use(request, params->checkpoint, params->calibration.dataset, "calibration", error);
 }
 
 static json_t *render_layers(const struct quantize_result *result)

@@ -32,6 +32,16 @@ const struct param runs_post_body[] = {
     {0},
 };
 
+static enum status check_state(const char *state, struct error *error)
+{
+    static const char *const states[] = {"queued", "running", "succeeded", "failed", "cancelled"};
+    if (state == NULL) return STATUS_OK;
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
+        if (strcmp(states[i], state) == 0) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "state must be one of queued, running, succeeded, failed, cancelled, found \"%.60s\"",
+                     state);
+}
+
 enum status runs_list(struct http_context *context, const struct request *request, struct response *response, struct error *error)
 {
     static const char *const names[] = {"kind", "state", "checkpoint", "trajectory", "sweep", NULL};
@@ -45,6 +55,7 @@ enum status runs_list(struct http_context *context, const struct request *reques
     struct page page;
     json_t *document = NULL;
     enum status status = answer_page(request, names, &page, error);
+    if (status == STATUS_OK) status = check_state(filter.state, error);
     if (status == STATUS_OK) status = run_list(application_connection(context), &filter, &page, &document, error);
     return status == STATUS_OK ? answer_list(response, request, document, error) : status;
 }

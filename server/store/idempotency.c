@@ -37,7 +37,7 @@ enum status idempotency_claim(struct connection *connection, const char *scope, 
         connection, "select request_sha256 = $3, http_status, body, location from idempotency_keys where scope = $1 and key = $2",
         VALUES(value_text(scope), value_text(key), value_text(request_sha256)), &rows, error);
     if (status == STATUS_NOT_FOUND)
-        return error_set(error, STATUS_UNAVAILABLE, "the first request with this key was given up just now; try again");
+        return error_set(error, STATUS_CONFLICT, "the first request with this key was given up just now; try again");
     if (status != STATUS_OK) return status;
     if (!rows_boolean(rows, 0, 0)) {
         status = error_set(error, STATUS_INVALID, "this Idempotency-Key was used for another request: choose a new one");

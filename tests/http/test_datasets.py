@@ -147,3 +147,12 @@ def test_tokenize(service, name):
 def test_tokenize_points_at_faults(service, body, pointer):
     answer = service.post("/v1/tokenize", body)
     assert answer.status == 422 and answer.pointers == [pointer], answer.body
+
+
+def test_inline_sequences_are_used_as_they_are_unless_a_length_is_asked_for(service, name):
+    made = service.checkpoint(models.write_llama(service.files / name), name, "a")
+    data = service.sequences(name, [[1, 2, 3], list(range(40))])["id"]
+    plain = service.run("evaluate", checkpoint=made["id"], dataset=data)
+    assert plain["params"]["sequence_length"] is None and plain["result"]["sequences"] == 2 and plain["result"]["tokens"] == 43
+    cut = service.run("evaluate", checkpoint=made["id"], dataset=data, sequence_length=10)
+    assert cut["params"]["sequence_length"] == 10 and cut["result"]["sequences"] == 4

@@ -140,7 +140,7 @@ def test_lists_filter_and_page(service, ready):
     assert seen == [r["id"] for r in service.get("/v1/runs?kind=evaluate&trajectory=runs&state=succeeded&limit=1000").json["items"]]
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "cursor=x", "colour=red", "limit=1.0"])
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "cursor=x", "colour=red", "limit=1.0", "state=odd"])
 def test_bad_queries_are_refused(service, query):
     assert service.get("/v1/runs?" + query).status == 422
 
