@@ -1,0 +1,106 @@
+/* api.js: the HTTP interface. Every answer is JSON or a problem document (RFC 9457), which becomes a Problem. */
+
+const TOKEN = "deltaq-token";
+
+export class Problem extends Error {
+  constructor(document, status) {
+    super(document.detail || document.title || `the server answered ${status}`);
+    this.document = document;
+    this.status = status;
+  }
+}
+
+export function token() {
+  try { return sessionStorage.getItem(TOKEN) ?? ""; } catch { return ""; }
+}
+
+/* Kept for this tab only. */
+export function setToken(value) {
+  try {
+    if (value) sessionStorage.setItem(TOKEN, value);
+    else sessionStorage.removeItem(TOKEN);
+  } catch { /* storage forbidden: the token is asked for again */ }
+}
+
+export function headers(more = {}) {
+  const bearer = token();
+  return bearer ? { ...more, Authorization: `Bearer ${bearer}` } : more;
+}
+
+async function problemOf(response) {
+  let document = {};
+  try { document = await response.json(); } catch { /* not JSON: the status must do */ }
+  return new Problem({ title: response.statusText, status: response.status, ...document }, response.status);
+}
+
+/* The response, or a Problem; when the server cannot be reached, one of status 0. */
+export async function send(method, path, { accept = "application/json", signal, more = {} } = {}) {
+  let response;
+  try {
+    response = await fetch(path, { method, signal, headers: headers({ Accept: accept, ...more }) });
+  } catch (cause) {
+    if (cause.name === "AbortError") throw cause;
+    throw new Problem({ title: "No connection", detail: "the server cannot be reached; is deltaq serve running?" }, 0);
+  }
+  if (!response.ok) throw await problemOf(response);
+  return response;
+}
+
+export async function get(path, signal) {
+  return (await send("GET", path, { signal })).json();
+}
+
+export async function post(path, signal) {
+  return (await send("POST", path, { signal, more: { "Idempotency-Key": crypto.randomUUID?.() ?? String(Math.random()) } })).json();
+}
+
+export async function csv(path, signal) {
+  return (await send("GET", path, { accept: "text/csv", signal })).text();
+}
+
+/* "/v1/runs" with {state: "running", trajectory: ["a", "b"], kind: ""} -> "/v1/runs?state=running&trajectory=a&trajectory=b" */
+export function query(path, fields) {
+  const search = new URLSearchParams();
+  for (const [name, values] of Object.entries(fields)) {
+    for (const value of [values].flat()) {
+      if (value !== "" && value !== null && value !== undefined) search.append(name, value);
+    }
+  }
+  const text = search.toString();
+  return text ? `${path}?${text}` : path;
+}
+
+/* Path of one resource; its id or name is escaped, slash and all. */
+export function at(...parts) {
+  return "/v1/" + parts.map((part) => encodeURIComponent(part)).join("/");
+}
+
+/* Items of a list, following `next` until `most` are there: {items, more}. */
+export async function list(path, signal, most = 1000) {
+  const items = [];
+  let next = path;
+  while (next && items.length < most) {
+    const page = await get(next, signal);
+    items.push(...page.items);
+    next = page.next ? sameOrigin(page.next) : null;
+  }
+  return { items, more: next !== null };
+}
+
+function sameOrigin(link) {
+  const url = new URL(link, location.href);
+  return url.origin === location.origin ? url.pathname + url.search : null;
+}
+
+const checkpoints = new Map();
+
+/* A checkpoint's document by id, asked for once; null when it is gone. */
+export function checkpoint(id) {
+  if (!checkpoints.has(id)) {
+    checkpoints.set(id, get(at("checkpoints", id)).catch((error) => {
+      if (error.status !== 404) checkpoints.delete(id);
+      return null;
+    }));
+  }
+  return checkpoints.get(id);
+}

@@ -1,0 +1,37 @@
+/* checkpoint_table.js: the numbers of the figure, a line a checkpoint; each value leads to the run that measured it. */
+import { METRICS, table } from "./curves.js";
+import { h } from "./dom.js";
+import { compact, integer, loss, percentInterval, percentNumber, scientific } from "./format.js";
+import { runLink } from "./router.js";
+import { dataTable } from "./table.js";
+
+function value(metric, point) {
+  const shown = METRICS[metric]?.percent ? percentNumber(point.y) : loss(point.y);
+  const interval = METRICS[metric]?.percent ? percentInterval(point.low, point.high) : "";
+  const number = point.run ? h("a", { href: runLink(point.run), "aria-label": `${shown}, to the run` }, shown) : shown;
+  return [number, interval ? h("span", { class: "interval" }, interval.replace(" to ", " – ").replace(" %", "")) : null];
+}
+
+/* "gptq 4-bit g128" on two lines at most: the unit goes below. */
+function columnLabel(label, metric) {
+  return `${label} · ${METRICS[metric]?.axis ?? metric}`;
+}
+
+export function checkpointTable(model, colours) {
+  const { columns, rows } = table(model);
+  if (!rows.length) return h("p", { class: "muted" }, "None yet.");
+  const several = model.names.length > 1;
+  const all = [
+    { label: "Checkpoint", value: (row) => row.checkpoint.name, cell: (row) => h("span", { class: "row" }, several ? h("span", { class: `swatch c${colours.get(row.checkpoint.trajectory)}`, "aria-hidden": "true" }) : null, h("span", { class: "name" }, row.checkpoint.name)) },
+    several ? { label: "Trajectory", value: (row) => row.checkpoint.trajectory, cell: (row) => h("span", { class: "name" }, row.checkpoint.trajectory) } : null,
+    { label: "Step", numeric: true, value: (row) => row.checkpoint.step, cell: (row) => integer(row.checkpoint.step) },
+    { label: "Tokens", numeric: true, value: (row) => row.checkpoint.tokens, cell: (row) => compact(row.checkpoint.tokens) },
+    { label: "Learning rate", numeric: true, value: (row) => row.checkpoint.learning_rate, cell: (row) => scientific(row.checkpoint.learning_rate) },
+    { label: "Loss (nats)", numeric: true, value: (row) => row.loss?.y, cell: (row) => loss(row.loss?.y) },
+    ...columns.map((column) => ({
+      label: columnLabel(column.label, model.metric), numeric: true, value: (row) => row.values.get(column.key)?.y,
+      cell: (row) => (row.values.has(column.key) ? value(model.metric, row.values.get(column.key)) : h("span", { class: "muted" }, "–")),
+    })),
+  ].filter(Boolean);
+  return dataTable({ caption: "Checkpoints and their measured values", columns: all, rows, sortable: true, className: "checkpoints" });
+}

@@ -1,0 +1,123 @@
+/* curves.js: what the curve pages show, out of the API's answers. Pure but for load(). */
+import { at, get, list, query } from "./api.js";
+import { isNumber } from "./format.js";
+
+/* Metrics that the upper panel can show: how the axis is called, and whether values are shares shown as percent. */
+export const METRICS = {
+  delta: { name: "ΔQL", axis: "ΔQL (%)", percent: true },
+  loss_q: { name: "Quantized loss", axis: "quantized loss (nats)" },
+  kl: { name: "KL divergence", axis: "KL divergence (nats)" },
+  top1_agreement: { name: "Top-1 agreement", axis: "top-1 agreement (%)", percent: true },
+};
+export const AXES = { tokens: "tokens", step: "step", learning_rate: "learning rate" };
+
+export function bitsOf(series) {
+  if (isNumber(series.bits)) return series.bits;
+  const found = /(\d+)-bit/.exec(series.label ?? "");
+  return found ? Number(found[1]) : null;
+}
+
+/* What tells one curve of a trajectory from another. */
+export function columnOf(series) {
+  return JSON.stringify([series.label ?? "", series.dataset ?? ""]);
+}
+
+export function keyOf(series) {
+  return JSON.stringify([series.trajectory, series.label ?? "", series.dataset ?? ""]);
+}
+
+/* Several data sets among the series: then their names are part of the labels. */
+function datasetsDiffer(seriesList) {
+  return new Set(seriesList.map((series) => series.dataset ?? "")).size > 1;
+}
+
+export function labelOf(series, withDataset) {
+  const label = series.label || "full precision";
+  return withDataset && series.dataset ? `${label} on ${series.dataset}` : label;
+}
+
+function compareSeries(a, b) {
+  const text = (value) => value ?? "";
+  return (bitsOf(b) ?? 0) - (bitsOf(a) ?? 0) || text(a.method).localeCompare(text(b.method)) || text(a.label).localeCompare(text(b.label))
+    || text(a.dataset).localeCompare(text(b.dataset));
+}
+
+function along(a, b) {
+  return (a.tokens ?? a.step ?? Infinity) - (b.tokens ?? b.step ?? Infinity) || a.name.localeCompare(b.name, "en", { numeric: true });
+}
+
+/* Answers for some trajectories -> {metric, x, trajectories, checkpoints: Map id -> document, curves, loss, rate}. */
+export function assemble(names, metric, x, answers) {
+  const checkpoints = new Map();
+  for (const item of answers.checkpoints.flat()) checkpoints.set(item.id, item);
+  const named = (answer, panel) => answer.series.map((series) => ({ ...series, panel, bits: bitsOf(series), key: keyOf(series) }));
+  const curves = named(answers.curves, "curve");
+  const order = (series) => names.indexOf(series.trajectory);
+  curves.sort((a, b) => order(a) - order(b) || compareSeries(a, b));
+  const rate = x === "learning_rate" ? [] : named(answers.rate, "rate");
+  return { metric, x, names, checkpoints, curves, loss: named(answers.loss, "loss"), rate, datasets: datasetsDiffer(curves) };
+}
+
+export async function load(names, metric, x, signal) {
+  const curve = (which) => get(query("/v1/curves", { trajectory: names, metric: which, x }), signal);
+  const [curves, loss, rate, ...pages] = await Promise.all([
+    curve(metric), curve("loss_fp"), curve("learning_rate"),
+    ...names.map((name) => list(query("/v1/checkpoints", { trajectory: name, limit: 200 }), signal, 5000)),
+  ]);
+  return assemble(names, metric, x, { curves, loss, rate, checkpoints: pages.map((page) => page.items) });
+}
+
+export function trajectory(name, signal) {
+  return get(at("trajectories", name), signal);
+}
+
+/* Rows of the table of checkpoints: {columns: [{key, label}], rows: [{checkpoint, loss, values: Map column -> point}]}. */
+export function table(model) {
+  const columns = new Map();
+  for (const series of [...model.curves].sort(compareSeries)) {
+    columns.set(columnOf(series), { key: columnOf(series), label: labelOf(series, model.datasets), bits: series.bits });
+  }
+  const rows = new Map();
+  const sorted = [...model.checkpoints.values()].sort(along);
+  for (const name of model.names) {
+    for (const item of sorted) if (item.trajectory === name) rows.set(item.id, { checkpoint: item, loss: null, values: new Map() });
+  }
+  for (const series of model.curves) {
+    for (const point of series.points) rows.get(point.checkpoint)?.values.set(columnOf(series), point);
+  }
+  for (const series of model.loss) {
+    for (const point of series.points) {
+      const row = rows.get(point.checkpoint);
+      if (row && row.loss === null) row.loss = point;
+    }
+  }
+  return { columns: [...columns.values()], rows: [...rows.values()] };
+}
+
+/* By checkpoint: all that is known about it besides the curve at hand, for the text that hovers. */
+export function companions(model) {
+  const found = new Map();
+  const note = (seriesList, field) => {
+    for (const series of seriesList) {
+      for (const point of series.points) {
+        const entry = found.get(point.checkpoint) ?? {};
+        entry[field] ??= point.y;
+        found.set(point.checkpoint, entry);
+      }
+    }
+  };
+  note(model.loss, "loss");
+  for (const [id, checkpoint] of model.checkpoints) {
+    found.set(id, { ...found.get(id), rate: checkpoint.learning_rate, step: checkpoint.step, tokens: checkpoint.tokens, name: checkpoint.name });
+  }
+  return found;
+}
+
+/* How many points cannot be drawn on a logarithmic axis. */
+export function hiddenByLog(model, { xLog, yLog }) {
+  let count = 0;
+  for (const series of model.curves) {
+    for (const point of series.points) if ((yLog && !(point.y > 0)) || (xLog && !(point.x > 0))) count++;
+  }
+  return count;
+}

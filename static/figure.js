@@ -1,0 +1,132 @@
+/* figure.js: the figure of a trajectory as Plotly wants it: three panels over one x axis. Pure functions of the model (curves.js), so
+ * that screen and export draw the same. */
+import { AXES, METRICS, companions, labelOf } from "./curves.js";
+import { compact, integer, isNumber, loss, percent, percentInterval, scientific } from "./format.js";
+import { dash, symbol, translucent } from "./palette.js";
+
+/* Plotly reads texts as a small markup language; names are not markup. */
+export function plain(text) {
+  return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+}
+
+function valueText(metric, point) {
+  const { name, percent: share } = METRICS[metric] ?? { name: metric };
+  if (!share) return `${name} <b>${loss(point.y)}</b>`;
+  const interval = percentInterval(point.low, point.high);
+  return `${name} <b>${percent(point.y)}</b>${interval ? ` (95 %: ${interval})` : ""}`;
+}
+
+function hoverText(series, point, more, metric, withDataset) {
+  const lines = [`<b>${plain(point.checkpoint_name ?? more?.name ?? point.checkpoint)}</b>  ${plain(series.trajectory)}`];
+  if (series.panel === "curve") lines.push(plain(labelOf(series, withDataset)), valueText(metric, point));
+  const position = [];
+  if (isNumber(more?.tokens)) position.push(`${compact(more.tokens)} tokens`);
+  if (isNumber(more?.step)) position.push(`step ${integer(more.step)}`);
+  if (position.length) lines.push(position.join(" · "));
+  const measured = series.panel === "loss" ? point.y : more?.loss;
+  if (isNumber(measured)) lines.push(`validation loss ${loss(measured)}`);
+  if (isNumber(more?.rate)) lines.push(`learning rate ${scientific(more.rate)}`);
+  return lines.join("<br>");
+}
+
+/* The interval as a closed outline: along the lower bounds and back along the upper ones. */
+function bandTrace(series, points, options) {
+  const scale = METRICS[options.metric]?.percent ? 100 : 1;
+  const measured = points.filter((point) => isNumber(point.low) && isNumber(point.high));
+  if (measured.length < 2) return null;
+  const floor = options.yLog ? Math.min(...measured.filter((point) => point.y > 0).map((point) => point.y)) * scale * 1e-2 : -Infinity;
+  const x = measured.map((point) => point.x), back = [...measured].reverse();
+  return {
+    type: "scatter", mode: "lines", x: [...x, ...back.map((point) => point.x)], xaxis: "x", yaxis: "y",
+    y: [...measured.map((point) => Math.max(floor, scale * point.low)), ...back.map((point) => Math.max(floor, scale * point.high))],
+    fill: "toself", fillcolor: translucent(options.colour(series.trajectory), options.dark ? 0.2 : 0.13), line: { width: 0 },
+    hoverinfo: "skip", showlegend: false, legendgroup: series.key, name: "interval", meta: { key: series.key, kind: "band" },
+  };
+}
+
+function curveTrace(series, points, options, more) {
+  const scale = METRICS[options.metric]?.percent ? 100 : 1, colour = options.colour(series.trajectory);
+  const trace = {
+    type: "scatter", mode: options.x === "learning_rate" ? "markers" : "lines+markers", xaxis: "x", yaxis: "y",
+    x: points.map((point) => point.x), y: points.map((point) => scale * point.y),
+    line: { color: colour, width: 2, dash: dash(series.bits) }, marker: { color: colour, size: 6, symbol: symbol(series.method) + (series.bits === 3 ? "-open" : "") },
+    text: points.map((point) => hoverText(series, point, more.get(point.checkpoint), options.metric, options.datasets)),
+    hovertemplate: "%{text}<extra></extra>", legendgroup: series.key, meta: { key: series.key, kind: "curve" },
+    name: plain(`${series.trajectory} · ${labelOf(series, options.datasets)}`),
+  };
+  if (options.x === "learning_rate") {
+    const bound = (field) => points.map((point) => (isNumber(point[field]) ? scale * Math.abs(point[field] - point.y) : 0));
+    trace.error_y = { type: "data", symmetric: false, array: bound("high"), arrayminus: bound("low"), color: colour, thickness: 1, width: 2 };
+  }
+  return trace;
+}
+
+function sideTrace(series, axis, options, more) {
+  const colour = options.colour(series.trajectory);
+  return {
+    type: "scatter", mode: options.x === "learning_rate" ? "markers" : "lines+markers", xaxis: "x", yaxis: axis,
+    x: series.points.map((point) => point.x), y: series.points.map((point) => point.y), line: { color: colour, width: 1.5 },
+    marker: { color: colour, size: 4 }, showlegend: false, name: plain(series.trajectory), meta: { key: series.key, kind: series.panel },
+    text: series.points.map((point) => hoverText(series, point, more.get(point.checkpoint), options.metric, options.datasets)),
+    hovertemplate: "%{text}<extra></extra>",
+  };
+}
+
+export function traces(model, options) {
+  const more = companions(model), full = { ...options, metric: model.metric, x: model.x, datasets: model.datasets };
+  const out = [];
+  const shown = model.curves.filter((series) => !options.hidden.has(series.key));
+  const drawable = (series) => series.points.filter((point) => isNumber(point.x) && isNumber(point.y));
+  if (model.x !== "learning_rate") for (const series of shown) out.push(bandTrace(series, drawable(series), full));
+  for (const series of shown) out.push(curveTrace(series, drawable(series), full, more));
+  /* A trajectory all of whose curves are hidden is hidden in the other panels too. */
+  const present = new Set(model.curves.map((series) => series.trajectory)), left = new Set(shown.map((series) => series.trajectory));
+  const visible = (series) => left.has(series.trajectory) || !present.has(series.trajectory);
+  for (const series of model.loss.filter(visible)) out.push(sideTrace(series, "y2", full, more));
+  for (const series of model.rate.filter(visible)) out.push(sideTrace(series, "y3", full, more));
+  return out.filter(Boolean);
+}
+
+/* Where the panels stand, as shares of the height from below. */
+function domains(hasRate) {
+  return hasRate ? { y: [0.47, 1], y2: [0.225, 0.395], y3: [0, 0.15] } : { y: [0.36, 1], y2: [0, 0.27] };
+}
+
+function panelTitle(text, top, ink, size) {
+  return { text, xref: "paper", yref: "paper", x: 0, y: top, xanchor: "left", yanchor: "bottom", showarrow: false, yshift: 3, font: { color: ink.text, size } };
+}
+
+export function layout(model, options) {
+  const { ink, narrow } = options, place = domains(model.x !== "learning_rate"), metric = METRICS[model.metric] ?? { axis: model.metric };
+  const size = narrow ? 11 : 12;
+  const axis = {
+    gridcolor: ink.grid, linecolor: ink.line, zerolinecolor: ink.line, tickfont: { color: ink.muted, size }, ticks: "outside", ticklen: 3,
+    tickcolor: ink.line, automargin: true, exponentformat: "power", nticks: narrow ? 5 : 8,
+  };
+  const bottom = model.x === "learning_rate" ? "y2" : "y3";
+  const out = {
+    autosize: true, height: options.height, paper_bgcolor: ink.paper, plot_bgcolor: ink.paper, hovermode: "closest", hoverdistance: 40, showlegend: false,
+    margin: { l: narrow ? 40 : 56, r: narrow ? 10 : 16, t: 26, b: 44 }, font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", size, color: ink.text },
+    dragmode: narrow ? false : "zoom", uirevision: [model.metric, model.x, options.xLog, options.yLog].join(),
+    hoverlabel: { bgcolor: ink.paper, bordercolor: ink.line, font: { color: ink.text, size: 12 }, align: "left" },
+    xaxis: { ...axis, type: options.xLog ? "log" : "linear", anchor: bottom, title: { text: AXES[model.x], font: { color: ink.text, size }, standoff: 8 }, nticks: narrow ? 5 : 10,
+      exponentformat: model.x === "learning_rate" ? "power" : "B", zeroline: false, showline: true, showspikes: true, spikemode: "across", spikesnap: "data", spikethickness: 1, spikedash: "dot", spikecolor: ink.muted },
+    yaxis: { ...axis, type: options.yLog ? "log" : "linear", domain: place.y, rangemode: model.metric === "delta" && !options.yLog ? "tozero" : "normal" },
+    yaxis2: { ...axis, domain: place.y2, nticks: 4, zeroline: false },
+    annotations: [panelTitle(metric.axis, place.y[1], ink, size), panelTitle("validation loss (nats)", place.y2[1], ink, size)],
+  };
+  if (place.y3) {
+    out.yaxis3 = { ...axis, domain: place.y3, nticks: 3, zeroline: false, rangemode: "tozero" };
+    out.annotations.push(panelTitle("learning rate", place.y3[1], ink, size));
+  }
+  return out;
+}
+
+/* The same figure for a file: white or dark paper, with a legend, of a fixed size. */
+export function exported(model, options) {
+  const figure = { data: traces(model, options), layout: layout(model, { ...options, narrow: false }) };
+  Object.assign(figure.layout, { showlegend: true, autosize: false, width: options.width, height: options.height });
+  figure.layout.legend = { orientation: "h", x: 0, y: -0.09, yanchor: "top", font: { size: 12, color: options.ink.text }, bgcolor: "rgba(0, 0, 0, 0)" };
+  figure.layout.margin = { l: 64, r: 24, t: 40, b: 110 };
+  return figure;
+}

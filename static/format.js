@@ -1,0 +1,124 @@
+/* format.js: numbers, times and names as people read them. Pure functions; null gives an en dash. */
+
+const NONE = "–";
+
+export function isNumber(value) {
+  return typeof value === "number" && Number.isFinite(value);
+}
+
+function minus(text) {
+  return text.replace(/^-/, "−");
+}
+
+/* 1234567 -> "1,234,567" */
+export function integer(value) {
+  return isNumber(value) ? minus(Math.round(value).toLocaleString("en-US")) : NONE;
+}
+
+/* 299892736000 -> "300B", 2048000 -> "2.05M": three significant digits */
+export function compact(value) {
+  if (!isNumber(value)) return NONE;
+  const units = [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "k"]];
+  for (const [size, unit] of units) {
+    if (Math.abs(value) >= size * 0.9995) return minus(String(Number((value / size).toPrecision(3))) + unit);
+  }
+  return minus(String(Number(value.toPrecision(3))));
+}
+
+/* Digits that keep about three that count: 12.3, 1.23, 0.123, 0.0123 */
+export function decimals(value) {
+  const size = Math.abs(value);
+  if (size >= 100) return 0;
+  if (size >= 10) return 1;
+  if (size >= 0.995) return 2;
+  if (size >= 0.0995 || size === 0) return 3;
+  return 4;
+}
+
+/* A share as percent, without the sign: 0.0123 -> "1.23" */
+export function percentNumber(share, digits = null) {
+  if (!isNumber(share)) return NONE;
+  const text = (100 * share).toFixed(digits ?? decimals(100 * share));
+  return minus(Number(text) === 0 ? text.replace("-", "") : text);
+}
+
+export function percent(share) {
+  return isNumber(share) ? `${percentNumber(share)} %` : NONE;
+}
+
+/* [0.011, 0.013] -> "1.10 to 1.30 %" */
+export function percentInterval(low, high) {
+  if (!isNumber(low) || !isNumber(high)) return "";
+  const digits = decimals(100 * Math.max(Math.abs(low), Math.abs(high)));
+  return `${percentNumber(low, digits)} to ${percentNumber(high, digits)} %`;
+}
+
+/* Losses in nats and the like: four decimals. */
+export function loss(value) {
+  return isNumber(value) ? minus(value.toFixed(4)) : NONE;
+}
+
+const SUPERSCRIPT = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+
+/* Learning rates and errors: 0.003 -> "0.003", 6e-05 -> "6×10⁻⁵" */
+export function scientific(value, digits = 3) {
+  if (!isNumber(value)) return NONE;
+  if (value === 0) return "0";
+  const exponent = Math.floor(Math.log10(Math.abs(value)));
+  if (exponent >= -3 && exponent < 5) return minus(String(Number(value.toPrecision(digits))));
+  const [mantissa, power] = value.toExponential(digits - 1).split("e");
+  return minus(`${Number(mantissa)}×10${[...String(Number(power))].map((sign) => SUPERSCRIPT[sign]).join("")}`);
+}
+
+/* Any scalar of a result or of parameters. */
+export function scalar(value) {
+  if (value === null || value === undefined) return NONE;
+  if (typeof value === "number") return Number.isInteger(value) ? integer(value) : scientific(value, 5);
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return String(value);
+}
+
+export function duration(seconds) {
+  if (!isNumber(seconds)) return NONE;
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 90) return `${seconds < 10 ? Number(seconds.toFixed(1)) : Math.round(seconds)} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 90) return `${minutes} min`;
+  const hours = Math.round(minutes / 6) / 10;
+  return hours < 48 ? `${hours} h` : `${Math.round(hours / 2.4) / 10} d`;
+}
+
+export function bytes(value) {
+  if (!isNumber(value)) return NONE;
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  for (; value >= 1024 && unit < units.length - 1; unit++) value /= 1024;
+  return `${Number(value.toPrecision(3))} ${units[unit]}`;
+}
+
+/* "2026-11-21 08:30:12", local time */
+export function time(text) {
+  const date = new Date(text ?? NaN);
+  if (Number.isNaN(date.getTime())) return NONE;
+  const two = (number) => String(number).padStart(2, "0");
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
+export function ago(text) {
+  const seconds = (Date.now() - new Date(text ?? NaN).getTime()) / 1000;
+  return isNumber(seconds) ? (seconds < 5 ? "just now" : `${duration(Math.max(0, seconds))} ago`) : NONE;
+}
+
+export function plural(count, word) {
+  return `${integer(count)} ${word}${count === 1 ? "" : "s"}`;
+}
+
+/* "gptq 4-bit g128" out of a run's method. */
+export function method(given) {
+  if (!given) return "";
+  if (given.recipe) return `recipe ${given.recipe}`;
+  const parts = [given.name];
+  if (isNumber(given.bits)) parts.push(`${given.bits}-bit`);
+  if (isNumber(given.group_size)) parts.push(`g${given.group_size}`);
+  return parts.filter(Boolean).join(" ");
+}

@@ -1,0 +1,61 @@
+/* live.js: keeps a page true while runs go on. Trajectories' counts and the running runs are asked for every few seconds; the first
+ * few running runs are also followed as event streams (a browser opens six connections to a server and no more). */
+import { get, query } from "./api.js";
+import { followRun, isFinal, pause } from "./events.js";
+
+const STREAMS = 3, BUSY_SECONDS = 3, IDLE_SECONDS = 8, HIDDEN_SECONDS = 30;
+
+/* `read(signal)` -> {runs: [running], mark: text}. Calls onRuns(runs) at each reading, onProgress(run) at each progress event, and
+ * onChange() when `mark` differs from the reading before. */
+export async function watch({ read, onRuns, onProgress, onChange }, signal) {
+  const streams = new Map();
+  let mark = null, wake = () => {};
+  const follow = (run) => {
+    const end = new AbortController();
+    signal.addEventListener("abort", () => end.abort(), { once: true });
+    streams.set(run.id, { end, run });
+    followRun(run.id, (type, data) => {
+      if (type === "progress") onProgress({ ...run, progress: data });
+      if (type === "state" && isFinal(data.to)) wake();
+    }, end.signal);
+  };
+  while (!signal.aborted) {
+    let busy = false;
+    try {
+      const found = await read(signal);
+      if (signal.aborted) break;
+      busy = found.runs.length > 0 || found.busy;
+      for (const [id, { end }] of streams) {
+        if (found.runs.some((run) => run.id === id)) continue;
+        end.abort();
+        streams.delete(id);
+      }
+      for (const run of found.runs) if (streams.size < STREAMS && !streams.has(run.id)) follow(run);
+      onRuns(found.runs);
+      if (mark !== null && mark !== found.mark) onChange();
+      mark = found.mark;
+    } catch {
+      /* The server is away or restarting: what is shown stays, and the next reading tries again. */
+    }
+    const next = new AbortController();
+    const stop = () => next.abort();
+    wake = stop;
+    signal.addEventListener("abort", stop, { once: true });
+    await pause(document.hidden ? HIDDEN_SECONDS : busy ? BUSY_SECONDS : IDLE_SECONDS, next.signal);
+    signal.removeEventListener("abort", stop);
+  }
+}
+
+/* What of trajectories changes when something was measured or registered. */
+export function markOf(trajectories) {
+  return JSON.stringify(trajectories.map(({ name, checkpoints, runs = {} }) => [name, checkpoints, runs.succeeded, runs.failed, runs.cancelled]));
+}
+
+export function queued(trajectories) {
+  return trajectories.reduce((sum, { runs = {} }) => sum + (runs.queued ?? 0), 0);
+}
+
+/* The running runs, of one trajectory or of all. */
+export async function running(trajectory, signal) {
+  return (await get(query("/v1/runs", { state: "running", trajectory, limit: 20 }), signal)).items;
+}

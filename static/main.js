@@ -1,0 +1,58 @@
+/* main.js: puts the pages behind their addresses; the colour scheme's button; what to do when the server wants a token. */
+import { token } from "./api.js";
+import { fill, h } from "./dom.js";
+import { askToken, failure } from "./notice.js";
+import { showCurves } from "./page_curves.js";
+import { showRun } from "./page_run.js";
+import { showRuns } from "./page_runs.js";
+import { showTrajectories } from "./page_trajectories.js";
+import { isDark } from "./palette.js";
+import { route, start } from "./router.js";
+
+const root = document.getElementById("main");
+
+function themeButton() {
+  const button = document.getElementById("theme");
+  const show = () => { button.textContent = isDark() ? "Light" : "Dark"; button.setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"} colours`); };
+  button.addEventListener("click", () => {
+    const next = isDark() ? "light" : "dark";
+    document.documentElement.dataset.theme = next;
+    try { localStorage.setItem("deltaq-theme", next); } catch { /* storage forbidden: it holds for this visit */ }
+    show();
+    document.dispatchEvent(new Event("deltaq-theme"));
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
+  show();
+}
+
+route("/", "trajectories", showTrajectories);
+route("/curves", "trajectories", showCurves);
+route("/runs", "runs", showRuns);
+route("/runs/{id}", "runs", showRun);
+
+let visits = 0;
+
+function before(page) {
+  for (const anchor of document.querySelectorAll("nav a[data-page]")) {
+    if (anchor.dataset.page === page) anchor.setAttribute("aria-current", "page");
+    else anchor.removeAttribute("aria-current");
+  }
+  if (visits++ > 0) {
+    root.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }
+}
+
+function missing() {
+  document.title = "Not found · deltaq";
+  fill(root, h("h1", {}, "No such page"), h("p", {}, h("a", { href: "#/" }, "To the trajectories")));
+}
+
+function failed(error) {
+  if (error.status === 401) askToken(root, go, token() !== "");
+  else fill(root, h("h1", {}, error.status === 404 ? "Not found" : "This page cannot be shown"), failure(error), h("p", {}, h("button", { type: "button", events: { click: () => go() } }, "Try again")), h("p", {}, h("a", { href: "#/" }, "To the trajectories")));
+}
+
+themeButton();
+document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); root.focus(); });
+const go = start(root, { before, missing, failed });

@@ -1,0 +1,101 @@
+/* page_run.js: one run: what was asked, how far it is, what it says, what came out. */
+import { at, checkpoint, get, post, send } from "./api.js";
+import { fill, h, save } from "./dom.js";
+import { followRun, isFinal } from "./events.js";
+import { bytes, duration, time } from "./format.js";
+import { loading, problem } from "./notice.js";
+import { link } from "./router.js";
+import { badge, methodOf, progressBar, subject } from "./runs.js";
+import { params, result } from "./run_parts.js";
+import { facts } from "./table.js";
+
+const LOG_LINES = 2000;
+
+function buttons(run, act) {
+  const button = (verb, label) => h("button", { type: "button", id: verb, events: { click: () => act(verb) } }, label);
+  if (!isFinal(run.state)) return run.cancel_requested ? h("span", { class: "muted" }, "stopping …") : button("cancel", "Cancel");
+  return run.state === "succeeded" ? null : button("retry", "Try again");
+}
+
+function times(run) {
+  const usage = run.usage ?? {};
+  return facts([
+    ["Asked for", time(run.created_at)], ["Started", run.started_at ? time(run.started_at) : null], ["Finished", run.finished_at ? time(run.finished_at) : null],
+    ["Took", usage.seconds ? duration(usage.seconds) : null], ["Peak memory", usage.peak_host_bytes ? bytes(usage.peak_host_bytes) : null],
+    ["Peak device memory", usage.peak_device_bytes ? bytes(usage.peak_device_bytes) : null], ["Device", run.device], ["Worker", run.worker],
+    ["Attempt", run.attempt > 1 ? String(run.attempt) : null], ["Sweep", run.sweep ? h("a", { href: link("/runs", { sweep: run.sweep }) }, "all its runs") : null],
+    ["Id", h("code", {}, run.id)],
+  ]);
+}
+
+async function artifacts(run, signal) {
+  const { items } = await get(at("runs", run.id, "artifacts"), signal);
+  if (!items.length) return null;
+  const fetchOne = async (item) => save(item.name.replace(/[/\\]/g, "_"), await (await send("GET", at("runs", run.id, "artifacts", item.name), { accept: "*/*", signal })).blob());
+  return h("section", {}, h("h2", {}, "Files"), h("ul", { class: "plain" }, items.map((item) => h("li", {},
+    h("button", { type: "button", class: "small", events: { click: () => fetchOne(item) } }, "Save"), " ", h("span", { class: "name" }, item.name), h("span", { class: "muted" }, ` ${bytes(item.bytes)}`)))));
+}
+
+/* The log: lines are appended as they come, and the view follows its end unless the reader scrolled up. */
+function logView() {
+  const lines = h("pre", { class: "log", role: "log", tabindex: 0, "aria-label": "log" }), node = h("section", { hidden: true }, h("h2", {}, "Log"), lines);
+  const add = (text) => {
+    const atEnd = lines.scrollHeight - lines.scrollTop - lines.clientHeight < 30;
+    lines.append(document.createTextNode(`${text}\n`));
+    while (lines.childNodes.length > LOG_LINES) lines.firstChild.remove();
+    node.hidden = false;
+    if (atEnd) lines.scrollTop = lines.scrollHeight;
+  };
+  return { node, add, clear: () => lines.replaceChildren() };
+}
+
+export async function showRun({ root, parameters, signal }) {
+  document.title = "Run · deltaq";
+  fill(root, h("h1", {}, "Run"), loading("the run"));
+  let run = await get(at("runs", parameters.id), signal);
+  const head = h("div"), state = h("div"), wrong = h("div"), outcome = h("div"), files = h("div"), log = logView();
+  let bar = progressBar(run), shownResult = null;
+
+  const act = async (verb) => {
+    fill(wrong);
+    try {
+      run = await post(`${at("runs", run.id)}/${verb}`, signal);
+      if (!isFinal(run.state)) follow();
+    } catch (error) {
+      if (!signal.aborted) fill(wrong, problem(error.document ?? { title: error.message }));
+    }
+    await show();
+  };
+  const show = async () => {
+    const name = await subject(run), home = typeof run.params?.checkpoint === "string" ? await checkpoint(run.params.checkpoint) : null;
+    const trajectory = home?.trajectory ?? (typeof run.params?.trajectory === "string" ? run.params.trajectory : null);
+    document.title = `${run.kind} ${name} · deltaq`;
+    fill(head, h("p", { class: "crumbs" }, h("a", { href: "#/runs" }, "Runs"), trajectory ? [" · ", h("a", { href: link("/curves", { trajectory }), class: "name" }, trajectory)] : null),
+      h("div", { class: "row between heading" }, h("h1", {}, h("span", { class: "kind" }, run.kind), " ", h("span", { class: "name" }, name), " ", h("span", { class: "muted" }, methodOf(run))), h("div", { class: "row" }, badge(run.state), buttons(run, act))));
+    bar = progressBar(run);
+    fill(state, isFinal(run.state) ? null : bar.node, run.state === "failed" ? problem(run.error ?? {}, run.error?.title ?? "The run failed") : null, times(run));
+    const text = JSON.stringify(run.result);
+    if (text !== shownResult) fill(outcome, run.result ? result(run, signal) : null);
+    shownResult = text;
+    if (isFinal(run.state)) fill(files, await artifacts(run, signal).catch(() => null));
+  };
+  const refresh = async () => {
+    run = await get(at("runs", run.id), signal);
+    await show();
+  };
+  let following = null;
+  const follow = () => {
+    following?.abort();
+    following = new AbortController();
+    log.clear(); /* a stream begins with all that was said before */
+    signal.addEventListener("abort", () => following.abort(), { once: true });
+    followRun(run.id, (type, data) => {
+      if (type === "progress") bar.update(data, "running");
+      if (type === "log") log.add(data.line ?? "");
+      if (type === "state" && data.to !== run.state && (isFinal(data.to) || !isFinal(run.state))) refresh().catch(() => {});
+    }, following.signal);
+  };
+  await show();
+  fill(root, head, wrong, state, outcome, files, log.node, h("section", {}, h("h2", {}, "Parameters"), params(run)));
+  follow();
+}

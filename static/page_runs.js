@@ -1,0 +1,73 @@
+/* page_runs.js: all runs, newest first, by state, kind and trajectory. */
+import { get, list, query } from "./api.js";
+import { dropdown } from "./controls.js";
+import { fill, h } from "./dom.js";
+import { ago, duration } from "./format.js";
+import { loading } from "./notice.js";
+import { link } from "./router.js";
+import { STATES, badge, progressText, title } from "./runs.js";
+import { pause } from "./events.js";
+import { dataTable } from "./table.js";
+
+const PAGE = 50, SECONDS = 5;
+const KINDS = ["evaluate", "quantize", "train", "sharpness", "average", "interpolate", "landscape", "tasks", "fetch"];
+
+function outcome(run) {
+  if (run.state === "failed") return h("span", { class: "name" }, run.error?.detail ?? run.error?.title ?? "");
+  if (run.state === "running" || run.state === "queued") return progressText(run.progress ?? {}, run.state);
+  return duration(run.usage?.seconds);
+}
+
+const columns = [
+  { label: "Run", cell: title },
+  { label: "State", cell: (run) => badge(run.state) },
+  { label: "Outcome", cell: outcome },
+  { label: "Asked for", cell: (run) => h("span", { title: run.created_at }, ago(run.created_at)) },
+];
+
+export async function showRuns({ root, query: search, signal }) {
+  document.title = "Runs · deltaq";
+  const filter = { state: search.get("state") ?? "", kind: search.get("kind") ?? "", trajectory: search.get("trajectory") ?? "", sweep: search.get("sweep") ?? "" };
+  fill(root, h("h1", {}, "Runs"), loading("runs"));
+  const { items: trajectories } = await list(query("/v1/trajectories", { limit: 100 }), signal, 500);
+  const change = (field) => (value) => { location.hash = link("/runs", { ...filter, [field]: value }); };
+  const all = (values) => [["", "all"], ...values.map((value) => [value, value])];
+  const body = h("div"), more = h("div", { class: "more" });
+  let older = [], next = null;
+
+  const show = (items) => {
+    const filtered = Object.values(filter).some(Boolean);
+    if (!items.length) fill(body, h("div", { class: "notice empty" }, h("p", {}, filtered ? "No run is like this." : "No run was asked for yet. The first page says how to begin."),
+      filtered ? h("a", { href: "#/runs" }, "Show all runs") : h("a", { href: "#/" }, "First steps")));
+    else fill(body, dataTable({ caption: "Runs", className: "cards", columns, rows: items }));
+    fill(more, next ? h("button", { type: "button", id: "more", events: { click: extend } }, "Show older runs") : null);
+  };
+  const newest = async () => {
+    const page = await get(query("/v1/runs", { ...filter, limit: PAGE }), signal);
+    if (!older.length) next = page.next;
+    return page.items;
+  };
+  let head = await newest();
+  const extend = async () => {
+    const url = new URL(next, location.href);
+    const page = await get(url.pathname + url.search, signal);
+    next = page.next;
+    older = [...older, ...page.items];
+    show(merged());
+  };
+  const merged = () => [...new Map([...head, ...older].map((run) => [run.id, run])).values()];
+  fill(root, h("h1", {}, "Runs"), h("div", { class: "controls" }, dropdown("State", all(STATES), filter.state, change("state")), dropdown("Kind", all(KINDS), filter.kind, change("kind")),
+    trajectories.length ? dropdown("Trajectory", all(trajectories.map((item) => item.name)), filter.trajectory, change("trajectory")) : null), body, more);
+  show(merged());
+
+  let shown = JSON.stringify(head);
+  while (!signal.aborted) {
+    await pause(document.hidden ? 6 * SECONDS : SECONDS, signal);
+    try {
+      head = await newest();
+    } catch { continue; /* the next reading tries again */ }
+    if (signal.aborted || JSON.stringify(head) === shown) continue;
+    shown = JSON.stringify(head);
+    show(merged());
+  }
+}

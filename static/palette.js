@@ -1,0 +1,46 @@
+/* palette.js: one colour a trajectory, one dash a bit width, one marker a method, the same on every page and in every export. */
+
+const LIGHT = ["#2457a6", "#b8450f", "#1f7a4d", "#7a3ea1", "#0f7288", "#b0235f", "#6b6a12", "#555b63"];
+const DARK = ["#7fb0ff", "#ff9d6b", "#6fd39b", "#cf9df2", "#5fcbe0", "#ff8ab5", "#cfcb5a", "#b4bcc5"];
+const DASHES = { 2: "dot", 3: "dash", 4: "solid", 8: "longdash" };
+const SYMBOLS = { gptq: "circle", rtn: "square", awq: "diamond", nf4: "triangle-up", llm_int8: "cross", smoothquant: "x" };
+
+const INK = {
+  light: { paper: "#ffffff", text: "#1c2024", muted: "#59616a", grid: "#e8eaed", line: "#c4c9cf", heat: [[0, "#f1f5fb"], [0.5, "#7ea3d8"], [1, "#16386f"]] },
+  dark: { paper: "#1a1e22", text: "#e6e8ea", muted: "#a2abb5", grid: "#2a3036", line: "#444c55", heat: [[0, "#1f2a3a"], [0.5, "#4878bb"], [1, "#c4dcff"]] },
+};
+
+export function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+/* Names in the order of their making (the API lists the newest first) -> index of each one's colour. */
+export function colourIndex(trajectories) {
+  const made = [...trajectories].sort((a, b) => (a.created_at < b.created_at ? -1 : a.created_at > b.created_at ? 1 : a.name < b.name ? -1 : 1));
+  return new Map(made.map((trajectory, index) => [trajectory.name, index % LIGHT.length]));
+}
+
+export function scheme(dark) {
+  const colours = dark ? DARK : LIGHT;
+  return { ...INK[dark ? "dark" : "light"], dark, colour: (index) => colours[(index ?? 7) % colours.length] };
+}
+
+export function dash(bits) {
+  return DASHES[bits] ?? "solid";
+}
+
+export function symbol(method) {
+  return SYMBOLS[method] ?? "circle";
+}
+
+/* "#2457a6", 0.15 -> "rgba(36, 87, 166, 0.15)" */
+export function translucent(colour, alpha) {
+  const part = (start) => parseInt(colour.slice(start, start + 2), 16);
+  return `rgba(${part(1)}, ${part(3)}, ${part(5)}, ${alpha})`;
+}
+
+/* Lengths of an SVG stroke-dasharray that look like Plotly's dash. */
+export function strokeDash(bits) {
+  return { dot: "2 3", dash: "6 4", longdash: "10 4" }[dash(bits)] ?? null;
+}

@@ -1,0 +1,66 @@
+/* plot.js: Plotly, loaded when the first figure is needed, and what is asked of it: draw, resize, recolour, save. */
+import { scheme, isDark } from "./palette.js";
+
+export const NARROW = 640;
+const CONFIG = { displayModeBar: false, displaylogo: false, responsive: false, scrollZoom: false, doubleClick: "reset", showTips: false };
+let loading = null;
+
+export function plotly() {
+  loading ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = "/plotly.js";
+    script.onload = () => resolve(globalThis.Plotly);
+    script.onerror = () => {
+      loading = null;
+      script.remove();
+      reject(new Error("Plotly.js is not there; `make static` fetches it. The tables below hold the same numbers."));
+    };
+    document.head.append(script);
+  });
+  return loading;
+}
+
+/* Keeps a figure drawn in `element`: figure({ink, dark, narrow}) -> {data, layout}, asked for again when the colour scheme or the
+ * width class changes. Gives {redraw, settled}; ends with `signal`. */
+export function keepDrawn(element, figure, signal) {
+  let narrow = null, queue = Promise.resolve();
+  const draw = async () => {
+    const Plotly = await plotly();
+    if (signal.aborted || !element.isConnected) return;
+    narrow = element.clientWidth < NARROW;
+    const dark = isDark();
+    const { data, layout } = figure({ ink: scheme(dark), dark, narrow });
+    await Plotly.react(element, data, layout, CONFIG);
+  };
+  const redraw = () => {
+    queue = queue.then(draw, draw);
+    return queue;
+  };
+  const observer = new ResizeObserver(() => {
+    if (narrow === null || signal.aborted || !element.clientWidth) return;
+    if ((element.clientWidth < NARROW) !== narrow) redraw().catch(() => {});
+    else globalThis.Plotly.Plots.resize(element);
+  });
+  observer.observe(element);
+  const recolour = () => { redraw().catch(() => {}); };
+  const preference = matchMedia("(prefers-color-scheme: dark)");
+  document.addEventListener("deltaq-theme", recolour, { signal });
+  preference.addEventListener("change", recolour, { signal });
+  signal.addEventListener("abort", () => {
+    observer.disconnect();
+    globalThis.Plotly?.purge(element);
+  }, { once: true });
+  return { redraw };
+}
+
+/* Saves {data, layout} as name.png or name.svg. */
+export async function saveFigure(figure, format, name) {
+  const Plotly = await plotly();
+  const { width, height } = figure.layout;
+  await Plotly.downloadImage({ ...figure, config: CONFIG }, { format, width, height, scale: format === "png" ? 2 : 1, filename: name });
+}
+
+/* A name that any file system takes. */
+export function fileName(...parts) {
+  return parts.join("-").replace(/[^\p{L}\p{N}._-]+/gu, "_").replace(/^[._]+/, "").slice(0, 100) || "deltaq";
+}

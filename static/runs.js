@@ -1,0 +1,83 @@
+/* runs.js: how a run is named and shown wherever runs are listed. */
+import { checkpoint } from "./api.js";
+import { fill, h } from "./dom.js";
+import { duration, integer, method, plural } from "./format.js";
+import { runLink } from "./router.js";
+
+export const STATES = ["queued", "running", "succeeded", "failed", "cancelled"];
+
+export function badge(state) {
+  return h("span", { class: `badge ${STATES.includes(state) ? state : ""}` }, state);
+}
+
+/* What a run works on, as text; ids become names where the checkpoint is known. */
+export async function subject(run) {
+  const given = run.params ?? {};
+  if (typeof given.checkpoint === "string") {
+    const found = await checkpoint(given.checkpoint);
+    return found ? `${found.trajectory}/${found.name}` : given.checkpoint;
+  }
+  return String(given.trajectory ?? given.name ?? given.repo ?? "");
+}
+
+export function methodOf(run) {
+  return method(run.params?.method);
+}
+
+/* The run's subject and method as a link that fills itself in. */
+export function title(run) {
+  const name = h("span", { class: "name" }, run.params?.checkpoint ? "…" : "");
+  subject(run).then((text) => { name.textContent = text; });
+  const how = methodOf(run);
+  return h("a", { href: runLink(run.id), class: "run-title" }, h("span", { class: "kind" }, run.kind), " ", name, how ? h("span", { class: "muted" }, ` ${how}`) : null);
+}
+
+export function progressText({ done, total, unit, eta_seconds: eta }, state = "running") {
+  if (state === "queued") return "waiting for a worker";
+  if (!total) return "starting";
+  const left = eta === null || eta === undefined ? "" : ` · ${duration(eta)} to go`;
+  return `${integer(done)} of ${plural(total, unit || "step")}${left}`;
+}
+
+/* A bar and its words; update(progress, state) moves both. */
+export function progressBar(run) {
+  const bar = h("progress", { max: 1, "aria-label": `progress of ${run.kind}` });
+  const words = h("span", { class: "progress-words" });
+  const update = (progress, state = run.state) => {
+    words.textContent = progressText(progress ?? {}, state);
+    if (progress?.total) {
+      bar.max = progress.total;
+      bar.value = Math.min(progress.done, progress.total);
+    } else {
+      bar.removeAttribute("value");
+    }
+  };
+  update(run.progress);
+  return { node: h("div", { class: "progress" }, bar, words), update };
+}
+
+/* A section of runs in progress that is brought up to date in place: {node, show(runs, waiting), progress(run)}. */
+export function runningSection() {
+  const items = h("ul", { class: "runs" }), note = h("p", { class: "muted waiting" });
+  const node = h("section", { class: "live", "aria-label": "Runs in progress", hidden: true }, h("h2", {}, "In progress"), items, note);
+  const rows = new Map();
+  const show = (runs, waiting) => {
+    node.hidden = runs.length === 0 && !waiting;
+    const ids = new Set(runs.map((run) => run.id));
+    for (const [id, row] of rows) {
+      if (ids.has(id)) continue;
+      row.node.remove();
+      rows.delete(id);
+    }
+    for (const run of runs) {
+      if (!rows.has(run.id)) {
+        const bar = progressBar(run);
+        rows.set(run.id, { node: h("li", {}, title(run), bar.node), update: bar.update });
+        items.append(rows.get(run.id).node);
+      }
+      rows.get(run.id).update(run.progress, run.state);
+    }
+    fill(note, waiting ? `${plural(waiting, "run")} queued` : null);
+  };
+  return { node, show, progress: (run) => rows.get(run.id)?.update(run.progress, "running") };
+}

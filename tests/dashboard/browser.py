@@ -1,0 +1,207 @@
+"""A headless Chromium for tests, driven over its debugging pipe (Chrome DevTools Protocol). Standard library only.
+
+    with Browser() as browser, browser.page(1280, 800) as page:
+        page.open(url); page.wait("document.querySelector('h1')"); page.screenshot(path)"""
+
+import base64
+import json
+import os
+import pathlib
+import queue
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+
+SECONDS = 30
+
+
+def executable():
+    return os.environ.get("DELTAQ_CHROMIUM") or shutil.which("chromium")
+
+
+class Failure(Exception):
+    pass
+
+
+class Browser:
+    """One process; its own throw-away profile."""
+
+    def __enter__(self):
+        self.profile = tempfile.TemporaryDirectory(prefix="deltaq-chromium-", ignore_cleanup_errors=True)
+        to_child, self.commands = os.pipe()
+        self.answers, from_child = os.pipe()
+        arguments = [executable(), "--headless=new", "--remote-debugging-pipe", "--disable-gpu", "--no-first-run", "--disable-extensions",
+                     "--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--disable-dev-shm-usage", f"--user-data-dir={self.profile.name}"]
+        if os.geteuid() == 0:
+            arguments.append("--no-sandbox")
+
+        def arrange():  # the protocol reads from descriptor 3 and writes to 4
+            high_in, high_out = os.dup2(to_child, 60, True), os.dup2(from_child, 61, True)
+            os.dup2(high_in, 3, True)
+            os.dup2(high_out, 4, True)
+
+        self.process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                        close_fds=False, preexec_fn=arrange, start_new_session=True)
+        os.close(to_child)
+        os.close(from_child)
+        self.number, self.pending, self.pages = 0, {}, {}
+        self.lock = threading.Lock()
+        threading.Thread(target=self._listen, daemon=True).start()
+        return self
+
+    def __exit__(self, *exception):
+        try:
+            self.call("Browser.close", seconds=5)
+        except Failure:
+            pass
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.commands)
+        self.profile.cleanup()
+
+    def _listen(self):
+        rest = b""
+        while True:
+            try:
+                piece = os.read(self.answers, 1 << 16)
+            except OSError:
+                break
+            if not piece:
+                break
+            *messages, rest = (rest + piece).split(b"\0")
+            for message in map(json.loads, messages):
+                if "id" in message:
+                    self.pending.pop(message["id"]).put(message)
+                elif message.get("sessionId") in self.pages:
+                    self.pages[message["sessionId"]]._event(message)
+        for waiting in list(self.pending.values()):
+            waiting.put({"error": {"message": "the browser is gone"}})
+
+    def call(self, method, session=None, seconds=SECONDS, **params):
+        answer = queue.Queue()
+        with self.lock:
+            self.number += 1
+            message = {"id": self.number, "method": method, "params": params, **({"sessionId": session} if session else {})}
+            self.pending[self.number] = answer
+            os.write(self.commands, json.dumps(message).encode() + b"\0")
+        try:
+            found = answer.get(timeout=seconds)
+        except queue.Empty:
+            raise Failure(f"{method}: no answer in {seconds} s") from None
+        if "error" in found:
+            raise Failure(f"{method}: {found['error']['message']}")
+        return found["result"]
+
+    def page(self, width=1280, height=900, dark=False):
+        return Page(self, width, height, dark)
+
+
+class Page:
+    """A tab in a context of its own: no storage, cookies or cache shared with others."""
+
+    def __init__(self, browser, width, height, dark):
+        self.browser, self.size, self.dark = browser, (width, height), dark
+        self.complaints, self.requests = [], []
+
+    def __enter__(self):
+        self.context = self.browser.call("Target.createBrowserContext")["browserContextId"]
+        target = self.browser.call("Target.createTarget", url="about:blank", browserContextId=self.context)["targetId"]
+        self.session = self.browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.browser.pages[self.session] = self
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+        self.resize(*self.size)
+        self.scheme(self.dark)
+        self.downloads = tempfile.TemporaryDirectory(prefix="deltaq-downloads-")
+        self.browser.call("Browser.setDownloadBehavior", behavior="allow", browserContextId=self.context, downloadPath=self.downloads.name)
+        return self
+
+    def __exit__(self, *exception):
+        self.browser.pages.pop(self.session, None)
+        try:
+            self.browser.call("Target.disposeBrowserContext", browserContextId=self.context)
+        finally:
+            self.downloads.cleanup()
+
+    def call(self, method, **params):
+        return self.browser.call(method, self.session, **params)
+
+    def _event(self, message):
+        method, params = message["method"], message["params"]
+        if method == "Runtime.exceptionThrown":
+            details = params["exceptionDetails"]
+            self.complaints.append(details.get("exception", {}).get("description") or details["text"])
+        elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+            self.complaints.append(" ".join(str(part.get("value", part.get("description"))) for part in params["args"]))
+        elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+            self.complaints.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
+        elif method == "Network.requestWillBeSent":
+            self.requests.append(params["request"]["url"])
+
+    def resize(self, width, height):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def scheme(self, dark):
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+
+    def open(self, url):
+        self.call("Page.navigate", url=url)
+
+    def run(self, expression):
+        """The value of a JavaScript expression; a promise is awaited."""
+        found = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True, userGesture=True)
+        if "exceptionDetails" in found:
+            raise Failure(found["exceptionDetails"].get("exception", {}).get("description", found["exceptionDetails"]["text"]))
+        return found["result"].get("value")
+
+    def wait(self, expression, seconds=SECONDS):
+        """Waits until the expression is true; its value."""
+        end, found = time.monotonic() + seconds, None
+        while time.monotonic() < end:
+            try:
+                found = self.run(expression)
+            except Failure as failure:
+                found = None
+                last = failure
+            else:
+                last = None
+            if found:
+                return found
+            time.sleep(0.05)
+        raise Failure(f"not so within {seconds} s: {expression}" + (f" ({last})" if last else ""))
+
+    def click(self, selector):
+        self.wait(f"document.querySelector({json.dumps(selector)})")
+        self.run(f"document.querySelector({json.dumps(selector)}).click()")
+
+    def key(self, name, code=None):
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=code or {"Tab": 9, "Enter": 13, " ": 32}.get(name, 0),
+                      **({"text": "\r"} if name == "Enter" and kind == "keyDown" else {}))
+
+    def move(self, x, y):
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def downloaded(self, ending, seconds=SECONDS):
+        """Path of the file that was saved, once it is whole."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for file in pathlib.Path(self.downloads.name).iterdir():
+                if file.name.endswith(ending) and file.stat().st_size:
+                    return file
+            time.sleep(0.05)
+        raise Failure(f"no file *{ending} was saved within {seconds} s")
+
+    def screenshot(self, path, whole=True):
+        """The whole page, not only what the window shows."""
+        if whole:
+            height = min(6000, max(self.size[1], self.run("document.documentElement.scrollHeight")))
+            self.resize(self.size[0], height)
+        pathlib.Path(path).write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+        if whole:
+            self.resize(*self.size)

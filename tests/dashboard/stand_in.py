@@ -1,0 +1,351 @@
+#!/usr/bin/env python3
+"""A small stand-in of the HTTP interface for the dashboard's tests: the answers' shapes are the server's, the numbers are made up but
+behave (ΔQL grows with tokens and falls with... the learning rate's decay raises it). Standard library only.
+
+    stand_in.py [PORT]      serves the demonstration's three trajectories, for looking at the dashboard without an engine"""
+
+import http.server
+import json
+import math
+import pathlib
+import sys
+import threading
+import time
+import urllib.parse
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+POLICY = ("default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; base-uri 'none'; "
+          "form-action 'self'; frame-ancestors 'none'")
+STEP = 2048
+HALF = 500_000
+HOSTILE = '<img src=x onerror="window.hurt=1">&lt;b&gt;'
+
+
+def stamp(seconds):
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(1_795_000_000 + seconds))
+
+
+class World:
+    """What is stored. The tests change it while the dashboard looks on."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self.trajectories, self.checkpoints, self.runs, self.points = [], [], [], []
+        self.token = None
+        self.requests = []
+
+    def add_trajectory(self, name, rates, first=1):
+        with self.lock:
+            number = len(self.trajectories)
+            self.trajectories.append({"id": f"t{number}", "name": name, "watch": None, "created_at": stamp(100 * number)})
+            for index, rate in enumerate(rates, first):
+                self.add_checkpoint(name, index, rate)
+
+    def add_checkpoint(self, trajectory, index, rate):
+        tokens = index * HALF
+        number = len(self.checkpoints)
+        checkpoint = {"id": f"c{number}", "name": f"step-{tokens // STEP}", "trajectory": trajectory, "step": tokens // STEP, "tokens": tokens,
+                      "learning_rate": rate, "source": {"path": f"runs/{number}"}, "architecture": "llama", "parameters": 1_442_432,
+                      "dtype": "F32", "bytes": 5_769_728, "sha256": f"{number:064x}", "derived_from": None, "tags": {}, "created_at": stamp(1000 + number)}
+        self.checkpoints.append(checkpoint)
+        return checkpoint
+
+    def measure(self, checkpoint, bits, delta, loss, spread=0.12):
+        run = self.add_run("quantize", {"checkpoint": checkpoint["id"], "method": {"name": "gptq", "bits": bits, "group_size": 128, "sym": True,
+                           "desc_act": False, "act_group_aware": True, "damp_percent": 0.05},
+                           "calibration": {"dataset": "perl-manual", "sequence_length": 128, "packing": "blocks", "max_sequences": 64},
+                           "evaluation": {"dataset": "perl-manual-validation", "sequence_length": 128, "packing": "blocks", "max_sequences": 192},
+                           "export": None, "precision": "f32", "seed": 0}, "succeeded")
+        parts = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
+        layers = [{"name": f"model.layers.{block}.{part}", "rows": 384 if "mlp" in part else 128, "columns": 128, "damp": 0.05, "dead_columns": 0,
+                   "proxy_error": 3.1e-4 * (1 + block) * (1 + place) / bits, "relative_error": 0.4 ** bits * (1 + 0.2 * block) * (1.2 + math.sin(3 * place + block))}
+                  for block in range(6) for place, part in enumerate(parts)]
+        low, high = delta * (1 - spread) - 2e-4, delta * (1 + spread) + 2e-4
+        run["result"] = {"loss_fp": loss, "loss_q": loss * (1 + delta), "delta": delta, "delta_interval": [low, high], "kl": 0.6 * delta,
+                         "top1_agreement": 1 - 2.2 * delta, "bits_per_weight": bits + 0.15, "sequences": 192, "tokens": 24576,
+                         "calibration_sequences": 64, "calibration_tokens": 8192, "layers": layers, "artifact": None}
+        label = f"gptq {bits}-bit g128"
+        for metric in ("delta", "loss_q", "kl", "top1_agreement"):
+            bounds = (low, high) if metric == "delta" else (None, None)
+            self.points.append((metric, checkpoint, "gptq", bits, label, run["result"][metric], *bounds, run["id"]))
+        if not any(point[0] == "loss_fp" and point[1] is checkpoint for point in self.points):
+            self.points.append(("loss_fp", checkpoint, None, None, "", loss, None, None, run["id"]))
+        return run
+
+    def add_run(self, kind, params, state, **more):
+        with self.lock:
+            number = len(self.runs)
+            started = None if state == "queued" else stamp(5000 + 10 * number)
+            finished = stamp(5007 + 10 * number) if state in ("succeeded", "failed", "cancelled") else None
+            run = {"id": f"r{number}", "kind": kind, "state": state, "params": params, "result": None, "error": None,
+                   "progress": {"done": 0, "total": 0, "unit": "block", "eta_seconds": None}, "attempt": 1 if started else 0,
+                   "worker": "worker-1" if started else None, "device": "cpu" if started else None, "created_at": stamp(4990 + 10 * number),
+                   "started_at": started, "finished_at": finished,
+                   "usage": {"seconds": 7.25 if finished else None, "peak_host_bytes": 88_000_000 if finished else None, "peak_device_bytes": None},
+                   "sweep": None, "cancel_requested": False, **more}
+            self.runs.append(run)
+            run_events = [("state", {"from": None, "to": "queued"})]
+            if started:
+                run_events += [("state", {"from": "queued", "to": "running"}), ("log", {"line": "model opened: 6 blocks"}), ("log", {"line": f"note: {HOSTILE}"})]
+            if finished:
+                run_events.append(("state", {"from": "running", "to": state}))
+            run["_events"] = run_events
+            self.changed.notify_all()
+            return run
+
+    def advance(self, run, done=None, total=None, eta=None, state=None, line=None):
+        with self.lock:
+            if done is not None:
+                run["progress"] = {"done": done, "total": total or run["progress"]["total"], "unit": run["progress"]["unit"], "eta_seconds": eta}
+            if line:
+                run["_events"].append(("log", {"line": line}))
+            if state:
+                run["_events"].append(("state", {"from": run["state"], "to": state}))
+                run["state"] = state
+            self.changed.notify_all()
+
+    def trajectory_document(self, trajectory):
+        own = [item for item in self.checkpoints if item["trajectory"] == trajectory["name"]]
+        runs = [run for run in self.runs if self.belongs(run, trajectory["name"])]
+        states = {state: sum(run["state"] == state for run in runs) for state in ("queued", "running", "succeeded", "failed", "cancelled")}
+        steps, tokens = [item["step"] for item in own], [item["tokens"] for item in own]
+        return {**trajectory, "checkpoints": len(own), "first_step": min(steps, default=None), "last_step": max(steps, default=None),
+                "last_tokens": max(tokens, default=None), "runs": states}
+
+    def belongs(self, run, name):
+        if run["params"].get("trajectory") == name:
+            return True
+        return any(item["id"] == run["params"].get("checkpoint") and item["trajectory"] == name for item in self.checkpoints)
+
+    def curves(self, names, metric, axis):
+        points = list(self.points)
+        if metric == "learning_rate":
+            points = [("learning_rate", item, None, None, "", item["learning_rate"], None, None, None) for item in self.checkpoints]
+        series = {}
+        for which, checkpoint, method, bits, label, value, low, high, run in points:
+            if which != metric or checkpoint["trajectory"] not in names or checkpoint[axis] is None:
+                continue
+            dataset = None if metric == "learning_rate" else "perl-manual-validation"
+            entry = series.setdefault((names.index(checkpoint["trajectory"]), -(bits or 0), label), {
+                "trajectory": checkpoint["trajectory"], "label": label, "method": method, "bits": bits, "dataset": dataset, "points": []})
+            entry["points"].append({"x": checkpoint[axis], "y": value, "low": low, "high": high, "checkpoint": checkpoint["id"],
+                                    "checkpoint_name": checkpoint["name"], "run": run})
+        for entry in series.values():
+            entry["points"].sort(key=lambda point: point["x"])
+        return {"metric": metric, "x": axis, "series": [series[key] for key in sorted(series)]}
+
+
+def demonstration():
+    """A run of constant learning rate with 8 checkpoints and two decays that branch from it."""
+    world = World()
+    peak = 4e-3
+    world.add_trajectory("constant", [peak] * 8)
+    world.add_trajectory("decay-1M", [peak / 2, 4e-5], first=3)
+    world.add_trajectory("decay-3M", [peak / 2, 4e-5], first=7)
+    for checkpoint in list(world.checkpoints):
+        tokens, decayed = checkpoint["tokens"] / 1e6, 1 - checkpoint["learning_rate"] / peak
+        loss = 2.35 + 3.1 * math.exp(-tokens / 1.1) - 0.16 * decayed
+        for bits, scale in ((4, 0.0041), (3, 0.031)):
+            world.measure(checkpoint, bits, scale * (1 + 0.16 * tokens) * (1 + 0.9 * decayed), loss)
+    return world
+
+
+def busy(world):
+    """Adds runs in progress, a queue and a failure."""
+    running = world.add_run("train", {"trajectory": "constant", "dataset": "perl-manual", "tokens": 8_000_000, "schedule": {"name": "constant", "peak": 4e-3}}, "running")
+    running["progress"] = {"done": 2210, "total": 3906, "unit": "step", "eta_seconds": 212.0}
+    quantizing = world.add_run("quantize", {"checkpoint": "c7", "method": {"name": "gptq", "bits": 2, "group_size": 128}}, "running")
+    quantizing["progress"] = {"done": 2, "total": 6, "unit": "block", "eta_seconds": 9.4}
+    for checkpoint in ("c5", "c6"):
+        world.add_run("quantize", {"checkpoint": checkpoint, "method": {"name": "gptq", "bits": 2, "group_size": 128}}, "queued")
+    failed = world.add_run("quantize", {"checkpoint": "c3", "method": {"name": "gptq", "bits": 3, "group_size": 96}}, "failed")
+    failed["error"] = {"type": "/problems/invalid", "title": "Invalid", "status": 422, "code": "invalid",
+                       "detail": "model.layers.0.mlp.down_proj has 384 columns, not a multiple of group_size 100; use 96 or 128",
+                       "errors": [{"pointer": "/params/method/group_size", "detail": "must divide the columns of every layer"}]}
+    return running, quantizing, failed
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *arguments):
+        pass
+
+    @property
+    def world(self):
+        return self.server.world
+
+    def answer(self, status, body, content_type="application/json", more=()):
+        payload = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in (("Content-Type", content_type), ("Content-Length", len(payload)), ("Content-Security-Policy", POLICY),
+                            ("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-cache"), *more):
+            self.send_header(name, str(value))
+        self.end_headers()
+        self.wfile.write(payload)
+
+    def problem(self, status, title, detail):
+        self.answer(status, {"type": "about:blank", "title": title, "status": status, "detail": detail, "instance": self.path}, "application/problem+json")
+
+    def do_GET(self):
+        url = urllib.parse.urlsplit(self.path)
+        if url.path.startswith("/v1/"):
+            return self.resource("GET", url)
+        path = "index.html" if url.path == "/" else url.path.lstrip("/")
+        for directory in (ROOT / "static", ROOT / "build" / "static"):
+            file = (directory / path).resolve()
+            if file.is_file() and file.parent == directory.resolve():
+                return self.answer(200, file.read_bytes(), TYPES.get(file.suffix, "text/plain"))
+        return self.problem(404, "Not found", "no such file")
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.resource("POST", urllib.parse.urlsplit(self.path))
+
+    def resource(self, method, url):
+        world, fields = self.world, urllib.parse.parse_qs(url.query)
+        parts = [urllib.parse.unquote(part) for part in url.path.split("/")[2:]]
+        with world.lock:
+            world.requests.append((method, self.path))
+        if world.token and self.headers.get("Authorization") != f"Bearer {world.token}":
+            return self.problem(401, "Unauthorized", "a bearer token is needed")
+        if method == "GET" and len(parts) == 3 and parts[0] == "runs" and parts[2] == "events":
+            return self.events(parts[1])
+        with world.lock:
+            found = getattr(self, f"{method.lower()}_{parts[0]}", lambda *_: None)(parts[1:], fields)
+        if found is None:
+            return self.problem(404, "Not found", f'no {parts[0].rstrip("s")} "{parts[1] if len(parts) > 1 else ""}"')
+        if isinstance(found, tuple):
+            return self.problem(*found)
+        if isinstance(found, bytes):
+            return self.answer(200, found, "text/csv; charset=utf-8")
+        return self.answer(200, found)
+
+    @staticmethod
+    def listing(items, fields):
+        limit = int(fields.get("limit", ["100"])[0])
+        start = int(fields.get("cursor", ["0"])[0])
+        items = items[::-1]
+        rest = {name: value for name, value in fields.items() if name != "cursor"}
+        path = None
+        if start + limit < len(items):
+            path = "?" + urllib.parse.urlencode({**rest, "cursor": start + limit}, doseq=True)
+        return items[start:start + limit], path
+
+    def page(self, name, items, fields):
+        shown, following = self.listing(items, fields)
+        return {"items": shown, "next": f"/v1/{name}{following}" if following else None}
+
+    def get_trajectories(self, parts, fields):
+        documents = [self.world.trajectory_document(item) for item in self.world.trajectories]
+        if not parts:
+            return self.page("trajectories", documents, fields)
+        return next((item for item in documents if item["name"] == parts[0]), None)
+
+    def get_checkpoints(self, parts, fields):
+        if parts:
+            return next((item for item in self.world.checkpoints if item["id"] == parts[0]), None)
+        names = fields.get("trajectory")
+        return self.page("checkpoints", [item for item in self.world.checkpoints if not names or item["trajectory"] in names], fields)
+
+    @staticmethod
+    def visible(run):
+        return {name: value for name, value in run.items() if not name.startswith("_")}
+
+    def get_runs(self, parts, fields):
+        if len(parts) == 2 and parts[1] == "artifacts":
+            return {"items": [], "next": None}
+        if parts:
+            return next((self.visible(run) for run in self.world.runs if run["id"] == parts[0]), None)
+        state, kind, names = fields.get("state"), fields.get("kind"), fields.get("trajectory")
+        chosen = [self.visible(run) for run in self.world.runs if (not state or run["state"] in state) and (not kind or run["kind"] in kind)
+                  and (not names or self.world.belongs(run, names[0]))]
+        return self.page("runs", chosen, fields)
+
+    def post_runs(self, parts, fields):
+        run = next((run for run in self.world.runs if run["id"] == parts[0]), None)
+        if run is None or len(parts) != 2:
+            return None
+        allowed = {"cancel": ("queued", "running"), "retry": ("failed", "cancelled")}[parts[1]]
+        if run["state"] not in allowed:
+            return 409, "Conflict", f"the run is {run['state']}"
+        self.world.advance(run, state="cancelled" if parts[1] == "cancel" else "queued")
+        if parts[1] == "retry":
+            run["error"] = None
+        return self.visible(run)
+
+    def get_curves(self, parts, fields):
+        names = fields.get("trajectory", [])
+        if any(not any(item["name"] == name for item in self.world.trajectories) for name in names):
+            return None
+        found = self.world.curves(names, fields.get("metric", ["delta"])[0], fields.get("x", ["tokens"])[0])
+        if self.headers.get("Accept") != "text/csv":
+            return found
+        lines = ["trajectory,label,method,bits,dataset,x,y,low,high,checkpoint,run"]
+        for entry in found["series"]:
+            for point in entry["points"]:
+                lines.append(",".join(str(value) for value in (entry["trajectory"], entry["label"], entry["method"], entry["bits"], entry["dataset"],
+                             point["x"], point["y"], point["low"], point["high"], point["checkpoint"], point["run"])))
+        return "\r\n".join([*lines, ""]).encode()
+
+    def events(self, identity):
+        world = self.world
+        run = next((run for run in world.runs if run["id"] == identity), None)
+        if run is None:
+            return self.problem(404, "Not found", "no such run")
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        sent, progress = int(self.headers.get("Last-Event-ID") or 0), None
+        while not self.server.stopping:
+            with world.lock:
+                out = []
+                if run["progress"] != progress:
+                    progress = dict(run["progress"])
+                    out.append(f"event: progress\ndata: {json.dumps(progress)}\n\n")
+                for number, (kind, data) in enumerate(run["_events"][sent:], sent + 1):
+                    out.append(f"id: {number}\nevent: {kind}\ndata: {json.dumps(data)}\n\n")
+                sent = len(run["_events"])
+                final = run["state"] in ("succeeded", "failed", "cancelled")
+                if not out and not final:
+                    world.changed.wait(1.0)
+                    continue
+            try:
+                self.wfile.write("".join(out).encode())
+                self.wfile.flush()
+            except OSError:
+                return None
+            if final:
+                return None
+        return None
+
+
+class StandIn(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, world, port=0):
+        super().__init__(("127.0.0.1", port), Handler)
+        self.world, self.stopping = world, False
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, request, client_address):
+        pass  # a browser that hung up
+
+    def close(self):
+        self.stopping = True
+        with self.world.lock:
+            self.world.changed.notify_all()
+        self.shutdown()
+        self.server_close()
+
+
+if __name__ == "__main__":
+    WORLD = demonstration()
+    busy(WORLD)
+    print(StandIn(WORLD, int(sys.argv[1]) if len(sys.argv) > 1 else 8643).url, flush=True)
+    threading.Event().wait()
