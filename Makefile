@@ -152,7 +152,7 @@ lint: ## Check the tree's own rules: layers, headers, formatting, banned functio
 
 check: all venv static $(UNIT_BINARIES) echo-server pool-tools ## Run every test but the sanitized and the long ones; ends with "N passed, N failed"
 	@$(MAKE) --no-print-directory -s CONFIG=asan unit-binaries
-	@$(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" $(UNIT_BINARIES) $(ASAN_UNIT) $(wildcard tests/http tests/pool tests/docs)
+	@$(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" $(UNIT_BINARIES) $(ASAN_UNIT) $(wildcard tests/http tests/pool tests/docs tests/dashboard)
 
 .PHONY: unit-binaries
 unit-binaries: $(UNIT_BINARIES)

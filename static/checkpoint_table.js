@@ -9,10 +9,9 @@ function value(metric, point) {
   const shown = METRICS[metric]?.percent ? percentNumber(point.y) : loss(point.y);
   const interval = METRICS[metric]?.percent ? percentInterval(point.low, point.high) : "";
   const number = point.run ? h("a", { href: runLink(point.run), "aria-label": `${shown}, to the run` }, shown) : shown;
-  return [number, interval ? h("span", { class: "interval" }, interval.replace(" to ", " – ").replace(" %", "")) : null];
+  return [number, " ", interval ? h("span", { class: "interval" }, interval.replace(" to ", " – ").replace(" %", "")) : null];
 }
 
-/* "gptq 4-bit g128" on two lines at most: the unit goes below. */
 function columnLabel(label, metric) {
   return `${label} · ${METRICS[metric]?.axis ?? metric}`;
 }
@@ -22,7 +21,7 @@ export function checkpointTable(model, colours) {
   if (!rows.length) return h("p", { class: "muted" }, "None yet.");
   const several = model.names.length > 1;
   const all = [
-    { label: "Checkpoint", value: (row) => row.checkpoint.name, cell: (row) => h("span", { class: "row" }, several ? h("span", { class: `swatch c${colours.get(row.checkpoint.trajectory)}`, "aria-hidden": "true" }) : null, h("span", { class: "name" }, row.checkpoint.name)) },
+    { label: "Checkpoint", value: (row) => row.checkpoint.name, cell: (row) => h("span", { class: "row" }, several ? h("span", { class: `swatch c${colours.get(row.checkpoint.trajectory)}`, "aria-hidden": "true" }) : null, h("span", { class: row.checkpoint.name.length > 24 ? "name" : "short" }, row.checkpoint.name)) },
     several ? { label: "Trajectory", value: (row) => row.checkpoint.trajectory, cell: (row) => h("span", { class: "name" }, row.checkpoint.trajectory) } : null,
     { label: "Step", numeric: true, value: (row) => row.checkpoint.step, cell: (row) => integer(row.checkpoint.step) },
     { label: "Tokens", numeric: true, value: (row) => row.checkpoint.tokens, cell: (row) => compact(row.checkpoint.tokens) },

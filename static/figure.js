@@ -44,12 +44,18 @@ function bandTrace(series, points, options) {
   };
 }
 
+/* Below four bits the marker is hollow, so that dash and marker both tell. */
+function marker(series, colour, { ink }) {
+  const hollow = series.bits !== null && series.bits < 4;
+  return { color: hollow ? ink.paper : colour, size: 6, symbol: symbol(series.method), line: { color: colour, width: 1.5 } };
+}
+
 function curveTrace(series, points, options, more) {
   const scale = METRICS[options.metric]?.percent ? 100 : 1, colour = options.colour(series.trajectory);
   const trace = {
     type: "scatter", mode: options.x === "learning_rate" ? "markers" : "lines+markers", xaxis: "x", yaxis: "y",
     x: points.map((point) => point.x), y: points.map((point) => scale * point.y),
-    line: { color: colour, width: 2, dash: dash(series.bits) }, marker: { color: colour, size: 6, symbol: symbol(series.method) + (series.bits === 3 ? "-open" : "") },
+    line: { color: colour, width: 2, dash: dash(series.bits) }, marker: marker(series, colour, options),
     text: points.map((point) => hoverText(series, point, more.get(point.checkpoint), options.metric, options.datasets)),
     hovertemplate: "%{text}<extra></extra>", legendgroup: series.key, meta: { key: series.key, kind: "curve" },
     name: plain(`${series.trajectory} · ${labelOf(series, options.datasets)}`),
@@ -87,6 +93,19 @@ export function traces(model, options) {
   return out.filter(Boolean);
 }
 
+/* 1 2 5 10 … over what is drawn, and finer where that is less than a decade; Plotly's own sub-decade labels are too many and small. */
+export function logTicks(values) {
+  const drawn = values.filter((value) => value > 0);
+  if (!drawn.length) return {};
+  const low = Math.min(...drawn), high = Math.max(...drawn);
+  const steps = high / low < 8 ? [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9] : high / low > 1e4 ? [1] : [1, 2, 5];
+  const ticks = [];
+  for (let decade = Math.floor(Math.log10(low)) - 1; decade <= Math.ceil(Math.log10(high)); decade++) {
+    for (const step of steps) ticks.push(Number(`${step}e${decade}`));
+  }
+  return ticks.length <= 60 ? { tickmode: "array", tickvals: ticks, ticktext: ticks.map((tick) => (tick >= 1e3 ? compact(tick) : scientific(tick))) } : {};
+}
+
 /* Where the panels stand, as shares of the height from below. */
 function domains(hasRate) {
   return hasRate ? { y: [0.47, 1], y2: [0.225, 0.395], y3: [0, 0.15] } : { y: [0.36, 1], y2: [0, 0.27] };
@@ -103,6 +122,8 @@ export function layout(model, options) {
     gridcolor: ink.grid, linecolor: ink.line, zerolinecolor: ink.line, tickfont: { color: ink.muted, size }, ticks: "outside", ticklen: 3,
     tickcolor: ink.line, automargin: true, exponentformat: "power", nticks: narrow ? 5 : 8,
   };
+  const values = (field) => model.curves.flatMap((series) => series.points.map((point) => point[field]));
+  const scale = metric.percent ? 100 : 1;
   const bottom = model.x === "learning_rate" ? "y2" : "y3";
   const out = {
     autosize: true, height: options.height, paper_bgcolor: ink.paper, plot_bgcolor: ink.paper, hovermode: "closest", hoverdistance: 40, showlegend: false,
@@ -110,9 +131,9 @@ export function layout(model, options) {
     dragmode: narrow ? false : "zoom", uirevision: [model.metric, model.x, options.xLog, options.yLog].join(),
     hoverlabel: { bgcolor: ink.paper, bordercolor: ink.line, font: { color: ink.text, size: 12 }, align: "left" },
     xaxis: { ...axis, type: options.xLog ? "log" : "linear", anchor: bottom, title: { text: AXES[model.x], font: { color: ink.text, size }, standoff: 8 }, nticks: narrow ? 5 : 10,
-      exponentformat: model.x === "learning_rate" ? "power" : "B", zeroline: false, showline: true, showspikes: true, spikemode: "across", spikesnap: "data", spikethickness: 1, spikedash: "dot", spikecolor: ink.muted },
-    yaxis: { ...axis, type: options.yLog ? "log" : "linear", domain: place.y, rangemode: model.metric === "delta" && !options.yLog ? "tozero" : "normal" },
-    yaxis2: { ...axis, domain: place.y2, nticks: 4, zeroline: false },
+      exponentformat: model.x === "learning_rate" ? "power" : "B", zeroline: false, showline: true, showspikes: true, spikemode: "across", spikesnap: "data", spikethickness: 1, spikedash: "dot", spikecolor: ink.muted, ...(options.xLog ? logTicks(values("x")) : {}) },
+    yaxis: { ...axis, type: options.yLog ? "log" : "linear", domain: place.y, rangemode: model.metric === "delta" && !options.yLog ? "tozero" : "normal", ...(options.yLog ? logTicks(values("y").map((value) => scale * value)) : {}) },
+    yaxis2: { ...axis, domain: place.y2, nticks: 6, zeroline: false },
     annotations: [panelTitle(metric.axis, place.y[1], ink, size), panelTitle("validation loss (nats)", place.y2[1], ink, size)],
   };
   if (place.y3) {

@@ -53,7 +53,7 @@ function barsFigure(layers, ink) {
 
 export function layersTable(layers) {
   return dataTable({
-    caption: "Layers", sortable: true, sort: { column: 3, descending: true }, rows: layers,
+    caption: "Layers", className: "layers", sortable: true, sort: { column: 3, descending: true }, rows: layers,
     columns: [
       { label: "Layer", value: (layer) => layer.name, cell: (layer) => h("span", { class: "name mono" }, layer.name) },
       { label: "Rows", numeric: true, value: (layer) => layer.rows, cell: (layer) => integer(layer.rows) },

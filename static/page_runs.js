@@ -2,7 +2,7 @@
 import { get, list, query } from "./api.js";
 import { dropdown } from "./controls.js";
 import { fill, h } from "./dom.js";
-import { ago, duration } from "./format.js";
+import { ago, duration, isNumber, percent } from "./format.js";
 import { loading } from "./notice.js";
 import { link } from "./router.js";
 import { STATES, badge, progressText, title } from "./runs.js";
@@ -15,7 +15,9 @@ const KINDS = ["evaluate", "quantize", "train", "sharpness", "average", "interpo
 function outcome(run) {
   if (run.state === "failed") return h("span", { class: "name" }, run.error?.detail ?? run.error?.title ?? "");
   if (run.state === "running" || run.state === "queued") return progressText(run.progress ?? {}, run.state);
-  return duration(run.usage?.seconds);
+  const took = duration(run.usage?.seconds);
+  if (isNumber(run.result?.delta)) return `ΔQL ${percent(run.result.delta)} in ${took}`;
+  return run.state === "succeeded" ? `done in ${took}` : took;
 }
 
 const columns = [
@@ -39,7 +41,7 @@ export async function showRuns({ root, query: search, signal }) {
     const filtered = Object.values(filter).some(Boolean);
     if (!items.length) fill(body, h("div", { class: "notice empty" }, h("p", {}, filtered ? "No run is like this." : "No run was asked for yet. The first page says how to begin."),
       filtered ? h("a", { href: "#/runs" }, "Show all runs") : h("a", { href: "#/" }, "First steps")));
-    else fill(body, dataTable({ caption: "Runs", className: "cards", columns, rows: items }));
+    else fill(body, dataTable({ caption: "Runs", className: "cards runs-table", columns, rows: items }));
     fill(more, next ? h("button", { type: "button", id: "more", events: { click: extend } }, "Show older runs") : null);
   };
   const newest = async () => {

@@ -159,8 +159,8 @@ class Page:
             raise Failure(found["exceptionDetails"].get("exception", {}).get("description", found["exceptionDetails"]["text"]))
         return found["result"].get("value")
 
-    def wait(self, expression, seconds=SECONDS):
-        """Waits until the expression is true; its value."""
+    def wait(self, expression, seconds=10):
+        """Waits until the expression is true; its value (an element has none in Python: compare it with null)."""
         end, found = time.monotonic() + seconds, None
         while time.monotonic() < end:
             try:
@@ -176,7 +176,7 @@ class Page:
         raise Failure(f"not so within {seconds} s: {expression}" + (f" ({last})" if last else ""))
 
     def click(self, selector):
-        self.wait(f"document.querySelector({json.dumps(selector)})")
+        self.wait(f"document.querySelector({json.dumps(selector)}) !== null")
         self.run(f"document.querySelector({json.dumps(selector)}).click()")
 
     def key(self, name, code=None):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A small stand-in of the HTTP interface for the dashboard's tests: the answers' shapes are the server's, the numbers are made up but
-behave (ΔQL grows with tokens and falls with... the learning rate's decay raises it). Standard library only.
+behave: ΔQL grows with tokens, and more when the learning rate decays. Standard library only.
 
     stand_in.py [PORT]      serves the demonstration's three trajectories, for looking at the dashboard without an engine"""
 

@@ -1,0 +1,59 @@
+"""One browser for all tests, a fresh tab and a fresh world for each."""
+
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import browser as chromium  # noqa: E402
+import stand_in  # noqa: E402
+
+PLOTLY = stand_in.ROOT / "build" / "static" / "plotly.js"
+
+
+@pytest.fixture(scope="session")
+def browser():
+    if not chromium.executable():
+        pytest.skip("chromium is not installed")
+    with chromium.Browser() as running:
+        yield running
+
+
+@pytest.fixture
+def world():
+    return stand_in.demonstration()
+
+
+@pytest.fixture
+def server(world):
+    running = stand_in.StandIn(world)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def visit(browser, server):
+    """visit(hash, width=1280, dark=False) -> a tab that shows it, loaded. Nothing may have been complained about at the end."""
+    pages = []
+
+    def go(address="#/", width=1280, dark=False, url=None, ready="document.querySelector('main h1') && !document.querySelector('.loading')"):
+        if "curves" in address and not PLOTLY.is_file():
+            pytest.skip("build/static/plotly.js is missing; run `make static`")
+        page = browser.page(width, 900, dark)
+        page.__enter__()
+        page.expected = []
+        pages.append(page)
+        page.open(f"{url or server.url}/{address}")
+        page.wait(ready)
+        return page
+
+    yield go
+    try:
+        for page in pages:
+            complaints = [text for text in page.complaints if not any(expected in text for expected in page.expected)]
+            assert complaints == []
+            assert [url for url in page.requests if not url.startswith(("http://127.0.0.1:", "data:", "blob:", "about:"))] == []
+    finally:
+        for page in pages:
+            page.__exit__(None, None, None)
