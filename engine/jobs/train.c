@@ -9,6 +9,8 @@
 #include "train/trainer.h"
 #include "train/vocabulary.h"
 
+#include <assert.h>
+#include <dirent.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -178,6 +180,7 @@ static enum status trainer_prepare(struct training *t, const struct model_config
         .seed = (uint64_t)params->seed,
         .tokens = t->tokens,
         .token_count = t->token_count,
+        .monitor = t->request->monitor,
         .memory_limit = memory_limit(t->request),
     };
     enum status status;
@@ -284,11 +287,25 @@ static enum status resume(struct training *t, bool *resumed, struct error *error
     return STATUS_OK;
 }
 
+/* Files that a killed attempt was writing; nobody else writes here. */
+static void work_sweep(const char *directory)
+{
+    char path[PATH_MAX];
+    DIR *stream = opendir(directory);
+    if (stream == NULL) return;
+    for (const struct dirent *entry; (entry = readdir(stream)) != NULL;)
+        if (strncmp(entry->d_name, ".deltaq-", 8) == 0 &&
+            snprintf(path, sizeof path, "%s/%s", directory, entry->d_name) < (int)sizeof path)
+            (void)unlink(path);
+    (void)closedir(stream);
+}
+
 static enum status begin(struct training *t, struct error *error)
 {
     uint64_t from = 0;
     bool resumed = false;
     enum status status;
+    work_sweep(t->request->work_directory);
     if ((status = path_in(t->request->work_directory, "training.state", t->state_path, error)) != STATUS_OK) return status;
     if (t->request->from != NULL && (status = branch(t, &from, error)) != STATUS_OK) return status;
     t->fingerprint = fingerprint_of(t, from);
@@ -347,6 +364,7 @@ static enum status checkpoint_make(struct training *t, struct error *error)
     };
     if ((status = checkpoint_write(&checkpoint, &trainer->parameters, error)) != STATUS_OK) return status;
     if ((status = written_tell(t, &reached, error)) != STATUS_OK) return status;
+    assert(t->checkpoint_count < t->capacity);
     t->checkpoints[t->checkpoint_count++] = reached;
     monitor_log(t->request->monitor, "checkpoint %s: training loss %.4f, validation loss %.4f", name, reached.train_loss,
                 reached.validation_loss);
@@ -369,7 +387,6 @@ static enum status steps_run(struct training *t, struct train_result *out, struc
     double saved = began, logged = began;
     enum status status;
     while (trainer->step < total) {
-        if ((status = monitor_check(monitor, error)) != STATUS_OK) return status;
         if ((status = trainer_step(trainer, error)) != STATUS_OK) return status;
         const double now = seconds_now();
         out->tokens_per_second = (double)(trainer->step - first) * step_tokens / (now - began);

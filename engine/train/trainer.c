@@ -91,6 +91,7 @@ enum status trainer_step(struct trainer *trainer, struct error *error)
     backend->ops->fill(backend, parameters_all(&trainer->gradients), 0);
     for (int64_t s = 0, count; s < setup->batch_sequences; s += count) {
         count = setup->batch_sequences - s < trainer->micro ? setup->batch_sequences - s : trainer->micro;
+        if ((status = monitor_check(setup->monitor, error)) != STATUS_OK) return status;
         const struct batch batch = batches_next(&trainer->batches, first + s, count);
         gradient_add(trainer->gradient, &batch, 1 / predictions, trainer->losses, &trainer->gradients);
         sum += losses_sum(trainer->losses, batch.tokens);
@@ -118,8 +119,10 @@ enum status trainer_validate(struct trainer *trainer, const struct chunks *chunk
 {
     struct backend *backend = trainer->backend;
     double sum = 0;
+    enum status status;
     for (int64_t i = 0; i < chunks->count; i++) {
         const struct batch *batch = &chunks->chunks[i].batch;
+        if ((status = monitor_check(trainer->setup.monitor, error)) != STATUS_OK) return status;
         gradient_losses(trainer->gradient, batch, trainer->losses);
         sum += losses_sum(trainer->losses, batch->tokens);
     }

@@ -3,6 +3,7 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
+#include "base/monitor.h"
 #include "model/gradient.h"
 #include "train/batches.h"
 #include "train/optimizer.h"
@@ -16,7 +17,8 @@ struct trainer_setup {
     uint64_t seed;
     const uint32_t *tokens; /* lent; every id below the vocabulary size */
     int64_t token_count;
-    int64_t memory_limit; /* bytes the trainer may take; activations are kept when they fit and computed again when not */
+    const struct monitor *monitor; /* lent; asked before each batch that goes through the model; NULL: nobody */
+    int64_t memory_limit;          /* bytes the trainer may take; activations are kept when they fit and computed again when not */
 };
 
 struct trainer {
@@ -39,7 +41,7 @@ MUST_CHECK enum status trainer_init(struct trainer *trainer, const struct parame
                                     const struct trainer_setup *setup, struct error *error);
 void trainer_reset(struct trainer *trainer); /* {0} is fine */
 
-/* One update. STATUS_NOT_FINITE, with the parameters as they were, when the loss or the gradient is not finite. */
+/* One update, or none: STATUS_NOT_FINITE when the loss or the gradient is not finite; statuses of the monitor's check. */
 MUST_CHECK enum status trainer_step(struct trainer *trainer, struct error *error);
 
 /* Mean loss over all predictions of `sequences`, cut as they are, each of at most sequence_length tokens; late errors of the

@@ -9,6 +9,8 @@
 #include "train/checkpoint.h"
 
 #include <math.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 #define MODEL                                                                                                                      \
     "{\"model_type\":\"llama\",\"vocab_size\":31,\"hidden_size\":16,\"num_hidden_layers\":2,\"num_attention_heads\":2,"            \
@@ -251,6 +253,50 @@ static void test_stopped_anywhere_it_ends_with_the_same_bits(void **state)
     place_close(&whole);
 }
 
+/* The same with SIGKILL at any instruction, also in the middle of writing. */
+static void test_killed_anywhere_it_ends_with_the_same_bits(void **state)
+{
+    (void)state;
+    const struct train_params params = plain();
+    struct backend *backend = fast_backend(NULL);
+    struct train_result expected;
+    struct place whole, place;
+    int killed = 0, ended = 0;
+    place_open(&whole);
+    place_open(&place);
+    ok(run(&whole, &params, NULL, backend, -1, 0, &expected));
+    for (unsigned attempt = 0; !ended && attempt < 400; attempt++) {
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            struct train_result result;
+            _exit(run(&place, &params, NULL, backend, -1, 1e-9, &result) == STATUS_OK ? 0 : 1);
+        }
+        int how = 0;
+        (void)usleep(2000 + 300 * attempt);
+        (void)kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, &how, 0), child);
+        killed += WIFSIGNALED(how);
+        ended = WIFEXITED(how);
+        if (ended) assert_int_equal(WEXITSTATUS(how), 0);
+    }
+    assert_true(ended && killed > 0);
+    DIR *work = opendir(place.work); /* nothing but the state is left of all those attempts */
+    for (const struct dirent *item; (item = readdir(work));)
+        if (item->d_name[0] != '.' || item->d_name[1] == 'd') assert_string_equal(item->d_name, "training.state");
+    (void)closedir(work);
+    for (int step = 10; step <= 40; step += 10) {
+        char name[32];
+        train_checkpoint_name(step, name, sizeof name);
+        assert_same_file(&place, &whole, name, "model.safetensors");
+        assert_same_file(&place, &whole, name, "training.state");
+    }
+    train_result_reset(&expected);
+    backend_free(backend);
+    place_close(&place);
+    place_close(&whole);
+}
+
 static void test_threads_do_not_change_bits(void **state)
 {
     (void)state;
@@ -472,6 +518,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_learns_and_writes_checkpoints_that_evaluate_the_same),
         cmocka_unit_test(test_stopped_anywhere_it_ends_with_the_same_bits),
+        cmocka_unit_test(test_killed_anywhere_it_ends_with_the_same_bits),
         cmocka_unit_test(test_threads_do_not_change_bits),
         cmocka_unit_test(test_a_branch_gives_the_bits_of_a_run_with_its_schedule),
         cmocka_unit_test(test_divergence_stops_the_run_and_keeps_its_checkpoints),
