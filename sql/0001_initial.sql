@@ -188,12 +188,6 @@ create table artifacts (
 );
 create index artifacts_by_sha256 on artifacts (sha256);
 
-create table baselines (
-    key         text primary key,
-    document    json not null,
-    created_at  timestamptz not null default clock_timestamp()
-);
-
 create table workers (
     id          text primary key,
     host        text not null,

@@ -1,6 +1,7 @@
 #include "jobs/quantize.h"
 
 #include "base/memory.h"
+#include "eval/baseline.h"
 #include "eval/bootstrap.h"
 #include "model/head.h"
 #include "model/hidden.h"
@@ -22,6 +23,7 @@ struct job {
     const struct model *model;
     struct backend *backend;
     struct stream calibration, fp;
+    bool fp_ready;          /* fp.hidden came from a baseline: it has passed all blocks already */
     struct matrix q_hidden; /* the evaluation tokens again, on quantized weights */
     struct matrix embedding, cosine, sine;
     struct walk walk;
@@ -115,6 +117,8 @@ static enum status embed(struct job *job, struct error *error)
     enum status status;
     if ((status = model_load(job->model, backend, &job->model->ends.embedding, &job->embedding, error)) != STATUS_OK) return status;
     status = hidden_embed(config, backend, job->embedding, &job->fp.chunks, &job->fp.hidden, error);
+    if (status == STATUS_OK && job->request->baseline != NULL)
+        status = baseline_load(job->request->baseline, backend, job->fp.hidden, &job->fp_ready, error);
     if (status != STATUS_OK) return status;
     status = hidden_embed(config, backend, job->embedding, &job->fp.chunks, &job->q_hidden, error);
     if (status != STATUS_OK) return status;
@@ -191,6 +195,16 @@ static enum status pass(struct job *job, const struct block *block, struct matri
     return STATUS_OK;
 }
 
+/* Only a help to later runs: a full disk does not fail this one. */
+static void baseline_keep(struct job *job)
+{
+    const struct quantize_request *request = job->request;
+    struct error cause;
+    if (request->baseline == NULL || job->fp_ready) return;
+    if (baseline_save(request->baseline, job->backend, job->fp.hidden, &cause) != STATUS_OK)
+        monitor_log(request->monitor, "the baseline is not kept for later runs: %s", cause.detail);
+}
+
 static enum status blocks_walk(struct job *job, struct quantize_result *out, struct error *error)
 {
     const int64_t layers = job->model->config.layers;
@@ -200,7 +214,7 @@ static enum status blocks_walk(struct job *job, struct quantize_result *out, str
         struct block *block = NULL;
         int64_t count = 0;
         if ((status = loader_next(job->loader, &block, error)) != STATUS_OK) return status;
-        if ((status = pass(job, block, job->fp.hidden, error)) != STATUS_OK) return status;
+        if (!job->fp_ready && (status = pass(job, block, job->fp.hidden, error)) != STATUS_OK) return status;
         status = sequential_block(&job->sequential, block, layer == layers - 1, out->layers + out->layer_count, &count, error);
         if (status != STATUS_OK) return status;
         out->layer_count += count;
@@ -209,6 +223,7 @@ static enum status blocks_walk(struct job *job, struct quantize_result *out, str
     }
     loader_close(job->loader);
     job->loader = NULL;
+    baseline_keep(job);
     return STATUS_OK;
 }
 

@@ -16,9 +16,10 @@ struct quantize_request {
     struct quantize_method method;       /* settled (quantize_method_settle) */
     const struct sequences *calibration; /* NULL: none, for quantizers that need none */
     const struct sequences *evaluation;
-    uint64_t seed;                 /* of the bootstrap */
-    int64_t hold_bytes;            /* memory for activations held between the linears of a block instead of computed again;
-                                      0: what is left of the default bound (see quantize.c) */
+    const char *baseline; /* file of the full-precision hidden states (eval/baseline.h), read or else written; NULL: none */
+    uint64_t seed;        /* of the bootstrap */
+    int64_t hold_bytes;   /* memory for activations held between the linears of a block instead of computed again;
+                             0: what is left of the default bound (see quantize.c) */
     const struct monitor *monitor; /* progress by "block"; may be NULL */
     struct sequential_hook hook;   /* sees every layer; {0}: nobody */
 };

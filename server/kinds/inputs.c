@@ -24,7 +24,7 @@ enum status inputs_check_precision(int precision, struct error *error)
 /* Files as registered; the content's hash is made now if it was too much work then. */
 static enum status check_content(const struct kind_context *context, struct inputs *inputs, struct error *error)
 {
-    char fingerprint[HASH_TEXT], sha256[HASH_TEXT];
+    char fingerprint[HASH_TEXT];
     enum status status = checkpoint_files_fingerprint(inputs->model, fingerprint, error);
     if (status != STATUS_OK) return status;
     if (strcmp(fingerprint, inputs->row.fingerprint) != 0)
@@ -33,8 +33,8 @@ static enum status check_content(const struct kind_context *context, struct inpu
                          inputs->row.name);
     if (inputs->row.sha256[0] != '\0') return STATUS_OK;
     monitor_log(context->monitor, "hashing the checkpoint, once");
-    status = checkpoint_files_content(inputs->model, sha256, error);
-    return status == STATUS_OK ? checkpoint_set_content(context->connection, &inputs->row.id, sha256, error) : status;
+    if ((status = checkpoint_files_content(inputs->model, inputs->row.sha256, error)) != STATUS_OK) return status;
+    return checkpoint_set_content(context->connection, &inputs->row.id, inputs->row.sha256, error);
 }
 
 enum status inputs_open(const struct kind_context *context, const char *id, struct inputs *out, struct error *error)

@@ -1,4 +1,5 @@
 #include "jobs/quantize.h"
+#include "kinds/baselines.h"
 #include "kinds/inputs.h"
 #include "schema/schema.h"
 
@@ -192,17 +193,22 @@ static enum status run(const struct kind_context *context, const struct quantize
                        const struct sequences *calibration, const struct sequences *evaluation, struct quantize_result *out,
                        struct error *error)
 {
+    char *baseline = NULL;
+    enum status status = baselines_path(context, inputs, evaluation, &baseline, error);
     struct quantize_request request = {
         .model = inputs->model,
         .backend = inputs->backend,
         .method = params->method,
         .calibration = calibration->count > 0 ? calibration : NULL,
         .evaluation = evaluation,
+        .baseline = baseline,
         .seed = (uint64_t)params->seed,
         .monitor = context->monitor,
     };
-    const enum status status = quantize_method_settle(&request.method, error);
-    return status == STATUS_OK ? quantize_run(&request, out, error) : status;
+    if (status == STATUS_OK) status = quantize_method_settle(&request.method, error);
+    if (status == STATUS_OK) status = quantize_run(&request, out, error);
+    free(baseline);
+    return status;
 }
 
 static enum status quantize_execute(const struct kind_context *context, const void *filled, json_t **result,

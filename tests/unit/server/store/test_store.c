@@ -3,7 +3,6 @@
 #include "unit.h"
 
 #include "postgres/embedded.h"
-#include "store/baselines.h"
 #include "store/checkpoints.h"
 #include "store/curves.h"
 #include "store/datasets.h"
@@ -610,12 +609,8 @@ static void test_small_documents_are_well_formed(void **state)
 {
     struct error error;
     struct connection *connection = connection_of(state);
-    json_t *document, *losses = json_pack("{s:f}", "loss", 1.0);
+    json_t *document;
     const struct page page = {0};
-    OK(baseline_put(connection, "b", losses, &error));
-    OK(baseline_get(connection, "b", &document, &error));
-    json_decref(document);
-    GIVES(STATUS_NOT_FOUND, baseline_get(connection, "c", &document, &error));
     OK(trajectory_list(connection, &page, &document, &error));
     json_decref(document);
     OK(dataset_list(connection, &page, &document, &error));
@@ -628,7 +623,6 @@ static void test_small_documents_are_well_formed(void **state)
     json_decref(document);
     OK(queue_stats(connection, &document, &error));
     json_decref(document);
-    json_decref(losses);
 }
 
 int main(void)

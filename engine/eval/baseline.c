@@ -1,0 +1,114 @@
+#include "eval/baseline.h"
+
+#include "base/checksum.h"
+#include "base/memory.h"
+#include "formats/file.h"
+#include "formats/file_writer.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <string.h>
+
+#define PIECE_ROWS 1024 /* rows that pass through memory at a time */
+
+/* Head of the file; then rows * columns floats; then a checksum over all before it. */
+struct baseline_head {
+    char magic[8];
+    int64_t rows, columns;
+};
+static_assert(sizeof(struct baseline_head) == 24, "the head is as it lies on disk");
+
+static const char magic[8] = "dqhidden";
+
+static int64_t piece_rows(struct matrix hidden, int64_t first)
+{
+    return hidden.rows - first < PIECE_ROWS ? hidden.rows - first : PIECE_ROWS;
+}
+
+static int64_t file_size(struct matrix hidden)
+{
+    return (int64_t)sizeof(struct baseline_head) + hidden.rows * hidden.columns * (int64_t)sizeof(float) +
+           (int64_t)sizeof(uint64_t);
+}
+
+/* Reads the whole file; into `hidden` when `upload`, else only to see whether it is good. */
+static enum status pieces_read(const struct file *file, struct backend *backend, struct matrix hidden, float *piece, bool upload,
+                               bool *good, struct error *error)
+{
+    struct baseline_head head;
+    struct checksum sum;
+    uint64_t kept = 0;
+    int64_t at = sizeof head;
+    enum status status;
+    if ((status = file_read(file, 0, &head, sizeof head, error)) != STATUS_OK) return status;
+    *good = memcmp(head.magic, magic, sizeof magic) == 0 && head.rows == hidden.rows && head.columns == hidden.columns;
+    if (!*good) return STATUS_OK;
+    checksum_init(&sum);
+    checksum_add(&sum, &head, sizeof head);
+    for (int64_t first = 0, rows; first < hidden.rows; first += rows) {
+        rows = piece_rows(hidden, first);
+        const size_t size = (size_t)(rows * hidden.columns) * sizeof *piece;
+        if ((status = file_read(file, at, piece, size, error)) != STATUS_OK) return status;
+        at += (int64_t)size;
+        checksum_add(&sum, piece, size);
+        if (upload) backend->ops->upload(backend, matrix_rows(hidden, first, rows), piece, DTYPE_F32);
+    }
+    if ((status = file_read(file, at, &kept, sizeof kept, error)) != STATUS_OK) return status;
+    *good = kept == checksum_value(&sum);
+    return STATUS_OK;
+}
+
+/* Looked through first, so that a torn file leaves `hidden` as it was. A file that cannot be read is a file that is not there. */
+enum status baseline_load(const char *path, struct backend *backend, struct matrix hidden, bool *found, struct error *error)
+{
+    struct file *file = NULL;
+    float *piece = NULL;
+    struct error cause;
+    enum status status = STATUS_OK;
+    *found = false;
+    if (file_open(AT_FDCWD, path, FILE_REFUSE_LINKS, INT64_MAX, &file, &cause) != STATUS_OK) return STATUS_OK;
+    if (file_bytes(file) != file_size(hidden)) goto done;
+    if ((status = memory_new(PIECE_ROWS * hidden.columns, sizeof *piece, "baseline", &piece, error)) != STATUS_OK) goto done;
+    if (pieces_read(file, backend, hidden, piece, false, found, &cause) != STATUS_OK) *found = false;
+    if (*found) status = pieces_read(file, backend, hidden, piece, true, found, error);
+done:
+    memory_free(piece);
+    file_close(file);
+    return status;
+}
+
+static enum status pieces_write(struct file_writer *writer, struct backend *backend, struct matrix hidden, float *piece,
+                                struct error *error)
+{
+    struct baseline_head head = {.rows = hidden.rows, .columns = hidden.columns};
+    struct checksum sum;
+    enum status status;
+    memcpy(head.magic, magic, sizeof magic);
+    checksum_init(&sum);
+    checksum_add(&sum, &head, sizeof head);
+    if ((status = file_writer_append(writer, &head, sizeof head, error)) != STATUS_OK) return status;
+    for (int64_t first = 0, rows; first < hidden.rows; first += rows) {
+        rows = piece_rows(hidden, first);
+        const size_t size = (size_t)(rows * hidden.columns) * sizeof *piece;
+        backend->ops->download(backend, matrix_rows(hidden, first, rows), piece, DTYPE_F32);
+        checksum_add(&sum, piece, size);
+        if ((status = file_writer_append(writer, piece, size, error)) != STATUS_OK) return status;
+    }
+    const uint64_t kept = checksum_value(&sum);
+    if ((status = file_writer_append(writer, &kept, sizeof kept, error)) != STATUS_OK) return status;
+    return file_writer_commit(writer, error);
+}
+
+enum status baseline_save(const char *path, struct backend *backend, struct matrix hidden, struct error *error)
+{
+    struct file_writer *writer = NULL;
+    float *piece = NULL;
+    enum status status;
+    if ((status = memory_new(PIECE_ROWS * hidden.columns, sizeof *piece, "baseline", &piece, error)) != STATUS_OK) goto done;
+    if ((status = file_writer_open(path, file_size(hidden), &writer, error)) != STATUS_OK) goto done;
+    status = pieces_write(writer, backend, hidden, piece, error);
+done:
+    file_writer_close(writer);
+    memory_free(piece);
+    return status;
+}
