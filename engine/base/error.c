@@ -77,7 +77,7 @@ enum status error_set_errno(struct error *error, const char *action)
         enum status status;
     } rows[] = {
         {ENOENT, STATUS_NOT_FOUND}, {ENOTDIR, STATUS_NOT_FOUND}, {EACCES, STATUS_FORBIDDEN}, {EPERM, STATUS_FORBIDDEN},
-        {ENOSPC, STATUS_DISK_FULL}, {EDQUOT, STATUS_DISK_FULL},  {ENOMEM, STATUS_NO_MEMORY},
+        {ENOSPC, STATUS_DISK_FULL}, {EDQUOT, STATUS_DISK_FULL},  {EFBIG, STATUS_DISK_FULL},  {ENOMEM, STATUS_NO_MEMORY},
     };
     const int number = errno;
     enum status status = STATUS_IO;

@@ -176,6 +176,7 @@ static int serve_run(const struct options *options)
     struct serving *serving = calloc(1, sizeof *serving);
     if (serving == NULL) return 1;
     supervisor_block_signals();
+    (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of files' sizes fails, and says so */
     (void)umask(077);
     (void)setrlimit(RLIMIT_CORE, &no_core);
     if (start(options, serving, &error) == STATUS_OK) {

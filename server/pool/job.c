@@ -1,11 +1,11 @@
 #include "pool/job.h"
 
 #include "kinds/artifacts.h"
+#include "pool/sweep.h"
 #include "schema/schema.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -126,7 +126,7 @@ static enum status make_work_directory(struct job *job, struct error *error)
     char *tmp = NULL;
     enum status status = STATUS_OK;
     if (asprintf(&tmp, "%s/tmp", job->options.data_directory) < 0) tmp = NULL;
-    if (tmp == NULL || asprintf(&job->work_directory, "%s/run-%s", tmp, job->run.lease.run.text) < 0) {
+    if (tmp == NULL || asprintf(&job->work_directory, "%s/" SWEEP_WORK_PREFIX "%s", tmp, job->run.lease.run.text) < 0) {
         job->work_directory = NULL;
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a path");
     } else if ((mkdir(tmp, 0700) != 0 && errno != EEXIST) || (mkdir(job->work_directory, 0700) != 0 && errno != EEXIST)) {
@@ -292,19 +292,6 @@ void job_outcome(struct job *job, struct job_outcome *out)
     out->result.measurements = &job->measurements;
     if (job->artifacts != NULL) out->result.artifacts = artifacts_items(job->artifacts, &out->result.artifact_count);
     out->result.usage = job->usage;
-}
-
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
-{
-    (void)status;
-    (void)where;
-    (void)(type == FTW_DP ? rmdir(path) : unlink(path));
-    return 0;
-}
-
-void job_remove_work(const struct job *job)
-{
-    if (job->work_directory != NULL) (void)nftw(job->work_directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 void job_free(struct job *job)

@@ -40,9 +40,6 @@ struct job_outcome {
 };
 void job_outcome(struct job *job, struct job_outcome *out);
 
-/* Removes the run's work directory: it will not be tried again. */
-void job_remove_work(const struct job *job);
-
 /* After view.ended: joins the thread and frees. NULL is fine. */
 void job_free(struct job *job);
 

@@ -2,6 +2,7 @@
 
 #include "base/parallel.h"
 #include "pool/job.h"
+#include "pool/sweep.h"
 #include "store/migrations.h"
 
 #include <errno.h>
@@ -22,7 +23,8 @@
 
 enum { EXIT_STOPPED = 0, EXIT_CANNOT_START = 1, EXIT_STALLED = 70, KINDS_MOST = 64 };
 static const double STALL_SECONDS = 600;
-static const double POLL_SECONDS = 1, BUSY_SECONDS = 0.25, FLUSH_SECONDS = 0.5, HOUSEKEEPING_SECONDS = 10, RETRY_SECONDS = 0.5;
+static const double POLL_SECONDS = 1, BUSY_SECONDS = 0.25, FLUSH_SECONDS = 0.5, HOUSEKEEPING_SECONDS = 10, RETRY_SECONDS = 0.5,
+                    SWEEP_SECONDS = 3600;
 /* Without a successful beat for this part of the lease a worker gives up by itself. tests/pool builds without it, to hold the fence
  * of the database alone to its promise. */
 #ifndef WORKER_PATIENCE
@@ -41,9 +43,9 @@ struct worker {
     double lease_seconds;
 
     bool registered;
-    int stops;                        /* signals to stop so far */
-    double stop_at;                   /* when the first one came */
-    double lease_at, housekeeping_at; /* next */
+    int stops;                                  /* signals to stop so far */
+    double stop_at;                             /* when the first one came */
+    double lease_at, housekeeping_at, sweep_at; /* next */
 
     struct job *job;                   /* NULL: idle */
     double renewed_at;                 /* when the last successful beat was *sent* */
@@ -169,6 +171,19 @@ static void keep_house(struct worker *worker)
         (void)fprintf(stderr, "deltaq worker %d: rescued %d runs of workers that are gone\n", worker->identity.pid, rescued);
 }
 
+/* Between two runs, since it may take longer than a lease can go without a beat. */
+static void sweep(struct worker *worker)
+{
+    struct error error;
+    int removed = 0;
+    if (!worker->registered || now() < worker->sweep_at) return;
+    worker->sweep_at = now() + jittered(SWEEP_SECONDS);
+    if (sweep_all(worker->connection, worker->options.data_directory, &removed, &error) != STATUS_OK)
+        say(worker, "cannot sweep the data directory", &error);
+    else if (removed > 0)
+        (void)fprintf(stderr, "deltaq worker %d: swept %d leftovers\n", worker->identity.pid, removed);
+}
+
 /* ---- holding it ---- */
 
 static void lose(struct worker *worker, const char *why)
@@ -285,7 +300,6 @@ static void drop_job(struct worker *worker)
 static void end_job(struct worker *worker)
 {
     struct error error;
-    struct job_outcome outcome;
     bool open = true;
     enum status status = STATUS_OK;
     if (worker->lost) {
@@ -301,8 +315,10 @@ static void end_job(struct worker *worker)
         worker->end_at = now() + RETRY_SECONDS;
         return;
     }
-    job_outcome(worker->job, &outcome);
-    if (!status_info(outcome.status)->retry) job_remove_work(worker->job);
+    /* What is not swept now, because the database went away, is swept within the hour. */
+    if (status == STATUS_OK &&
+        sweep_run(worker->connection, worker->options.data_directory, job_lease(worker->job)->run.text, &error) != STATUS_OK)
+        say(worker, "cannot sweep up after a run", &error);
     store_notify(worker->connection);
     drop_job(worker);
 }
@@ -385,6 +401,7 @@ static int work(struct worker *worker)
         read_signals(worker);
         if (worker->job != NULL) hold_job(worker, hinted);
         if (may_exit(worker)) break;
+        if (worker->job == NULL && worker->stops == 0) sweep(worker);
         if (worker->job == NULL && worker->stops == 0 && (hinted || now() >= worker->lease_at)) seek_work(worker);
         if (now() >= worker->housekeeping_at && worker->stops == 0) keep_house(worker);
         wait_for_something(worker, &hinted);
@@ -403,6 +420,7 @@ static enum status prepare(struct worker *worker, struct error *error)
     (void)sigaddset(&set, SIGINT);
     (void)sigprocmask(SIG_BLOCK, &set, NULL); /* before the first thread: all of them inherit it */
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of files' sizes fails, and says so */
     if (worker->options.conninfo == NULL) return error_set(error, STATUS_INVALID, "no database: give DATABASE_URL");
     worker->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     worker->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

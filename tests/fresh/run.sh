@@ -1,0 +1,47 @@
+#!/bin/bash
+# run.sh [bookworm|trixie]: proves README's two commands on a bare machine. Makes a minimal Debian with debootstrap in build/fresh (kept
+# as a tarball for the next time), puts a clone of what is committed in, and runs `make deps` and `make check` inside. Needs root.
+# Packages come from where this machine's apt takes them, with its proxy and its own certificate authorities.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+suite=${1:-bookworm}
+fresh=$PWD/build/fresh
+base=$fresh/$suite.tar
+root=$fresh/$suite
+
+[ "$(id -u)" = 0 ] || { echo "check-fresh: needs root: debootstrap and chroot" >&2; exit 1; }
+command -v debootstrap >/dev/null || { echo "check-fresh: needs debootstrap: apt-get install debootstrap" >&2; exit 1; }
+
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Origin: Debian' 'Created-By: Packages' | grep -v security | head -1)
+[ -n "$mirror" ] || { echo "check-fresh: this machine's apt knows no Debian archive: run apt-get update" >&2; exit 1; }
+
+if [ ! -f "$base" ]; then
+    rm -rf "$root" && mkdir -p "$root"
+    eval "$(apt-config shell http_proxy Acquire::http::Proxy https_proxy Acquire::https::Proxy)"
+    [ -z "${http_proxy:-}" ] || export http_proxy
+    [ -z "${https_proxy:-}" ] || export https_proxy
+    debootstrap --variant=minbase --include=make,ca-certificates "$suite" "$root" "$mirror"
+    tar -C "$root" -cf "$base.part" . && mv "$base.part" "$base"
+fi
+
+rm -rf "$root" && mkdir -p "$root" && tar -C "$root" -xf "$base"
+echo "deb $mirror $suite main" >"$root/etc/apt/sources.list"
+apt-config dump | grep -E '^Acquire::(http|https)::' >"$root/etc/apt/apt.conf.d/90host" || true
+cp /etc/resolv.conf /etc/hosts "$root/etc/"
+mkdir -p "$root/usr/local/share/ca-certificates"
+cp /usr/local/share/ca-certificates/*.crt "$root/usr/local/share/ca-certificates/" 2>/dev/null || true
+[ ! -f /etc/pip.conf ] || cp /etc/pip.conf "$root/etc/pip.conf"
+git clone -q --no-hardlinks . "$root/root/deltaq"
+
+# A mount namespace of its own: the mounts go with it. A process namespace too: nothing is left running.
+environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 CI=true)
+while IFS= read -r entry; do environment+=("$entry"); done < <(env | grep -E '^PIP_(INDEX_URL|EXTRA_INDEX_URL|DEFAULT_TIMEOUT)=' || true)
+inside='set -e; update-ca-certificates >/dev/null; cd /root/deltaq; make deps; make check'
+unshare --mount --pid --fork --kill-child bash -c '
+    set -e
+    mount -t proc proc "$1/proc"
+    mount --bind /dev "$1/dev"
+    mount -t tmpfs -o mode=1777 tmpfs "$1/dev/shm"
+    chroot "$1" env -i "${@:3}" bash -c "$2"
+    exit $?' fresh "$root" "$inside" "${environment[@]}"
+rm -rf "$root"
