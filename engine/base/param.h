@@ -21,10 +21,23 @@ enum param_type {
     PARAM_DATASET,    /* an id or name of a dataset: likewise */
     PARAM_TRAJECTORY, /* an id or name of a trajectory: likewise */
     PARAM_JSON,       /* any object: const char * (its text); checked by who reads it (a model configuration) */
-    PARAM_ARRAY       /* any array, not stored: read from the document by who knows what it holds */
+    PARAM_ARRAY,      /* any array, not stored: read from the document by who knows what it holds */
+    PARAM_LIST        /* an array of what `item` says: struct param_list at `offset` */
 };
 
 struct param;
+
+/* A PARAM_LIST as it is filled: int64_t, double, const char * or int (PARAM_CHOICE) by the type of its `item`. Lent like strings.
+ */
+struct param_list {
+    int64_t count;
+    union {
+        const int64_t *integers;
+        const double *numbers;
+        const char *const *texts;
+        const int *choices;
+    };
+};
 
 struct param_variant {
     const char *name;           /* value of "name" */
@@ -38,11 +51,13 @@ struct param {
     size_t offset;
     const char *fallback;                 /* default as JSON text ("4", "true", "null", "{}"); NULL: the field is required */
     double minimum, maximum;              /* PARAM_INTEGER, PARAM_NUMBER; both 0: unbounded. PARAM_STRING: most bytes in `maximum`,
-                                             at least one unless `minimum` is negative */
+                                             at least one unless `minimum` is negative. PARAM_LIST: how many items */
     const char *const *choices;           /* PARAM_CHOICE, ends with NULL */
     const int64_t *allowed;               /* PARAM_INTEGER: the only values, ends with 0 (0 itself cannot be one); or NULL */
     const struct param *children;         /* PARAM_OBJECT */
     const struct param_variant *variants; /* PARAM_VARIANT, ends with a NULL name */
+    const struct param *item;             /* PARAM_LIST: what each item is held to: a number, a choice, a string or a reference; of
+                                             its row only type, bounds, choices and help are read */
     bool nullable;                        /* null is allowed and stored as 0 / 0.0 / NULL / a zeroed struct */
     const char *help;                     /* one line, ends without a full stop */
 };

@@ -15,6 +15,7 @@ struct reader {
 
 static void fill_object(struct reader *reader, const struct param *table, const char *pointer, json_t *object, char *base,
                         bool variant);
+static void fill_value(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base);
 
 static const char *type_name(const json_t *value)
 {
@@ -128,24 +129,67 @@ static void fill_variant(struct reader *reader, const struct param *param, const
         faults_add(reader->faults, at, name == NULL ? "is missing: one of %s" : "must be a string: one of %s", list);
 }
 
-/* The text of an object, kept with the filled struct. */
-static void fill_json(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
+/* `block` (taken) is kept with the filled struct. False: memory ran out. */
+static bool keep(struct reader *reader, void *block)
 {
     struct schema_filled *filled = reader->filled;
+    void **blocks = block == NULL ? NULL : realloc(filled->blocks, (filled->block_count + 1) * sizeof *blocks);
+    if (blocks == NULL) {
+        free(block);
+        reader->no_memory = true;
+        return false;
+    }
+    filled->blocks = blocks;
+    filled->blocks[filled->block_count++] = block;
+    return true;
+}
+
+static void fill_json(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
+{
     if (!json_is_object(value)) {
         faults_add(reader->faults, pointer, "must be an object, found %s", type_name(value));
         return;
     }
-    char **texts = realloc(filled->texts, (filled->text_count + 1) * sizeof *texts);
     char *text = json_dumps(value, JSON_COMPACT);
-    if (texts != NULL) filled->texts = texts;
-    if (texts == NULL || text == NULL) {
-        free(text);
-        reader->no_memory = true;
+    if (keep(reader, text)) memcpy(base + param->offset, &text, sizeof text);
+}
+
+static size_t item_size(const struct param *item)
+{
+    return item->type == PARAM_INTEGER  ? sizeof(int64_t)
+           : item->type == PARAM_NUMBER ? sizeof(double)
+           : item->type == PARAM_CHOICE ? sizeof(int)
+                                        : sizeof(const char *);
+}
+
+static void fill_list(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
+{
+    struct param_list list = {.count = (int64_t)json_array_size(value)};
+    if (!json_is_array(value)) {
+        faults_add(reader->faults, pointer, "must be an array, found %s", type_name(value));
         return;
     }
-    filled->texts[filled->text_count++] = text;
-    memcpy(base + param->offset, &text, sizeof text);
+    if (has_bounds(param) && ((double)list.count < param->minimum || (double)list.count > param->maximum)) {
+        faults_add(reader->faults, pointer, "must have %.0f to %.0f items, found %lld", param->minimum, param->maximum,
+                   (long long)list.count);
+        return;
+    }
+    const size_t size = item_size(param->item);
+    char *items = calloc((size_t)list.count + 1, size);
+    if (!keep(reader, items)) return;
+    for (int64_t i = 0; i < list.count && !reader->no_memory; i++) {
+        char at[POINTER_MAX], place[24];
+        json_t *item = json_array_get(value, (size_t)i);
+        (void)snprintf(place, sizeof place, "%lld", (long long)i);
+        faults_pointer(at, sizeof at, pointer, place);
+        if (param->item->type == PARAM_NUMBER && json_is_integer(item)) {
+            (void)json_array_set_new(value, (size_t)i, json_real(json_number_value(item)));
+            item = json_array_get(value, (size_t)i);
+        }
+        fill_value(reader, param->item, at, item, items + (size_t)i * size);
+    }
+    list.integers = (const int64_t *)(const void *)items;
+    memcpy(base + param->offset, &list, sizeof list);
 }
 
 static void fill_value(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
@@ -190,6 +234,9 @@ static void fill_value(struct reader *reader, const struct param *param, const c
         break;
     case PARAM_ARRAY:
         if (!json_is_array(value)) faults_add(reader->faults, pointer, "must be an array, found %s", type_name(value));
+        break;
+    case PARAM_LIST:
+        fill_list(reader, param, pointer, value, base);
         break;
     case PARAM_END:
         break;
@@ -279,10 +326,28 @@ enum status schema_fill(const struct param *table, size_t size, json_t *object, 
 
 void schema_filled_reset(struct schema_filled *filled)
 {
-    for (size_t i = 0; i < filled->text_count; i++) free(filled->texts[i]);
-    free(filled->texts);
+    for (size_t i = 0; i < filled->block_count; i++) free(filled->blocks[i]);
+    free(filled->blocks);
     free(filled->params);
     *filled = (struct schema_filled){0};
+}
+
+static bool is_reference(enum param_type type)
+{
+    return type == PARAM_CHECKPOINT || type == PARAM_DATASET || type == PARAM_TRAJECTORY;
+}
+
+static enum status list_references(const struct param *item, json_t *list, const char *pointer, schema_visitor *visit,
+                                   void *context, struct error *error)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < json_array_size(list) && status == STATUS_OK && is_reference(item->type); i++) {
+        char at[POINTER_MAX], place[24];
+        (void)snprintf(place, sizeof place, "%zu", i);
+        faults_pointer(at, sizeof at, pointer, place);
+        status = visit(context, item->type, at, json_array_get(list, i), error);
+    }
+    return status;
 }
 
 enum status schema_references(const struct param *table, json_t *object, const char *pointer, schema_visitor *visit, void *context,
@@ -294,8 +359,10 @@ enum status schema_references(const struct param *table, json_t *object, const c
         json_t *value = json_object_get(object, param->name);
         faults_pointer(at, sizeof at, pointer, param->name);
         if (value == NULL || json_is_null(value)) continue;
-        if (param->type == PARAM_CHECKPOINT || param->type == PARAM_DATASET || param->type == PARAM_TRAJECTORY)
+        if (is_reference(param->type))
             status = visit(context, param->type, at, value, error);
+        else if (param->type == PARAM_LIST)
+            status = list_references(param->item, value, at, visit, context, error);
         else if (param->type == PARAM_OBJECT)
             status = schema_references(param->children, value, at, visit, context, error);
         else if (param->type == PARAM_VARIANT)

@@ -11,9 +11,9 @@
 
 /* A struct filled from a document. Strings in it are lent by the document, which must outlive it. */
 struct schema_filled {
-    void *params; /* owned */
-    char **texts; /* owned: the texts of PARAM_JSON fields */
-    size_t text_count;
+    void *params;  /* owned */
+    void **blocks; /* owned: the texts of PARAM_JSON fields, the items of lists */
+    size_t block_count;
 };
 
 /* Checks `object` by `table` and fills a new zeroed struct of `size` bytes from it. Every absent field gets its default, in
@@ -24,8 +24,9 @@ MUST_CHECK enum status schema_fill(const struct param *table, size_t size, json_
                                    struct faults *faults, struct schema_filled *out, struct error *error);
 void schema_filled_reset(struct schema_filled *filled);
 
-/* Calls `visit` for each reference (PARAM_CHECKPOINT, PARAM_DATASET, PARAM_TRAJECTORY) that stands in a document that schema_fill
- * accepted; `value` is its string, which visit may replace with json_string_set. Stops at the first status that is not OK. */
+/* Calls `visit` for each reference (PARAM_CHECKPOINT, PARAM_DATASET, PARAM_TRAJECTORY), also in lists, that stands in a document
+ * that schema_fill accepted; `value` is its string, which visit may replace with json_string_set. Stops at the first status that is
+ * not OK. */
 typedef enum status schema_visitor(void *context, enum param_type type, const char *pointer, json_t *value, struct error *error);
 MUST_CHECK enum status schema_references(const struct param *table, json_t *object, const char *pointer, schema_visitor *visit,
                                          void *context, struct error *error);

@@ -41,6 +41,15 @@ static bool describe_enum(const struct param *param, json_t *schema)
 }
 
 static json_t *describe_table(const struct param *table, const char *name, bool nullable);
+static json_t *describe_param(const struct param *param);
+
+static bool describe_list(const struct param *param, json_t *schema)
+{
+    bool good = put(schema, "items", describe_param(param->item));
+    if (good && param->minimum > 0) good = put(schema, "minItems", json_integer((json_int_t)param->minimum));
+    if (good && param->maximum > 0) good = put(schema, "maxItems", json_integer((json_int_t)param->maximum));
+    return good;
+}
 
 static bool describe_variants(const struct param *param, json_t *schema)
 {
@@ -55,10 +64,13 @@ static bool describe_variants(const struct param *param, json_t *schema)
 static json_t *describe_param(const struct param *param)
 {
     static const char *const types[] = {
-        [PARAM_INTEGER] = "integer", [PARAM_NUMBER] = "number",     [PARAM_BOOLEAN] = "boolean", [PARAM_STRING] = "string",
-        [PARAM_CHOICE] = "string",   [PARAM_JSON] = "object",       [PARAM_ARRAY] = "array",     [PARAM_CHECKPOINT] = "string",
-        [PARAM_DATASET] = "string",  [PARAM_TRAJECTORY] = "string", [PARAM_OBJECT] = "object",   [PARAM_VARIANT] = "object",
-        [PARAM_END] = NULL,
+        [PARAM_INTEGER] = "integer", [PARAM_NUMBER] = "number",
+        [PARAM_BOOLEAN] = "boolean", [PARAM_STRING] = "string",
+        [PARAM_CHOICE] = "string",   [PARAM_JSON] = "object",
+        [PARAM_ARRAY] = "array",     [PARAM_CHECKPOINT] = "string",
+        [PARAM_DATASET] = "string",  [PARAM_TRAJECTORY] = "string",
+        [PARAM_OBJECT] = "object",   [PARAM_VARIANT] = "object",
+        [PARAM_LIST] = "array",      [PARAM_END] = NULL,
     };
     json_t *schema = param->type == PARAM_OBJECT ? describe_table(param->children, NULL, param->nullable) : json_object();
     bool good = schema != NULL;
@@ -66,7 +78,9 @@ static json_t *describe_param(const struct param *param)
         good = describe_variants(param, schema);
     else if (good)
         good = put(schema, "type", type_of(types[param->type], param->nullable));
-    if (good && (param->type == PARAM_CHOICE || param->allowed != NULL))
+    if (good && param->type == PARAM_LIST)
+        good = describe_list(param, schema);
+    else if (good && (param->type == PARAM_CHOICE || param->allowed != NULL))
         good = describe_enum(param, schema);
     else if (good && (param->type == PARAM_INTEGER || param->type == PARAM_NUMBER || param->type == PARAM_STRING ||
                       param->type == PARAM_CHECKPOINT || param->type == PARAM_DATASET || param->type == PARAM_TRAJECTORY))
