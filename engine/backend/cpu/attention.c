@@ -6,23 +6,9 @@
  * Forward tasks: (sequence, head, tile). Backward tasks: (sequence, key/value head), which alone owns its dk, dv and the dq of the
  * heads that read it, and walks them in order. Scores are made anew from q, k and log_sum (Dao et al., arXiv 2205.14135, alg. 4).
  */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/attention.h"
 
 #include <math.h>
-
-struct attention {
-    const struct cpu *cpu;
-    const struct attention_args *args;
-    int64_t tile, tiles; /* queries a tile, tiles of the longest sequence */
-    int64_t step;        /* keys a block where the tile meets the diagonal */
-};
-
-/* One tile of queries of one head. Rows are tokens of the whole batch. */
-struct tile {
-    int64_t start;      /* the sequence's first row */
-    int64_t first, end; /* positions in the sequence */
-    int64_t head, kv_head;
-};
 
 struct scratch {
     float *scores, *slopes, *largest, *sums, *log_sum, *d;
@@ -36,44 +22,6 @@ static struct scratch scratch_of(const struct cpu *cpu, int thread)
         scores, slopes, largest, largest + CPU_TILE_QUERIES, largest + 2 * CPU_TILE_QUERIES, largest + 3 * CPU_TILE_QUERIES};
 }
 
-static int64_t first_key(const struct attention_args *args, const struct tile *tile)
-{
-    return args->window > 0 ? larger(0, tile->first - args->window + 1) : 0;
-}
-
-/* A block of keys and the rows of the tile that see some of it: all of them before the diagonal; along it, blocks of `step` keys
- * shed the rows above them. */
-struct reach {
-    int64_t key, columns;
-    int64_t skipped; /* rows of the tile */
-};
-
-static struct reach reach_of(const struct attention *attention, const struct tile *tile, int64_t key)
-{
-    if (key < tile->first) return (struct reach){key, smaller(CPU_TILE_KEYS, tile->first - key), 0};
-    return (struct reach){key, smaller(attention->step, tile->end - key), key - tile->first};
-}
-
-/* The scores of the tile's rows against a block of keys. */
-static struct score_block score(const struct attention *attention, const struct tile *tile, struct reach reach, float *scores)
-{
-    const struct attention_args *args = attention->args;
-    const int64_t first = tile->first + reach.skipped;
-    const struct score_block block = {
-        .scores = scores,
-        .stride = CPU_TILE_KEYS,
-        .rows = tile->end - first,
-        .columns = reach.columns,
-        .first_query = first,
-        .first_key = reach.key,
-        .window = args->window,
-    };
-    cpu_multiply(attention->cpu, false, true, block.rows, block.columns, args->head_dim, (float)args->scale,
-                 float_head(args->q, tile->start + first, tile->head), args->q.matrix.stride,
-                 float_head(args->k, tile->start + reach.key, tile->kv_head), args->k.matrix.stride, 0, scores, CPU_TILE_KEYS);
-    return block;
-}
-
 static void tile_forward(const struct attention *attention, const struct tile *tile, struct scratch scratch)
 {
     const struct attention_args *args = attention->args;
@@ -81,11 +29,11 @@ static void tile_forward(const struct attention *attention, const struct tile *t
     float *out = float_head(args->out, row, tile->head);
     attention->cpu->kernels->fill(scratch.largest, rows, -INFINITY);
     attention->cpu->kernels->fill(scratch.sums, rows, 0);
-    const int64_t begin = first_key(args, tile);
+    const int64_t begin = attention_first_key(args, tile);
     struct reach reach;
     for (int64_t key = begin; key < tile->end; key += reach.columns) {
-        reach = reach_of(attention, tile, key);
-        const struct score_block block = score(attention, tile, reach, scratch.scores);
+        reach = attention_reach(attention, tile, key);
+        const struct score_block block = attention_scores(attention, tile, reach, scratch.scores);
         float *to = out + reach.skipped * out_stride;
         attention->cpu->kernels->softmax_block(&block, scratch.largest + reach.skipped, scratch.sums + reach.skipped, to,
                                                out_stride, key == begin ? 0 : args->head_dim);
@@ -119,16 +67,9 @@ static void forward_task(void *context, int64_t task, int thread)
     if (tile.first < tile.end) tile_forward(attention, &tile, scratch_of(attention->cpu, thread));
 }
 
-/* Small tiles waste less on masked scores, large ones make better products. */
-static struct attention attention_plan(struct backend *backend, const struct attention_args *args)
-{
-    const int64_t longest = args->batch->longest, tile = longest <= 512 ? 128 : CPU_TILE_QUERIES;
-    return (struct attention){cpu_of(backend), args, tile, ceil_divide(longest, tile), tile / 2};
-}
-
 void cpu_attention_forward(struct backend *backend, const struct attention_args *args)
 {
-    struct attention attention = attention_plan(backend, args);
+    struct attention attention = attention_plan(backend, args, CPU_TILE_KEYS);
     team_run(backend->team, attention.tiles * args->heads * args->batch->sequences, forward_task, &attention);
 }
 
@@ -142,11 +83,11 @@ static void tile_backward(const struct attention *attention, const struct tile *
         scratch.d[r] = (float)cpu->kernels->dot(float_head(args->dout, row + r, tile->head),
                                                 float_head(args->out, row + r, tile->head), width);
     }
-    const int64_t begin = first_key(args, tile);
+    const int64_t begin = attention_first_key(args, tile);
     struct reach reach;
     for (int64_t key = begin; key < tile->end; key += reach.columns) {
-        reach = reach_of(attention, tile, key);
-        const struct score_block block = score(attention, tile, reach, scratch.scores);
+        reach = attention_reach(attention, tile, key);
+        const struct score_block block = attention_scores(attention, tile, reach, scratch.scores);
         const int64_t to = row + reach.skipped, from = tile->start + key;
         const float *q = float_head(args->q, to, tile->head), *dout = float_head(args->dout, to, tile->head);
         const float *k = float_head(args->k, from, tile->kv_head), *v = float_head(args->v, from, tile->kv_head);
@@ -182,6 +123,6 @@ static void backward_task(void *context, int64_t task, int thread)
 
 void cpu_attention_backward(struct backend *backend, const struct attention_args *args)
 {
-    struct attention attention = attention_plan(backend, args);
+    struct attention attention = attention_plan(backend, args, CPU_TILE_KEYS);
     team_run(backend->team, args->batch->sequences * args->kv_heads, backward_task, &attention);
 }

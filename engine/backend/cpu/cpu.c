@@ -1,6 +1,5 @@
 /* cpu.c: makes the fast backend: picks its kernels, loads OpenBLAS, holds the scratch. */
 #include "backend/cpu/cpu.h"
-#include "backend/reference/real.h"
 
 #include "base/memory.h"
 
@@ -98,13 +97,13 @@ static const struct backend_ops ops = {
     .scatter_add = cpu_scatter_add,
     .cross_entropy_forward = cpu_cross_entropy_forward,
     .cross_entropy_backward = cpu_cross_entropy_backward,
-    .norm_tangent = REFERENCE(norm_tangent),
-    .norm_backward_tangent = REFERENCE(norm_backward_tangent),
-    .attention_tangent = REFERENCE(attention_tangent),
-    .attention_backward_tangent = REFERENCE(attention_backward_tangent),
-    .activation_tangent = REFERENCE(activation_tangent),
-    .activation_backward_tangent = REFERENCE(activation_backward_tangent),
-    .cross_entropy_backward_tangent = REFERENCE(cross_entropy_backward_tangent),
+    .norm_tangent = cpu_norm_tangent,
+    .norm_backward_tangent = cpu_norm_backward_tangent,
+    .attention_tangent = cpu_attention_tangent,
+    .attention_backward_tangent = cpu_attention_backward_tangent,
+    .activation_tangent = cpu_activation_tangent,
+    .activation_backward_tangent = cpu_activation_backward_tangent,
+    .cross_entropy_backward_tangent = cpu_cross_entropy_backward_tangent,
     .compare = cpu_compare,
     .adamw = cpu_adamw,
 };

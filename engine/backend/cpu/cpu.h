@@ -79,13 +79,20 @@ bool cpu_inverse_cholesky(struct backend *backend, struct matrix h);
 
 void cpu_norm_forward(struct backend *backend, const struct norm_args *args);
 void cpu_norm_backward(struct backend *backend, const struct norm_args *args);
+void cpu_norm_tangent(struct backend *backend, const struct norm_args *args);
+void cpu_norm_backward_tangent(struct backend *backend, const struct norm_args *args);
 void cpu_rope(struct backend *backend, const struct rope_args *args);
 void cpu_activation_forward(struct backend *backend, const struct activation_args *args);
 void cpu_activation_backward(struct backend *backend, const struct activation_args *args);
+void cpu_activation_tangent(struct backend *backend, const struct activation_args *args);
+void cpu_activation_backward_tangent(struct backend *backend, const struct activation_args *args);
 void cpu_cross_entropy_forward(struct backend *backend, const struct cross_entropy_args *args);
 void cpu_cross_entropy_backward(struct backend *backend, const struct cross_entropy_args *args);
+void cpu_cross_entropy_backward_tangent(struct backend *backend, const struct cross_entropy_args *args);
 void cpu_compare(struct backend *backend, const struct compare_args *args);
 void cpu_attention_forward(struct backend *backend, const struct attention_args *args);
 void cpu_attention_backward(struct backend *backend, const struct attention_args *args);
+void cpu_attention_tangent(struct backend *backend, const struct attention_args *args);
+void cpu_attention_backward_tangent(struct backend *backend, const struct attention_args *args);
 
 #endif

@@ -18,6 +18,18 @@ void cpu_norm_forward(struct backend *backend, const struct norm_args *args)
     cpu_for_rows(backend->team, args->x.rows, args->x.columns, norm_forward_rows, &call);
 }
 
+static void norm_tangent_rows(void *context, int64_t first, int64_t end)
+{
+    const struct call *call = context;
+    call->kernels->norm_tangent(call->args, first, end);
+}
+
+void cpu_norm_tangent(struct backend *backend, const struct norm_args *args)
+{
+    struct call call = {cpu_of(backend)->kernels, args};
+    cpu_for_rows(backend->team, args->x.rows, args->x.columns, norm_tangent_rows, &call);
+}
+
 static void rope_rows(void *context, int64_t first, int64_t end)
 {
     const struct call *call = context;
@@ -57,6 +69,37 @@ void cpu_activation_backward(struct backend *backend, const struct activation_ar
     cpu_for_runs(backend->team, args->gate.rows, args->gate.columns, dense, activation_backward_run, &call);
 }
 
+static void activation_tangent_run(void *context, int64_t t, int64_t column, int64_t count)
+{
+    const struct call *call = context;
+    call->kernels->activation_tangent(call->args, t, column, count);
+}
+
+void cpu_activation_tangent(struct backend *backend, const struct activation_args *args)
+{
+    struct call call = {cpu_of(backend)->kernels, args};
+    const bool dense = cpu_dense(args->gate) && cpu_dense(args->gate_t) && cpu_dense(args->y_t) &&
+                       (args->up.data == NULL || (cpu_dense(args->up) && cpu_dense(args->up_t)));
+    cpu_for_runs(backend->team, args->gate.rows, args->gate.columns, dense, activation_tangent_run, &call);
+}
+
+static void activation_backward_tangent_run(void *context, int64_t t, int64_t column, int64_t count)
+{
+    const struct call *call = context;
+    call->kernels->activation_backward_tangent(call->args, t, column, count);
+}
+
+void cpu_activation_backward_tangent(struct backend *backend, const struct activation_args *args)
+{
+    struct call call = {cpu_of(backend)->kernels, args};
+    const struct matrix alone[] = {args->gate, args->gate_t, args->dy, args->dy_t, args->dgate, args->dgate_t};
+    const struct matrix with_up[] = {args->up, args->up_t, args->dup, args->dup_t};
+    bool dense = true;
+    for (int i = 0; i < 6; i++) dense = dense && cpu_dense(alone[i]);
+    for (int i = 0; i < 4 && args->up.data; i++) dense = dense && cpu_dense(with_up[i]);
+    cpu_for_runs(backend->team, args->gate.rows, args->gate.columns, dense, activation_backward_tangent_run, &call);
+}
+
 static void cross_entropy_forward_rows(void *context, int64_t first, int64_t end)
 {
     const struct call *call = context;
@@ -79,6 +122,18 @@ void cpu_cross_entropy_backward(struct backend *backend, const struct cross_entr
 {
     struct call call = {cpu_of(backend)->kernels, args};
     cpu_for_rows(backend->team, args->logits.rows, args->logits.columns, cross_entropy_backward_rows, &call);
+}
+
+static void cross_entropy_tangent_rows(void *context, int64_t first, int64_t end)
+{
+    const struct call *call = context;
+    call->kernels->cross_entropy_backward_tangent(call->args, first, end);
+}
+
+void cpu_cross_entropy_backward_tangent(struct backend *backend, const struct cross_entropy_args *args)
+{
+    struct call call = {cpu_of(backend)->kernels, args};
+    cpu_for_rows(backend->team, args->logits.rows, args->logits.columns, cross_entropy_tangent_rows, &call);
 }
 
 static void compare_rows(void *context, int64_t first, int64_t end)

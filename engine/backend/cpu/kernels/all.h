@@ -12,15 +12,22 @@ void KERNEL(adamw)(const struct adamw_args *args, int64_t first, int64_t end);
 
 void KERNEL(norm_forward)(const struct norm_args *args, int64_t first, int64_t end);
 void KERNEL(norm_backward)(const struct norm_args *args, int64_t first, int64_t end, float *dweight, float *dbias);
+void KERNEL(norm_tangent)(const struct norm_args *args, int64_t first, int64_t end);
+void KERNEL(norm_backward_tangent)(const struct norm_args *args, int64_t first, int64_t end, float *dweight_t, float *dbias_t);
 void KERNEL(rope)(const struct rope_args *args, int64_t first, int64_t end);
 void KERNEL(activation_forward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);
 void KERNEL(activation_backward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);
+void KERNEL(activation_tangent)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);
+void KERNEL(activation_backward_tangent)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);
 
 void KERNEL(cross_entropy_forward)(const struct cross_entropy_args *args, int64_t first, int64_t end);
 void KERNEL(cross_entropy_backward)(const struct cross_entropy_args *args, int64_t first, int64_t end);
+void KERNEL(cross_entropy_backward_tangent)(const struct cross_entropy_args *args, int64_t first, int64_t end);
 void KERNEL(compare)(const struct compare_args *args, int64_t first, int64_t end);
 void KERNEL(softmax_block)(const struct score_block *block, float *largest, float *sums, float *out, int64_t out_stride,
                            int64_t head_dim);
 void KERNEL(softmax_gradient)(const struct score_block *block, float *slopes, const float *log_sum, const float *d, float scale);
+void KERNEL(softmax_tangent)(const struct score_block *block, float *scores_t, const float *log_sum, float *log_sum_t);
+void KERNEL(softmax_gradient_tangent)(const struct softmax_tangents *tangents);
 
 #endif

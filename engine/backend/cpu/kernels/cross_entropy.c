@@ -99,3 +99,42 @@ void KERNEL(compare)(const struct compare_args *args, int64_t first, int64_t end
         if (args->targets[t] != TARGET_NONE) compare_row(args, t);
     }
 }
+
+/* Leaves the softmax in z; the mean of z_t under it. */
+static double softmax_mean(float *restrict z, const float *restrict z_t, double log_sum, int64_t count)
+{
+    const float high = (float)log_sum, low = (float)(log_sum - (double)high);
+    double total = 0;
+    for (int64_t first = 0; first < count; first += PIECE) {
+        float sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t v = first; v < piece_end(first, count); v++) {
+            z[v] = exp_below((z[v] - high) - low);
+            sum += z[v] * z_t[v];
+        }
+        total += (double)sum;
+    }
+    return total;
+}
+
+void KERNEL(cross_entropy_backward_tangent)(const struct cross_entropy_args *args, int64_t first, int64_t end)
+{
+    const float weight = (float)args->weight;
+    const int64_t count = args->logits.columns;
+    for (int64_t t = first; t < end; t++) {
+        float *restrict z = float_row(args->logits, t), *restrict z_t = float_row(args->logits_t, t);
+        if (args->targets[t] == TARGET_NONE) {
+            memset(z, 0, (size_t)count * sizeof *z);
+            memset(z_t, 0, (size_t)count * sizeof *z_t);
+            continue;
+        }
+        const float mean = (float)softmax_mean(z, z_t, args->log_sum[t], count);
+#pragma omp simd
+        for (int64_t v = 0; v < count; v++) {
+            const float p = weight * z[v];
+            z_t[v] = p * (z_t[v] - mean);
+            z[v] = p;
+        }
+        z[args->targets[t]] -= weight;
+    }
+}

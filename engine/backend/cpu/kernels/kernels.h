@@ -27,6 +27,15 @@ struct score_block {
     int64_t window;                 /* 0: none */
 };
 
+/* softmax_gradient and its tangent: scores become p, scores_t its tangent p (scores_t - log_sum_t), slopes scale p (slope - d), and
+ * slopes_t, which hold the tangent of dout vᵀ, the tangent of that. */
+struct softmax_tangents {
+    struct score_block block;
+    float *scores_t, *slopes, *slopes_t; /* in the layout of the scores */
+    const float *log_sum, *log_sum_t, *d, *d_t;
+    float scale;
+};
+
 struct kernels {
     const char *name;
     /* runs of `count` elements */
@@ -39,19 +48,27 @@ struct kernels {
     void (*norm_forward)(const struct norm_args *args, int64_t first, int64_t end);
     /* dweight and dbias: this task's own sums, in the shape of the parameter, added to; NULL: not wanted */
     void (*norm_backward)(const struct norm_args *args, int64_t first, int64_t end, float *dweight, float *dbias);
+    void (*norm_tangent)(const struct norm_args *args, int64_t first, int64_t end);
+    void (*norm_backward_tangent)(const struct norm_args *args, int64_t first, int64_t end, float *dweight_t, float *dbias_t);
     void (*rope)(const struct rope_args *args, int64_t first, int64_t end);
     void (*cross_entropy_forward)(const struct cross_entropy_args *args, int64_t first, int64_t end);
     void (*cross_entropy_backward)(const struct cross_entropy_args *args, int64_t first, int64_t end);
+    void (*cross_entropy_backward_tangent)(const struct cross_entropy_args *args, int64_t first, int64_t end);
     void (*compare)(const struct compare_args *args, int64_t first, int64_t end);
     /* columns [column, column + count) of row t */
     void (*activation_forward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);
     void (*activation_backward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);
+    void (*activation_tangent)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);
+    void (*activation_backward_tangent)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);
     /* One more block of keys for rows of queries (online softmax): scores become exp(score - largest), 0 where unseen; `largest`
      * and `sums` [rows] move on, and rows of out [rows, head_dim] are scaled to the new `largest`. */
     void (*softmax_block)(const struct score_block *block, float *largest, float *sums, float *out, int64_t out_stride,
                           int64_t head_dim);
     /* scores become p = exp(score - log_sum), slopes (same layout, holding dout vᵀ) become scale p (slope - d). */
     void (*softmax_gradient)(const struct score_block *block, float *slopes, const float *log_sum, const float *d, float scale);
+    /* scores become p, scores_t (same layout) become p scores_t, whose sums by row are added to log_sum_t. */
+    void (*softmax_tangent)(const struct score_block *block, float *scores_t, const float *log_sum, float *log_sum_t);
+    void (*softmax_gradient_tangent)(const struct softmax_tangents *tangents);
 };
 
 extern const struct kernels kernels_v2, kernels_v3, kernels_v4;

@@ -98,3 +98,170 @@ void KERNEL(norm_backward)(const struct norm_args *args, int64_t first, int64_t 
             segment_backward(args, t, group, count, dweight ? dweight + group * weight_step : NULL,
                              dbias ? dbias + group * bias_step : NULL);
 }
+
+/* A segment along the direction (reference/norm.c). n and its tangent are made anew from x and x_t wherever they are wanted. */
+struct direction {
+    const float *x, *x_t, *weight, *weight_t; /* weight_t: NULL for none */
+    float mean, scale, mean_t, q;
+};
+
+static struct direction segment_direction(const struct norm_args *args, int64_t t, int64_t group, int64_t count)
+{
+    const float *x = float_row(args->x, t) + group * count, *x_t = float_row(args->x_t, t) + group * count;
+    const struct statistics s = segment_statistics(args, x, count);
+    float mean_t = 0, q = 0;
+    if (args->kind == NORM_LAYER) {
+#pragma omp simd reduction(+ : mean_t)
+        for (int64_t i = 0; i < count; i++) mean_t += x_t[i];
+        mean_t /= (float)count;
+    }
+#pragma omp simd reduction(+ : q)
+    for (int64_t i = 0; i < count; i++) q += (x[i] - s.mean) * s.scale * (x_t[i] - mean_t);
+    return (struct direction){.x = x,
+                              .x_t = x_t,
+                              .weight = segment_of(args->weight, group, count),
+                              .weight_t = segment_of(args->weight_t, group, count),
+                              .mean = s.mean,
+                              .scale = s.scale,
+                              .mean_t = mean_t,
+                              .q = q / (float)count};
+}
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* n and its tangent. */
+struct normal_pair {
+    float n, n_t;
+};
+
+INLINE struct normal_pair pair_of(const struct direction *d, int64_t i)
+{
+    const float n = (d->x[i] - d->mean) * d->scale;
+    return (struct normal_pair){n, d->scale * (d->x_t[i] - d->mean_t - n * d->q)};
+}
+
+INLINE void tangent_row(const struct direction d, const float *bias_t, float *restrict y_t, int64_t count, bool weight_moves,
+                        bool bias_moves)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        const struct normal_pair p = pair_of(&d, i);
+        float sum = p.n_t * d.weight[i];
+        if (weight_moves) sum += p.n * d.weight_t[i];
+        if (bias_moves) sum += bias_t[i];
+        y_t[i] = sum;
+    }
+}
+
+void KERNEL(norm_tangent)(const struct norm_args *args, int64_t first, int64_t end)
+{
+    const int64_t count = args->x.columns / args->groups;
+    for (int64_t t = first; t < end; t++)
+        for (int64_t group = 0; group < args->groups; group++) {
+            const struct direction d = segment_direction(args, t, group, count);
+            const float *bias_t = segment_of(args->bias_t, group, count);
+            float *y_t = float_row(args->y_t, t) + group * count;
+            if (d.weight_t && bias_t)
+                tangent_row(d, bias_t, y_t, count, true, true);
+            else if (d.weight_t)
+                tangent_row(d, bias_t, y_t, count, true, false);
+            else if (bias_t)
+                tangent_row(d, bias_t, y_t, count, false, true);
+            else
+                tangent_row(d, bias_t, y_t, count, false, false);
+        }
+}
+
+/* g = dy w and its tangent. */
+INLINE float g_tangent(const struct direction *d, const float *dy, const float *dy_t, int64_t i, bool weight_moves)
+{
+    const float g_t = dy_t[i] * d->weight[i];
+    return weight_moves ? g_t + dy[i] * d->weight_t[i] : g_t;
+}
+
+struct gradients {
+    const float *dy, *dy_t;
+    float *dx, *dx_t; /* may be dy and dy_t */
+    int64_t count;
+    bool centred; /* NORM_LAYER */
+};
+
+INLINE void backward_tangent_row(const struct direction d, const struct gradients *to, bool weight_moves, bool accumulate)
+{
+    const float *dy = to->dy, *dy_t = to->dy_t;
+    float *dx = to->dx, *dx_t = to->dx_t, g_mean = 0, gn_mean = 0, g_t_mean = 0, gn_t_mean = 0;
+#pragma omp simd reduction(+ : g_mean, gn_mean, g_t_mean, gn_t_mean)
+    for (int64_t i = 0; i < to->count; i++) {
+        const struct normal_pair p = pair_of(&d, i);
+        const float g = dy[i] * d.weight[i], g_t = g_tangent(&d, dy, dy_t, i, weight_moves);
+        g_mean += g;
+        gn_mean += g * p.n;
+        g_t_mean += g_t;
+        gn_t_mean += g_t * p.n + g * p.n_t;
+    }
+    const float share = 1 / (float)to->count, rq = d.scale * d.q;
+    g_mean = to->centred ? g_mean * share : 0;
+    g_t_mean = to->centred ? g_t_mean * share : 0;
+    gn_mean *= share;
+    gn_t_mean *= share;
+#pragma omp simd
+    for (int64_t i = 0; i < to->count; i++) {
+        const struct normal_pair p = pair_of(&d, i);
+        const float h = dy[i] * d.weight[i] - g_mean - p.n * gn_mean;
+        const float h_t = g_tangent(&d, dy, dy_t, i, weight_moves) - g_t_mean - p.n_t * gn_mean - p.n * gn_t_mean;
+        const float gradient = d.scale * h, tangent = d.scale * (h_t - rq * h);
+        dx[i] = accumulate ? dx[i] + gradient : gradient;
+        dx_t[i] = accumulate ? dx_t[i] + tangent : tangent;
+    }
+}
+
+static void parameter_tangent_sums(const struct direction d, const struct gradients *from, float *restrict dweight_t,
+                                   float *restrict dbias_t)
+{
+    const float *dy = from->dy, *dy_t = from->dy_t;
+    if (dweight_t) {
+#pragma omp simd
+        for (int64_t i = 0; i < from->count; i++) {
+            const struct normal_pair p = pair_of(&d, i);
+            dweight_t[i] += dy_t[i] * p.n + dy[i] * p.n_t;
+        }
+    }
+    if (dbias_t) {
+#pragma omp simd
+        for (int64_t i = 0; i < from->count; i++) dbias_t[i] += dy_t[i];
+    }
+}
+
+static void segment_backward_tangent(const struct norm_args *args, int64_t t, int64_t group, int64_t count, float *dweight_t,
+                                     float *dbias_t)
+{
+    const struct direction d = segment_direction(args, t, group, count);
+    const struct gradients to = {
+        .dy = float_row(args->dy, t) + group * count,
+        .dy_t = float_row(args->dy_t, t) + group * count,
+        .dx = float_row(args->dx, t) + group * count,
+        .dx_t = float_row(args->dx_t, t) + group * count,
+        .count = count,
+        .centred = args->kind == NORM_LAYER,
+    };
+    parameter_tangent_sums(d, &to, dweight_t, dbias_t);
+    if (d.weight_t && args->accumulate)
+        backward_tangent_row(d, &to, true, true);
+    else if (d.weight_t)
+        backward_tangent_row(d, &to, true, false);
+    else if (args->accumulate)
+        backward_tangent_row(d, &to, false, true);
+    else
+        backward_tangent_row(d, &to, false, false);
+}
+
+void KERNEL(norm_backward_tangent)(const struct norm_args *args, int64_t first, int64_t end, float *dweight_t, float *dbias_t)
+{
+    const int64_t count = args->x.columns / args->groups;
+    const int64_t weight_step = args->dweight_t.columns == count ? 0 : count;
+    const int64_t bias_step = args->dbias_t.columns == count ? 0 : count;
+    for (int64_t t = first; t < end; t++)
+        for (int64_t group = 0; group < args->groups; group++)
+            segment_backward_tangent(args, t, group, count, dweight_t ? dweight_t + group * weight_step : NULL,
+                                     dbias_t ? dbias_t + group * bias_step : NULL);
+}

@@ -94,3 +94,51 @@ void KERNEL(softmax_gradient)(const struct score_block *block, float *slopes, co
         }
     }
 }
+
+void KERNEL(softmax_tangent)(const struct score_block *block, float *scores_t, const float *log_sum, float *log_sum_t)
+{
+    for (int64_t r = 0; r < block->rows; r++) {
+        float *restrict score = block->scores + r * block->stride, *restrict score_t = scores_t + r * block->stride;
+        const struct range range = seen(block, r);
+        const float base = log_sum[r];
+        const struct range wide = widen(score, range, block->columns, -INFINITY);
+        widen(score_t, range, block->columns, 0);
+        const int64_t vectors = (wide.high - wide.low) / LANES;
+        score += wide.low;
+        score_t += wide.low;
+        float sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t c = 0; c < vectors * LANES; c++) {
+            const float p = exp_below(score[c] - base), weighted = p * score_t[c];
+            score[c] = p;
+            score_t[c] = weighted;
+            sum += weighted;
+        }
+        log_sum_t[r] += sum;
+    }
+}
+
+void KERNEL(softmax_gradient_tangent)(const struct softmax_tangents *t)
+{
+    const struct score_block *block = &t->block;
+    for (int64_t r = 0; r < block->rows; r++) {
+        const int64_t at = r * block->stride;
+        const struct range range = seen(block, r);
+        const struct range wide = widen(block->scores + at, range, block->columns, -INFINITY);
+        widen(t->scores_t + at, range, block->columns, 0);
+        widen(t->slopes + at, range, block->columns, 0);
+        widen(t->slopes_t + at, range, block->columns, 0);
+        float *restrict score = block->scores + at + wide.low, *restrict score_t = t->scores_t + at + wide.low;
+        float *restrict slope = t->slopes + at + wide.low, *restrict slope_t = t->slopes_t + at + wide.low;
+        const float base = t->log_sum[r], base_t = t->log_sum_t[r], d = t->d[r], d_t = t->d_t[r], scale = t->scale;
+        const int64_t vectors = (wide.high - wide.low) / LANES;
+#pragma omp simd
+        for (int64_t c = 0; c < vectors * LANES; c++) {
+            const float p = exp_below(score[c] - base), p_t = p * (score_t[c] - base_t), e = slope[c] - d;
+            score[c] = p;
+            score_t[c] = p_t;
+            slope_t[c] = scale * (p_t * e + p * (slope_t[c] - d_t));
+            slope[c] = scale * p * e;
+        }
+    }
+}

@@ -264,11 +264,51 @@ static void test_hessian_is_symmetric(void **state)
     }
 }
 
+/* The same numbers, that a float holds, in all three. */
+static void parameters_share(struct bench *benches, int count)
+{
+    tiny_randomise(&benches[0].parameters);
+    double *values = flat(&benches[0].parameters);
+    for (int64_t k = 0; k < benches[0].layout->elements; k++) values[k] = (double)(float)values[k];
+    for (int i = 0; i < count; i++)
+        benches[i].backend->ops->upload(benches[i].backend, parameters_all(&benches[i].parameters), values, DTYPE_F64);
+    free(values);
+}
+
+/* A product passes some forty steps forward and back, each with ten roundings or so, and second derivatives of a few: 2000
+ * roundings of a tensor's norm. */
+static void test_fast_backend_agrees_on_any_number_of_threads(void **state)
+{
+    (void)state;
+    struct team *team = NULL;
+    ok(team_new(3, &team, &error));
+    for (int model = 0; model < TINY_MODELS; model++) {
+        struct bench benches[3];
+        double *products[3];
+        for (int i = 0; i < 3; i++) {
+            struct backend *backend = NULL;
+            if (i > 0) ok(backend_cpu_new(i == 1 ? NULL : team, &backend, &error));
+            bench_open(&benches[i], model, i == 0 ? doubles() : backend);
+            direction_draw(&benches[i], 4);
+        }
+        parameters_share(benches, 3);
+        for (int i = 0; i < 3; i++) products[i] = product(&benches[i]);
+        hold(&benches[0], model, products[1], products[0], 2000 * 0x1p-24);
+        assert_memory_equal(products[1], products[2], (size_t)benches[0].layout->elements * sizeof(double));
+        for (int i = 0; i < 3; i++) {
+            free(products[i]);
+            bench_close(&benches[i]);
+        }
+    }
+    team_free(team);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_product_matches_differences_of_the_gradient),
         cmocka_unit_test(test_hessian_is_symmetric),
+        cmocka_unit_test(test_fast_backend_agrees_on_any_number_of_threads),
     };
     return cmocka_run_group_tests_name("tangent", tests, NULL, NULL);
 }

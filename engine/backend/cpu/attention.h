@@ -1,0 +1,69 @@
+/* attention.h: how attention is cut into tiles of queries and blocks of keys, for its passes (attention.c) and their tangents
+ * (attention_tangent.c). */
+#ifndef BACKEND_CPU_ATTENTION_H
+#define BACKEND_CPU_ATTENTION_H
+
+#include "backend/cpu/cpu.h"
+
+struct attention {
+    const struct cpu *cpu;
+    const struct attention_args *args;
+    int64_t tile, tiles; /* queries a tile, tiles of the longest sequence */
+    int64_t keys;        /* the most keys a block: the stride of its scores */
+    int64_t step;        /* keys a block where the tile meets the diagonal */
+};
+
+/* One tile of queries of one head. Rows are tokens of the whole batch. */
+struct tile {
+    int64_t start;      /* the sequence's first row */
+    int64_t first, end; /* positions in the sequence */
+    int64_t head, kv_head;
+};
+
+/* Small tiles waste less on masked scores, large ones make better products. */
+static inline struct attention attention_plan(struct backend *backend, const struct attention_args *args, int64_t keys)
+{
+    const int64_t longest = args->batch->longest, tile = longest <= 512 ? 128 : CPU_TILE_QUERIES;
+    return (struct attention){cpu_of(backend), args, tile, ceil_divide(longest, tile), keys, tile / 2};
+}
+
+static inline int64_t attention_first_key(const struct attention_args *args, const struct tile *tile)
+{
+    return args->window > 0 ? larger(0, tile->first - args->window + 1) : 0;
+}
+
+/* A block of keys and the rows of the tile that see some of it: all of them before the diagonal; along it, blocks of `step` keys
+ * shed the rows above them. */
+struct reach {
+    int64_t key, columns;
+    int64_t skipped; /* rows of the tile */
+};
+
+static inline struct reach attention_reach(const struct attention *attention, const struct tile *tile, int64_t key)
+{
+    if (key < tile->first) return (struct reach){key, smaller(attention->keys, tile->first - key), 0};
+    return (struct reach){key, smaller(attention->step, tile->end - key), key - tile->first};
+}
+
+/* The scores of the tile's rows against a block of keys. */
+static inline struct score_block attention_scores(const struct attention *attention, const struct tile *tile, struct reach reach,
+                                                  float *scores)
+{
+    const struct attention_args *args = attention->args;
+    const int64_t first = tile->first + reach.skipped;
+    const struct score_block block = {
+        .scores = scores,
+        .stride = attention->keys,
+        .rows = tile->end - first,
+        .columns = reach.columns,
+        .first_query = first,
+        .first_key = reach.key,
+        .window = args->window,
+    };
+    cpu_multiply(attention->cpu, false, true, block.rows, block.columns, args->head_dim, (float)args->scale,
+                 float_head(args->q, tile->start + first, tile->head), args->q.matrix.stride,
+                 float_head(args->k, tile->start + reach.key, tile->kv_head), args->k.matrix.stride, 0, scores, attention->keys);
+    return block;
+}
+
+#endif
