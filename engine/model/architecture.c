@@ -5,6 +5,20 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The names that Llama gave and most others kept; rows add their own. */
+#define LLAMA_NAMES                                                                                                                \
+    [ROLE_EMBEDDING] = "model.embed_tokens", [ROLE_FINAL_NORM] = "model.norm", [ROLE_OUTPUT] = "lm_head",                          \
+    [ROLE_QUERY] = "model.layers.%d.self_attn.q_proj", [ROLE_KEY] = "model.layers.%d.self_attn.k_proj",                            \
+    [ROLE_VALUE] = "model.layers.%d.self_attn.v_proj", [ROLE_ATTENTION_OUTPUT] = "model.layers.%d.self_attn.o_proj",               \
+    [ROLE_GATE] = "model.layers.%d.mlp.gate_proj", [ROLE_UP] = "model.layers.%d.mlp.up_proj",                                      \
+    [ROLE_DOWN] = "model.layers.%d.mlp.down_proj"
+#define NORMS_BEFORE                                                                                                               \
+    [ROLE_ATTENTION_NORM] = "model.layers.%d.input_layernorm", [ROLE_MLP_NORM] = "model.layers.%d.post_attention_layernorm"
+#define NORMS_AFTER                                                                                                                \
+    [ROLE_ATTENTION_NORM] = "model.layers.%d.post_attention_layernorm", [ROLE_MLP_NORM] =                                          \
+                                                                            "model.layers.%d.post_feedforward_layernorm"
+#define QUERY_KEY_NORMS [ROLE_QUERY_NORM] = "model.layers.%d.self_attn.q_norm", [ROLE_KEY_NORM] = "model.layers.%d.self_attn.k_norm"
+
 static const struct architecture llama = {
     .model_type = "llama",
     .norm = NORM_RMS,
@@ -12,23 +26,81 @@ static const struct architecture llama = {
     .norm_epsilon = 1e-6,
     .rope_theta = 10000,
     .rope_partial = 1,
-    .padding_row = true,
-    .names =
-        {
-            [ROLE_EMBEDDING] = "model.embed_tokens",
-            [ROLE_FINAL_NORM] = "model.norm",
-            [ROLE_OUTPUT] = "lm_head",
-            [ROLE_ATTENTION_NORM] = "model.layers.%d.input_layernorm",
-            [ROLE_QUERY] = "model.layers.%d.self_attn.q_proj",
-            [ROLE_KEY] = "model.layers.%d.self_attn.k_proj",
-            [ROLE_VALUE] = "model.layers.%d.self_attn.v_proj",
-            [ROLE_ATTENTION_OUTPUT] = "model.layers.%d.self_attn.o_proj",
-            [ROLE_MLP_NORM] = "model.layers.%d.post_attention_layernorm",
-            [ROLE_GATE] = "model.layers.%d.mlp.gate_proj",
-            [ROLE_UP] = "model.layers.%d.mlp.up_proj",
-            [ROLE_DOWN] = "model.layers.%d.mlp.down_proj",
-        },
+    .names = {LLAMA_NAMES, NORMS_BEFORE},
     .ignored = {".rotary_emb.inv_freq"},
+};
+
+static const struct architecture mistral = {
+    .model_type = "mistral",
+    .norm = NORM_RMS,
+    .activation = ACTIVATION_SILU,
+    .norm_epsilon = 1e-6,
+    .rope_theta = 10000,
+    .rope_partial = 1,
+    .window = WINDOW_ALWAYS,
+    .names = {LLAMA_NAMES, NORMS_BEFORE},
+};
+
+static const struct architecture qwen2 = {
+    .model_type = "qwen2",
+    .norm = NORM_RMS,
+    .activation = ACTIVATION_SILU,
+    .norm_epsilon = 1e-6,
+    .rope_theta = 10000,
+    .rope_partial = 1,
+    .attention_bias = true,
+    .attention_output_plain = true,
+    .window = WINDOW_IF_USED,
+    .names = {LLAMA_NAMES, NORMS_BEFORE},
+};
+
+static const struct architecture qwen3 = {
+    .model_type = "qwen3",
+    .norm = NORM_RMS,
+    .activation = ACTIVATION_SILU,
+    .norm_epsilon = 1e-6,
+    .head_dim = 128,
+    .rope_theta = 10000,
+    .rope_partial = 1,
+    .query_key_norm = QUERY_KEY_NORM_HEAD,
+    .window = WINDOW_IF_USED,
+    .names = {LLAMA_NAMES, NORMS_BEFORE, QUERY_KEY_NORMS},
+};
+
+static const struct architecture opensci = {
+    .model_type = "opensci",
+    .norm = NORM_RMS,
+    .activation = ACTIVATION_SILU,
+    .norm_epsilon = 1e-5,
+    .rope_theta = 10000,
+    .rope_partial = 1,
+    .query_key_norm = QUERY_KEY_NORM_HEAD,
+    .names = {LLAMA_NAMES, NORMS_BEFORE, QUERY_KEY_NORMS},
+};
+
+static const struct architecture smollm3 = {
+    .model_type = "smollm3",
+    .norm = NORM_RMS,
+    .activation = ACTIVATION_SILU,
+    .norm_epsilon = 1e-6,
+    .rope_theta = 2e6,
+    .rope_partial = 1,
+    .tied = true,
+    .window = WINDOW_IF_USED,
+    .no_rope_interval = 4,
+    .names = {LLAMA_NAMES, NORMS_BEFORE},
+};
+
+static const struct architecture olmo2 = {
+    .model_type = "olmo2",
+    .norm = NORM_RMS,
+    .activation = ACTIVATION_SILU,
+    .norm_epsilon = 1e-5,
+    .rope_theta = 10000,
+    .rope_partial = 1,
+    .norm_placement = NORM_AFTER,
+    .query_key_norm = QUERY_KEY_NORM_WHOLE,
+    .names = {LLAMA_NAMES, NORMS_AFTER, QUERY_KEY_NORMS},
 };
 
 static const struct architecture gpt_neox = {
@@ -58,7 +130,7 @@ static const struct architecture gpt_neox = {
     .ignored = {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"},
 };
 
-static const struct architecture *const architectures[] = {&llama, &gpt_neox};
+static const struct architecture *const architectures[] = {&llama, &gpt_neox, &olmo2, &smollm3, &opensci, &mistral, &qwen2, &qwen3};
 
 const struct architecture *architecture_find(const char *model_type)
 {

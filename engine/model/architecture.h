@@ -9,12 +9,14 @@
 enum role {
     ROLE_EMBEDDING,
     ROLE_FINAL_NORM,
-    ROLE_OUTPUT, /* absent in a file with tied embeddings */
-    ROLE_ATTENTION_NORM,
+    ROLE_OUTPUT,         /* absent in a file with tied embeddings */
+    ROLE_ATTENTION_NORM, /* before attention, or after it (norm_placement) */
     ROLE_QUERY,
     ROLE_KEY,
     ROLE_VALUE,
     ROLE_QUERY_KEY_VALUE, /* the three in one, rows ordered [head][q|k|v][head_dim] */
+    ROLE_QUERY_NORM,
+    ROLE_KEY_NORM,
     ROLE_ATTENTION_OUTPUT,
     ROLE_MLP_NORM,
     ROLE_GATE,
@@ -23,14 +25,30 @@ enum role {
     ROLE_COUNT
 };
 
+/* Where a block's two norms stand: x + f(norm(x)), or x + norm(f(x)). */
+enum norm_placement { NORM_BEFORE, NORM_AFTER };
+
+/* Norm of queries and keys before their rotation: none, each head alone (one weight of head_dim for all), or the whole projection.
+ */
+enum query_key_norm { QUERY_KEY_NORM_NONE, QUERY_KEY_NORM_HEAD, QUERY_KEY_NORM_WHOLE };
+
+/* Whether `sliding_window` of config.json is obeyed: never, always, or when `use_sliding_window` says so. */
+enum window_rule { WINDOW_NEVER, WINDOW_ALWAYS, WINDOW_IF_USED };
+
 struct architecture {
     const char *model_type; /* as in config.json */
     enum norm_kind norm;
     enum activation_kind activation;
+    int64_t head_dim;    /* default; 0: hidden_size / heads */
     double norm_epsilon; /* default; NAN: the key must be there */
     double rope_theta, rope_partial;
     bool tied, attention_bias, mlp_bias; /* defaults for absent keys */
     bool norm_bias;
+    bool attention_output_plain; /* attention biases are those of queries, keys and values alone */
+    enum norm_placement norm_placement;
+    enum query_key_norm query_key_norm;
+    enum window_rule window;
+    int64_t no_rope_interval; /* default: every such layer has no rotation; 0: all have */
     /* The published code gives the embedding of pad_token_id no gradient through the inputs (PyTorch's padding_idx), also where the
      * token is an ordinary one. Ours does the same, so that gradients and curvature are those that others measure. */
     bool padding_row;

@@ -20,7 +20,10 @@ struct raw_config {
     int64_t vocab_size, hidden_size, intermediate_size, layers, heads, kv_heads, head_dim, positions, bos, eos, pad;
     double rms_norm_eps, layer_norm_eps, initializer_range;
     double rope_theta, rotary_base, partial, rotary_pct, factor, low, high, original_positions;
-    int64_t tied, attention_bias, mlp_bias, parallel_residual; /* -1, 0, 1 */
+    int64_t tied, attention_bias, mlp_bias, parallel_residual, use_window; /* -1, 0, 1 */
+    int64_t window, no_rope_interval;
+    int64_t rope_layers; /* entries of no_rope_layers; -1: not given */
+    uint64_t no_rope[CONFIG_LAYERS_MAX / 64];
     bool quantized;
 };
 
@@ -59,6 +62,9 @@ static const struct field fields[] = {
     FIELD("attention_bias", FIELD_BOOLEAN, attention_bias),
     FIELD("mlp_bias", FIELD_BOOLEAN, mlp_bias),
     FIELD("use_parallel_residual", FIELD_BOOLEAN, parallel_residual),
+    FIELD("sliding_window", FIELD_INTEGER, window),
+    FIELD("use_sliding_window", FIELD_BOOLEAN, use_window),
+    FIELD("no_rope_layer_interval", FIELD_INTEGER, no_rope_interval),
 };
 
 static const struct field rope_fields[] = {
@@ -122,6 +128,20 @@ static void special_id_read(struct json_reader *reader, int64_t *out)
         if (first) json_reader_int64(reader, 0, INT32_MAX, out);
 }
 
+/* no_rope_layers: 1 where a layer rotates, 0 where it does not. */
+static void rope_layers_read(struct json_reader *reader, struct raw_config *raw)
+{
+    if (json_reader_null(reader)) return;
+    json_reader_array(reader);
+    for (raw->rope_layers = 0; json_reader_next_item(reader); raw->rope_layers++) {
+        int64_t rotates = 1;
+        if (raw->rope_layers >= CONFIG_LAYERS_MAX)
+            json_reader_fail(reader, STATUS_INVALID, "more than %d layers", CONFIG_LAYERS_MAX);
+        if (!json_reader_int64(reader, 0, 1, &rotates)) return;
+        if (rotates == 0) raw->no_rope[raw->rope_layers / 64] |= (uint64_t)1 << raw->rope_layers % 64;
+    }
+}
+
 static enum status raw_parse(const char *name, const char *text, size_t size, struct raw_config *raw, struct error *error)
 {
     const struct json_reader_options options = {.not_finite = true};
@@ -152,6 +172,10 @@ static enum status raw_parse(const char *name, const char *text, size_t size, st
         .original_positions = NAN,
         .tied = -1,
         .attention_bias = -1,
+        .use_window = -1,
+        .window = -1,
+        .no_rope_interval = -1,
+        .rope_layers = -1,
         .mlp_bias = -1,
         .parallel_residual = -1,
     };
@@ -162,6 +186,8 @@ static enum status raw_parse(const char *name, const char *text, size_t size, st
             rope_read(&reader, raw);
         else if (json_reader_is(key, "pad_token_id"))
             special_id_read(&reader, &raw->pad);
+        else if (json_reader_is(key, "no_rope_layers"))
+            rope_layers_read(&reader, raw);
         else if (json_reader_is(key, "bos_token_id"))
             special_id_read(&reader, &raw->bos);
         else if (json_reader_is(key, "eos_token_id"))
@@ -255,7 +281,7 @@ static enum status shape_check(const char *name, const struct model_config *c, s
     if (config_rotary(c) % 2 != 0)
         return error_set(error, STATUS_INVALID, "%s: an odd number of rotary columns (%lld)", name, (long long)config_rotary(c));
     if (!(c->norm_epsilon >= 0)) return error_set(error, STATUS_INVALID, "%s: the norm's epsilon is missing or negative", name);
-    if (c->layers > 4096 || c->hidden_size > 1 << 20 || c->intermediate_size > 1 << 22 || c->head_dim > 1 << 16)
+    if (c->layers > CONFIG_LAYERS_MAX || c->hidden_size > 1 << 20 || c->intermediate_size > 1 << 22 || c->head_dim > 1 << 16)
         return error_set(error, STATUS_INVALID, "%s: dimensions are beyond any model", name);
     return STATUS_OK;
 }
@@ -263,6 +289,23 @@ static enum status shape_check(const char *name, const struct model_config *c, s
 static int64_t given(int64_t value, int64_t fallback)
 {
     return value >= 0 ? value : fallback;
+}
+
+/* What differs from layer to layer, and the window. */
+static void layers_settle(const struct raw_config *raw, struct model_config *out)
+{
+    const struct architecture *row = out->architecture;
+    const bool used = row->window == WINDOW_ALWAYS || (row->window == WINDOW_IF_USED && raw->use_window == 1);
+    out->window = used && raw->window > 0 ? raw->window : 0;
+    if (row->no_rope_interval == 0) return;
+    memcpy(out->no_rope, raw->no_rope, sizeof out->no_rope);
+    out->no_rope_interval = raw->rope_layers >= 0 ? 0 : given(raw->no_rope_interval, row->no_rope_interval);
+}
+
+bool config_rotates(const struct model_config *config, int64_t layer)
+{
+    if (config->no_rope_interval > 0) return (layer + 1) % config->no_rope_interval != 0;
+    return (config->no_rope[layer / 64] >> (layer % 64) & 1) == 0;
 }
 
 enum status config_parse(const char *name, const char *text, size_t size, struct model_config *out, struct error *error)
@@ -286,7 +329,9 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
         .layers = raw.layers,
         .heads = raw.heads,
         .kv_heads = given(raw.kv_heads, raw.heads),
-        .head_dim = given(raw.head_dim, raw.heads > 0 ? raw.hidden_size / raw.heads : -1),
+        .head_dim = given(raw.head_dim, architecture->head_dim > 0 ? architecture->head_dim
+                                        : raw.heads > 0            ? raw.hidden_size / raw.heads
+                                                                   : -1),
         .maximum_positions = raw.positions,
         .norm_epsilon =
             first_given(architecture->norm == NORM_RMS ? raw.rms_norm_eps : raw.layer_norm_eps, architecture->norm_epsilon, 0),
@@ -299,7 +344,11 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
         .padding_id = architecture->padding_row && raw.pad < raw.vocab_size ? raw.pad : -1,
         .eos_id = raw.eos,
     };
+    layers_settle(&raw, out);
     if ((status = rope_settle(name, &raw, architecture, &out->rope, error)) != STATUS_OK) return status;
+    if (raw.rope_layers >= 0 && raw.rope_layers != raw.layers && architecture->no_rope_interval > 0)
+        return error_set(error, STATUS_INVALID, "%s: no_rope_layers has %lld entries for %lld layers", name,
+                         (long long)raw.rope_layers, (long long)raw.layers);
     if ((status = activation_settle(name, &raw, architecture, out, error)) != STATUS_OK) return status;
     return shape_check(name, out, error);
 }

@@ -10,6 +10,8 @@
 
 struct architecture;
 
+enum { CONFIG_LAYERS_MAX = 1024 };
+
 enum rope_scaling { ROPE_SCALING_NONE, ROPE_SCALING_LINEAR, ROPE_SCALING_LLAMA3 };
 
 struct rope_config {
@@ -29,9 +31,15 @@ struct model_config {
     bool tied; /* logits use the embedding matrix */
     bool attention_bias, mlp_bias;
     bool parallel_residual;
-    int64_t bos_id, eos_id; /* -1: none */
-    int64_t padding_id;     /* the token whose embedding gets no gradient as an input (architecture.h); -1: none */
+    int64_t window;                           /* keys a query sees, itself included; 0: all before it */
+    int64_t no_rope_interval;                 /* layer l has no rotation when (l + 1) is a multiple; 0: as no_rope says */
+    uint64_t no_rope[CONFIG_LAYERS_MAX / 64]; /* bit l: layer l has no rotation */
+    int64_t bos_id, eos_id;                   /* -1: none */
+    int64_t padding_id; /* the token whose embedding gets no gradient as an input (architecture.h); -1: none */
 };
+
+/* Whether queries and keys of `layer` are rotated. */
+bool config_rotates(const struct model_config *config, int64_t layer);
 
 /* Reads the text of a config.json. `name` stands in messages. STATUS_UNSUPPORTED (an architecture or option deltaq does not have,
  * an already quantized model), STATUS_INVALID (numbers that do not fit together), STATUS_MALFORMED. */

@@ -29,15 +29,33 @@ static int build_parameter(struct builder *b, enum role role, const char *ending
     return program_parameter(b->program, role_name(b, role, ending, name, sizeof name), rows, columns, linear);
 }
 
+/* Each of `groups` equal parts of a row is normalised apart, with one weight of `weight` columns. */
+static int build_norm_of(struct builder *b, enum role role, int input, int64_t groups, int64_t weight)
+{
+    const int output = program_slot(b->program, b->program->slots[input].width);
+    struct step *step = program_step(b->program, &op_norm, input, output);
+    step->attributes.norm = (struct norm_attributes){b->architecture->norm, b->config->norm_epsilon, groups};
+    step->parameter[0] = build_parameter(b, role, ".weight", 1, weight, false);
+    if (b->architecture->norm_bias) step->parameter[1] = build_parameter(b, role, ".bias", 1, weight, false);
+    return output;
+}
+
 static int build_norm(struct builder *b, enum role role, int input)
 {
-    const int64_t width = b->config->hidden_size;
-    const int output = program_slot(b->program, width);
-    struct step *step = program_step(b->program, &op_norm, input, output);
-    step->attributes.norm = (struct norm_attributes){b->architecture->norm, b->config->norm_epsilon, 1};
-    step->parameter[0] = build_parameter(b, role, ".weight", 1, width, false);
-    if (b->architecture->norm_bias) step->parameter[1] = build_parameter(b, role, ".bias", 1, width, false);
-    return output;
+    return build_norm_of(b, role, input, 1, b->program->slots[input].width);
+}
+
+static int build_query_key_norm(struct builder *b, enum role role, int input, int64_t heads)
+{
+    switch (b->architecture->query_key_norm) {
+    case QUERY_KEY_NORM_NONE:
+        break;
+    case QUERY_KEY_NORM_HEAD:
+        return build_norm_of(b, role, input, heads, b->config->head_dim);
+    case QUERY_KEY_NORM_WHOLE:
+        return build_norm(b, role, input);
+    }
+    return input;
 }
 
 static int build_linear(struct builder *b, enum role role, int input, int64_t width, bool bias)
@@ -60,7 +78,7 @@ static int build_attention(struct builder *b, int input)
 {
     const struct model_config *c = b->config;
     const int64_t dim = c->head_dim;
-    struct attention_attributes a = {.heads = c->heads, .kv_heads = c->kv_heads, .head_dim = dim};
+    struct attention_attributes a = {.heads = c->heads, .kv_heads = c->kv_heads, .head_dim = dim, .window = c->window};
     int slot[3];
     if (b->architecture->names[ROLE_QUERY_KEY_VALUE] != NULL) {
         slot[0] = slot[1] = slot[2] = build_linear(b, ROLE_QUERY_KEY_VALUE, input, 3 * c->heads * dim, c->attention_bias);
@@ -73,15 +91,20 @@ static int build_attention(struct builder *b, int input)
         slot[1] = build_linear(b, ROLE_KEY, input, c->kv_heads * dim, c->attention_bias);
         slot[2] = build_linear(b, ROLE_VALUE, input, c->kv_heads * dim, c->attention_bias);
         for (int i = 0; i < 3; i++) a.head_stride[i] = dim;
+        slot[0] = build_query_key_norm(b, ROLE_QUERY_NORM, slot[0], c->heads);
+        slot[1] = build_query_key_norm(b, ROLE_KEY_NORM, slot[1], c->kv_heads);
     }
-    build_rope(b, slot[0], a.offset[0], a.head_stride[0], c->heads);
-    build_rope(b, slot[1], a.offset[1], a.head_stride[1], c->kv_heads);
+    if (config_rotates(c, b->layer)) {
+        build_rope(b, slot[0], a.offset[0], a.head_stride[0], c->heads);
+        build_rope(b, slot[1], a.offset[1], a.head_stride[1], c->kv_heads);
+    }
     const int output = program_slot(b->program, c->heads * dim);
     struct step *step = program_step(b->program, &op_attention, slot[0], output);
     for (int i = 0; i < 3; i++) step->input[i] = slot[i];
     step->saved = program_slot(b->program, c->heads);
     step->attributes.attention = a;
-    return build_linear(b, ROLE_ATTENTION_OUTPUT, output, c->hidden_size, c->attention_bias);
+    return build_linear(b, ROLE_ATTENTION_OUTPUT, output, c->hidden_size,
+                        c->attention_bias && !b->architecture->attention_output_plain);
 }
 
 static int build_mlp(struct builder *b, int input)
@@ -113,6 +136,10 @@ void decoder_block(const struct model_config *config, int64_t layer, struct prog
         const int attention = build_attention(&b, build_norm(&b, ROLE_ATTENTION_NORM, out->input));
         const int mlp = build_mlp(&b, build_norm(&b, ROLE_MLP_NORM, out->input));
         out->output = build_add(&b, build_add(&b, out->input, attention), mlp);
+    } else if (config->architecture->norm_placement == NORM_AFTER) {
+        const int attention = build_norm(&b, ROLE_ATTENTION_NORM, build_attention(&b, out->input));
+        const int middle = build_add(&b, out->input, attention);
+        out->output = build_add(&b, middle, build_norm(&b, ROLE_MLP_NORM, build_mlp(&b, middle)));
     } else {
         const int attention = build_attention(&b, build_norm(&b, ROLE_ATTENTION_NORM, out->input));
         const int middle = build_add(&b, out->input, attention);

@@ -173,6 +173,16 @@ REFERENCE_TEST(models, llama)
 REFERENCE_TEST(models, llama_tied)
 REFERENCE_TEST(models, llama_rope3)
 REFERENCE_TEST(models, gpt_neox)
+REFERENCE_TEST(micro, olmo2)
+REFERENCE_TEST(micro, qwen3)
+REFERENCE_TEST(micro, mistral)
+REFERENCE_TEST(micro, smollm3)
+REFERENCE_TEST(micro, opensci)
+REFERENCE_TEST(models, olmo2)
+REFERENCE_TEST(models, qwen3)
+REFERENCE_TEST(models, mistral)
+REFERENCE_TEST(models, smollm3)
+REFERENCE_TEST(models, opensci)
 
 int main(void)
 {
@@ -181,6 +191,11 @@ int main(void)
         cmocka_unit_test(test_micro_llama_rope3),  cmocka_unit_test(test_micro_gpt_neox),
         cmocka_unit_test(test_models_llama),       cmocka_unit_test(test_models_llama_tied),
         cmocka_unit_test(test_models_llama_rope3), cmocka_unit_test(test_models_gpt_neox),
+        cmocka_unit_test(test_micro_olmo2),        cmocka_unit_test(test_micro_qwen3),
+        cmocka_unit_test(test_micro_mistral),      cmocka_unit_test(test_micro_smollm3),
+        cmocka_unit_test(test_micro_opensci),      cmocka_unit_test(test_models_olmo2),
+        cmocka_unit_test(test_models_qwen3),       cmocka_unit_test(test_models_mistral),
+        cmocka_unit_test(test_models_smollm3),     cmocka_unit_test(test_models_opensci),
     };
     return cmocka_run_group_tests_name("reference", tests, NULL, NULL);
 }
