@@ -92,15 +92,23 @@ function sameOrigin(link) {
   return url.origin === location.origin ? url.pathname + url.search : null;
 }
 
-const checkpoints = new Map();
+const known = new Map();
 
-/* A checkpoint's document by id, asked for once; null when it is gone. */
-export function checkpoint(id) {
-  if (!checkpoints.has(id)) {
-    checkpoints.set(id, get(at("checkpoints", id)).catch((error) => {
-      if (error.status !== 404) checkpoints.delete(id);
+/* A document that does not change, asked for once; null when it is gone. */
+function once(path) {
+  if (!known.has(path)) {
+    known.set(path, get(path).catch((error) => {
+      if (error.status !== 404) known.delete(path);
       return null;
     }));
   }
-  return checkpoints.get(id);
+  return known.get(path);
+}
+
+export function checkpoint(id) {
+  return once(at("checkpoints", id));
+}
+
+export function dataset(id) {
+  return once(at("datasets", id));
 }

@@ -58,13 +58,20 @@ export function assemble(names, metric, x, answers) {
   return { metric, x, names, checkpoints, curves, loss: named(answers.loss, "loss"), rate, datasets: datasetsDiffer(curves) };
 }
 
+/* Losses of the full-precision checkpoints: as quantize runs measured them, or, for a trajectory where none did, as training did. The two
+ * are not mixed in one curve: they may stand on different parts of the data. */
+function losses(measured, trained) {
+  const have = new Set(measured.series.map((series) => series.trajectory));
+  return { series: [...measured.series, ...trained.series.filter((series) => !have.has(series.trajectory))] };
+}
+
 export async function load(names, metric, x, signal) {
   const curve = (which) => get(query("/v1/curves", { trajectory: names, metric: which, x }), signal);
-  const [curves, loss, rate, ...pages] = await Promise.all([
-    curve(metric), curve("loss_fp"), curve("learning_rate"),
+  const [curves, measured, trained, rate, ...pages] = await Promise.all([
+    curve(metric), curve("loss_fp"), curve("validation_loss"), curve("learning_rate"),
     ...names.map((name) => list(query("/v1/checkpoints", { trajectory: name, limit: 200 }), signal, 5000)),
   ]);
-  return assemble(names, metric, x, { curves, loss, rate, checkpoints: pages.map((page) => page.items) });
+  return assemble(names, metric, x, { curves, loss: losses(measured, trained), rate, checkpoints: pages.map((page) => page.items) });
 }
 
 export function trajectory(name, signal) {

@@ -21,24 +21,25 @@ export function plotly() {
 }
 
 /* Keeps a figure drawn in `element`: figure({ink, dark, narrow}) -> {data, layout}, asked for again when the colour scheme or the
- * width class changes. Gives {redraw, settled}; ends with `signal`. */
+ * width class changes. Gives {redraw}; ends with `signal`. */
 export function keepDrawn(element, figure, signal) {
-  let narrow = null, queue = Promise.resolve();
+  let narrow = null, asked = false, queue = Promise.resolve();
   const draw = async () => {
     const Plotly = await plotly();
-    if (signal.aborted || !element.isConnected) return;
+    if (signal.aborted || !element.clientWidth) return; /* not in the page yet: the observer draws it when it is */
     narrow = element.clientWidth < NARROW;
     const dark = isDark();
     const { data, layout } = figure({ ink: scheme(dark), dark, narrow });
     await Plotly.react(element, data, layout, CONFIG);
   };
   const redraw = () => {
+    asked = true;
     queue = queue.then(draw, draw);
     return queue;
   };
   const observer = new ResizeObserver(() => {
-    if (narrow === null || signal.aborted || !element.clientWidth) return;
-    if ((element.clientWidth < NARROW) !== narrow) redraw().catch(() => {});
+    if (!asked || signal.aborted || !element.clientWidth) return;
+    if (narrow === null || (element.clientWidth < NARROW) !== narrow) redraw().catch(() => {});
     else globalThis.Plotly.Plots.resize(element);
   });
   observer.observe(element);

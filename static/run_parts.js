@@ -1,5 +1,5 @@
 /* run_parts.js: the result and the parameters of a run, by what stands in them. */
-import { checkpoint } from "./api.js";
+import { checkpoint, dataset } from "./api.js";
 import { fill, h } from "./dom.js";
 import { integer, isNumber, loss, percent, percentInterval, plural, scalar, scientific } from "./format.js";
 import { layersFigure, layersTable } from "./layers.js";
@@ -55,11 +55,24 @@ function checkpointName(id) {
   return node;
 }
 
+function datasetName(id) {
+  const node = h("span", { class: "name" }, id);
+  dataset(id).then((found) => { if (found) node.textContent = found.name; });
+  return node;
+}
+
+/* References are shown by name. */
+function shown(name, value) {
+  if (typeof value === "string" && name === "checkpoint") return checkpointName(value);
+  if (typeof value === "string" && /(^|\.)(dataset|validation)$/.test(name)) return datasetName(value);
+  return h("span", { class: "name" }, exact(value));
+}
+
 function exact(value) {
   return typeof value === "number" ? String(value) : scalar(value);
 }
 
 export function params(run) {
   const rows = flatten(run.params ?? {});
-  return h("dl", { class: "params" }, rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, name === "checkpoint" && typeof value === "string" ? checkpointName(value) : h("span", { class: "name" }, exact(value))))));
+  return h("dl", { class: "params" }, rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, shown(name, value)))));
 }

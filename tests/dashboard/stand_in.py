@@ -80,7 +80,7 @@ class World:
             started = None if state == "queued" else stamp(5000 + 10 * number)
             finished = stamp(5007 + 10 * number) if state in ("succeeded", "failed", "cancelled") else None
             run = {"id": f"r{number}", "kind": kind, "state": state, "params": params, "result": None, "error": None,
-                   "progress": {"done": 0, "total": 0, "unit": "block", "eta_seconds": None}, "attempt": 1 if started else 0,
+                   "progress": {"done": 0, "total": 0, "unit": "block", "eta_seconds": None}, "attempt": 0,
                    "worker": "worker-1" if started else None, "device": "cpu" if started else None, "created_at": stamp(4990 + 10 * number),
                    "started_at": started, "finished_at": finished,
                    "usage": {"seconds": 7.25 if finished else None, "peak_host_bytes": 88_000_000 if finished else None, "peak_device_bytes": None},
@@ -249,6 +249,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return next((item for item in self.world.checkpoints if item["id"] == parts[0]), None)
         names = fields.get("trajectory")
         return self.page("checkpoints", [item for item in self.world.checkpoints if not names or item["trajectory"] in names], fields)
+
+    def get_datasets(self, parts, fields):
+        return {"id": parts[0], "name": parts[0]} if parts else None
 
     @staticmethod
     def visible(run):

@@ -230,7 +230,7 @@ def test_a_run_shows_result_layers_log_and_parameters(visit):
         assert expected in text
     heat = page.run("(({type, x, y, z}) => ({type, x, y, z}))(document.querySelector('#layers-plot').data[0])")
     assert heat["type"] == "heatmap" and heat["x"] == list("012345") and len(heat["y"]) == 7 and len(heat["z"]) == 7
-    errors = page.run("[...document.querySelectorAll('table.layers tbody tr')].map(row => Number(row.cells[3].innerText))")
+    errors = page.run("[...document.querySelectorAll('table.layers tbody tr')].map(row => Number(row.cells[1].innerText))")
     assert len(errors) == 42 and errors == sorted(errors, reverse=True)
     page.run("document.querySelector('table.layers .sort').click()")
     assert page.run("document.querySelector('table.layers tbody th').innerText") == "model.layers.0.mlp.down_proj"

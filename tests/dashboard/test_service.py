@@ -1,0 +1,81 @@
+"""The dashboard on the real server: what the stand-in claims of it holds."""
+
+import json
+
+import pytest
+
+pytest.importorskip("jsonschema")
+pytest.importorskip("yaml")
+import models  # noqa: E402
+from conftest import PLOTLY  # noqa: E402
+from service import BINARY, Service  # noqa: E402
+from stand_in import HOSTILE  # noqa: E402
+from test_dashboard import CURVES, DRAWN, traces  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    if not BINARY.exists() or not PLOTLY.is_file():
+        pytest.skip("build/deltaq or build/static/plotly.js is missing; run `make all static`")
+    running = Service(tmp_path_factory.mktemp("deltaq"), "--threads", "1")
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def measured(service):
+    """Three checkpoints of a trajectory with a hostile name, quantized at 3 and 4 bits; and a run that fails."""
+    for index in range(3):
+        directory = models.write_llama(service.files / str(index), seed=index)
+        service.checkpoint(directory, HOSTILE, f"step{index}", step=index, tokens=1000 * index, learning_rate=0.1 / (index + 1))
+    service.sequences("tokens", models.rows(8, 32))
+    body = {"name": "sweep", "kind": "quantize", "base": {"method": {"name": "rtn", "group_size": 32}, "evaluation": {"dataset": "tokens", "sequence_length": None}},
+            "grid": {"checkpoint": {"trajectory": HOSTILE}, "method.bits": [3, 4]}}
+    assert service.post("/v1/sweeps", body).status == 202
+    for run in service.get("/v1/runs?sweep=sweep").json["items"]:
+        assert service.wait(run["id"])["state"] == "succeeded"
+    return service.get("/v1/runs?sweep=sweep").json["items"]
+
+
+def test_first_page_curves_and_run(service, measured, visit):
+    page = visit(url=service.url)
+    text = page.run("document.querySelector('main table').innerText")
+    assert HOSTILE in text and "3-bit" in text and "llama" in text
+    page.run("document.querySelector('main table a').click()")
+    page.wait("location.hash.startsWith('#/curves')")
+    page.wait(DRAWN)
+    page.wait(CURVES % "'curve'" + ".length === 2")
+    answer = service.get(f"/v1/curves?trajectory={page.run('encodeURIComponent(' + json.dumps(HOSTILE) + ')')}&metric=delta&x=tokens").json
+    for curve, series in zip(traces(page, "curve"), sorted(answer["series"], key=lambda series: -series["bits"])):
+        assert curve["x"] == [point["x"] for point in series["points"]]
+        assert curve["y"] == pytest.approx([100 * point["y"] for point in series["points"]])
+    assert len(traces(page, "loss")) == len(traces(page, "rate")) == 1
+    page.click("#save-png")
+    assert page.downloaded(".png").read_bytes()[:4] == b"\x89PNG"
+    page.click("#save-csv")
+    assert len(page.downloaded(".csv").read_text().splitlines()) == 1 + 6
+    page.run("document.querySelector('table.checkpoints tbody td a').click()")
+    page.wait("location.hash.startsWith('#/runs/') && document.querySelector('#layers-plot .main-svg') !== null")
+    assert page.run("document.querySelectorAll('table.layers tbody tr').length") == 14
+    page.wait("document.querySelector('.params').innerText.includes('evaluation.dataset\\ntokens')")
+    assert page.run("window.hurt") is None
+
+
+def test_training_is_followed_and_cancelled(service, visit):
+    service.sequences("much", models.rows(64, 33))
+    body = {"kind": "train", "params": {"trajectory": "live", "model": models.LLAMA, "dataset": "much", "tokens": 4_000_000, "batch_sequences": 4, "sequence_length": 32,
+            "tokenizer": {"name": "bytes"}, "checkpoint_every": 100_000, "schedule": {"name": "constant", "peak": 1e-3, "warmup": 1000}}}
+    answer = service.post("/v1/runs", body)
+    assert answer.status == 202, answer.body
+    page = visit(f"#/runs/{answer.json['id']}", url=service.url)
+    page.wait("document.querySelector('progress')?.value > 0", seconds=30)
+    page.click("#cancel")
+    page.wait("document.querySelector('.badge.cancelled') !== null", seconds=20)
+    page.run("location.hash = '#/'")
+    page.wait("document.querySelector('main table')?.innerText.includes('live')")
+
+
+def test_missing_things_are_problems(service, visit):
+    page = visit("#/runs/none", url=service.url)
+    page.expected = ["404"]
+    assert "no run" in page.run("document.querySelector('.problem').innerText")
