@@ -228,7 +228,8 @@ static inline void matrix_release(struct backend *backend, struct matrix *matrix
 MUST_CHECK enum status backend_reference_new(bool use_double, struct team *team, struct backend **out, struct error *error);
 
 /* OpenBLAS and vectorised kernels for this processor. OpenBLAS is loaded here, its core type chosen from cpuid first
- * (an OPENBLAS_CORETYPE in the environment wins). Without OpenBLAS the plain loops stand in, and backend_describe says so. */
+ * (an OPENBLAS_CORETYPE in the environment wins). Without OpenBLAS our own product kernel stands
+ * in (and plain loops for inverse_cholesky), and backend_describe says so. */
 MUST_CHECK enum status backend_cpu_new(struct team *team, struct backend **out, struct error *error);
 
 void backend_free(struct backend *backend); /* NULL is fine */

@@ -29,7 +29,8 @@ static void cpu_describe(const struct backend *backend, char *text, size_t size)
 {
     const struct cpu *cpu = cpu_of(backend);
     snprintf(text, size, "kernels %s, %s, threads %d", cpu->kernels->name,
-             cpu->blas.library ? cpu->blas.config : "no OpenBLAS (plain loops for matrix products)", team_size(backend->team));
+             cpu->blas.library ? cpu->blas.config : "no OpenBLAS (own matrix products: slower when large)",
+             team_size(backend->team));
 }
 
 static enum status cpu_allocate(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error)

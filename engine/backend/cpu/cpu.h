@@ -44,7 +44,7 @@ static inline int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* One single-threaded product; the plain loops without OpenBLAS. */
+/* One single-threaded product: OpenBLAS, or our own kernel for narrow ones and where there is no OpenBLAS. */
 void cpu_multiply(const struct cpu *cpu, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha,
                   const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta, float *c, int64_t c_stride);
 

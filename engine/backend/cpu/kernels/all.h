@@ -10,6 +10,7 @@ double KERNEL(dot)(const float *a, const float *b, int64_t count);
 bool KERNEL(finite)(const float *a, int64_t count);
 void KERNEL(adamw)(const struct adamw_args *args, int64_t first, int64_t end);
 
+void KERNEL(multiply)(const struct gemm_args *args);
 void KERNEL(norm_forward)(const struct norm_args *args, int64_t first, int64_t end);
 void KERNEL(norm_backward)(const struct norm_args *args, int64_t first, int64_t end, float *dweight, float *dbias);
 void KERNEL(norm_tangent)(const struct norm_args *args, int64_t first, int64_t end);

@@ -44,6 +44,8 @@ struct kernels {
     double (*dot)(const float *a, const float *b, int64_t count);
     bool (*finite)(const float *a, int64_t count);
     void (*adamw)(const struct adamw_args *args, int64_t first, int64_t end);
+    /* gemm on one thread */
+    void (*multiply)(const struct gemm_args *args);
     /* rows [first, end) */
     void (*norm_forward)(const struct norm_args *args, int64_t first, int64_t end);
     /* dweight and dbias: this task's own sums, in the shape of the parameter, added to; NULL: not wanted */

@@ -13,6 +13,7 @@ const struct kernels KERNEL_TABLE(KERNEL_LEVEL) = {
     .dot = KERNEL(dot),
     .finite = KERNEL(finite),
     .adamw = KERNEL(adamw),
+    .multiply = KERNEL(multiply),
     .norm_forward = KERNEL(norm_forward),
     .norm_backward = KERNEL(norm_backward),
     .norm_tangent = KERNEL(norm_tangent),

@@ -1,0 +1,169 @@
+/* product.c: c = alpha op(a) op(b) + beta c on one thread, for the small products that OpenBLAS spends on packing: those of
+ * attention and of narrow layers. Only b is packed, in panels of up to three vectors of columns (a part of it that fits the
+ * first-level cache); elements of a are read where they lie and broadcast. The sums of a block of rows by a panel stay in registers
+ * over a stretch of k (Goto and van de Geijn, ACM TOMS 34, 2008, with their a and b swapped and their a left unpacked). */
+#include "backend/cpu/kernels/all.h"
+
+#if defined(__AVX512F__)
+enum { LANES = 16, ROWS = 8 }; /* 24 sums, 3 of b and a broadcast in 32 registers */
+#elif defined(__AVX__)
+enum { LANES = 8, ROWS = 4 }; /* 12 sums, 3 of b and a broadcast in 16 registers */
+#else
+enum { LANES = 4, ROWS = 4 };
+#endif
+enum { WIDTH = 3, DEPTH = 256 }; /* vectors a panel, k a stretch */
+
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
+
+/* A block of rows of c against a panel. Element (row, k) of op(a) is a[row * a_row + k * a_depth]. */
+struct block {
+    const float *a;
+    int64_t a_row, a_depth;
+    const float *panel; /* [depth][width * LANES] */
+    int64_t depth;
+    float *c;
+    int64_t c_stride, columns; /* columns of c, at most width * LANES */
+    float alpha, beta;
+};
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE void put(const struct block *block, float *c, lanes sum)
+{
+    sum *= block->alpha;
+    if (block->beta != 0) sum += block->beta * *(const lanes *)c;
+    *(lanes *)c = sum;
+}
+
+/* The last columns of c, fewer than the panel has: the sums come by way of memory. */
+static __attribute__((noinline)) void put_some(const struct block *block, const float *sums, int64_t rows, int64_t width)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        float *c = block->c + r * block->c_stride;
+        for (int64_t j = 0; j < block->columns; j++) {
+            const float sum = block->alpha * sums[r * width + j];
+            c[j] = block->beta == 0 ? sum : sum + block->beta * c[j];
+        }
+    }
+}
+
+/* `rows` and `width` are constants wherever this is inlined; so is which of the two steps through a is 1. */
+INLINE void multiply_block(const struct block *block, int rows, int width, bool transposed)
+{
+    lanes sums[ROWS][WIDTH];
+    const float *a = block->a, *panel = block->panel;
+    const int64_t a_row = transposed ? 1 : block->a_row, a_depth = transposed ? block->a_depth : 1;
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 3
+        for (int w = 0; w < width; w++) sums[r][w] = (lanes){0};
+    for (int64_t k = 0; k < block->depth; k++) {
+        lanes b[WIDTH];
+#pragma GCC unroll 3
+        for (int w = 0; w < width; w++) b[w] = *(const lanes *)(panel + w * LANES);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            const float x = a[r * a_row];
+#pragma GCC unroll 3
+            for (int w = 0; w < width; w++) sums[r][w] += x * b[w];
+        }
+        a += a_depth;
+        panel += width * LANES;
+    }
+    if (block->columns < width * LANES) {
+        lanes some[ROWS][WIDTH];
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 3
+            for (int w = 0; w < width; w++) some[r][w] = sums[r][w];
+        put_some(block, (const float *)some, rows, WIDTH * LANES);
+        return;
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 3
+        for (int w = 0; w < width; w++) put(block, block->c + r * block->c_stride + w * LANES, sums[r][w]);
+}
+
+#define DEFINE_BLOCK(rows, width)                                                                                                  \
+    static void block_##rows##_##width(const struct block *block)                                                                  \
+    {                                                                                                                              \
+        if (block->a_row == 1)                                                                                                     \
+            multiply_block(block, rows, width, true);                                                                              \
+        else                                                                                                                       \
+            multiply_block(block, rows, width, false);                                                                             \
+    }
+#define DEFINE_BLOCKS(rows) DEFINE_BLOCK(rows, 1) DEFINE_BLOCK(rows, 2) DEFINE_BLOCK(rows, 3)
+
+DEFINE_BLOCKS(1)
+DEFINE_BLOCKS(2)
+DEFINE_BLOCKS(4)
+#if defined(__AVX512F__)
+DEFINE_BLOCKS(8)
+#endif
+
+static void (*const blocks[][WIDTH])(const struct block *block) = {
+    {block_1_1, block_1_2, block_1_3},
+    {block_2_1, block_2_2, block_2_3},
+    {block_4_1, block_4_2, block_4_3},
+#if defined(__AVX512F__)
+    {block_8_1, block_8_2, block_8_3},
+#endif
+};
+
+/* All rows of c against one panel, in blocks of ROWS and then of the powers of two that are left. */
+static void multiply_rows(struct block block, int64_t rows, int width)
+{
+    int kind = (int)(sizeof blocks / sizeof blocks[0]) - 1;
+    for (int64_t row = 0; row < rows;) {
+        while (rows - row < (INT64_C(1) << kind)) kind--;
+        const int64_t count = INT64_C(1) << kind;
+        blocks[kind][width - 1](&block);
+        block.a += count * block.a_row;
+        block.c += count * block.c_stride;
+        row += count;
+    }
+}
+
+/* The panel [depth][width] of op(b), `columns` of them filled and the rest zero. */
+static void pack(float *panel, int64_t width, const float *b, int64_t b_stride, bool transposed, int64_t depth, int64_t columns)
+{
+    for (int64_t k = 0; k < depth; k++) {
+        float *to = panel + k * width;
+        if (transposed)
+            for (int64_t j = 0; j < columns; j++) to[j] = b[j * b_stride + k];
+        else
+            for (int64_t j = 0; j < columns; j++) to[j] = b[k * b_stride + j];
+        for (int64_t j = columns; j < width; j++) to[j] = 0;
+    }
+}
+
+void KERNEL(multiply)(const struct gemm_args *args)
+{
+    float panel[DEPTH * WIDTH * LANES] __attribute__((aligned(64)));
+    const struct matrix a = args->a, b = args->b, c = args->c;
+    const int64_t depth = args->transpose_a ? a.rows : a.columns;
+    for (int64_t k = 0; k < depth || k == 0; k += DEPTH) {
+        int64_t vectors = (c.columns + LANES - 1) / LANES, column = 0;
+        while (vectors > 0) {
+            const int width = vectors == 4 || vectors == 2 ? 2 : vectors < 3 ? 1 : 3; /* 4 is 2 + 2 */
+            struct block block = {
+                .a = (const float *)a.data + (args->transpose_a ? k * a.stride : k),
+                .a_row = args->transpose_a ? 1 : a.stride,
+                .a_depth = args->transpose_a ? a.stride : 1,
+                .panel = panel,
+                .depth = depth - k < DEPTH ? depth - k : DEPTH,
+                .c = (float *)c.data + column,
+                .c_stride = c.stride,
+                .columns = c.columns - column < width * LANES ? c.columns - column : width * LANES,
+                .alpha = (float)args->alpha,
+                .beta = k == 0 ? (float)args->beta : 1,
+            };
+            const float *from = (const float *)b.data + (args->transpose_b ? column * b.stride + k : k * b.stride + column);
+            pack(panel, width * LANES, from, b.stride, args->transpose_b, block.depth, block.columns);
+            multiply_rows(block, c.rows, width);
+            vectors -= width;
+            column += width * LANES;
+        }
+    }
+}
