@@ -166,3 +166,27 @@ def test_a_killed_server_loses_nothing(own):
     own.start()
     assert own.get(f"/v1/checkpoints/{made['id']}").json == made
     assert own.run("evaluate", checkpoint=made["id"], dataset=data["id"], sequence_length=None)["state"] == "succeeded"
+
+
+def may_mount(directory):
+    """A file system of 256 KiB over `directory`, for root only."""
+    return os.geteuid() == 0 and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", directory], capture_output=True).returncode == 0
+
+
+def test_a_full_disk_fails_the_run_and_nothing_else(own):
+    (own.files / "text").write_text("a story that goes on and on. " * 3000)
+    own.post("/v1/datasets", {"name": "text", "path": "text", "format": "text"})
+    if not may_mount(own.data / "checkpoints"):
+        pytest.skip("cannot mount a small file system")
+    try:
+        model = {**models.LLAMA, "hidden_size": 128}
+        params = {"trajectory": "t", "model": model, "dataset": "text", "tokenizer": {"name": "bytes"}, "tokens": 2560, "sequence_length": 64}
+        document = own.run("train", **params)
+        assert document["state"] == "failed" and document["error"]["type"].endswith("disk_full"), document
+        assert own.get("/v1/checkpoints?trajectory=t").json["items"] == []
+        left = [f for f in (own.data / "checkpoints").rglob("*") if f.is_file()]
+        assert not [f for f in left if f.name == "model.safetensors"], left
+        assert own.get("/readyz").status == 200
+    finally:
+        subprocess.run(["umount", "-l", own.data / "checkpoints"], check=True)
+    assert own.run("train", **params)["state"] == "succeeded"
