@@ -139,6 +139,7 @@ static void test_each_fault_is_pointed_at(void **state)
     expect_fault("{}", "/params/count");
     expect_fault("[]", "/params");
     expect_fault("{\"count\": 4.0}", "/params/count");
+    expect_fault("{\"count\": 1, \"inner\": {\"depth\": 4.0}}", "/params/inner/depth");
     expect_fault("{\"count\": 0}", "/params/count");
     expect_fault("{\"count\": 11}", "/params/count");
     expect_fault("{\"count\": null}", "/params/count");
