@@ -58,14 +58,16 @@ $(BINARY): $(OBJ)/server/main.o $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 define compile_reference
 $(OBJ)/%.$(1).o: %.c
 	@mkdir -p $$(@D)
-	$$(CC) $$(CPPFLAGS) -Dreal=$(1) $$(CFLAGS) -MMD -MP -c -o $$@ $$<
+	@echo "  cc   $$< ($(1))"
+	@$$(CC) $$(CPPFLAGS) -Dreal=$(1) $$(CFLAGS) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach kind,float double,$(eval $(call compile_reference,$(kind))))
 
 define compile_kernels
 $(OBJ)/%.$(1).o: %.c
 	@mkdir -p $$(@D)
-	$$(CC) $$(CPPFLAGS) -DKERNEL_LEVEL=$(1) $$(CFLAGS) $$(KERNEL_FLAGS) $$(LEVEL_$(1)) -MMD -MP -c -o $$@ $$<
+	@echo "  cc   $$< ($(1))"
+	@$$(CC) $$(CPPFLAGS) -DKERNEL_LEVEL=$(1) $$(CFLAGS) $$(KERNEL_FLAGS) $$(LEVEL_$(1)) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach level,v2 v3 v4,$(eval $(call compile_kernels,$(level))))
 
