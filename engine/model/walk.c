@@ -127,17 +127,30 @@ void walk_backward(struct walk *walk, struct matrix dhidden, struct matrix *para
     backend->ops->add(backend, dhidden, walk->gradients[program->input], 1, 0);
 }
 
-void walk_tangent(struct walk *walk, const struct program *program, const struct batch *batch, const struct matrix *parameters,
-                  const struct matrix *parameter_tangents, struct matrix hidden, struct matrix hidden_t)
+void walk_tangent_begin(struct walk *walk, const struct program *program, const struct batch *batch,
+                        const struct matrix *parameters, const struct matrix *parameter_tangents, struct matrix hidden,
+                        struct matrix hidden_t)
 {
     assert(walk->kind == WALK_TANGENT);
     walk_begin(walk, program, batch, parameters, hidden);
     walk->pass.parameter_tangents = parameter_tangents;
     walk->value_tangents[program->input] = hidden_t;
-    for (int i = 0; i < program->step_count; i++) {
-        program->steps[i].op->forward(&walk->pass, &program->steps[i]);
-        program->steps[i].op->tangent(&walk->pass, &program->steps[i]);
+}
+
+void walk_tangent_steps(struct walk *walk, bool values)
+{
+    for (int i = 0; i < walk->program->step_count; i++) {
+        const struct step *step = &walk->program->steps[i];
+        if (values) step->op->forward(&walk->pass, step);
+        step->op->tangent(&walk->pass, step);
     }
+}
+
+void walk_tangent(struct walk *walk, const struct program *program, const struct batch *batch, const struct matrix *parameters,
+                  const struct matrix *parameter_tangents, struct matrix hidden, struct matrix hidden_t)
+{
+    walk_tangent_begin(walk, program, batch, parameters, parameter_tangents, hidden, hidden_t);
+    walk_tangent_steps(walk, true);
 }
 
 void walk_backward_tangent(struct walk *walk, struct matrix dhidden, struct matrix dhidden_t,

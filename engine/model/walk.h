@@ -55,6 +55,13 @@ void walk_backward(struct walk *walk, struct matrix dhidden, struct matrix *para
 void walk_tangent(struct walk *walk, const struct program *program, const struct batch *batch, const struct matrix *parameters,
                   const struct matrix *parameter_tangents, struct matrix hidden, struct matrix hidden_t);
 
+/* walk_tangent in its two parts, for a caller that keeps the memory of both between walks: the layout, and the steps, without
+ * `values` the tangents alone (the values stand as an earlier walk over the same left them). */
+void walk_tangent_begin(struct walk *walk, const struct program *program, const struct batch *batch,
+                        const struct matrix *parameters, const struct matrix *parameter_tangents, struct matrix hidden,
+                        struct matrix hidden_t);
+void walk_tangent_steps(struct walk *walk, bool values);
+
 /* Back after walk_tangent: dhidden and dhidden_t hold the gradient of the block's output and its tangent and get those of its
  * input; parameter_gradient_tangents (the Hessian times the direction, by parameter) are added to. */
 void walk_backward_tangent(struct walk *walk, struct matrix dhidden, struct matrix dhidden_t,

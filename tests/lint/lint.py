@@ -22,7 +22,8 @@ ENGINE = {
     "eval": BASE | {"tensor", "formats", "backend", "model"},
     "quant": BASE | {"tensor", "formats", "backend", "model", "eval"},
     "train": BASE | {"tensor", "formats", "backend", "model", "eval"},
-    "jobs": BASE | {"tensor", "formats", "backend", "model", "eval", "quant", "train"},
+    "curvature": BASE | {"tensor", "formats", "backend", "model", "eval"},
+    "jobs": BASE | {"tensor", "formats", "backend", "model", "eval", "quant", "train", "curvature"},
 }
 ALL_ENGINE = set(ENGINE)
 SERVER = {

@@ -1,0 +1,149 @@
+#include "curvature/eigen.h"
+
+#include "base/memory.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+struct tridiagonal {
+    int64_t n, rows;
+    double *d, *e, *z;
+};
+
+/* Multiplies columns k and k + 1 of z by the rotation. */
+static void columns_rotate(const struct tridiagonal *t, int64_t k, double c, double s)
+{
+    for (int64_t row = 0; row < t->rows; row++) {
+        double *pair = t->z + row * t->n + k;
+        const double left = pair[0], right = pair[1];
+        pair[0] = c * left + s * right;
+        pair[1] = c * right - s * left;
+    }
+}
+
+/* One implicit QR step on the unreduced block [low, high]: a bulge is made by the shifted first column and chased down. */
+static void qr_step(const struct tridiagonal *t, int64_t low, int64_t high)
+{
+    double *d = t->d, *e = t->e;
+    const double half = (d[high - 1] - d[high]) / 2, last = e[high - 1];
+    const double shift = d[high] - last * last / (half + copysign(hypot(half, last), half));
+    double x = d[low] - shift, bulge = e[low];
+    for (int64_t k = low; k < high; k++) {
+        const double r = hypot(x, bulge), c = r == 0 ? 1 : x / r, s = r == 0 ? 0 : bulge / r;
+        const double first = d[k], second = d[k + 1], beside = e[k];
+        if (k > low) e[k - 1] = r;
+        d[k] = c * c * first + 2 * c * s * beside + s * s * second;
+        d[k + 1] = s * s * first - 2 * c * s * beside + c * c * second;
+        e[k] = c * s * (second - first) + (c * c - s * s) * beside;
+        columns_rotate(t, k, c, s);
+        if (k + 1 == high) break;
+        x = e[k];
+        bulge = s * e[k + 1];
+        e[k + 1] *= c;
+    }
+}
+
+/* Insertion sort by value: columns of z follow. Lists are short and nearly in order. */
+static void sort(const struct tridiagonal *t)
+{
+    for (int64_t i = 1; i < t->n; i++)
+        for (int64_t k = i; k > 0 && t->d[k - 1] > t->d[k]; k--) {
+            const double value = t->d[k];
+            t->d[k] = t->d[k - 1];
+            t->d[k - 1] = value;
+            for (int64_t row = 0; row < t->rows; row++) {
+                double *pair = t->z + row * t->n + k - 1;
+                const double left = pair[0];
+                pair[0] = pair[1];
+                pair[1] = left;
+            }
+        }
+}
+
+enum status eigen_tridiagonal(int64_t n, double *diagonal, double *beside, int64_t rows, double *z, struct error *error)
+{
+    const struct tridiagonal t = {n, rows, diagonal, beside, z};
+    double scale = 0;
+    int64_t budget = 64 * n + 64; /* two or three steps an eigenvalue are usual */
+    for (int64_t i = 0; i < n; i++) {
+        const double size = fabs(diagonal[i]) + (i + 1 < n ? fabs(beside[i]) : 0);
+        if (!isfinite(size)) return error_set(error, STATUS_NOT_FINITE, "a projected matrix is not finite");
+        scale = fmax(scale, size);
+    }
+    for (int64_t high = n - 1; high > 0;) {
+        int64_t low = high;
+        while (low > 0 && fabs(beside[low - 1]) > DBL_EPSILON * (fabs(diagonal[low - 1]) + fabs(diagonal[low])) &&
+               fabs(beside[low - 1]) > DBL_EPSILON * DBL_EPSILON * scale)
+            low--;
+        if (low > 0) beside[low - 1] = 0;
+        if (low == high) {
+            high--;
+            continue;
+        }
+        if (budget-- == 0) return error_set(error, STATUS_INTERNAL, "the eigenvalues of a projected matrix do not converge");
+        qr_step(&t, low, high);
+    }
+    sort(&t);
+    return STATUS_OK;
+}
+
+/* Reflects rows and columns below k so that column k keeps one entry under the diagonal. The reflector, v with beta = 2 / vᵀv, is
+ * left in `v` [n] (zero up to k) and applied to q's columns. p is scratch [n]. */
+static void reflect(int64_t n, int64_t k, double *a, double *q, double *v, double *p)
+{
+    double norm = 0, size = 0, along = 0;
+    for (int64_t i = k + 1; i < n; i++) norm = hypot(norm, a[i * n + k]);
+    if (norm == 0) return;
+    memset(v, 0, (size_t)n * sizeof *v);
+    for (int64_t i = k + 1; i < n; i++) v[i] = a[i * n + k];
+    v[k + 1] += copysign(norm, v[k + 1]);
+    for (int64_t i = k + 1; i < n; i++) size += v[i] * v[i];
+    const double beta = 2 / size;
+    for (int64_t i = k; i < n; i++) {
+        double sum = 0;
+        for (int64_t j = k + 1; j < n; j++) sum += a[i * n + j] * v[j];
+        p[i] = beta * sum;
+        along += p[i] * v[i];
+    }
+    for (int64_t i = k; i < n; i++) p[i] -= beta / 2 * along * v[i];
+    for (int64_t i = k; i < n; i++)
+        for (int64_t j = k; j < n; j++) a[i * n + j] -= v[i] * p[j] + p[i] * v[j];
+    for (int64_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (int64_t j = k + 1; j < n; j++) sum += q[i * n + j] * v[j];
+        for (int64_t j = k + 1; j < n; j++) q[i * n + j] -= beta * sum * v[j];
+    }
+}
+
+static void transpose(int64_t n, const double *from, double *to)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++) to[j * n + i] = from[i * n + j];
+}
+
+enum status eigen_symmetric(int64_t n, double *a, double *values, struct error *error)
+{
+    double *q = NULL, *beside = NULL;
+    enum status status;
+    if ((status = memory_new(n * n, sizeof *q, "eigenvectors", &q, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(2 * n, sizeof *beside, "eigenvectors", &beside, error)) != STATUS_OK) goto done;
+    for (int64_t i = 0; i < n * n; i++)
+        if (!isfinite(a[i])) {
+            status = error_set(error, STATUS_NOT_FINITE, "a projected matrix is not finite");
+            goto done;
+        }
+    for (int64_t i = 0; i < n; i++) q[i * n + i] = 1;
+    for (int64_t k = 0; k + 2 < n; k++) reflect(n, k, a, q, beside, beside + n);
+    for (int64_t i = 0; i < n; i++) {
+        values[i] = a[i * n + i];
+        beside[i] = i + 1 < n ? a[(i + 1) * n + i] : 0;
+    }
+    if ((status = eigen_tridiagonal(n, values, beside, n, q, error)) != STATUS_OK) goto done;
+    transpose(n, q, a);
+done:
+    memory_free(beside);
+    memory_free(q);
+    return status;
+}

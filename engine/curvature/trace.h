@@ -1,0 +1,32 @@
+/* trace.h: the trace of an operator from products with random vectors.
+ * Hutchinson (1990): the mean of zᵀ A z over Rademacher vectors z; its variance is 2 (|A|² - |diag A|²) a probe.
+ * Hutch++ (Meyer, Musco, Musco and Woodruff 2021, arXiv 2010.09649): a third of the probes span the dominant range, where the trace
+ * is taken exactly; the rest is estimated on what remains. It needs that many vectors in memory. With as many probes as dimensions
+ * the diagonal is summed and the trace is exact. */
+#ifndef CURVATURE_TRACE_H
+#define CURVATURE_TRACE_H
+
+#include "curvature/keeper.h"
+#include "curvature/operator.h"
+
+enum trace_method { TRACE_HUTCHINSON, TRACE_HUTCHPP, TRACE_METHODS };
+extern const char *const trace_method_names[TRACE_METHODS + 1]; /* ends with NULL */
+
+struct trace_settings {
+    int method;            /* enum trace_method */
+    int64_t probes;        /* products in all, at least 1; Hutch++: at least 3 */
+    uint64_t seed, stream; /* probe i is drawn from (seed, stream + i) */
+};
+
+struct trace_estimate {
+    double trace;
+    double standard_error; /* 0 when exact, NAN from a single sample */
+    int64_t probes;        /* products made */
+    bool exact;
+};
+
+/* The keeper may be NULL. STATUS_NO_MEMORY, statuses of operator_apply and of the keeper. */
+MUST_CHECK enum status trace_run(const struct symmetric_operator *op, const struct trace_settings *settings,
+                                 const struct keeper *keeper, struct trace_estimate *out, struct error *error);
+
+#endif

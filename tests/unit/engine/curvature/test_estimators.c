@@ -1,0 +1,302 @@
+/* Lanczos, power iteration, traces and spectral densities of operators whose spectrum is known, and that each of them stopped after
+ * any product and taken up again ends with the same bits. */
+#include "curvature/lanczos.h"
+#include "curvature/power.h"
+#include "curvature/spectrum.h"
+#include "curvature/trace.h"
+#include "engine/curvature/explicit.h"
+
+static struct error error;
+
+enum { N = 120 };
+
+/* A bulk near zero, a few outliers above, one below: what Hessians look like. */
+static void hessian_like(double *values)
+{
+    for (int i = 0; i < N; i++) values[i] = 0.3 * cos(i);
+    values[3] = 9;
+    values[50] = 7.5;
+    values[90] = 4;
+    values[17] = -3;
+}
+
+static void open_hessian_like(struct explicit *e, bool use_double)
+{
+    double values[N];
+    hessian_like(values);
+    explicit_open(e, values, N, use_double);
+}
+
+static void test_lanczos_finds_both_ends(void **state)
+{
+    (void)state;
+    for (int use_double = 0; use_double < 2; use_double++) {
+        struct explicit e;
+        struct spectrum_ends ends;
+        const struct lanczos_settings settings = {.most_products = 100, .tolerance = 1e-5, .seed = 4};
+        open_hessian_like(&e, use_double);
+        assert_int_equal(lanczos_run(&e.op, &settings, NULL, (struct matrix){0}, &ends, &error), STATUS_OK);
+        const double bound = use_double ? 1e-9 : 1e-5; /* quadratic in the residual; float roundoff */
+        assert_true(ends.converged && ends.products < 60 && ends.top == ends.largest);
+        assert_true(fabs(ends.largest - 9) < bound && fabs(ends.smallest + 3) < bound);
+        assert_true(ends.residual <= 2e-5);
+        assert_int_equal(e.products, ends.products + 1);
+        explicit_close(&e);
+    }
+}
+
+static void test_top_is_negative_when_that_end_is_larger(void **state)
+{
+    (void)state;
+    double values[N];
+    struct explicit e;
+    struct spectrum_ends ends;
+    const struct lanczos_settings settings = {.most_products = 100, .tolerance = 1e-6, .seed = 4};
+    hessian_like(values);
+    values[5] = -11;
+    explicit_open(&e, values, N, true);
+    assert_int_equal(lanczos_run(&e.op, &settings, NULL, (struct matrix){0}, &ends, &error), STATUS_OK);
+    assert_true(fabs(ends.top + 11) < 1e-9 && fabs(ends.largest - 9) < 1e-9);
+    assert_int_equal(power_run(&e.op, &settings, NULL, &ends, &error), STATUS_OK);
+    assert_true(ends.converged && fabs(ends.top + 11) < 1e-3 && isnan(ends.largest) && ends.smallest == ends.top);
+    explicit_close(&e);
+}
+
+static void test_lanczos_restarts_in_little_memory(void **state)
+{
+    (void)state;
+    for (int64_t vectors = LANCZOS_LEAST_VECTORS; vectors <= 12; vectors += 3) {
+        double values[N];
+        struct explicit e;
+        struct spectrum_ends ends;
+        const struct lanczos_settings settings = {.most_products = 400, .most_vectors = vectors, .tolerance = 1e-6, .seed = 4};
+        for (int i = 0; i < N; i++) values[i] = (double)i / N; /* no gap anywhere: many restarts */
+        values[7] = -0.5;
+        explicit_open(&e, values, N, true);
+        assert_int_equal(lanczos_run(&e.op, &settings, NULL, (struct matrix){0}, &ends, &error), STATUS_OK);
+        assert_true(ends.converged && ends.products > 2 * vectors);
+        assert_true(fabs(ends.largest - 119.0 / N) < 1e-8 && fabs(ends.smallest + 0.5) < 1e-8);
+        assert_true(ends.residual < 2e-6);
+        explicit_close(&e);
+    }
+}
+
+static void test_lanczos_says_when_it_has_not_converged(void **state)
+{
+    (void)state;
+    struct explicit e;
+    struct spectrum_ends ends;
+    const struct lanczos_settings settings = {.most_products = 4, .tolerance = 1e-6, .seed = 4};
+    open_hessian_like(&e, true);
+    assert_int_equal(lanczos_run(&e.op, &settings, NULL, (struct matrix){0}, &ends, &error), STATUS_OK);
+    assert_true(!ends.converged && ends.products == 4 && ends.residual > 1e-6);
+    explicit_close(&e);
+}
+
+static void test_lanczos_stops_when_the_space_is_exhausted(void **state)
+{
+    (void)state;
+    double values[N] = {0};
+    struct explicit e;
+    struct spectrum_ends ends;
+    const struct lanczos_settings settings = {.most_products = 50, .tolerance = 1e-12, .seed = 4};
+    explicit_open(&e, values, N, true); /* zero */
+    assert_int_equal(lanczos_run(&e.op, &settings, NULL, (struct matrix){0}, &ends, &error), STATUS_OK);
+    assert_true(ends.converged && ends.top == 0 && ends.residual == 0 && ends.products == 1);
+    for (int i = 0; i < N; i++) e.values[i] = i % 3 - 1.5; /* three values: three steps */
+    assert_int_equal(lanczos_run(&e.op, &settings, NULL, (struct matrix){0}, &ends, &error), STATUS_OK);
+    assert_true(ends.converged && ends.products <= 4 && fabs(ends.top + 1.5) < 1e-12 && fabs(ends.largest - 0.5) < 1e-12);
+    explicit_close(&e);
+    explicit_open(&e, (const double[]){2, -7}, 2, true); /* fewer dimensions than iterations */
+    assert_int_equal(lanczos_run(&e.op, &settings, NULL, (struct matrix){0}, &ends, &error), STATUS_OK);
+    assert_true(ends.converged && fabs(ends.top + 7) < 1e-12 && fabs(ends.largest - 2) < 1e-12);
+    explicit_close(&e);
+}
+
+static void test_part_of_the_space_has_the_spectrum_of_its_block(void **state)
+{
+    (void)state;
+    struct explicit e;
+    struct spectrum_ends whole, part;
+    struct trace_estimate trace, rest;
+    const struct lanczos_settings settings = {.most_products = 100, .tolerance = 1e-8, .seed = 4};
+    const struct trace_settings exact = {.probes = N};
+    open_hessian_like(&e, true);
+    struct symmetric_operator block = e.op;
+    assert_int_equal(lanczos_run(&e.op, &settings, NULL, (struct matrix){0}, &whole, &error), STATUS_OK);
+    block.space.span_count = 1;
+    block.space.numbers = e.spans[0].count;
+    assert_int_equal(lanczos_run(&block, &settings, NULL, (struct matrix){0}, &part, &error), STATUS_OK);
+    assert_int_equal(trace_run(&block, &exact, NULL, &trace, &error), STATUS_OK);
+    assert_true(part.converged && part.largest < whole.largest && part.smallest > whole.smallest); /* interlacing */
+    block.space.spans = e.spans + 1;
+    block.space.numbers = e.spans[1].count;
+    assert_int_equal(trace_run(&block, &exact, NULL, &rest, &error), STATUS_OK);
+    double sum = 0;
+    for (int i = 0; i < N; i++) sum += e.values[i];
+    assert_true(trace.exact && trace.standard_error == 0 && fabs(trace.trace + rest.trace - sum) < 1e-11);
+    explicit_close(&e);
+}
+
+static void test_trace_lies_within_its_error(void **state)
+{
+    (void)state;
+    struct explicit e;
+    struct trace_estimate plain, better;
+    double sum = 0, squares = 0;
+    const struct trace_settings few = {.method = TRACE_HUTCHINSON, .probes = 90, .seed = 6};
+    const struct trace_settings plus = {.method = TRACE_HUTCHPP, .probes = 90, .seed = 6};
+    open_hessian_like(&e, true);
+    for (int i = 0; i < N; i++) {
+        sum += e.values[i];
+        squares += e.values[i] * e.values[i];
+    }
+    assert_int_equal(trace_run(&e.op, &few, NULL, &plain, &error), STATUS_OK);
+    assert_int_equal(e.products, 90);
+    assert_true(!plain.exact && fabs(plain.trace - sum) < 4 * plain.standard_error);
+    assert_true(plain.standard_error < 1.5 * sqrt(2 * squares / 90) && plain.standard_error > 0.4 * sqrt(2 * squares / 90));
+    assert_int_equal(trace_run(&e.op, &plus, NULL, &better, &error), STATUS_OK);
+    assert_int_equal(e.products, 180);
+    assert_true(fabs(better.trace - sum) < 4 * better.standard_error);
+    assert_true(better.standard_error < 0.3 * plain.standard_error); /* the outliers are taken exactly */
+    const struct trace_settings one = {.probes = 1};
+    assert_int_equal(trace_run(&e.op, &one, NULL, &plain, &error), STATUS_OK);
+    assert_true(isnan(plain.standard_error));
+    explicit_close(&e);
+}
+
+static void test_spectrum_has_the_moments_of_the_operator(void **state)
+{
+    (void)state;
+    struct explicit e;
+    struct spectrum spectrum;
+    const struct spectrum_settings settings = {.probes = 30, .steps = 12, .seed = 3};
+    double expected[3] = {0}, found[3] = {0};
+    open_hessian_like(&e, true);
+    assert_int_equal(spectrum_run(&e.op, &settings, NULL, &spectrum, &error), STATUS_OK);
+    assert_int_equal(e.products, 360);
+    assert_int_equal(spectrum.count, 360);
+    for (int power = 0; power < 3; power++) {
+        for (int i = 0; i < N; i++) expected[power] += pow(e.values[i], power) / N;
+        for (int64_t i = 0; i < spectrum.count; i++) found[power] += spectrum.weights[i] * pow(spectrum.nodes[i], power);
+    }
+    /* one probe's moment of A has variance 2 |A|² / n², of A² likewise */
+    assert_true(fabs(found[0] - 1) < 1e-12);
+    assert_true(fabs(found[1] - expected[1]) < 4 * sqrt(2 * expected[2] / N / 30));
+    assert_true(fabs(found[2] - expected[2]) < 0.5 * expected[2]);
+    for (int64_t i = 1; i < spectrum.count; i++) assert_true(spectrum.nodes[i] >= spectrum.nodes[i - 1]);
+    assert_true(fabs(spectrum.nodes[0] + 3) < 1e-6 && fabs(spectrum.nodes[spectrum.count - 1] - 9) < 1e-6);
+    spectrum_reset(&spectrum);
+    const struct spectrum_settings all = {.probes = 2, .steps = 500, .seed = 3};
+    assert_int_equal(spectrum_run(&e.op, &all, NULL, &spectrum, &error), STATUS_OK); /* cut to the dimension */
+    assert_true(spectrum.count <= 2 * N);
+    spectrum_reset(&spectrum);
+    explicit_close(&e);
+}
+
+/* Every number of an estimator's result in a row. */
+typedef enum status (*estimator)(const struct symmetric_operator *op, const struct keeper *keeper, double *out);
+
+static enum status by_lanczos(const struct symmetric_operator *op, const struct keeper *keeper, double *out)
+{
+    const struct lanczos_settings settings = {.most_products = 60, .most_vectors = 9, .tolerance = 1e-7, .seed = 4};
+    struct spectrum_ends ends;
+    const enum status status = lanczos_run(op, &settings, keeper, (struct matrix){0}, &ends, &error);
+    const double numbers[] = {ends.top, ends.largest, ends.smallest, ends.residual, (double)ends.products, ends.converged};
+    memcpy(out, numbers, sizeof numbers);
+    return status;
+}
+
+static enum status by_power(const struct symmetric_operator *op, const struct keeper *keeper, double *out)
+{
+    const struct lanczos_settings settings = {.most_products = 60, .tolerance = 1e-5, .seed = 4};
+    struct spectrum_ends ends;
+    const enum status status = power_run(op, &settings, keeper, &ends, &error);
+    const double numbers[] = {ends.top, ends.residual, (double)ends.products, ends.converged};
+    memcpy(out, numbers, sizeof numbers);
+    return status;
+}
+
+static enum status by_trace(const struct symmetric_operator *op, const struct keeper *keeper, double *out)
+{
+    struct trace_estimate trace;
+    const struct trace_settings settings = {.method = TRACE_HUTCHPP, .probes = 20, .seed = 6};
+    const enum status status = trace_run(op, &settings, keeper, &trace, &error);
+    out[0] = trace.trace;
+    out[1] = trace.standard_error;
+    return status;
+}
+
+static enum status by_spectrum(const struct symmetric_operator *op, const struct keeper *keeper, double *out)
+{
+    struct spectrum spectrum;
+    const struct spectrum_settings settings = {.probes = 3, .steps = 7, .seed = 3};
+    const enum status status = spectrum_run(op, &settings, keeper, &spectrum, &error);
+    for (int64_t i = 0; status == STATUS_OK && i < spectrum.count; i++) out[i] = spectrum.nodes[i] * (1 + spectrum.weights[i]);
+    spectrum_reset(&spectrum);
+    return status;
+}
+
+static void test_what_was_stopped_ends_with_the_same_bits(void **state)
+{
+    (void)state;
+    const estimator estimators[] = {by_lanczos, by_power, by_trace, by_spectrum};
+    struct explicit e;
+    open_hessian_like(&e, false);
+    for (size_t i = 0; i < sizeof estimators / sizeof estimators[0]; i++) {
+        double expected[64] = {0};
+        struct memory_keeper whole;
+        memory_keeper_init(&whole, -1);
+        assert_int_equal(estimators[i](&e.op, &whole.keeper, expected), STATUS_OK);
+        for (int64_t stop = 1; stop < whole.steps; stop++) {
+            double found[64] = {0};
+            struct memory_keeper kept;
+            memory_keeper_init(&kept, stop);
+            assert_int_equal(estimators[i](&e.op, &kept.keeper, found), STATUS_CANCELLED);
+            kept.stop = -1;
+            memset(found, 0, sizeof found);
+            assert_int_equal(estimators[i](&e.op, &kept.keeper, found), STATUS_OK);
+            assert_memory_equal(found, expected, sizeof expected);
+            assert_int_equal(kept.steps, whole.steps);
+            memory_keeper_reset(&kept);
+        }
+        memory_keeper_reset(&whole);
+    }
+    explicit_close(&e);
+}
+
+static void test_failures_of_a_product_come_through(void **state)
+{
+    (void)state;
+    const estimator estimators[] = {by_lanczos, by_power, by_trace, by_spectrum};
+    struct explicit e;
+    double out[64];
+    open_hessian_like(&e, true);
+    for (size_t i = 0; i < sizeof estimators / sizeof estimators[0]; i++) {
+        e.products = 0;
+        e.fail_at = 5;
+        assert_int_equal(estimators[i](&e.op, NULL, out), STATUS_CANCELLED);
+        e.fail_at = -1;
+        e.values[0] = INFINITY;
+        assert_int_equal(estimators[i](&e.op, NULL, out), STATUS_NOT_FINITE);
+        e.values[0] = 0;
+    }
+    explicit_close(&e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lanczos_finds_both_ends),
+        cmocka_unit_test(test_top_is_negative_when_that_end_is_larger),
+        cmocka_unit_test(test_lanczos_restarts_in_little_memory),
+        cmocka_unit_test(test_lanczos_says_when_it_has_not_converged),
+        cmocka_unit_test(test_lanczos_stops_when_the_space_is_exhausted),
+        cmocka_unit_test(test_part_of_the_space_has_the_spectrum_of_its_block),
+        cmocka_unit_test(test_trace_lies_within_its_error),
+        cmocka_unit_test(test_spectrum_has_the_moments_of_the_operator),
+        cmocka_unit_test(test_what_was_stopped_ends_with_the_same_bits),
+        cmocka_unit_test(test_failures_of_a_product_come_through),
+    };
+    return cmocka_run_group_tests_name("estimators", tests, NULL, NULL);
+}
