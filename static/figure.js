@@ -2,7 +2,10 @@
  * that screen and export draw the same. */
 import { AXES, METRICS, companions, labelOf } from "./curves.js";
 import { compact, integer, isNumber, loss, percent, percentInterval, scientific } from "./format.js";
-import { dash, symbol, translucent } from "./palette.js";
+import { dash, hollow, symbol, translucent } from "./palette.js";
+
+const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
+const MARKED_POINTS = 40; /* a curve of more points is drawn without markers: they would hide its dash */
 
 /* Plotly reads texts as a small markup language; names are not markup. */
 export function plain(text) {
@@ -34,26 +37,29 @@ function bandTrace(series, points, options) {
   const scale = METRICS[options.metric]?.percent ? 100 : 1;
   const measured = points.filter((point) => isNumber(point.low) && isNumber(point.high));
   if (measured.length < 2) return null;
-  const floor = options.yLog ? Math.min(...measured.filter((point) => point.y > 0).map((point) => point.y)) * scale * 1e-2 : -Infinity;
   const x = measured.map((point) => point.x), back = [...measured].reverse();
   return {
     type: "scatter", mode: "lines", x: [...x, ...back.map((point) => point.x)], xaxis: "x", yaxis: "y",
-    y: [...measured.map((point) => Math.max(floor, scale * point.low)), ...back.map((point) => Math.max(floor, scale * point.high))],
+    y: [...measured.map((point) => Math.max(options.floor, scale * point.low)), ...back.map((point) => Math.max(options.floor, scale * point.high))],
     fill: "toself", fillcolor: translucent(options.colour(series.trajectory), options.dark ? 0.2 : 0.13), line: { width: 0 },
     hoverinfo: "skip", showlegend: false, legendgroup: series.key, name: "interval", meta: { key: series.key, kind: "band" },
   };
 }
 
-/* Below four bits the marker is hollow, so that dash and marker both tell. */
+/* Against the learning rate points stand in no order that a line could follow. */
+function mode(points, options) {
+  if (options.x === "learning_rate") return "markers";
+  return points.length > MARKED_POINTS ? "lines" : "lines+markers";
+}
+
 function marker(series, colour, { ink }) {
-  const hollow = series.bits !== null && series.bits < 4;
-  return { color: hollow ? ink.paper : colour, size: 6, symbol: symbol(series.method), line: { color: colour, width: 1.5 } };
+  return { color: hollow(series.bits) ? ink.paper : colour, size: 6, symbol: symbol(series.method), line: { color: colour, width: 1.5 } };
 }
 
 function curveTrace(series, points, options, more) {
   const scale = METRICS[options.metric]?.percent ? 100 : 1, colour = options.colour(series.trajectory);
   const trace = {
-    type: "scatter", mode: options.x === "learning_rate" ? "markers" : "lines+markers", xaxis: "x", yaxis: "y",
+    type: "scatter", mode: mode(points, options), xaxis: "x", yaxis: "y",
     x: points.map((point) => point.x), y: points.map((point) => scale * point.y),
     line: { color: colour, width: 2, dash: dash(series.bits) }, marker: marker(series, colour, options),
     text: points.map((point) => hoverText(series, point, more.get(point.checkpoint), options.metric, options.datasets)),
@@ -70,7 +76,7 @@ function curveTrace(series, points, options, more) {
 function sideTrace(series, axis, options, more) {
   const colour = options.colour(series.trajectory);
   return {
-    type: "scatter", mode: options.x === "learning_rate" ? "markers" : "lines+markers", xaxis: "x", yaxis: axis,
+    type: "scatter", mode: mode(series.points, options), xaxis: "x", yaxis: axis,
     x: series.points.map((point) => point.x), y: series.points.map((point) => point.y), line: { color: colour, width: 1.5 },
     marker: { color: colour, size: 4 }, showlegend: false, name: plain(series.trajectory), meta: { key: series.key, kind: series.panel },
     text: series.points.map((point) => hoverText(series, point, more.get(point.checkpoint), options.metric, options.datasets)),
@@ -78,8 +84,19 @@ function sideTrace(series, axis, options, more) {
   };
 }
 
+/* What a logarithmic axis spans: the values, and the intervals as far as they do not pull it towards zero. In drawn units; null: nothing. */
+function logSpan(model, options) {
+  const scale = METRICS[model.metric]?.percent ? 100 : 1;
+  const points = model.curves.filter((series) => !options.hidden.has(series.key)).flatMap((series) => series.points).filter((point) => point.y > 0);
+  if (!points.length) return null;
+  const low = Math.min(...points.map((point) => point.y)), high = Math.max(...points.map((point) => Math.max(point.y, point.high ?? 0)));
+  const lowest = Math.min(...points.map((point) => (point.low > 0 ? point.low : point.y)));
+  return [scale * Math.max(lowest, low / 2) * 0.85, scale * high * 1.15];
+}
+
 export function traces(model, options) {
-  const more = companions(model), full = { ...options, metric: model.metric, x: model.x, datasets: model.datasets };
+  const more = companions(model), floor = options.yLog ? logSpan(model, options)?.[0] / 10 : -Infinity;
+  const full = { ...options, metric: model.metric, x: model.x, datasets: model.datasets, floor };
   const out = [];
   const shown = model.curves.filter((series) => !options.hidden.has(series.key));
   const drawable = (series) => series.points.filter((point) => isNumber(point.x) && isNumber(point.y));
@@ -123,21 +140,21 @@ export function layout(model, options) {
     tickcolor: ink.line, automargin: true, exponentformat: "power", nticks: narrow ? 5 : 8,
   };
   const values = (field) => model.curves.flatMap((series) => series.points.map((point) => point[field]));
-  const scale = metric.percent ? 100 : 1;
+  const span = options.yLog ? logSpan(model, options) : null;
   const bottom = model.x === "learning_rate" ? "y2" : "y3";
   const out = {
     autosize: true, height: options.height, paper_bgcolor: ink.paper, plot_bgcolor: ink.paper, hovermode: "closest", hoverdistance: 40, showlegend: false,
-    margin: { l: narrow ? 40 : 56, r: narrow ? 10 : 16, t: 26, b: 44 }, font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", size, color: ink.text },
+    margin: { l: narrow ? 40 : 56, r: narrow ? 10 : 16, t: 26, b: 44 }, font: { family: FONT, size, color: ink.text },
     dragmode: narrow ? false : "zoom", uirevision: [model.metric, model.x, options.xLog, options.yLog].join(),
-    hoverlabel: { bgcolor: ink.paper, bordercolor: ink.line, font: { color: ink.text, size: 12 }, align: "left" },
+    hoverlabel: { bgcolor: ink.paper, bordercolor: ink.line, font: { family: FONT, color: ink.text, size: 12 }, align: "left" },
     xaxis: { ...axis, type: options.xLog ? "log" : "linear", anchor: bottom, title: { text: AXES[model.x], font: { color: ink.text, size }, standoff: 8 }, nticks: narrow ? 5 : 10,
       exponentformat: model.x === "learning_rate" ? "power" : "B", zeroline: false, showline: true, showspikes: true, spikemode: "across", spikesnap: "data", spikethickness: 1, spikedash: "dot", spikecolor: ink.muted, ...(options.xLog ? logTicks(values("x")) : {}) },
-    yaxis: { ...axis, type: options.yLog ? "log" : "linear", domain: place.y, rangemode: model.metric === "delta" && !options.yLog ? "tozero" : "normal", ...(options.yLog ? logTicks(values("y").map((value) => scale * value)) : {}) },
+    yaxis: { ...axis, type: options.yLog ? "log" : "linear", domain: place.y, rangemode: model.metric === "delta" && !options.yLog ? "tozero" : "normal", ...(span ? { range: span.map(Math.log10), ...logTicks(span) } : {}) },
     yaxis2: { ...axis, domain: place.y2, nticks: 6, zeroline: false },
     annotations: [panelTitle(metric.axis, place.y[1], ink, size), panelTitle("validation loss (nats)", place.y2[1], ink, size)],
   };
   if (place.y3) {
-    out.yaxis3 = { ...axis, domain: place.y3, nticks: 3, zeroline: false, rangemode: "tozero" };
+    out.yaxis3 = { ...axis, domain: place.y3, nticks: 4, zeroline: false, rangemode: "tozero" };
     out.annotations.push(panelTitle("learning rate", place.y3[1], ink, size));
   }
   return out;

@@ -26,7 +26,7 @@ function look(ink, height, left) {
   const axis = { tickfont: { color: ink.muted, size: 11 }, linecolor: ink.line, gridcolor: ink.grid, zeroline: false, automargin: true };
   return {
     axis, base: { autosize: true, height, paper_bgcolor: ink.paper, plot_bgcolor: ink.paper, margin: { l: left, r: 10, t: 8, b: 44 }, showlegend: false, dragmode: false,
-      font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", size: 11, color: ink.text }, hoverlabel: { bgcolor: ink.paper, bordercolor: ink.line, font: { color: ink.text, size: 12 }, align: "left" } },
+      font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", size: 11, color: ink.text }, hoverlabel: { bgcolor: ink.paper, bordercolor: ink.line, font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", color: ink.text, size: 12 }, align: "left" } },
   };
 }
 

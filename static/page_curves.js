@@ -8,7 +8,7 @@ import { exported, layout, traces } from "./figure.js";
 import { plural } from "./format.js";
 import { markOf, queued, running, watch } from "./live.js";
 import { failure, loading, sweepCommand } from "./notice.js";
-import { colourIndex, isDark, scheme, strokeDash } from "./palette.js";
+import { colourIndex, hollow, isDark, scheme, strokeDash } from "./palette.js";
 import { fileName, keepDrawn, saveFigure } from "./plot.js";
 import { amend, curvesLink } from "./router.js";
 import { runningSection } from "./runs.js";
@@ -28,7 +28,7 @@ function address(names, options) {
 function legend(model, options, colours, changed) {
   const mark = (series) => svg("svg", { width: 26, height: 10, "aria-hidden": "true", class: `line c${colours.get(series.trajectory)}` },
     svg("line", { x1: 0, y1: 5, x2: 26, y2: 5, stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": strokeDash(series.bits) }),
-    svg("circle", { cx: 13, cy: 5, r: 3, fill: series.bits === 3 ? "var(--surface)" : "currentColor", stroke: "currentColor", "stroke-width": 1.5 }));
+    svg("circle", { cx: 13, cy: 5, r: 3, fill: hollow(series.bits) ? "var(--surface)" : "currentColor", stroke: "currentColor", "stroke-width": 1.5 }));
   const entry = (series) => {
     const button = h("button", { type: "button", class: "key", "aria-pressed": String(!options.hidden.has(series.key)) }, mark(series), labelOf(series, model.datasets));
     button.addEventListener("click", () => {

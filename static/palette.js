@@ -2,7 +2,7 @@
 
 const LIGHT = ["#2457a6", "#b8450f", "#1f7a4d", "#7a3ea1", "#0f7288", "#b0235f", "#6b6a12", "#555b63"];
 const DARK = ["#7fb0ff", "#ff9d6b", "#6fd39b", "#cf9df2", "#5fcbe0", "#ff8ab5", "#cfcb5a", "#b4bcc5"];
-const DASHES = { 2: "dot", 3: "dash", 4: "solid", 8: "longdash" };
+const DASHES = { 2: "dot", 3: "dash", 4: "solid", 8: "dashdot" };
 const SYMBOLS = { gptq: "circle", rtn: "square", awq: "diamond", nf4: "triangle-up", llm_int8: "cross", smoothquant: "x" };
 
 const INK = {
@@ -30,6 +30,11 @@ export function dash(bits) {
   return DASHES[bits] ?? "solid";
 }
 
+/* Below four bits markers are hollow, so that dash and marker both tell. */
+export function hollow(bits) {
+  return bits !== null && bits < 4;
+}
+
 export function symbol(method) {
   return SYMBOLS[method] ?? "circle";
 }
@@ -42,5 +47,5 @@ export function translucent(colour, alpha) {
 
 /* Lengths of an SVG stroke-dasharray that look like Plotly's dash. */
 export function strokeDash(bits) {
-  return { dot: "2 3", dash: "6 4", longdash: "10 4" }[dash(bits)] ?? null;
+  return { dot: "2 3", dash: "6 4", dashdot: "7 3 2 3" }[dash(bits)] ?? null;
 }
