@@ -326,9 +326,11 @@ def test_a_token_is_asked_for_once_and_kept_in_the_tab(world, visit):
     page.wait("document.querySelectorAll('tbody tr').length === 3")
     assert page.run("[sessionStorage.length, localStorage.length, document.cookie]") == [1, 0, ""]
     running, _, _ = stand_in.busy(world)
+    refused = len(page.complaints)
     page.run(f"location.hash = '#/runs/{running['id']}'")
     world.advance(running, done=3300, eta=60.0)
     page.wait("document.querySelector('progress')?.value === 3300", seconds=5)
+    assert len(page.complaints) == refused  # the event stream carries the token too
 
 
 @pytest.mark.parametrize("address", ["#/runs/none", "#/curves?trajectory=none", "#/curves", "#/nowhere"])
