@@ -20,6 +20,13 @@ static double quantile(const double *sorted, int64_t count, double share)
     return sorted[below] + (place - (double)below) * (sorted[above] - sorted[below]);
 }
 
+void bootstrap_interval(double *draws, int64_t count, double value, double *low, double *high)
+{
+    qsort(draws, (size_t)count, sizeof *draws, compare);
+    *low = fmin(quantile(draws, count, 0.025), value);
+    *high = fmax(quantile(draws, count, 0.975), value);
+}
+
 enum status bootstrap_ratio(const double *a, const double *b, const int64_t *weights, int64_t count, double value, uint64_t seed,
                             double *low, double *high, struct error *error)
 {
@@ -38,9 +45,7 @@ enum status bootstrap_ratio(const double *a, const double *b, const int64_t *wei
         draws[draw] = sum_b / sum_a - 1;
         if (!isfinite(draws[draw])) goto done;
     }
-    qsort(draws, BOOTSTRAP_DRAWS, sizeof *draws, compare);
-    *low = fmin(quantile(draws, BOOTSTRAP_DRAWS, 0.025), value);
-    *high = fmax(quantile(draws, BOOTSTRAP_DRAWS, 0.975), value);
+    bootstrap_interval(draws, BOOTSTRAP_DRAWS, value, low, high);
 done:
     memory_free(draws);
     return STATUS_OK;

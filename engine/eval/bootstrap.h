@@ -15,4 +15,7 @@ enum { BOOTSTRAP_DRAWS = 2000 };
 MUST_CHECK enum status bootstrap_ratio(const double *a, const double *b, const int64_t *weights, int64_t count, double value,
                                        uint64_t seed, double *low, double *high, struct error *error);
 
+/* The 95 % percentile interval of `count` draws (sorted in place), widened to hold `value`. */
+void bootstrap_interval(double *draws, int64_t count, double value, double *low, double *high);
+
 #endif

@@ -283,6 +283,28 @@ done:
     return status;
 }
 
+enum status weights_of_container(const struct weights_container *row, void *container, const char *directory, struct weights **out,
+                                 struct error *error)
+{
+    enum status status;
+    struct weights *weights = calloc(1, sizeof *weights);
+    *out = NULL;
+    if (weights) *weights = (struct weights){.row = row, .directory = -1, .path = strdup(directory)};
+    if (weights) weights->parts = calloc(1, sizeof *weights->parts);
+    if (!weights || !weights->path || !weights->parts) {
+        row->close(container);
+        status = error_set(error, STATUS_NO_MEMORY, "cannot allocate weights");
+        goto done;
+    }
+    weights->parts[weights->part_count++].container = container;
+    if ((status = merge(weights, error)) != STATUS_OK) goto done;
+    *out = weights;
+    weights = NULL;
+done:
+    weights_close(weights);
+    return status;
+}
+
 void weights_close(struct weights *weights)
 {
     if (!weights) return;
@@ -351,7 +373,7 @@ enum dtype weights_dtype(const struct weights *weights, bool *mixed)
 
 int weights_file_count(const struct weights *weights)
 {
-    return weights->part_count + (weights->index != NULL);
+    return weights->row->file ? weights->part_count + (weights->index != NULL) : 0;
 }
 
 void weights_file(const struct weights *weights, int index, struct weights_file *out)
@@ -369,7 +391,9 @@ enum status weights_check_unchanged(const struct weights *weights, struct error 
 {
     enum status status;
     for (int i = 0; i < weights->part_count; i++) {
-        status = file_check_unchanged(weights->row->file(weights->parts[i].container), error);
+        const void *container = weights->parts[i].container;
+        status = weights->row->check_unchanged ? weights->row->check_unchanged(container, error)
+                                               : file_check_unchanged(weights->row->file(container), error);
         if (status != STATUS_OK) return status;
     }
     return weights->index ? file_check_unchanged(weights->index, error) : STATUS_OK;

@@ -22,9 +22,16 @@ struct weights_container {
     void (*tensor)(const void *container, int64_t index, struct weights_tensor *out);
     enum status (*read_f32)(const void *container, int64_t index, int64_t first, int64_t count, float *out, struct error *error);
     void (*readahead)(const void *container, int64_t index);
-    const struct file *(*file)(const void *container);
+    const struct file *(*file)(const void *container); /* NULL: lies in no file of its own */
+    /* NULL: the file's own. STATUS_INPUT_CHANGED. */
+    enum status (*check_unchanged)(const void *container, struct error *error);
 };
 
 extern const struct weights_container weights_safetensors;
+
+/* Weights whose only part is `container` (taken, also on failure), made by code instead of read from a file: a row without `open`.
+ * `directory` is what weights_directory gives. The caller owns *out. STATUS_NO_MEMORY. */
+MUST_CHECK enum status weights_of_container(const struct weights_container *row, void *container, const char *directory,
+                                            struct weights **out, struct error *error);
 
 #endif

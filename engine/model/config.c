@@ -389,3 +389,36 @@ void config_rope_frequencies(const struct model_config *config, double *frequenc
         frequencies[j] = f;
     }
 }
+
+const char *config_difference(const struct model_config *a, const struct model_config *b)
+{
+    const struct {
+        const char *name;
+        double a, b;
+    } rows[] = {
+        {"vocab_size", (double)a->vocabulary_size, (double)b->vocabulary_size},
+        {"hidden_size", (double)a->hidden_size, (double)b->hidden_size},
+        {"intermediate_size", (double)a->intermediate_size, (double)b->intermediate_size},
+        {"num_hidden_layers", (double)a->layers, (double)b->layers},
+        {"num_attention_heads", (double)a->heads, (double)b->heads},
+        {"num_key_value_heads", (double)a->kv_heads, (double)b->kv_heads},
+        {"head_dim", (double)a->head_dim, (double)b->head_dim},
+        {"norm epsilon", a->norm_epsilon, b->norm_epsilon},
+        {"hidden_act", (double)a->activation, (double)b->activation},
+        {"rope_theta", a->rope.theta, b->rope.theta},
+        {"partial_rotary_factor", a->rope.partial, b->rope.partial},
+        {"rope_scaling", (double)a->rope.scaling, (double)b->rope.scaling},
+        {"rope_scaling factor", a->rope.factor, b->rope.factor},
+        {"rope_scaling low_freq_factor", a->rope.low_frequency_factor, b->rope.low_frequency_factor},
+        {"rope_scaling high_freq_factor", a->rope.high_frequency_factor, b->rope.high_frequency_factor},
+        {"rope_scaling original positions", a->rope.original_positions, b->rope.original_positions},
+        {"tie_word_embeddings", (double)a->tied, (double)b->tied},
+        {"attention_bias", (double)a->attention_bias, (double)b->attention_bias},
+        {"mlp_bias", (double)a->mlp_bias, (double)b->mlp_bias},
+        {"use_parallel_residual", (double)a->parallel_residual, (double)b->parallel_residual},
+    };
+    if (a->architecture != b->architecture) return "model_type";
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].a < rows[i].b || rows[i].a > rows[i].b) return rows[i].name;
+    return NULL;
+}

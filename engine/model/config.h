@@ -48,6 +48,9 @@ MUST_CHECK enum status config_parse(const char *name, const char *text, size_t s
 /* Reads `directory`/config.json. STATUS_NOT_FOUND too. */
 MUST_CHECK enum status config_read(const char *directory, struct model_config *out, struct error *error);
 
+/* The name of the first setting that makes two models compute different things from equal tensors; NULL: none does. */
+const char *config_difference(const struct model_config *a, const struct model_config *b);
+
 /* Columns of a head that rotate: int(partial * head_dim). */
 int64_t config_rotary(const struct model_config *config);
 

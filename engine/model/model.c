@@ -100,11 +100,22 @@ done:
 
 enum status model_open(const char *path, struct model **out, struct error *error)
 {
+    struct weights *weights = NULL;
+    const enum status status = weights_open(path, &weights, error);
+    *out = NULL;
+    return status == STATUS_OK ? model_of_weights(weights, out, error) : status;
+}
+
+enum status model_of_weights(struct weights *weights, struct model **out, struct error *error)
+{
     struct model *model = NULL;
     enum status status = memory_new(1, sizeof *model, "model", &model, error);
     *out = NULL;
-    if (status != STATUS_OK) return status;
-    if ((status = weights_open(path, &model->weights, error)) != STATUS_OK) goto done;
+    if (status != STATUS_OK) {
+        weights_close(weights);
+        return status;
+    }
+    model->weights = weights;
     if ((status = config_read(weights_directory(model->weights), &model->config, error)) != STATUS_OK) goto done;
     if ((status = memory_new(model->config.layers, sizeof *model->programs, "block programs", &model->programs, error)) !=
         STATUS_OK)

@@ -19,6 +19,8 @@ struct model {
  * shape and a floating point dtype, and that no tensor is there that the architecture would not use. The caller owns *out
  * (model_close). Statuses of both, and STATUS_INVALID, STATUS_UNSUPPORTED naming the tensor. */
 MUST_CHECK enum status model_open(const char *path, struct model **out, struct error *error);
+/* The same for weights that are open, which the model takes, also on failure; config.json lies in their directory. */
+MUST_CHECK enum status model_of_weights(struct weights *weights, struct model **out, struct error *error);
 void model_close(struct model *model); /* NULL is fine */
 
 /* Reads a tensor into `to` [rows, columns] (host backends read straight into it; others through `staging`, of at least as many

@@ -23,7 +23,8 @@ ENGINE = {
     "quant": BASE | {"tensor", "formats", "backend", "model", "eval"},
     "train": BASE | {"tensor", "formats", "backend", "model", "eval"},
     "curvature": BASE | {"tensor", "formats", "backend", "model", "eval"},
-    "jobs": BASE | {"tensor", "formats", "backend", "model", "eval", "quant", "train", "curvature"},
+    "geometry": BASE | {"tensor", "formats", "model"},
+    "jobs": BASE | {"tensor", "formats", "backend", "model", "eval", "quant", "train", "curvature", "geometry"},
 }
 ALL_ENGINE = set(ENGINE)
 SERVER = {

@@ -1,0 +1,168 @@
+#include "jobs/average.h"
+
+#include "base/memory.h"
+#include "formats/file.h"
+#include "formats/file_writer.h"
+#include "formats/safetensors_writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { COPY_LIMIT = 256 << 20 };
+
+/* What makes a directory of weights one that others load; only config.json has to be there. */
+static const char *const companions[] = {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+                                         "special_tokens_map.json"};
+
+static enum status path_in(const char *directory, const char *name, char out[PATH_MAX], struct error *error)
+{
+    if (snprintf(out, PATH_MAX, "%s/%s", directory, name) < PATH_MAX) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
+}
+
+static enum status copy_companions(const char *from, const char *to, struct error *error)
+{
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof companions / sizeof companions[0]; i++) {
+        char *text = NULL;
+        size_t size = 0;
+        enum status status = path_in(from, companions[i], path, error);
+        if (status != STATUS_OK) return status;
+        status = file_read_all(AT_FDCWD, path, COPY_LIMIT, &text, &size, error);
+        if (status == STATUS_NOT_FOUND && i > 0) continue;
+        if (status == STATUS_OK) status = path_in(to, companions[i], path, error);
+        if (status == STATUS_OK) status = file_writer_put(path, text, size, error);
+        memory_free(text);
+        if (status != STATUS_OK) return status;
+    }
+    return STATUS_OK;
+}
+
+/* The float from which rounding to a type of fewer bits gives what rounding `value` itself gives: toward zero, with the last bit
+ * set if anything was lost ("round to odd"; Boldo and Melquiond, IEEE TC 57(4), 2008). Two roundings to nearest may differ from
+ * one. */
+static float round_to_odd(double value)
+{
+    float near = (float)value;
+    uint32_t bits;
+    if (!isfinite(value) || (double)near == value) return near;
+    memcpy(&bits, &near, sizeof bits);
+    if (fabs((double)near) > fabs(value)) bits--;
+    bits |= 1;
+    memcpy(&near, &bits, sizeof bits);
+    return near;
+}
+
+static enum dtype dtype_of(const struct average_request *request, int64_t tensor)
+{
+    const struct family *family = request->family;
+    struct weights_tensor found;
+    weights_tensor(family->sources[0], family->indexes[tensor * family->count], &found);
+    if (request->dtype >= 0) return (enum dtype)request->dtype;
+    return found.dtype == DTYPE_F64 ? DTYPE_F32 : found.dtype;
+}
+
+static enum status tensor_write(const struct average_request *request, const struct weights_mix *mix,
+                                struct safetensors_writer *writer, int64_t t, struct error *error)
+{
+    const struct family *family = request->family;
+    const bool exact = dtype_of(request, t) == DTYPE_F32;
+    double sums[WEIGHTS_MIX_PIECE];
+    float values[WEIGHTS_MIX_PIECE];
+    for (int64_t first = 0; first < family->elements[t]; first += WEIGHTS_MIX_PIECE) {
+        const int64_t left = family->elements[t] - first, size = left < WEIGHTS_MIX_PIECE ? left : WEIGHTS_MIX_PIECE;
+        enum status status = weights_mix_read(mix, t, first, size, sums, error);
+        for (int64_t i = 0; i < size && status == STATUS_OK; i++) {
+            values[i] = exact ? (float)sums[i] : round_to_odd(sums[i]);
+            if (!isfinite(values[i]))
+                status = error_set(error, STATUS_NOT_FINITE, "the average of tensor \"%.200s\" is not finite at element %lld",
+                                   family->names[t], (long long)(first + i));
+        }
+        if (status == STATUS_OK) status = safetensors_writer_f32(writer, t, values, size, error);
+        if (status == STATUS_OK) status = monitor_check(request->monitor, error);
+        if (status != STATUS_OK) return status;
+    }
+    return STATUS_OK;
+}
+
+static enum status weights_write(const struct average_request *request, const struct weights_mix *mix, const char *path,
+                                 struct error *error)
+{
+    const struct family *family = request->family;
+    struct safetensors_entry *entries = NULL;
+    struct safetensors_writer *writer = NULL;
+    const int64_t parts = request->parts > 0 ? request->parts : 1;
+    enum status status = memory_new(family->tensors, sizeof *entries, "tensor list", &entries, error);
+    if (status != STATUS_OK) return status;
+    for (int64_t t = 0; t < family->tensors; t++) {
+        struct weights_tensor tensor;
+        weights_tensor(family->sources[0], family->indexes[t * family->count], &tensor);
+        entries[t] = (struct safetensors_entry){tensor.name, dtype_of(request, t), tensor.rank, tensor.shape};
+    }
+    if ((status = safetensors_writer_open(path, entries, family->tensors, &writer, error)) != STATUS_OK) goto done;
+    for (int64_t t = 0; t < family->tensors; t++) {
+        if ((status = tensor_write(request, mix, writer, t, error)) != STATUS_OK) goto done;
+        monitor_progress(request->monitor, request->part * family->tensors + t + 1, parts * family->tensors, "tensor");
+    }
+    for (int64_t k = 0; k < family->count; k++)
+        if ((status = weights_check_unchanged(family->sources[k], error)) != STATUS_OK) goto done;
+    status = safetensors_writer_commit(writer, error);
+done:
+    safetensors_writer_close(writer);
+    memory_free(entries);
+    return status;
+}
+
+static enum status mix_new(const struct average_request *request, struct weights_mix **out, struct error *error)
+{
+    const int64_t count = request->family->count;
+    double *coefficients = NULL, sum = 0;
+    enum status status = memory_new(count, sizeof *coefficients, "weights of an average", &coefficients, error);
+    *out = NULL;
+    if (status != STATUS_OK) return status;
+    for (int64_t k = 0; k < count; k++) {
+        coefficients[k] = request->weights == NULL ? 1 : request->weights[k];
+        sum += coefficients[k];
+    }
+    status = isfinite(sum) && (sum < 0 || sum > 0) ? family_mix(request->family, coefficients, sum, out, error)
+                                                   : error_set(error, STATUS_INVALID, "the weights of an average sum to %g", sum);
+    memory_free(coefficients);
+    return status;
+}
+
+/* The new directory's own name becomes durable. */
+static enum status sync_parent(const char *directory, struct error *error)
+{
+    char parent[PATH_MAX];
+    enum status status = path_in(directory, "..", parent, error);
+    if (status != STATUS_OK) return status;
+    const int descriptor = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0 || fsync(descriptor) != 0) status = error_set_errno(error, "cannot make a checkpoint durable");
+    if (descriptor >= 0) (void)close(descriptor);
+    return status;
+}
+
+enum status average_write(const struct average_request *request, struct error *error)
+{
+    char path[PATH_MAX];
+    struct weights_mix *mix = NULL;
+    enum status status;
+    if ((status = mix_new(request, &mix, error)) != STATUS_OK) goto done;
+    if (mkdir(request->directory, 0777) != 0 && errno != EEXIST) {
+        status = error_set_errno(error, "cannot make a checkpoint's directory");
+        goto done;
+    }
+    status = copy_companions(weights_directory(request->family->sources[0]), request->directory, error);
+    if (status == STATUS_OK) status = path_in(request->directory, "model.safetensors", path, error);
+    if (status == STATUS_OK) status = weights_write(request, mix, path, error);
+    if (status == STATUS_OK) status = sync_parent(request->directory, error);
+done:
+    weights_mix_close(mix);
+    return status;
+}

@@ -1,0 +1,58 @@
+#include "jobs/interpolate.h"
+
+#include "base/memory.h"
+#include "jobs/tally.h"
+
+#include <string.h>
+
+void interpolate_result_reset(struct interpolate_result *result)
+{
+    memory_free(result->alphas);
+    memory_free(result->points);
+    *result = (struct interpolate_result){0};
+}
+
+/* Both ends are met exactly. */
+static double alpha_at(const struct interpolate_request *request, int64_t i)
+{
+    const int64_t last = request->points - 1;
+    if (i == last) return request->high;
+    return request->low + (request->high - request->low) * ((double)i / (double)last);
+}
+
+static enum status walk(const struct interpolate_request *request, struct tally *tally, const double *alphas, struct error *error)
+{
+    monitor_progress(request->point.monitor, tally->done, request->points, "point");
+    while (tally->done < request->points) {
+        const double alpha = alphas[tally->done], coefficients[2] = {1 - alpha, alpha};
+        double row[POINT_NUMBERS];
+        struct point point;
+        enum status status = point_measure(&request->point, coefficients, 1, &point, error);
+        memcpy(row, &point, sizeof row);
+        if (status == STATUS_OK) status = tally_add(tally, row, error);
+        if (status != STATUS_OK) return status;
+        monitor_progress(request->point.monitor, tally->done, request->points, "point");
+    }
+    return STATUS_OK;
+}
+
+enum status interpolate_run(const struct interpolate_request *request, struct interpolate_result *out, struct error *error)
+{
+    struct tally tally = {0};
+    enum status status;
+    *out = (struct interpolate_result){.count = request->points};
+    if (request->point.family->count != 2 || request->points < 2)
+        return error_set(error, STATUS_INVALID, "an interpolation needs two checkpoints and two points or more");
+    if ((status = memory_new(request->points, sizeof *out->alphas, "alphas", &out->alphas, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(request->points, sizeof *out->points, "losses", &out->points, error)) != STATUS_OK) goto done;
+    for (int64_t i = 0; i < request->points; i++) out->alphas[i] = alpha_at(request, i);
+    status = tally_open(request->work_directory, "interpolate.tally", point_fingerprint(&request->point), request->points,
+                        POINT_NUMBERS, &tally, error);
+    if (status != STATUS_OK) goto done;
+    if ((status = walk(request, &tally, out->alphas, error)) != STATUS_OK) goto done;
+    memcpy(out->points, tally.values, (size_t)request->points * sizeof *out->points);
+done:
+    tally_reset(&tally);
+    if (status != STATUS_OK) interpolate_result_reset(out);
+    return status;
+}

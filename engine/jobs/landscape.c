@@ -1,0 +1,177 @@
+#include "jobs/landscape.h"
+
+#include "base/memory.h"
+#include "eval/evaluate.h"
+#include "jobs/tally.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Adaptive margins: a side moves out in steps of STEP_SHARE of the extent until the loss at its middle has risen by RISE of the
+ * path's lowest loss, or MARGIN_MOST is reached: sharp basins are drawn close, flat ones wide. */
+#define STEP_SHARE   0.125
+#define MARGIN_LEAST 0.125
+#define MARGIN_MOST  1.5
+#define RISE         0.25
+
+void landscape_result_reset(struct landscape_result *result)
+{
+    plane_reset(&result->plane);
+    memory_free(result->x);
+    memory_free(result->y);
+    memory_free(result->grid);
+    memory_free(result->path);
+    *result = (struct landscape_result){0};
+}
+
+struct survey {
+    const struct landscape_request *request;
+    struct landscape_result *out;
+    double *coefficients;   /* [members] */
+    double low[2], high[2]; /* extent of the projections */
+    struct tally tally;
+};
+
+static enum status measure(struct survey *survey, double x, double y, struct point *out, struct error *error)
+{
+    plane_at(&survey->out->plane, x, y, survey->coefficients);
+    return point_measure(&survey->request->point, survey->coefficients, 1, out, error);
+}
+
+static void extent_find(struct survey *survey)
+{
+    const struct plane *plane = &survey->out->plane;
+    for (int axis = 0; axis < 2; axis++) {
+        survey->low[axis] = INFINITY;
+        survey->high[axis] = -INFINITY;
+        for (int64_t k = 0; k < plane->count; k++) {
+            survey->low[axis] = fmin(survey->low[axis], plane->points[2 * k + axis]);
+            survey->high[axis] = fmax(survey->high[axis], plane->points[2 * k + axis]);
+        }
+    }
+}
+
+/* Row `done` of the tally, measured unless an earlier attempt did. The rows are asked for in one order. */
+static enum status next(struct survey *survey, int64_t index, double x, double y, struct point *out, struct error *error)
+{
+    struct tally *tally = &survey->tally;
+    double row[POINT_NUMBERS];
+    enum status status = STATUS_OK;
+    if (index >= tally->done) {
+        status = measure(survey, x, y, out, error);
+        memcpy(row, out, sizeof row);
+        if (status == STATUS_OK) status = tally_add(tally, row, error);
+    }
+    memcpy(out, tally->values + index * tally->width, sizeof *out);
+    return status;
+}
+
+/* The loss at the middle of a side that lies `margin` out. */
+static enum status side_loss(struct survey *survey, int side, double margin, double *loss, struct error *error)
+{
+    const int axis = side / 2;
+    const double extent = survey->high[axis] - survey->low[axis];
+    double at[2] = {(survey->low[0] + survey->high[0]) / 2, (survey->low[1] + survey->high[1]) / 2};
+    struct point point;
+    at[axis] = side % 2 == 0 ? survey->low[axis] - margin * extent : survey->high[axis] + margin * extent;
+    const enum status status = measure(survey, at[0], at[1], &point, error);
+    *loss = point.loss;
+    return status;
+}
+
+static enum status margins_adapt(struct survey *survey, struct error *error)
+{
+    double lowest = INFINITY;
+    for (int64_t k = 0; k < survey->out->plane.count; k++) lowest = fmin(lowest, survey->out->path[k].loss);
+    for (int side = 0; side < 4; side++) {
+        double *margin = &survey->out->margins[side], loss = 0;
+        for (*margin = MARGIN_LEAST; *margin < MARGIN_MOST; *margin += STEP_SHARE) {
+            const enum status status = side_loss(survey, side, *margin, &loss, error);
+            if (status != STATUS_OK) return status;
+            if (!(loss < (1 + RISE) * lowest)) break; /* also where it is no number */
+        }
+    }
+    return STATUS_OK;
+}
+
+static void axis_fill(const struct survey *survey, int axis, int64_t count, double *out)
+{
+    const double extent = survey->high[axis] - survey->low[axis];
+    const double low = survey->low[axis] - survey->out->margins[2 * axis] * extent;
+    const double high = survey->high[axis] + survey->out->margins[2 * axis + 1] * extent;
+    for (int64_t i = 0; i < count; i++) out[i] = i == count - 1 ? high : low + (high - low) * ((double)i / (double)(count - 1));
+}
+
+static void report(const struct survey *survey, int64_t done)
+{
+    monitor_progress(survey->request->point.monitor, done, survey->tally.rows, "point");
+}
+
+/* The path first: adaptive margins want to know its losses. */
+static enum status survey_path(struct survey *survey, struct error *error)
+{
+    const struct plane *plane = &survey->out->plane;
+    for (int64_t k = 0; k < plane->count; k++) {
+        const double *at = plane->points + 2 * k;
+        const enum status status = next(survey, k, at[0], at[1], &survey->out->path[k], error);
+        if (status != STATUS_OK) return status;
+        report(survey, k + 1);
+    }
+    return STATUS_OK;
+}
+
+static enum status survey_grid(struct survey *survey, struct error *error)
+{
+    const struct landscape_request *request = survey->request;
+    struct landscape_result *out = survey->out;
+    const int64_t before = out->plane.count, points = request->rows * request->columns;
+    enum status status = STATUS_OK;
+    for (int side = 0; side < 4; side++) out->margins[side] = request->margin;
+    if (isnan(request->margin) && (status = margins_adapt(survey, error)) != STATUS_OK) return status;
+    axis_fill(survey, 0, request->columns, out->x);
+    axis_fill(survey, 1, request->rows, out->y);
+    for (int64_t i = 0; i < points && status == STATUS_OK; i++) {
+        status = next(survey, before + i, out->x[i % request->columns], out->y[i / request->columns], &out->grid[i], error);
+        report(survey, before + i + 1);
+    }
+    return status;
+}
+
+static enum status survey_prepare(struct survey *survey, struct error *error)
+{
+    const struct landscape_request *request = survey->request;
+    struct landscape_result *out = survey->out;
+    const int64_t members = request->point.family->count, points = request->rows * request->columns;
+    enum status status;
+    if ((status = memory_new(members, sizeof(double), "coefficients", &survey->coefficients, error)) != STATUS_OK ||
+        (status = memory_new(request->columns, sizeof(double), "grid", &out->x, error)) != STATUS_OK ||
+        (status = memory_new(request->rows, sizeof(double), "grid", &out->y, error)) != STATUS_OK ||
+        (status = memory_new(points, sizeof *out->grid, "grid", &out->grid, error)) != STATUS_OK ||
+        (status = memory_new(members, sizeof *out->path, "path", &out->path, error)) != STATUS_OK)
+        return status;
+    return tally_open(request->work_directory, "landscape.tally", point_fingerprint(&request->point), members + points,
+                      POINT_NUMBERS, &survey->tally, error);
+}
+
+enum status landscape_run(const struct landscape_request *request, struct landscape_result *out, struct error *error)
+{
+    struct survey survey = {.request = request, .out = out};
+    const struct point_request *point = &request->point;
+    enum status status;
+    *out = (struct landscape_result){0};
+    if (request->columns < 2 || request->rows < 2)
+        return error_set(error, STATUS_INVALID, "a grid needs two points or more each way, found %lld x %lld",
+                         (long long)request->columns, (long long)request->rows);
+    status = evaluate_check(&point->family->models[0]->config, point->evaluation, "evaluation", error);
+    if (status != STATUS_OK) return status;
+    if ((status = survey_prepare(&survey, error)) != STATUS_OK) goto done;
+    if ((status = plane_find(point->family, request->team, point->monitor, &out->plane, error)) != STATUS_OK) goto done;
+    extent_find(&survey);
+    if ((status = survey_path(&survey, error)) != STATUS_OK) goto done;
+    status = survey_grid(&survey, error);
+done:
+    tally_reset(&survey.tally);
+    memory_free(survey.coefficients);
+    if (status != STATUS_OK) landscape_result_reset(out);
+    return status;
+}

@@ -1,0 +1,32 @@
+/* landscape.h: losses over the plane of the first two principal directions of a path of checkpoints (Li et al., NeurIPS 2018,
+ * "Visualizing the loss landscape of neural nets"; directions of unit length here, in plain parameter units). */
+#ifndef JOBS_LANDSCAPE_H
+#define JOBS_LANDSCAPE_H
+
+#include "base/parallel.h"
+#include "geometry/plane.h"
+#include "jobs/point.h"
+
+struct landscape_request {
+    struct point_request
+        point;             /* its family: the path, three checkpoints or more; its monitor: progress by "tensor", then "point" */
+    struct team *team;     /* for the products of checkpoints; may be NULL */
+    int64_t columns, rows; /* points along x and y, 2 or more each */
+    double margin;         /* the grid is wider than the projections by this share of their extent, on each side; NAN: by as
+                              much as it takes (see margins_adapt in landscape.c) */
+    const char *work_directory; /* where points are kept between attempts; NULL: nowhere */
+};
+
+struct landscape_result {
+    struct plane plane;
+    double margins[4];  /* share of the extent added at low x, high x, low y, high y */
+    double *x, *y;      /* [columns], [rows]; owned */
+    struct point *grid; /* [rows, columns]; owned */
+    struct point *path; /* [members]: at each projected checkpoint; owned */
+};
+void landscape_result_reset(struct landscape_result *result); /* {0} is fine */
+
+/* Statuses of plane_find, point_measure and the tally; STATUS_INVALID for a grid that is none. */
+MUST_CHECK enum status landscape_run(const struct landscape_request *request, struct landscape_result *out, struct error *error);
+
+#endif
