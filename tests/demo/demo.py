@@ -90,7 +90,7 @@ def measure(trajectories):
                 "grid": {"checkpoint": {"trajectory": name}, "method.bits": [3, 4]}}
         sweeps.append(request("POST", "/v1/sweeps", body)["id"])
     while True:
-        counts = [request("GET", f"/v1/sweeps/{sweep}")["counts"] for sweep in sweeps]
+        counts = [request("GET", f"/v1/sweeps/{sweep}")["runs"] for sweep in sweeps]
         total = {state: sum(count.get(state, 0) for count in counts) for state in ("queued", "running", "succeeded", "failed", "cancelled")}
         done = total["succeeded"] + total["failed"] + total["cancelled"]
         print(f"  quantizing: {done} of {sum(total.values())} runs", flush=True)
