@@ -22,28 +22,81 @@ static struct scratch scratch_of(const struct cpu *cpu, int thread)
         scores, slopes, largest, largest + CPU_TILE_QUERIES, largest + 2 * CPU_TILE_QUERIES, largest + 3 * CPU_TILE_QUERIES};
 }
 
+/* A block of scores: all rows of the tile against up to `keys` keys from `key` on. Products are made of it reach by reach. */
+static struct score_block block_of(const struct attention *attention, const struct tile *tile, float *scores, int64_t key)
+{
+    return (struct score_block){
+        .scores = scores,
+        .stride = attention->keys,
+        .rows = tile->end - tile->first,
+        .columns = smaller(attention->keys, tile->end - key),
+        .first_query = tile->first,
+        .first_key = key,
+        .window = attention->args->window,
+        .step = attention->step,
+    };
+}
+
+static float *scores_at(const struct score_block *block, float *scores, struct reach reach)
+{
+    return scores + reach.skipped * block->stride + reach.key - block->first_key;
+}
+
+/* scores = scale q kᵀ; q also stands for dout, k for v. */
+static void pairs(const struct attention *attention, const struct tile *tile, const struct score_block *block, struct reach reach,
+                  float *scores, float scale, struct head_view q, struct head_view k)
+{
+    cpu_multiply(attention->cpu, false, true, block->rows - reach.skipped, reach.columns, attention->args->head_dim, scale,
+                 float_head(q, tile->start + tile->first + reach.skipped, tile->head), q.matrix.stride,
+                 float_head(k, tile->start + reach.key, tile->kv_head), k.matrix.stride, 0, scores_at(block, scores, reach),
+                 block->stride);
+}
+
+/* to = weights k (`fresh`) or to += weights k: rows of queries from rows of keys. */
+static void gather(const struct attention *attention, const struct tile *tile, const struct score_block *block, struct reach reach,
+                   float *weights, struct head_view k, bool fresh, struct head_view to)
+{
+    cpu_multiply(attention->cpu, false, false, block->rows - reach.skipped, attention->args->head_dim, reach.columns, 1,
+                 scores_at(block, weights, reach), block->stride, float_head(k, tile->start + reach.key, tile->kv_head),
+                 k.matrix.stride, fresh ? 0 : 1, float_head(to, tile->start + tile->first + reach.skipped, tile->head),
+                 to.matrix.stride);
+}
+
+/* to += weightsᵀ q: rows of keys from rows of queries. */
+static void spread(const struct attention *attention, const struct tile *tile, const struct score_block *block, struct reach reach,
+                   float *weights, struct head_view q, struct head_view to)
+{
+    cpu_multiply(attention->cpu, true, false, reach.columns, attention->args->head_dim, block->rows - reach.skipped, 1,
+                 scores_at(block, weights, reach), block->stride,
+                 float_head(q, tile->start + tile->first + reach.skipped, tile->head), q.matrix.stride, 1,
+                 float_head(to, tile->start + reach.key, tile->kv_head), to.matrix.stride);
+}
+
 static void tile_forward(const struct attention *attention, const struct tile *tile, struct scratch scratch)
 {
     const struct attention_args *args = attention->args;
-    const int64_t rows = tile->end - tile->first, row = tile->start + tile->first, out_stride = args->out.matrix.stride;
-    float *out = float_head(args->out, row, tile->head);
-    attention->cpu->kernels->fill(scratch.largest, rows, -INFINITY);
-    attention->cpu->kernels->fill(scratch.sums, rows, 0);
-    const int64_t begin = attention_first_key(args, tile);
+    const struct kernels *kernels = attention->cpu->kernels;
+    const int64_t rows = tile->end - tile->first, row = tile->start + tile->first, begin = attention_first_key(args, tile);
     struct reach reach;
-    for (int64_t key = begin; key < tile->end; key += reach.columns) {
-        reach = attention_reach(attention, tile, key);
-        const struct score_block block = attention_scores(attention, tile, reach, scratch.scores);
-        float *to = out + reach.skipped * out_stride;
-        attention->cpu->kernels->softmax_block(&block, scratch.largest + reach.skipped, scratch.sums + reach.skipped, to,
-                                               out_stride, key == begin ? 0 : args->head_dim);
-        cpu_multiply(attention->cpu, false, false, block.rows, args->head_dim, block.columns, 1, scratch.scores, CPU_TILE_KEYS,
-                     float_head(args->v, tile->start + key, tile->kv_head), args->v.matrix.stride, key == begin ? 0 : 1, to,
-                     out_stride);
+    kernels->fill(scratch.largest, rows, -INFINITY);
+    kernels->fill(scratch.sums, rows, 0);
+    for (int64_t from = begin; from < tile->end; from += attention->keys) {
+        const struct score_block block = block_of(attention, tile, scratch.scores, from);
+        const int64_t end = from + block.columns;
+        for (int64_t key = from; key < end; key += reach.columns) {
+            reach = attention_reach(attention, tile, key, end);
+            pairs(attention, tile, &block, reach, scratch.scores, (float)args->scale, args->q, args->k);
+        }
+        kernels->softmax_block(&block, scratch.largest, scratch.sums, float_head(args->out, row, tile->head),
+                               args->out.matrix.stride, from == begin ? 0 : args->head_dim);
+        for (int64_t key = from; key < end; key += reach.columns) {
+            reach = attention_reach(attention, tile, key, end);
+            gather(attention, tile, &block, reach, scratch.scores, args->v, key == begin, args->out);
+        }
     }
     for (int64_t r = 0; r < rows; r++) {
-        float *to = out + r * out_stride;
-        attention->cpu->kernels->add(to, to, args->head_dim, 1 / scratch.sums[r], 0);
+        float *to = float_head(args->out, row + r, tile->head);
+        kernels->add(to, to, args->head_dim, 1 / scratch.sums[r], 0);
         if (args->log_sum.data)
             float_row(args->log_sum, row + r)[tile->head] = (float)((double)scratch.largest[r] + log((double)scratch.sums[r]));
     }
@@ -76,31 +129,29 @@ void cpu_attention_forward(struct backend *backend, const struct attention_args 
 static void tile_backward(const struct attention *attention, const struct tile *tile, struct scratch scratch)
 {
     const struct attention_args *args = attention->args;
-    const struct cpu *cpu = attention->cpu;
-    const int64_t row = tile->start + tile->first, width = args->head_dim;
+    const struct kernels *kernels = attention->cpu->kernels;
+    const int64_t row = tile->start + tile->first, begin = attention_first_key(args, tile);
+    struct reach reach;
     for (int64_t r = 0; r < tile->end - tile->first; r++) {
         scratch.log_sum[r] = float_row(args->log_sum, row + r)[tile->head];
-        scratch.d[r] = (float)cpu->kernels->dot(float_head(args->dout, row + r, tile->head),
-                                                float_head(args->out, row + r, tile->head), width);
+        scratch.d[r] = (float)kernels->dot(float_head(args->dout, row + r, tile->head), float_head(args->out, row + r, tile->head),
+                                           args->head_dim);
     }
-    const int64_t begin = attention_first_key(args, tile);
-    struct reach reach;
-    for (int64_t key = begin; key < tile->end; key += reach.columns) {
-        reach = attention_reach(attention, tile, key);
-        const struct score_block block = attention_scores(attention, tile, reach, scratch.scores);
-        const int64_t to = row + reach.skipped, from = tile->start + key;
-        const float *q = float_head(args->q, to, tile->head), *dout = float_head(args->dout, to, tile->head);
-        const float *k = float_head(args->k, from, tile->kv_head), *v = float_head(args->v, from, tile->kv_head);
-        cpu_multiply(cpu, false, true, block.rows, block.columns, width, 1, dout, args->dout.matrix.stride, v,
-                     args->v.matrix.stride, 0, scratch.slopes, CPU_TILE_KEYS);
-        cpu->kernels->softmax_gradient(&block, scratch.slopes, scratch.log_sum + reach.skipped, scratch.d + reach.skipped,
-                                       (float)args->scale);
-        cpu_multiply(cpu, true, false, block.columns, width, block.rows, 1, scratch.scores, CPU_TILE_KEYS, dout,
-                     args->dout.matrix.stride, 1, float_head(args->dv, from, tile->kv_head), args->dv.matrix.stride);
-        cpu_multiply(cpu, true, false, block.columns, width, block.rows, 1, scratch.slopes, CPU_TILE_KEYS, q, args->q.matrix.stride,
-                     1, float_head(args->dk, from, tile->kv_head), args->dk.matrix.stride);
-        cpu_multiply(cpu, false, false, block.rows, width, block.columns, 1, scratch.slopes, CPU_TILE_KEYS, k,
-                     args->k.matrix.stride, key == begin ? 0 : 1, float_head(args->dq, to, tile->head), args->dq.matrix.stride);
+    for (int64_t from = begin; from < tile->end; from += attention->keys) {
+        const struct score_block block = block_of(attention, tile, scratch.scores, from);
+        const int64_t end = from + block.columns;
+        for (int64_t key = from; key < end; key += reach.columns) {
+            reach = attention_reach(attention, tile, key, end);
+            pairs(attention, tile, &block, reach, scratch.scores, (float)args->scale, args->q, args->k);
+            pairs(attention, tile, &block, reach, scratch.slopes, 1, args->dout, args->v);
+        }
+        kernels->softmax_gradient(&block, scratch.slopes, scratch.log_sum, scratch.d, (float)args->scale);
+        for (int64_t key = from; key < end; key += reach.columns) {
+            reach = attention_reach(attention, tile, key, end);
+            spread(attention, tile, &block, reach, scratch.scores, args->dout, args->dv);
+            spread(attention, tile, &block, reach, scratch.slopes, args->q, args->dk);
+            gather(attention, tile, &block, reach, scratch.slopes, args->k, key == begin, args->dq);
+        }
     }
 }
 

@@ -32,17 +32,18 @@ static inline int64_t attention_first_key(const struct attention_args *args, con
     return args->window > 0 ? larger(0, tile->first - args->window + 1) : 0;
 }
 
-/* A block of keys and the rows of the tile that see some of it: all of them before the diagonal; along it, blocks of `step` keys
- * shed the rows above them. */
+/* Keys and the rows of the tile that see some of them: all rows before the diagonal; along it, `step` keys at a time, which shed
+ * the rows above them. */
 struct reach {
     int64_t key, columns;
     int64_t skipped; /* rows of the tile */
 };
 
-static inline struct reach attention_reach(const struct attention *attention, const struct tile *tile, int64_t key)
+/* What begins at `key` and ends by `end`. */
+static inline struct reach attention_reach(const struct attention *attention, const struct tile *tile, int64_t key, int64_t end)
 {
-    if (key < tile->first) return (struct reach){key, smaller(attention->keys, tile->first - key), 0};
-    return (struct reach){key, smaller(attention->step, tile->end - key), key - tile->first};
+    if (key < tile->first) return (struct reach){key, smaller(attention->keys, smaller(end, tile->first) - key), 0};
+    return (struct reach){key, smaller(attention->step, end - key), key - tile->first};
 }
 
 /* The scores of the tile's rows against a block of keys. */

@@ -94,7 +94,7 @@ static void tile_tangent(const struct attention *attention, const struct tile *t
     kernels->fill(scratch.log_sum_t, rows, 0);
     struct reach reach;
     for (int64_t key = begin; key < tile->end; key += reach.columns) {
-        reach = attention_reach(attention, tile, key);
+        reach = attention_reach(attention, tile, key, tile->end);
         const struct score_block block = both_scores(attention, tile, reach, scratch);
         const struct rows to = rows_of(args->out_t, row + reach.skipped, tile->head);
         kernels->softmax_tangent(&block, scratch.scores_t, scratch.log_sum + reach.skipped, scratch.log_sum_t + reach.skipped);
@@ -189,7 +189,7 @@ static void tile_backward_tangent(const struct attention *attention, const struc
     struct reach reach;
     rows_prepare(attention, tile, scratch);
     for (int64_t key = begin; key < tile->end; key += reach.columns) {
-        reach = attention_reach(attention, tile, key);
+        reach = attention_reach(attention, tile, key, tile->end);
         block_backward_tangent(attention, tile, reach, scratch, key == begin);
     }
 }

@@ -25,6 +25,7 @@ struct score_block {
     int64_t stride, rows, columns;
     int64_t first_query, first_key; /* positions of row 0 and column 0 in their sequence */
     int64_t window;                 /* 0: none */
+    int64_t step;                   /* columns so far beyond the last that a row sees are never read; 0: all are */
 };
 
 /* softmax_gradient and its tangent: scores become p, scores_t its tangent p (scores_t - log_sum_t), slopes scale p (slope - d), and

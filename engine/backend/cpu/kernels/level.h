@@ -29,6 +29,27 @@ static inline float float_of(uint32_t bits)
     return x;
 }
 
+/* One vector of the level, for loops whose sums must end well: a `reduction` adds the lanes up one by one, in order, which costs
+ * more than a short row itself. Unaligned loads and stores. */
+#if defined(__AVX512F__)
+enum { LANES = 16 };
+#elif defined(__AVX__)
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
+
+/* The sum of the lanes by halves. */
+static inline float lanes_sum(lanes v)
+{
+    float part[LANES];
+    memcpy(part, &v, sizeof part);
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) part[i] += part[i + half];
+    return part[0];
+}
+
 /* e^x for x <= 88, within 3u relative down to -87 and 0 from -88 on (the true value is under 2^-125 there); NaN stays.
  * x = n ln 2 + r with |r| <= ln 2 / 2; adding 1.5 * 2^23 rounds x / ln 2 to the integer n and leaves n in the low bits, where a
  * shift makes it the exponent: -127, for x = -88, makes the number 0. The polynomial is a minimax fit of (e^r - 1 - r) / r^2 with

@@ -4,16 +4,13 @@
  * over a stretch of k (Goto and van de Geijn, ACM TOMS 34, 2008, with their a and b swapped and their a left unpacked). */
 #include "backend/cpu/kernels/all.h"
 
+/* Rows and vectors of sums, a row's vectors of b and a broadcast fill 32 registers, or 16. */
 #if defined(__AVX512F__)
-enum { LANES = 16, ROWS = 8 }; /* 24 sums, 3 of b and a broadcast in 32 registers */
-#elif defined(__AVX__)
-enum { LANES = 8, ROWS = 4 }; /* 12 sums, 3 of b and a broadcast in 16 registers */
+enum { ROWS = 8 };
 #else
-enum { LANES = 4, ROWS = 4 };
+enum { ROWS = 4 };
 #endif
 enum { WIDTH = 3, DEPTH = 256 }; /* vectors a panel, k a stretch */
-
-typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 
 /* A block of rows of c against a panel. Element (row, k) of op(a) is a[row * a_row + k * a_depth]. */
 struct block {
@@ -125,17 +122,52 @@ static void multiply_rows(struct block block, int64_t rows, int width)
     }
 }
 
+typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* Four rows of b become four columns of the panel. */
+static inline void transpose_four(float *to, int64_t width, const float *b, int64_t b_stride)
+{
+    const four r0 = *(const four *)b, r1 = *(const four *)(b + b_stride);
+    const four r2 = *(const four *)(b + 2 * b_stride), r3 = *(const four *)(b + 3 * b_stride);
+    const four low01 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+    const four low23 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5), high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    *(four *)to = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
+    *(four *)(to + width) = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
+    *(four *)(to + 2 * width) = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
+    *(four *)(to + 3 * width) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
+}
+
+static void pack_transposed(float *panel, int64_t width, const float *b, int64_t b_stride, int64_t depth, int64_t columns)
+{
+    int64_t k = 0;
+    for (; k + 4 <= depth; k += 4) {
+        int64_t j = 0;
+        for (; j + 4 <= columns; j += 4) transpose_four(panel + k * width + j, width, b + j * b_stride + k, b_stride);
+        for (; j < columns; j++)
+            for (int64_t i = k; i < k + 4; i++) panel[i * width + j] = b[j * b_stride + i];
+    }
+    for (; k < depth; k++)
+        for (int64_t j = 0; j < columns; j++) panel[k * width + j] = b[j * b_stride + k];
+}
+
+static void pack_plain(float *panel, int64_t width, const float *b, int64_t b_stride, int64_t depth, int64_t columns)
+{
+    for (int64_t k = 0; k < depth; k++, panel += width, b += b_stride) {
+        int64_t j = 0;
+        for (; j + LANES <= columns; j += LANES) *(lanes *)(panel + j) = *(const lanes *)(b + j);
+        for (; j < columns; j++) panel[j] = b[j];
+    }
+}
+
 /* The panel [depth][width] of op(b), `columns` of them filled and the rest zero. */
 static void pack(float *panel, int64_t width, const float *b, int64_t b_stride, bool transposed, int64_t depth, int64_t columns)
 {
-    for (int64_t k = 0; k < depth; k++) {
-        float *to = panel + k * width;
-        if (transposed)
-            for (int64_t j = 0; j < columns; j++) to[j] = b[j * b_stride + k];
-        else
-            for (int64_t j = 0; j < columns; j++) to[j] = b[k * b_stride + j];
-        for (int64_t j = columns; j < width; j++) to[j] = 0;
-    }
+    for (int64_t k = 0; columns < width && k < depth; k++)
+        for (int64_t j = columns; j < width; j++) panel[k * width + j] = 0;
+    if (transposed)
+        pack_transposed(panel, width, b, b_stride, depth, columns);
+    else
+        pack_plain(panel, width, b, b_stride, depth, columns);
 }
 
 void KERNEL(multiply)(const struct gemm_args *args)

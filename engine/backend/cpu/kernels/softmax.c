@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { LANES = 16 }; /* rows are worked on in whole vectors of the widest level */
+enum { GRAIN = 16 }; /* rows are worked on in whole vectors of the widest level */
 
 struct range {
     int64_t low, high;
@@ -21,13 +21,22 @@ static inline struct range seen(const struct score_block *block, int64_t r)
     return low < high ? (struct range){low, high} : (struct range){0, 0};
 }
 
-/* Widens the range to whole vectors, with `ends` in what that adds, and clears all else: loops over it have no rest. */
-static inline struct range widen(float *scores, struct range range, int64_t columns, float ends)
+/* Puts `ends` in those of GRAIN scores from column `first` on that the row does not see. */
+static inline void clear_edge(float *scores, int32_t first, struct range range, float ends)
 {
-    const struct range wide = {range.low / LANES * LANES, (range.high + LANES - 1) / LANES * LANES};
+    const int32_t low = (int32_t)range.low, high = (int32_t)range.high;
+#pragma omp simd
+    for (int32_t i = 0; i < GRAIN; i++) scores[first + i] = (first + i >= low) & (first + i < high) ? scores[first + i] : ends;
+}
+
+/* Widens the range to whole vectors, with `ends` in what that adds, and clears what else is read: loops over it have no rest. */
+static inline struct range widen(const struct score_block *block, float *scores, struct range range, float ends)
+{
+    const int64_t reach = range.high + block->step, columns = block->step > 0 && reach < block->columns ? reach : block->columns;
+    const struct range wide = {range.low / GRAIN * GRAIN, (range.high + GRAIN - 1) / GRAIN * GRAIN};
     if (wide.low > 0) memset(scores, 0, (size_t)wide.low * sizeof *scores);
-    for (int64_t c = wide.low; c < range.low; c++) scores[c] = ends;
-    for (int64_t c = range.high; c < wide.high; c++) scores[c] = ends;
+    if (wide.low < range.low) clear_edge(scores, (int32_t)wide.low, range, ends);
+    if (range.high < wide.high) clear_edge(scores, (int32_t)wide.high - GRAIN, range, ends);
     if (wide.high < columns) memset(scores + wide.high, 0, (size_t)(columns - wide.high) * sizeof *scores);
     return wide;
 }
@@ -35,20 +44,18 @@ static inline struct range widen(float *scores, struct range range, int64_t colu
 static inline float largest_of(const float *scores, int64_t vectors, float largest)
 {
 #pragma omp simd reduction(max : largest)
-    for (int64_t c = 0; c < vectors * LANES; c++) largest = scores[c] > largest ? scores[c] : largest;
+    for (int64_t c = 0; c < vectors * GRAIN; c++) largest = scores[c] > largest ? scores[c] : largest;
     return largest;
 }
 
+/* Two loops, since a row stays in the first-level cache: what must be summed lane by lane does not spoil the other. */
 static inline float exp_all(float *scores, int64_t vectors, float largest)
 {
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t c = 0; c < vectors * LANES; c++) {
-        const float p = exp_below(scores[c] - largest);
-        scores[c] = p;
-        sum += p;
-    }
-    return sum;
+#pragma omp simd
+    for (int64_t c = 0; c < vectors * GRAIN; c++) scores[c] = exp_below(scores[c] - largest);
+    lanes sum = {0};
+    for (int64_t c = 0; c < vectors * GRAIN; c += LANES) sum += *(const lanes *)(scores + c);
+    return lanes_sum(sum);
 }
 
 void KERNEL(softmax_block)(const struct score_block *block, float *largest, float *sums, float *out, int64_t out_stride,
@@ -57,8 +64,8 @@ void KERNEL(softmax_block)(const struct score_block *block, float *largest, floa
     for (int64_t r = 0; r < block->rows; r++) {
         float *scores = block->scores + r * block->stride;
         const struct range range = seen(block, r);
-        const struct range wide = widen(scores, range, block->columns, -INFINITY);
-        const int64_t vectors = (wide.high - wide.low) / LANES;
+        const struct range wide = widen(block, scores, range, -INFINITY);
+        const int64_t vectors = (wide.high - wide.low) / GRAIN;
         if (vectors == 0) continue;
         const float before = largest[r], now = largest_of(scores + wide.low, vectors, before);
         const float sum = exp_all(scores + wide.low, vectors, now);
@@ -81,13 +88,13 @@ void KERNEL(softmax_gradient)(const struct score_block *block, float *slopes, co
         float *restrict scores = block->scores + r * block->stride, *restrict slope = slopes + r * block->stride;
         const struct range range = seen(block, r);
         const float base = log_sum[r], offset = d[r];
-        const struct range wide = widen(scores, range, block->columns, -INFINITY);
-        widen(slope, range, block->columns, 0);
-        const int64_t vectors = (wide.high - wide.low) / LANES;
+        const struct range wide = widen(block, scores, range, -INFINITY);
+        widen(block, slope, range, 0);
+        const int64_t vectors = (wide.high - wide.low) / GRAIN;
         scores += wide.low;
         slope += wide.low;
 #pragma omp simd
-        for (int64_t c = 0; c < vectors * LANES; c++) {
+        for (int64_t c = 0; c < vectors * GRAIN; c++) {
             const float p = exp_below(scores[c] - base);
             scores[c] = p;
             slope[c] = scale * p * (slope[c] - offset);
@@ -101,14 +108,14 @@ void KERNEL(softmax_tangent)(const struct score_block *block, float *scores_t, c
         float *restrict score = block->scores + r * block->stride, *restrict score_t = scores_t + r * block->stride;
         const struct range range = seen(block, r);
         const float base = log_sum[r];
-        const struct range wide = widen(score, range, block->columns, -INFINITY);
-        widen(score_t, range, block->columns, 0);
-        const int64_t vectors = (wide.high - wide.low) / LANES;
+        const struct range wide = widen(block, score, range, -INFINITY);
+        widen(block, score_t, range, 0);
+        const int64_t vectors = (wide.high - wide.low) / GRAIN;
         score += wide.low;
         score_t += wide.low;
         float sum = 0;
 #pragma omp simd reduction(+ : sum)
-        for (int64_t c = 0; c < vectors * LANES; c++) {
+        for (int64_t c = 0; c < vectors * GRAIN; c++) {
             const float p = exp_below(score[c] - base), weighted = p * score_t[c];
             score[c] = p;
             score_t[c] = weighted;
@@ -124,16 +131,16 @@ void KERNEL(softmax_gradient_tangent)(const struct softmax_tangents *t)
     for (int64_t r = 0; r < block->rows; r++) {
         const int64_t at = r * block->stride;
         const struct range range = seen(block, r);
-        const struct range wide = widen(block->scores + at, range, block->columns, -INFINITY);
-        widen(t->scores_t + at, range, block->columns, 0);
-        widen(t->slopes + at, range, block->columns, 0);
-        widen(t->slopes_t + at, range, block->columns, 0);
+        const struct range wide = widen(block, block->scores + at, range, -INFINITY);
+        widen(block, t->scores_t + at, range, 0);
+        widen(block, t->slopes + at, range, 0);
+        widen(block, t->slopes_t + at, range, 0);
         float *restrict score = block->scores + at + wide.low, *restrict score_t = t->scores_t + at + wide.low;
         float *restrict slope = t->slopes + at + wide.low, *restrict slope_t = t->slopes_t + at + wide.low;
         const float base = t->log_sum[r], base_t = t->log_sum_t[r], d = t->d[r], d_t = t->d_t[r], scale = t->scale;
-        const int64_t vectors = (wide.high - wide.low) / LANES;
+        const int64_t vectors = (wide.high - wide.low) / GRAIN;
 #pragma omp simd
-        for (int64_t c = 0; c < vectors * LANES; c++) {
+        for (int64_t c = 0; c < vectors * GRAIN; c++) {
             const float p = exp_below(score[c] - base), p_t = p * (score_t[c] - base_t), e = slope[c] - d;
             score[c] = p;
             score_t[c] = p_t;
