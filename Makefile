@@ -115,26 +115,28 @@ echo-server: $(OBJ)/tests/http/echo_server
 # --- What it stands on -----------------------------------------------------------------------------------------------------------
 DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev libssl-dev zlib1g-dev \
                 libopenblas0-pthread postgresql ca-certificates
-DEBIAN_TEST  := libcmocka-dev clang clang-format python3 python3-venv git curl chromium
+DEBIAN_TEST  := libcmocka-dev clang clang-format python3 python3-venv git curl chromium nodejs procps
 PYPI_TEST    := pytest==8.3.4 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0
 VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python
 
 .PHONY: bench-backend deps deps-build venv static serve demo install lint check check-unit check-asan check-tsan check-http check-fresh bench fuzz
+SUDO         := $(if $(filter 0,$(shell id -u)),,sudo)
+
+# $(call install_packages,PACKAGES): nothing is asked of the archive when all of them are there.
+install_packages = @if [ $$(dpkg-query -W -f '$${db:Status-Status}\n' $(1) 2>/dev/null | grep -cx installed) -lt $(words $(1)) ]; then \
+    $(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1); fi
+
 deps-build: ## Install what building and running need
-	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(DEBIAN_BUILD)
+	$(call install_packages,$(DEBIAN_BUILD))
 
 deps: ## Install what building, running and testing need (Debian packages; PyPI packages for the tests, in build/venv)
-	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(DEBIAN_BUILD) $(DEBIAN_TEST)
+	$(call install_packages,$(DEBIAN_BUILD) $(DEBIAN_TEST))
 	$(MAKE) --no-print-directory venv static
 
-venv: $(VENV)/.made
-$(VENV)/.made: Makefile
-	python3 -m venv $(VENV)
-	$(VENV)/bin/pip install -q --disable-pip-version-check $(PYPI_TEST)
-	@touch $@
+venv:
+	@[ "$$(cat $(VENV)/.made 2>/dev/null)" = "$(PYPI_TEST)" ] || { echo "  venv $(VENV)"; python3 -m venv $(VENV) && \
+	    $(VENV)/bin/pip install -q --disable-pip-version-check $(PYPI_TEST) && echo "$(PYPI_TEST)" >$(VENV)/.made; }
 
 # Plotly comes out of Debian's package and is served, not committed; unpacking it brings no Python along.
 static: $(BUILD)/static/plotly.js ## Fetch Plotly.js for the dashboard
@@ -152,9 +154,11 @@ TSAN_UNIT = $(UNIT_SOURCES:%.c=$(BUILD)/tsan/%)
 lint: ## Check the tree's own rules: layers, headers, formatting, banned functions
 	@python3 tests/lint/lint.py
 
-check: all venv static $(UNIT_BINARIES) echo-server pool-tools ## Run every test but the sanitized and the long ones; ends with "N passed, N failed"
-	@$(MAKE) --no-print-directory -s CONFIG=asan unit-binaries
-	@$(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" $(UNIT_BINARIES) $(ASAN_UNIT) $(wildcard tests/http tests/pool tests/docs tests/dashboard)
+JOBS ?= $(shell nproc)
+check: ## Run every test but the sanitized and the long ones; ends with "N passed, N failed"
+	@$(MAKE) --no-print-directory -s -j$(JOBS) all venv static unit-binaries echo-server pool-tools
+	@$(MAKE) --no-print-directory -s -j$(JOBS) CONFIG=asan unit-binaries
+	@$(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" $(UNIT_BINARIES) $(ASAN_UNIT) $(wildcard tests/pool tests/faults tests/http tests/docs tests/dashboard)
 
 .PHONY: unit-binaries
 unit-binaries: $(UNIT_BINARIES)

@@ -3,8 +3,9 @@
 
     run.py [--jobs N] [--junit DIR] SUITE...        a SUITE is a test program, a pytest path, or `name=command line`
 
-A test program is a cmocka binary; its groups are counted from what it prints. A command line counts as one test, passed when it exits
-with 0. What a failed suite printed is shown. Standard library only."""
+A test program is a cmocka binary; its groups are counted from what it prints. A directory is as many suites as it has files test_*.py. A
+command line counts as one test, passed when it exits with 0. What a failed suite printed is shown. Temporary files go to memory where
+there is enough of it: the tests make some fifty databases, and would wait for the disk. Standard library only."""
 
 import argparse
 import concurrent.futures
@@ -12,6 +13,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,7 @@ import time
 import xml.etree.ElementTree as xml
 
 SUITE_SECONDS = 1500
+MEMORY, MEMORY_BYTES = "/dev/shm", 4 << 30
 
 
 def execute(command, extra_environment=None):
@@ -42,10 +45,18 @@ def run_program(path):
     return count["PASSED"], count["FAILED"], count["SKIPPED"], text, seconds
 
 
-def run_pytest(path, junit):
+def run_pytest(path, junit, scratch):
+    own = tempfile.mkdtemp(dir=scratch)
+    try:
+        return run_pytest_in(path, junit, own)
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def run_pytest_in(path, junit, own):
     report = pathlib.Path(junit) / (re.sub(r"\W+", "-", path).strip("-") + ".xml")
-    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", f"--junitxml={report}", path]
-    code, text, seconds = execute(command)
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", f"--junitxml={report}", f"--basetemp={own}/pytest", path]
+    code, text, seconds = execute(command, {"TMPDIR": own})
     passed = failed = skipped = 0
     if report.exists():
         for suite in xml.parse(report).getroot().iter("testsuite"):
@@ -62,25 +73,38 @@ def run_command(command):
     return int(code == 0), int(code != 0), 0, text, seconds
 
 
-def run_suite(suite, junit):
+def run_suite(suite, junit, scratch):
     if "=" in suite:
         return run_command(suite.split("=", 1)[1])
-    if suite.endswith(".py") or pathlib.Path(suite).is_dir():
-        return run_pytest(suite, junit)
+    if suite.endswith(".py"):
+        return run_pytest(suite, junit, scratch)
     return run_program(suite)
+
+
+def expand(suites):
+    """pytest files first: they are the long ones."""
+    files = [str(f) for s in suites if pathlib.Path(s).is_dir() for f in sorted(pathlib.Path(s).glob("test_*.py"))]
+    return files + [s for s in suites if not pathlib.Path(s).is_dir()]
+
+
+def fast_directory():
+    try:
+        return MEMORY if shutil.disk_usage(MEMORY).free >= MEMORY_BYTES and os.access(MEMORY, os.W_OK) else None
+    except OSError:
+        return None
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=(os.cpu_count() or 1) + 1)
     parser.add_argument("--junit", default=None, help="directory for pytest's reports (default: a temporary one)")
     parser.add_argument("suites", nargs="+", metavar="SUITE")
     options = parser.parse_args()
     totals = [0, 0, 0]
-    with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+    with tempfile.TemporaryDirectory(prefix="deltaq-", dir=fast_directory(), ignore_cleanup_errors=True) as scratch, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         junit = options.junit or scratch
         pathlib.Path(junit).mkdir(parents=True, exist_ok=True)
-        futures = {pool.submit(run_suite, suite, junit): suite for suite in options.suites}
+        futures = {pool.submit(run_suite, suite, junit, scratch): suite for suite in expand(options.suites)}
         for future in concurrent.futures.as_completed(futures):
             passed, failed, skipped, text, seconds = future.result()
             totals = [a + b for a, b in zip(totals, (passed, failed, skipped))]

@@ -1,6 +1,6 @@
 #!/bin/bash
-# run.sh [bookworm|trixie]: proves README's two commands on a bare machine. Makes a minimal Debian with debootstrap in build/fresh (kept
-# as a tarball for the next time), puts a clone of what is committed in, and runs `make deps` and `make check` inside. Needs root.
+# run.sh [bookworm|trixie [COMMAND]]: proves README's two commands on a bare machine. Makes a minimal Debian with debootstrap in build/fresh (kept
+# as a tarball for the next time), puts a clone of what is committed in, and runs `make deps` and `make check` (or COMMAND) inside. Needs root.
 # Packages come from where this machine's apt takes them, with its proxy and its own certificate authorities.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -36,7 +36,7 @@ git clone -q --no-hardlinks . "$root/root/deltaq"
 # A mount namespace of its own: the mounts go with it. A process namespace too: nothing is left running.
 environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 CI=true)
 while IFS= read -r entry; do environment+=("$entry"); done < <(env | grep -E '^PIP_(INDEX_URL|EXTRA_INDEX_URL|DEFAULT_TIMEOUT)=' || true)
-inside='set -e; update-ca-certificates >/dev/null; cd /root/deltaq; make deps; make check'
+inside='set -e; update-ca-certificates >/dev/null; cd /root/deltaq; make deps; '${2:-make check}
 unshare --mount --pid --fork --kill-child bash -c '
     set -e
     mount -t proc proc "$1/proc"
