@@ -119,12 +119,19 @@ class Pool:
         except (OSError, ValueError, IndexError):
             postmaster = 0
         for pid in postgres_processes(self.directory):
-            os.kill(pid, signal.SIGQUIT if pid == postmaster else signal.SIGCONT)
+            send(pid, signal.SIGQUIT if pid == postmaster else signal.SIGCONT)
         end = time.monotonic() + 10
         while postgres_processes(self.directory) and time.monotonic() < end:
             time.sleep(0.02)
         for pid in postgres_processes(self.directory):
-            os.kill(pid, signal.SIGKILL)
+            send(pid, signal.SIGKILL)
+
+
+def send(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
 
 
 def postgres_processes(directory):

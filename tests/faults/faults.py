@@ -1,0 +1,99 @@
+"""What the tests of faults share: runs that last some seconds, who works on them, and what must not be left."""
+
+import hashlib
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import models
+
+FINAL = ("succeeded", "failed", "cancelled")
+LARGE = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 12}
+
+
+def workers_of(service):
+    found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(service.process.pid)], capture_output=True, text=True).stdout
+    return [int(line.split()[0]) for line in found.splitlines() if " worker " in line]
+
+
+def postmaster_of(service):
+    return int((service.data / "pg/data/postmaster.pid").read_text().split()[0])
+
+
+def prepare(service):
+    """A checkpoint that one thread evaluates in some seconds, ids, and a text to train on."""
+    made = service.checkpoint(models.write_llama(service.files / "large", **LARGE), "large", "step1", step=1, tokens=64)
+    service.sequences("evaluation", models.rows(256, 64))
+    service.sequences("calibration", models.rows(96, 64, seed=2))
+    (service.files / "text").write_text("a story that goes on and on, with a turn here and another there. " * 2000)
+    service.post("/v1/datasets", {"name": "text", "path": "text", "format": "text"})
+    return made
+
+
+def body_of(kind, trajectory="trained"):
+    evaluation = {"dataset": "evaluation", "sequence_length": None}
+    return {"kind": kind, "force": True, "params": {
+        "evaluate": {"checkpoint": "large/step1", **evaluation},
+        "quantize": {"checkpoint": "large/step1", "method": {"name": "gptq", "bits": 3, "group_size": 32}, "evaluation": evaluation,
+                     "calibration": {"dataset": "calibration", "sequence_length": None}},
+        "train": {"trajectory": trajectory, "model": {**models.LLAMA, "hidden_size": 64, "intermediate_size": 128}, "dataset": "text",
+                  "tokenizer": {"name": "bytes"}, "tokens": 64 * 4 * 300, "batch_sequences": 4, "sequence_length": 64,
+                  "checkpoint_every": 64 * 4 * 60},
+    }[kind]}
+
+
+def submit(service, body):
+    answer = service.post("/v1/runs", body)
+    assert answer.status == 202, answer.body
+    return answer.json["id"]
+
+
+def wait_for_progress(service, run, done, limit=60):
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        document = service.get(f"/v1/runs/{run}").json
+        assert document["state"] not in FINAL, document
+        if document["state"] == "running" and document["progress"]["done"] >= done:
+            return document
+        time.sleep(0.01)
+    raise TimeoutError(document)
+
+
+def settled(service, run, limit=150):
+    """The run's last document. While the database is away the answer is 503, and asked for again."""
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        answer = service.get(f"/v1/runs/{run}?wait=10")
+        assert answer.status in (200, 503), answer.body
+        if answer.status == 200 and answer.json["state"] in FINAL:
+            return answer.json
+        time.sleep(0.1)
+    raise TimeoutError(answer.body)
+
+
+def kill(pid):
+    os.kill(pid, signal.SIGKILL)
+
+
+def leftovers(service):
+    """Work directories, unfinished checkpoints and temporary artifacts."""
+    found = list((service.data / "tmp").glob("run-*")) if (service.data / "tmp").exists() else []
+    found += [p for p in (service.data / "checkpoints").glob("*/.*")] if (service.data / "checkpoints").exists() else []
+    found += [p for p in (service.data / "artifacts").glob(".tmp-*")] if (service.data / "artifacts").exists() else []
+    return found
+
+
+def wait_for_none_left(service, limit=10):
+    """A run's leftovers go right after its end has been committed."""
+    end = time.monotonic() + limit
+    while leftovers(service) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert leftovers(service) == []
+
+
+def weights_of(service, run):
+    """sha256 of the weights of every checkpoint that a train run has left, by directory."""
+    return {d.name: hashlib.sha256((d / "model.safetensors").read_bytes()).hexdigest()
+            for d in sorted(pathlib.Path(service.data / "checkpoints" / run).iterdir())}

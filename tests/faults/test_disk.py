@@ -1,0 +1,104 @@
+"""The disk is full, or a file may not grow: 507 or 503 while it lasts, the server alive all through, and work as before once there is
+room again."""
+
+import os
+import resource
+import subprocess
+import time
+
+import models
+import pytest
+from conftest import started
+from faults import body_of, leftovers, prepare, settled, submit, wait_for_none_left, wait_for_progress, workers_of
+
+MIBIBYTE = 1 << 20
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A server whose data directory is a file system of its own, a small one."""
+    data = tmp_path / "data"
+    data.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300m,mode=700", "tmpfs", data]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("mounting a file system is not permitted here")
+    try:
+        service = started(tmp_path)
+        yield service
+        if service.process.poll() is None:
+            assert service.stop() == 0
+    finally:
+        subprocess.run(["umount", "-l", data], check=True)
+
+
+def fill(service):
+    """Takes all that is left, down to the last byte; again and again, as what is freed is taken too."""
+    size = 1 << 22
+    with open(service.data / "filler", "ab", buffering=0) as file:
+        while size >= 1:
+            try:
+                file.write(b"x" * size)
+            except OSError:
+                size //= 4
+
+
+def try_dataset(service, number):
+    rows = models.rows(40, 400, seed=number)
+    return service.post("/v1/datasets", {"name": f"d{number}", "sequences": rows})
+
+
+def test_a_full_data_directory(small):
+    prepare(small)
+    run = submit(small, body_of("train"))
+    wait_for_progress(small, run, 1)
+    accepted, refused = [], []
+    end = time.monotonic() + 25
+    number = 0
+    while len(refused) < 3 and time.monotonic() < end:
+        fill(small)
+        number += 1
+        answer = try_dataset(small, number)
+        assert answer.status in (201, 503, 507), answer.body
+        (accepted if answer.status == 201 else refused).append((number, answer))
+        assert small.get("/healthz").status == 200
+    assert len(refused) >= 3, "the disk never became full"
+    assert {a.json["code"] for _, a in refused} <= {"disk_full", "unavailable"}, refused
+    assert all(a.status == 507 or a.headers["Retry-After"] for _, a in refused)
+    (small.data / "filler").unlink()
+    end = time.monotonic() + 30
+    while (answer := try_dataset(small, number + 1)).status != 201:
+        assert time.monotonic() < end, answer.body
+        time.sleep(0.2)
+    for number, _ in accepted:
+        assert small.get(f"/v1/datasets/d{number}").status == 200, "an acknowledged row is lost"
+    document = settled(small, run)
+    if document["state"] == "failed":
+        assert document["error"]["code"] == "disk_full", document["error"]
+        assert small.post(f"/v1/runs/{run}/retry").status == 202
+        document = settled(small, run)
+    assert document["state"] == "succeeded" and len(document["result"]["checkpoints"]) == 5, document
+    wait_for_none_left(small)
+
+
+def test_a_limit_on_the_size_of_files(own):
+    """RLIMIT_FSIZE on the worker: its signal does not kill it; the run says what happened, is tried again, and leaves nothing."""
+    prepare(own)
+    (worker,) = workers_of(own)
+    soft, hard = resource.prlimit(worker, resource.RLIMIT_FSIZE)
+    resource.prlimit(worker, resource.RLIMIT_FSIZE, (20000, hard))
+    document = settled(own, submit(own, body_of("train")))
+    assert document["state"] == "failed" and document["error"]["code"] == "disk_full", document
+    assert "model.safetensors" in document["error"]["detail"] and str(own.data) not in document["error"]["detail"]
+    assert workers_of(own) == [worker], "it lives"
+    wait_for_none_left(own)
+    assert own.get("/v1/checkpoints?trajectory=trained").json["items"] == []
+    resource.prlimit(worker, resource.RLIMIT_FSIZE, (soft, hard))
+    assert own.post(f"/v1/runs/{document['id']}/retry").status in (200, 202)
+    assert settled(own, document["id"])["state"] == "succeeded"
+
+
+def test_a_limit_on_the_size_of_the_servers_files(own):
+    resource.prlimit(own.process.pid, resource.RLIMIT_FSIZE, (1000, 1000))
+    for number in range(5):
+        assert try_dataset(own, number).status == 201
+    assert own.get("/healthz").status == 200 and own.process.poll() is None

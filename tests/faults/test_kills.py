@@ -1,0 +1,99 @@
+"""kill -9 of the server, of a worker and of PostgreSQL in the middle of each kind of run. The run ends as if undisturbed: the same
+numbers to the last bit, once."""
+
+import json
+import time
+
+import models
+import pytest
+from faults import (body_of, kill, leftovers, postmaster_of, prepare, settled, submit, wait_for_none_left, wait_for_progress, weights_of,
+                    workers_of)
+
+
+def kill_server(service):
+    service.process.kill()
+    service.process.wait()
+    service.process.stdout.close()
+    service.start()
+
+
+def kill_worker(service):
+    (worker,) = workers_of(service)
+    kill(worker)
+
+
+def kill_postmaster(service):
+    kill(postmaster_of(service))
+
+
+def events(service, run):
+    """The states that the run went through, from the event stream, which ends with the run."""
+    text = service.get(f"/v1/runs/{run}/events").body.decode()
+    return [json.loads(line[6:])["to"] for block in text.split("\n\n") if "event: state" in block for line in block.splitlines()
+            if line.startswith("data: ")]
+
+
+def comparable(document):
+    """A result without what differs from one execution to the next."""
+    return {k: v for k, v in document["result"].items() if k not in ("checkpoints", "tokens_per_second")}
+
+
+@pytest.mark.parametrize("victim", [kill_worker, kill_postmaster, kill_server], ids=["worker", "postmaster", "server"])
+def test_a_run_survives(own, victim):
+    prepare(own)
+    found = {}
+    for kind, done in (("evaluate", 1), ("quantize", 1), ("train", 70)):
+        run = submit(own, body_of(kind, "disturbed"))
+        wait_for_progress(own, run, done)
+        victim(own)
+        found[kind] = document = settled(own, run)
+        assert document["state"] == "succeeded", (kind, document["error"])
+        assert victim is kill_postmaster or document["attempt"] == 1, (kind, document["attempt"])
+        states = events(own, run)
+        assert states[0] == "queued" and states.count("succeeded") == 1 and states[-1] == "succeeded", states
+        wait_for_none_left(own)
+    once(own, found)
+    for kind, document in found.items():
+        undisturbed = settled(own, submit(own, body_of(kind, "undisturbed")))
+        assert comparable(undisturbed) == comparable(document), kind
+        if kind == "train":
+            assert weights_of(own, undisturbed["id"]) == weights_of(own, document["id"])
+            assert len(weights_of(own, document["id"])) == len(document["result"]["checkpoints"]) == 5
+
+
+def once(service, found):
+    """Each measurement is there once."""
+    for metric, trajectory, kind, count in (("loss", "large", "evaluate", 1), ("delta", "large", "quantize", 1), ("train_loss", "disturbed", "train", 5)):
+        series = service.get(f"/v1/curves?trajectory={trajectory}&metric={metric}&x=tokens").json["series"]
+        points = [p for s in series for p in s["points"] if p["run"] == found[kind]["id"]]
+        assert len(points) == count, (metric, points)
+    items = service.get("/v1/checkpoints?trajectory=disturbed").json["items"]
+    assert [c["id"] for c in sorted(items, key=lambda c: c["step"])] == found["train"]["result"]["checkpoints"]
+
+
+def test_a_cancelled_run_leaves_its_finished_checkpoints_alone(own):
+    prepare(own)
+    run = submit(own, body_of("train"))
+    wait_for_progress(own, run, 70)
+    assert own.post(f"/v1/runs/{run}/cancel").status == 202
+    assert own.wait(run)["state"] == "cancelled"
+    wait_for_none_left(own)
+    assert weights_of(own, run), "the checkpoints it had finished stay"
+
+
+def test_a_worker_sweeps_at_its_start_what_ended_runs_left(own):
+    own.checkpoint(models.write_llama(own.files / "small"), "small", "a")
+    own.sequences("ids", models.rows(2, 16))
+    run = own.run("evaluate", checkpoint="small/a", dataset="ids", sequence_length=None)["id"]
+    assert own.stop() == 0
+    left = own.data / "tmp" / f"run-{run}"
+    left.mkdir()
+    (left / "training.state").write_text("old")
+    (own.data / "checkpoints" / run / ".step-7.tmp").mkdir(parents=True)
+    unknown = own.data / "tmp" / "run-of-another-database"  # young: it stays
+    unknown.mkdir()
+    own.start()
+    end = time.monotonic() + 10
+    while leftovers(own) != [unknown] and time.monotonic() < end:
+        time.sleep(0.05)
+    assert leftovers(own) == [unknown] and not (own.data / "checkpoints" / run).exists()

@@ -1,0 +1,131 @@
+"""`deltaq worker` beside `deltaq serve` on a PostgreSQL of its own: the two share the runs of a sweep, and each run is done once. What
+one had begun when it was killed, the other ends."""
+
+import os
+import pathlib
+import pwd
+import shutil
+import subprocess
+import time
+
+import models
+import pytest
+from conftest import started
+from faults import FINAL, kill, workers_of
+from service import BINARY
+
+ROWS = 48
+
+
+def newest_postgres():
+    found = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda p: int(p.parent.name))
+    return found[-1] if found else None
+
+
+class Database:
+    """A plain PostgreSQL as somebody else would run it: made and started by its own tools."""
+
+    def __init__(self, directory):
+        self.binaries, self.directory = newest_postgres(), directory
+        if self.binaries is None:
+            pytest.skip("no PostgreSQL server is installed")
+        directory.mkdir()
+        self.as_user = {}
+        if os.geteuid() == 0:
+            entry = pwd.getpwnam("postgres")
+            os.chown(directory, entry.pw_uid, entry.pw_gid)
+            for parent in directory.parents:
+                if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
+                    parent.chmod(parent.stat().st_mode | 0o011)
+            self.as_user = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+        run = {"check": True, "capture_output": True, "cwd": "/", **self.as_user}
+        subprocess.run([self.binaries / "initdb", "-D", directory / "data", "-U", "deltaq", "-A", "trust", "--no-sync", "--locale=C", "-E", "UTF8"], **run)
+        self.log = open(directory / "log", "wb")
+        self.process = subprocess.Popen([self.binaries / "postgres", "-D", directory / "data", "-k", directory, "-c", "listen_addresses=", "-c", "fsync=off"],
+                                        stdout=self.log, stderr=self.log, cwd="/", **self.as_user)
+        self.url = f"postgresql:///postgres?host={directory}&user=deltaq"
+        end = time.monotonic() + 30
+        while self.sql("select 1") != "1":
+            assert time.monotonic() < end and self.process.poll() is None, (directory / "log").read_text()
+            time.sleep(0.1)
+
+    def sql(self, query):
+        return subprocess.run(["psql", "-XAtq", "-d", self.url, "-c", query], capture_output=True, text=True, timeout=30).stdout.strip()
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(3)  # SIGQUIT
+            self.process.wait(10)
+        self.log.close()
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """A server with one worker and a second worker that was started by hand."""
+    database = Database(tmp_path / "database")
+    service = started(tmp_path, "--database-url", database.url)
+    command = [BINARY, "worker", "--database-url", database.url, "--data-dir", service.data, "--root", service.files, "--threads", "1"]
+    with open(tmp_path / "second", "wb") as log:
+        second = subprocess.Popen(command, stderr=log)
+    yield service, second, database
+    if second.poll() is None:
+        second.terminate()
+        assert second.wait(15) == 0
+    if service.process.poll() is None:
+        assert service.stop() == 0
+    database.stop()
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+def sweep(service):
+    for step in (1, 2, 3):
+        path = models.write_llama(service.files / f"step{step}", seed=step, hidden_size=128, intermediate_size=256, num_hidden_layers=4)
+        service.checkpoint(path, "shared", f"step{step}", step=step, tokens=step)
+    service.sequences("evaluation", models.rows(ROWS, 64))
+    body = {"name": "pair", "kind": "quantize", "base": {"method": {"name": "rtn", "group_size": 32}, "evaluation": {"dataset": "evaluation", "sequence_length": None}},
+            "grid": {"checkpoint": {"trajectory": "shared"}, "method.bits": [2, 3, 4, 8]}}
+    answer = service.post("/v1/sweeps", body)
+    assert answer.status == 202, answer.body
+    return answer.json["id"]
+
+
+def wait_for_all(service, identity, limit=120):
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        runs = service.get(f"/v1/runs?sweep={identity}&limit=100").json["items"]
+        if all(r["state"] in FINAL for r in runs):
+            return runs
+        time.sleep(0.2)
+    raise TimeoutError(runs)
+
+
+def test_a_sweep_is_shared_and_each_run_is_done_once(pair):
+    service, _, database = pair
+    end = time.monotonic() + 15
+    while database.sql("select count(*) from workers") != "2" and time.monotonic() < end:
+        time.sleep(0.1)
+    runs = wait_for_all(service, sweep(service))
+    assert len(runs) == 12 and all(r["state"] == "succeeded" and r["attempt"] == 0 for r in runs)
+    assert len({r["worker"] for r in runs}) == 2, "both worked"
+    assert database.sql("select count(*), max(n) from (select run, count(*) as n from run_events where data->>'to' = 'running' group by run) q") == "12|1"
+    assert database.sql("select count(*) from run_results") == "12"
+    assert database.sql("select count(*), count(distinct (run, metric)) from measurements where metric = 'delta'") == "12|12"
+
+
+def test_what_a_killed_worker_had_begun_the_other_ends(pair):
+    service, second, database = pair
+    identity = sweep(service)
+    end = time.monotonic() + 30
+    begun = "select count(*) from runs r join workers w on w.id = r.owner where r.state = 'running' and w.pid = "
+    while database.sql(begun + str(second.pid)) != "1":
+        assert time.monotonic() < end, "it never got work"
+        time.sleep(0.02)
+    kill(second.pid)
+    second.wait()
+    (left,) = workers_of(service)
+    runs = wait_for_all(service, identity)
+    assert all(r["state"] == "succeeded" for r in runs) and sorted(r["attempt"] for r in runs) == [0] * 11 + [1]
+    assert database.sql("select count(*) from run_results") == "12" and workers_of(service) == [left]
