@@ -6,7 +6,7 @@ import time
 
 import models
 import pytest
-from faults import (body_of, kill, leftovers, postmaster_of, prepare, settled, submit, wait_for_none_left, wait_for_progress, weights_of,
+from faults import (FINAL, body_of, kill, leftovers, postmaster_of, prepare, settled, submit, wait_for_none_left, wait_for_progress, weights_of,
                     workers_of)
 
 
@@ -33,6 +33,15 @@ def events(service, run):
             if line.startswith("data: ")]
 
 
+def told(service, run, limit=20):
+    """As events; a stream that breaks off while the database comes back is opened again, as a browser does."""
+    end = time.monotonic() + limit
+    while not (states := events(service, run)) or states[-1] not in FINAL:
+        assert time.monotonic() < end, states
+        time.sleep(0.2)
+    return states
+
+
 def comparable(document):
     """A result without what differs from one execution to the next."""
     return {k: v for k, v in document["result"].items() if k not in ("checkpoints", "tokens_per_second")}
@@ -48,8 +57,9 @@ def test_a_run_survives(own, victim):
         victim(own)
         found[kind] = document = settled(own, run)
         assert document["state"] == "succeeded", (kind, document["error"])
-        assert victim is kill_postmaster or document["attempt"] == 1, (kind, document["attempt"])
-        states = events(own, run)
+        # A worker whose server or database dies may still give its run back in good order, which counts nothing.
+        assert document["attempt"] == 1 or (victim is not kill_worker and document["attempt"] == 0), (kind, document["attempt"])
+        states = told(own, run)
         assert states[0] == "queued" and states.count("succeeded") == 1 and states[-1] == "succeeded", states
         wait_for_none_left(own)
     once(own, found)
