@@ -15,6 +15,7 @@ static const struct status_info infos[] = {
     [STATUS_UNAUTHORIZED] = {"unauthorized", "Unauthorized", 401, false},
     [STATUS_CONFLICT] = {"conflict", "Conflict", 409, false},
     [STATUS_TOO_LARGE] = {"too_large", "Too large", 413, false},
+    [STATUS_TOO_MANY] = {"too_many", "Too many requests", 429, true},
     [STATUS_UNSUPPORTED] = {"unsupported", "Unsupported", 422, false},
     [STATUS_CORRUPT] = {"corrupt", "Corrupt file", 422, false},
     [STATUS_NOT_FINITE] = {"not_finite", "Not finite", 422, false},

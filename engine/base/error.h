@@ -18,6 +18,7 @@ enum status {
     STATUS_UNAUTHORIZED,
     STATUS_CONFLICT,
     STATUS_TOO_LARGE,
+    STATUS_TOO_MANY,      /* the queue is full; worth a retry */
     STATUS_UNSUPPORTED,   /* a thing deltaq knows of and does not do; the detail says what to do instead */
     STATUS_CORRUPT,       /* a file that contradicts itself or ends early */
     STATUS_NOT_FINITE,    /* NaN or infinity where a number must be */

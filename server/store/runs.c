@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { QUEUED_MAX = 10000 };
+
 #define PROGRESS                                                                                                                   \
     "json_build_object('done', r.progress_done, 'total', r.progress_total, 'unit', r.progress_unit, 'eta_seconds', r.progress_eta)"
 /* A result is visible only from the run's last epoch. */
@@ -80,6 +82,21 @@ static enum status insert_inputs(struct connection *connection, const struct sto
     return STATUS_OK;
 }
 
+/* A flood of requests ends here and not in the disk. Counts no further than the limit. */
+static enum status queue_has_room(struct connection *connection, struct error *error)
+{
+    struct rows *rows = NULL;
+    enum status status =
+        connection_query_one(connection, "select count(*) from (select from runs where state = 'queued' limit $1) q",
+                             VALUES(value_integer(QUEUED_MAX)), &rows, error);
+    if (status != STATUS_OK) return status;
+    if (rows_integer(rows, 0, 0) >= QUEUED_MAX)
+        status = error_set(error, STATUS_TOO_MANY,
+                           "%d runs wait in the queue already; try again when some have ended, or cancel some", QUEUED_MAX);
+    rows_free(rows);
+    return status;
+}
+
 enum status run_insert_within(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
                               struct store_id *id, struct error *error)
 {
@@ -91,6 +108,7 @@ enum status run_insert_within(struct connection *connection, const struct run_ne
             if ((status = find_equal(connection, run->dedupe_key, &found, id, error)) != STATUS_OK) return status;
             if (found) break;
         }
+        if ((status = queue_has_room(connection, error)) != STATUS_OK) return status;
         if ((status = insert_row(connection, run, &made, id, error)) != STATUS_OK) return status;
     }
     if (!found && !made) return error_set(error, STATUS_UNAVAILABLE, "equal runs come and go at the same time; try again");
