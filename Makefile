@@ -217,6 +217,20 @@ install: all static ## Install the binary and the dashboard below PREFIX
 	install -m 644 static/* $(BUILD)/static/* $(DESTDIR)$(PREFIX)/share/deltaq/static/
 	install -m 644 openapi.yaml $(DESTDIR)$(PREFIX)/share/deltaq/
 
+# The libraries that ours are measured beside. GPTQModel and llm-compressor want different versions of the same packages.
+PEERS := $(BUILD)/peers
+.PHONY: bench-peers
+bench-peers: ## Install the libraries that `make bench` measures beside ours (several gigabytes), in build/peers
+	python3 -m venv $(PEERS)/main
+	$(PEERS)/main/bin/pip install -q numpy safetensors torch transformers
+	BUILD_CUDA_EXT=0 $(PEERS)/main/bin/pip install -q --no-build-isolation gptqmodel==7.7.0
+	python3 -m venv $(PEERS)/compressor
+	$(PEERS)/compressor/bin/pip install -q numpy safetensors llmcompressor
+
+bench: all $(BENCH_BINARIES) ## Time our work beside PyTorch, GPTQModel and llm-compressor (after `make bench-peers`); prints ratios
+	@python3 tests/bench/run.py --build $(BUILD) $(if $(wildcard $(PEERS)/main/bin/python),--peers $(PEERS)/main/bin/python) \
+	    $(if $(wildcard $(PEERS)/compressor/bin/python),--peers-compressor $(PEERS)/compressor/bin/python) $(BENCH_OPTIONS)
+
 bench-backend: $(OBJ)/tests/bench/bench_backend ## Time the CPU backend against this machine's limits
 	$<
 
