@@ -4,16 +4,16 @@
 
 /* Which kernel is faster, measured at the shapes of attention and of models of 100 to 1000 channels (GFLOP/s, ours against
  * OpenBLAS: 256 x 64 x 512 182 to 141, 512 x 192 x 192 178 to 154, 192 x 192 x 2048 transposed 157 to 141, 512 x 768 x 768 155 to
- * 166). Ours reads a where it lies, which few rows do not repay and which wide steps through a transposed a make slow. */
-static bool narrow(bool transpose_a, int64_t rows, int64_t columns, int64_t depth, int64_t a_stride)
+ * 166). A few rows do not repay our packing of b. */
+static bool narrow(int64_t rows, int64_t columns, int64_t depth)
 {
-    return rows >= 32 && ((columns <= 512 && depth <= 2048) || depth <= 320) && !(transpose_a && a_stride > 1024);
+    return rows >= 32 && ((columns <= 512 && depth <= 2048) || depth <= 320);
 }
 
 void cpu_multiply(const struct cpu *cpu, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha,
                   const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta, float *c, int64_t c_stride)
 {
-    if (cpu->blas.library != NULL && !narrow(transpose_a, m, n, k, a_stride)) {
+    if (cpu->blas.library != NULL && !narrow(m, n, k)) {
         cpu->blas.sgemm(BLAS_ROW_MAJOR, transpose_a ? BLAS_TRANSPOSED : BLAS_PLAIN, transpose_b ? BLAS_TRANSPOSED : BLAS_PLAIN,
                         (int)m, (int)n, (int)k, alpha, a, (int)a_stride, b, (int)b_stride, beta, c, (int)c_stride);
         return;
@@ -97,8 +97,7 @@ void cpu_gemm(struct backend *backend, const struct gemm_args *args)
     struct product product = {.cpu = cpu_of(backend), .args = args};
     if (args->c.rows == 0 || args->c.columns == 0) return;
     product.depth = args->transpose_a ? args->a.rows : args->a.columns;
-    product.grid = grid_of(args->c.rows, args->c.columns, product.depth,
-                           narrow(args->transpose_a, args->c.rows, args->c.columns, product.depth, args->a.stride));
+    product.grid = grid_of(args->c.rows, args->c.columns, product.depth, narrow(args->c.rows, args->c.columns, product.depth));
     team_run(backend->team, product.grid.down * product.grid.across, gemm_tile, &product);
 }
 

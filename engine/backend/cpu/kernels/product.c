@@ -10,7 +10,7 @@ enum { ROWS = 8 };
 #else
 enum { ROWS = 4 };
 #endif
-enum { WIDTH = 3, DEPTH = 256 }; /* vectors a panel, k a stretch */
+enum { WIDTH = 3, DEPTH = 256, CHUNK = 128 }; /* vectors a panel, k a stretch, rows of a transposed a packed at once */
 
 /* A block of rows of c against a panel. Element (row, k) of op(a) is a[row * a_row + k * a_depth]. */
 struct block {
@@ -170,32 +170,79 @@ static void pack(float *panel, int64_t width, const float *b, int64_t b_stride, 
         pack_plain(panel, width, b, b_stride, depth, columns);
 }
 
-void KERNEL(multiply)(const struct gemm_args *args)
+/* Rows of op(a) in groups of ROWS: [group][depth][ROWS]. */
+static void pack_rows(float *to, const float *a, int64_t a_stride, int64_t depth, int64_t rows)
+{
+    for (int64_t k = 0; k < depth; k++, a += a_stride) {
+        int64_t i = 0;
+        for (; i + ROWS <= rows; i += ROWS)
+#pragma omp simd
+            for (int64_t r = 0; r < ROWS; r++) to[i * depth + k * ROWS + r] = a[i + r];
+        for (int64_t r = 0; i + r < rows; r++) to[i * depth + k * ROWS + r] = a[i + r];
+    }
+}
+
+static int panel_width(int64_t columns)
+{
+    const int64_t vectors = (columns + LANES - 1) / LANES;
+    return vectors == 4 || vectors == 2 ? 2 : vectors < 3 ? 1 : 3; /* 4 is 2 + 2 */
+}
+
+/* A stretch of k: rows of c (a as multiply_rows wants it) against every panel of b. */
+static void multiply_stretch(struct block block, const struct gemm_args *args, int64_t k, int64_t rows, bool grouped)
 {
     float panel[DEPTH * WIDTH * LANES] __attribute__((aligned(64)));
-    const struct matrix a = args->a, b = args->b, c = args->c;
-    const int64_t depth = args->transpose_a ? a.rows : a.columns;
-    for (int64_t k = 0; k < depth || k == 0; k += DEPTH) {
-        int64_t vectors = (c.columns + LANES - 1) / LANES, column = 0;
-        while (vectors > 0) {
-            const int width = vectors == 4 || vectors == 2 ? 2 : vectors < 3 ? 1 : 3; /* 4 is 2 + 2 */
-            struct block block = {
-                .a = (const float *)a.data + (args->transpose_a ? k * a.stride : k),
-                .a_row = args->transpose_a ? 1 : a.stride,
-                .a_depth = args->transpose_a ? a.stride : 1,
-                .panel = panel,
-                .depth = depth - k < DEPTH ? depth - k : DEPTH,
-                .c = (float *)c.data + column,
-                .c_stride = c.stride,
-                .columns = c.columns - column < width * LANES ? c.columns - column : width * LANES,
-                .alpha = (float)args->alpha,
-                .beta = k == 0 ? (float)args->beta : 1,
-            };
-            const float *from = (const float *)b.data + (args->transpose_b ? column * b.stride + k : k * b.stride + column);
-            pack(panel, width * LANES, from, b.stride, args->transpose_b, block.depth, block.columns);
-            multiply_rows(block, c.rows, width);
-            vectors -= width;
-            column += width * LANES;
+    const struct matrix b = args->b;
+    const int64_t columns = args->c.columns, group = grouped ? ROWS : rows;
+    float *const first = block.c;
+    const float *const a = block.a;
+    for (int64_t column = 0; column < columns; column += block.columns) {
+        const int width = panel_width(columns - column);
+        const float *from = (const float *)b.data + (args->transpose_b ? column * b.stride + k : k * b.stride + column);
+        block.panel = panel;
+        block.columns = columns - column < width * LANES ? columns - column : width * LANES;
+        pack(panel, width * LANES, from, b.stride, args->transpose_b, block.depth, block.columns);
+        for (int64_t row = 0; row < rows; row += group) {
+            block.a = grouped ? a + row * block.depth : a;
+            block.c = first + row * block.c_stride + column;
+            multiply_rows(block, rows - row < group ? rows - row : group, width);
         }
+    }
+}
+
+static void multiply_grouped(struct block block, const struct gemm_args *args, int64_t k)
+{
+    float packed[CHUNK * DEPTH] __attribute__((aligned(64)));
+    const float *a = (const float *)args->a.data + k * args->a.stride;
+    float *const first = block.c;
+    block.a = packed;
+    block.a_row = 1;
+    block.a_depth = ROWS;
+    for (int64_t row = 0; row < args->c.rows; row += CHUNK) {
+        const int64_t rows = args->c.rows - row < CHUNK ? args->c.rows - row : CHUNK;
+        pack_rows(packed, a + row, args->a.stride, block.depth, rows);
+        block.c = first + row * block.c_stride;
+        multiply_stretch(block, args, k, rows, true);
+    }
+}
+
+void KERNEL(multiply)(const struct gemm_args *args)
+{
+    const int64_t depth = args->transpose_a ? args->a.rows : args->a.columns;
+    for (int64_t k = 0; k < depth || k == 0; k += DEPTH) {
+        const struct block block = {
+            .a = (const float *)args->a.data + (args->transpose_a ? k * args->a.stride : k),
+            .a_row = args->transpose_a ? 1 : args->a.stride,
+            .a_depth = args->transpose_a ? args->a.stride : 1,
+            .depth = depth - k < DEPTH ? depth - k : DEPTH,
+            .c = args->c.data,
+            .c_stride = args->c.stride,
+            .alpha = (float)args->alpha,
+            .beta = k == 0 ? (float)args->beta : 1,
+        };
+        if (args->transpose_a && args->c.columns > 2 * WIDTH * LANES)
+            multiply_grouped(block, args, k);
+        else
+            multiply_stretch(block, args, k, args->c.rows, false);
     }
 }
