@@ -172,6 +172,8 @@ struct backend_ops {
     void (*fill)(struct backend *backend, struct matrix to, double value);
     /* to = alpha from + beta to; beta == 0 never reads `to`. */
     void (*add)(struct backend *backend, struct matrix to, struct matrix from, double alpha, double beta);
+    /* to = to (|by| + offset), elementwise. */
+    void (*scale_by_magnitude)(struct backend *backend, struct matrix to, struct matrix by, double offset);
     double (*dot)(struct backend *backend, struct matrix a, struct matrix b);
     bool (*finite)(struct backend *backend, struct matrix a); /* no NaN, no infinity */
 

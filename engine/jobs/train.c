@@ -54,6 +54,11 @@ enum status train_check(const struct train_params *params, struct error *error)
         return error_set_at(error, STATUS_INVALID, "/params/tokenizer",
                             "a run that continues from a checkpoint has its tokenizer; leave it out");
     if ((status = schedule_check(&schedule, error)) != STATUS_OK) return train_plan_blame(status, "/params/schedule", error);
+    if (optimizer_kinds[params->optimizer.name]->keeps_rate && schedule_falls(&schedule))
+        return error_set_at(error, STATUS_INVALID,
+                            schedule.kind == SCHEDULE_WSD ? "/params/schedule/decay" : "/params/schedule/name",
+                            "%s averages instead of lowering the learning rate; give \"constant\", or \"wsd\" with decay 0",
+                            optimizer_kinds[params->optimizer.name]->name);
     if (params->from != NULL) return STATUS_OK;
     if ((status = config_parse("model", params->model, strlen(params->model), &config, error)) != STATUS_OK)
         return train_plan_blame(status, "/params/model", error);
@@ -174,6 +179,7 @@ static enum status trainer_prepare(struct training *t, const struct model_config
     const struct trainer_setup setup = {
         .optimizer = optimizer_kinds[params->optimizer.name],
         .settings = params->optimizer.settings,
+        .ema_decay = params->ema.decay,
         .schedule = train_plan_schedule(params),
         .batch_sequences = params->batch_sequences,
         .sequence_length = params->sequence_length,
@@ -186,7 +192,7 @@ static enum status trainer_prepare(struct training *t, const struct model_config
     enum status status;
     if ((status = parameters_layout_new(config, &t->layout, error)) != STATUS_OK) return status;
     t->every = params->checkpoint_every > 0 ? train_plan_steps(params, params->checkpoint_every) : setup.schedule.total;
-    t->capacity = setup.schedule.total / t->every + 2;
+    t->capacity = (setup.schedule.total / t->every + 2) * (params->ema.decay > 0 ? 2 : 1);
     status = memory_new(t->capacity, sizeof *t->checkpoints, "checkpoint list", &t->checkpoints, error);
     if (status != STATUS_OK) return status;
     return trainer_init(&t->trainer, t->layout, t->backend, &setup, error);
@@ -215,6 +221,9 @@ static uint64_t fingerprint_of(const struct training *t, uint64_t from)
     checksum_init(&sum);
     checksum_add(&sum, reals, sizeof reals);
     checksum_add(&sum, integers, sizeof integers);
+    /* what came later is added only where it is used: the states of older runs stay theirs */
+    const double more[] = {o->rho, o->eta, setup->ema_decay};
+    if (t->params->optimizer.name != TRAIN_OPTIMIZER_ADAMW || setup->ema_decay > 0) checksum_add(&sum, more, sizeof more);
     checksum_add(&sum, t->config_text, t->config_size);
     checksum_add(&sum, t->tokens, (size_t)t->token_count * sizeof *t->tokens);
     return checksum_value(&sum);
@@ -232,7 +241,7 @@ static enum status branch(struct training *t, uint64_t *from, struct error *erro
         return error_set_at(
             error, STATUS_INVALID, "/params/from",
             "the checkpoint has no training state; only checkpoints that a train run wrote with keep_state can be continued");
-    if ((status = state_read(path, &state, &trainer->parameters, &trainer->optimizer, error)) != STATUS_OK)
+    if ((status = state_read(path, &state, &trainer->parameters, &trainer->optimizer, &trainer->ema, error)) != STATUS_OK)
         return train_plan_blame(status, "/params/from", error);
     memory_free(state.checkpoints);
     if (state.batch_sequences != t->params->batch_sequences || state.sequence_length != t->params->sequence_length)
@@ -240,6 +249,10 @@ static enum status branch(struct training *t, uint64_t *from, struct error *erro
                             "the run to continue took %lld sequences of %lld tokens a step, this one asks for %lld of %lld",
                             (long long)state.batch_sequences, (long long)state.sequence_length,
                             (long long)t->params->batch_sequences, (long long)t->params->sequence_length);
+    if (trainer->ema.decay > 0 && state.ema_updates > 0 && state.ema_decay != trainer->ema.decay)
+        return error_set_at(error, STATUS_INVALID, "/params/ema/decay",
+                            "the average to go on with decays by %g, this run asks for %g; give the same, or none", state.ema_decay,
+                            trainer->ema.decay);
     if (state.step >= trainer->setup.schedule.total)
         return error_set_at(error, STATUS_INVALID, "/params/tokens",
                             "the checkpoint to continue from has seen %lld tokens already; \"tokens\" counts from the very start",
@@ -251,12 +264,13 @@ static enum status branch(struct training *t, uint64_t *from, struct error *erro
 
 static enum status written_tell(struct training *t, const struct state_checkpoint *reached, struct error *error)
 {
-    char name[32], path[PATH_MAX];
+    char name[40], path[PATH_MAX];
     enum status status;
     if (t->request->written == NULL) return STATUS_OK;
-    train_checkpoint_name(reached->step, name, sizeof name);
+    train_checkpoint_name(reached->step, reached->averaged, name, sizeof name);
     if ((status = path_in(t->request->directory, name, path, error)) != STATUS_OK) return status;
-    return t->request->written(t->request->owner, &(struct train_written){path, name, *reached}, error);
+    return t->request->written(t->request->owner,
+                               &(struct train_written){path, name, *reached, reached->averaged ? &t->trainer.ema : NULL}, error);
 }
 
 /* Takes up what an earlier attempt at this run left, if it left anything. */
@@ -267,7 +281,7 @@ static enum status resume(struct training *t, bool *resumed, struct error *error
     enum status status;
     *resumed = false;
     if (access(t->state_path, F_OK) != 0) return STATUS_OK;
-    status = state_read(t->state_path, &state, &trainer->parameters, &trainer->optimizer, error);
+    status = state_read(t->state_path, &state, &trainer->parameters, &trainer->optimizer, &trainer->ema, error);
     if (status != STATUS_OK) return status;
     if (state.fingerprint != t->fingerprint || state.checkpoint_count > t->capacity) {
         memory_free(state.checkpoints);
@@ -328,10 +342,11 @@ static struct state state_now(const struct training *t)
 static enum status state_save(const struct training *t, struct error *error)
 {
     const struct state state = state_now(t);
-    return state_write(t->state_path, &state, &t->trainer.parameters, &t->trainer.optimizer, error);
+    return state_write(t->state_path, &state, &t->trainer.parameters, &t->trainer.optimizer, &t->trainer.ema, error);
 }
 
-static enum status checkpoint_make(struct training *t, struct error *error)
+/* Measures, writes and tells of what the trainer's parameters hold now: the run's own or the average. */
+static enum status checkpoint_add(struct training *t, bool averaged, struct error *error)
 {
     static const enum dtype dtypes[] = {[TRAIN_DTYPE_F32] = DTYPE_F32, [TRAIN_DTYPE_BF16] = DTYPE_BF16};
     struct trainer *trainer = &t->trainer;
@@ -339,15 +354,16 @@ static enum status checkpoint_make(struct training *t, struct error *error)
         .step = trainer->step,
         .tokens = trainer->step * t->params->batch_sequences * t->params->sequence_length,
         .learning_rate = schedule_rate(&trainer->setup.schedule, trainer->step - 1),
-        .train_loss = trainer->loss,
+        .train_loss = averaged ? NAN : trainer->loss,
         .validation_loss = NAN,
+        .averaged = averaged,
     };
-    char name[32], path[PATH_MAX];
+    char name[40], path[PATH_MAX];
     enum status status;
     if (t->validation.count > 0 &&
         (status = trainer_validate(trainer, &t->validation, &reached.validation_loss, error)) != STATUS_OK)
         return status;
-    train_checkpoint_name(reached.step, name, sizeof name);
+    train_checkpoint_name(reached.step, averaged, name, sizeof name);
     if ((status = path_in(t->request->directory, name, path, error)) != STATUS_OK) return status;
     struct state state = state_now(t);
     state.checkpoint_count = 0; /* a run that branches has none yet */
@@ -359,8 +375,9 @@ static enum status checkpoint_make(struct training *t, struct error *error)
         .dtype = dtypes[t->params->dtype],
         .seed = trainer->setup.seed,
         .reached = reached,
-        .state = t->params->keep_state ? &state : NULL,
+        .state = t->params->keep_state && !averaged ? &state : NULL,
         .optimizer = &trainer->optimizer,
+        .ema = &trainer->ema,
     };
     if ((status = checkpoint_write(&checkpoint, &trainer->parameters, error)) != STATUS_OK) return status;
     if ((status = written_tell(t, &reached, error)) != STATUS_OK) return status;
@@ -368,6 +385,19 @@ static enum status checkpoint_make(struct training *t, struct error *error)
     t->checkpoints[t->checkpoint_count++] = reached;
     monitor_log(t->request->monitor, "checkpoint %s: training loss %.4f, validation loss %.4f", name, reached.train_loss,
                 reached.validation_loss);
+    return STATUS_OK;
+}
+
+static enum status checkpoint_make(struct training *t, struct error *error)
+{
+    enum status status;
+    if ((status = checkpoint_add(t, false, error)) != STATUS_OK) return status;
+    if (t->trainer.ema.decay > 0) {
+        trainer_show_average(&t->trainer);
+        status = checkpoint_add(t, true, error);
+        trainer_show_parameters(&t->trainer);
+        if (status != STATUS_OK) return status;
+    }
     return state_save(t, error);
 }
 
@@ -410,11 +440,14 @@ static enum status steps_run(struct training *t, struct train_result *out, struc
 
 static void result_take(struct training *t, struct train_result *out)
 {
+    const bool averages = t->trainer.ema.decay > 0; /* then the last one is the average, and the one before it the run's own */
+    const struct state_checkpoint *last = &t->checkpoints[t->checkpoint_count - 1];
+    out->ema_loss = averages ? last->validation_loss : NAN;
+    out->validation_loss = last[averages ? -1 : 0].validation_loss;
     out->checkpoints = t->checkpoints;
     out->checkpoint_count = t->checkpoint_count;
     t->checkpoints = NULL;
     out->final_loss = t->trainer.loss;
-    out->validation_loss = out->checkpoints[out->checkpoint_count - 1].validation_loss;
     out->steps = t->trainer.step;
     out->tokens = out->steps * t->params->batch_sequences * t->params->sequence_length;
 }
@@ -450,7 +483,7 @@ void train_result_reset(struct train_result *result)
     *result = (struct train_result){0};
 }
 
-void train_checkpoint_name(int64_t step, char *out, size_t size)
+void train_checkpoint_name(int64_t step, bool averaged, char *out, size_t size)
 {
-    (void)snprintf(out, size, "step%07lld", (long long)step);
+    (void)snprintf(out, size, "step%07lld%s", (long long)step, averaged ? "-ema" : "");
 }

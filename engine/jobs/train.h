@@ -7,6 +7,10 @@
  * tokens over 2M is the same request with "from": the checkpoint at 8M, "tokens": 10000000, "schedule": {"name": "wsd", ...,
  * "decay": 2000000}, and gives the bits that one run with that schedule from the start would have given.
  *
+ * A branch keeps the buffers of its optimizer: sam and asam hold those of adamw, so any of the three goes on from any other;
+ * schedule_free goes on from schedule_free. With `ema` each checkpoint is followed by one of the moving average, which has weights
+ * and losses but no state; a branch goes on with the average of what it continues, or begins one when that has none.
+ *
  * A run that was killed goes on from the state in its work directory and ends with the bits it would have had. */
 #ifndef JOBS_TRAIN_H
 #define JOBS_TRAIN_H
@@ -19,8 +23,13 @@
 #include "train/state.h"
 
 enum train_tokenizer { TRAIN_TOKENIZER_NONE, TRAIN_TOKENIZER_BYTES, TRAIN_TOKENIZER_FILE, TRAIN_TOKENIZER_LEARNED };
-enum train_optimizer { TRAIN_OPTIMIZER_ADAMW };
+/* The order of optimizer_kinds. */
+enum train_optimizer { TRAIN_OPTIMIZER_ADAMW, TRAIN_OPTIMIZER_SAM, TRAIN_OPTIMIZER_ASAM, TRAIN_OPTIMIZER_SCHEDULE_FREE };
 enum train_dtype { TRAIN_DTYPE_F32, TRAIN_DTYPE_BF16 };
+
+struct train_ema {
+    double decay; /* 0: no average */
+};
 
 /* Filled by train_params. Text is lent. */
 struct train_params {
@@ -40,6 +49,7 @@ struct train_params {
         int name; /* enum train_optimizer */
         struct optimizer_settings settings;
     } optimizer;
+    struct train_ema ema;
     struct {
         int name; /* enum schedule_kind */
         double peak, final;
@@ -60,8 +70,9 @@ MUST_CHECK enum status train_check(const struct train_params *params, struct err
 /* A checkpoint that stands durable on disk. All lent for the call. */
 struct train_written {
     const char *directory; /* in the request's directory */
-    const char *name;      /* "step0001000" */
+    const char *name;      /* "step0001000"; of the average, which comes after it: "step0001000-ema" */
     struct state_checkpoint reached;
+    const struct ema *ema; /* of an average: its decay; else NULL */
 };
 
 /* All lent for the call. */
@@ -87,6 +98,7 @@ struct train_result {
     int64_t checkpoint_count;
     double final_loss;      /* of the last update's batch */
     double validation_loss; /* at the last step; NAN without validation */
+    double ema_loss;        /* of the average on the validation data at the last step; NAN without either */
     int64_t steps, tokens;
     double tokens_per_second; /* of this attempt */
 };
@@ -97,7 +109,7 @@ void train_result_reset(struct train_result *result); /* {0} is fine */
  * STATUS_CANCELLED and STATUS_LEASE_LOST from the monitor, statuses of dataset_load_tokens, checkpoint_write and state_read. */
 MUST_CHECK enum status train_run(const struct train_request *request, struct train_result *out, struct error *error);
 
-/* Name of the checkpoint at `step`, into `out`. */
-void train_checkpoint_name(int64_t step, char *out, size_t size);
+/* Name of the checkpoint at `step`, or of the average there, into `out`. */
+void train_checkpoint_name(int64_t step, bool averaged, char *out, size_t size);
 
 #endif

@@ -31,8 +31,23 @@ static const struct param_variant tokenizer_variants[] = {
     {0},
 };
 
+/* The order of optimizer_kinds and of enum train_optimizer. */
 static const struct param_variant optimizer_variants[] = {
     {"adamw", optimizer_adamw_params, AT(optimizer.settings)},
+    {"sam", optimizer_sam_params, AT(optimizer.settings)},
+    {"asam", optimizer_asam_params, AT(optimizer.settings)},
+    {"schedule_free", optimizer_schedule_free_params, AT(optimizer.settings)},
+    {0},
+};
+
+static const struct param ema_params[] = {
+    {.name = "decay",
+     .type = PARAM_NUMBER,
+     .offset = offsetof(struct train_ema, decay),
+     .fallback = "0.999",
+     .minimum = 1e-6,
+     .maximum = 0.9999999,
+     .help = "what each update leaves of the average before it"},
     {0},
 };
 
@@ -145,6 +160,13 @@ const struct param train_params[] = {
      .fallback = "{\"name\": \"adamw\"}",
      .variants = optimizer_variants,
      .help = "how gradients become updates"},
+    {.name = "ema",
+     .type = PARAM_OBJECT,
+     .offset = AT(ema),
+     .fallback = "null",
+     .nullable = true,
+     .children = ema_params,
+     .help = "exponential moving average of the weights, written beside each checkpoint into a trajectory of its own"},
     {.name = "schedule",
      .type = PARAM_VARIANT,
      .offset = AT(schedule.name),

@@ -99,13 +99,16 @@ static const char *number(double value, char out[32])
 static enum status record_write(const char *path, const struct checkpoint *checkpoint, struct error *error)
 {
     const struct state_checkpoint *reached = &checkpoint->reached;
-    char text[512], rate[32], train[32], validation[32];
+    char text[640], average[96] = "", rate[32], train[32], validation[32];
+    if (reached->averaged != 0 && checkpoint->ema != NULL)
+        (void)snprintf(average, sizeof average, "\"ema\": {\"decay\": %.17g, \"updates\": %lld}, ", checkpoint->ema->decay,
+                       (long long)checkpoint->ema->updates);
     const int size =
         snprintf(text, sizeof text,
                  "{\"step\": %lld, \"tokens\": %lld, \"learning_rate\": %s, \"train_loss\": %s, \"validation_loss\": %s, "
-                 "\"seed\": %llu, \"deltaq\": \"%s\"}\n",
+                 "%s\"seed\": %llu, \"deltaq\": \"%s\"}\n",
                  (long long)reached->step, (long long)reached->tokens, number(reached->learning_rate, rate),
-                 number(reached->train_loss, train), number(reached->validation_loss, validation),
+                 number(reached->train_loss, train), number(reached->validation_loss, validation), average,
                  (unsigned long long)checkpoint->seed, DELTAQ_VERSION);
     return file_writer_put(path, text, (size_t)size, error);
 }
@@ -125,7 +128,7 @@ static enum status files_write(const char *directory, const struct checkpoint *c
     if (checkpoint->tokenizer != NULL && (status = tokenizer_write(checkpoint->tokenizer, path, error)) != STATUS_OK) return status;
     if ((status = path_in(directory, "training.state", path, error)) != STATUS_OK) return status;
     if (checkpoint->state != NULL &&
-        (status = state_write(path, checkpoint->state, parameters, checkpoint->optimizer, error)) != STATUS_OK)
+        (status = state_write(path, checkpoint->state, parameters, checkpoint->optimizer, checkpoint->ema, error)) != STATUS_OK)
         return status;
     return sync_directory(directory, error);
 }

@@ -1,5 +1,10 @@
-/* optimizer.h: what turns gradients into updates. An optimizer is a row of a table; its state is a number of buffers laid out like
- * the parameters, so that saving a run knows nothing of the optimizer. */
+/* optimizer.h: what turns gradients into updates. An optimizer is a row of a table; what it keeps between steps is a number of
+ * buffers laid out like the parameters and one number, so that saving a run knows nothing of the optimizer.
+ *
+ * A step: [gradient; optimizer_depart;] gradient; optimizer_step. What departs takes its gradient at another point than the
+ * parameters: SAM where the loss is worst nearby, schedule-free AdamW between its two sequences. Until optimizer_step (or
+ * optimizer_return, when there is none) the parameters hold that point, and one more buffer holds them. Between steps the
+ * parameters are always what a checkpoint holds. */
 #ifndef TRAIN_OPTIMIZER_H
 #define TRAIN_OPTIMIZER_H
 
@@ -11,6 +16,8 @@ enum { OPTIMIZER_BUFFERS = 2 };
 struct optimizer_settings {
     double beta1, beta2, epsilon, weight_decay;
     double clip; /* largest L2 norm of the whole gradient; 0: not clipped */
+    double rho;  /* sam, asam: how far up */
+    double eta;  /* asam: added to the magnitudes */
 };
 
 struct optimizer;
@@ -22,14 +29,24 @@ struct optimizer_update {
 };
 
 struct optimizer_kind {
-    const char *name; /* as in the API */
-    int buffers;      /* of state, at most OPTIMIZER_BUFFERS */
+    const char *name;  /* as in the API */
+    const char *state; /* what its buffers hold: kinds that agree in it go on from each other's states */
+    int buffers;       /* of state, at most OPTIMIZER_BUFFERS */
+    int gradients;     /* of a step: 2 when the point where the one that counts is taken depends on another one */
+    bool keeps_rate;   /* averages instead of lowering the rate: a schedule that falls is refused */
+    /* NULL: the gradient is taken at the parameters. Otherwise moves `parameters`, which optimizer->home remembers; `gradients` is
+     * the first of two, at home, and may be overwritten. False when it is not finite: then nothing has moved. */
+    bool (*depart)(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients);
+    /* One that departs finds `parameters` away, and leaves them at their new home. */
     void (*update)(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
                    const struct optimizer_update *update);
 };
 
+extern const struct optimizer_kind optimizer_adamw, optimizer_sam, optimizer_asam, optimizer_schedule_free;
+
 /* Tables of struct optimizer_settings, for the job's own table. */
-extern const struct param optimizer_adamw_params[];
+extern const struct param optimizer_adamw_params[], optimizer_sam_params[], optimizer_asam_params[],
+    optimizer_schedule_free_params[];
 
 extern const struct optimizer_kind *const optimizer_kinds[]; /* ends with NULL; the job's variants have the same order */
 
@@ -37,13 +54,26 @@ struct optimizer {
     const struct optimizer_kind *kind;
     struct optimizer_settings settings;
     struct parameters state[OPTIMIZER_BUFFERS]; /* owned, zeroed at first */
+    double weight;                              /* saved with the state: schedule_free: the sum of the weights in its average */
+    struct parameters home;                     /* owned; while away, the parameters; absent when the kind never departs */
+    bool away;
 };
+
+/* Buffers like the parameters that an optimizer takes. */
+int optimizer_buffers(const struct optimizer_kind *kind);
 
 /* The caller owns it (optimizer_reset). STATUS_NO_MEMORY. */
 MUST_CHECK enum status optimizer_init(struct optimizer *optimizer, const struct optimizer_kind *kind,
                                       const struct optimizer_settings *settings, const struct parameters_layout *layout,
                                       struct backend *backend, struct error *error);
 void optimizer_reset(struct optimizer *optimizer); /* {0} is fine */
+
+/* Moves `parameters` to where the step's gradient is to be taken. `gradients` holds the one at the parameters when the kind takes
+ * two, and holds anything afterwards. False when that one is not finite: the parameters are where they were. */
+bool optimizer_depart(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients);
+
+/* Back from there without a step, to the bit. Does nothing when not away. */
+void optimizer_return(struct optimizer *optimizer, struct parameters *parameters);
 
 /* Clips (Pascanu et al., arXiv 1211.5063: scaled by clip / norm when the norm is larger) and updates `parameters`. *norm gets the
  * gradient's norm before clipping; when it is not finite nothing is updated and false returned. */

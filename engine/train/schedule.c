@@ -56,6 +56,12 @@ enum status schedule_check(const struct schedule *schedule, struct error *error)
     return STATUS_OK;
 }
 
+bool schedule_falls(const struct schedule *schedule)
+{
+    const struct row *row = &rows[schedule->kind];
+    return row->falls && (row->over_all || schedule->decay > 0);
+}
+
 double schedule_rate(const struct schedule *schedule, int64_t step)
 {
     const struct row *row = &rows[schedule->kind];

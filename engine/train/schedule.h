@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum schedule_kind { SCHEDULE_WSD, SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_CONSTANT, SCHEDULE_COUNT };
@@ -26,6 +27,9 @@ struct schedule {
 
 /* STATUS_INVALID when the lengths do not fit into `total`, or peak or final are out of range. */
 MUST_CHECK enum status schedule_check(const struct schedule *schedule, struct error *error);
+
+/* Whether it lowers the rate at any step after the warm-up. */
+bool schedule_falls(const struct schedule *schedule);
 
 /* The rate of update `step`, counted from 0; 0 <= step < total. With s steps done before it:
  *   warm-up   peak (s + 1) / warmup                                              s < warmup

@@ -7,10 +7,11 @@
 
 #include <string.h>
 
-/* The file, little endian: struct header; the checkpoints; the parameters; each buffer of the optimizer, as many numbers as the
- * layout has elements; the checksum of all before it (8 bytes). */
+/* The file, little endian: struct header; in version 2 struct extra; the checkpoints; the parameters; each buffer of the optimizer,
+ * as many numbers as the layout has elements; the average, if there is one; the checksum of all before it (8 bytes). Version 2 is
+ * written when there is something that version 1 cannot hold. */
 #define MAGIC "deltaqTS"
-enum { VERSION = 1, PIECE = 1 << 18 /* numbers at a time */ };
+enum { VERSION_PLAIN = 1, VERSION_EXTRA = 2, PIECE = 1 << 18 /* numbers at a time */ };
 
 struct header {
     char magic[8];
@@ -26,12 +27,45 @@ struct header {
     int64_t checkpoint_count;
 };
 _Static_assert(sizeof(struct header) == 112, "the header has no gaps");
-_Static_assert(sizeof(struct state_checkpoint) == 40, "stored as it is");
 
-static struct header header_of(const struct state *state, const struct parameters *parameters, const struct optimizer *optimizer)
+/* What not every run has. */
+struct extra {
+    double optimizer_weight;
+    double ema_decay;
+    int64_t ema_updates; /* 0: no average in the file */
+    int64_t reserved;    /* 0 */
+};
+_Static_assert(sizeof(struct extra) == 32, "no gaps");
+
+/* A checkpoint is stored as it is; version 1 ends before `averaged`. */
+enum { CHECKPOINT_PLAIN = offsetof(struct state_checkpoint, averaged) };
+_Static_assert(CHECKPOINT_PLAIN == 40 && sizeof(struct state_checkpoint) == 48, "stored as it is");
+
+static size_t checkpoint_size(const struct header *header)
+{
+    return header->version == VERSION_PLAIN ? CHECKPOINT_PLAIN : sizeof(struct state_checkpoint);
+}
+
+static struct extra extra_of(const struct optimizer *optimizer, const struct ema *ema)
+{
+    struct extra extra = {.optimizer_weight = optimizer->weight};
+    if (ema != NULL && ema->updates > 0) extra.ema_decay = ema->decay, extra.ema_updates = ema->updates;
+    return extra;
+}
+
+/* An average that was just begun has nothing yet, but its run may have told of averages before. */
+static bool needs_extra(const struct state *state, const struct extra *extra)
+{
+    bool needed = extra->optimizer_weight != 0 || extra->ema_updates > 0;
+    for (int64_t i = 0; i < state->checkpoint_count; i++) needed = needed || state->checkpoints[i].averaged != 0;
+    return needed;
+}
+
+static struct header header_of(const struct state *state, const struct parameters *parameters, const struct optimizer *optimizer,
+                               const struct extra *extra)
 {
     struct header header = {
-        .version = VERSION,
+        .version = needs_extra(state, extra) ? VERSION_EXTRA : VERSION_PLAIN,
         .element = (uint32_t)parameters->backend->ops->element,
         .elements = parameters->layout->elements,
         .buffers = optimizer->kind->buffers,
@@ -43,14 +77,16 @@ static struct header header_of(const struct state *state, const struct parameter
         .checkpoint_count = state->checkpoint_count,
     };
     memcpy(header.magic, MAGIC, sizeof header.magic);
-    memcpy(header.optimizer, optimizer->kind->name, strnlen(optimizer->kind->name, sizeof header.optimizer - 1));
+    memcpy(header.optimizer, optimizer->kind->state, strnlen(optimizer->kind->state, sizeof header.optimizer - 1));
     return header;
 }
 
-static int64_t file_size(const struct header *header)
+static int64_t file_size(const struct header *header, const struct extra *extra)
 {
-    return (int64_t)sizeof *header + header->checkpoint_count * (int64_t)sizeof(struct state_checkpoint) +
-           (1 + header->buffers) * header->elements * header->element + (int64_t)sizeof(uint64_t);
+    const int64_t buffers = 1 + header->buffers + (extra->ema_updates > 0 ? 1 : 0);
+    return (int64_t)sizeof *header + (header->version == VERSION_PLAIN ? 0 : (int64_t)sizeof *extra) +
+           header->checkpoint_count * (int64_t)checkpoint_size(header) + buffers * header->elements * header->element +
+           (int64_t)sizeof(uint64_t);
 }
 
 struct output {
@@ -80,22 +116,23 @@ static enum status put_numbers(struct output *output, const struct parameters *f
 }
 
 enum status state_write(const char *path, const struct state *state, const struct parameters *parameters,
-                        const struct optimizer *optimizer, struct error *error)
+                        const struct optimizer *optimizer, const struct ema *ema, struct error *error)
 {
-    const struct header header = header_of(state, parameters, optimizer);
+    const struct extra extra = extra_of(optimizer, ema);
+    const struct header header = header_of(state, parameters, optimizer, &extra);
     struct output output = {0};
     enum status status;
     checksum_init(&output.sum);
     if ((status = memory_new(PIECE, sizeof(double), "training state", &output.staging, error)) != STATUS_OK) goto done;
-    if ((status = file_writer_open(path, file_size(&header), &output.writer, error)) != STATUS_OK) goto done;
+    if ((status = file_writer_open(path, file_size(&header, &extra), &output.writer, error)) != STATUS_OK) goto done;
     if ((status = put(&output, &header, sizeof header, error)) != STATUS_OK) goto done;
-    if (state->checkpoint_count > 0) {
-        const size_t size = (size_t)state->checkpoint_count * sizeof *state->checkpoints;
-        if ((status = put(&output, state->checkpoints, size, error)) != STATUS_OK) goto done;
-    }
+    if (header.version == VERSION_EXTRA && (status = put(&output, &extra, sizeof extra, error)) != STATUS_OK) goto done;
+    for (int64_t i = 0; i < state->checkpoint_count; i++)
+        if ((status = put(&output, &state->checkpoints[i], checkpoint_size(&header), error)) != STATUS_OK) goto done;
     if ((status = put_numbers(&output, parameters, error)) != STATUS_OK) goto done;
     for (int i = 0; i < optimizer->kind->buffers; i++)
         if ((status = put_numbers(&output, &optimizer->state[i], error)) != STATUS_OK) goto done;
+    if (extra.ema_updates > 0 && (status = put_numbers(&output, &ema->mean, error)) != STATUS_OK) goto done;
     const uint64_t sum = checksum_value(&output.sum);
     if ((status = put(&output, &sum, sizeof sum, error)) != STATUS_OK) goto done;
     status = file_writer_commit(output.writer, error);
@@ -135,36 +172,65 @@ static enum status take_numbers(struct input *input, struct parameters *to, stru
     return STATUS_OK;
 }
 
-static enum status header_check(const struct input *input, const struct header *header, const struct parameters *parameters,
-                                const struct optimizer *optimizer, struct error *error)
+/* Numbers that belong to an average which nobody wants: read for the checksum alone. */
+static enum status pass_numbers(struct input *input, const struct header *header, struct error *error)
+{
+    for (int64_t first = 0; first < header->elements; first += PIECE) {
+        const int64_t count = header->elements - first < PIECE ? header->elements - first : PIECE;
+        const enum status status = take(input, input->staging, (size_t)count * header->element, error);
+        if (status != STATUS_OK) return status;
+    }
+    return STATUS_OK;
+}
+
+static enum status header_check(const struct input *input, const struct header *header, const struct extra *extra,
+                                const struct parameters *parameters, const struct optimizer *optimizer, struct error *error)
 {
     const char *name = file_name(input->file);
-    if (memcmp(header->magic, MAGIC, sizeof header->magic) != 0 || header->version != VERSION)
-        return error_set(error, STATUS_CORRUPT, "%s: not a training state of version %d", name, VERSION);
-    if (strncmp(header->optimizer, optimizer->kind->name, sizeof header->optimizer) != 0)
+    if (strncmp(header->optimizer, optimizer->kind->state, sizeof header->optimizer) != 0)
         return error_set(error, STATUS_INVALID, "%s: the state of optimizer \"%.31s\", not \"%s\"", name, header->optimizer,
-                         optimizer->kind->name);
+                         optimizer->kind->state);
     if (header->element != parameters->backend->ops->element || header->elements != parameters->layout->elements ||
         header->buffers != optimizer->kind->buffers)
         return error_set(error, STATUS_INVALID, "%s: the state of another model: %lld numbers, not %lld", name,
                          (long long)header->elements, (long long)parameters->layout->elements);
     if (header->checkpoint_count < 0 || header->checkpoint_count > file_bytes(input->file) ||
-        file_size(header) != file_bytes(input->file) || header->step < 0)
+        file_size(header, extra) != file_bytes(input->file) || header->step < 0 || extra->ema_updates < 0)
         return error_set(error, STATUS_CORRUPT, "%s: %lld bytes do not match its header", name, (long long)file_bytes(input->file));
     return STATUS_OK;
 }
 
-static enum status contents_read(struct input *input, struct state *state, struct parameters *parameters,
-                                 struct optimizer *optimizer, struct error *error)
+static enum status header_read(struct input *input, struct header *header, struct extra *extra, struct error *error)
 {
     enum status status;
-    if (state->checkpoint_count > 0) {
-        const size_t size = (size_t)state->checkpoint_count * sizeof *state->checkpoints;
-        if ((status = take(input, state->checkpoints, size, error)) != STATUS_OK) return status;
-    }
+    if ((status = take(input, header, sizeof *header, error)) != STATUS_OK) return status;
+    if (memcmp(header->magic, MAGIC, sizeof header->magic) != 0 ||
+        (header->version != VERSION_PLAIN && header->version != VERSION_EXTRA))
+        return error_set(error, STATUS_CORRUPT, "%s: not a training state of version %d or %d", file_name(input->file),
+                         VERSION_PLAIN, VERSION_EXTRA);
+    return header->version == VERSION_PLAIN ? STATUS_OK : take(input, extra, sizeof *extra, error);
+}
+
+static enum status ema_read(struct input *input, const struct header *header, const struct extra *extra, struct ema *ema,
+                            struct error *error)
+{
+    const bool wanted = ema != NULL && ema->decay > 0;
+    if (wanted) ema->updates = extra->ema_updates;
+    if (extra->ema_updates == 0) return STATUS_OK;
+    return wanted ? take_numbers(input, &ema->mean, error) : pass_numbers(input, header, error);
+}
+
+static enum status contents_read(struct input *input, const struct header *header, const struct extra *extra, struct state *state,
+                                 struct parameters *parameters, struct optimizer *optimizer, struct ema *ema, struct error *error)
+{
+    enum status status;
+    for (int64_t i = 0; i < state->checkpoint_count; i++)
+        if ((status = take(input, &state->checkpoints[i], checkpoint_size(header), error)) != STATUS_OK) return status;
+    optimizer->weight = extra->optimizer_weight;
     if ((status = take_numbers(input, parameters, error)) != STATUS_OK) return status;
     for (int i = 0; i < optimizer->kind->buffers; i++)
         if ((status = take_numbers(input, &optimizer->state[i], error)) != STATUS_OK) return status;
+    if ((status = ema_read(input, header, extra, ema, error)) != STATUS_OK) return status;
     const uint64_t expected = checksum_value(&input->sum);
     uint64_t found = 0;
     if ((status = take(input, &found, sizeof found, error)) != STATUS_OK) return status;
@@ -174,26 +240,29 @@ static enum status contents_read(struct input *input, struct state *state, struc
 }
 
 enum status state_read(const char *path, struct state *state, struct parameters *parameters, struct optimizer *optimizer,
-                       struct error *error)
+                       struct ema *ema, struct error *error)
 {
     struct input input = {0};
     struct header header = {0};
+    struct extra extra = {0};
     enum status status;
     *state = (struct state){0};
     checksum_init(&input.sum);
     if ((status = file_open(AT_FDCWD, path, FILE_REFUSE_LINKS, INT64_MAX, &input.file, error)) != STATUS_OK) goto done;
     if ((status = memory_new(PIECE, sizeof(double), "training state", &input.staging, error)) != STATUS_OK) goto done;
-    if ((status = take(&input, &header, sizeof header, error)) != STATUS_OK) goto done;
-    if ((status = header_check(&input, &header, parameters, optimizer, error)) != STATUS_OK) goto done;
+    if ((status = header_read(&input, &header, &extra, error)) != STATUS_OK) goto done;
+    if ((status = header_check(&input, &header, &extra, parameters, optimizer, error)) != STATUS_OK) goto done;
     *state = (struct state){.step = header.step,
                             .fingerprint = header.fingerprint,
                             .batch_sequences = header.batch_sequences,
                             .sequence_length = header.sequence_length,
                             .train_loss = header.train_loss,
-                            .checkpoint_count = header.checkpoint_count};
+                            .checkpoint_count = header.checkpoint_count,
+                            .ema_updates = extra.ema_updates,
+                            .ema_decay = extra.ema_decay};
     status = memory_new(header.checkpoint_count, sizeof *state->checkpoints, "checkpoint list", &state->checkpoints, error);
     if (status != STATUS_OK) goto done;
-    status = contents_read(&input, state, parameters, optimizer, error);
+    status = contents_read(&input, &header, &extra, state, parameters, optimizer, ema, error);
 done:
     if (status != STATUS_OK) {
         memory_free(state->checkpoints);

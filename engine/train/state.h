@@ -1,15 +1,17 @@
 /* state.h: everything that a training run needs to go on, in one file: a header, the run's progress, its checkpoints so far,
- * parameters and optimizer state as float32, and a checksum over all of it. Replaced as a whole: a reader finds the old state or
- * the new one. */
+ * parameters, optimizer state and average as float32, and a checksum over all of it. Replaced as a whole: a reader finds the old
+ * state or the new one. */
 #ifndef TRAIN_STATE_H
 #define TRAIN_STATE_H
 
+#include "train/ema.h"
 #include "train/optimizer.h"
 
 /* A checkpoint that a run has written. Losses are NAN when not measured. */
 struct state_checkpoint {
     int64_t step, tokens;
     double learning_rate, train_loss, validation_loss;
+    int64_t averaged; /* 1: of the moving average at that step, else 0 */
 };
 
 struct state {
@@ -19,17 +21,21 @@ struct state {
     double train_loss;                    /* of the last update */
     struct state_checkpoint *checkpoints; /* owned by whoever holds the struct (memory_free) */
     int64_t checkpoint_count;
+    /* Of the average in the file, as state_read found it, whether it was wanted or not; updates 0: there was none. */
+    int64_t ema_updates;
+    double ema_decay;
 };
 
-/* Writes `path`. The backend must be one of float or double elements in host memory or able to download. STATUS_DISK_FULL,
- * STATUS_IO. */
+/* Writes `path`; `ema` NULL or without a decay: no average. The backend must be one of float or double elements in host memory or
+ * able to download. STATUS_DISK_FULL, STATUS_IO. */
 MUST_CHECK enum status state_write(const char *path, const struct state *state, const struct parameters *parameters,
-                                   const struct optimizer *optimizer, struct error *error);
+                                   const struct optimizer *optimizer, const struct ema *ema, struct error *error);
 
-/* Reads `path` into buffers of the same layout and optimizer; the caller owns state->checkpoints. STATUS_NOT_FOUND, STATUS_CORRUPT
+/* Reads `path` into buffers of the same layout and optimizer; an average is read when `ema` has a decay and the file has one (with
+ * none, the average begins here: updates 0). The caller owns state->checkpoints. STATUS_NOT_FOUND, STATUS_CORRUPT
  * (cut short, wrong checksum), STATUS_INVALID (of another model or optimizer), STATUS_IO, STATUS_NO_MEMORY. After a failure the
  * buffers hold anything. */
 MUST_CHECK enum status state_read(const char *path, struct state *state, struct parameters *parameters, struct optimizer *optimizer,
-                                  struct error *error);
+                                  struct ema *ema, struct error *error);
 
 #endif

@@ -12,7 +12,7 @@
 static int64_t fixed_bytes(const struct trainer *trainer, const struct parameters_layout *layout)
 {
     const struct trainer_setup *setup = &trainer->setup;
-    const int64_t buffers = 2 + setup->optimizer->buffers;
+    const int64_t buffers = 2 + optimizer_buffers(setup->optimizer) + (setup->ema_decay > 0 ? 1 : 0);
     return buffers * layout->elements * (int64_t)trainer->backend->ops->element + 4 * setup->token_count;
 }
 
@@ -39,6 +39,7 @@ static enum status memory_take(struct trainer *trainer, const struct parameters_
     if ((status = parameters_init(&trainer->gradients, layout, backend, "gradients", error)) != STATUS_OK) return status;
     status = optimizer_init(&trainer->optimizer, setup->optimizer, &setup->settings, layout, backend, error);
     if (status != STATUS_OK) return status;
+    if ((status = ema_init(&trainer->ema, setup->ema_decay, layout, backend, error)) != STATUS_OK) return status;
     if ((status = memory_new(tokens, sizeof *trainer->losses, "token losses", &trainer->losses, error)) != STATUS_OK) return status;
     return gradient_new(&trainer->parameters, trainer->mode, tokens, setup->sequence_length, &trainer->gradient, error);
 }
@@ -64,6 +65,7 @@ failed:
 void trainer_reset(struct trainer *trainer)
 {
     gradient_free(trainer->gradient);
+    ema_reset(&trainer->ema);
     optimizer_reset(&trainer->optimizer);
     parameters_reset(&trainer->gradients);
     parameters_reset(&trainer->parameters);
@@ -79,12 +81,12 @@ static double losses_sum(const double *losses, int64_t count)
     return sum;
 }
 
-enum status trainer_step(struct trainer *trainer, struct error *error)
+/* The gradient of the step's mean loss at the parameters as they are, into trainer->gradients. */
+static enum status gradient_of_step(struct trainer *trainer, double *loss, struct error *error)
 {
     const struct trainer_setup *setup = &trainer->setup;
     struct backend *backend = trainer->backend;
     const double predictions = (double)(setup->batch_sequences * (setup->sequence_length - 1));
-    const double rate = schedule_rate(&setup->schedule, trainer->step);
     const int64_t first = trainer->step * setup->batch_sequences;
     double sum = 0;
     enum status status;
@@ -96,18 +98,67 @@ enum status trainer_step(struct trainer *trainer, struct error *error)
         gradient_add(trainer->gradient, &batch, 1 / predictions, trainer->losses, &trainer->gradients);
         sum += losses_sum(trainer->losses, batch.tokens);
     }
-    if ((status = backend->ops->sync(backend, error)) != STATUS_OK) return status;
-    trainer->loss = sum / predictions;
-    const bool finite = isfinite(trainer->loss) && optimizer_step(&trainer->optimizer, &trainer->parameters, &trainer->gradients,
-                                                                  rate, trainer->step, &trainer->gradient_norm);
-    if (!finite)
-        return error_set(
-            error, STATUS_NOT_FINITE,
-            "training diverged: the %s at step %lld is not finite (learning rate %g, peak %g); lower the peak or lengthen "
-            "the warm-up",
-            isfinite(trainer->loss) ? "gradient" : "loss", (long long)trainer->step, rate, setup->schedule.peak);
+    *loss = sum / predictions;
+    return backend->ops->sync(backend, error);
+}
+
+static enum status diverged(const struct trainer *trainer, double loss, double rate, struct error *error)
+{
+    return error_set(error, STATUS_NOT_FINITE,
+                     "training diverged: the %s at step %lld is not finite (learning rate %g, peak %g); lower the peak or lengthen "
+                     "the warm-up",
+                     isfinite(loss) ? "gradient" : "loss", (long long)trainer->step, rate, trainer->setup.schedule.peak);
+}
+
+/* Takes the gradients that the optimizer wants, the last one where it wants it. */
+static enum status gradients_of_step(struct trainer *trainer, double rate, struct error *error)
+{
+    struct optimizer *optimizer = &trainer->optimizer;
+    const bool two = optimizer->kind->gradients == 2;
+    double loss = 0;
+    enum status status;
+    if (two) {
+        if ((status = gradient_of_step(trainer, &trainer->loss, error)) != STATUS_OK) return status;
+        if (!isfinite(trainer->loss)) return diverged(trainer, trainer->loss, rate, error);
+    }
+    if (!optimizer_depart(optimizer, &trainer->parameters, &trainer->gradients)) return diverged(trainer, 0, rate, error);
+    if ((status = gradient_of_step(trainer, two ? &loss : &trainer->loss, error)) != STATUS_OK) return status;
+    if (!two) loss = trainer->loss;
+    return isfinite(loss) ? STATUS_OK : diverged(trainer, loss, rate, error);
+}
+
+enum status trainer_step(struct trainer *trainer, struct error *error)
+{
+    const double rate = schedule_rate(&trainer->setup.schedule, trainer->step);
+    const enum status status = gradients_of_step(trainer, rate, error);
+    if (status != STATUS_OK) {
+        optimizer_return(&trainer->optimizer, &trainer->parameters);
+        return status;
+    }
+    if (!optimizer_step(&trainer->optimizer, &trainer->parameters, &trainer->gradients, rate, trainer->step,
+                        &trainer->gradient_norm))
+        return diverged(trainer, trainer->loss, rate, error);
+    ema_add(&trainer->ema, &trainer->parameters);
     trainer->step++;
     return STATUS_OK;
+}
+
+/* The gradients hold nothing between steps: they lend their buffer. */
+void trainer_show_average(struct trainer *trainer)
+{
+    struct backend *backend = trainer->backend;
+    const struct matrix shown = parameters_all(&trainer->parameters);
+    backend->ops->add(backend, parameters_all(&trainer->gradients), shown, 1, 0);
+    backend->ops->add(backend, shown, parameters_all(&trainer->ema.mean), 1, 0);
+    trainer->shows_average = true;
+}
+
+void trainer_show_parameters(struct trainer *trainer)
+{
+    struct backend *backend = trainer->backend;
+    if (trainer->shows_average)
+        backend->ops->add(backend, parameters_all(&trainer->parameters), parameters_all(&trainer->gradients), 1, 0);
+    trainer->shows_average = false;
 }
 
 int64_t trainer_chunk_tokens(const struct trainer *trainer)

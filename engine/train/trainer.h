@@ -6,12 +6,14 @@
 #include "base/monitor.h"
 #include "model/gradient.h"
 #include "train/batches.h"
+#include "train/ema.h"
 #include "train/optimizer.h"
 #include "train/schedule.h"
 
 struct trainer_setup {
     const struct optimizer_kind *optimizer;
     struct optimizer_settings settings;
+    double ema_decay; /* 0: no average */
     struct schedule schedule;
     int64_t batch_sequences, sequence_length;
     uint64_t seed;
@@ -26,13 +28,16 @@ struct trainer {
     struct trainer_setup setup;
     struct parameters parameters, gradients;
     struct optimizer optimizer;
+    struct ema ema;
     struct gradient *gradient;
     struct batches batches;
     double *losses; /* [largest batch] */
     int64_t step;   /* updates done */
     int64_t micro;  /* sequences that go through the model at once */
     enum gradient_mode mode;
-    double loss, gradient_norm; /* of the last update, before it */
+    double loss, gradient_norm; /* of the last update, before it; an optimizer with two gradients has the loss of the first, at its
+                                   parameters, and the norm of the second */
+    bool shows_average;
 };
 
 /* Zeroed parameters: initialise or read them next. The layout is lent for its life. The caller owns it (trainer_reset).
@@ -48,6 +53,10 @@ MUST_CHECK enum status trainer_step(struct trainer *trainer, struct error *error
  * backend. */
 struct chunks;
 MUST_CHECK enum status trainer_validate(struct trainer *trainer, const struct chunks *chunks, double *loss, struct error *error);
+
+/* Between steps: the parameters become the average (which needs one update), and again what they were, to the bit. */
+void trainer_show_average(struct trainer *trainer);
+void trainer_show_parameters(struct trainer *trainer);
 
 /* Tokens that the largest of trainer_validate's chunks may have. */
 int64_t trainer_chunk_tokens(const struct trainer *trainer);

@@ -83,9 +83,14 @@ static enum status note_written(void *owner, const struct train_written *written
     struct registrar *registrar = owner;
     struct store_id id = {0};
     enum store_outcome outcome;
+    char trajectory[sizeof registrar->trajectory + 8];
     json_t *document = NULL, *origin = json_pack("{ss}", "run", registrar->context->run);
+    if (origin != NULL && written->ema != NULL)
+        (void)json_object_set_new(origin, "ema", json_pack("{sf}", "decay", written->ema->decay));
+    /* averages are a curve of their own: among the run's checkpoints each step would have two points */
+    (void)snprintf(trajectory, sizeof trajectory, "%s%s", registrar->trajectory, written->ema != NULL ? "-ema" : "");
     const struct checkpoint_new row = {
-        .trajectory = registrar->trajectory,
+        .trajectory = trajectory,
         .name = written->name,
         .step = &written->reached.step,
         .tokens = &written->reached.tokens,
@@ -131,9 +136,10 @@ static enum status name_trajectory(struct registrar *registrar, const char *id, 
 
 static json_t *render(const struct registrar *registrar, const struct train_result *result)
 {
-    return json_pack("{sO so so sI sI so}", "checkpoints", registrar->ids, "final_loss", inputs_number(result->final_loss),
-                     "validation_loss", inputs_number(result->validation_loss), "steps", (json_int_t)result->steps, "tokens",
-                     (json_int_t)result->tokens, "tokens_per_second", inputs_number(result->tokens_per_second));
+    return json_pack("{sO so so so sI sI so}", "checkpoints", registrar->ids, "final_loss", inputs_number(result->final_loss),
+                     "validation_loss", inputs_number(result->validation_loss), "ema_loss", inputs_number(result->ema_loss),
+                     "steps", (json_int_t)result->steps, "tokens", (json_int_t)result->tokens, "tokens_per_second",
+                     inputs_number(result->tokens_per_second));
 }
 
 /* All that a request lends, opened; closed by places_reset. */

@@ -80,6 +80,7 @@ static const struct backend_ops ops = {
     .download = cpu_download,
     .fill = cpu_fill,
     .add = cpu_add,
+    .scale_by_magnitude = cpu_scale_by_magnitude,
     .dot = cpu_dot,
     .finite = cpu_finite,
     .gemm = cpu_gemm,

@@ -38,6 +38,18 @@ void cpu_add(struct backend *backend, struct matrix to, struct matrix from, doub
     cpu_for_runs(backend->team, to.rows, to.columns, cpu_dense(to) && cpu_dense(from), add_run, &o);
 }
 
+static void scale_by_magnitude_run(void *context, int64_t t, int64_t column, int64_t count)
+{
+    const struct operands *o = context;
+    o->kernels->scale_by_magnitude(float_row(o->to, t) + column, float_row(o->from, t) + column, count, (float)o->alpha);
+}
+
+void cpu_scale_by_magnitude(struct backend *backend, struct matrix to, struct matrix by, double offset)
+{
+    struct operands o = {.kernels = cpu_of(backend)->kernels, .to = to, .from = by, .alpha = offset};
+    cpu_for_runs(backend->team, to.rows, to.columns, cpu_dense(to) && cpu_dense(by), scale_by_magnitude_run, &o);
+}
+
 static void add_row_rows(void *context, int64_t first, int64_t end)
 {
     const struct operands *o = context;

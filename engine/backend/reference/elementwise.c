@@ -25,6 +25,15 @@ void REFERENCE(add)(struct backend *backend, struct matrix to, struct matrix fro
     }
 }
 
+/* to = to (|by| + offset) */
+void REFERENCE(scale_by_magnitude)(struct backend *backend, struct matrix to, struct matrix by, double offset)
+{
+    (void)backend;
+    for (int64_t t = 0; t < to.rows; t++)
+        for (int64_t c = 0; c < to.columns; c++)
+            row_of(to, t)[c] = (real)((double)row_of(to, t)[c] * (fabs((double)row_of(by, t)[c]) + offset));
+}
+
 double REFERENCE(dot)(struct backend *backend, struct matrix a, struct matrix b)
 {
     (void)backend;

@@ -26,6 +26,7 @@ static inline real *head_of(struct head_view view, int64_t t, int64_t head)
 /* elementwise.c */
 void REFERENCE(fill)(struct backend *backend, struct matrix to, double value);
 void REFERENCE(add)(struct backend *backend, struct matrix to, struct matrix from, double alpha, double beta);
+void REFERENCE(scale_by_magnitude)(struct backend *backend, struct matrix to, struct matrix by, double offset);
 double REFERENCE(dot)(struct backend *backend, struct matrix a, struct matrix b);
 bool REFERENCE(finite)(struct backend *backend, struct matrix a);
 void REFERENCE(add_row)(struct backend *backend, struct matrix to, struct matrix row);

@@ -54,6 +54,7 @@ const struct backend_ops REFERENCE(ops) = {
     .download = REFERENCE(download),
     .fill = REFERENCE(fill),
     .add = REFERENCE(add),
+    .scale_by_magnitude = REFERENCE(scale_by_magnitude),
     .dot = REFERENCE(dot),
     .finite = REFERENCE(finite),
     .gemm = REFERENCE(gemm),

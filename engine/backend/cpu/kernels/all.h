@@ -6,6 +6,7 @@
 
 void KERNEL(fill)(float *to, int64_t count, float value);
 void KERNEL(add)(float *to, const float *from, int64_t count, float alpha, float beta);
+void KERNEL(scale_by_magnitude)(float *to, const float *by, int64_t count, float offset);
 double KERNEL(dot)(const float *a, const float *b, int64_t count);
 bool KERNEL(finite)(const float *a, int64_t count);
 void KERNEL(adamw)(const struct adamw_args *args, int64_t first, int64_t end);

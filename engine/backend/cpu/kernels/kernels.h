@@ -42,6 +42,7 @@ struct kernels {
     /* runs of `count` elements */
     void (*fill)(float *to, int64_t count, float value);
     void (*add)(float *to, const float *from, int64_t count, float alpha, float beta);
+    void (*scale_by_magnitude)(float *to, const float *by, int64_t count, float offset);
     double (*dot)(const float *a, const float *b, int64_t count);
     bool (*finite)(const float *a, int64_t count);
     void (*adamw)(const struct adamw_args *args, int64_t first, int64_t end);

@@ -23,6 +23,12 @@ void KERNEL(add)(float *to, const float *from, int64_t count, float alpha, float
     }
 }
 
+void KERNEL(scale_by_magnitude)(float *to, const float *by, int64_t count, float offset)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) to[i] *= fabsf(by[i]) + offset;
+}
+
 double KERNEL(dot)(const float *a, const float *b, int64_t count)
 {
     double sum = 0;

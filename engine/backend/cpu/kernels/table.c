@@ -10,6 +10,7 @@ const struct kernels KERNEL_TABLE(KERNEL_LEVEL) = {
     .name = "x86-64-" KERNEL_STRING(KERNEL_LEVEL),
     .fill = KERNEL(fill),
     .add = KERNEL(add),
+    .scale_by_magnitude = KERNEL(scale_by_magnitude),
     .dot = KERNEL(dot),
     .finite = KERNEL(finite),
     .adamw = KERNEL(adamw),

@@ -191,6 +191,8 @@ static void run_elementwise(struct world *world, const void *context)
     world_put(world, "dot", scalars, 1, 1e-10 * (double)(s->rows * s->columns));
     backend->ops->add(backend, b, a, 0.5, -2);
     world_record(world, "0.5 a - 2 b", b, 4, 1);
+    backend->ops->scale_by_magnitude(backend, b, a, 0.25);
+    world_record(world, "b (|a| + 0.25)", b, 30, 6);
     backend->ops->add_row(backend, b, world_random(world, 1, s->columns, 0, 1));
     world_record(world, "add_row", b, 5, 1);
     const struct matrix sum = world_random(world, 1, s->columns, 0, 1);

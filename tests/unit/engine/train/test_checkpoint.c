@@ -29,7 +29,7 @@ struct bench {
 
 static void bench_open(struct bench *bench)
 {
-    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1};
+    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1, 0, 0};
     struct model_config config;
     *bench = (struct bench){0};
     scratch_open(&bench->scratch);
@@ -62,7 +62,7 @@ static struct checkpoint checkpoint_of(const struct bench *bench, enum dtype dty
                                .config_size = strlen(MODEL),
                                .tokenizer = bench->tokenizer,
                                .dtype = dtype,
-                               .reached = {1, 64, 1e-3, 5.5, NAN},
+                               .reached = {1, 64, 1e-3, 5.5, NAN, 0},
                                .state = state,
                                .optimizer = &bench->optimizer};
 }
@@ -145,8 +145,8 @@ static void test_state_comes_back_to_the_bit(void **state)
     struct bench bench;
     struct parameters parameters;
     struct optimizer optimizer;
-    struct state_checkpoint written[2] = {{1, 2, 0.5, 3, 4}, {5, 6, 0.25, 7, 8}};
-    const struct state out = {12, 99, 4, 16, 2.5, written, 2};
+    struct state_checkpoint written[2] = {{1, 2, 0.5, 3, 4, 0}, {5, 6, 0.25, 7, 8, 0}};
+    const struct state out = {12, 99, 4, 16, 2.5, written, 2, 0, 0};
     struct state in;
     char path[900];
     bench_open(&bench);
@@ -155,7 +155,7 @@ static void test_state_comes_back_to_the_bit(void **state)
     ok(parameters_init(&parameters, bench.layout, bench.backend, "parameters", &error));
     ok(optimizer_init(&optimizer, optimizer_kinds[0], &bench.optimizer.settings, bench.layout, bench.backend, &error));
     (void)snprintf(path, sizeof path, "%s/training.state", bench.directory);
-    ok(state_read(path, &in, &parameters, &optimizer, &error));
+    ok(state_read(path, &in, &parameters, &optimizer, NULL, &error));
     assert_int_equal(in.step, 12);
     assert_int_equal(in.fingerprint, 99);
     assert_int_equal(in.checkpoint_count, 2);
@@ -169,33 +169,84 @@ static void test_state_comes_back_to_the_bit(void **state)
     bench_close(&bench);
 }
 
-/* Every byte of the file counts: whichever is turned, the file is refused. */
-static void test_a_turned_byte_is_noticed_anywhere(void **state)
+/* With an average and an optimizer's weight, and read by one who wants the average and by one who does not. */
+static void test_an_average_comes_back_to_the_bit(void **state)
 {
     (void)state;
+    struct bench bench;
+    struct ema ema, found;
+    struct state_checkpoint written[2] = {{1, 2, 0.5, 3, 4, 0}, {1, 2, 0.5, 7, 8, 1}};
+    const struct state out = {.step = 12, .checkpoints = written, .checkpoint_count = 2};
+    struct state in;
+    bench_open(&bench);
+    const char *path = scratch_path(&bench.scratch, "state");
+    const size_t bytes = (size_t)bench.layout->elements * sizeof(float);
+    ok(ema_init(&ema, 0.75, bench.layout, bench.backend, &error));
+    ok(ema_init(&found, 0.75, bench.layout, bench.backend, &error));
+    ema_add(&ema, &bench.parameters);
+    ema_add(&ema, &bench.optimizer.state[0]);
+    bench.optimizer.weight = 0.1;
+    ok(state_write(path, &out, &bench.parameters, &bench.optimizer, &ema, &error));
+    bench.optimizer.weight = 0;
+    ok(state_read(path, &in, &bench.parameters, &bench.optimizer, &found, &error));
+    assert_true(bench.optimizer.weight == 0.1);
+    assert_int_equal(found.updates, 2);
+    assert_memory_equal(found.mean.data, ema.mean.data, bytes);
+    assert_memory_equal(in.checkpoints, written, sizeof written);
+    assert_int_equal(in.ema_updates, 2);
+    assert_true(in.ema_decay == 0.75);
+    memory_free(in.checkpoints);
+    ok(state_read(path, &in, &bench.parameters, &bench.optimizer, NULL, &error));
+    memory_free(in.checkpoints);
+    /* a file without one: the average begins there */
+    bench.optimizer.weight = 0;
+    ok(state_write(path, &(struct state){.step = 1}, &bench.parameters, &bench.optimizer, NULL, &error));
+    ok(state_read(path, &in, &bench.parameters, &bench.optimizer, &found, &error));
+    assert_int_equal(found.updates, 0);
+    memory_free(in.checkpoints);
+    ema_reset(&found);
+    ema_reset(&ema);
+    bench_close(&bench);
+}
+
+/* Every byte of the file counts: whichever is turned, the file is refused. */
+static void turn_bytes(bool average)
+{
     struct bench bench;
     const struct state out = {.step = 3};
     struct state in;
     struct stat about;
+    struct ema ema;
     bench_open(&bench);
     const char *path = scratch_path(&bench.scratch, "state");
-    ok(state_write(path, &out, &bench.parameters, &bench.optimizer, &error));
+    ok(ema_init(&ema, 0.5, bench.layout, bench.backend, &error));
+    if (average) ema_add(&ema, &bench.parameters);
+    ok(state_write(path, &out, &bench.parameters, &bench.optimizer, &ema, &error));
     const int descriptor = open(path, O_RDWR | O_CLOEXEC);
     assert_int_equal(fstat(descriptor, &about), 0);
-    for (off_t at = 0; at < about.st_size; at += at < 120 ? 1 : 997) {
+    for (off_t at = 0; at < about.st_size; at += at < 150 ? 1 : 997) {
         char byte = 0;
         assert_int_equal(pread(descriptor, &byte, 1, at), 1);
         const char turned = (char)(byte ^ 0x10);
         assert_int_equal(pwrite(descriptor, &turned, 1, at), 1);
-        if (state_read(path, &in, &bench.parameters, &bench.optimizer, &error) == STATUS_OK) fail_msg("byte %lld", (long long)at);
+        if (state_read(path, &in, &bench.parameters, &bench.optimizer, NULL, &error) == STATUS_OK)
+            fail_msg("byte %lld", (long long)at);
         assert_int_equal(pwrite(descriptor, &byte, 1, at), 1);
     }
     assert_int_equal(ftruncate(descriptor, about.st_size - 1), 0);
-    assert_int_equal(state_read(path, &in, &bench.parameters, &bench.optimizer, &error), STATUS_CORRUPT);
+    assert_int_equal(state_read(path, &in, &bench.parameters, &bench.optimizer, NULL, &error), STATUS_CORRUPT);
     assert_int_equal(ftruncate(descriptor, 10), 0);
-    assert_int_equal(state_read(path, &in, &bench.parameters, &bench.optimizer, &error), STATUS_CORRUPT);
+    assert_int_equal(state_read(path, &in, &bench.parameters, &bench.optimizer, NULL, &error), STATUS_CORRUPT);
     (void)close(descriptor);
+    ema_reset(&ema);
     bench_close(&bench);
+}
+
+static void test_a_turned_byte_is_noticed_anywhere(void **state)
+{
+    (void)state;
+    turn_bytes(false);
+    turn_bytes(true);
 }
 
 int main(void)
@@ -205,6 +256,7 @@ int main(void)
         cmocka_unit_test(test_an_older_one_is_replaced),
         cmocka_unit_test(test_a_failure_leaves_nothing),
         cmocka_unit_test(test_state_comes_back_to_the_bit),
+        cmocka_unit_test(test_an_average_comes_back_to_the_bit),
         cmocka_unit_test(test_a_turned_byte_is_noticed_anywhere),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);

@@ -1,0 +1,24 @@
+/* ema.h: the exponential moving average of the parameters along training, free of its start: after n updates
+ *   mean = sum over i <= n of decay^(n - i) parameters_i / sum over i <= n of decay^(n - i)
+ * kept as mean += (1 - decay) / (1 - decay^n) (parameters_n - mean): the zero start and its correction of Adam's moments (Kingma
+ * and Ba, arXiv 1412.6980, section 3) in one. Fresh weights have no part in it. */
+#ifndef TRAIN_EMA_H
+#define TRAIN_EMA_H
+
+#include "model/parameters.h"
+
+struct ema {
+    double decay; /* 0: there is no average, and no buffer */
+    int64_t updates;
+    struct parameters mean; /* owned; zero before the first update */
+};
+
+/* The caller owns it (ema_reset). STATUS_NO_MEMORY. */
+MUST_CHECK enum status ema_init(struct ema *ema, double decay, const struct parameters_layout *layout, struct backend *backend,
+                                struct error *error);
+void ema_reset(struct ema *ema); /* {0} is fine */
+
+/* One more update's parameters. Does nothing when there is no average. */
+void ema_add(struct ema *ema, const struct parameters *parameters);
+
+#endif

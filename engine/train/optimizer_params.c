@@ -1,0 +1,81 @@
+/* optimizer_params.c: the settings of each optimizer. Defaults of AdamW's are those that language models are trained with (Touvron
+ * et al., arXiv 2302.13971, 2.3), of the others those of their papers. */
+#include "train/optimizer.h"
+
+#define AT(member) offsetof(struct optimizer_settings, member)
+#define BELOW_ONE  0.9999999 /* a decay rate of 1 would never forget, and its bias correction divides by 0 */
+
+/* What all of them have. */
+#define COMMON(beta1_help)                                                                                                         \
+    {.name = "beta1",                                                                                                              \
+     .type = PARAM_NUMBER,                                                                                                         \
+     .offset = AT(beta1),                                                                                                          \
+     .fallback = "0.9",                                                                                                            \
+     .minimum = 0,                                                                                                                 \
+     .maximum = BELOW_ONE,                                                                                                         \
+     .help = beta1_help},                                                                                                          \
+        {.name = "beta2",                                                                                                          \
+         .type = PARAM_NUMBER,                                                                                                     \
+         .offset = AT(beta2),                                                                                                      \
+         .fallback = "0.95",                                                                                                       \
+         .minimum = 0,                                                                                                             \
+         .maximum = BELOW_ONE,                                                                                                     \
+         .help = "decay rate of the mean of squared gradients"},                                                                   \
+        {.name = "epsilon",                                                                                                        \
+         .type = PARAM_NUMBER,                                                                                                     \
+         .offset = AT(epsilon),                                                                                                    \
+         .fallback = "1e-8",                                                                                                       \
+         .minimum = 1e-30,                                                                                                         \
+         .maximum = 1,                                                                                                             \
+         .help = "added to the root of the second moment"},                                                                        \
+        {.name = "weight_decay",                                                                                                   \
+         .type = PARAM_NUMBER,                                                                                                     \
+         .offset = AT(weight_decay),                                                                                               \
+         .fallback = "0.1",                                                                                                        \
+         .minimum = 0,                                                                                                             \
+         .maximum = 100,                                                                                                           \
+         .help = "decoupled decay of all matrices, the embedding included; norms and biases do not decay"},                        \
+    {                                                                                                                              \
+        .name = "clip", .type = PARAM_NUMBER, .offset = AT(clip), .fallback = "1", .minimum = 0, .maximum = 1e30,                  \
+        .help = "largest L2 norm of the whole gradient; 0: not clipped"                                                            \
+    }
+
+#define MEAN_HELP "decay rate of the mean of gradients"
+
+const struct param optimizer_adamw_params[] = {COMMON(MEAN_HELP), {0}};
+
+const struct param optimizer_sam_params[] = {
+    COMMON(MEAN_HELP),
+    {.name = "rho",
+     .type = PARAM_NUMBER,
+     .offset = AT(rho),
+     .fallback = "0.05",
+     .minimum = 1e-12,
+     .maximum = 1e3,
+     .help = "radius of the ball in which the worst loss is lowered: L2 distance over all parameters"},
+    {0},
+};
+
+const struct param optimizer_asam_params[] = {
+    COMMON(MEAN_HELP),
+    {.name = "rho",
+     .type = PARAM_NUMBER,
+     .offset = AT(rho),
+     .fallback = "0.5",
+     .minimum = 1e-12,
+     .maximum = 1e3,
+     .help = "radius of the ball, in units of each weight's own magnitude"},
+    {.name = "eta",
+     .type = PARAM_NUMBER,
+     .offset = AT(eta),
+     .fallback = "0.01",
+     .minimum = 0,
+     .maximum = 1e3,
+     .help = "added to the magnitudes, so that weights at zero move too"},
+    {0},
+};
+
+const struct param optimizer_schedule_free_params[] = {
+    COMMON("share of the average in the point where the gradient is taken; the rest is the sequence that steps"),
+    {0},
+};
