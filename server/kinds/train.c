@@ -17,7 +17,7 @@
 struct registrar {
     const struct kind_context *context;
     char trajectory[256], dataset[128], validation[128];
-    json_t *ids; /* owned */
+    json_t *ids, *averages; /* owned: of the run's own and of its averages */
     struct measurements *measurements;
 };
 
@@ -101,7 +101,7 @@ static enum status note_written(void *owner, const struct train_written *written
     enum status status = checkpoint_files_register(registrar->context->connection, &row, NULL, &outcome, &document, error);
     if (status == STATUS_OK) {
         (void)snprintf(id.text, sizeof id.text, "%s", json_string_value(json_object_get(document, "id")));
-        if (json_array_append_new(registrar->ids, json_string(id.text)) != 0)
+        if (json_array_append_new(written->ema != NULL ? registrar->averages : registrar->ids, json_string(id.text)) != 0)
             status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
     }
     if (status == STATUS_OK)
@@ -136,10 +136,10 @@ static enum status name_trajectory(struct registrar *registrar, const char *id, 
 
 static json_t *render(const struct registrar *registrar, const struct train_result *result)
 {
-    return json_pack("{sO so so so sI sI so}", "checkpoints", registrar->ids, "final_loss", inputs_number(result->final_loss),
-                     "validation_loss", inputs_number(result->validation_loss), "ema_loss", inputs_number(result->ema_loss),
-                     "steps", (json_int_t)result->steps, "tokens", (json_int_t)result->tokens, "tokens_per_second",
-                     inputs_number(result->tokens_per_second));
+    return json_pack("{sO sO so so so sI sI so}", "checkpoints", registrar->ids, "ema_checkpoints", registrar->averages,
+                     "final_loss", inputs_number(result->final_loss), "validation_loss", inputs_number(result->validation_loss),
+                     "ema_loss", inputs_number(result->ema_loss), "steps", (json_int_t)result->steps, "tokens",
+                     (json_int_t)result->tokens, "tokens_per_second", inputs_number(result->tokens_per_second));
 }
 
 /* All that a request lends, opened; closed by places_reset. */
@@ -181,11 +181,12 @@ static enum status train_execute(const struct kind_context *context, const void 
                                  struct error *error)
 {
     const struct train_params *params = filled;
-    struct registrar registrar = {.context = context, .measurements = out, .ids = json_array()};
+    struct registrar registrar = {.context = context, .measurements = out, .ids = json_array(), .averages = json_array()};
     struct places *places = calloc(1, sizeof *places);
     struct train_result found = {0};
     enum status status = STATUS_OK;
-    if (places == NULL || registrar.ids == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+    if (places == NULL || registrar.ids == NULL || registrar.averages == NULL)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a run");
     if (status == STATUS_OK) status = places_open(context, params, places, error);
     if (status == STATUS_OK) status = name_trajectory(&registrar, params->trajectory, error);
     if (status != STATUS_OK) goto done;
@@ -211,6 +212,7 @@ done:
     train_result_reset(&found);
     if (places != NULL) places_reset(places);
     free(places);
+    json_decref(registrar.averages);
     json_decref(registrar.ids);
     return status;
 }

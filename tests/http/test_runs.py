@@ -184,6 +184,33 @@ def test_train_registers_checkpoints_as_they_appear(service, name):
     assert [p["x"] for p in points] == [2560, 5120, 7680]
 
 
+def test_an_average_of_the_weights_is_a_trajectory_of_its_own(service, name):
+    optimizer = {"name": "sam", "rho": 0.1}
+    run = long_training(service, name, tokens=5120, validation=name, validation_sequences=2, ema={}, optimizer=optimizer)
+    document = service.wait(run)
+    assert document["state"] == "succeeded", document["error"]
+    assert document["params"]["ema"] == {"decay": 0.999} and document["params"]["optimizer"]["rho"] == 0.1
+    own = service.get(f"/v1/checkpoints?trajectory={name}").json["items"]
+    averaged = sorted(service.get(f"/v1/checkpoints?trajectory={name}-ema").json["items"], key=lambda c: c["step"])
+    assert len(own) == 2 and [c["name"] for c in averaged] == ["step0000010-ema", "step0000020-ema"]
+    assert document["result"]["ema_checkpoints"] == [c["id"] for c in averaged]
+    assert all(c["derived_from"] == {"run": run, "ema": {"decay": 0.999}} for c in averaged)
+    points = service.get(f"/v1/curves?trajectory={name}-ema&metric=validation_loss&x=tokens").json["series"][0]["points"]
+    assert points[-1]["y"] == document["result"]["ema_loss"] != document["result"]["validation_loss"]
+    assert averaged[0]["sha256"] not in {c["sha256"] for c in own}
+
+
+@pytest.mark.parametrize("schedule, pointer", [({"name": "cosine"}, "/params/schedule/name"),
+                                               ({"name": "wsd", "decay": 2560}, "/params/schedule/decay")])
+def test_schedule_free_training_refuses_a_schedule_that_falls(service, name, schedule, pointer):
+    (service.files / f"{name}.txt").write_text("a long story. " * 2000)
+    service.post("/v1/datasets", {"name": name, "path": f"{name}.txt", "format": "text"})
+    params = {"trajectory": name, "model": models.LLAMA, "dataset": name, "tokenizer": {"name": "bytes"}, "tokens": 5120,
+              "batch_sequences": 4, "sequence_length": 64, "optimizer": {"name": "schedule_free"}, "schedule": schedule}
+    answer = service.post("/v1/runs", {"kind": "train", "params": params})
+    assert answer.status == 422 and pointer in [e["pointer"] for e in answer.json["errors"]], answer.body
+
+
 def test_cancel_stops_a_running_run_and_retry_queues_it_again(service, name):
     run = long_training(service, name)
     wait_for_state(service, run, "running")
