@@ -1,7 +1,7 @@
 #include "jobs/quantize.h"
 #include "kinds/baselines.h"
 #include "kinds/inputs.h"
-#include "schema/schema.h"
+#include "kinds/method.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -63,23 +63,6 @@ static const struct quantizer *quantizer_of(const struct quantize_params *params
     return quantizer_by_id(params->method.quantizer);
 }
 
-/* The quantizer's cross-field rules; what they settle is written back into the document. */
-static enum status settle_method(const struct kind_request *request, const struct quantize_params *params, struct error *error)
-{
-    struct quantize_params settled = *params;
-    const struct error *cause = error;
-    char pointer[sizeof error->pointer], detail[sizeof error->detail];
-    const enum status status = quantize_method_settle(&settled.method, error);
-    if (status != STATUS_OK) {
-        (void)snprintf(pointer, sizeof pointer, "/params/method%.120s", cause->pointer);
-        (void)snprintf(detail, sizeof detail, "%s", cause->detail);
-        return error_set_at(error, status, pointer, "%s", detail);
-    }
-    const struct param_variant *variant = &method_variants[settled.method.quantizer];
-    return schema_write_back(variant->params, (const char *)&settled + variant->offset, json_object_get(request->params, "method"),
-                             error);
-}
-
 static enum status quantize_check(struct kind_request *request, const void *filled, struct error *error)
 {
     const struct quantize_params *params = filled;
@@ -87,10 +70,7 @@ static enum status quantize_check(struct kind_request *request, const void *fill
     if ((status = inputs_check_precision(params->precision, error)) != STATUS_OK) return status;
     if (!json_is_null(json_object_get(request->params, "export")))
         return error_set_at(error, STATUS_UNSUPPORTED, "/params/export", "quantized checkpoints cannot be exported yet; use null");
-    if (params->calibration.dataset == NULL && (quantizer_of(params)->needs & NEED_INPUT_HESSIAN) != 0)
-        return error_set_at(error, STATUS_INVALID, "/params/calibration", "is missing: \"%s\" needs calibration data",
-                            quantizer_of(params)->name);
-    if ((status = settle_method(request, params, error)) != STATUS_OK) return status;
+    if ((status = method_check(request, &params->method, params->calibration.dataset != NULL, error)) != STATUS_OK) return status;
     status = inputs_check_use(request, params->checkpoint, params->evaluation.dataset, "evaluation", error);
     if (status != STATUS_OK || params->calibration.dataset == NULL) return status;
     return inputs_check_use(request, params->checkpoint, params->calibration.dataset, "calibration", error);

@@ -1,40 +1,20 @@
 #include "store/curves.h"
 
-#include "http/buffer.h"
 #include "resources/answer.h"
 #include "resources/application.h"
+#include "resources/csv.h"
 #include "resources/handlers.h"
 
 #include <string.h>
 
-enum { CSV_MAX = 64 << 20, TRAJECTORIES_MAX = 32 };
-
-/* A field of RFC 4180. A text that a spreadsheet would take for a formula gets an apostrophe in front. */
-static void put_field(struct buffer *out, const json_t *value, char end)
-{
-    const char *text = json_string_value(value);
-    if (json_is_integer(value)) buffer_printf(out, "%lld", (long long)json_integer_value(value));
-    if (json_is_real(value)) buffer_printf(out, "%.17g", json_real_value(value));
-    if (text != NULL && strpbrk(text, "\",\r\n") == NULL && (text[0] == '\0' || strchr("=+-@", text[0]) == NULL)) {
-        buffer_puts(out, text);
-    } else if (text != NULL) {
-        buffer_puts(out, "\"");
-        if (strchr("=+-@", text[0]) != NULL) buffer_puts(out, "'");
-        for (; *text != '\0'; text++) {
-            if (*text == '"') buffer_puts(out, "\"");
-            buffer_append(out, text, 1);
-        }
-        buffer_puts(out, "\"");
-    }
-    buffer_append(out, &end, 1);
-}
+enum { TRAJECTORIES_MAX = 32 };
 
 static enum status answer_csv(struct response *response, json_t *document, struct error *error)
 {
     static const char *const series_fields[] = {"trajectory", "label", "method", "bits", "dataset"};
     static const char *const point_fields[] = {"x", "y", "low", "high", "checkpoint", "run"};
     struct buffer out;
-    size_t i, j, length;
+    size_t i, j;
     json_t *series, *point;
     buffer_init(&out, CSV_MAX);
     buffer_puts(&out, "trajectory,label,method,bits,dataset,x,y,low,high,checkpoint,run\r\n");
@@ -42,16 +22,13 @@ static enum status answer_csv(struct response *response, json_t *document, struc
     {
         json_array_foreach(json_object_get(series, "points"), j, point)
         {
-            for (size_t k = 0; k < 5; k++) put_field(&out, json_object_get(series, series_fields[k]), ',');
-            for (size_t k = 0; k < 6; k++) put_field(&out, json_object_get(point, point_fields[k]), k < 5 ? ',' : '\r');
+            for (size_t k = 0; k < 5; k++) csv_field(&out, json_object_get(series, series_fields[k]), ',');
+            for (size_t k = 0; k < 6; k++) csv_field(&out, json_object_get(point, point_fields[k]), k < 5 ? ',' : '\r');
             buffer_puts(&out, "\n");
         }
     }
     json_decref(document);
-    const enum status status = buffer_status(&out, "a table", error);
-    char *text = buffer_take(&out, &length);
-    if (status == STATUS_OK) return response_take(response, 200, "text/csv; charset=utf-8", text, length, error);
-    return status;
+    return csv_answer(response, &out, error);
 }
 
 static enum status read_axis(const char *name, enum curve_axis *out, struct error *error)

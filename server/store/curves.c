@@ -12,15 +12,16 @@ static const char *const axes[] = {[CURVE_STEP] = "step", [CURVE_TOKENS] = "toke
     " join runs r on r.id = m.run and r.result_epoch = m.epoch and r.state = 'succeeded'"                                          \
     " order by m.checkpoint, m.metric, m.label, m.dataset, r.number desc)"
 
-static enum status resolve_all(struct connection *connection, const struct curve_query *query, json_t **out, struct error *error)
+static enum status resolve_all(struct connection *connection, const char *const *trajectories, size_t count, json_t **out,
+                               struct error *error)
 {
     enum status status = STATUS_OK;
     json_t *ids = json_array();
-    for (size_t i = 0; status == STATUS_OK && i < query->trajectory_count; i++) {
+    for (size_t i = 0; status == STATUS_OK && i < count; i++) {
         struct store_id id;
-        status = trajectory_resolve(connection, query->trajectories[i], &id, error);
+        status = trajectory_resolve(connection, trajectories[i], &id, error);
         if (status == STATUS_OK && json_array_append_new(ids, json_string(id.text)) != 0)
-            status = error_set(error, STATUS_NO_MEMORY, "no memory for %zu trajectories", query->trajectory_count);
+            status = error_set(error, STATUS_NO_MEMORY, "no memory for %zu trajectories", count);
     }
     if (status == STATUS_OK)
         *out = ids;
@@ -32,7 +33,7 @@ static enum status resolve_all(struct connection *connection, const struct curve
 enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document, struct error *error)
 {
     json_t *trajectories = NULL;
-    enum status status = resolve_all(connection, query, &trajectories, error);
+    enum status status = resolve_all(connection, query->trajectories, query->trajectory_count, &trajectories, error);
     *document = NULL;
     if (status != STATUS_OK) return status;
     status = connection_query_json(
@@ -59,23 +60,35 @@ enum status curve_read(struct connection *connection, const struct curve_query *
     return status;
 }
 
-enum status curve_pairs(struct connection *connection, const char *trajectory, const char *metric_x, const char *metric_y,
-                        json_t **document, struct error *error)
+enum status curve_pairs(struct connection *connection, const struct curve_pairs_query *query, json_t **document,
+                        struct error *error)
 {
-    struct store_id id = {""};
-    enum status status = STATUS_OK;
+    json_t *trajectories = NULL;
+    enum status status = resolve_all(connection, query->trajectories, query->trajectory_count, &trajectories, error);
     *document = NULL;
-    if (trajectory != NULL && (status = trajectory_resolve(connection, trajectory, &id, error)) != STATUS_OK) return status;
-    return connection_query_json(
+    if (status != STATUS_OK) return status;
+    status = connection_query_json(
         connection,
-        "with latest as " LATEST
-        " select coalesce(json_agg(json_build_object('trajectory', t.name, 'checkpoint', c.id, 'label_x', x.label, 'label_y', y.label,"
-        " 'x', x.value, 'y', y.value) order by t.name, c.step, y.label), '[]')"
-        " from latest y join checkpoints c on c.id = y.checkpoint join trajectories t on t.id = c.trajectory"
-        " join lateral (select l.label, l.value from latest l where l.checkpoint = y.checkpoint and l.metric = $2"
-        " and l.label in (y.label, '') order by (l.label = y.label) desc, l.number desc limit 1) x on true"
-        " where y.metric = $3 and ($1 = '' or t.id = $1)",
-        VALUES(value_text(id.text), value_text(metric_x), value_text(metric_y)), document, error);
+        "with wanted as (select json_array_elements_text($1::json) as id),"
+        " at as (select c.id, c.name, c.step, c.tokens, c.learning_rate, t.name as trajectory_name from checkpoints c"
+        " join trajectories t on t.id = c.trajectory where json_array_length($1::json) = 0 or t.id in (select id from wanted)),"
+        " measured as (select m.checkpoint, m.metric, m.value, m.label, m.method, m.bits, m.dataset, m.number from " LATEST " m"
+        " where m.metric in ($2, $3)"
+        " union all select id, 'step', step::double precision, '', '', 0, '', 0 from at where step is not null"
+        " union all select id, 'tokens', tokens::double precision, '', '', 0, '', 0 from at where tokens is not null"
+        " union all select id, 'learning_rate', learning_rate, '', '', 0, '', 0 from at where learning_rate is not null),"
+        " y as (select distinct on (m.checkpoint, m.label) m.* from measured m where m.metric = $3 and ($4 is null or m.method = $4)"
+        " and ($5 is null or m.dataset = $5) and ($6 = 0 or m.bits = $6) order by m.checkpoint, m.label, m.number desc)"
+        " select coalesce(json_agg(json_build_object('trajectory', at.trajectory_name, 'checkpoint', at.id, 'checkpoint_name', at.name,"
+        " 'label_x', x.label, 'label', y.label, 'x', x.value, 'y', y.value) order by y.label, at.trajectory_name, at.step, at.name), '[]')"
+        " from y join at on at.id = y.checkpoint"
+        " join lateral (select l.label, l.value from measured l where l.checkpoint = y.checkpoint and l.metric = $2"
+        " and l.label in (y.label, '') order by (l.label = y.label) desc, (l.dataset = y.dataset) desc, l.number desc limit 1) x on true",
+        VALUES(value_json(trajectories), value_text(query->x), value_text(query->y), value_text(query->method),
+               value_text(query->dataset), value_integer(query->bits)),
+        document, error);
+    json_decref(trajectories);
+    return status;
 }
 
 enum status curve_metrics(struct connection *connection, json_t **document, struct error *error)

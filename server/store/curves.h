@@ -21,10 +21,19 @@ struct curve_query {
 MUST_CHECK enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document,
                                   struct error *error);
 
-/* [{"trajectory", "checkpoint", "label_x", "label_y", "x", "y"}]: two metrics of the same checkpoints, for correlations. The labels
- * of y vary; x is matched on the same label if it has one there, else on full precision. `trajectory` may be NULL. */
-MUST_CHECK enum status curve_pairs(struct connection *connection, const char *trajectory, const char *metric_x,
-                                   const char *metric_y, json_t **document, struct error *error);
+struct curve_pairs_query {
+    const char *const *trajectories; /* references */
+    size_t trajectory_count;         /* 0: all */
+    const char *x, *y;               /* metrics, or "step", "tokens", "learning_rate" of the checkpoint */
+    const char *method, *dataset;    /* of y; NULL: all */
+    int bits;                        /* of y; 0: all */
+};
+
+/* [{"trajectory", "checkpoint", "checkpoint_name", "label_x", "label", "x", "y"}]: two metrics of the same checkpoints, for
+ * correlations, the newest measurement of each. y has one row for each of its labels; x is matched on the same label if it was
+ * measured there, else on full precision, on the same dataset before others. STATUS_NOT_FOUND for an unknown trajectory. */
+MUST_CHECK enum status curve_pairs(struct connection *connection, const struct curve_pairs_query *query, json_t **document,
+                                   struct error *error);
 
 /* The names that can be asked for: ["delta", "loss_fp", ...]. */
 MUST_CHECK enum status curve_metrics(struct connection *connection, json_t **document, struct error *error);

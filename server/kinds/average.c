@@ -1,0 +1,441 @@
+#include "jobs/average.h"
+
+#include "base/memory.h"
+#include "kinds/average_plan.h"
+#include "kinds/checkpoint_files.h"
+#include "kinds/probe.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct average_params {
+    struct param_list checkpoints, trajectories, weights, windows;
+    const char *trajectory, *name, *into;
+    int64_t window, seed;
+    int dtype;
+    struct data_use evaluation, calibration;
+    struct quantize_method method;
+};
+#define AT(field) offsetof(struct average_params, field)
+
+enum { LAWA_WINDOW = 5, NAME_BYTES = 200 };
+
+static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(AT(method)), {0}};
+static const struct param checkpoint_item = {.type = PARAM_CHECKPOINT};
+static const struct param trajectory_item = {.type = PARAM_TRAJECTORY};
+static const struct param weight_item = {.type = PARAM_NUMBER, .minimum = -1e6, .maximum = 1e6};
+static const struct param window_item = {.type = PARAM_INTEGER, .minimum = 1, .maximum = CHECKPOINT_SET_MOST};
+/* Index - 1: as the job wants it. */
+static const char *const dtypes[] = {"same", "f32", "bf16", "f16", NULL};
+static const int dtype_values[] = {-1, DTYPE_F32, DTYPE_BF16, DTYPE_F16};
+
+static const struct param average_params[] = {
+    {.name = "checkpoints",
+     .type = PARAM_LIST,
+     .offset = AT(checkpoints),
+     .item = &checkpoint_item,
+     .fallback = "null",
+     .nullable = true,
+     .minimum = 1,
+     .maximum = CHECKPOINT_SET_MOST,
+     .help = "Ids, names or TRAJECTORY/NAME, in order; null: those of the trajectory or trajectories, which are then written here"},
+    {.name = "trajectory",
+     .type = PARAM_TRAJECTORY,
+     .offset = AT(trajectory),
+     .fallback = "null",
+     .nullable = true,
+     .help = "All checkpoints of this trajectory, by step"},
+    {.name = "trajectories",
+     .type = PARAM_LIST,
+     .offset = AT(trajectories),
+     .item = &trajectory_item,
+     .fallback = "null",
+     .nullable = true,
+     .minimum = 2,
+     .maximum = 32,
+     .help = "Several of them: each average is over their windows together, matched by step"},
+    {.name = "window",
+     .type = PARAM_INTEGER,
+     .offset = AT(window),
+     .fallback = "null",
+     .nullable = true,
+     .minimum = 1,
+     .maximum = CHECKPOINT_SET_MOST,
+     .help =
+         "An average for each checkpoint with a full window of so many up to it (LAWA); null: 5 for a trajectory, one average of all "
+         "listed checkpoints otherwise"},
+    {.name = "weights",
+     .type = PARAM_LIST,
+     .offset = AT(weights),
+     .item = &weight_item,
+     .fallback = "null",
+     .nullable = true,
+     .minimum = 1,
+     .maximum = CHECKPOINT_SET_MOST,
+     .help = "Of the checkpoints, or of the places in the window, oldest first; divided by their sum; null: all equal"},
+    {.name = "name",
+     .type = PARAM_STRING,
+     .offset = AT(name),
+     .fallback = "null",
+     .nullable = true,
+     .maximum = NAME_BYTES,
+     .help =
+         "Name of the one average; null: made from its content. Averages of windows are called like the newest checkpoint in each"},
+    {.name = "into",
+     .type = PARAM_STRING,
+     .offset = AT(into),
+     .fallback = "null",
+     .nullable = true,
+     .maximum = NAME_BYTES,
+     .help = "Trajectory of the averages, made if there is none; null: NAME-lawaN, NAME-soup-lawaN or NAME-averages by the first "
+             "checkpoint's trajectory"},
+    {.name = "dtype",
+     .type = PARAM_CHOICE,
+     .offset = AT(dtype),
+     .fallback = "\"same\"",
+     .choices = dtypes,
+     .help = "What the averages are stored in; same: each tensor as in the first checkpoint, f64 as f32"},
+    {.name = "windows",
+     .type = PARAM_LIST,
+     .offset = AT(windows),
+     .item = &window_item,
+     .fallback = "null",
+     .nullable = true,
+     .minimum = 1,
+     .maximum = 100,
+     .help = "A search: the averages of the last so many checkpoints are measured, and the best one is kept"},
+    {.name = "evaluation",
+     .type = PARAM_OBJECT,
+     .offset = AT(evaluation),
+     .children = data_source_evaluation,
+     .fallback = "null",
+     .nullable = true,
+     .help = "What a search measures losses on"},
+    PROBE_METHOD_PARAMS(AT(method), method_variants, AT(calibration)),
+    PROBE_SEED_PARAM(AT(seed)),
+    {0},
+};
+
+static enum status no_memory(struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+}
+
+static enum status check_name(const char *name, const char *pointer, struct error *error)
+{
+    for (const unsigned char *at = (const unsigned char *)name; at != NULL && *at != '\0'; at++)
+        if (*at == '/' || *at < 0x20 || *at == 0x7f)
+            return error_set_at(error, STATUS_INVALID, pointer, "must not contain \"/\" or control characters");
+    return STATUS_OK;
+}
+
+/* Which of the ways to ask this is; what is left out is written into the document. */
+static enum status settle_way(const struct kind_request *request, struct average_params *params, struct error *error)
+{
+    const bool listed = params->checkpoints.count > 0, search = params->windows.count > 0;
+    const bool whole = params->trajectory != NULL || params->trajectories.count > 0;
+    if (params->trajectory != NULL && params->trajectories.count > 0)
+        return error_set_at(error, STATUS_INVALID, "/params/trajectories", "exclude trajectory: give one of the two");
+    if (!listed && !whole)
+        return error_set_at(error, STATUS_INVALID, "/params/checkpoints", "is missing: give a list, or a trajectory");
+    if (search && (params->window > 0 || params->weights.count > 0))
+        return error_set_at(error, STATUS_INVALID, params->window > 0 ? "/params/window" : "/params/weights",
+                            "must be null in a search over windows, whose averages are uniform");
+    if (search != (params->evaluation.dataset != NULL))
+        return error_set_at(error, STATUS_INVALID, "/params/evaluation",
+                            search ? "is missing: what the search measures losses on" : "is of no use without windows to search");
+    if (!search && point_method_given(&params->method))
+        return error_set_at(error, STATUS_INVALID, "/params/method", "is of no use without windows to search");
+    if (whole && !search && params->window == 0) {
+        params->window = LAWA_WINDOW;
+        if (json_object_set_new(request->params, "window", json_integer(LAWA_WINDOW)) != 0) return no_memory(error);
+    }
+    if (params->window > 0 && params->name != NULL)
+        return error_set_at(
+            error, STATUS_INVALID, "/params/name",
+            "must be null with a window: each average is called like its newest checkpoint; into names the trajectory");
+    return STATUS_OK;
+}
+
+static enum status settle_checkpoints(struct kind_request *request, const struct average_params *params, json_t **out,
+                                      struct error *error)
+{
+    enum status status = STATUS_OK;
+    *out = json_object_get(request->params, "checkpoints");
+    if (json_is_array(*out)) return STATUS_OK;
+    json_t *ids = json_array();
+    if (ids == NULL || json_object_set_new(request->params, "checkpoints", ids) != 0) return no_memory(error);
+    *out = ids;
+    if (params->trajectory != NULL) return checkpoint_set_list(request, params->trajectory, "/params/trajectory", ids, error);
+    for (int64_t i = 0; i < params->trajectories.count && status == STATUS_OK; i++)
+        status = checkpoint_set_list(request, params->trajectories.texts[i], "/params/trajectories", ids, error);
+    if (status == STATUS_OK && json_array_size(ids) > CHECKPOINT_SET_MOST)
+        return error_set_at(error, STATUS_INVALID, "/params/trajectories", "have %zu checkpoints, at most %d can be used",
+                            json_array_size(ids), CHECKPOINT_SET_MOST);
+    return status;
+}
+
+/* Names that were left out. */
+static enum status settle_names(const struct kind_request *request, struct average_params *params, const struct average_plan *plan,
+                                struct error *error)
+{
+    char name[NAME_BYTES + 64], digest[HASH_TEXT];
+    const char *first = plan->rows[0].trajectory_name;
+    bool soup = false;
+    for (int64_t i = 1; i < plan->row_count; i++)
+        soup = soup || strcmp(plan->rows[i].trajectory.text, plan->rows[0].trajectory.text) != 0;
+    if (params->into == NULL) {
+        if (params->window > 0)
+            (void)snprintf(name, sizeof name, "%.180s%s-lawa%lld", first, soup ? "-soup" : "", (long long)params->window);
+        else
+            (void)snprintf(name, sizeof name, "%.180s-averages", first);
+        if (json_object_set_new(request->params, "into", json_string(name)) != 0) return no_memory(error);
+        params->into = json_string_value(json_object_get(request->params, "into"));
+    }
+    if (params->window > 0 || params->name != NULL) return STATUS_OK;
+    const enum status status = hash_json(request->params, digest, error);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(name, sizeof name, "%s-%.12s", params->windows.count > 0 ? "best" : "average", digest);
+    if (json_object_set_new(request->params, "name", json_string(name)) != 0) return no_memory(error);
+    params->name = json_string_value(json_object_get(request->params, "name"));
+    return STATUS_OK;
+}
+
+static enum status plan_of(struct connection *connection, const struct average_params *params, const char *const *ids,
+                           int64_t count, struct average_plan *out, struct error *error)
+{
+    const struct average_plan_request request = {
+        .ids = ids,
+        .count = count,
+        .weights = params->weights.count > 0 ? params->weights.numbers : NULL,
+        .weight_count = params->weights.count,
+        .window = params->window,
+        .name = params->name,
+    };
+    return average_plan_make(connection, &request, out, error);
+}
+
+static enum status check_plan(const struct kind_request *request, struct average_params *params, const json_t *ids,
+                              struct error *error)
+{
+    const int64_t count = (int64_t)json_array_size(ids);
+    struct average_plan plan = {0};
+    struct store_id existing;
+    const char **texts = NULL;
+    enum status status = memory_new(count, sizeof *texts, "checkpoint list", &texts, error);
+    if (status != STATUS_OK) return status;
+    for (int64_t i = 0; i < count; i++) texts[i] = json_string_value(json_array_get(ids, (size_t)i));
+    if ((status = plan_of(request->connection, params, texts, count, &plan, error)) != STATUS_OK) goto done;
+    if ((status = settle_names(request, params, &plan, error)) != STATUS_OK) goto done;
+    for (int64_t i = 0; i < params->windows.count && status == STATUS_OK; i++)
+        status = average_plan_last(&plan, params->windows.integers[i], params->name, error);
+    for (int64_t i = 0; i < plan.count && status == STATUS_OK && params->windows.count == 0; i++) {
+        if (params->window == 0) plan.groups[i].name = params->name;
+        status = average_plan_find(request->connection, params->into, &plan.groups[i],
+                                   params->window > 0 ? "/params/into" : "/params/name", &existing, error);
+    }
+done:
+    average_plan_reset(&plan);
+    memory_free(texts);
+    return status;
+}
+
+static enum status average_check(struct kind_request *request, const void *filled, struct error *error)
+{
+    struct average_params params = *(const struct average_params *)filled;
+    json_t *ids = NULL;
+    enum status status;
+    if ((status = check_name(params.name, "/params/name", error)) != STATUS_OK) return status;
+    if ((status = check_name(params.into, "/params/into", error)) != STATUS_OK) return status;
+    if ((status = settle_way(request, &params, error)) != STATUS_OK) return status;
+    if ((status = settle_checkpoints(request, &params, &ids, error)) != STATUS_OK) return status;
+    if ((status = checkpoint_set_check(request, ids, "/params/checkpoints", error)) != STATUS_OK) return status;
+    if ((status = check_plan(request, &params, ids, error)) != STATUS_OK || params.windows.count == 0) return status;
+    return probe_check(request, json_string_value(json_array_get(ids, 0)), &params.method, &params.evaluation, "evaluation",
+                       &params.calibration, error);
+}
+
+/* ---- execution ---- */
+
+struct averaging {
+    const struct kind_context *context;
+    const struct average_params *params;
+    struct average_plan plan;
+    char directory[PATH_MAX]; /* $DATA/checkpoints/RUN: below a root of every server */
+    json_t *ids;              /* of the results */
+};
+
+static enum status make_directory(struct averaging *averaging, struct error *error)
+{
+    const struct kind_context *context = averaging->context;
+    (void)snprintf(averaging->directory, sizeof averaging->directory, "%s/checkpoints", context->data_directory);
+    if (mkdir(averaging->directory, 0700) != 0 && errno != EEXIST)
+        return error_set_errno(error, "making the directory of checkpoints");
+    (void)snprintf(averaging->directory, sizeof averaging->directory, "%s/checkpoints/%s", context->data_directory, context->run);
+    if (mkdir(averaging->directory, 0700) != 0 && errno != EEXIST)
+        return error_set_errno(error, "making the directory of checkpoints");
+    return STATUS_OK;
+}
+
+static enum status set_of_group(const struct kind_context *context, const struct average_group *group, struct checkpoint_set *set,
+                                struct error *error)
+{
+    const char **ids = NULL;
+    enum status status = memory_new(group->count, sizeof *ids, "checkpoint list", &ids, error);
+    for (int64_t k = 0; k < group->count && status == STATUS_OK; k++) ids[k] = group->members[k]->id.text;
+    if (status == STATUS_OK) status = checkpoint_set_open(context, ids, group->count, set, error);
+    memory_free(ids);
+    return status;
+}
+
+static enum status group_register(const struct averaging *averaging, const struct average_group *group, const char *path,
+                                  struct store_id *id, struct error *error)
+{
+    const struct checkpoint *newest = group->newest;
+    json_t *origin = average_plan_origin(group), *document = NULL;
+    enum store_outcome outcome;
+    if (origin == NULL || json_object_set_new(origin, "run", json_string(averaging->context->run)) != 0) {
+        json_decref(origin);
+        return no_memory(error);
+    }
+    const struct checkpoint_new row = {
+        .trajectory = averaging->params->into,
+        .name = group->name,
+        .step = newest->step >= 0 ? &newest->step : NULL,
+        .tokens = newest->tokens >= 0 ? &newest->tokens : NULL,
+        .learning_rate = isfinite(newest->learning_rate) ? &newest->learning_rate : NULL,
+        .path = path,
+        .derived_from = origin,
+    };
+    const enum status status = checkpoint_files_register(averaging->context->connection, &row, NULL, &outcome, &document, error);
+    if (status == STATUS_OK) (void)snprintf(id->text, sizeof id->text, "%s", json_string_value(json_object_get(document, "id")));
+    json_decref(document);
+    json_decref(origin);
+    return status;
+}
+
+static enum status group_write(const struct averaging *averaging, const struct average_group *group, int64_t part,
+                               struct store_id *id, struct error *error)
+{
+    char path[PATH_MAX];
+    struct checkpoint_set set = {0};
+    if (snprintf(path, sizeof path, "%s/%04lld", averaging->directory, (long long)part) >= (int)sizeof path)
+        return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
+    enum status status = set_of_group(averaging->context, group, &set, error);
+    const struct average_request request = {
+        .family = &set.family,
+        .weights = group->weights,
+        .directory = path,
+        .dtype = dtype_values[averaging->params->dtype],
+        .monitor = averaging->context->monitor,
+        .part = part,
+        .parts = averaging->plan.count,
+    };
+    if (status == STATUS_OK) status = average_write(&request, error);
+    if (status == STATUS_OK) status = group_register(averaging, group, path, id, error);
+    checkpoint_set_reset(&set);
+    return status;
+}
+
+/* Writes and registers what is not there yet: an attempt that follows a killed one finds the averages of that one. */
+static enum status groups_write(struct averaging *averaging, struct error *error)
+{
+    enum status status = make_directory(averaging, error);
+    for (int64_t i = 0; i < averaging->plan.count && status == STATUS_OK; i++) {
+        const struct average_group *group = &averaging->plan.groups[i];
+        struct store_id id;
+        status = average_plan_find(averaging->context->connection, averaging->params->into, group, "", &id, error);
+        if (status == STATUS_OK && id.text[0] == '\0') status = group_write(averaging, group, i, &id, error);
+        if (status == STATUS_OK && json_array_append_new(averaging->ids, json_string(id.text)) != 0) status = no_memory(error);
+    }
+    return status;
+}
+
+/* Measures the average of the last `window` of each trajectory. */
+static enum status candidate_measure(struct averaging *averaging, int64_t window, struct point *out, struct error *error)
+{
+    const struct average_params *params = averaging->params;
+    struct checkpoint_set set = {0};
+    struct probe probe = {0};
+    enum status status = average_plan_last(&averaging->plan, window, params->name, error);
+    if (status == STATUS_OK) status = set_of_group(averaging->context, &averaging->plan.groups[0], &set, error);
+    if (status == STATUS_OK)
+        status = probe_open(averaging->context, &set, &params->method, &params->evaluation, &params->calibration, params->seed,
+                            &probe, error);
+    if (status == STATUS_OK)
+        status = point_measure(&probe.request, averaging->plan.groups[0].weights, (double)set.count, out, error);
+    probe_reset(&probe);
+    checkpoint_set_reset(&set);
+    return status;
+}
+
+/* The window with the lowest loss: of the quantized average if there is a method. The plan is left with its average. */
+static enum status search(struct averaging *averaging, json_t *found, int64_t *best, struct error *error)
+{
+    const struct average_params *params = averaging->params;
+    const bool quantized = point_method_given(&params->method);
+    double lowest = INFINITY;
+    enum status status = STATUS_OK;
+    *best = params->windows.integers[0];
+    for (int64_t i = 0; i < params->windows.count; i++) {
+        struct point point;
+        if ((status = candidate_measure(averaging, params->windows.integers[i], &point, error)) != STATUS_OK) return status;
+        const double loss = quantized ? point.loss_q : point.loss;
+        if (loss < lowest) {
+            lowest = loss;
+            *best = params->windows.integers[i];
+        }
+        json_t *row = json_pack("{sI so so so so}", "window", (json_int_t)params->windows.integers[i], "loss",
+                                inputs_number(point.loss), "loss_q", inputs_number(point.loss_q), "delta",
+                                inputs_number(point.delta), "delta_interval", probe_interval(&point));
+        if (json_array_append_new(found, row) != 0) return no_memory(error);
+        monitor_progress(averaging->context->monitor, i + 1, params->windows.count, "window");
+    }
+    if (!isfinite(lowest)) return error_set(error, STATUS_NOT_FINITE, "no window's average has a finite loss");
+    return average_plan_last(&averaging->plan, *best, params->name, error);
+}
+
+static json_t *render(const struct averaging *averaging, json_t *windows, int64_t best)
+{
+    const struct average_params *params = averaging->params;
+    json_t *document = json_pack("{ss sO}", "trajectory", params->into, "checkpoints", averaging->ids);
+    if (params->window == 0) (void)json_object_set(document, "checkpoint", json_array_get(averaging->ids, 0));
+    if (params->windows.count > 0) {
+        (void)json_object_set_new(document, "window", json_integer(best));
+        (void)json_object_set(document, "windows", windows);
+    }
+    return document;
+}
+
+static enum status average_execute(const struct kind_context *context, const void *filled, json_t **result,
+                                   struct measurements *out, struct error *error)
+{
+    const struct average_params *params = filled;
+    struct averaging averaging = {.context = context, .params = params, .ids = json_array()};
+    json_t *windows = json_array();
+    int64_t best = 0;
+    enum status status = averaging.ids == NULL || windows == NULL ? no_memory(error) : STATUS_OK;
+    (void)out; /* an average is a checkpoint: its losses are measured like any other's */
+    if (status == STATUS_OK)
+        status = plan_of(context->connection, params, params->checkpoints.texts, params->checkpoints.count, &averaging.plan, error);
+    if (status == STATUS_OK && params->windows.count > 0) status = search(&averaging, windows, &best, error);
+    if (status == STATUS_OK) status = groups_write(&averaging, error);
+    if (status == STATUS_OK && (*result = render(&averaging, windows, best)) == NULL) status = no_memory(error);
+    average_plan_reset(&averaging.plan);
+    json_decref(windows);
+    json_decref(averaging.ids);
+    return status;
+}
+
+const struct kind average_kind = {
+    .name = "average",
+    .help = "Averages of checkpoints: uniform, weighted, over windows, across trajectories",
+    .params = average_params,
+    .params_size = sizeof(struct average_params),
+    .check = average_check,
+    .execute = average_execute,
+};

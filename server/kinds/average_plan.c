@@ -1,0 +1,232 @@
+#include "kinds/average_plan.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum status rows_read(struct connection *connection, const struct average_plan_request *request, struct average_plan *plan,
+                             struct error *error)
+{
+    enum status status = memory_new(request->count, sizeof *plan->rows, "checkpoint list", &plan->rows, error);
+    plan->row_count = status == STATUS_OK ? request->count : 0;
+    for (int64_t i = 0; i < plan->row_count && status == STATUS_OK; i++)
+        status = checkpoint_find(connection, request->ids[i], &plan->rows[i], error);
+    return status;
+}
+
+/* Number of the lane's checkpoints among rows [0, end). */
+static int64_t lane_length(const struct average_plan *plan, const char *lane, int64_t end)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < end; i++) count += strcmp(plan->rows[i].trajectory.text, lane) == 0;
+    return count;
+}
+
+static bool lane_begins(const struct average_plan *plan, int64_t row)
+{
+    return lane_length(plan, plan->rows[row].trajectory.text, row) == 0;
+}
+
+static int64_t lanes_count(const struct average_plan *plan)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < plan->row_count; i++) count += lane_begins(plan, i);
+    return count;
+}
+
+static enum status group_new(struct average_plan *plan, int64_t room, const char *name, struct average_group **out,
+                             struct error *error)
+{
+    struct average_group *groups = realloc(plan->groups, (size_t)(plan->count + 1) * sizeof *groups);
+    if (groups == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a list of averages");
+    plan->groups = groups;
+    *out = &groups[plan->count++];
+    **out = (struct average_group){.name = name};
+    const enum status status = memory_new(room, sizeof *(*out)->members, "average", &(*out)->members, error);
+    return status == STATUS_OK ? memory_new(room, sizeof(double), "average", &(*out)->weights, error) : status;
+}
+
+static void group_add(struct average_group *group, const struct checkpoint *row, double weight)
+{
+    group->members[group->count] = row;
+    group->weights[group->count++] = weight;
+    if (group->newest == NULL || row->step >= group->newest->step) group->newest = row;
+}
+
+static void groups_free(struct average_plan *plan)
+{
+    for (int64_t i = 0; i < plan->count; i++) {
+        memory_free(plan->groups[i].members);
+        memory_free(plan->groups[i].weights);
+    }
+    free(plan->groups);
+    plan->groups = NULL;
+    plan->count = 0;
+}
+
+/* Adds the `window` rows of the lane that end at row `end`; false when there are fewer. */
+static bool window_add(const struct average_plan *plan, int64_t end, const struct average_plan_request *request, int64_t window,
+                       struct average_group *group)
+{
+    const char *lane = plan->rows[end].trajectory.text;
+    int64_t skip = lane_length(plan, lane, end + 1) - window, place = 0;
+    if (skip < 0) return false;
+    for (int64_t i = 0; i <= end; i++) {
+        if (strcmp(plan->rows[i].trajectory.text, lane) != 0 || skip-- > 0) continue;
+        const bool weighted = request != NULL && request->weights != NULL;
+        group_add(group, &plan->rows[i], weighted ? request->weights[place] : 1);
+        place++;
+    }
+    return true;
+}
+
+/* The row of `lane` at `step`, -1 when it has none. */
+static int64_t row_at(const struct average_plan *plan, const char *lane, int64_t step)
+{
+    for (int64_t i = 0; i < plan->row_count; i++)
+        if (plan->rows[i].step == step && strcmp(plan->rows[i].trajectory.text, lane) == 0) return i;
+    return -1;
+}
+
+/* The windows that end at `row` of the first lane and at its step in the others; false when one is not full. */
+static bool windows_add(const struct average_plan *plan, const struct average_plan_request *request, int64_t row,
+                        struct average_group *group)
+{
+    if (!window_add(plan, row, request, request->window, group)) return false;
+    for (int64_t i = 0; i < plan->row_count; i++) {
+        if (!lane_begins(plan, i) || strcmp(plan->rows[i].trajectory.text, plan->rows[row].trajectory.text) == 0) continue;
+        const int64_t end = row_at(plan, plan->rows[i].trajectory.text, plan->rows[row].step);
+        if (end < 0 || !window_add(plan, end, request, request->window, group)) return false;
+    }
+    group->newest = &plan->rows[row];
+    return true;
+}
+
+static enum status plan_windows(struct average_plan *plan, const struct average_plan_request *request, struct error *error)
+{
+    const int64_t lanes = lanes_count(plan);
+    enum status status;
+    for (int64_t i = 0; i < plan->row_count && lanes > 1; i++)
+        if (plan->rows[i].step < 0)
+            return error_set_at(error, STATUS_INVALID, "/params/window",
+                                "trajectories are matched by step, which checkpoint \"%.200s\" has none of", plan->rows[i].name);
+    for (int64_t i = 0; i < plan->row_count; i++) {
+        struct average_group *group = NULL;
+        if (strcmp(plan->rows[i].trajectory.text, plan->rows[0].trajectory.text) != 0) continue;
+        status = group_new(plan, request->window * lanes, plan->rows[i].name, &group, error);
+        if (status != STATUS_OK) return status;
+        if (!windows_add(plan, request, i, group)) {
+            plan->count--;
+            memory_free(group->members);
+            memory_free(group->weights);
+        }
+    }
+    if (plan->count > 0) return STATUS_OK;
+    return error_set_at(error, STATUS_INVALID, "/params/window", "no place has %lld checkpoints behind it in every trajectory",
+                        (long long)request->window);
+}
+
+static enum status plan_all(struct average_plan *plan, const struct average_plan_request *request, struct error *error)
+{
+    struct average_group *group = NULL;
+    const enum status status = group_new(plan, plan->row_count, request->name, &group, error);
+    for (int64_t i = 0; i < plan->row_count && status == STATUS_OK; i++)
+        group_add(group, &plan->rows[i], request->weights != NULL ? request->weights[i] : 1);
+    return status;
+}
+
+static enum status check_weights(const struct average_plan_request *request, struct error *error)
+{
+    const int64_t expected = request->window > 0 ? request->window : request->count;
+    double sum = 0;
+    if (request->weights == NULL) return STATUS_OK;
+    if (request->weight_count != expected)
+        return error_set_at(error, STATUS_INVALID, "/params/weights", "must have one weight for each of the %lld %s, found %lld",
+                            (long long)expected, request->window > 0 ? "places of the window" : "checkpoints",
+                            (long long)request->weight_count);
+    for (int64_t i = 0; i < expected; i++) sum += request->weights[i];
+    if (!(fabs(sum) > 1e-9))
+        return error_set_at(error, STATUS_INVALID, "/params/weights", "must not sum to 0: they are divided by their sum");
+    return STATUS_OK;
+}
+
+enum status average_plan_make(struct connection *connection, const struct average_plan_request *request, struct average_plan *out,
+                              struct error *error)
+{
+    *out = (struct average_plan){0};
+    enum status status = check_weights(request, error);
+    if (status == STATUS_OK) status = rows_read(connection, request, out, error);
+    if (status == STATUS_OK) status = request->window > 0 ? plan_windows(out, request, error) : plan_all(out, request, error);
+    if (status != STATUS_OK) average_plan_reset(out);
+    return status;
+}
+
+void average_plan_reset(struct average_plan *plan)
+{
+    groups_free(plan);
+    memory_free(plan->rows);
+    *plan = (struct average_plan){0};
+}
+
+enum status average_plan_last(struct average_plan *plan, int64_t window, const char *name, struct error *error)
+{
+    struct average_group *group = NULL;
+    groups_free(plan);
+    const enum status status = group_new(plan, window * lanes_count(plan), name, &group, error);
+    if (status != STATUS_OK) return status;
+    for (int64_t i = 0; i < plan->row_count; i++) {
+        const char *lane = plan->rows[i].trajectory.text;
+        const bool ends = lane_length(plan, lane, i + 1) == lane_length(plan, lane, plan->row_count);
+        if (ends && strcmp(plan->rows[i].trajectory.text, lane) == 0 && !window_add(plan, i, NULL, window, group))
+            return error_set_at(error, STATUS_INVALID, "/params/windows", "%lld is more than the checkpoints of \"%.200s\"",
+                                (long long)window, plan->rows[i].trajectory_name);
+    }
+    return STATUS_OK;
+}
+
+json_t *average_plan_origin(const struct average_group *group)
+{
+    json_t *ids = json_array(), *weights = json_array();
+    double sum = 0;
+    for (int64_t k = 0; k < group->count; k++) sum += group->weights[k];
+    for (int64_t k = 0; k < group->count; k++) {
+        (void)json_array_append_new(ids, json_string(group->members[k]->id.text));
+        (void)json_array_append_new(weights, json_real(group->weights[k] / sum));
+    }
+    return json_pack("{so so}", "checkpoints", ids, "weights", weights);
+}
+
+static bool origins_equal(const json_t *origin, const json_t *stored)
+{
+    const json_t *a = json_object_get(origin, "weights"), *b = json_object_get(stored, "weights");
+    if (!json_equal(json_object_get(origin, "checkpoints"), json_object_get(stored, "checkpoints"))) return false;
+    for (size_t i = 0; i < json_array_size(a); i++)
+        if (fabs(json_number_value(json_array_get(a, i)) - json_number_value(json_array_get(b, i))) > 1e-12) return false;
+    return true;
+}
+
+enum status average_plan_find(struct connection *connection, const char *into, const struct average_group *group,
+                              const char *pointer, struct store_id *id, struct error *error)
+{
+    char reference[600];
+    json_t *document = NULL, *origin = NULL;
+    *id = (struct store_id){""};
+    (void)snprintf(reference, sizeof reference, "%s/%s", into, group->name);
+    enum status status = checkpoint_get(connection, reference, &document, error);
+    if (status == STATUS_NOT_FOUND) return STATUS_OK;
+    if (status != STATUS_OK) return status;
+    origin = average_plan_origin(group);
+    if (origin == NULL)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
+    else if (origins_equal(origin, json_object_get(document, "derived_from")))
+        (void)snprintf(id->text, sizeof id->text, "%s", json_string_value(json_object_get(document, "id")));
+    else
+        status = error_set_at(error, STATUS_CONFLICT, pointer,
+                              "another checkpoint \"%.250s\" is registered there: choose another name", reference);
+    json_decref(origin);
+    json_decref(document);
+    return status;
+}

@@ -1,0 +1,117 @@
+#include "jobs/interpolate.h"
+
+#include "kinds/probe.h"
+
+struct interpolate_params {
+    const char *from, *to;
+    int64_t points, seed;
+    struct param_list range;
+    struct data_use use, calibration;
+    struct quantize_method method;
+    int precision;
+};
+#define AT(field) offsetof(struct interpolate_params, field)
+
+static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(AT(method)), {0}};
+static const struct param alpha_item = {.type = PARAM_NUMBER, .minimum = -10, .maximum = 10};
+
+static const struct param interpolate_params[] = {
+    {.name = "from",
+     .type = PARAM_CHECKPOINT,
+     .offset = AT(from),
+     .help = "Id, name or TRAJECTORY/NAME of the checkpoint at alpha = 0"},
+    {.name = "to",
+     .type = PARAM_CHECKPOINT,
+     .offset = AT(to),
+     .help = "Id, name or TRAJECTORY/NAME of the checkpoint at alpha = 1"},
+    {.name = "points",
+     .type = PARAM_INTEGER,
+     .offset = AT(points),
+     .fallback = "51",
+     .minimum = 2,
+     .maximum = 10001,
+     .help = "Alphas, evenly spaced over the range, both ends included"},
+    {.name = "range",
+     .type = PARAM_LIST,
+     .offset = AT(range),
+     .item = &alpha_item,
+     .fallback = "[0, 1]",
+     .minimum = 2,
+     .maximum = 2,
+     .help = "First and last alpha; outside of 0 to 1 the line goes on past the checkpoints"},
+    DATA_SOURCE_PARAMS(AT(use), "\"blocks\""),
+    PROBE_METHOD_PARAMS(AT(method), method_variants, AT(calibration)),
+    INPUTS_PRECISION_PARAM(AT(precision)),
+    PROBE_SEED_PARAM(AT(seed)),
+    {0},
+};
+
+static enum status interpolate_check(struct kind_request *request, const void *filled, struct error *error)
+{
+    const struct interpolate_params *params = filled;
+    enum status status = inputs_check_precision(params->precision, error);
+    if (status != STATUS_OK) return status;
+    if (!(params->range.numbers[0] < params->range.numbers[1]))
+        return error_set_at(error, STATUS_INVALID, "/params/range", "must ascend, found %g to %g", params->range.numbers[0],
+                            params->range.numbers[1]);
+    json_t *both = json_pack("[ss]", params->from, params->to);
+    status = both == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a run")
+                          : checkpoint_set_check(request, both, "/params/to", error);
+    json_decref(both);
+    if (status != STATUS_OK) return status;
+    return probe_check(request, params->from, &params->method, &params->use, NULL, &params->calibration, error);
+}
+
+static json_t *render(const struct interpolate_result *result, bool quantized)
+{
+    json_t *alphas = json_array(), *intervals = quantized ? json_array() : json_null();
+    for (int64_t i = 0; i < result->count; i++) {
+        (void)json_array_append_new(alphas, json_real(result->alphas[i]));
+        if (quantized) (void)json_array_append_new(intervals, probe_interval(&result->points[i]));
+    }
+    json_t *document =
+        json_pack("{so so so so so}", "alphas", alphas, "losses", probe_array(result->points, result->count, PROBE_LOSS),
+                  "losses_q", quantized ? probe_array(result->points, result->count, PROBE_LOSS_Q) : json_null(), "deltas",
+                  quantized ? probe_array(result->points, result->count, PROBE_DELTA) : json_null(), "delta_intervals", intervals);
+    probe_note(document, result->points, result->count);
+    return document;
+}
+
+static enum status interpolate_execute(const struct kind_context *context, const void *filled, json_t **result,
+                                       struct measurements *out, struct error *error)
+{
+    const struct interpolate_params *params = filled;
+    const char *const ids[] = {params->from, params->to};
+    struct checkpoint_set set = {0};
+    struct probe probe = {0};
+    struct interpolate_result found = {0};
+    enum status status;
+    (void)out; /* between checkpoints there is nothing that a curve over checkpoints could show */
+    if ((status = checkpoint_set_open(context, ids, 2, &set, error)) != STATUS_OK) goto done;
+    status = probe_open(context, &set, &params->method, &params->use, &params->calibration, params->seed, &probe, error);
+    if (status != STATUS_OK) goto done;
+    const struct interpolate_request request = {
+        .point = probe.request,
+        .low = params->range.numbers[0],
+        .high = params->range.numbers[1],
+        .points = params->points,
+        .work_directory = context->work_directory,
+    };
+    if ((status = interpolate_run(&request, &found, error)) != STATUS_OK) goto done;
+    *result = render(&found, probe.request.method != NULL);
+    if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
+done:
+    interpolate_result_reset(&found);
+    probe_reset(&probe);
+    checkpoint_set_reset(&set);
+    return status;
+}
+
+const struct kind interpolate_kind = {
+    .name = "interpolate",
+    .help = "Losses on the line between two checkpoints, in full precision and quantized",
+    .params = interpolate_params,
+    .params_size = sizeof(struct interpolate_params),
+    .check = interpolate_check,
+    .execute = interpolate_execute,
+};

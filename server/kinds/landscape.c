@@ -1,0 +1,170 @@
+#include "jobs/landscape.h"
+
+#include "kinds/probe.h"
+
+#include <math.h>
+
+struct landscape_params {
+    struct param_list checkpoints, grid;
+    const char *trajectory;
+    double margin;
+    bool adaptive;
+    int64_t seed;
+    struct data_use use, calibration;
+    struct quantize_method method;
+    int precision;
+};
+#define AT(field) offsetof(struct landscape_params, field)
+
+static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(AT(method)), {0}};
+static const struct param checkpoint_item = {.type = PARAM_CHECKPOINT};
+static const struct param side_item = {.type = PARAM_INTEGER, .minimum = 2, .maximum = 200};
+
+static const struct param landscape_params[] = {
+    {.name = "checkpoints",
+     .type = PARAM_LIST,
+     .offset = AT(checkpoints),
+     .item = &checkpoint_item,
+     .fallback = "null",
+     .nullable = true,
+     .minimum = 3,
+     .maximum = CHECKPOINT_SET_MOST,
+     .help = "Ids, names or TRAJECTORY/NAME of the path's checkpoints, in order; null: those of the trajectory"},
+    {.name = "trajectory",
+     .type = PARAM_TRAJECTORY,
+     .offset = AT(trajectory),
+     .fallback = "null",
+     .nullable = true,
+     .help = "Instead of checkpoints: all of this trajectory, which are then written into checkpoints"},
+    {.name = "grid",
+     .type = PARAM_LIST,
+     .offset = AT(grid),
+     .item = &side_item,
+     .fallback = "[20, 15]",
+     .minimum = 2,
+     .maximum = 2,
+     .help = "Points along x and along y"},
+    {.name = "margin",
+     .type = PARAM_NUMBER,
+     .offset = AT(margin),
+     .fallback = "0.25",
+     .minimum = 0,
+     .maximum = 10,
+     .help = "The grid reaches past the projected checkpoints by this share of their extent on each side"},
+    {.name = "adaptive_margins",
+     .type = PARAM_BOOLEAN,
+     .offset = AT(adaptive),
+     .fallback = "false",
+     .help = "Find each side's margin instead: out until the loss has risen by a quarter, near in sharp basins, far in flat ones"},
+    DATA_SOURCE_PARAMS(AT(use), "\"blocks\""),
+    PROBE_METHOD_PARAMS(AT(method), method_variants, AT(calibration)),
+    INPUTS_PRECISION_PARAM(AT(precision)),
+    PROBE_SEED_PARAM(AT(seed)),
+    {0},
+};
+
+/* The parameters' list of checkpoints, made from the trajectory if it is not there. Lent. */
+static enum status settle_checkpoints(struct kind_request *request, const struct landscape_params *params, json_t **out,
+                                      struct error *error)
+{
+    *out = json_object_get(request->params, "checkpoints");
+    if (json_is_array(*out)) return STATUS_OK;
+    if (params->trajectory == NULL)
+        return error_set_at(error, STATUS_INVALID, "/params/checkpoints", "is missing: give a list, or a trajectory");
+    json_t *ids = json_array();
+    if (ids == NULL || json_object_set_new(request->params, "checkpoints", ids) != 0)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+    *out = ids;
+    const enum status status = checkpoint_set_list(request, params->trajectory, "/params/trajectory", ids, error);
+    if (status == STATUS_OK && json_array_size(ids) < 3)
+        return error_set_at(error, STATUS_INVALID, "/params/trajectory", "has %zu checkpoint(s): a plane needs three or more",
+                            json_array_size(ids));
+    return status;
+}
+
+static enum status landscape_check(struct kind_request *request, const void *filled, struct error *error)
+{
+    const struct landscape_params *params = filled;
+    json_t *ids = NULL;
+    enum status status = inputs_check_precision(params->precision, error);
+    if (status == STATUS_OK) status = settle_checkpoints(request, params, &ids, error);
+    if (status == STATUS_OK) status = checkpoint_set_check(request, ids, "/params/checkpoints", error);
+    if (status != STATUS_OK) return status;
+    return probe_check(request, json_string_value(json_array_get(ids, 0)), &params->method, &params->use, NULL,
+                       &params->calibration, error);
+}
+
+static json_t *numbers(const double *values, int64_t count)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < count; i++) (void)json_array_append_new(list, inputs_number(values[i]));
+    return list;
+}
+
+static json_t *grid_of(const struct landscape_request *request, const struct landscape_result *result, enum probe_number number)
+{
+    json_t *rows = json_array();
+    for (int64_t y = 0; y < request->rows; y++)
+        (void)json_array_append_new(rows, probe_array(result->grid + y * request->columns, request->columns, number));
+    return rows;
+}
+
+static json_t *render(const struct landscape_request *request, const struct landscape_params *params,
+                      const struct landscape_result *result)
+{
+    const bool quantized = request->point.method != NULL;
+    const struct plane *plane = &result->plane;
+    json_t *points = json_array(), *ids = json_array();
+    for (int64_t k = 0; k < plane->count; k++) {
+        (void)json_array_append_new(points, numbers(plane->points + 2 * k, 2));
+        (void)json_array_append_new(ids, json_string(params->checkpoints.texts[k]));
+    }
+    json_t *document = json_pack(
+        "{so so so so so so so so so so}", "checkpoints", ids, "explained_variance", numbers(plane->explained, 2), "points", points,
+        "point_losses", probe_array(result->path, plane->count, PROBE_LOSS), "x", numbers(result->x, request->columns), "y",
+        numbers(result->y, request->rows), "losses", grid_of(request, result, PROBE_LOSS), "losses_q",
+        quantized ? grid_of(request, result, PROBE_LOSS_Q) : json_null(), "deltas",
+        quantized ? grid_of(request, result, PROBE_DELTA) : json_null(), "margins", numbers(result->margins, 4));
+    probe_note(document, result->grid, request->rows * request->columns);
+    return document;
+}
+
+static enum status landscape_execute(const struct kind_context *context, const void *filled, json_t **result,
+                                     struct measurements *out, struct error *error)
+{
+    const struct landscape_params *params = filled;
+    struct checkpoint_set set = {0};
+    struct probe probe = {0};
+    struct landscape_result found = {0};
+    enum status status;
+    (void)out; /* the losses are those of points in a plane, not of checkpoints */
+    if ((status = checkpoint_set_open(context, params->checkpoints.texts, params->checkpoints.count, &set, error)) != STATUS_OK)
+        goto done;
+    status = probe_open(context, &set, &params->method, &params->use, &params->calibration, params->seed, &probe, error);
+    if (status != STATUS_OK) goto done;
+    const struct landscape_request request = {
+        .point = probe.request,
+        .team = context->team,
+        .columns = params->grid.integers[0],
+        .rows = params->grid.integers[1],
+        .margin = params->adaptive ? NAN : params->margin,
+        .work_directory = context->work_directory,
+    };
+    if ((status = landscape_run(&request, &found, error)) != STATUS_OK) goto done;
+    *result = render(&request, params, &found);
+    if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
+done:
+    landscape_result_reset(&found);
+    probe_reset(&probe);
+    checkpoint_set_reset(&set);
+    return status;
+}
+
+const struct kind landscape_kind = {
+    .name = "landscape",
+    .help = "Losses over the plane of a path of checkpoints",
+    .params = landscape_params,
+    .params_size = sizeof(struct landscape_params),
+    .check = landscape_check,
+    .execute = landscape_execute,
+};

@@ -1,0 +1,82 @@
+#include "kinds/probe.h"
+
+#include "kinds/method.h"
+
+#include <math.h>
+
+enum status probe_check(struct kind_request *request, const char *checkpoint, const struct quantize_method *method,
+                        const struct data_use *evaluation, const char *object, const struct data_use *calibration,
+                        struct error *error)
+{
+    enum status status = inputs_check_use(request, checkpoint, evaluation->dataset, object, error);
+    if (status != STATUS_OK) return status;
+    if (!point_method_given(method)) {
+        if (calibration->dataset == NULL) return STATUS_OK;
+        return error_set_at(error, STATUS_INVALID, "/params/calibration", "is of no use without a method");
+    }
+    if ((status = method_check(request, method, calibration->dataset != NULL, error)) != STATUS_OK) return status;
+    if (calibration->dataset == NULL) return STATUS_OK;
+    return inputs_check_use(request, checkpoint, calibration->dataset, "calibration", error);
+}
+
+enum status probe_open(const struct kind_context *context, struct checkpoint_set *set, const struct quantize_method *method,
+                       const struct data_use *evaluation, const struct data_use *calibration, int64_t seed, struct probe *out,
+                       struct error *error)
+{
+    struct inputs *first = &set->inputs[0];
+    const bool quantized = point_method_given(method);
+    *out = (struct probe){.method = *method};
+    enum status status = inputs_sequences(context, first, evaluation, false, &out->evaluation, out->dataset, error);
+    if (status == STATUS_OK && calibration->dataset != NULL)
+        status = inputs_sequences(context, first, calibration, true, &out->calibration, NULL, error);
+    if (status == STATUS_OK && quantized) status = quantize_method_settle(&out->method, error);
+    out->request = (struct point_request){
+        .family = &set->family,
+        .backend = first->backend,
+        .evaluation = &out->evaluation,
+        .method = quantized ? &out->method : NULL,
+        .calibration = out->calibration.count > 0 ? &out->calibration : NULL,
+        .seed = (uint64_t)seed,
+        .monitor = context->monitor,
+    };
+    if (status != STATUS_OK) probe_reset(out);
+    return status;
+}
+
+void probe_reset(struct probe *probe)
+{
+    dataset_sequences_free(&probe->evaluation);
+    dataset_sequences_free(&probe->calibration);
+    *probe = (struct probe){0};
+}
+
+json_t *probe_array(const struct point *points, int64_t count, enum probe_number number)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < count && list != NULL; i++) {
+        const double numbers[] = {
+            [PROBE_LOSS] = points[i].loss, [PROBE_LOSS_Q] = points[i].loss_q, [PROBE_DELTA] = points[i].delta};
+        if (json_array_append_new(list, inputs_number(numbers[number])) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+json_t *probe_interval(const struct point *point)
+{
+    return isfinite(point->delta_low) && isfinite(point->delta_high) ? json_pack("[ff]", point->delta_low, point->delta_high)
+                                                                     : json_null();
+}
+
+void probe_note(json_t *document, const struct point *points, int64_t count)
+{
+    int64_t missing = 0;
+    for (int64_t i = 0; i < count; i++) missing += !isfinite(points[i].loss);
+    if (missing > 0)
+        (void)json_object_set_new(
+            document, "note",
+            json_sprintf("%lld loss(es) are not finite: the model's outputs overflow or are not numbers there",
+                         (long long)missing));
+}

@@ -1,0 +1,48 @@
+/* probe.h: the parameters, checks, data and answers that kinds share which measure points between checkpoints (interpolate,
+ * landscape, the search of average): a dataset, and a quantizer if losses of quantized points are wanted too. */
+#ifndef KINDS_PROBE_H
+#define KINDS_PROBE_H
+
+#include "jobs/point.h"
+#include "kinds/checkpoint_set.h"
+
+/* Rows for a method at `at` whose variants are `table`, and the calibration beside it. */
+/* clang-format off */
+#define PROBE_METHOD_PARAMS(at, table, calibration_at)                                                                             \
+    {.name = "method", .type = PARAM_VARIANT, .offset = (at) + offsetof(struct quantize_method, quantizer), .variants = (table),   \
+     .fallback = "null", .nullable = true, .help = "Quantizer of the quantized losses; null: full precision only"},                \
+    {.name = "calibration", .type = PARAM_OBJECT, .offset = (calibration_at), .children = data_source_calibration,                 \
+     .fallback = "null", .nullable = true, .help = "What the quantizer sees; null only for methods that need none"}
+#define PROBE_SEED_PARAM(at)                                                                                                       \
+    {.name = "seed", .type = PARAM_INTEGER, .offset = (at), .fallback = "0", .minimum = 0, .maximum = 9007199254740992.0,           \
+     .help = "Of the bootstrap behind intervals"}
+/* clang-format on */
+
+/* For check: method and calibration fit, the datasets can be read with `checkpoint`'s tokenizer. `object`: where the evaluation
+ * stands in the parameters, as for inputs_check_use. */
+MUST_CHECK enum status probe_check(struct kind_request *request, const char *checkpoint, const struct quantize_method *method,
+                                   const struct data_use *evaluation, const char *object, const struct data_use *calibration,
+                                   struct error *error);
+
+struct probe {
+    struct sequences evaluation, calibration;
+    struct quantize_method method;
+    struct point_request request; /* lends all of this, and the set */
+    char dataset[128];
+};
+
+/* Data and method for points of `set`. The caller resets *out, which stays where it is. */
+MUST_CHECK enum status probe_open(const struct kind_context *context, struct checkpoint_set *set,
+                                  const struct quantize_method *method, const struct data_use *evaluation,
+                                  const struct data_use *calibration, int64_t seed, struct probe *out, struct error *error);
+void probe_reset(struct probe *probe); /* {0} is fine */
+
+/* points[first], points[first + 1], ... as an array of one of their numbers. New references, NULL when out of memory. */
+enum probe_number { PROBE_LOSS, PROBE_LOSS_Q, PROBE_DELTA };
+json_t *probe_array(const struct point *points, int64_t count, enum probe_number number);
+/* [low, high] of delta, or null. */
+json_t *probe_interval(const struct point *point);
+/* Adds a note to the result if a loss is not finite. */
+void probe_note(json_t *document, const struct point *points, int64_t count);
+
+#endif

@@ -1,0 +1,30 @@
+#include "resources/csv.h"
+
+#include <string.h>
+
+void csv_field(struct buffer *out, const json_t *value, char end)
+{
+    const char *text = json_string_value(value);
+    if (json_is_integer(value)) buffer_printf(out, "%lld", (long long)json_integer_value(value));
+    if (json_is_real(value)) buffer_printf(out, "%.17g", json_real_value(value));
+    if (text != NULL && strpbrk(text, "\",\r\n") == NULL && (text[0] == '\0' || strchr("=+-@", text[0]) == NULL)) {
+        buffer_puts(out, text);
+    } else if (text != NULL) {
+        buffer_puts(out, "\"");
+        if (strchr("=+-@", text[0]) != NULL) buffer_puts(out, "'");
+        for (; *text != '\0'; text++) {
+            if (*text == '"') buffer_puts(out, "\"");
+            buffer_append(out, text, 1);
+        }
+        buffer_puts(out, "\"");
+    }
+    buffer_append(out, &end, 1);
+}
+
+enum status csv_answer(struct response *response, struct buffer *table, struct error *error)
+{
+    size_t length;
+    const enum status status = buffer_status(table, "a table", error);
+    char *text = buffer_take(table, &length);
+    return status == STATUS_OK ? response_take(response, 200, "text/csv; charset=utf-8", text, length, error) : status;
+}

@@ -1,0 +1,19 @@
+/* csv.h: tables as RFC 4180 has them. */
+#ifndef RESOURCES_CSV_H
+#define RESOURCES_CSV_H
+
+#include "http/buffer.h"
+#include "http/response.h"
+
+#include <jansson.h>
+
+enum { CSV_MAX = 64 << 20 }; /* ceiling for a table's buffer */
+
+/* A number, a text or nothing (null, NULL), then `end`. A text that a spreadsheet would take for a formula gets an apostrophe in
+ * front. */
+void csv_field(struct buffer *out, const json_t *value, char end);
+
+/* Answers 200 with the table (its buffer is taken). STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
+MUST_CHECK enum status csv_answer(struct response *response, struct buffer *table, struct error *error);
+
+#endif
