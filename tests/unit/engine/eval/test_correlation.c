@@ -28,7 +28,8 @@ static void test_lines_and_monotone_curves(void **state)
     assert_true(fabs(bent.spearman - 1) < 1e-12 && bent.pearson < 0.8 && bent.pearson > 0);
 }
 
-/* Pearson of (1,2,3,4,5) and (2,1,4,3,5): covariances give 8/10; no ties, so Spearman's is the same 1 - 6 sum d^2 / n(n^2-1) = 0.8. */
+/* Pearson of (1,2,3,4,5) and (2,1,4,3,5): covariances give 8/10; no ties, so Spearman's is the same 1 - 6 sum d^2 / n(n^2-1) = 0.8.
+ */
 static void test_a_worked_example(void **state)
 {
     (void)state;
@@ -90,8 +91,8 @@ static void test_too_little_gives_no_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines_and_monotone_curves),     cmocka_unit_test(test_a_worked_example),
-        cmocka_unit_test(test_ties_share_the_mean_rank),      cmocka_unit_test(test_ranks_of_many_are_a_permutation),
+        cmocka_unit_test(test_lines_and_monotone_curves),        cmocka_unit_test(test_a_worked_example),
+        cmocka_unit_test(test_ties_share_the_mean_rank),         cmocka_unit_test(test_ranks_of_many_are_a_permutation),
         cmocka_unit_test(test_interval_tends_to_that_of_fisher), cmocka_unit_test(test_too_little_gives_no_number),
     };
     return cmocka_run_group_tests_name("correlation", tests, NULL, NULL);

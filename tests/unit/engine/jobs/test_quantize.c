@@ -242,12 +242,12 @@ static void test_refuses_numbers_that_are_not_finite(void **state)
 {
     (void)state;
     struct fixture f;
-    open_fixture(&f, tiny_llama, (struct tiny_change){"model.layers.1.mlp.up_proj.weight", NAN});
+    open_fixture(&f, tiny_llama, (struct tiny_change){.name = "model.layers.1.mlp.up_proj.weight", .value = NAN});
     struct quantize_request request = request_of(&f);
     refuse(&request, STATUS_NOT_FINITE, "model.layers.1.mlp.up_proj.weight");
     close_fixture(&f);
     /* finite weights whose activations overflow the Hessian */
-    open_fixture(&f, tiny_llama, (struct tiny_change){"model.layers.1.mlp.up_proj.weight", 1e30f});
+    open_fixture(&f, tiny_llama, (struct tiny_change){.name = "model.layers.1.mlp.up_proj.weight", .value = 1e30f});
     request = request_of(&f);
     refuse(&request, STATUS_NOT_FINITE, "model.layers.1.mlp.down_proj.weight: an input activation");
     close_fixture(&f);

@@ -18,10 +18,11 @@ static const char tiny_gpt_neox[] =
     " \"intermediate_size\": 128, \"hidden_act\": \"gelu\", \"layer_norm_eps\": 1e-5, \"rotary_pct\": 0.25,"
     " \"rotary_emb_base\": 10000, \"max_position_embeddings\": 24, \"use_parallel_residual\": true, \"tie_word_embeddings\": false}";
 
-/* The element (0, 0) of the tensor `name` of every tiny model that is written becomes `value`. */
+/* The element (0, 0) of the tensor `name` becomes `value`; other seeds give other numbers everywhere. */
 struct tiny_change {
     const char *name;
     float value;
+    uint64_t seed;
 };
 
 static inline void tiny_write(struct scratch *scratch, const char *config_text, struct tiny_change change)
@@ -60,7 +61,7 @@ static inline void tiny_write(struct scratch *scratch, const char *config_text, 
         const size_t length = strlen(parameters[i].name);
         const bool bias = length > 5 && strcmp(parameters[i].name + length - 5, ".bias") == 0;
         for (int64_t e = 0; e < elements; e++) {
-            const double x = random_normal(17, (uint64_t)i, (uint64_t)e);
+            const double x = random_normal(17 + change.seed, (uint64_t)i, (uint64_t)e);
             const double matrix = 1.5 * x / sqrt((double)parameters[i].columns);
             values[e] = (float)(parameters[i].rows > 1 ? matrix : bias ? 0.1 * x : 1 + 0.1 * x);
         }
