@@ -1,5 +1,5 @@
 """The most memory a run takes: two blocks, the embedding and the head, the hidden states, and 300 MB for everything else, whatever the
-size of the model. Measured on one four times as large, as the kernel counts it (VmHWM: pages of files that are read do not count)."""
+size of the model. Measured on one more than twice as large, as the kernel counts it (VmHWM: pages of files that are read do not count)."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ import pytest
 from conftest import started
 from faults import workers_of
 
-LAYERS, WIDTH, MIDDLE, VOCABULARY, LENGTH, ROWS = 32, 1024, 2048, 256, 64, 4
+LAYERS, WIDTH, MIDDLE, VOCABULARY, LENGTH, ROWS = 24, 1024, 2048, 256, 64, 4
 CONFIG = {**models.LLAMA, "hidden_size": WIDTH, "intermediate_size": MIDDLE, "num_hidden_layers": LAYERS, "num_attention_heads": 16,
           "num_key_value_heads": 16, "vocab_size": VOCABULARY}
 BLOCK = 4 * (4 * WIDTH * WIDTH + 3 * WIDTH * MIDDLE + 2 * WIDTH)
@@ -57,7 +57,7 @@ def peak_of(worker):
 
 def test_evaluate_and_quantize_hold_two_blocks_never_the_model(own):
     size = write_large(own.files / "large")
-    assert size > 3 * LIMIT, "much larger than what is allowed"
+    assert size > 2.5 * LIMIT, "much larger than what is allowed"
     made = own.checkpoint(own.files / "large", "large", "a")
     own.sequences("evaluation", models.rows(ROWS, LENGTH))
     own.sequences("calibration", models.rows(ROWS, LENGTH, seed=2))
