@@ -2,6 +2,7 @@
 numbers to the last bit, once."""
 
 import json
+import os
 import time
 
 import models
@@ -102,8 +103,14 @@ def test_a_worker_sweeps_at_its_start_what_ended_runs_left(own):
     (own.data / "checkpoints" / run / ".step-7.tmp").mkdir(parents=True)
     unknown = own.data / "tmp" / "run-of-another-database"  # young: it stays
     unknown.mkdir()
+    artifacts = own.data / "artifacts"
+    artifacts.mkdir(exist_ok=True)
+    for name, days in ((".tmp-old", 2), (".tmp-young", 0), ("a" * 64, 2), ("b" * 64, 0)):
+        (artifacts / name).write_text("of no run")
+        os.utime(artifacts / name, (time.time() - 86400 * days,) * 2)
     own.start()
     end = time.monotonic() + 10
-    while leftovers(own) != [unknown] and time.monotonic() < end:
+    while (artifacts / ".tmp-old").exists() and time.monotonic() < end:
         time.sleep(0.05)
-    assert leftovers(own) == [unknown] and not (own.data / "checkpoints" / run).exists()
+    assert sorted(p.name for p in artifacts.iterdir()) == [".tmp-young", "b" * 64]
+    assert leftovers(own) == [unknown, artifacts / ".tmp-young"] and not (own.data / "checkpoints" / run).exists()

@@ -1,7 +1,7 @@
 #!/bin/bash
-# run.sh [bookworm|trixie [COMMAND]]: proves README's two commands on a bare machine. Makes a minimal Debian with debootstrap in build/fresh (kept
-# as a tarball for the next time), puts a clone of what is committed in, and runs `make deps` and `make check` (or COMMAND) inside. Needs root.
-# Packages come from where this machine's apt takes them, with its proxy and its own certificate authorities.
+# run.sh [bookworm|trixie [COMMAND]]: proves README's two commands on a bare machine. Makes a minimal Debian with debootstrap in
+# build/fresh (kept as a tarball for the next time), puts a clone of what is committed in, and runs `make deps` and `make check` (or
+# COMMAND) inside. Needs root. Packages come from where this machine's apt takes them, with its proxy and its own certificate authorities.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 suite=${1:-bookworm}
@@ -20,7 +20,7 @@ if [ ! -f "$base" ]; then
     eval "$(apt-config shell http_proxy Acquire::http::Proxy https_proxy Acquire::https::Proxy)"
     [ -z "${http_proxy:-}" ] || export http_proxy
     [ -z "${https_proxy:-}" ] || export https_proxy
-    debootstrap --variant=minbase --include=make,ca-certificates "$suite" "$root" "$mirror"
+    debootstrap --variant=minbase --include=make,git,ca-certificates "$suite" "$root" "$mirror"
     tar -C "$root" -cf "$base.part" . && mv "$base.part" "$base"
 fi
 
