@@ -120,7 +120,7 @@ PYPI_TEST    := pytest==8.3.4 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safe
 VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python
 
-.PHONY: bench-backend deps deps-build venv static serve demo install lint check check-unit check-asan check-tsan check-http check-fresh bench fuzz
+.PHONY: bench-backend bench-tangent deps deps-build venv static serve demo install lint check check-unit check-asan check-tsan check-http check-fresh bench fuzz
 SUDO         := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # $(call install_packages,PACKAGES): nothing is asked of the archive when all of them are there.
@@ -232,6 +232,9 @@ bench: all $(BENCH_BINARIES) ## Time our work beside PyTorch, GPTQModel and llm-
 	    $(if $(wildcard $(PEERS)/compressor/bin/python),--peers-compressor $(PEERS)/compressor/bin/python) $(BENCH_OPTIONS)
 
 bench-backend: $(OBJ)/tests/bench/bench_backend ## Time the CPU backend against this machine's limits
+	$<
+
+bench-tangent: $(OBJ)/tests/bench/bench_tangent ## Time the passes of a Hessian-vector product against those of a gradient
 	$<
 
 format: ## Rewrite the C sources with clang-format
