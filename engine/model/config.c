@@ -416,9 +416,12 @@ const char *config_difference(const struct model_config *a, const struct model_c
         {"attention_bias", (double)a->attention_bias, (double)b->attention_bias},
         {"mlp_bias", (double)a->mlp_bias, (double)b->mlp_bias},
         {"use_parallel_residual", (double)a->parallel_residual, (double)b->parallel_residual},
+        {"sliding_window", (double)a->window, (double)b->window},
     };
     if (a->architecture != b->architecture) return "model_type";
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].a < rows[i].b || rows[i].a > rows[i].b) return rows[i].name;
+    for (int64_t layer = 0; layer < a->layers; layer++)
+        if (config_rotates(a, layer) != config_rotates(b, layer)) return "no_rope_layers";
     return NULL;
 }

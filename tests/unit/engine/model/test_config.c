@@ -3,6 +3,7 @@
 #include "model/config.h"
 #include "unit.h"
 
+#include <stdio.h>
 #include <math.h>
 #include <string.h>
 
@@ -99,9 +100,39 @@ static void test_refusals_name_the_cause(void **state)
     expect_refusal("{" LLAMA_HEAD, STATUS_MALFORMED, "config.json");
 }
 
+/* Settings that no tensor's shape shows. */
+static void test_difference_names_the_setting(void **state)
+{
+    (void)state;
+    static const char base[] =
+        "{\"model_type\": \"mistral\", \"vocab_size\": 8, \"hidden_size\": 8, \"num_attention_heads\": %s,"
+        " \"num_key_value_heads\": 2, \"head_dim\": 4, \"num_hidden_layers\": 1, \"intermediate_size\": 8,"
+        " \"max_position_embeddings\": 16, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-5, \"rope_theta\": %s,"
+        " \"sliding_window\": %s, \"tie_word_embeddings\": false}";
+    static const char *const changes[][4] = {{"2", "1e4", "4", NULL},
+                                             {"4", "1e4", "4", "num_attention_heads"},
+                                             {"2", "2e4", "4", "rope_theta"},
+                                             {"2", "1e4", "null", "sliding_window"}};
+    struct model_config first;
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        char text[512];
+        struct model_config config;
+        struct error error;
+        const int size = snprintf(text, sizeof text, base, changes[i][0], changes[i][1], changes[i][2]);
+        if (config_parse("config.json", text, (size_t)size, &config, &error) != STATUS_OK) fail_msg("%s", error.detail);
+        if (i == 0) first = config;
+        const char *name = config_difference(&first, &config);
+        if (changes[i][3] == NULL)
+            assert_null(name);
+        else
+            assert_string_equal(name, changes[i][3]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_difference_names_the_setting),
         cmocka_unit_test(test_llama_defaults),
         cmocka_unit_test(test_both_dialects_agree),
         cmocka_unit_test(test_neox_keys),
