@@ -37,7 +37,7 @@ def execute(command, extra_environment=None):
 
 def run_program(path):
     code, text, seconds = execute([path])
-    count = {word: sum(map(int, re.findall(rf"\[\s+{word}\s+\] (\d+) test", text))) for word in ("PASSED", "FAILED", "SKIPPED")}
+    count = {word: sum(map(int, re.findall(rf"\[\s+{word}\s+\] (?:[^\n]*: )?(\d+) test\(s\)", text))) for word in ("PASSED", "FAILED", "SKIPPED")}
     if code != 0 and count["FAILED"] == 0:
         count["FAILED"] = 1  # it crashed, or a sanitizer spoke
     if code == 0 and not any(count.values()):

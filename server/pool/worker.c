@@ -332,7 +332,7 @@ static void hold_job(struct worker *worker, bool hinted)
     if (!worker->lost) {
         const double time = now();
         const bool flush = time >= worker->flush_at;
-        if (time >= worker->beat_at || (flush && view.version != worker->version_written))
+        if (time >= worker->beat_at || ((flush || view.ended) && view.version != worker->version_written))
             beat(worker, &view);
         else if (hinted || time >= worker->peek_at)
             peek(worker);
