@@ -114,6 +114,7 @@ enum status trace_run(const struct symmetric_operator *op, const struct trace_se
     enum status status;
     *out = (struct trace_estimate){.exact = exact, .probes = exact ? op->space.numbers : settings->probes};
     if (!exact && settings->method == TRACE_HUTCHPP) t.sketch = settings->probes / 3;
+    if (settings->most_vectors > 0 && t.sketch > settings->most_vectors) t.sketch = settings->most_vectors;
     const int64_t numbers = SAMPLES + (exact ? 0 : settings->probes);
     if ((status = memory_new(numbers, sizeof(double), "samples", &t.numbers, error)) != STATUS_OK) goto done;
     if ((status = basis_init(&t.range, &op->space, t.sketch + 1, error)) != STATUS_OK) goto done;

@@ -14,7 +14,8 @@ extern const char *const trace_method_names[TRACE_METHODS + 1]; /* ends with NUL
 
 struct trace_settings {
     int method;            /* enum trace_method */
-    int64_t probes;        /* products in all, at least 1; Hutch++: at least 3 */
+    int64_t probes;        /* products in all, at least 1 */
+    int64_t most_vectors;  /* Hutch++: that may be held; 0: a third of the probes */
     uint64_t seed, stream; /* probe i is drawn from (seed, stream + i) */
 };
 

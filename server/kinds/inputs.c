@@ -122,10 +122,20 @@ static enum status add_tokenizer(struct kind_request *request, const struct chec
     return status;
 }
 
+/* "direction/calibration": the object there. Lent; NULL when there is none. */
+static json_t *object_at(const json_t *from, const char *path)
+{
+    const char *slash = strchr(path, '/');
+    char key[64];
+    if (slash == NULL) return json_object_get(from, path);
+    (void)snprintf(key, sizeof key, "%.*s", (int)(slash - path), path);
+    return object_at(json_object_get(from, key), slash + 1);
+}
+
 static enum status settle_length(const struct kind_request *request, const char *object, struct error *error)
 {
-    const json_t *posted = object != NULL ? json_object_get(request->posted, object) : request->posted;
-    json_t *params = object != NULL ? json_object_get(request->params, object) : request->params;
+    const json_t *posted = object != NULL ? object_at(request->posted, object) : request->posted;
+    json_t *params = object != NULL ? object_at(request->params, object) : request->params;
     if (json_object_get(posted, "sequence_length") != NULL) return STATUS_OK;
     return json_object_set_new(params, "sequence_length", json_null()) == 0
                ? STATUS_OK

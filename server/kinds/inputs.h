@@ -38,9 +38,9 @@ MUST_CHECK enum status inputs_sequences(const struct kind_context *context, stru
 /* For check: refuses precisions that this build has no arithmetic for. */
 MUST_CHECK enum status inputs_check_precision(int precision, struct error *error);
 
-/* For check, of the data_use in `object` of the parameters ("evaluation"; NULL: the parameters themselves). Sequences given inline
- * are used as they are unless a sequence_length was posted: its default becomes null. Text needs the checkpoint's tokenizer.json,
- * which decides the result too: its hash goes into request->identity. STATUS_INVALID at the dataset without one. */
+/* For check, of the data_use in `object` of the parameters ("evaluation", "direction/calibration"; NULL: themselves). Sequences
+ * given inline are used as they are unless a sequence_length was posted: its default becomes null. Text needs the checkpoint's
+ * tokenizer.json, which decides the result too: its hash goes into request->identity. STATUS_INVALID at the dataset without one. */
 MUST_CHECK enum status inputs_check_use(struct kind_request *request, const char *checkpoint, const char *dataset,
                                         const char *object, struct error *error);
 

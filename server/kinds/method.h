@@ -1,13 +1,20 @@
-/* method.h: what kinds that quantize have in common when their parameters are checked. */
+/* method.h: a quantization method in the parameters of a run: {"name": "gptq", "bits": 4, …}. */
 #ifndef KINDS_METHOD_H
 #define KINDS_METHOD_H
 
 #include "kinds/kind.h"
 #include "quant/quantizer.h"
 
-/* Refuses (at /params/calibration) a quantizer without the calibration it needs, and asks its cross-field rules; what they settle
- * is written back into the document's "method". */
-MUST_CHECK enum status method_check(const struct kind_request *request, const struct quantize_method *method, bool calibrated,
-                                    struct error *error);
+/* For check, of the "method" and "calibration" in `object` of the parameters ("direction"; NULL: the parameters themselves).
+ * Refuses (at the calibration) a quantizer without the calibration it needs, and asks its cross-field rules; what they settle is
+ * written back into the document. */
+MUST_CHECK enum status method_check(const struct kind_request *request, const char *object, const struct quantize_method *method,
+                                    bool calibrated, struct error *error);
+
+/* The method's parameter of that name, 0 when it has none. */
+int64_t method_integer(const struct quantize_method *method, const char *name);
+
+/* "gptq 4-bit g128", with what else differs from the method's defaults. */
+void method_label(const struct quantize_method *method, char *out, size_t size);
 
 #endif

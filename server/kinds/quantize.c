@@ -70,7 +70,8 @@ static enum status quantize_check(struct kind_request *request, const void *fill
     if ((status = inputs_check_precision(params->precision, error)) != STATUS_OK) return status;
     if (!json_is_null(json_object_get(request->params, "export")))
         return error_set_at(error, STATUS_UNSUPPORTED, "/params/export", "quantized checkpoints cannot be exported yet; use null");
-    if ((status = method_check(request, &params->method, params->calibration.dataset != NULL, error)) != STATUS_OK) return status;
+    if ((status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error)) != STATUS_OK)
+        return status;
     status = inputs_check_use(request, params->checkpoint, params->evaluation.dataset, "evaluation", error);
     if (status != STATUS_OK || params->calibration.dataset == NULL) return status;
     return inputs_check_use(request, params->checkpoint, params->calibration.dataset, "calibration", error);
@@ -108,37 +109,6 @@ static json_t *render(const struct quantize_result *result)
     return document;
 }
 
-static int64_t integer_of(const struct quantize_params *params, const char *name)
-{
-    const struct param_variant *variant = &method_variants[params->method.quantizer];
-    int64_t value = 0;
-    for (const struct param *param = variant->params; param->type != PARAM_END; param++)
-        if (param->type == PARAM_INTEGER && strcmp(param->name, name) == 0)
-            memcpy(&value, (const char *)params + variant->offset + param->offset, sizeof value);
-    return value;
-}
-
-/* "gptq 4-bit g128", with what else differs from the method's defaults. */
-static void make_label(const struct quantize_params *params, char *out, size_t size)
-{
-    const struct param_variant *variant = &method_variants[params->method.quantizer];
-    const char *base = (const char *)params + variant->offset;
-    (void)snprintf(out, size, "%s %lld-bit g%lld", variant->name, (long long)integer_of(params, "bits"),
-                   (long long)integer_of(params, "group_size"));
-    for (const struct param *param = variant->params; param->type != PARAM_END; param++) {
-        const size_t used = strlen(out);
-        if (param->type == PARAM_BOOLEAN) {
-            const bool on = *(const bool *)(const void *)(base + param->offset);
-            if (on != (strcmp(param->fallback, "true") == 0))
-                (void)snprintf(out + used, size - used, " %s%s", on ? "" : "no ", param->name);
-        } else if (param->type == PARAM_NUMBER) {
-            double value;
-            memcpy(&value, base + param->offset, sizeof value);
-            if (value != strtod(param->fallback, NULL)) (void)snprintf(out + used, size - used, " %s %g", param->name, value);
-        }
-    }
-}
-
 static enum status measure(const struct quantize_params *params, const struct inputs *inputs, const char *dataset,
                            const struct quantize_result *result, struct measurements *out, struct error *error)
 {
@@ -161,8 +131,8 @@ static enum status measure(const struct quantize_params *params, const struct in
         (void)snprintf(item.dataset, sizeof item.dataset, "%s", dataset);
         if (!rows[i].full_precision) {
             (void)snprintf(item.method, sizeof item.method, "%s", quantizer_of(params)->name);
-            make_label(params, item.label, sizeof item.label);
-            item.bits = (int)integer_of(params, "bits");
+            method_label(&params->method, item.label, sizeof item.label);
+            item.bits = (int)method_integer(&params->method, "bits");
         }
         status = measurements_add(out, &item, error);
     }

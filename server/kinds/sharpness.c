@@ -1,0 +1,332 @@
+#include "jobs/sharpness.h"
+
+#include "kinds/inputs.h"
+#include "kinds/method.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum estimator { ESTIMATOR_TOP_EIGENVALUE, ESTIMATOR_TRACE, ESTIMATOR_SPECTRUM };
+static const char *const estimators[] = {"top_eigenvalue", "trace", "spectrum", NULL};
+
+/* Of a quantization whose error is the direction. */
+struct direction_params {
+    struct quantize_method method; /* a null direction leaves it zeroed, which no method is: all have bits */
+    struct data_use calibration;   /* dataset NULL: none */
+};
+
+struct sharpness_params {
+    const char *checkpoint;
+    struct data_use use;
+    struct param_list estimators;
+    struct sharpness_settings settings; /* which estimators: by the list above */
+    struct direction_params direction;
+    int precision;
+};
+
+static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(offsetof(struct direction_params, method)), {0}};
+static const struct param estimator_item = {.type = PARAM_CHOICE, .choices = estimators};
+
+static const struct param direction_params[] = {
+    {.name = "method",
+     .type = PARAM_VARIANT,
+     .offset = offsetof(struct direction_params, method.quantizer),
+     .variants = method_variants,
+     .help = "The quantizer, by name, and its parameters"},
+    {.name = "calibration",
+     .type = PARAM_OBJECT,
+     .offset = offsetof(struct direction_params, calibration),
+     .children = data_source_calibration,
+     .fallback = "null",
+     .nullable = true,
+     .help = "What the quantizer sees; null only for methods that need none"},
+    {0},
+};
+
+#define SETTING(field) offsetof(struct sharpness_params, settings.field)
+
+static const struct param sharpness_params[] = {
+    {.name = "checkpoint",
+     .type = PARAM_CHECKPOINT,
+     .offset = offsetof(struct sharpness_params, checkpoint),
+     .help = "Id, name or TRAJECTORY/NAME of the checkpoint"},
+    DATA_SOURCE_PARAMS(offsetof(struct sharpness_params, use), "\"blocks\""),
+    {.name = "estimators",
+     .type = PARAM_LIST,
+     .offset = offsetof(struct sharpness_params, estimators),
+     .item = &estimator_item,
+     .fallback = "[\"top_eigenvalue\", \"trace\", \"spectrum\"]",
+     .minimum = 0,
+     .maximum = 3,
+     .help = "What is estimated beside the loss and the norms of gradient and weights"},
+    {.name = "groups",
+     .type = PARAM_BOOLEAN,
+     .offset = SETTING(groups),
+     .fallback = "false",
+     .help = "Also the eigenvalues of embeddings, attention, mlp, norms and output alone"},
+    {.name = "method",
+     .type = PARAM_CHOICE,
+     .offset = SETTING(method),
+     .choices = sharpness_methods,
+     .fallback = "\"lanczos\"",
+     .help = "Of eigenvalues: lanczos finds both ends; power is PyHessian's iteration, in the least memory"},
+    {.name = "max_iterations",
+     .type = PARAM_INTEGER,
+     .offset = SETTING(max_iterations),
+     .fallback = "100",
+     .minimum = 1,
+     .maximum = 10000,
+     .help = "Most Hessian-vector products for the top eigenvalue"},
+    {.name = "tolerance",
+     .type = PARAM_NUMBER,
+     .offset = SETTING(tolerance),
+     .fallback = "0.001",
+     .minimum = 1e-12,
+     .maximum = 0.5,
+     .help = "Relative: of the residual (lanczos), of the change between iterations (power)"},
+    {.name = "probes",
+     .type = PARAM_INTEGER,
+     .offset = SETTING(probes),
+     .fallback = "32",
+     .minimum = 1,
+     .maximum = 1 << 24,
+     .help = "Hessian-vector products for the trace; as many as parameters make it exact"},
+    {.name = "trace_method",
+     .type = PARAM_CHOICE,
+     .offset = SETTING(trace_method),
+     .choices = trace_method_names,
+     .fallback = "\"hutchinson\"",
+     .help = "hutch++ takes the dominant part exactly, with a third of the probes, held in memory"},
+    {.name = "spectrum_probes",
+     .type = PARAM_INTEGER,
+     .offset = SETTING(spectrum_probes),
+     .fallback = "4",
+     .minimum = 1,
+     .maximum = 1000,
+     .help = "Random vectors that the spectral density is averaged over"},
+    {.name = "spectrum_steps",
+     .type = PARAM_INTEGER,
+     .offset = SETTING(spectrum_steps),
+     .fallback = "32",
+     .minimum = 1,
+     .maximum = 1000,
+     .help = "Lanczos steps, and nodes, of each of them"},
+    {.name = "direction",
+     .type = PARAM_OBJECT,
+     .offset = offsetof(struct sharpness_params, direction),
+     .children = direction_params,
+     .fallback = "null",
+     .nullable = true,
+     .help = "Predicts what this quantization costs from gradient and curvature along its error"},
+    INPUTS_PRECISION_PARAM(offsetof(struct sharpness_params, precision)),
+    {.name = "seed",
+     .type = PARAM_INTEGER,
+     .offset = SETTING(seed),
+     .fallback = "0",
+     .minimum = 0,
+     .maximum = 9007199254740992.0,
+     .help = "Of starts and probes"},
+    {0},
+};
+
+static bool has_direction(const struct sharpness_params *params)
+{
+    return method_integer(&params->direction.method, "bits") != 0;
+}
+
+static enum status check_direction(struct kind_request *request, const struct sharpness_params *params, struct error *error)
+{
+    const struct direction_params *direction = &params->direction;
+    const enum status status =
+        method_check(request, "direction", &direction->method, direction->calibration.dataset != NULL, error);
+    if (status != STATUS_OK || direction->calibration.dataset == NULL) return status;
+    return inputs_check_use(request, params->checkpoint, direction->calibration.dataset, "direction/calibration", error);
+}
+
+static enum status sharpness_check_params(struct kind_request *request, const void *filled, struct error *error)
+{
+    const struct sharpness_params *params = filled;
+    enum status status;
+    if ((status = inputs_check_precision(params->precision, error)) != STATUS_OK) return status;
+    if ((status = sharpness_check(&params->settings, error)) != STATUS_OK) return status;
+    if (has_direction(params) && (status = check_direction(request, params, error)) != STATUS_OK) return status;
+    return inputs_check_use(request, params->checkpoint, params->use.dataset, NULL, error);
+}
+
+static json_t *render_ends(const struct spectrum_ends *ends)
+{
+    return json_pack("{so so so sI sb so}", "top_eigenvalue", inputs_number(ends->top), "largest_algebraic",
+                     inputs_number(ends->largest), "smallest_algebraic", inputs_number(ends->smallest), "iterations",
+                     (json_int_t)ends->products, "converged", ends->converged, "residual", inputs_number(ends->residual));
+}
+
+static json_t *render_groups(const struct sharpness_result *found)
+{
+    json_t *list = json_array();
+    for (int i = 0; list != NULL && i < GROUPS; i++) {
+        if (found->groups[i].parameters == 0) continue;
+        json_t *group = json_pack("{ss sI}", "name", groups_names[i], "parameters", (json_int_t)found->groups[i].parameters);
+        json_t *ends = render_ends(&found->groups[i].ends);
+        if (group != NULL && ends != NULL) (void)json_object_update(group, ends);
+        json_decref(ends);
+        (void)json_array_append_new(list, group);
+    }
+    return list;
+}
+
+static json_t *render_spectrum(const struct spectrum *spectrum)
+{
+    json_t *nodes = json_array(), *weights = json_array();
+    for (int64_t i = 0; nodes != NULL && weights != NULL && i < spectrum->count; i++) {
+        (void)json_array_append_new(nodes, inputs_number(spectrum->nodes[i]));
+        (void)json_array_append_new(weights, inputs_number(spectrum->weights[i]));
+    }
+    return json_pack("{so so}", "nodes", nodes, "weights", weights);
+}
+
+static json_t *render_parts(const struct sharpness_part *parts, int64_t count)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; list != NULL && i < count; i++)
+        (void)json_array_append_new(list, json_pack("{ss so so}", "name", parts[i].name, "gradient_term",
+                                                    inputs_number(parts[i].gradient_term), "curvature_term",
+                                                    inputs_number(parts[i].curvature_term)));
+    return list;
+}
+
+static json_t *render_direction(const struct sharpness_direction *found)
+{
+    return json_pack("{so so so so so so so so so}", "predicted_delta", inputs_number(found->predicted_delta), "gradient_term",
+                     inputs_number(found->gradient_term), "curvature_term", inputs_number(found->curvature_term), "by_layer",
+                     render_parts(found->layers, found->layer_count), "by_block", render_parts(found->blocks, found->block_count),
+                     "measured_delta", inputs_number(found->measured_delta), "loss_q", inputs_number(found->measured_loss), "kl",
+                     inputs_number(found->kl), "direction_norm", inputs_number(found->norm));
+}
+
+/* Adds the fields of `part` (taken); fields of estimators that were not asked for are null. */
+static void merge(json_t *document, json_t *part)
+{
+    if (document != NULL && part != NULL) (void)json_object_update(document, part);
+    json_decref(part);
+}
+
+static json_t *render(const struct sharpness_params *params, const struct sharpness_settings *settings,
+                      const struct sharpness_result *found)
+{
+    json_t *document = json_pack(
+        "{so so so sI sI sI sI ss so so so so so so so so so so}", "loss", inputs_number(found->loss), "gradient_norm",
+        inputs_number(found->gradient_norm), "weight_norm", inputs_number(found->weight_norm), "parameters",
+        (json_int_t)found->parameters, "sequences", (json_int_t)found->sequences, "tokens", (json_int_t)found->tokens, "products",
+        (json_int_t)found->products, "method", sharpness_methods[settings->method], "top_eigenvalue", json_null(),
+        "largest_algebraic", json_null(), "smallest_algebraic", json_null(), "iterations", json_null(), "converged", json_null(),
+        "residual", json_null(), "trace", json_null(), "trace_stderr", json_null(), "probes", json_null(), "spectrum", json_null());
+    if (settings->top_eigenvalue) merge(document, render_ends(&found->ends));
+    if (settings->trace)
+        merge(document, json_pack("{so so sI sb}", "trace", inputs_number(found->trace.trace), "trace_stderr",
+                                  inputs_number(found->trace.standard_error), "probes", (json_int_t)found->trace.probes,
+                                  "trace_exact", found->trace.exact));
+    if (settings->spectrum) merge(document, json_pack("{so}", "spectrum", render_spectrum(&found->spectrum)));
+    if (settings->groups) merge(document, json_pack("{so}", "groups", render_groups(found)));
+    if (has_direction(params)) merge(document, render_direction(&found->direction));
+    return document;
+}
+
+static enum status measure(const struct sharpness_params *params, const struct inputs *inputs, const char *dataset,
+                           const struct sharpness_settings *settings, const struct sharpness_result *found,
+                           struct measurements *out, struct error *error)
+{
+    const bool top = settings->top_eigenvalue, direction = has_direction(params);
+    const double error_of_trace = 1.96 * found->trace.standard_error;
+    const struct {
+        const char *metric;
+        double value, spread;
+        bool wanted, quantized;
+    } rows[] = {
+        {"gradient_norm", found->gradient_norm, NAN, true, false},
+        {"weight_norm", found->weight_norm, NAN, true, false},
+        {"top_eigenvalue", found->ends.top, NAN, top, false},
+        {"largest_algebraic", found->ends.largest, NAN, top, false},
+        {"smallest_algebraic", found->ends.smallest, NAN, top, false},
+        {"trace", found->trace.trace, error_of_trace, settings->trace, false},
+        {"predicted_delta", found->direction.predicted_delta, NAN, direction, true},
+        {"gradient_term", found->direction.gradient_term, NAN, direction, true},
+        {"curvature_term", found->direction.curvature_term, NAN, direction, true},
+        {"measured_delta", found->direction.measured_delta, NAN, direction, true},
+    };
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == STATUS_OK; i++) {
+        struct measurement item = {.checkpoint = inputs->row.id, .value = rows[i].value};
+        if (!rows[i].wanted) continue;
+        item.low = rows[i].value - rows[i].spread;
+        item.high = rows[i].value + rows[i].spread;
+        (void)snprintf(item.metric, sizeof item.metric, "%s", rows[i].metric);
+        (void)snprintf(item.dataset, sizeof item.dataset, "%s", dataset);
+        if (rows[i].quantized) {
+            const struct quantize_method *method = &params->direction.method;
+            (void)snprintf(item.method, sizeof item.method, "%s", quantizer_by_id(method->quantizer)->name);
+            method_label(method, item.label, sizeof item.label);
+            item.bits = (int)method_integer(method, "bits");
+        }
+        status = measurements_add(out, &item, error);
+    }
+    return status;
+}
+
+static struct sharpness_settings settings_of(const struct sharpness_params *params)
+{
+    struct sharpness_settings settings = params->settings;
+    for (int64_t i = 0; i < params->estimators.count; i++) {
+        settings.top_eigenvalue |= params->estimators.choices[i] == ESTIMATOR_TOP_EIGENVALUE;
+        settings.trace |= params->estimators.choices[i] == ESTIMATOR_TRACE;
+        settings.spectrum |= params->estimators.choices[i] == ESTIMATOR_SPECTRUM;
+    }
+    return settings;
+}
+
+static enum status sharpness_execute(const struct kind_context *context, const void *filled, json_t **result,
+                                     struct measurements *out, struct error *error)
+{
+    const struct sharpness_params *params = filled;
+    const struct sharpness_settings settings = settings_of(params);
+    struct quantize_method method = params->direction.method;
+    struct inputs inputs = {0};
+    struct sequences sequences = {0}, calibration = {0};
+    struct sharpness_result found = {0};
+    char dataset[128] = "";
+    enum status status;
+    if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
+    if ((status = inputs_sequences(context, &inputs, &params->use, false, &sequences, dataset, error)) != STATUS_OK) goto done;
+    if (has_direction(params) && (status = quantize_method_settle(&method, error)) != STATUS_OK) goto done;
+    if (params->direction.calibration.dataset != NULL)
+        status = inputs_sequences(context, &inputs, &params->direction.calibration, true, &calibration, NULL, error);
+    if (status != STATUS_OK) goto done;
+    const struct sharpness_request request = {
+        .model = inputs.model,
+        .backend = inputs.backend,
+        .sequences = &sequences,
+        .settings = settings,
+        .direction = has_direction(params) ? &method : NULL,
+        .calibration = calibration.count > 0 ? &calibration : NULL,
+        .work_directory = context->work_directory,
+        .monitor = context->monitor,
+    };
+    if ((status = sharpness_run(&request, &found, error)) != STATUS_OK) goto done;
+    if ((status = measure(params, &inputs, dataset, &settings, &found, out, error)) != STATUS_OK) goto done;
+    *result = render(params, &settings, &found);
+    if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
+done:
+    sharpness_result_reset(&found);
+    dataset_sequences_free(&sequences);
+    dataset_sequences_free(&calibration);
+    inputs_reset(&inputs);
+    return status;
+}
+
+const struct kind sharpness_kind = {
+    .name = "sharpness",
+    .help = "Curvature of a checkpoint's loss, and what it predicts of quantization",
+    .params = sharpness_params,
+    .params_size = sizeof(struct sharpness_params),
+    .check = sharpness_check_params,
+    .execute = sharpness_execute,
+};
