@@ -7,6 +7,7 @@ export const METRICS = {
   delta: { name: "ΔQL", axis: "ΔQL (%)", percent: true },
   loss_q: { name: "Quantized loss", axis: "quantized loss (nats)" },
   kl: { name: "KL divergence", axis: "KL divergence (nats)" },
+  predicted_delta: { name: "Predicted ΔQL", axis: "ΔQL predicted from curvature (%)", percent: true },
   top1_agreement: { name: "Top-1 agreement", axis: "top-1 agreement (%)", percent: true },
 };
 export const AXES = { tokens: "tokens", step: "step", learning_rate: "learning rate" };
@@ -46,7 +47,7 @@ function along(a, b) {
   return (a.tokens ?? a.step ?? Infinity) - (b.tokens ?? b.step ?? Infinity) || a.name.localeCompare(b.name, "en", { numeric: true });
 }
 
-/* Answers for some trajectories -> {metric, x, trajectories, checkpoints: Map id -> document, curves, loss, rate}. */
+/* Answers for some trajectories -> {metric, x, trajectories, checkpoints: Map id -> document, curves, loss, top_eigenvalue, trace, rate}. */
 export function assemble(names, metric, x, answers) {
   const checkpoints = new Map();
   for (const item of answers.checkpoints.flat()) checkpoints.set(item.id, item);
@@ -55,7 +56,8 @@ export function assemble(names, metric, x, answers) {
   const order = (series) => names.indexOf(series.trajectory);
   curves.sort((a, b) => order(a) - order(b) || compareSeries(a, b));
   const rate = x === "learning_rate" ? [] : named(answers.rate, "rate");
-  return { metric, x, names, checkpoints, curves, loss: named(answers.loss, "loss"), rate, datasets: datasetsDiffer(curves) };
+  return { metric, x, names, checkpoints, curves, loss: named(answers.loss, "loss"), top_eigenvalue: named(answers.top_eigenvalue, "top_eigenvalue"),
+    trace: named(answers.trace, "trace"), rate, datasets: datasetsDiffer(curves) };
 }
 
 /* Losses of the full-precision checkpoints: as quantize runs measured them, or, for a trajectory where none did, as training did. The two
@@ -67,11 +69,11 @@ function losses(measured, trained) {
 
 export async function load(names, metric, x, signal) {
   const curve = (which) => get(query("/v1/curves", { trajectory: names, metric: which, x }), signal);
-  const [curves, measured, trained, rate, ...pages] = await Promise.all([
-    curve(metric), curve("loss_fp"), curve("validation_loss"), curve("learning_rate"),
+  const [curves, measured, trained, rate, top, trace, ...pages] = await Promise.all([
+    curve(metric), curve("loss_fp"), curve("validation_loss"), curve("learning_rate"), curve("top_eigenvalue"), curve("trace"),
     ...names.map((name) => list(query("/v1/checkpoints", { trajectory: name, limit: 200 }), signal, 5000)),
   ]);
-  return assemble(names, metric, x, { curves, loss: losses(measured, trained), rate, checkpoints: pages.map((page) => page.items) });
+  return assemble(names, metric, x, { curves, loss: losses(measured, trained), rate, top_eigenvalue: top, trace, checkpoints: pages.map((page) => page.items) });
 }
 
 export function trajectory(name, signal) {
@@ -101,6 +103,12 @@ export function table(model) {
   return { columns: [...columns.values()], rows: [...rows.values()] };
 }
 
+/* Of how many checkpoints this one is an average; 0: it is none. */
+export function averagedFrom(checkpoint) {
+  const from = checkpoint?.derived_from;
+  return Array.isArray(from?.checkpoints) && Array.isArray(from.weights) ? from.checkpoints.length : 0;
+}
+
 /* By checkpoint: all that is known about it besides the curve at hand, for the text that hovers. */
 export function companions(model) {
   const found = new Map();
@@ -113,9 +121,9 @@ export function companions(model) {
       }
     }
   };
-  note(model.loss, "loss");
+  for (const field of ["loss", "top_eigenvalue", "trace"]) note(model[field], field);
   for (const [id, checkpoint] of model.checkpoints) {
-    found.set(id, { ...found.get(id), rate: checkpoint.learning_rate, step: checkpoint.step, tokens: checkpoint.tokens, name: checkpoint.name });
+    found.set(id, { ...found.get(id), rate: checkpoint.learning_rate, step: checkpoint.step, tokens: checkpoint.tokens, name: checkpoint.name, averaged: averagedFrom(checkpoint) });
   }
   return found;
 }

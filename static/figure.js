@@ -1,10 +1,10 @@
-/* figure.js: the figure of a trajectory as Plotly wants it: three panels over one x axis. Pure functions of the model (curves.js), so
+/* figure.js: the figure of a trajectory as Plotly wants it: panels over one x axis, the measure at the top. Pure functions of the model (curves.js), so
  * that screen and export draw the same. */
 import { AXES, METRICS, companions, labelOf } from "./curves.js";
 import { compact, integer, isNumber, loss, percent, percentInterval, scientific } from "./format.js";
+import { FONT } from "./look.js";
 import { dash, hollow, symbol, translucent } from "./palette.js";
 
-const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 const MARKED_POINTS = 40; /* a curve of more points is drawn without markers: they would hide its dash */
 
 /* Plotly reads texts as a small markup language; names are not markup. */
@@ -28,6 +28,9 @@ function hoverText(series, point, more, metric, withDataset) {
   if (position.length) lines.push(position.join(" · "));
   const measured = series.panel === "loss" ? point.y : more?.loss;
   if (isNumber(measured)) lines.push(`validation loss ${loss(measured)}`);
+  if (isNumber(more?.top_eigenvalue)) lines.push(`top eigenvalue ${scientific(more.top_eigenvalue, 4)}`);
+  if (isNumber(more?.trace)) lines.push(`trace ${scientific(more.trace, 4)}`);
+  if (more?.averaged) lines.push(`average of ${more.averaged} checkpoints`);
   if (isNumber(more?.rate)) lines.push(`learning rate ${scientific(more.rate)}`);
   return lines.join("<br>");
 }
@@ -74,8 +77,10 @@ function curveTrace(series, points, options, more) {
 }
 
 function sideTrace(series, axis, options, more) {
-  const colour = options.colour(series.trajectory);
+  const colour = options.colour(series.trajectory), bounded = series.points.some((point) => isNumber(point.low) && isNumber(point.high));
+  const reach = (field) => series.points.map((point) => (isNumber(point[field]) ? Math.abs(point[field] - point.y) : 0));
   return {
+    ...(bounded ? { error_y: { type: "data", symmetric: false, array: reach("high"), arrayminus: reach("low"), color: colour, thickness: 1, width: 2 } } : {}),
     type: "scatter", mode: mode(series.points, options), xaxis: "x", yaxis: axis,
     x: series.points.map((point) => point.x), y: series.points.map((point) => point.y), line: { color: colour, width: 1.5 },
     marker: { color: colour, size: 4 }, showlegend: false, name: plain(series.trajectory), meta: { key: series.key, kind: series.panel },
@@ -105,8 +110,9 @@ export function traces(model, options) {
   /* A trajectory all of whose curves are hidden is hidden in the other panels too. */
   const present = new Set(model.curves.map((series) => series.trajectory)), left = new Set(shown.map((series) => series.trajectory));
   const visible = (series) => left.has(series.trajectory) || !present.has(series.trajectory);
-  for (const series of model.loss.filter(visible)) out.push(sideTrace(series, "y2", full, more));
-  for (const series of model.rate.filter(visible)) out.push(sideTrace(series, "y3", full, more));
+  sides(model).forEach(({ series }, index) => {
+    for (const one of series.filter(visible)) out.push(sideTrace(one, `y${index + 2}`, full, more));
+  });
   return out.filter(Boolean);
 }
 
@@ -123,9 +129,28 @@ export function logTicks(values) {
   return ticks.length <= 60 ? { tickmode: "array", tickvals: ticks, ticktext: ticks.map((tick) => (tick >= 1e3 ? compact(tick) : scientific(tick))) } : {};
 }
 
-/* Where the panels stand, as shares of the height from below. */
-function domains(hasRate) {
-  return hasRate ? { y: [0.47, 1], y2: [0.225, 0.395], y3: [0, 0.15] } : { y: [0.36, 1], y2: [0, 0.27] };
+/* The panels below the measure, top down: loss, curvature where it was measured, and the learning rate unless it is the x axis. */
+function sides(model) {
+  const curvature = [{ series: model.top_eigenvalue, title: "top eigenvalue of the Hessian", nticks: 4 }, { series: model.trace, title: "trace of the Hessian", nticks: 4 }]
+    .filter(({ series }) => series.some(({ points }) => points.length));
+  const rate = model.x === "learning_rate" ? [] : [{ series: model.rate, title: "learning rate", nticks: 4, rangemode: "tozero" }];
+  return [{ series: model.loss, title: "validation loss (nats)", nticks: 6 }, ...curvature, ...rate];
+}
+
+export function figureHeight(model, narrow) {
+  const more = Math.max(0, sides(model).length - 2);
+  return (narrow ? 560 : 640) + more * (narrow ? 120 : 130);
+}
+
+/* Where the panels stand, as shares of the height from below: the measure at the top, twice as high and more as one of the others. */
+function domains(count) {
+  const gap = count > 2 ? 0.055 : count === 2 ? 0.075 : 0.09, share = [0.27, 0.16, 0.14, 0.125][count - 1];
+  const out = {};
+  for (let index = 0; index < count; index++) {
+    const low = (count - 1 - index) * (share + gap);
+    out[`y${index + 2}`] = [low, low + share];
+  }
+  return { y: [count * (share + gap), 1], ...out };
 }
 
 function panelTitle(text, top, ink, size) {
@@ -133,7 +158,7 @@ function panelTitle(text, top, ink, size) {
 }
 
 export function layout(model, options) {
-  const { ink, narrow } = options, place = domains(model.x !== "learning_rate"), metric = METRICS[model.metric] ?? { axis: model.metric };
+  const { ink, narrow } = options, below = sides(model), place = domains(below.length), metric = METRICS[model.metric] ?? { axis: model.metric };
   const size = narrow ? 11 : 12;
   const axis = {
     gridcolor: ink.grid, linecolor: ink.line, zerolinecolor: ink.line, tickfont: { color: ink.muted, size }, ticks: "outside", ticklen: 3,
@@ -141,22 +166,21 @@ export function layout(model, options) {
   };
   const values = (field) => model.curves.flatMap((series) => series.points.map((point) => point[field]));
   const span = options.yLog ? logSpan(model, options) : null;
-  const bottom = model.x === "learning_rate" ? "y2" : "y3";
   const out = {
     autosize: true, height: options.height, paper_bgcolor: ink.paper, plot_bgcolor: ink.paper, hovermode: "closest", hoverdistance: 40, showlegend: false,
     margin: { l: narrow ? 40 : 56, r: narrow ? 10 : 16, t: 26, b: 44 }, font: { family: FONT, size, color: ink.text },
     dragmode: narrow ? false : "zoom", uirevision: [model.metric, model.x, options.xLog, options.yLog].join(),
     hoverlabel: { bgcolor: ink.paper, bordercolor: ink.line, font: { family: FONT, color: ink.text, size: 12 }, align: "left" },
-    xaxis: { ...axis, type: options.xLog ? "log" : "linear", anchor: bottom, title: { text: AXES[model.x], font: { color: ink.text, size }, standoff: 8 }, nticks: narrow ? 5 : 10,
+    xaxis: { ...axis, type: options.xLog ? "log" : "linear", anchor: `y${below.length + 1}`, title: { text: AXES[model.x], font: { color: ink.text, size }, standoff: 8 }, nticks: narrow ? 5 : 10,
       exponentformat: model.x === "learning_rate" ? "power" : "B", zeroline: false, showline: true, showspikes: true, spikemode: "across", spikesnap: "data", spikethickness: 1, spikedash: "dot", spikecolor: ink.muted, ...(options.xLog ? logTicks(values("x")) : {}) },
     yaxis: { ...axis, type: options.yLog ? "log" : "linear", domain: place.y, rangemode: model.metric === "delta" && !options.yLog ? "tozero" : "normal", ...(span ? { range: span.map(Math.log10), ...logTicks(span) } : {}) },
-    yaxis2: { ...axis, domain: place.y2, nticks: 6, zeroline: false },
-    annotations: [panelTitle(metric.axis, place.y[1], ink, size), panelTitle("validation loss (nats)", place.y2[1], ink, size)],
+    annotations: [panelTitle(metric.axis, place.y[1], ink, size)],
   };
-  if (place.y3) {
-    out.yaxis3 = { ...axis, domain: place.y3, nticks: 4, zeroline: false, rangemode: "tozero" };
-    out.annotations.push(panelTitle("learning rate", place.y3[1], ink, size));
-  }
+  below.forEach(({ title, nticks, rangemode = "normal" }, index) => {
+    const name = `y${index + 2}`;
+    out[`yaxis${index + 2}`] = { ...axis, domain: place[name], nticks, zeroline: false, rangemode };
+    out.annotations.push(panelTitle(title, place[name][1], ink, size));
+  });
   return out;
 }
 

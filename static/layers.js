@@ -1,7 +1,8 @@
-/* layers.js: the errors of a quantized model's layers: where in the model they sit (Plotly), and as a table. */
+/* layers.js: what is known of each layer of a quantized model: where in the model it sits (Plotly), and as a table. */
 import { h } from "./dom.js";
 import { integer, isNumber, percentNumber, scientific } from "./format.js";
 import { plain } from "./figure.js";
+import { axisOf, colourBar, paperOf } from "./look.js";
 import { dataTable } from "./table.js";
 
 /* "model.layers.3.self_attn.q_proj" -> {block: 3, part: "self_attn.q_proj"}; null when no number stands in the name. */
@@ -10,44 +11,44 @@ export function placeOf(name) {
   return found ? { block: Number(found[1]), part: found[2] } : null;
 }
 
-/* Rows are the parts of a block, columns the blocks: {blocks, parts, errors[part][block]}; null unless every layer has a place. */
-export function grid(layers) {
+/* Rows are the parts of a block, columns the blocks: {blocks, parts, values[part][block]}; null unless every layer has a place. */
+export function grid(layers, valueOf) {
   const places = layers.map((layer) => placeOf(layer.name));
   if (!layers.length || places.some((place) => place === null)) return null;
   const parts = [...new Set(places.map((place) => place.part))], blocks = [...new Set(places.map((place) => place.block))].sort((a, b) => a - b);
-  const errors = parts.map(() => blocks.map(() => null));
+  const values = parts.map(() => blocks.map(() => null));
   layers.forEach((layer, index) => {
-    errors[parts.indexOf(places[index].part)][blocks.indexOf(places[index].block)] = isNumber(layer.relative_error) ? 100 * layer.relative_error : null;
+    const value = valueOf(layer);
+    values[parts.indexOf(places[index].part)][blocks.indexOf(places[index].block)] = isNumber(value) ? value : null;
   });
-  return { blocks, parts, errors };
+  return { blocks, parts, values };
 }
 
-function look(ink, height, left) {
-  const axis = { tickfont: { color: ink.muted, size: 11 }, linecolor: ink.line, gridcolor: ink.grid, zeroline: false, automargin: true };
+/* A heat map of valueOf(layer), called `name` in texts, in `unit`; null when the layers have no places. `signed`: colours from zero both ways. */
+export function heatFigure(layers, { name, unit, valueOf, signed = false }, { ink, narrow }) {
+  const found = grid(layers, valueOf);
+  if (!found) return null;
+  const text = found.parts.map((part, row) => found.blocks.map((block, column) => `block ${block} · ${plain(part)}<br>${name} <b>${found.values[row][column]?.toPrecision(3).replace("-", "−") ?? "–"} ${unit}</b>`));
+  const most = Math.max(...found.values.flat().map((value) => Math.abs(value ?? 0)));
+  const category = { ...axisOf(ink), type: "category", showgrid: false };
   return {
-    axis, base: { autosize: true, height, paper_bgcolor: ink.paper, plot_bgcolor: ink.paper, margin: { l: left, r: 10, t: 8, b: 44 }, showlegend: false, dragmode: false,
-      font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", size: 11, color: ink.text }, hoverlabel: { bgcolor: ink.paper, bordercolor: ink.line, font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", color: ink.text, size: 12 }, align: "left" } },
+    data: [{ type: "heatmap", x: found.blocks.map(String), y: found.parts.map(plain), z: found.values, text, hovertemplate: "%{text}<extra></extra>", xgap: 2, ygap: 2,
+      ...(signed && most > 0 ? { colorscale: ink.signed, zmin: -most, zmax: most } : { colorscale: ink.heat }), colorbar: colourBar(ink, unit) }],
+    layout: { ...paperOf(ink, Math.max(190, 26 * found.parts.length + 70), narrow ? 60 : 90), xaxis: { ...category, title: { text: "block", standoff: 6 }, nticks: narrow ? 8 : 24 },
+      yaxis: { ...category, autorange: "reversed" } },
   };
 }
 
-export function layersFigure(layers, { ink, narrow }) {
-  const found = grid(layers);
-  if (!found) return barsFigure(layers, ink);
-  const { axis, base } = look(ink, Math.max(190, 26 * found.parts.length + 70), narrow ? 60 : 90);
-  const text = found.parts.map((part, row) => found.blocks.map((block, column) => `block ${block} · ${plain(part)}<br>relative error <b>${found.errors[row][column]?.toPrecision(3) ?? "–"} %</b>`));
-  return {
-    data: [{ type: "heatmap", x: found.blocks.map(String), y: found.parts.map(plain), z: found.errors, text, hovertemplate: "%{text}<extra></extra>", colorscale: ink.heat, xgap: 2, ygap: 2,
-      colorbar: { title: { text: "%", side: "top" }, thickness: 10, outlinewidth: 0, tickfont: { color: ink.muted, size: 11 }, len: 1 } }],
-    layout: { ...base, xaxis: { ...axis, type: "category", title: { text: "block", standoff: 6 }, showgrid: false, nticks: narrow ? 8 : 24 }, yaxis: { ...axis, type: "category", autorange: "reversed", showgrid: false } },
-  };
+export function layersFigure(layers, look) {
+  const valueOf = (layer) => (isNumber(layer.relative_error) ? 100 * layer.relative_error : null);
+  return heatFigure(layers, { name: "relative error", unit: "%", valueOf }, look) ?? barsFigure(layers, look.ink);
 }
 
 function barsFigure(layers, ink) {
-  const { axis, base } = look(ink, 280, 56);
   return {
     data: [{ type: "bar", x: layers.map((_, index) => index), y: layers.map((layer) => (isNumber(layer.relative_error) ? 100 * layer.relative_error : null)), marker: { color: ink.colour(0) },
       text: layers.map((layer) => plain(layer.name)), textposition: "none", hovertemplate: "%{text}<br><b>%{y:.3g} %</b><extra></extra>" }],
-    layout: { ...base, xaxis: { ...axis, title: { text: "layer, in the model's order", standoff: 6 } }, yaxis: { ...axis, title: { text: "relative error (%)", standoff: 6 } } },
+    layout: { ...paperOf(ink, 280), xaxis: axisOf(ink, "layer, in the model's order"), yaxis: axisOf(ink, "relative error (%)") },
   };
 }
 

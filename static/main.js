@@ -5,6 +5,7 @@ import { askToken, failure } from "./notice.js";
 import { showCurves } from "./page_curves.js";
 import { showRun } from "./page_run.js";
 import { showRuns } from "./page_runs.js";
+import { showScatter } from "./page_scatter.js";
 import { showTrajectories } from "./page_trajectories.js";
 import { isDark } from "./palette.js";
 import { route, start } from "./router.js";
@@ -27,6 +28,7 @@ function themeButton() {
 
 route("/", "trajectories", showTrajectories);
 route("/curves", "trajectories", showCurves);
+route("/scatter", "scatter", showScatter);
 route("/runs", "runs", showRuns);
 route("/runs/{id}", "runs", showRun);
 

@@ -1,16 +1,16 @@
 /* page_curves.js: one trajectory or several: the figure, its controls and legend, runs in progress, the table of checkpoints. */
 import { csv, list, query } from "./api.js";
 import { dropdown, segmented } from "./controls.js";
-import { METRICS, hiddenByLog, labelOf, load, trajectory } from "./curves.js";
+import { METRICS, averagedFrom, hiddenByLog, labelOf, load, trajectory } from "./curves.js";
 import { checkpointTable } from "./checkpoint_table.js";
 import { fill, h, save, svg } from "./dom.js";
-import { exported, layout, traces } from "./figure.js";
+import { exported, figureHeight, layout, traces } from "./figure.js";
 import { plural } from "./format.js";
 import { markOf, queued, running, watch } from "./live.js";
 import { failure, loading, sweepCommand } from "./notice.js";
 import { colourIndex, hollow, isDark, scheme, strokeDash } from "./palette.js";
 import { fileName, keepDrawn, saveFigure } from "./plot.js";
-import { amend, curvesLink } from "./router.js";
+import { amend, curvesLink, link } from "./router.js";
 import { runningSection } from "./runs.js";
 
 function readOptions(search, checkpoints) {
@@ -44,13 +44,15 @@ function legend(model, options, colours, changed) {
   }));
 }
 
-function heading(names, all, options, colours) {
+function heading(names, all, options, colours, averages) {
   const removable = names.length > 1;
   const chips = names.map((name) => h("span", { class: "chip" }, h("span", { class: `swatch c${colours.get(name)}`, "aria-hidden": "true" }), h("span", { class: "name" }, name),
+    averages.has(name) ? h("span", { class: "badge", title: "Its checkpoints are averages of others" }, "averages") : null,
     removable ? h("a", { href: address(names.filter((other) => other !== name), options), "aria-label": `remove ${name}`, title: "Remove" }, "×") : null));
   const others = all.filter((item) => !names.includes(item.name)).map((item) => [item.name, item.name]);
   const add = others.length ? dropdown("Compare with", [["", "…"], ...others], "", (name) => { if (name) location.hash = address([...names, name], options); }) : null;
-  return h("div", { class: "row between heading" }, h("h1", {}, removable ? h("span", { class: "unseen" }, "Comparison of ") : null, chips), add);
+  return h("div", { class: "row between heading" }, h("h1", {}, removable ? h("span", { class: "unseen" }, "Comparison of ") : null, chips),
+    h("div", { class: "row" }, h("a", { href: link("/scatter", { trajectory: names }) }, "Scatter"), add));
 }
 
 /* What keeps curves from being seen, in words; null when nothing does. */
@@ -77,7 +79,7 @@ export async function showCurves({ root, query: search, signal }) {
 
   const head = h("div"), legendPlace = h("div"), note = h("div", { class: "notice remark", role: "status" }), tablePlace = h("div");
   const plot = h("div", { class: "plot", id: "plot", role: "img" }, loading("the figure")), live = runningSection();
-  const paint = ({ ink, dark, narrow }) => ({ ink, dark, narrow, height: narrow ? 560 : 640, ...options, colour: (name) => ink.colour(colours.get(name)) });
+  const paint = ({ ink, dark, narrow }) => ({ ink, dark, narrow, height: figureHeight(model, narrow), ...options, colour: (name) => ink.colour(colours.get(name)) });
   const figure = (look) => ({ data: traces(model, paint(look)), layout: layout(model, paint(look)) });
   const drawn = keepDrawn(plot, figure, signal);
 
@@ -89,8 +91,9 @@ export async function showCurves({ root, query: search, signal }) {
     drawn.redraw().catch((error) => { if (!signal.aborted) fill(plot, failure(error)); });
   };
   const show = () => {
-    plot.setAttribute("aria-label", `${METRICS[model.metric].name}, validation loss and learning rate against ${model.x.replace("_", " ")}; the table below has the values`);
-    fill(head, heading(names, all, options, colours));
+    plot.setAttribute("aria-label", `${METRICS[model.metric].name}, validation loss, curvature where measured and learning rate against ${model.x.replace("_", " ")}; the table below has the values`);
+    const averages = new Set([...model.checkpoints.values()].filter(averagedFrom).map((item) => item.trajectory));
+    fill(head, heading(names, all, options, colours, averages));
     fill(legendPlace, legend(model, options, colours, redraw));
     fill(tablePlace, checkpointTable(model, colours));
     redraw();
@@ -107,7 +110,7 @@ export async function showCurves({ root, query: search, signal }) {
   };
   const saveAs = (format) => {
     const look = { ink: scheme(isDark()), dark: isDark(), narrow: false };
-    return saveFigure(exported(model, { ...paint(look), width: 1100, height: 860 }), format, fileName(...names, options.metric)).catch((error) => { fill(note, failure(error)).hidden = false; });
+    return saveFigure(exported(model, { ...paint(look), width: 1100, height: figureHeight(model, false) + 220 }), format, fileName(...names, options.metric)).catch((error) => { fill(note, failure(error)).hidden = false; });
   };
   const saveCsv = async () => {
     try {

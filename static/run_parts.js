@@ -1,11 +1,12 @@
 /* run_parts.js: the result and the parameters of a run, by what stands in them. */
 import { checkpoint, dataset } from "./api.js";
-import { fill, h } from "./dom.js";
+import { h } from "./dom.js";
 import { integer, isNumber, loss, percent, percentInterval, plural, scalar, scientific } from "./format.js";
+import { averageSection, landscapeSection, lineSection } from "./geometry.js";
 import { layersFigure, layersTable } from "./layers.js";
-import { failure } from "./notice.js";
-import { keepDrawn } from "./plot.js";
+import { drawing } from "./look.js";
 import { curvesLink } from "./router.js";
+import { groupsSection, spectrumSection, termsSection } from "./spectrum.js";
 import { facts } from "./table.js";
 
 /* Fields of results with a name and a unit of their own; the others are shown as they are called. */
@@ -13,14 +14,20 @@ const FIGURES = {
   delta: ["ΔQL", percent], loss_fp: ["Loss (nats)", loss], loss_q: ["Quantized loss (nats)", loss], loss: ["Loss (nats)", loss], final_loss: ["Final loss (nats)", loss],
   perplexity: ["Perplexity", (value) => scientific(value, 4)], kl: ["KL divergence (nats)", (value) => scientific(value)], top1_agreement: ["Top-1 agreement", percent],
   bits_per_weight: ["Bits per weight", (value) => scientific(value, 4)], mean_accuracy: ["Mean accuracy", percent], top_eigenvalue: ["Top eigenvalue", (value) => scientific(value, 4)],
-  trace: ["Trace", (value) => scientific(value, 4)], gradient_norm: ["Gradient norm", (value) => scientific(value, 4)],
+  largest_algebraic: ["Largest eigenvalue", (value) => scientific(value, 4)], smallest_algebraic: ["Smallest eigenvalue", (value) => scientific(value, 4)],
+  trace: ["Trace", (value) => scientific(value, 4)], gradient_norm: ["Gradient norm", (value) => scientific(value, 4)], weight_norm: ["Weight norm", (value) => scientific(value, 4)],
+  predicted_delta: ["Predicted ΔQL", percent], measured_delta: ["Measured ΔQL", percent], gradient_term: ["Gradient term (nats)", (value) => scientific(value)],
+  curvature_term: ["Curvature term (nats)", (value) => scientific(value)],
 };
-const QUIET = new Set(["delta_interval", "layers", "checkpoints", "sequence_losses", "note", "artifact"]);
+const OPTIONAL = new Set(["top_eigenvalue", "largest_algebraic", "smallest_algebraic", "trace"]); /* null where it was not asked for */
+const QUIET = new Set(["delta_interval", "layers", "checkpoint", "checkpoints", "sequence_losses", "note", "artifact", "trace_stderr"]);
 
 function tiles(found) {
-  const entries = Object.entries(FIGURES).filter(([name]) => name in found);
+  const entries = Object.entries(FIGURES).filter(([name]) => name in found && !(OPTIONAL.has(name) && found[name] === null));
+  if (!entries.length) return null;
   return h("dl", { class: "tiles" }, entries.map(([name, [label, show]]) => h("div", {}, h("dt", {}, label), h("dd", {}, isNumber(found[name]) ? show(found[name]) : "not finite",
-    name === "delta" && found.delta_interval ? h("span", { class: "interval" }, `95 %: ${percentInterval(...found.delta_interval)}`) : null))));
+    name === "delta" && found.delta_interval ? h("span", { class: "interval" }, `95 %: ${percentInterval(...found.delta_interval)}`) : null,
+    name === "trace" && isNumber(found.trace_stderr) ? h("span", { class: "interval" }, `± ${scientific(found.trace_stderr)} (standard error)`) : null))));
 }
 
 function others(found) {
@@ -29,21 +36,36 @@ function others(found) {
 }
 
 function layersSection(layers, signal) {
-  const plot = h("div", { class: "plot", id: "layers-plot", role: "img", "aria-label": "relative error by layer; the table below has the values" });
-  const drawn = keepDrawn(plot, (look) => layersFigure(layers, look), signal);
-  queueMicrotask(() => drawn.redraw().catch((error) => { if (!signal.aborted) fill(plot, failure(error)); }));
-  return h("section", {}, h("h2", {}, "Relative error by layer (%)"), h("div", { class: "panel" }, plot), layersTable(layers));
+  const plot = drawing("layers-plot", "relative error by layer; the table below has the values", (look) => layersFigure(layers, look), signal);
+  return h("section", {}, h("h2", {}, "Relative error by layer (%)"), plot.node, layersTable(layers));
 }
+
+function filled(...lists) {
+  return lists.every((list) => Array.isArray(list) && list.length > 0);
+}
+
+/* Sections by what stands in a result, so that a kind which learns to answer more is shown more. */
+const SECTIONS = [
+  [({ result: found }) => filled(found.x, found.y, found.losses, found.points), landscapeSection],
+  [({ result: found }) => filled(found.alphas, found.losses), lineSection],
+  [({ kind }) => kind === "average", averageSection],
+  [({ result: found }) => filled(found.spectrum?.nodes), (run, signal) => spectrumSection(run.result.spectrum, signal)],
+  [({ result: found }) => filled(found.by_layer), (run, signal) => termsSection(run.result, signal)],
+  [({ result: found }) => filled(found.groups), (run) => groupsSection(run.result.groups)],
+  [({ result: found }) => filled(found.layers), (run, signal) => layersSection(run.result.layers, signal)],
+];
 
 export function result(run, signal) {
-  const found = run.result;
-  return h("section", { "aria-label": "Result" }, h("h2", {}, "Result"), found.note ? h("p", { class: "notice remark" }, found.note) : null, tiles(found), others(found),
-    Array.isArray(found.checkpoints) && run.params?.trajectory ? h("p", {}, h("a", { href: curvesLink([run.params.trajectory]) }, plural(found.checkpoints.length, "checkpoint")), " registered") : null,
-    Array.isArray(found.layers) && found.layers.length ? layersSection(found.layers, signal) : null);
+  const found = run.result, rest = others(found);
+  const figures = [found.note ? h("p", { class: "notice remark" }, found.note) : null, tiles(found), rest.childElementCount ? rest : null].filter(Boolean);
+  return h("section", { "aria-label": "Result" }, figures.length ? [h("h2", {}, "Result"), figures] : null,
+    run.kind === "train" && Array.isArray(found.checkpoints) && run.params?.trajectory ? h("p", {}, h("a", { href: curvesLink([run.params.trajectory]) }, plural(found.checkpoints.length, "checkpoint")), " registered") : null,
+    SECTIONS.filter(([holds]) => holds(run)).map(([, section]) => section(run, signal)));
 }
 
-/* {"method": {"bits": 4}} -> [["method.bits", 4]]; lists of objects stay JSON. */
+/* {"method": {"bits": 4}} -> [["method.bits", 4]]; lists of objects stay JSON, lists of checkpoints lists. */
 function flatten(value, prefix = "") {
+  if (prefix === "checkpoints" && Array.isArray(value)) return [[prefix, value]];
   if (value === null || typeof value !== "object") return [[prefix, value]];
   if (Array.isArray(value)) return [[prefix, value.some((item) => typeof item === "object") ? JSON.stringify(value) : value.map(scalar).join(", ")]];
   return Object.entries(value).flatMap(([name, inner]) => flatten(inner, prefix ? `${prefix}.${name}` : name));
@@ -63,7 +85,8 @@ function datasetName(id) {
 
 /* References are shown by name. */
 function shown(name, value) {
-  if (typeof value === "string" && name === "checkpoint") return checkpointName(value);
+  if (Array.isArray(value)) return value.map((id, index) => [index ? ", " : "", checkpointName(String(id))]);
+  if (typeof value === "string" && ["checkpoint", "from", "to"].includes(name)) return checkpointName(value);
   if (typeof value === "string" && /(^|\.)(dataset|validation)$/.test(name)) return datasetName(value);
   return h("span", { class: "name" }, exact(value));
 }

@@ -10,13 +10,17 @@ export function badge(state) {
   return h("span", { class: `badge ${STATES.includes(state) ? state : ""}` }, state);
 }
 
+async function nameOf(id) {
+  const found = await checkpoint(id);
+  return found ? `${found.trajectory}/${found.name}` : id;
+}
+
 /* What a run works on, as text; ids become names where the checkpoint is known. */
 export async function subject(run) {
   const given = run.params ?? {};
-  if (typeof given.checkpoint === "string") {
-    const found = await checkpoint(given.checkpoint);
-    return found ? `${found.trajectory}/${found.name}` : given.checkpoint;
-  }
+  if (typeof given.checkpoint === "string") return nameOf(given.checkpoint);
+  if (typeof given.from === "string" && typeof given.to === "string") return (await Promise.all([given.from, given.to].map(nameOf))).join(" → ");
+  if (!given.trajectory && Array.isArray(given.checkpoints)) return plural(given.checkpoints.length, "checkpoint");
   return String(given.trajectory ?? given.name ?? given.repo ?? "");
 }
 

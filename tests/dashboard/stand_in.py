@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """A small stand-in of the HTTP interface for the dashboard's tests: the answers' shapes are the server's, the numbers are made up but
-behave: ΔQL grows with tokens, and more when the learning rate decays. Standard library only.
+behave: ΔQL grows with tokens, and more when the learning rate decays. Curvature and what lies between checkpoints: stand_in_geometry.py.
+Standard library only.
 
-    stand_in.py [PORT]      serves the demonstration's three trajectories, for looking at the dashboard without an engine"""
+    stand_in.py [PORT]      serves the demonstration's trajectories, for looking at the dashboard without an engine"""
 
 import http.server
 import json
@@ -12,6 +13,8 @@ import sys
 import threading
 import time
 import urllib.parse
+
+import stand_in_geometry
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
@@ -279,7 +282,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             run["error"] = None
         return self.visible(run)
 
+    def get_correlations(self, parts, fields):
+        return stand_in_geometry.correlations(self.world, fields.get("trajectory"), fields["x"][0], fields["y"][0])
+
     def get_curves(self, parts, fields):
+        if parts == ["metrics"]:
+            return {"metrics": sorted({point[0] for point in self.world.points})}
         names = fields.get("trajectory", [])
         if any(not any(item["name"] == name for item in self.world.trajectories) for name in names):
             return None
@@ -350,5 +358,6 @@ class StandIn(http.server.ThreadingHTTPServer):
 if __name__ == "__main__":
     WORLD = demonstration()
     busy(WORLD)
+    stand_in_geometry.geometry(WORLD)
     print(StandIn(WORLD, int(sys.argv[1]) if len(sys.argv) > 1 else 8643).url, flush=True)
     threading.Event().wait()

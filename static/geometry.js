@@ -1,0 +1,114 @@
+/* geometry.js: what runs between checkpoints found: the plane of a path with its losses, the line between two, averages. */
+import { checkpoint } from "./api.js";
+import { segmented } from "./controls.js";
+import { fill, h } from "./dom.js";
+import { plain } from "./figure.js";
+import { integer, isNumber, loss, percentInterval, percentNumber, plural } from "./format.js";
+import { axisOf, colourBar, drawing, legendOf, paperOf } from "./look.js";
+import { translucent } from "./palette.js";
+import { curvesLink } from "./router.js";
+import { dataTable } from "./table.js";
+
+/* Fields of a landscape or of a line that can be shown: [field, label, unit, factor]. */
+const KINDS = [["losses", "Loss", "nats", 1], ["losses_q", "Quantized loss", "nats", 1], ["deltas", "ΔQL", "%", 100]];
+
+function variance(found, index) {
+  const share = found.explained_variance?.[index];
+  return `direction ${index + 1}${isNumber(share) ? ` (${percentNumber(share)} % of variance)` : ""}`;
+}
+
+/* A height at which one unit is as long on both axes, within what a page can show. */
+function evenHeight(found, width, narrow) {
+  const span = (values) => values.at(-1) - values[0];
+  const across = Math.max(120, width - (narrow ? 100 : 150));
+  return Math.round(Math.min(narrow ? 460 : 640, Math.max(290, (across * span(found.y)) / span(found.x) + 76)));
+}
+
+function pathTrace(found, names, ink) {
+  const last = found.points.length - 1;
+  const text = found.points.map((_, index) => [`<b>${plain(names[index] ?? `checkpoint ${index + 1}`)}</b>`, isNumber(found.point_losses?.[index]) ? `loss ${loss(found.point_losses[index])}` : ""].filter(Boolean).join("<br>"));
+  return {
+    type: "scatter", mode: "lines+markers", x: found.points.map(([x]) => x), y: found.points.map(([, y]) => y), text, hovertemplate: "%{text}<extra></extra>", line: { color: ink.text, width: 1.5 },
+    marker: { size: found.points.map((_, index) => (index === 0 || index === last ? 10 : 7)), symbol: found.points.map((_, index) => (index === last ? "star" : index === 0 ? "square" : "circle")), color: ink.colour(1), line: { color: ink.paper, width: 1 } },
+    meta: { kind: "path" },
+  };
+}
+
+export function landscapeFigure(found, kind, names, { ink, narrow }, width) {
+  const [field, label, unit, factor] = KINDS.find(([name]) => name === kind);
+  const z = found[field].map((row) => row.map((value) => (isNumber(value) ? factor * value : null)));
+  const axis = { showgrid: false, ticks: "outside", ticklen: 3, constrain: "domain", nticks: narrow ? 5 : 8 };
+  return {
+    data: [
+      { type: "contour", x: found.x, y: found.y, z, colorscale: ink.heat, ncontours: 22, line: { width: 0.7, color: ink.muted }, contours: { coloring: "heatmap" }, connectgaps: false,
+        colorbar: colourBar(ink, unit), hovertemplate: `${label} <b>%{z:.4f} ${unit}</b><extra></extra>`, meta: { kind: "landscape" } },
+      pathTrace(found, names, ink),
+    ],
+    layout: { ...paperOf(ink, evenHeight(found, width, narrow), narrow ? 40 : 56), xaxis: { ...axisOf(ink, variance(found, 0)), ...axis }, yaxis: { ...axisOf(ink, variance(found, 1)), ...axis, scaleanchor: "x", scaleratio: 1 } },
+  };
+}
+
+/* Ids -> [{id, name, trajectory}], what is known of each. */
+function known(ids) {
+  return Promise.all((ids ?? []).map(async (id) => {
+    const found = await checkpoint(id);
+    return { id, name: found?.name ?? id, trajectory: found?.trajectory ?? null };
+  }));
+}
+
+export function landscapeSection(run, signal) {
+  const found = run.result, there = KINDS.filter(([field]) => Array.isArray(found[field]));
+  let kind = "losses", names = [];
+  const plot = drawing("landscape-plot", "losses over the plane of the path's first two principal directions, and the path", (look, width) => landscapeFigure(found, kind, names, look, width), signal);
+  known(found.checkpoints ?? run.params?.checkpoints).then((rows) => { names = rows.map((row) => row.name); plot.redraw(); });
+  const choice = there.length > 1 ? h("div", { class: "controls" }, segmented("Shown", there.map(([field, label]) => [field, label]), kind, (value) => { kind = value; plot.redraw(); })) : null;
+  return h("section", {}, h("h2", {}, "Loss over the plane of the path"), choice, plot.node,
+    h("p", { class: "muted caption" }, `The path of ${plural(found.points.length, "checkpoint")} from the square to the star, projected on its first two principal directions with their shares of its variance; axes in units of the parameters.`));
+}
+
+export function lineFigure(found, ends, { ink }) {
+  const colour = ink.colour(0), quantized = ink.colour(1), deltas = Array.isArray(found.deltas) && found.deltas.some(isNumber);
+  const line = (field, name, more) => ({ type: "scatter", mode: "lines", x: found.alphas, y: found[field], name, hovertemplate: `alpha %{x:.3g}<br>${name} <b>%{y:.4f} nats</b><extra></extra>`, meta: { kind: field }, ...more });
+  const data = [line("losses", "full precision", { line: { color: colour, width: 2 } })];
+  if (found.losses_q) data.push(line("losses_q", "quantized", { line: { color: quantized, width: 2, dash: "dash" } }));
+  if (deltas) data.push(...deltaTraces(found, quantized));
+  const mark = (x, name, xanchor) => ({ x, y: 0, xref: "x", yref: "paper", text: plain(name), showarrow: false, xanchor, yanchor: "bottom", font: { color: ink.muted, size: 11 } });
+  const layout = { ...paperOf(ink, deltas ? 460 : 340), margin: { l: 56, r: 14, t: 34, b: 44 }, showlegend: Boolean(found.losses_q), legend: legendOf(ink),
+    xaxis: { ...axisOf(ink, "alpha"), anchor: deltas ? "y2" : "y" }, yaxis: { ...axisOf(ink, "loss (nats)"), domain: deltas ? [0.42, 1] : [0, 1] }, annotations: [mark(0, ends[0], "left"), mark(1, ends[1], "right")] };
+  if (deltas) layout.yaxis2 = { ...axisOf(ink, "ΔQL (%)"), domain: [0, 0.32], rangemode: "tozero" };
+  return { data, layout };
+}
+
+function deltaTraces(found, colour) {
+  const bounds = found.alphas.map((alpha, index) => [alpha, ...(found.delta_intervals?.[index] ?? [null, null])]).filter(([, low, high]) => isNumber(low) && isNumber(high)), back = [...bounds].reverse();
+  const text = found.deltas.map((value, index) => `ΔQL <b>${percentNumber(value)} %</b><br>${percentInterval(...(found.delta_intervals?.[index] ?? []))}`);
+  return [
+    ...(bounds.length > 1 ? [{ type: "scatter", mode: "lines", x: [...bounds.map(([x]) => x), ...back.map(([x]) => x)], y: [...bounds.map(([, low]) => 100 * low), ...back.map(([, , high]) => 100 * high)], yaxis: "y2", fill: "toself", fillcolor: translucent(colour, 0.16), line: { width: 0 }, hoverinfo: "skip", showlegend: false, meta: { kind: "band" } }] : []),
+    { type: "scatter", mode: "lines", x: found.alphas, y: found.deltas.map((value) => (isNumber(value) ? 100 * value : null)), yaxis: "y2", line: { color: colour, width: 2 }, text, hovertemplate: "%{text}<extra></extra>", showlegend: false, meta: { kind: "deltas" } },
+  ];
+}
+
+export function lineSection(run, signal) {
+  let ends = ["from", "to"];
+  const plot = drawing("line-plot", "losses on the line between the two checkpoints", (look) => lineFigure(run.result, ends, look), signal);
+  known([run.params?.from, run.params?.to].filter(Boolean)).then((rows) => {
+    if (rows.length === 2) ends = rows.map((row) => row.name);
+    plot.redraw();
+  });
+  return h("section", {}, h("h2", {}, "Losses between the two checkpoints"), plot.node);
+}
+
+/* The averages that a run made, and the windows that a search tried. */
+export function averageSection(run) {
+  const found = run.result, made = h("ul", { class: "plain" });
+  known(found.checkpoints ?? [found.checkpoint].filter(Boolean)).then((rows) => fill(made, rows.map((row) => h("li", {}, row.trajectory ? h("a", { href: curvesLink([row.trajectory]), class: "name" }, `${row.trajectory}/${row.name}`) : h("span", { class: "name" }, row.name)))));
+  return h("section", {}, h("h2", {}, "Averages"), made, Array.isArray(found.windows) ? dataTable({
+    caption: "Windows", sortable: true, rows: found.windows,
+    columns: [
+      { label: "Window", numeric: true, value: (row) => row.window, cell: (row) => [integer(row.window), row.window === found.window ? " (best)" : ""] },
+      { label: "Loss (nats)", numeric: true, value: (row) => row.loss, cell: (row) => loss(row.loss) },
+      { label: "Quantized loss (nats)", numeric: true, value: (row) => row.loss_q, cell: (row) => loss(row.loss_q) },
+      { label: "ΔQL (%)", numeric: true, value: (row) => row.delta, cell: (row) => percentNumber(row.delta) },
+    ],
+  }) : null);
+}

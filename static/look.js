@@ -1,0 +1,36 @@
+/* look.js: what the figures of runs have in common: font, axes, paper; and a figure in a section with its heading. */
+import { fill, h } from "./dom.js";
+import { failure } from "./notice.js";
+import { keepDrawn } from "./plot.js";
+
+export const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
+
+export function axisOf(ink, title = null) {
+  const axis = { tickfont: { color: ink.muted, size: 11 }, linecolor: ink.line, gridcolor: ink.grid, tickcolor: ink.line, zeroline: false, automargin: true, exponentformat: "power" };
+  return title ? { ...axis, title: { text: title, standoff: 6, font: { color: ink.text, size: 12 } } } : axis;
+}
+
+export function paperOf(ink, height, left = 56) {
+  return {
+    autosize: true, height, paper_bgcolor: ink.paper, plot_bgcolor: ink.paper, margin: { l: left, r: 10, t: 8, b: 44 }, showlegend: false, dragmode: false, hovermode: "closest",
+    font: { family: FONT, size: 11, color: ink.text }, hoverlabel: { bgcolor: ink.paper, bordercolor: ink.line, font: { family: FONT, color: ink.text, size: 12 }, align: "left" },
+  };
+}
+
+export function colourBar(ink, title) {
+  return { title: { text: title, side: "top", font: { color: ink.text, size: 11 } }, thickness: 10, outlinewidth: 0, tickfont: { color: ink.muted, size: 11 }, len: 1 };
+}
+
+/* A legend above the plot. */
+export function legendOf(ink) {
+  return { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12, color: ink.text }, bgcolor: "rgba(0, 0, 0, 0)" };
+}
+
+/* An element with id `id` in which figure(look, width) is kept drawn: {node, redraw}. `words` say for those who do not see it what it is. */
+export function drawing(id, words, figure, signal) {
+  const plot = h("div", { class: "plot", id, role: "img", "aria-label": words });
+  const drawn = keepDrawn(plot, (look) => figure(look, plot.clientWidth), signal);
+  const redraw = () => drawn.redraw().catch((error) => { if (!signal.aborted) fill(plot, failure(error)); });
+  queueMicrotask(redraw);
+  return { node: h("div", { class: "panel" }, plot), redraw };
+}

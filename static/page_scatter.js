@@ -1,0 +1,99 @@
+/* page_scatter.js: any two metrics of checkpoints against each other, with fit and correlation. */
+import { csv, get, list, query } from "./api.js";
+import { dropdown, segmented } from "./controls.js";
+import { fill, h, save } from "./dom.js";
+import { plural } from "./format.js";
+import { drawing } from "./look.js";
+import { failure, loading } from "./notice.js";
+import { colourIndex } from "./palette.js";
+import { fileName } from "./plot.js";
+import { amend, curvesLink, link } from "./router.js";
+import { captionOf, drawable, groupsOf, metricName, scatterFigure } from "./scatter.js";
+
+const ALONG = ["step", "tokens", "learning_rate"]; /* of the checkpoint itself; always there */
+const MOST = 32; /* trajectories that the interface takes at once */
+
+function readOptions(search) {
+  return { x: search.get("x") ?? "top_eigenvalue", y: search.get("y") ?? "delta", xLog: search.get("xscale") === "log", yLog: search.get("yscale") === "log", label: search.get("label"), names: new Set(search.getAll("trajectory")) };
+}
+
+function address({ x, y, xLog, yLog, label, names }) {
+  return link("/scatter", { trajectory: [...names], x: x === "top_eigenvalue" ? null : x, y: y === "delta" ? null : y, xscale: xLog ? "log" : null, yscale: yLog ? "log" : null, label });
+}
+
+function ask({ x, y, names }, signal) {
+  return get(query("/v1/correlations", { x, y, trajectory: [...names].slice(0, MOST) }), signal);
+}
+
+/* A button a trajectory; pressed means that its checkpoints are among the points. */
+function picker(trajectories, options, colours, changed) {
+  const all = options.names.size === 0;
+  return h("div", { class: "legend", role: "group", "aria-label": "Trajectories" }, trajectories.map(({ name }) => {
+    const button = h("button", { type: "button", class: "key", "aria-pressed": String(all || options.names.has(name)) }, h("span", { class: `swatch c${colours.get(name)}`, "aria-hidden": "true" }), h("span", { class: "name" }, name));
+    button.addEventListener("click", () => {
+      if (options.names.size === 0) for (const other of trajectories) options.names.add(other.name);
+      if (!options.names.delete(name)) options.names.add(name);
+      changed();
+    });
+    return button;
+  }));
+}
+
+function nothing(options) {
+  return h("div", {}, h("p", {}, `No checkpoint of these trajectories has both ${metricName(options.x)} and ${metricName(options.y)}.`),
+    h("p", {}, "Curvature comes from runs of the kind sharpness, ΔQL from quantize; a sweep of each over a trajectory fills this page."));
+}
+
+export async function showScatter({ root, query: search, signal }) {
+  document.title = "Scatter · deltaq";
+  fill(root, h("h1", {}, "Scatter"), loading("measurements"));
+  const options = readOptions(search);
+  const [{ items: trajectories }, { metrics }] = await Promise.all([list(query("/v1/trajectories", { limit: 100 }), signal, 500), get("/v1/curves/metrics", signal)]);
+  const colours = colourIndex(trajectories);
+  let answer = await ask(options, signal);
+
+  const caption = h("div", { class: "caption" }), note = h("div", { class: "notice remark", role: "status" }), picks = h("div"), labels = h("div", { class: "control" });
+  const figure = ({ ink, narrow }) => scatterFigure(groupsOf(answer, options.label), { ...options, ink, narrow, colour: (name) => ink.colour(colours.get(name)) });
+  const plot = drawing("scatter-plot", "points of checkpoints and a least-squares fit; the text below has the correlations", figure, signal);
+  plot.node.prepend(picks, note);
+  plot.node.append(caption);
+
+  const show = () => {
+    amend(address(options));
+    const ways = [...new Set(answer.points.map((point) => point.label ?? ""))].sort();
+    if (options.label !== null && !ways.includes(options.label)) options.label = null;
+    const groups = groupsOf(answer, options.label), points = groups.flatMap((group) => group.points), hidden = points.length - drawable(points, options).length;
+    const words = !points.length ? nothing(options) : hidden ? h("p", {}, `${plural(hidden, "value")} at or below zero cannot be drawn on a logarithmic axis; the correlation counts them.`) : null;
+    note.hidden = words === null;
+    fill(note, words);
+    fill(picks, picker(trajectories, options, colours, reload));
+    fill(labels, ways.length > 1 ? dropdown("Quantizer", [["", "each by itself"], ...ways.map((way) => [way, way || "full precision"])], options.label ?? "", (value) => { options.label = value || null; show(); }) : null);
+    fill(caption, points.length ? groups.map((group) => h("p", {}, captionOf(group))) : null,
+      points.length ? h("p", { class: "muted" }, `Correlations are of the values; intervals are bootstrapped over checkpoints, which are not independent along a run. The line is the least-squares fit${options.xLog || options.yLog ? " of the logarithms as drawn" : ""}.`) : null);
+    plot.redraw();
+  };
+  const reload = async () => {
+    try {
+      answer = await ask(options, signal);
+      show();
+    } catch (error) { if (!signal.aborted) fill(note, failure(error)).hidden = false; }
+  };
+  const saveCsv = async () => {
+    try {
+      save(`${fileName(options.x, options.y)}.csv`, await csv(query("/v1/correlations", { x: options.x, y: options.y, trajectory: [...options.names] })), "text/csv");
+    } catch (error) { fill(note, failure(error)).hidden = false; }
+  };
+  const choices = [...new Set([options.x, options.y, "top_eigenvalue", "delta", ...metrics, ...ALONG])].sort().map((metric) => [metric, metricName(metric)]);
+  const scale = [["linear", "linear"], ["log", "log"]];
+  const set = (field, fresh) => (value) => {
+    options[field] = fresh ? value : value === "log";
+    if (fresh) reload();
+    else show();
+  };
+  const controls = h("div", { class: "controls" }, dropdown("x", choices, options.x, set("x", true)), segmented("x scale", scale, options.xLog ? "log" : "linear", set("xLog", false)),
+    dropdown("y", choices, options.y, set("y", true)), segmented("y scale", scale, options.yLog ? "log" : "linear", set("yLog", false)), labels,
+    h("div", { class: "control export" }, h("button", { type: "button", id: "save-csv", events: { click: saveCsv } }, "CSV")));
+  const chosen = [...options.names].slice(0, 8);
+  fill(root, h("div", { class: "row between heading" }, h("h1", {}, "Scatter"), chosen.length ? h("a", { href: curvesLink(chosen) }, "Curves of these") : null), controls, plot.node);
+  show();
+}

@@ -1,0 +1,103 @@
+/* scatter.js: two metrics of the same checkpoints against each other: fits and the figure. Pure functions. */
+import { METRICS, bitsOf } from "./curves.js";
+import { plain } from "./figure.js";
+import { isNumber, percent, scientific } from "./format.js";
+import { axisOf, paperOf } from "./look.js";
+import { dash, hollow } from "./palette.js";
+
+const NAMES = { top_eigenvalue: "top eigenvalue of the Hessian", trace: "trace of the Hessian", step: "step", tokens: "tokens", learning_rate: "learning rate",
+  loss_fp: "loss (nats)", validation_loss: "validation loss (nats)", predicted_delta: "predicted ΔQL (%)" };
+
+export function metricName(metric) {
+  return METRICS[metric]?.name ?? (metric in NAMES ? NAMES[metric].replace(/ of the Hessian| \(.*\)$/, "") : metric.replace(/_/g, " "));
+}
+
+function isShare(metric) {
+  return Boolean(METRICS[metric]?.percent) || /(^|_)delta$/.test(metric);
+}
+
+function drawn(metric, value) {
+  return isShare(metric) ? 100 * value : value;
+}
+
+function axisName(metric) {
+  return METRICS[metric]?.axis ?? NAMES[metric] ?? metric.replace(/_/g, " ") + (isShare(metric) ? " (%)" : "");
+}
+
+/* Points by the way they were quantized: [{label, points, found}], `found` the answer's correlation of these alone. */
+export function groupsOf(answer, chosen) {
+  const labels = [...new Set(answer.points.map((point) => point.label ?? ""))];
+  const own = new Map((answer.series ?? []).map((series) => [series.label, series]));
+  return labels.filter((label) => chosen === null || label === chosen).map((label) => ({
+    label, points: answer.points.filter((point) => (point.label ?? "") === label), found: own.get(label) ?? (labels.length === 1 ? answer : null),
+  })).sort((a, b) => (bitsOf(b) ?? 0) - (bitsOf(a) ?? 0) || a.label.localeCompare(b.label));
+}
+
+/* Least squares through pairs [x, y] -> {slope, intercept}; null for fewer than three, or where x does not vary. */
+export function leastSquares(pairs) {
+  if (pairs.length < 3) return null;
+  const mean = (index) => pairs.reduce((sum, pair) => sum + pair[index], 0) / pairs.length;
+  const x = mean(0), y = mean(1);
+  const across = pairs.reduce((sum, pair) => sum + (pair[0] - x) ** 2, 0);
+  if (!(across > 0)) return null;
+  const slope = pairs.reduce((sum, pair) => sum + (pair[0] - x) * (pair[1] - y), 0) / across;
+  return { slope, intercept: y - slope * x };
+}
+
+/* The fit is straight as it is drawn: on logarithmic axes it goes through the logarithms. */
+function fitTrace(group, options) {
+  const into = (log) => (log ? Math.log10 : (value) => value), back = (log) => (log ? (value) => 10 ** value : (value) => value);
+  const pairs = drawable(group.points, options).map((point) => [into(options.xLog)(drawn(options.x, point.x)), into(options.yLog)(drawn(options.y, point.y))]);
+  const fit = leastSquares(pairs);
+  if (!fit) return null;
+  const low = Math.min(...pairs.map(([x]) => x)), high = Math.max(...pairs.map(([x]) => x));
+  const x = Array.from({ length: 33 }, (_, index) => low + (index * (high - low)) / 32);
+  return {
+    type: "scatter", mode: "lines", x: x.map(back(options.xLog)), y: x.map((value) => back(options.yLog)(fit.intercept + fit.slope * value)), hoverinfo: "skip",
+    line: { color: options.ink.muted, width: 1.5, dash: dash(bitsOf(group)) }, meta: { kind: "fit", label: group.label }, name: "fit",
+  };
+}
+
+export function drawable(points, { xLog, yLog }) {
+  return points.filter((point) => isNumber(point.x) && isNumber(point.y) && !(xLog && !(point.x > 0)) && !(yLog && !(point.y > 0)));
+}
+
+function shown(metric, value) {
+  return isShare(metric) ? percent(value) : scientific(value, 4);
+}
+
+function pointTraces(group, options) {
+  const names = [...new Set(group.points.map((point) => point.trajectory))];
+  return names.map((name) => {
+    const points = drawable(group.points.filter((point) => point.trajectory === name), options), colour = options.colour(name);
+    return {
+      type: "scatter", mode: "markers", x: points.map((point) => drawn(options.x, point.x)), y: points.map((point) => drawn(options.y, point.y)),
+      marker: { color: hollow(bitsOf(group)) ? options.ink.paper : colour, size: 8, line: { color: colour, width: 2 } }, customdata: points.map((point) => point.checkpoint),
+      text: points.map((point) => [`<b>${plain(point.checkpoint_name ?? point.checkpoint)}</b>  ${plain(name)}`, plain(group.label), `${plain(metricName(options.x))} <b>${shown(options.x, point.x)}</b>`,
+        `${plain(metricName(options.y))} <b>${shown(options.y, point.y)}</b>`].filter(Boolean).join("<br>")),
+      hovertemplate: "%{text}<extra></extra>", meta: { kind: "points", label: group.label, trajectory: name }, name: plain(name),
+    };
+  });
+}
+
+export function scatterFigure(groups, options) {
+  const { ink, narrow, x, y, xLog, yLog } = options;
+  const axis = (metric, log) => ({ ...axisOf(ink, plain(axisName(metric))), type: log ? "log" : "linear", ticks: "outside", ticklen: 3, nticks: narrow ? 5 : 8 });
+  return {
+    data: [...groups.map((group) => fitTrace(group, options)).filter(Boolean), ...groups.flatMap((group) => pointTraces(group, options))],
+    layout: { ...paperOf(ink, narrow ? 380 : 480), margin: { l: narrow ? 40 : 56, r: 14, t: 12, b: 48 }, hoverdistance: 30, xaxis: axis(x, xLog), yaxis: axis(y, yLog) },
+  };
+}
+
+function coefficient(value, interval) {
+  if (!isNumber(value)) return "–";
+  const text = (number) => number.toFixed(2).replace("-", "−");
+  return text(value) + (Array.isArray(interval) && interval.every(isNumber) ? ` (95 %: ${text(interval[0])} to ${text(interval[1])})` : "");
+}
+
+/* "gptq 4-bit g128: n = 12, Pearson 0.87 (95 %: 0.61 to 0.95), Spearman 0.9 (…)" */
+export function captionOf({ label, points, found }) {
+  const head = `${label ? `${label}: ` : ""}n = ${points.length}`;
+  if (!found || !isNumber(found.pearson)) return `${head}, no correlation (three checkpoints at least, and both must vary)`;
+  return `${head}, Pearson ${coefficient(found.pearson, found.interval)}, Spearman ${coefficient(found.spearman, found.spearman_interval)}`;
+}
