@@ -120,7 +120,7 @@ PYPI_TEST    := pytest==8.3.4 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safe
 VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python
 
-.PHONY: bench-backend bench-tangent deps deps-build venv static serve demo install lint check check-unit check-asan check-tsan check-http check-fresh bench fuzz
+.PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study install lint check check-unit check-asan check-tsan check-http check-fresh bench fuzz
 SUDO         := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # $(call install_packages,PACKAGES): nothing is asked of the archive when all of them are there.
@@ -158,7 +158,7 @@ JOBS ?= $(shell nproc)
 check: ## Run every test but the sanitized and the long ones; ends with "N passed, N failed"
 	@$(MAKE) --no-print-directory -s -j$(JOBS) all venv static unit-binaries echo-server pool-tools
 	@$(MAKE) --no-print-directory -s -j$(JOBS) CONFIG=asan unit-binaries
-	@$(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" $(UNIT_BINARIES) $(ASAN_UNIT) $(wildcard tests/pool tests/faults tests/http tests/docs tests/dashboard)
+	@$(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" $(UNIT_BINARIES) $(ASAN_UNIT) $(wildcard tests/pool tests/faults tests/http tests/docs tests/dashboard tests/study)
 
 .PHONY: unit-binaries
 unit-binaries: $(UNIT_BINARIES)
@@ -209,6 +209,9 @@ serve: all static ## Run the server on http://127.0.0.1:8642
 
 demo: all static ## Train a small model, quantize its checkpoints, and show the curves; leaves the server running
 	@python3 tests/demo/demo.py $(BINARY) $(BUILD)/demo
+
+study: all ## Reproduce the paper in small, an hour on two cores (STUDY_SCALE=tiny|small|large); stop and start it at will
+	@python3 tests/study/study.py $(BINARY) $(BUILD)/study
 
 PREFIX ?= /usr/local
 install: all static ## Install the binary and the dashboard below PREFIX

@@ -120,7 +120,7 @@ def table(rows):
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>deltaq: study</title><style>
 body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 1000px; margin: 2em auto; padding: 0 1em; color: #222 }}
 table {{ border-collapse: collapse }} td, th {{ border-bottom: 1px solid #ddd; padding: .4em .7em; text-align: left; vertical-align: top }}
-svg {{ margin: .6em; font-size: 11px }} svg .title {{ font-weight: 600; font-size: 12px }} svg .grid {{ stroke: #e8e8e8 }}
+svg {{ margin: .6em; vertical-align: top; font-size: 11px }} svg .title {{ font-weight: 600; font-size: 12px }} svg .grid {{ stroke: #e8e8e8 }}
 .yes {{ color: #1a7f37; font-weight: 600 }} .no {{ color: #b42318; font-weight: 600 }} .open {{ color: #666 }}
 </style><h1>The paper in small</h1><p>{summary}</p>
 <table><tr><th>Finding</th><th>Bits</th><th>Effect on ΔQL, points of %</th><th>95 % interval over seeds</th><th>Seeds</th><th>Verdict</th></tr>

@@ -76,12 +76,13 @@ struct place {
     int64_t last_step;
 };
 
-static inline void place_open(struct place *place)
+/* Not inlined: gcc 12 then takes arrays of places for one string and warns of what cannot be. */
+__attribute__((noinline, unused)) static void place_open(struct place *place)
 {
     *place = (struct place){0};
     scratch_open(&place->scratch);
-    (void)snprintf(place->out, sizeof place->out, "%.500s/out", place->scratch.directory);
-    (void)snprintf(place->work, sizeof place->work, "%.500s/work", place->scratch.directory);
+    (void)snprintf(place->out, sizeof place->out, "%s/out", place->scratch.directory);
+    (void)snprintf(place->work, sizeof place->work, "%s/work", place->scratch.directory);
     assert_int_equal(mkdir(place->out, 0700), 0);
     assert_int_equal(mkdir(place->work, 0700), 0);
 }
