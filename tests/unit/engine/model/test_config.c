@@ -3,8 +3,8 @@
 #include "model/config.h"
 #include "unit.h"
 
-#include <stdio.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LLAMA_HEAD "\"model_type\":\"llama\",\"vocab_size\":96,\"hidden_size\":32,\"num_hidden_layers\":2,"
