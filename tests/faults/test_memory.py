@@ -9,7 +9,7 @@ import models
 import numpy
 import pytest
 from conftest import started
-from faults import workers_of
+from faults import settled, submit, workers_of
 
 LAYERS, WIDTH, MIDDLE, VOCABULARY, LENGTH, ROWS = 24, 1024, 2048, 256, 64, 4
 CONFIG = {**models.LLAMA, "hidden_size": WIDTH, "intermediate_size": MIDDLE, "num_hidden_layers": LAYERS, "num_attention_heads": 16,
@@ -63,11 +63,9 @@ def test_evaluate_and_quantize_hold_two_blocks_never_the_model(own):
     own.sequences("calibration", models.rows(ROWS, LENGTH, seed=2))
     evaluation = {"dataset": "evaluation", "sequence_length": None}
     calibration = {"dataset": "calibration", "sequence_length": None}
-    runs = [("evaluate", evaluation)]
-    runs += [("quantize", {"method": method, "evaluation": evaluation, "calibration": calibration})
-             for method in ({"name": "gptq", "bits": 4, "group_size": 128},)]
-    for kind, params in runs:
-        document = own.run(kind, checkpoint=made["id"], **params)
+    gptq = {"method": {"name": "gptq", "bits": 4, "group_size": 128}, "evaluation": evaluation, "calibration": calibration}
+    for kind, params in (("evaluate", evaluation), ("quantize", gptq)):
+        document = settled(own, submit(own, {"kind": kind, "params": {"checkpoint": made["id"], **params}}), limit=900)
         assert document["state"] == "succeeded", document["error"]
         peaks = document["usage"]["peak_host_bytes"], *map(peak_of, workers_of(own))
         print(f"{kind}: {peaks[0] / 1e6:.0f} MB of {LIMIT / 1e6:.0f} MB allowed; the model has {size / 1e6:.0f} MB; {document['usage']['seconds']:.1f} s")
