@@ -229,9 +229,10 @@ static inline void matrix_release(struct backend *backend, struct matrix *matrix
 /* The plain loops, in float and in double. Owned by the caller (backend_free). STATUS_NO_MEMORY. */
 MUST_CHECK enum status backend_reference_new(bool use_double, struct team *team, struct backend **out, struct error *error);
 
-/* OpenBLAS and vectorised kernels for this processor. OpenBLAS is loaded here, its core type chosen from cpuid first
- * (an OPENBLAS_CORETYPE in the environment wins). Without OpenBLAS our own product kernel stands
- * in (and plain loops for inverse_cholesky), and backend_describe says so. */
+/* OpenBLAS and vectorised kernels for this processor. OpenBLAS is loaded here, its core type chosen from cpuid first (an
+ * OPENBLAS_CORETYPE in the environment wins; DELTAQ_OPENBLAS names another library), so call it before other threads read the
+ * environment. Without OpenBLAS our own product kernel stands in (and plain loops for inverse_cholesky), and backend_describe says
+ * so. DELTAQ_KERNELS names a lower level (x86-64-v2, -v3). STATUS_NO_MEMORY, STATUS_UNSUPPORTED (a processor below x86-64-v2). */
 MUST_CHECK enum status backend_cpu_new(struct team *team, struct backend **out, struct error *error);
 
 void backend_free(struct backend *backend); /* NULL is fine */

@@ -4,15 +4,41 @@
 #include "base/memory.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+static bool has_v4(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+static bool has_v3(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+}
+
+static bool has_v2(void)
+{
+    return __builtin_cpu_supports("sse4.2");
+}
+
+/* The best level that the processor has, or the one that DELTAQ_KERNELS names, if the processor has it. */
 static const struct kernels *choose_kernels(void)
 {
+    static const struct {
+        const struct kernels *kernels;
+        bool (*supported)(void);
+    } levels[] = {{&kernels_v4, has_v4}, {&kernels_v3, has_v3}, {&kernels_v2, has_v2}};
+    const char *wanted = getenv("DELTAQ_KERNELS");
+    const struct kernels *best = NULL;
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return &kernels_v4;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return &kernels_v3;
-    return &kernels_v2;
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        if (!levels[i].supported()) continue;
+        if (wanted != NULL && strcmp(wanted, levels[i].kernels->name) == 0) return levels[i].kernels;
+        if (best == NULL) best = levels[i].kernels;
+    }
+    return best;
 }
 
 static void cpu_close(struct backend *backend)
@@ -120,7 +146,10 @@ enum status backend_cpu_new(struct team *team, struct backend **out, struct erro
     *backend = (struct backend){&ops, team, NULL};
     if ((status = memory_new(1, sizeof *cpu, "backend", &cpu, error)) != STATUS_OK) goto failed;
     backend->state = cpu;
-    cpu->kernels = choose_kernels();
+    if ((cpu->kernels = choose_kernels()) == NULL) {
+        status = error_set(error, STATUS_UNSUPPORTED, "this processor has no SSE4.2, which deltaq's kernels need (x86-64-v2)");
+        goto failed;
+    }
     openblas_open(&cpu->blas);
     status = memory_new(team_size(team), CPU_ATTENTION_SCRATCH * sizeof(float), "scratch for attention", &cpu->attention, error);
     if (status != STATUS_OK) goto failed;

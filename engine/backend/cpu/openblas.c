@@ -42,7 +42,8 @@ void openblas_open(struct openblas *out)
     memset(out, 0, sizeof *out);
     if (core_type() != NULL) setenv("OPENBLAS_CORETYPE", core_type(), 0);
     setenv("OPENBLAS_NUM_THREADS", "1", 1); /* or it starts a thread for every core at load */
-    out->library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    const char *name = getenv("DELTAQ_OPENBLAS");
+    out->library = dlopen(name != NULL ? name : "libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     if (out->library != NULL && !resolve_all(out)) openblas_close(out);
 }
 

@@ -21,8 +21,9 @@ struct openblas {
                   int lda, float *b, int ldb);
 };
 
-/* Loads libopenblas.so.0 and fills *out; library stays NULL when it or one of its functions is missing. Sets OPENBLAS_CORETYPE
- * (when the environment has none) and OPENBLAS_NUM_THREADS first: call it before other threads read the environment. */
+/* Loads libopenblas.so.0 (or what DELTAQ_OPENBLAS names) and fills *out; library stays NULL when it or one of its functions is
+ * missing. Sets OPENBLAS_CORETYPE (when the environment has none) and OPENBLAS_NUM_THREADS first: call it before other threads read
+ * the environment. */
 void openblas_open(struct openblas *out);
 void openblas_close(struct openblas *blas);
 

@@ -170,6 +170,28 @@ struct rivals {
     struct world truth, one, many;
 };
 
+/* Every kind of machine: each level of kernels (those this processor lacks repeat the best it has), and no OpenBLAS. Runs the tests
+ * on all of them. */
+struct machine {
+    const char *kernels, *openblas;
+};
+
+static const struct machine machines[] = {
+    {"x86-64-v4", NULL},
+    {"x86-64-v3", NULL},
+    {"x86-64-v2", NULL},
+    {"x86-64-v4", "none"},
+};
+
+static inline void machine_choose(const struct machine *machine)
+{
+    setenv("DELTAQ_KERNELS", machine->kernels, 1);
+    if (machine->openblas != NULL)
+        setenv("DELTAQ_OPENBLAS", machine->openblas, 1);
+    else
+        unsetenv("DELTAQ_OPENBLAS");
+}
+
 static inline int rivals_open(void **state)
 {
     struct rivals *rivals = calloc(1, sizeof *rivals);
@@ -192,6 +214,16 @@ static inline int rivals_close(void **state)
     free(rivals);
     return 0;
 }
+
+#define RUN_ON_ALL_MACHINES(name, tests, open, close)                                                                              \
+    ({                                                                                                                             \
+        int failed_ = 0;                                                                                                           \
+        for (size_t i_ = 0; i_ < sizeof machines / sizeof machines[0]; i_++) {                                                     \
+            machine_choose(&machines[i_]);                                                                                         \
+            failed_ += cmocka_run_group_tests_name(name, tests, open, close);                                                      \
+        }                                                                                                                          \
+        failed_;                                                                                                                   \
+    })
 
 static inline void rivals_run(struct rivals *rivals, void (*run)(struct world *world, const void *shape), const void *shape)
 {

@@ -249,5 +249,5 @@ int main(void)
         cmocka_unit_test(test_adamw_by_hand),
         cmocka_unit_test(test_norm_of_zeros_and_of_a_constant),
     };
-    return cmocka_run_group_tests_name("backend edges", tests, open_backends, close_backends);
+    return RUN_ON_ALL_MACHINES("backend edges", tests, open_backends, close_backends);
 }

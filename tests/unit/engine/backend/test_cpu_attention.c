@@ -109,5 +109,5 @@ int main(void)
         cmocka_unit_test(test_forward_needs_no_log_sum),
         cmocka_unit_test(test_large_scores_do_not_overflow),
     };
-    return cmocka_run_group_tests_name("cpu attention", tests, rivals_open, rivals_close);
+    return RUN_ON_ALL_MACHINES("cpu attention", tests, rivals_open, rivals_close);
 }

@@ -117,5 +117,5 @@ int main(void)
         cmocka_unit_test(test_inverse_cholesky_agrees_at_every_split),
         cmocka_unit_test(test_inverse_cholesky_refuses_what_is_not_positive_definite),
     };
-    return cmocka_run_group_tests_name("cpu products", tests, rivals_open, rivals_close);
+    return RUN_ON_ALL_MACHINES("cpu products", tests, rivals_open, rivals_close);
 }

@@ -302,5 +302,5 @@ int main(void)
         cmocka_unit_test(test_embedding_agrees),
         cmocka_unit_test(test_adamw_agrees),
     };
-    return cmocka_run_group_tests_name("cpu rows", tests, rivals_open, rivals_close);
+    return RUN_ON_ALL_MACHINES("cpu rows", tests, rivals_open, rivals_close);
 }

@@ -286,5 +286,5 @@ int main(void)
         cmocka_unit_test(test_activations_agree), cmocka_unit_test(test_second_derivatives_vanish_far_out),
         cmocka_unit_test(test_losses_agree),      cmocka_unit_test(test_attention_agrees),
     };
-    return cmocka_run_group_tests_name("cpu tangents", tests, rivals_open, rivals_close);
+    return RUN_ON_ALL_MACHINES("cpu tangents", tests, rivals_open, rivals_close);
 }
