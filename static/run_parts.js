@@ -20,7 +20,7 @@ const FIGURES = {
   curvature_term: ["Curvature term (nats)", (value) => scientific(value)],
 };
 const OPTIONAL = new Set(["top_eigenvalue", "largest_algebraic", "smallest_algebraic", "trace"]); /* null where it was not asked for */
-const QUIET = new Set(["delta_interval", "layers", "checkpoint", "checkpoints", "sequence_losses", "note", "artifact", "trace_stderr"]);
+const QUIET = new Set(["delta_interval", "layers", "checkpoint", "checkpoints", "sequence_losses", "note", "artifact", "trace_stderr", "losses_q", "deltas", "delta_intervals", "spectrum"]);
 
 function tiles(found) {
   const entries = Object.entries(FIGURES).filter(([name]) => name in found && !(OPTIONAL.has(name) && found[name] === null));
