@@ -39,7 +39,9 @@ def llmcompressor(path, sequences, length):
     model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
     data = Dataset.from_dict({"input_ids": [row.tolist() for row in rows(model.config.vocab_size, sequences, length)],
                               "attention_mask": [[1] * length] * sequences})
-    recipe = GPTQModifier(targets="Linear", scheme="W4A16", ignore=["lm_head"], dampening_frac=0.05)
+    # 576 columns do not divide into groups of 128, which this library asks for: 64 is the nearest that does
+    weights = {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "group_size": 64}
+    recipe = GPTQModifier(config_groups={"group_0": {"targets": ["Linear"], "weights": weights}}, ignore=["lm_head"], dampening_frac=0.05)
     began = time.perf_counter()
     oneshot(model=model, dataset=data, recipe=recipe, max_seq_length=length, num_calibration_samples=sequences)
     return time.perf_counter() - began
