@@ -227,6 +227,7 @@ bench-peers: ## Install the libraries that `make bench` measures beside ours (se
 	python3 -m venv $(PEERS)/main
 	$(PEERS)/main/bin/pip install -q numpy safetensors torch transformers
 	BUILD_CUDA_EXT=0 $(PEERS)/main/bin/pip install -q --no-build-isolation gptqmodel==7.7.0
+	$(PEERS)/main/bin/pip install -q --no-deps pyhessian
 	python3 -m venv $(PEERS)/compressor
 	$(PEERS)/compressor/bin/pip install -q numpy safetensors llmcompressor
 

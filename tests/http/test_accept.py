@@ -9,7 +9,7 @@ import pytest
 from service import ROOT, Service
 
 SHARED = pathlib.Path(os.environ.get("DELTAQ_SHARED", ROOT.parent / "shared"))
-GROUPS = r"^(http|tokenizer|ckpt|gptq|rtn|real|(micro|models)/(llama|gpt_neox)|formats/(bf16|f16|mixed|sharded_safetensors|safetensors))"
+GROUPS = r"^(http|tokenizer|ckpt|sharpness/(micro|models)/(llama|gpt_neox)|gptq|rtn|real|(micro|models)/(llama|gpt_neox)|formats/(bf16|f16|mixed|sharded_safetensors|safetensors))"
 
 
 @pytest.mark.skipif(not (SHARED / "accept" / "run.py").exists(), reason=f"no acceptance harness at {SHARED}")

@@ -1,0 +1,59 @@
+import models
+import pytest
+
+
+@pytest.fixture(scope="module")
+def ready(service):
+    made = service.checkpoint(models.write_llama(service.files / "sharpness"), "sharpness", "step1", step=1, tokens=64, learning_rate=0.01)
+    return {"checkpoint": made["id"], "dataset": service.sequences("sharpness-data", models.rows(4, 32))["id"]}
+
+
+def test_everything_is_estimated_by_default(service, ready):
+    run = service.run("sharpness", **ready, probes=8, spectrum_probes=2, spectrum_steps=8)
+    result = run["result"]
+    assert run["state"] == "succeeded", run["error"]
+    assert run["params"]["estimators"] == ["top_eigenvalue", "trace", "spectrum"] and run["params"]["sequence_length"] is None
+    assert (run["params"]["max_iterations"], run["params"]["tolerance"], run["params"]["direction"]) == (100, 1e-3, None)
+    assert result["converged"] and result["residual"] < 2e-3 and 1 < result["iterations"] <= 100
+    assert abs(result["top_eigenvalue"]) == max(abs(result["largest_algebraic"]), abs(result["smallest_algebraic"]))
+    assert result["probes"] == 8 and result["trace_stderr"] > 0 and result["gradient_norm"] > 0 and result["weight_norm"] > 0
+    spectrum = result["spectrum"]
+    assert len(spectrum["nodes"]) == 16 and spectrum["nodes"] == sorted(spectrum["nodes"]) and sum(spectrum["weights"]) == pytest.approx(1)
+    assert run["progress"]["unit"] == "product" and run["progress"]["done"] == run["progress"]["total"] == result["products"]
+    assert result["loss"] == pytest.approx(service.run("evaluate", **ready)["result"]["loss"], rel=1e-5)
+
+
+def test_what_is_not_asked_for_is_null_and_curves_show_the_rest(service, ready):
+    run = service.run("sharpness", **ready, estimators=["top_eigenvalue"], groups=True, method="power", tolerance=1e-2, seed=5)
+    result = run["result"]
+    assert result["trace"] is None and result["spectrum"] is None and result["method"] == "power"
+    assert {group["name"] for group in result["groups"]} == {"embedding", "attention", "mlp", "norms", "output"}
+    assert sum(group["parameters"] for group in result["groups"]) == result["parameters"]
+    for metric in ("top_eigenvalue", "gradient_norm"):
+        series = service.get(f"/v1/curves?trajectory=sharpness&metric={metric}&x=step").json["series"]
+        assert any(point["y"] == result[metric] for one in series for point in one["points"])
+
+
+def test_direction_predicts_the_damage(service, ready):
+    run = service.run("sharpness", **ready, estimators=[], direction={"method": {"name": "rtn", "bits": 8, "group_size": 16}})
+    result = run["result"]
+    assert run["state"] == "succeeded", run["error"]
+    assert result["top_eigenvalue"] is None
+    assert result["predicted_delta"] == pytest.approx((result["gradient_term"] + result["curvature_term"]) / result["loss"])
+    assert result["predicted_delta"] == pytest.approx(result["measured_delta"], rel=0.1, abs=3e-6)
+    for parts in ("by_layer", "by_block"):
+        for term in ("gradient_term", "curvature_term"):
+            assert sum(part[term] for part in result[parts]) == pytest.approx(result[term], abs=1e-9)
+    assert len(result["by_layer"]) == 14 and len(result["by_block"]) == 2
+
+
+@pytest.mark.parametrize("fields,pointer", [
+    ({"probes": 0}, "/params/probes"), ({"tolerance": 0}, "/params/tolerance"), ({"tolerance": -1e-3}, "/params/tolerance"),
+    ({"max_iterations": 0}, "/params/max_iterations"), ({"estimators": ["volume"]}, "/params/estimators/0"),
+    ({"spectrum_steps": 0}, "/params/spectrum_steps"), ({"precision": "bf16"}, "/params/precision"),
+    ({"direction": {"method": {"name": "gptq", "bits": 4}}}, "/params/direction/calibration"),
+    ({"direction": {"method": {"name": "rtn", "bits": 99}}}, "/params/direction/method/bits"),
+    ({"direction": {}}, "/params/direction/method")])
+def test_bad_parameters_are_blamed(service, ready, fields, pointer):
+    answer = service.post("/v1/runs", {"kind": "sharpness", "params": {**ready, **fields}})
+    assert answer.status == 422 and answer.pointers == [pointer], answer.json
