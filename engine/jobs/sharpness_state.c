@@ -37,7 +37,7 @@ enum status sharpness_state_record(struct sharpness_state *state, const double *
         state->records = larger;
         state->record_capacity = capacity;
     }
-    memcpy(state->records + state->record_count, numbers, (size_t)count * sizeof *numbers);
+    if (count > 0) memcpy(state->records + state->record_count, numbers, (size_t)count * sizeof *numbers);
     state->record_count += count;
     return STATUS_OK;
 }

@@ -256,7 +256,7 @@ def test_landscape_goes_on_after_its_worker_was_killed(tmp_path):
     service = Service(tmp_path, "--threads", "1")
     try:
         made, _ = write_path(service, "killed", steps=3, hidden_size=64, intermediate_size=256)
-        params = {"checkpoints": [c["id"] for c in made], "grid": [20, 20], "sequence_length": None,
+        params = {"checkpoints": [c["id"] for c in made], "grid": [30, 30], "sequence_length": None,
                   "dataset": service.sequences("killed", models.rows(32, 64))["id"]}
         run = service.post("/v1/runs", {"kind": "landscape", "params": params}).json["id"]
         saved = service.data / "tmp" / f"run-{run}" / "landscape.tally"
