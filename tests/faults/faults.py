@@ -50,7 +50,7 @@ def submit(service, body):
     return answer.json["id"]
 
 
-def wait_for_progress(service, run, done, limit=60):
+def wait_for_progress(service, run, done, limit=180):
     end = time.monotonic() + limit
     while time.monotonic() < end:
         document = service.get(f"/v1/runs/{run}").json
@@ -61,7 +61,7 @@ def wait_for_progress(service, run, done, limit=60):
     raise TimeoutError(document)
 
 
-def settled(service, run, limit=150):
+def settled(service, run, limit=300):
     """The run's last document. While the database is away the answer is 503, and asked for again."""
     end = time.monotonic() + limit
     while time.monotonic() < end:
@@ -85,7 +85,7 @@ def leftovers(service):
     return found
 
 
-def wait_for_none_left(service, limit=10):
+def wait_for_none_left(service, limit=60):
     """A run's leftovers go right after its end has been committed."""
     end = time.monotonic() + limit
     while leftovers(service) and time.monotonic() < end:

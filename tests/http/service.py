@@ -142,7 +142,7 @@ class Service:
         return self.wait(answer.json["id"])
 
     def wait(self, run):
-        for _ in range(6):
+        for _ in range(12):
             document = self.get(f"/v1/runs/{run}?wait=30").json
             if document["state"] not in ("queued", "running"):
                 return document

@@ -146,7 +146,7 @@ def test_a_killed_worker_costs_no_run(own):
     params = {"trajectory": "t", "model": models.LLAMA, "dataset": "text", "tokenizer": {"name": "bytes"}, "tokens": 64 * 4 * 400,
               "batch_sequences": 4, "sequence_length": 64, "checkpoint_every": 64 * 4 * 100}
     run = own.post("/v1/runs", {"kind": "train", "params": params}).json["id"]
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while own.get(f"/v1/runs/{run}").json["progress"]["done"] < 20 and time.monotonic() < end:
         time.sleep(0.02)
     (worker,) = children(own.process.pid)
