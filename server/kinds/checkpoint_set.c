@@ -1,9 +1,7 @@
 #include "kinds/checkpoint_set.h"
 
 #include "base/memory.h"
-#include "kinds/roots.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,9 +30,9 @@ enum status checkpoint_set_list(struct kind_request *request, const char *trajec
         status = error_set_at(error, STATUS_INVALID, pointer,
                               "the trajectory has %zu checkpoints, at most %d can be used: list some", count, CHECKPOINT_SET_MOST);
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
-        if (rows[i].path[0] == '\0')
+        if (!checkpoint_place_known(&rows[i]))
             status = error_set_at(error, STATUS_INVALID, pointer,
-                                  "its checkpoint \"%.200s\" is not on disk yet; wait for its fetch run", rows[i].name);
+                                  "nothing is known of where the files of its checkpoint \"%.200s\" are", rows[i].name);
         else if ((status = kind_uses_checkpoint(request, &rows[i].id, error)) == STATUS_OK &&
                  json_array_append_new(ids, json_string(rows[i].id.text)) != 0)
             status = no_memory(error);
@@ -54,12 +52,13 @@ static void label_set(const struct checkpoint *row, char **out)
 static enum status look(const struct kind_request *request, const char *id, json_t *contents, char **label, struct model **model,
                         struct error *error)
 {
-    char canonical[PATH_MAX];
+    struct checkpoint_place place = {0};
     struct checkpoint *row = malloc(sizeof *row);
     if (row == NULL) return no_memory(error);
     enum status status = checkpoint_find(request->connection, id, row, error);
-    if (status == STATUS_OK) status = roots_resolve(request->roots, row->path, "", canonical, sizeof canonical, error);
-    if (status == STATUS_OK) status = model_open(canonical, model, error);
+    if (status == STATUS_OK) status = checkpoint_place_find(request->roots, request->data_directory, row, "", &place, error);
+    if (status == STATUS_OK) status = model_open(place.path, model, error);
+    checkpoint_place_close(&place); /* the model keeps its files open */
     if (status == STATUS_OK) {
         label_set(row, label);
         const char *content = row->sha256[0] != '\0' ? row->sha256 : row->id.text;

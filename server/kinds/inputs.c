@@ -1,7 +1,6 @@
 #include "kinds/inputs.h"
 
 #include "kinds/checkpoint_files.h"
-#include "kinds/roots.h"
 
 #include <limits.h>
 #include <math.h>
@@ -39,12 +38,11 @@ static enum status check_content(const struct kind_context *context, struct inpu
 
 enum status inputs_open(const struct kind_context *context, const char *id, struct inputs *out, struct error *error)
 {
-    char canonical[PATH_MAX];
     enum status status;
     *out = (struct inputs){0};
     if ((status = checkpoint_find(context->connection, id, &out->row, error)) != STATUS_OK) goto done;
-    if ((status = roots_resolve(context->roots, out->row.path, "", canonical, sizeof canonical, error)) != STATUS_OK) goto done;
-    if ((status = model_open(canonical, &out->model, error)) != STATUS_OK) goto done;
+    if ((status = checkpoint_place_open(context, &out->row, &out->place, error)) != STATUS_OK) goto done;
+    if ((status = model_open(out->place.path, &out->model, error)) != STATUS_OK) goto done;
     if ((status = check_content(context, out, error)) != STATUS_OK) goto done;
     status = backend_cpu_new(context->team, &out->backend, error);
 done:
@@ -56,6 +54,7 @@ void inputs_reset(struct inputs *inputs)
 {
     tokenizer_close(inputs->tokenizer);
     model_close(inputs->model);
+    checkpoint_place_close(&inputs->place);
     backend_free(inputs->backend);
     *inputs = (struct inputs){0};
 }
@@ -103,11 +102,21 @@ static void tokenizer_path(const char *checkpoint, char *out, size_t size)
     (void)snprintf(out, size, "%.*s/tokenizer.json", (int)length, checkpoint);
 }
 
+/* A commit decides every file of a repository, fetched or not. */
+static enum status add_pinned_tokenizer(struct kind_request *request, const struct checkpoint *row, struct error *error)
+{
+    json_t *text = json_sprintf("%s@%s", row->repo, row->commit);
+    return text != NULL && json_object_set_new(request->identity, "tokenizer", text) == 0
+               ? STATUS_OK
+               : error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+}
+
 static enum status add_tokenizer(struct kind_request *request, const struct checkpoint *row, const char *pointer,
                                  struct error *error)
 {
     char path[PATH_MAX], sha256[HASH_TEXT];
     struct hash *hash = NULL;
+    if (row->repo[0] != '\0') return add_pinned_tokenizer(request, row, error);
     tokenizer_path(row->path, path, sizeof path);
     if (access(path, R_OK) != 0)
         return error_set_at(error, STATUS_INVALID, pointer,

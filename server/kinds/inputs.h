@@ -2,6 +2,7 @@
 #ifndef KINDS_INPUTS_H
 #define KINDS_INPUTS_H
 
+#include "kinds/checkpoint_place.h"
 #include "kinds/data_source.h"
 #include "kinds/kind.h"
 #include "model/model.h"
@@ -18,13 +19,14 @@ extern const char *const inputs_precisions[]; /* ends with NULL */
 
 struct inputs {
     struct checkpoint row;
+    struct checkpoint_place place;
     struct model *model;
     struct tokenizer *tokenizer; /* NULL until text asks for it */
     struct backend *backend;
 };
 
-/* Opens checkpoint `id`: path below the roots, files as registered (STATUS_INPUT_CHANGED); hashes its content if nobody did yet.
- * The caller resets *out. */
+/* Opens checkpoint `id`: its place (checkpoint_place_open: fetched first when it must be), files as registered
+ * (STATUS_INPUT_CHANGED); hashes its content if nobody did yet. The caller resets *out. */
 MUST_CHECK enum status inputs_open(const struct kind_context *context, const char *id, struct inputs *out, struct error *error);
 void inputs_reset(struct inputs *inputs);
 

@@ -1,6 +1,7 @@
 #include "kinds/prepare.h"
 
 #include "base/version.h"
+#include "kinds/checkpoint_place.h"
 #include "kinds/hash.h"
 #include "schema/schema.h"
 #include "store/checkpoints.h"
@@ -40,8 +41,8 @@ static enum status visit_checkpoint(struct resolver *resolver, const char *point
     struct checkpoint *found = malloc(sizeof *found);
     if (found == NULL) return no_memory(error);
     enum status status = checkpoint_find(resolver->request->connection, json_string_value(value), found, error);
-    if (status == STATUS_OK && found->path[0] == '\0')
-        status = error_set(error, STATUS_INVALID, "checkpoint is not on disk yet; wait for its fetch run");
+    if (status == STATUS_OK && !checkpoint_place_known(found))
+        status = error_set(error, STATUS_INVALID, "nothing is known of where the checkpoint's files are");
     if (status == STATUS_OK) status = kind_uses_checkpoint(resolver->request, &found->id, error);
     if (status == STATUS_OK) status = replace(resolver, pointer, value, found->id.text, found->sha256, error);
     free(found);

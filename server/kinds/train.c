@@ -145,7 +145,8 @@ static json_t *render(const struct registrar *registrar, const struct train_resu
 /* All that a request lends, opened; closed by places_reset. */
 struct places {
     struct data_source dataset, validation;
-    char directory[PATH_MAX], from[PATH_MAX], tokenizer[PATH_MAX];
+    struct checkpoint_place from;
+    char directory[PATH_MAX], tokenizer[PATH_MAX];
     struct backend *backend;
 };
 
@@ -159,8 +160,7 @@ static enum status places_open(const struct kind_context *context, const struct 
         struct checkpoint *row = malloc(sizeof *row);
         status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint")
                              : checkpoint_find(context->connection, params->from, row, error);
-        if (status == STATUS_OK)
-            status = roots_resolve(context->roots, row->path, "/params/from", out->from, sizeof out->from, error);
+        if (status == STATUS_OK) status = checkpoint_place_open(context, row, &out->from, error);
         free(row);
     }
     if (status == STATUS_OK && params->tokenizer.name == TRAIN_TOKENIZER_FILE)
@@ -174,6 +174,7 @@ static void places_reset(struct places *places)
 {
     data_source_reset(&places->dataset);
     data_source_reset(&places->validation);
+    checkpoint_place_close(&places->from);
     backend_free(places->backend);
 }
 
@@ -194,7 +195,7 @@ static enum status train_execute(const struct kind_context *context, const void 
     (void)snprintf(registrar.validation, sizeof registrar.validation, "%.127s", places->validation.row.name);
     const struct train_request request = {
         .params = params,
-        .from = places->from[0] != '\0' ? places->from : NULL,
+        .from = params->from != NULL ? places->from.path : NULL,
         .tokenizer = places->tokenizer[0] != '\0' ? places->tokenizer : NULL,
         .dataset = &places->dataset.source,
         .validation = params->validation != NULL ? &places->validation.source : NULL,

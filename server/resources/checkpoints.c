@@ -1,4 +1,5 @@
 #include "kinds/checkpoint_files.h"
+#include "kinds/checkpoint_place.h"
 #include "kinds/roots.h"
 #include "resources/answer.h"
 #include "resources/application.h"
@@ -231,18 +232,22 @@ static json_t *describe_tensor(const struct weights *weights, int64_t index)
                      (json_int_t)tensor.bytes);
 }
 
-static enum status list_tensors(const char *const *roots, const char *path, json_t **document, struct error *error)
+static enum status list_tensors(const struct application *application, const struct checkpoint *row, json_t **document,
+                                struct error *error)
 {
-    char canonical[PATH_MAX];
+    struct checkpoint_place place = {0};
     struct weights *weights = NULL;
     json_t *items = json_array();
-    enum status status = resolve_path(roots, path, canonical, sizeof canonical, error);
-    if (status == STATUS_OK) status = weights_open(canonical, &weights, error);
+    enum status status = checkpoint_place_find(application->roots, application->data_directory, row, "", &place, error);
+    if (status == STATUS_OK && place.hold == NULL)
+        status = resolve_path(application->roots, row->path, place.path, sizeof place.path, error);
+    error->pointer[0] = '\0';
+    if (status == STATUS_OK) status = weights_open(place.path, &weights, error);
     for (int64_t i = 0; status == STATUS_OK && i < weights_count(weights); i++)
         if (json_array_append_new(items, describe_tensor(weights, i)) != 0)
             status = error_set(error, STATUS_NO_MEMORY, "no memory for a list");
-    error->pointer[0] = '\0';
     weights_close(weights);
+    checkpoint_place_close(&place);
     *document = json_pack("{so sn}", "items", items, "next");
     return status;
 }
@@ -254,7 +259,7 @@ enum status checkpoints_tensors(struct http_context *context, const struct reque
     struct checkpoint *row = malloc(sizeof *row);
     if (row == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
     enum status status = checkpoint_find(application_connection(context), request_parameter(request, "checkpoint"), row, error);
-    if (status == STATUS_OK) status = list_tensors(application_of(context)->roots, row->path, &document, error);
+    if (status == STATUS_OK) status = list_tensors(application_of(context), row, &document, error);
     free(row);
     if (status == STATUS_OK) return response_json(response, 200, document, error);
     json_decref(document);

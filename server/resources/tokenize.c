@@ -1,5 +1,6 @@
 #include "base/memory.h"
 #include "formats/tokenizer.h"
+#include "kinds/checkpoint_place.h"
 #include "kinds/roots.h"
 #include "resources/answer.h"
 #include "resources/application.h"
@@ -53,17 +54,19 @@ const struct param tokenize_post_body[] = {
 };
 
 /* The path of the checkpoint's tokenizer.json: in its directory, or beside its file. */
-static enum status checkpoint_tokenizer(struct connection *connection, const char *reference, char *out, size_t size,
-                                        struct error *error)
+static enum status checkpoint_tokenizer(struct http_context *context, const char *reference, struct checkpoint_place *place,
+                                        char *out, size_t size, struct error *error)
 {
+    const struct application *application = application_of(context);
     struct stat found;
     struct checkpoint *row = malloc(sizeof *row);
     if (row == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
-    enum status status = checkpoint_find(connection, reference, row, error);
+    enum status status = checkpoint_find(application_connection(context), reference, row, error);
     if (status == STATUS_OK) {
-        char *slash = strrchr(row->path, '/');
-        if (stat(row->path, &found) == 0 && S_ISREG(found.st_mode) && slash != NULL) *slash = '\0';
-        if ((size_t)snprintf(out, size, "%s/tokenizer.json", row->path) >= size)
+        status = checkpoint_place_find(application->roots, application->data_directory, row, "/checkpoint", place, error);
+        char *slash = strrchr(place->path, '/');
+        if (status == STATUS_OK && stat(place->path, &found) == 0 && S_ISREG(found.st_mode) && slash != NULL) *slash = '\0';
+        if (status == STATUS_OK && (size_t)snprintf(out, size, "%s/tokenizer.json", place->path) >= size)
             status = error_set(error, STATUS_INVALID, "the path of the checkpoint is too long");
     } else if (status == STATUS_NOT_FOUND || status == STATUS_CONFLICT) {
         char detail[sizeof error->detail];
@@ -78,21 +81,22 @@ static enum status open_tokenizer(struct http_context *context, const struct tok
                                   struct error *error)
 {
     char path[PATH_MAX], canonical[PATH_MAX];
-    const char *place = body->tokenizer.path, *pointer = "/tokenizer/path";
+    struct checkpoint_place place = {0};
+    const char *pointer = body->checkpoint != NULL ? "/checkpoint" : "/tokenizer/path";
+    const char *file = body->checkpoint != NULL ? path : body->tokenizer.path;
     enum status status = STATUS_OK;
-    if ((body->checkpoint == NULL) == (place == NULL))
+    if ((body->checkpoint == NULL) == (body->tokenizer.path == NULL))
         return error_set_at(error, STATUS_INVALID, "/checkpoint", "give either checkpoint or tokenizer");
-    if (place == NULL) {
-        status = checkpoint_tokenizer(application_connection(context), body->checkpoint, path, sizeof path, error);
-        place = path;
-        pointer = "/checkpoint";
+    if (body->checkpoint != NULL) status = checkpoint_tokenizer(context, body->checkpoint, &place, path, sizeof path, error);
+    if (status == STATUS_OK && place.hold == NULL) { /* a link in the directory may lead anywhere */
+        status = roots_resolve(application_of(context)->roots, file, pointer, canonical, sizeof canonical, error);
+        file = canonical;
     }
-    if (status == STATUS_OK)
-        status = roots_resolve(application_of(context)->roots, place, pointer, canonical, sizeof canonical, error);
     if (status == STATUS_OK) {
-        status = tokenizer_open(canonical, out, error);
+        status = tokenizer_open(file, out, error);
         if (status != STATUS_OK && error->pointer[0] == '\0') (void)snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
     }
+    checkpoint_place_close(&place);
     return status;
 }
 

@@ -15,7 +15,9 @@
 #define FROM " from checkpoints c join trajectories t on t.id = c.trajectory"
 #define FIELDS                                                                                                                     \
     "c.id, c.trajectory, c.name, t.name, coalesce(c.path, ''), coalesce(c.sha256, ''), coalesce(c.fingerprint, ''),"               \
-    " coalesce(c.architecture, ''), coalesce(c.step, -1), coalesce(c.tokens, -1), c.learning_rate"
+    " coalesce(c.architecture, ''), coalesce(c.step, -1), coalesce(c.tokens, -1), c.learning_rate,"                                \
+    " coalesce(c.source ->> 'repo', ''), coalesce(c.source ->> 'revision', ''), coalesce(c.source ->> 'commit', ''),"              \
+    " coalesce((c.source -> 'files')::text, '')"
 
 static enum status unknown(const char *reference, struct error *error)
 {
@@ -58,6 +60,10 @@ static void fill(const struct rows *rows, int row, struct checkpoint *out)
     out->step = rows_integer(rows, row, 8);
     out->tokens = rows_integer(rows, row, 9);
     out->learning_rate = rows_double(rows, row, 10);
+    (void)snprintf(out->repo, sizeof out->repo, "%s", rows_text(rows, row, 11));
+    (void)snprintf(out->revision, sizeof out->revision, "%s", rows_text(rows, row, 12));
+    (void)snprintf(out->commit, sizeof out->commit, "%s", rows_text(rows, row, 13));
+    (void)snprintf(out->files, sizeof out->files, "%s", rows_text(rows, row, 14));
 }
 
 struct insertion {

@@ -12,8 +12,8 @@ struct checkpoint_new {
     const char *name;
     const int64_t *step, *tokens;
     const double *learning_rate;
-    const json_t *source;     /* {"path"} or {"repo", "revision"}, as answered */
-    const char *path;         /* where the weights are on disk; NULL until fetched */
+    const json_t *source;     /* {"path"} or {"repo", "revision", "commit"}, as answered */
+    const char *path;         /* where the weights are on disk; NULL for one of the hub */
     const char *architecture; /* "llama" */
     const int64_t *parameters, *bytes;
     const char *dtype;
@@ -28,8 +28,9 @@ struct checkpoint {
     struct store_id id, trajectory;
     char name[256];
     char trajectory_name[256];
-    char path[4096]; /* "" until fetched */
-    char sha256[65]; /* "" until known */
+    char path[4096];                                        /* "" for one of the hub: see kinds/checkpoint_place.h */
+    char repo[200], revision[204], commit[41], files[1024]; /* of the hub, as in its source; files is JSON; all "" otherwise */
+    char sha256[65];                                        /* "" until known */
     char fingerprint[65];
     char architecture[64];
     int64_t step, tokens; /* -1: not known */
