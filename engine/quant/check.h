@@ -4,8 +4,6 @@
 
 #include "quant/quantizer.h"
 
-enum { GROUP_SIZE_MAXIMUM = 1 << 20 };
-
 /* STATUS_INVALID at "/group_size" unless it is -1 or at least 1. */
 MUST_CHECK enum status check_group_size(int64_t group_size, struct error *error);
 

@@ -15,40 +15,21 @@
 
 #include <string.h>
 
-static const int64_t bits_allowed[] = {2, 3, 4, 8, 0};
-
 const struct param gptq_params[] = {
-    {.name = "bits",
-     .type = PARAM_INTEGER,
-     .offset = offsetof(struct gptq_params, bits),
-     .fallback = "4",
-     .allowed = bits_allowed,
-     .help = "Bits of a code"},
-    {.name = "group_size",
-     .type = PARAM_INTEGER,
-     .offset = offsetof(struct gptq_params, group_size),
-     .fallback = "128",
-     .minimum = -1,
-     .maximum = GROUP_SIZE_MAXIMUM,
-     .help = "Columns that share a scale; -1 for a whole row"},
-    {.name = "sym",
-     .type = PARAM_BOOLEAN,
-     .offset = offsetof(struct gptq_params, sym),
-     .fallback = "true",
-     .help = "Symmetric grid: the zero point is fixed in the middle"},
+    QUANTIZE_GRID_PARAMS(gptq, "true"),
     {.name = "desc_act",
      .type = PARAM_BOOLEAN,
-     .offset = offsetof(struct gptq_params, desc_act),
+     .offset = QUANTIZE_AT(gptq.desc_act),
      .fallback = "false",
      .help = "Visit columns by descending activation, groups following that order; turns act_group_aware off"},
     {.name = "act_group_aware",
      .type = PARAM_BOOLEAN,
-     .offset = offsetof(struct gptq_params, act_group_aware),
+     .offset = QUANTIZE_AT(gptq.act_group_aware),
      .fallback = "true",
      .help = "Visit columns by descending activation inside their groups, and groups by their largest; off when group_size is -1"},
     {.name = "damp_percent",
      .type = PARAM_NUMBER,
-     .offset = offsetof(struct gptq_params, damp_percent),
+     .offset = QUANTIZE_AT(gptq.damp_percent),
      .fallback = "0.05",
      .minimum = 0,
      .maximum = 1,
@@ -263,7 +244,7 @@ static enum status gptq_quantize(struct backend *backend, const struct quantize_
 {
     const struct gptq_params *params = &method->gptq;
     struct solver solver = {
-        .backend = backend, .params = params, .task = task, .out = out, .grid = {(int)params->bits, params->sym}};
+        .backend = backend, .params = params, .task = task, .out = out, .grid = {.bits = (int)params->bits, .sym = params->sym}};
     enum status status;
     double damp = 0;
     if (task->hessian.data == NULL)

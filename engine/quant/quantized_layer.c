@@ -11,7 +11,7 @@ enum status quantized_layer_init(struct quantized_layer *layer, int64_t rows, in
                                  bool sym, struct error *error)
 {
     enum status status;
-    *layer = (struct quantized_layer){.rows = rows, .columns = columns, .bits = (int)bits, .sym = sym};
+    *layer = (struct quantized_layer){.rows = rows, .columns = columns, .bits = (int)bits, .sym = sym, .scale_bits = 16};
     layer->group_size = group_size == -1 ? columns : group_size;
     layer->groups = columns / layer->group_size + (columns % layer->group_size != 0);
     if ((status = memory_new(rows * columns, sizeof *layer->codes, "quantized codes", &layer->codes, error)) != STATUS_OK ||
@@ -23,22 +23,78 @@ enum status quantized_layer_init(struct quantized_layer *layer, int64_t rows, in
     return STATUS_OK;
 }
 
+enum status quantized_layer_init_codebook(struct quantized_layer *layer, int64_t rows, int64_t columns, int64_t block_size,
+                                          const float *codebook, struct error *error)
+{
+    enum status status;
+    *layer = (struct quantized_layer){
+        .rows = rows, .columns = columns, .group_size = block_size, .bits = 4, .sym = true, .codebook = codebook, .scale_bits = 32};
+    layer->groups = (rows * columns + block_size - 1) / block_size;
+    if ((status = memory_new(rows * columns, sizeof *layer->codes, "quantized codes", &layer->codes, error)) != STATUS_OK)
+        return status;
+    return memory_new(layer->groups, sizeof *layer->scales, "scales", &layer->scales, error);
+}
+
 void quantized_layer_reset(struct quantized_layer *layer)
 {
     memory_free(layer->codes);
     memory_free(layer->scales);
     memory_free(layer->zeros);
     memory_free(layer->g_idx);
+    memory_free(layer->column_scales);
     *layer = (struct quantized_layer){0};
 }
 
 int64_t quantized_layer_bits(const struct quantized_layer *layer)
 {
-    const int64_t group_bits = 16 + (layer->sym ? 0 : layer->bits);
-    return layer->rows * (layer->columns * layer->bits + layer->groups * group_bits) + (layer->ordered ? 32 * layer->columns : 0);
+    const int64_t groups = layer->codebook != NULL ? layer->groups : layer->rows * layer->groups;
+    const int64_t column_bits = (layer->ordered ? 32 : 0) + (layer->column_scales != NULL ? 16 : 0);
+    return layer->rows * layer->columns * layer->bits + groups * (layer->scale_bits + (layer->sym ? 0 : layer->bits)) +
+           layer->columns * column_bits + layer->extra_bits;
 }
 
-static void dequantize_row(const struct quantized_layer *layer, int64_t row, float *out)
+struct encode_job {
+    struct quantized_layer *layer;
+    struct grid grid;
+    struct matrix weight;
+};
+
+static void encode_row(void *context, int64_t row, int thread)
+{
+    (void)thread;
+    const struct encode_job *job = context;
+    const struct quantized_layer *layer = job->layer;
+    const float *weight = (const float *)job->weight.data + row * job->weight.stride;
+    for (int64_t g = 0; g < layer->groups; g++) {
+        const int64_t first = g * layer->group_size, left = layer->columns - first;
+        const int64_t count = left < layer->group_size ? left : layer->group_size;
+        double scale;
+        uint8_t zero;
+        grid_find(job->grid, weight + first, count, &scale, &zero);
+        grid_encode(job->grid, weight + first, count, scale, zero, layer->codes + row * layer->columns + first);
+        layer->scales[row * layer->groups + g] = (float)scale;
+        layer->zeros[row * layer->groups + g] = zero;
+    }
+}
+
+void quantized_layer_encode(struct quantized_layer *layer, struct team *team, struct grid grid, struct matrix weight)
+{
+    struct encode_job job = {layer, grid, weight};
+    team_run(team, layer->rows, encode_row, &job);
+}
+
+static void look_up_row(const struct quantized_layer *layer, int64_t row, float *out)
+{
+    const uint8_t *codes = layer->codes + row * layer->columns;
+    for (int64_t c = 0; c < layer->columns;) {
+        const int64_t block = (row * layer->columns + c) / layer->group_size,
+                      end = (block + 1) * layer->group_size - row * layer->columns;
+        const float scale = layer->scales[block];
+        for (; c < end && c < layer->columns; c++) out[c] = layer->codebook[codes[c]] * scale;
+    }
+}
+
+static void grid_row(const struct quantized_layer *layer, int64_t row, float *out)
 {
     const uint8_t *codes = layer->codes + row * layer->columns, *zeros = layer->zeros + row * layer->groups;
     const float *scales = layer->scales + row * layer->groups;
@@ -55,6 +111,17 @@ static void dequantize_row(const struct quantized_layer *layer, int64_t row, flo
         for (int64_t i = c; i < end; i++) out[i] = (float)(codes[i] - zero) * scale;
         c = end;
     }
+}
+
+static void dequantize_row(const struct quantized_layer *layer, int64_t row, float *out)
+{
+    if (layer->codebook != NULL)
+        look_up_row(layer, row, out);
+    else
+        grid_row(layer, row, out);
+    if (layer->column_scales == NULL) return;
+#pragma omp simd
+    for (int64_t c = 0; c < layer->columns; c++) out[c] /= layer->column_scales[c];
 }
 
 struct rows_job {
@@ -87,9 +154,9 @@ static void difference_task(void *context, int64_t i, int thread)
     for (int64_t c = 0; c < job->layer->columns; c++) to[c] = weight[c] - to[c];
 }
 
-/* tr(a H aᵀ); `product` is scratch of a's shape. H is symmetric, so the products with what lies above its diagonal blocks count
- * twice and those below are not done: little more than half the work. */
-static double energy(struct backend *backend, struct matrix a, struct matrix hessian, struct matrix product)
+/* H is symmetric, so the products with what lies above its diagonal blocks count twice and those below are not done: little more
+ * than half the work. */
+double quantized_layer_energy(struct backend *backend, struct matrix a, struct matrix hessian, struct matrix product)
 {
     if (hessian.data == NULL) return backend->ops->dot(backend, a, a);
     const int64_t eighth = (a.columns / 8 + 63) / 64 * 64, width = eighth < 128 ? 128 : eighth;
@@ -120,8 +187,8 @@ enum status quantized_layer_measure(struct quantized_layer *layer, struct backen
         struct rows_job job = {layer, matrix_rows(weight, first, count), matrix_of(difference, count, columns, sizeof(float)),
                                first};
         team_run(backend->team, count, difference_task, &job);
-        proxy += energy(backend, job.to, hessian, matrix_of(product, count, columns, sizeof(float)));
-        whole += energy(backend, job.weight, hessian, matrix_of(product, count, columns, sizeof(float)));
+        proxy += quantized_layer_energy(backend, job.to, hessian, matrix_of(product, count, columns, sizeof(float)));
+        whole += quantized_layer_energy(backend, job.weight, hessian, matrix_of(product, count, columns, sizeof(float)));
     }
     if (!isfinite(proxy) || !isfinite(whole)) {
         status =

@@ -4,17 +4,27 @@
 
 #include "backend/backend.h"
 #include "base/error.h"
+#include "quant/grid.h"
 
-/* All arrays are owned (quantized_layer_reset), row-major, columns in the original order. value = (code - zero) * scale. */
+/* Two codings. A grid: value = (code - zero) * scale, a scale and a zero point for each group of a row's columns. A codebook
+ * (`codebook` given): value = codebook[code] * scale, a scale for each run of `group_size` weights of the matrix written out row by
+ * row, so that runs cross rows; then `groups` counts all runs, and there are no zeros and no g_idx. With column_scales s what is
+ * coded is W diag(s): the value of a column is divided by its s.
+ *
+ * All arrays are owned (quantized_layer_reset), row-major, columns in the original order. */
 struct quantized_layer {
     int64_t rows, columns, groups, group_size; /* group_size >= 1: -1 was resolved to the number of columns */
     int bits;
     bool sym;
-    uint8_t *codes; /* [rows, columns], in [0, 2^bits) */
-    float *scales;  /* [rows, groups] */
-    uint8_t *zeros; /* [rows, groups] */
-    int32_t *g_idx; /* [columns]: the group of a column */
-    bool ordered;   /* g_idx is not column / group_size: it must be stored */
+    uint8_t *codes;        /* [rows, columns], in [0, 2^bits) */
+    float *scales;         /* [rows, groups]; of a codebook [groups] */
+    uint8_t *zeros;        /* [rows, groups] */
+    int32_t *g_idx;        /* [columns]: the group of a column */
+    bool ordered;          /* g_idx is not column / group_size: it must be stored */
+    const float *codebook; /* [2^bits] lent for ever; NULL: a grid */
+    int64_t scale_bits;    /* that a scale takes in a checkpoint, and what is stored once beside them … */
+    int64_t extra_bits;    /* … 16 and 0 from quantized_layer_init */
+    float *column_scales;  /* [columns], above 0; NULL: none */
 
     double proxy_error;    /* tr(D H Dᵀ), D = W - Q, H = 2/N XᵀX undamped, W as it came in */
     double relative_error; /* proxy_error / tr(W H Wᵀ): the part of the layer's output energy that is error; 0 when W H Wᵀ is 0 */
@@ -25,14 +35,23 @@ struct quantized_layer {
 /* Empty arrays for a layer of this shape; group_size as in the API. On failure the layer may be reset all the same. */
 MUST_CHECK enum status quantized_layer_init(struct quantized_layer *layer, int64_t rows, int64_t columns, int64_t bits,
                                             int64_t group_size, bool sym, struct error *error);
+/* The same for codes of 4 bits in a codebook of 16 values. */
+MUST_CHECK enum status quantized_layer_init_codebook(struct quantized_layer *layer, int64_t rows, int64_t columns,
+                                                     int64_t block_size, const float *codebook, struct error *error);
 void quantized_layer_reset(struct quantized_layer *layer); /* a zeroed one is fine */
 
-/* Bits that a checkpoint needs: the codes, a float16 scale for each group, a zero point of `bits` bits for each group of an
- * asymmetric grid, and 32 bits a column for g_idx where it must be stored. */
+/* Finds the grid of every group of `weight` [rows, columns] of float, and its codes. With column_scales, `weight` is W diag(s). */
+void quantized_layer_encode(struct quantized_layer *layer, struct team *team, struct grid grid, struct matrix weight);
+
+/* Bits that a checkpoint needs: the codes, a scale for each group, a zero point of `bits` bits for each group of an asymmetric
+ * grid, 32 bits a column for g_idx where it must be stored, 16 for its scale where columns have one. */
 int64_t quantized_layer_bits(const struct quantized_layer *layer);
 
-/* Writes (code - zero) * scale into `weight` [rows, columns] of float. */
+/* Writes the values into `weight` [rows, columns] of float. */
 void quantized_layer_dequantize(const struct quantized_layer *layer, struct team *team, struct matrix weight);
+
+/* tr(A H Aᵀ) of a [rows, columns]; `product` is scratch of its shape; H as below. */
+double quantized_layer_energy(struct backend *backend, struct matrix a, struct matrix hessian, struct matrix product);
 
 /* Sets proxy_error and relative_error from the original weight. `hessian` is [columns, columns] with both triangles, or absent: H =
  * I. STATUS_NOT_FINITE when an error is not finite, STATUS_NO_MEMORY. */

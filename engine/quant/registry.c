@@ -6,6 +6,8 @@
 static const struct quantizer *const quantizers[] = {
     [QUANTIZER_RTN] = &quantizer_rtn,
     [QUANTIZER_GPTQ] = &quantizer_gptq,
+    [QUANTIZER_NF4] = &quantizer_nf4,
+    [QUANTIZER_FP4] = &quantizer_fp4,
 };
 static_assert(sizeof quantizers / sizeof quantizers[0] == QUANTIZER_COUNT, "a row for every quantizer");
 
@@ -14,6 +16,8 @@ const struct quantizer *quantizer_by_id(int id)
     assert(id >= 0 && id < QUANTIZER_COUNT);
     return quantizers[id];
 }
+
+const int64_t quantize_method_bits[] = {2, 3, 4, 8, 0};
 
 enum status quantize_method_settle(struct quantize_method *method, struct error *error)
 {

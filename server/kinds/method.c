@@ -45,22 +45,49 @@ int64_t method_integer(const struct quantize_method *method, const char *name)
     return value;
 }
 
+int method_bits(const struct quantize_method *method)
+{
+    const int fixed = quantizer_by_id(method->quantizer)->bits;
+    return fixed > 0 ? fixed : (int)method_integer(method, "bits");
+}
+
+/* What the parameter holds, when that is not its default; "" otherwise. */
+static void param_label(const struct param *param, const char *base, char *out, size_t size)
+{
+    const bool none = strcmp(param->fallback, "null") == 0;
+    int64_t integer;
+    double number;
+    int choice;
+    out[0] = '\0';
+    if (param->type == PARAM_BOOLEAN) {
+        const bool on = *(const bool *)(const void *)(base + param->offset);
+        if (on != (strcmp(param->fallback, "true") == 0)) (void)snprintf(out, size, " %s%s", on ? "" : "no ", param->name);
+    } else if (param->type == PARAM_NUMBER) {
+        memcpy(&number, base + param->offset, sizeof number);
+        if (number != (none ? 0 : strtod(param->fallback, NULL))) (void)snprintf(out, size, " %s %g", param->name, number);
+    } else if (param->type == PARAM_INTEGER) {
+        memcpy(&integer, base + param->offset, sizeof integer);
+        if (integer != (none ? 0 : strtoll(param->fallback, NULL, 10)))
+            (void)snprintf(out, size, " %s %lld", param->name, (long long)integer);
+    } else if (param->type == PARAM_CHOICE) {
+        memcpy(&choice, base + param->offset, sizeof choice);
+        const char *text = param->choices[choice];
+        if (strncmp(param->fallback + 1, text, strlen(text)) != 0) (void)snprintf(out, size, " %s", text);
+    }
+}
+
 void method_label(const struct quantize_method *method, char *out, size_t size)
 {
     const struct param_variant *variant = variant_of(method);
     const char *base = (const char *)method + variant->offset;
-    (void)snprintf(out, size, "%s %lld-bit g%lld", variant->name, (long long)method_integer(method, "bits"),
-                   (long long)method_integer(method, "group_size"));
+    const int64_t group = method_integer(method, "group_size");
+    (void)snprintf(out, size, "%s %d-bit", variant->name, method_bits(method));
+    if (group != 0) (void)snprintf(out + strlen(out), size - strlen(out), " g%lld", (long long)group);
     for (const struct param *param = variant->params; param->type != PARAM_END; param++) {
+        char part[80];
+        if (strcmp(param->name, "bits") == 0 || strcmp(param->name, "group_size") == 0) continue;
+        param_label(param, base, part, sizeof part);
         const size_t used = strlen(out);
-        if (param->type == PARAM_BOOLEAN) {
-            const bool on = *(const bool *)(const void *)(base + param->offset);
-            if (on != (strcmp(param->fallback, "true") == 0))
-                (void)snprintf(out + used, size - used, " %s%s", on ? "" : "no ", param->name);
-        } else if (param->type == PARAM_NUMBER) {
-            double value;
-            memcpy(&value, base + param->offset, sizeof value);
-            if (value != strtod(param->fallback, NULL)) (void)snprintf(out + used, size - used, " %s %g", param->name, value);
-        }
+        (void)snprintf(out + used, size - used, "%s", part);
     }
 }

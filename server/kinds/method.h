@@ -14,6 +14,9 @@ MUST_CHECK enum status method_check(const struct kind_request *request, const ch
 /* The method's parameter of that name, 0 when it has none. */
 int64_t method_integer(const struct quantize_method *method, const char *name);
 
+/* Bits of a code. */
+int method_bits(const struct quantize_method *method);
+
 /* "gptq 4-bit g128", with what else differs from the method's defaults. */
 void method_label(const struct quantize_method *method, char *out, size_t size);
 

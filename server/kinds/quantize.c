@@ -132,7 +132,7 @@ static enum status measure(const struct quantize_params *params, const struct in
         if (!rows[i].full_precision) {
             (void)snprintf(item.method, sizeof item.method, "%s", quantizer_of(params)->name);
             method_label(&params->method, item.label, sizeof item.label);
-            item.bits = (int)method_integer(&params->method, "bits");
+            item.bits = method_bits(&params->method);
         }
         status = measurements_add(out, &item, error);
     }

@@ -1,5 +1,6 @@
 #include "jobs/sharpness.h"
 
+#include "jobs/point.h"
 #include "kinds/inputs.h"
 #include "kinds/method.h"
 
@@ -131,7 +132,7 @@ static const struct param sharpness_params[] = {
 
 static bool has_direction(const struct sharpness_params *params)
 {
-    return method_integer(&params->direction.method, "bits") != 0;
+    return point_method_given(&params->direction.method);
 }
 
 static enum status check_direction(struct kind_request *request, const struct sharpness_params *params, struct error *error)
@@ -265,7 +266,7 @@ static enum status measure(const struct sharpness_params *params, const struct i
             const struct quantize_method *method = &params->direction.method;
             (void)snprintf(item.method, sizeof item.method, "%s", quantizer_by_id(method->quantizer)->name);
             method_label(method, item.label, sizeof item.label);
-            item.bits = (int)method_integer(method, "bits");
+            item.bits = method_bits(method);
         }
         status = measurements_add(out, &item, error);
     }

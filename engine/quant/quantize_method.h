@@ -1,0 +1,68 @@
+/* quantize_method.h: a quantization method as it is asked for: which quantizer, its parameters, and the options that every one of
+ * them takes. Tables of parameters have offsets from the start of struct quantize_method, so that a quantizer's own rows and those
+ * of the options stand in one table. */
+#ifndef QUANT_QUANTIZE_METHOD_H
+#define QUANT_QUANTIZE_METHOD_H
+
+#include "base/error.h"
+#include "base/param.h"
+
+enum { GROUP_SIZE_MAXIMUM = 1 << 20 };
+
+/* Each is filled by the table in its quantizer's file; see the help lines there. */
+struct rtn_params {
+    int64_t bits, group_size;
+    bool sym;
+};
+
+struct gptq_params {
+    int64_t bits, group_size;
+    bool sym, desc_act, act_group_aware;
+    double damp_percent;
+};
+
+struct codebook_params {
+    int64_t block_size;
+    bool double_quant;
+    int values; /* fp4: index of the book */
+};
+
+enum quantizer_id { QUANTIZER_RTN, QUANTIZER_GPTQ, QUANTIZER_NF4, QUANTIZER_FP4, QUANTIZER_COUNT };
+
+/* Which quantizer and its parameters; the structs of the others are not read. */
+struct quantize_method {
+    int quantizer; /* enum quantizer_id */
+    struct rtn_params rtn;
+    struct gptq_params gptq;
+    struct codebook_params nf4, fp4;
+};
+
+#define QUANTIZE_AT(field) offsetof(struct quantize_method, field)
+
+/* Rows that several quantizers share: bits of a code, columns of a group, the kind of grid. */
+/* clang-format off */
+#define QUANTIZE_GRID_PARAMS(method, default_sym)                                                                                  \
+    {.name = "bits", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(method.bits), .fallback = "4",                                   \
+     .allowed = quantize_method_bits, .help = "Bits of a code"},                                                                   \
+    {.name = "group_size", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(method.group_size), .fallback = "128", .minimum = -1,      \
+     .maximum = GROUP_SIZE_MAXIMUM, .help = "Columns that share a scale; -1 for a whole row"},                                     \
+    {.name = "sym", .type = PARAM_BOOLEAN, .offset = QUANTIZE_AT(method.sym), .fallback = default_sym,                             \
+     .help = "Symmetric grid: the zero point is fixed in the middle"}
+/* clang-format on */
+
+extern const int64_t quantize_method_bits[]; /* 2, 3, 4, 8; ends with 0 */
+
+extern const struct param rtn_params[], gptq_params[], nf4_params[], fp4_params[];
+
+/* Rows for a PARAM_VARIANT whose struct quantize_method lies `base` bytes into the struct that is filled; end the table with {0}.
+ */
+/* clang-format off */
+#define QUANTIZE_METHOD_VARIANTS(base)                                                                                             \
+    {"rtn", rtn_params, (base)}, {"gptq", gptq_params, (base)}, {"nf4", nf4_params, (base)}, {"fp4", fp4_params, (base)}
+/* clang-format on */
+
+/* Checks what a table cannot say and writes back what will be in effect: desc_act, or a group of a whole row, turns act_group_aware
+ * off. Call once after a method was filled. STATUS_INVALID with a pointer relative to the method ("/group_size"). */
+MUST_CHECK enum status quantize_method_settle(struct quantize_method *method, struct error *error);
+
+#endif
