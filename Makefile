@@ -17,7 +17,7 @@ CPPFLAGS  := -D_GNU_SOURCE -Iengine -Iserver -I$(BUILD)/generated -isystem $(she
 CFLAGS    := -std=c11 $(OPTIMISE) -g -fopenmp-simd -ffp-contract=off -fno-math-errno -fvisibility=hidden -fstack-protector-strong \
              -pthread $(WARNINGS) $(SANITIZE)
 LDFLAGS   := -pthread $(SANITIZE) -Wl,-z,relro,-z,now
-ENGINE_LIBS := -lpcre2-8 -lutf8proc -lm -ldl
+ENGINE_LIBS := -lpcre2-8 -lutf8proc -lz -lm -ldl
 SERVER_LIBS := -lmicrohttpd -ljansson -lpq -lcrypto -lz
 
 ENGINE_SOURCES := $(shell find engine -name '*.c' | sort)
@@ -167,7 +167,8 @@ unit-binaries: $(UNIT_BINARIES)
 FUZZ_SECONDS ?= 60
 FUZZERS      := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZED       := $(wildcard engine/base/*.c engine/tensor/*.c engine/formats/json_*.c engine/formats/file*.c \
-                engine/formats/safetensors*.c engine/formats/weights*.c engine/formats/tokenizer*.c engine/formats/tokenizer/*.c)
+                engine/formats/safetensors*.c engine/formats/zip.c engine/formats/pickle.c engine/formats/strided.c \
+                engine/formats/torch*.c engine/formats/gguf*.c engine/formats/weights*.c engine/formats/tokenizer*.c engine/formats/tokenizer/*.c)
 
 fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## Fuzz each parser for FUZZ_SECONDS (needs clang)
 	@for name in $(FUZZERS); do mkdir -p $(BUILD)/fuzz/corpus/$$name; $(BUILD)/fuzz/$$name -max_total_time=$(FUZZ_SECONDS) -timeout=5 \
@@ -177,7 +178,7 @@ fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## Fuzz each parser for FUZZ_SECONDS (needs c
 $(BUILD)/fuzz/%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZED)
 	@mkdir -p $(@D)
 	clang $(CPPFLAGS) -std=c11 -O1 -g -fopenmp-simd -ffp-contract=off -fsanitize=fuzzer,address,undefined \
-	    -fno-sanitize-recover=all -Wno-pass-failed -pthread -o $@ $< $(FUZZED) -lpcre2-8 -lutf8proc -lm
+	    -fno-sanitize-recover=all -Wno-pass-failed -pthread -o $@ $< $(FUZZED) -lpcre2-8 -lutf8proc -lz -lm
 
 # --- Measurements -----------------------------------------------------------------------------------------------------------------
 BENCH_SOURCES  := $(wildcard tests/bench/*.c)

@@ -19,12 +19,8 @@ enum { INDEX_BYTES_MAX = 64 << 20, NAME_SHOWN = 80 };
 #define ADVICE "convert it to safetensors: load it with transformers and call save_pretrained with safe_serialization"
 
 /* Asked in this order. Formats that are only known by name come last. */
-static const struct weights_container weights_torch = {
-    .name = "PyTorch", .suffix = ".bin", .single = "pytorch_model.bin", .index = "pytorch_model.bin.index.json", .advice = ADVICE};
-static const struct weights_container weights_torch_pt = {.name = "PyTorch", .suffix = ".pt", .advice = ADVICE};
-static const struct weights_container weights_torch_pth = {.name = "PyTorch", .suffix = ".pth", .advice = ADVICE};
 static const struct weights_container weights_gguf = {.name = "GGUF", .suffix = ".gguf", .advice = ADVICE};
-static const struct weights_container *const containers[] = {&weights_safetensors, &weights_torch, &weights_torch_pt,
+static const struct weights_container *const containers[] = {&weights_safetensors, &weights_torch_bin, &weights_torch_pt,
                                                              &weights_torch_pth, &weights_gguf};
 enum { CONTAINERS = sizeof containers / sizeof containers[0] };
 
@@ -183,6 +179,15 @@ static enum status open_single(struct weights *weights, const char *name, struct
     return status == STATUS_OK ? merge(weights, error) : status;
 }
 
+/* Files that trainers put beside the weights, with the same endings. */
+static bool is_companion(const char *name)
+{
+    static const char *const beginnings[] = {"training_args", "optimizer", "scheduler", "scaler", "rng_state", "random_states"};
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++)
+        if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0) return true;
+    return false;
+}
+
 /* Looks for files of each known format. `name` [NAME_MAX + 1]: the one file found with the suffix of `row`. */
 static enum status scan(const struct weights *weights, const struct weights_container *row, char *name, int *found,
                         struct error *error)
@@ -196,7 +201,7 @@ static enum status scan(const struct weights *weights, const struct weights_cont
         return status;
     }
     for (const struct dirent *item; (item = readdir(directory));) {
-        if (item->d_name[0] == '.' || !has_suffix(item->d_name, row->suffix)) continue;
+        if (item->d_name[0] == '.' || !has_suffix(item->d_name, row->suffix) || is_companion(item->d_name)) continue;
         (void)snprintf(name, NAME_MAX + 1, "%s", item->d_name);
         ++*found;
     }
@@ -214,6 +219,9 @@ static enum status open_only_file(struct weights *weights, struct error *error)
         if ((status = scan(weights, containers[i], name, &found, error)) != STATUS_OK) return status;
         if (found == 0) continue;
         if (containers[i]->advice) return unsupported(containers[i], error);
+        if (found > 1 && !containers[i]->single)
+            return error_set(error, STATUS_INVALID, "the directory has %d %s files; name one of them", found,
+                             containers[i]->suffix);
         if (found > 1)
             return error_set(error, STATUS_INVALID,
                              "the directory has %d %s files and neither %s nor %s; name one of the files, or add the index", found,
@@ -253,8 +261,8 @@ static enum status open_file(struct weights *weights, const char *path, struct e
         weights->row = containers[i];
         return open_single(weights, name, error);
     }
-    return error_set(error, STATUS_UNSUPPORTED, "not a file of weights; expected a %s file, or a directory",
-                     weights_safetensors.suffix);
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "not a file of weights; expected .safetensors, .bin, .pt, .pth or .gguf, or a directory");
 }
 
 enum status weights_open(const char *path, struct weights **out, struct error *error)
@@ -369,6 +377,12 @@ enum dtype weights_dtype(const struct weights *weights, bool *mixed)
 {
     if (mixed) *mixed = weights->mixed;
     return weights->dtype;
+}
+
+void weights_progress(const struct weights *weights, struct weights_progress *out)
+{
+    *out = (struct weights_progress){-1, -1};
+    if (weights->row->progress) weights->row->progress(weights->parts[0].container, out);
 }
 
 int weights_file_count(const struct weights *weights)

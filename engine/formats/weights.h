@@ -1,5 +1,6 @@
-/* weights.h: the tensors of a checkpoint, wherever they lie: one .safetensors file, or a directory in the Hugging Face layout with
- * model.safetensors, or with model.safetensors.index.json and its shards. Container formats are rows of a table in weights.c.
+/* weights.h: the tensors of a checkpoint, wherever they lie: one .safetensors file or one of torch.save (.bin, .pt, .pth), or a
+ * directory in the Hugging Face layout with model.safetensors, or with model.safetensors.index.json and its shards, or the same
+ * with pytorch_model.bin, or with one file of weights alone. Container formats are rows of a table in weights.c.
  * Open weights do not change; threads may share them and read at the same time. */
 #ifndef FORMATS_WEIGHTS_H
 #define FORMATS_WEIGHTS_H
@@ -19,6 +20,11 @@ struct weights_tensor {
     const int64_t *shape; /* [rank], row-major */
     int64_t elements;
     int64_t bytes; /* as stored */
+};
+
+/* What the files say of the training beside the tensors; -1: nothing. */
+struct weights_progress {
+    int64_t step, tokens;
 };
 
 struct weights_file {
@@ -53,6 +59,8 @@ void weights_readahead(const struct weights *weights, int64_t index);
 int64_t weights_bytes(const struct weights *weights); /* of all tensors, as stored */
 /* The dtype that most elements have; *mixed (may be NULL) tells whether there are others. */
 enum dtype weights_dtype(const struct weights *weights, bool *mixed);
+
+void weights_progress(const struct weights *weights, struct weights_progress *out);
 
 /* The files that make up the weights (tensor files, then the index if there is one), to be hashed or compared. */
 int weights_file_count(const struct weights *weights);
