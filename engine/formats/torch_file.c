@@ -30,6 +30,7 @@ static enum status refuse_kind(const struct file *file, const char *head, size_t
         {0, "\x28\xb5\x2f\xfd", 4, "compressed with zstd; decompress it first"},
         {0, "version https://git-lfs", 23, "a pointer of git-lfs, not the file itself; run git lfs pull"},
         {0, "GGUF", 4, "a GGUF file; give it the ending .gguf"},
+        {8, "{\"", 2, "a safetensors file; give it the ending .safetensors"},
         {0, "<", 1, "a web page; download the file again"},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)

@@ -90,6 +90,10 @@ enum status checkpoint_files_read(const char *path, struct checkpoint_files *out
     if (out->bytes <= CHECKPOINT_HASH_LIMIT) status = checkpoint_files_content(model, out->sha256, error);
     if (status != STATUS_OK) goto done;
     if ((out->files = list_files(model)) == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a list of files");
+    struct weights_progress progress;
+    weights_progress(model->weights, &progress);
+    out->step = progress.step;
+    out->tokens = progress.tokens;
     read_training_state(weights_directory(model->weights), out);
 done:
     model_close(model);

@@ -69,6 +69,7 @@ void scan_read_name(const char *name, int64_t *step, int64_t *tokens)
 /* Whether the directory holds something to register; a cheap look, the real check comes after. */
 static bool looks_like_checkpoint(const char *directory)
 {
+    static const char *const endings[] = {".safetensors", ".bin", ".pt", ".pth", ".gguf"};
     char path[PATH_MAX];
     bool weights = false;
     (void)snprintf(path, sizeof path, "%s/config.json", directory);
@@ -76,7 +77,7 @@ static bool looks_like_checkpoint(const char *directory)
     DIR *stream = opendir(directory);
     for (const struct dirent *entry; stream != NULL && !weights && (entry = readdir(stream)) != NULL;) {
         const char *dot = strrchr(entry->d_name, '.');
-        weights = dot != NULL && (strcmp(dot, ".safetensors") == 0 || strcmp(dot, ".bin") == 0 || strcmp(dot, ".pt") == 0);
+        for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof endings[0]; i++) weights |= strcmp(dot, endings[i]) == 0;
     }
     if (stream != NULL) (void)closedir(stream);
     return weights;

@@ -148,6 +148,26 @@ static enum status try_open(const char *path, struct error *error)
     return status;
 }
 
+/* Trainers leave files with the same endings beside the weights. */
+static void test_companions_of_trainers_are_not_weights(void **state)
+{
+    struct scratch scratch;
+    struct error error;
+    (void)state;
+    scratch_open(&scratch);
+    scratch_write(&scratch, "optimizer.pt", "x", 1);
+    scratch_write(&scratch, "training_args.bin", "x", 1);
+    scratch_write(&scratch, "rng_state_0.pth", "x", 1);
+    assert_int_equal(try_open(scratch.directory, &error), STATUS_NOT_FOUND);
+    scratch_write(&scratch, "ckpt_2.pt", "x", 1);
+    assert_int_equal(try_open(scratch.directory, &error), STATUS_CORRUPT);
+    assert_non_null(strstr(error.detail, "ckpt_2.pt"));
+    scratch_write(&scratch, "ckpt_3.pt", "x", 1);
+    assert_int_equal(try_open(scratch.directory, &error), STATUS_INVALID);
+    assert_string_equal(error.detail, "the directory has 2 .pt files; name one of them");
+    scratch_close(&scratch);
+}
+
 static void test_a_directory_must_say_which_file(void **state)
 {
     struct scratch scratch;
@@ -158,9 +178,9 @@ static void test_a_directory_must_say_which_file(void **state)
     assert_non_null(strstr(error.detail, "expected model.safetensors"));
     assert_int_equal(try_open(scratch_path(&scratch, "absent"), &error), STATUS_NOT_FOUND);
     scratch_write(&scratch, "pytorch_model.bin", "PK", 2);
-    assert_int_equal(try_open(scratch.directory, &error), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(error.detail, "convert it to safetensors"));
-    assert_int_equal(try_open(scratch_path(&scratch, "pytorch_model.bin"), &error), STATUS_UNSUPPORTED);
+    assert_int_equal(try_open(scratch.directory, &error), STATUS_CORRUPT);
+    assert_non_null(strstr(error.detail, "torch.save"));
+    assert_int_equal(try_open(scratch_path(&scratch, "pytorch_model.bin"), &error), STATUS_CORRUPT);
     scratch_write(&scratch, "notes.txt", "x", 1);
     assert_int_equal(try_open(scratch.path, &error), STATUS_UNSUPPORTED);
     assert_int_equal(unlink(scratch_path(&scratch, "pytorch_model.bin")), 0);
@@ -232,17 +252,28 @@ static void test_reference_sharded_values_are_equal(void **state)
     check_reference("reference/formats/sharded_safetensors", 88704, DTYPE_F32, false, UINT64_C(0xb96799dfbe229f13));
 }
 
-static void test_reference_torch_files_are_refused_with_advice(void **state)
+/* The same weights, so the digest of the shards above: bit by bit, whatever holds them. */
+static void test_reference_torch_values_are_equal(void **state)
 {
-    static const char *const folders[] = {"pytorch_bin", "sharded_bin", "views_bin", "trainer_pth"};
-    char relative[64], path[512];
+    (void)state;
+    check_reference("reference/formats/pytorch_bin", 88704, DTYPE_F32, false, UINT64_C(0xb96799dfbe229f13));
+    check_reference("reference/formats/sharded_bin", 88704, DTYPE_F32, false, UINT64_C(0xb96799dfbe229f13));
+    check_reference("reference/formats/views_bin", 88704, DTYPE_F32, false, UINT64_C(0xb96799dfbe229f13));
+}
+
+static void test_a_reference_training_state_is_its_weights(void **state)
+{
+    char path[512];
+    struct weights *weights = NULL;
+    struct weights_progress progress;
     struct error error;
     (void)state;
-    for (int i = 0; i < 4; i++) {
-        (void)snprintf(relative, sizeof relative, "reference/formats/%s", folders[i]);
-        assert_int_equal(try_open(shared_require(relative, path, sizeof path), &error), STATUS_UNSUPPORTED);
-        assert_non_null(strstr(error.detail, "PyTorch"));
-    }
+    assert_int_equal(weights_open(shared_require("reference/formats/trainer_pth", path, sizeof path), &weights, &error), STATUS_OK);
+    assert_int_equal(weights_count(weights), 16);
+    assert_true(weights_find(weights, "gpt_neox.layers.0.mlp.dense_4h_to_h.weight") >= 0);
+    weights_progress(weights, &progress);
+    assert_true(progress.step == 4000 && progress.tokens == -1);
+    weights_close(weights);
 }
 
 int main(void)
@@ -251,12 +282,14 @@ int main(void)
         cmocka_unit_test(test_shards_are_one_set_of_tensors),
         cmocka_unit_test(test_indexes_are_held_to_every_rule),
         cmocka_unit_test(test_a_tensor_in_two_shards_is_refused),
+        cmocka_unit_test(test_companions_of_trainers_are_not_weights),
         cmocka_unit_test(test_a_directory_must_say_which_file),
         cmocka_unit_test(test_reference_bf16_values_are_equal),
         cmocka_unit_test(test_reference_f16_values_are_equal),
         cmocka_unit_test(test_reference_mixed_values_are_equal),
         cmocka_unit_test(test_reference_sharded_values_are_equal),
-        cmocka_unit_test(test_reference_torch_files_are_refused_with_advice),
+        cmocka_unit_test(test_reference_torch_values_are_equal),
+        cmocka_unit_test(test_a_reference_training_state_is_its_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
