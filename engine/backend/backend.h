@@ -8,7 +8,7 @@
  * memory when `host`); work runs in order, late errors surface in `sync`; kernels allocate nothing (scratch is sized by `prepare`);
  * outputs alias inputs only where a line says so; NaN in gives NaN out; the result does not depend on the number of threads.
  * One call at a time, save that the tasks of a loop of the backend's team may call the slots that need no scratch side by side
- * (all but norm_backward, sum_rows and attention): an inner call runs on its own thread alone.
+ * (all but norm_backward, sum_rows, attention and scan): an inner call runs on its own thread alone.
  * An output named d… takes `accumulate`: false overwrites (the old content is not read), true adds. Gradients of parameters always
  * add. Sums of losses and dots are accumulated in double. */
 #ifndef BACKEND_BACKEND_H
@@ -118,6 +118,51 @@ struct activation_args {
     struct matrix gate_t, up_t, y_t, dy_t, dgate_t, dup_t;
 };
 
+/* Causal convolution of each column with itself, within each sequence: y[t, c] = bias[c] + sum_{j < K} weight[c, j] x[t - K + 1 +
+ * j, c], nothing before the sequence's start. accumulate: y keeps what it held. The backward pass makes what is there of dx (from
+ * dy and weight) and of dweight, dbias (from dy and x). Linear in x and in (weight, bias): tangents are made of these two passes.
+ */
+enum { CONVOLUTION_TAPS = 16 }; /* the most K may be */
+struct convolution_args {
+    const struct batch *batch;
+    struct matrix x, weight, bias, y;     /* [T, C], [C, K], [1, C] or absent, [T, C] */
+    struct matrix dy, dx, dweight, dbias; /* backward */
+    bool accumulate;                      /* y; dx */
+};
+
+/* Selective state space (Gu and Dao, arXiv 2312.00752, eq. 2 and alg. 2; with heads: Dao and Gu, arXiv 2405.21060, sec. 7), each
+ * sequence from a state of zero. Channel c belongs to head h = c / (C / H), which shares B and C with its group h / (H / G); n < N:
+ *
+ *   delta[t, h] = clamp(softplus(step[t, h] + step_bias[h]), step_least, step_most)
+ *   s[t, c, n]  = exp(delta[t, h] A[h, n]) s[t - 1, c, n] + delta[t, h] x[t, c] B[t, n],   A = -exp(a_log)
+ *   y[t, c]     = sum_n s[t, c, n] C[t, n] + skip[h] x[t, c]
+ *
+ * a_log is [H, N], or [1, H] when all states of a head decay alike. bc is [T, 2 G N]: the B of all groups, then their C.
+ * Of the states only those before every SCAN_CHUNK-th token of a sequence are kept for the backward pass, which makes the others
+ * again: `kept` [T, scan_kept_columns], without gaps between its rows; it may be absent in a forward pass that no backward follows.
+ * Backward passes overwrite dx, dstep, dbc, and use dkept as scratch. */
+enum { SCAN_CHUNK = 64, SCAN_STATES = 256 }; /* the most N may be */
+struct scan_args {
+    const struct batch *batch;
+    int64_t heads, groups, states; /* H, G, N */
+    double step_least, step_most;
+    struct matrix x, step, bc;            /* [T, C], [T, H], [T, 2 G N] */
+    struct matrix a_log, skip, step_bias; /* skip [1, H]; step_bias [1, H] or absent */
+    struct matrix y, kept;
+    struct matrix dy, dx, dstep, dbc, dkept;
+    struct matrix da_log, dskip, dstep_bias; /* added to; absent: not wanted */
+    /* Tangents. scan_tangent: x_t, step_t, bc_t and those of the parameters (absent: zero) give y_t and kept_t, with kept of the
+     * forward pass. scan_backward_tangent: dy, dy_t give dx, dstep, dbc and dx_t, dstep_t, dbc_t, overwritten, and add to da_log_t,
+     * dskip_t, dstep_bias_t (absent: not wanted; da_log, dskip, dstep_bias are not computed). */
+    struct matrix x_t, step_t, bc_t, a_log_t, skip_t, step_bias_t, y_t, kept_t;
+    struct matrix dy_t, dx_t, dstep_t, dbc_t, dkept_t, da_log_t, dskip_t, dstep_bias_t;
+};
+
+static inline int64_t scan_kept_columns(int64_t channels, int64_t states)
+{
+    return (channels * states + SCAN_CHUNK - 1) / SCAN_CHUNK;
+}
+
 /* Cross-entropy of logits [T, V] against targets[T]: losses[t] = log_sum[t] - logits[t][target]; both 0 for TARGET_NONE (such a row
  * is not read). Host arrays. */
 struct cross_entropy_args {
@@ -193,6 +238,10 @@ struct backend_ops {
     void (*attention_backward)(struct backend *backend, const struct attention_args *args);
     void (*activation_forward)(struct backend *backend, const struct activation_args *args);
     void (*activation_backward)(struct backend *backend, const struct activation_args *args);
+    void (*convolution_forward)(struct backend *backend, const struct convolution_args *args);
+    void (*convolution_backward)(struct backend *backend, const struct convolution_args *args);
+    void (*scan_forward)(struct backend *backend, const struct scan_args *args);
+    void (*scan_backward)(struct backend *backend, const struct scan_args *args);
     /* to[t] = table[ids[t]]; table[ids[t]] += from[t] in order of t. */
     void (*gather)(struct backend *backend, struct matrix to, struct matrix table, const uint32_t *ids);
     void (*scatter_add)(struct backend *backend, struct matrix table, struct matrix from, const uint32_t *ids);
@@ -200,14 +249,16 @@ struct backend_ops {
     void (*cross_entropy_backward)(struct backend *backend, const struct cross_entropy_args *args);
 
     /* Directional derivatives of the passes above (Pearlmutter 1994, "Fast exact multiplication by the Hessian"): a matrix named
-     * …_t is the derivative of its namesake along the direction. What is linear (gemm, rope, gather, sums) needs no pass of its
-     * own. */
+     * …_t is the derivative of its namesake along the direction. What is linear (gemm, rope, convolution, gather, sums) needs no
+     * pass of its own. */
     void (*norm_tangent)(struct backend *backend, const struct norm_args *args);
     void (*norm_backward_tangent)(struct backend *backend, const struct norm_args *args);
     void (*attention_tangent)(struct backend *backend, const struct attention_args *args);
     void (*attention_backward_tangent)(struct backend *backend, const struct attention_args *args);
     void (*activation_tangent)(struct backend *backend, const struct activation_args *args);
     void (*activation_backward_tangent)(struct backend *backend, const struct activation_args *args);
+    void (*scan_tangent)(struct backend *backend, const struct scan_args *args);
+    void (*scan_backward_tangent)(struct backend *backend, const struct scan_args *args);
     void (*cross_entropy_backward_tangent)(struct backend *backend, const struct cross_entropy_args *args);
     void (*compare)(struct backend *backend, const struct compare_args *args);
     void (*adamw)(struct backend *backend, const struct adamw_args *args);

@@ -137,7 +137,49 @@ static const struct architecture gpt_neox = {
     .ignored = {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"},
 };
 
-static const struct architecture *const architectures[] = {&llama, &gpt_neox, &olmo2, &smollm3, &opensci, &mistral, &qwen2, &qwen3};
+#define STATE_SPACE_NAMES                                                                                                          \
+    [ROLE_EMBEDDING] = "backbone.embeddings", [ROLE_FINAL_NORM] = "backbone.norm_f", [ROLE_OUTPUT] = "lm_head",                    \
+    [ROLE_ATTENTION_NORM] = "backbone.layers.%d.norm", [ROLE_STATE_INPUT] = "backbone.layers.%d.mixer.in_proj",                    \
+    [ROLE_STATE_CONVOLUTION] = "backbone.layers.%d.mixer.conv1d", [ROLE_STATE_DECAY] = "backbone.layers.%d.mixer.A_log",           \
+    [ROLE_STATE_SKIP] = "backbone.layers.%d.mixer.D", [ROLE_STATE_OUTPUT] = "backbone.layers.%d.mixer.out_proj"
+
+static const struct architecture mamba = {
+    .model_type = "mamba",
+    .block = BLOCK_MAMBA,
+    .norm = NORM_RMS,
+    .activation = ACTIVATION_SILU,
+    .norm_epsilon = 1e-5,
+    .rope_theta = 10000,
+    .rope_partial = 1,
+    .tied = true,
+    .names =
+        {
+            STATE_SPACE_NAMES,
+            [ROLE_STATE_SELECTION] = "backbone.layers.%d.mixer.x_proj",
+            [ROLE_STATE_STEP] = "backbone.layers.%d.mixer.dt_proj",
+        },
+    .embedding_alias = "backbone.embedding",
+};
+
+static const struct architecture mamba2 = {
+    .model_type = "mamba2",
+    .block = BLOCK_MAMBA2,
+    .norm = NORM_RMS,
+    .activation = ACTIVATION_SILU,
+    .norm_epsilon = 1e-5,
+    .rope_theta = 10000,
+    .rope_partial = 1,
+    .names =
+        {
+            STATE_SPACE_NAMES,
+            [ROLE_STATE_STEP_BIAS] = "backbone.layers.%d.mixer.dt_bias",
+            [ROLE_STATE_GATED_NORM] = "backbone.layers.%d.mixer.norm",
+        },
+    .embedding_alias = "backbone.embedding",
+};
+
+static const struct architecture *const architectures[] = {&llama,   &gpt_neox, &olmo2, &smollm3, &opensci,
+                                                           &mistral, &qwen2,    &qwen3, &mamba,   &mamba2};
 
 const struct architecture *architecture_find(const char *model_type)
 {

@@ -22,6 +22,15 @@ enum role {
     ROLE_GATE,
     ROLE_UP,
     ROLE_DOWN,
+    ROLE_STATE_INPUT, /* state space models: the projections, the convolution between, and what has no ending */
+    ROLE_STATE_CONVOLUTION,
+    ROLE_STATE_SELECTION, /* to step sizes, B and C (mamba) */
+    ROLE_STATE_STEP,
+    ROLE_STATE_STEP_BIAS, /* whole names from here … */
+    ROLE_STATE_DECAY,
+    ROLE_STATE_SKIP, /* … to here */
+    ROLE_STATE_GATED_NORM,
+    ROLE_STATE_OUTPUT,
     ROLE_COUNT
 };
 
@@ -35,8 +44,13 @@ enum query_key_norm { QUERY_KEY_NORM_NONE, QUERY_KEY_NORM_HEAD, QUERY_KEY_NORM_W
 /* Whether `sliding_window` of config.json is obeyed: never, always, or when `use_sliding_window` says so. */
 enum window_rule { WINDOW_NEVER, WINDOW_ALWAYS, WINDOW_IF_USED };
 
+/* What a block is made of: attention and an MLP, or a selective state space with a decay for each channel and state (Mamba,
+ * arXiv 2312.00752) or one for each head (Mamba-2, arXiv 2405.21060). */
+enum block_kind { BLOCK_ATTENTION, BLOCK_MAMBA, BLOCK_MAMBA2 };
+
 struct architecture {
     const char *model_type; /* as in config.json */
+    enum block_kind block;
     enum norm_kind norm;
     enum activation_kind activation;
     int64_t head_dim;    /* default; 0: hidden_size / heads */
@@ -55,6 +69,7 @@ struct architecture {
     bool parallel_residual;        /* x + attention(x) + mlp(x); false: never */
     const char *names[ROLE_COUNT]; /* without .weight/.bias; NULL: has none */
     const char *output_alias;      /* another name of ROLE_OUTPUT in some files; or NULL */
+    const char *embedding_alias;   /* of ROLE_EMBEDDING */
     const char *ignored[5];        /* endings of tensors that old files hold and nobody needs: masks, tables */
 };
 

@@ -22,6 +22,9 @@ struct raw_config {
     double rope_theta, rotary_base, partial, rotary_pct, factor, low, high, original_positions;
     int64_t tied, attention_bias, mlp_bias, parallel_residual, use_window; /* -1, 0, 1 */
     int64_t window, no_rope_interval;
+    int64_t state_size, conv_kernel, time_step_rank, n_groups, num_heads;
+    double expand, step_least, step_most;
+    int64_t use_bias, use_conv_bias;
     int64_t rope_layers; /* entries of no_rope_layers; -1: not given */
     uint64_t no_rope[CONFIG_LAYERS_MAX / 64];
     bool quantized;
@@ -65,6 +68,14 @@ static const struct field fields[] = {
     FIELD("sliding_window", FIELD_INTEGER, window),
     FIELD("use_sliding_window", FIELD_BOOLEAN, use_window),
     FIELD("no_rope_layer_interval", FIELD_INTEGER, no_rope_interval),
+    FIELD("layer_norm_epsilon", FIELD_NUMBER, layer_norm_eps),
+    FIELD("state_size", FIELD_INTEGER, state_size),
+    FIELD("conv_kernel", FIELD_INTEGER, conv_kernel),
+    FIELD("n_groups", FIELD_INTEGER, n_groups),
+    FIELD("num_heads", FIELD_INTEGER, num_heads),
+    FIELD("expand", FIELD_NUMBER, expand),
+    FIELD("use_bias", FIELD_BOOLEAN, use_bias),
+    FIELD("use_conv_bias", FIELD_BOOLEAN, use_conv_bias),
 };
 
 static const struct field rope_fields[] = {
@@ -142,6 +153,30 @@ static void rope_layers_read(struct json_reader *reader, struct raw_config *raw)
     }
 }
 
+/* A number, or "auto" for what follows from the other sizes. */
+static void step_rank_read(struct json_reader *reader, struct raw_config *raw)
+{
+    char text[8];
+    if (json_reader_null(reader)) return;
+    if (json_reader_peek(reader) != JSON_READER_STRING) {
+        json_reader_int64(reader, 1, INT32_MAX, &raw->time_step_rank);
+        return;
+    }
+    if (json_reader_string_copy(reader, text, sizeof text) && strcmp(text, "auto") != 0)
+        json_reader_fail(reader, STATUS_INVALID, "time_step_rank is \"%s\"; it must be a number or \"auto\"", text);
+}
+
+static void step_limit_read(struct json_reader *reader, struct raw_config *raw)
+{
+    double *const limits[] = {&raw->step_least, &raw->step_most};
+    int count = 0;
+    if (json_reader_null(reader)) return;
+    json_reader_array(reader);
+    for (; json_reader_next_item(reader); count++)
+        if (count >= 2 || !json_reader_double(reader, limits[count])) break;
+    if (count != 2) json_reader_fail(reader, STATUS_INVALID, "time_step_limit must be two numbers");
+}
+
 static enum status raw_parse(const char *name, const char *text, size_t size, struct raw_config *raw, struct error *error)
 {
     const struct json_reader_options options = {.not_finite = true};
@@ -178,6 +213,16 @@ static enum status raw_parse(const char *name, const char *text, size_t size, st
         .rope_layers = -1,
         .mlp_bias = -1,
         .parallel_residual = -1,
+        .state_size = -1,
+        .conv_kernel = -1,
+        .time_step_rank = -1,
+        .n_groups = -1,
+        .num_heads = -1,
+        .expand = NAN,
+        .step_least = NAN,
+        .step_most = NAN,
+        .use_bias = -1,
+        .use_conv_bias = -1,
     };
     json_reader_init(&reader, name, text, size, &options, error);
     json_reader_object(&reader);
@@ -192,6 +237,10 @@ static enum status raw_parse(const char *name, const char *text, size_t size, st
             special_id_read(&reader, &raw->bos);
         else if (json_reader_is(key, "eos_token_id"))
             special_id_read(&reader, &raw->eos);
+        else if (json_reader_is(key, "time_step_rank"))
+            step_rank_read(&reader, raw);
+        else if (json_reader_is(key, "time_step_limit"))
+            step_limit_read(&reader, raw);
         else if (json_reader_is(key, "quantization_config"))
             raw->quantized = json_reader_peek(&reader) != JSON_READER_NULL;
         else
@@ -257,8 +306,51 @@ static enum status activation_settle(const char *name, const struct raw_config *
     return error_set(error, STATUS_UNSUPPORTED, "%s: activation \"%s\" is not supported", name, raw->activation);
 }
 
+static int64_t given(int64_t value, int64_t fallback)
+{
+    return value >= 0 ? value : fallback;
+}
+
+/* Sizes of a state space model; what is absent is as the published code has it. Such a model has no positions to run out of. */
+static enum status state_space_settle(const char *name, const struct raw_config *raw, struct model_config *out, struct error *error)
+{
+    const bool heads = out->architecture->block == BLOCK_MAMBA2;
+    const int64_t width = (int64_t)(first_given(raw->expand, 2, 2) * (double)raw->hidden_size);
+    struct state_space_config *s = &out->state_space;
+    *s = (struct state_space_config){
+        .width = width,
+        .heads = heads ? given(raw->num_heads, 128) : width,
+        .groups = heads ? given(raw->n_groups, 8) : 1,
+        .states = given(raw->state_size, heads ? 128 : 16),
+        .kernel = given(raw->conv_kernel, 4),
+        .rank = heads ? 0 : given(raw->time_step_rank, (raw->hidden_size + 15) / 16),
+        .bias = given(raw->use_bias, 0),
+        .kernel_bias = given(raw->use_conv_bias, 1),
+        .step_least = heads ? first_given(raw->step_least, 0, 0) : 0,
+        .step_most = heads ? first_given(raw->step_most, INFINITY, INFINITY) : INFINITY,
+    };
+    out->intermediate_size = width;
+    out->heads = out->kv_heads = out->head_dim = 0;
+    out->maximum_positions = given(raw->positions, INT32_MAX);
+    if (raw->intermediate_size >= 0 && raw->intermediate_size != width)
+        return error_set(error, STATUS_INVALID, "%s: intermediate_size %lld is not expand times hidden_size, %lld", name,
+                         (long long)raw->intermediate_size, (long long)width);
+    if (s->states < 1 || s->states > SCAN_STATES || s->kernel < 1 || s->kernel > CONVOLUTION_TAPS)
+        return error_set(error, STATUS_UNSUPPORTED, "%s: state_size %lld or conv_kernel %lld is not in [1, %d] and [1, %d]", name,
+                         (long long)s->states, (long long)s->kernel, SCAN_STATES, CONVOLUTION_TAPS);
+    if (heads && (s->heads < 1 || s->groups < 1 || s->heads % s->groups != 0 || width % s->heads != 0 ||
+                  (raw->head_dim >= 0 && raw->head_dim * s->heads != width)))
+        return error_set(error, STATUS_INVALID,
+                         "%s: %lld channels, num_heads %lld, head_dim %lld and n_groups %lld do not fit together", name,
+                         (long long)width, (long long)s->heads, (long long)raw->head_dim, (long long)s->groups);
+    if (!(s->step_least <= s->step_most)) return error_set(error, STATUS_INVALID, "%s: time_step_limit is empty", name);
+    if (!heads && s->rank < 1) return error_set(error, STATUS_INVALID, "%s: time_step_rank is not positive", name);
+    return STATUS_OK;
+}
+
 static enum status shape_check(const char *name, const struct model_config *c, struct error *error)
 {
+    const bool state_space = c->architecture->block != BLOCK_ATTENTION;
     const struct {
         const char *key;
         int64_t value;
@@ -266,16 +358,16 @@ static enum status shape_check(const char *name, const struct model_config *c, s
         {"vocab_size", c->vocabulary_size},
         {"hidden_size", c->hidden_size},
         {"num_hidden_layers", c->layers},
-        {"num_attention_heads", c->heads},
-        {"num_key_value_heads", c->kv_heads},
-        {"head_dim", c->head_dim},
         {"intermediate_size", c->intermediate_size},
+        {"num_attention_heads", state_space ? 1 : c->heads},
+        {"num_key_value_heads", state_space ? 1 : c->kv_heads},
+        {"head_dim", state_space ? 1 : c->head_dim},
         {"max_position_embeddings", c->maximum_positions},
     };
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
         if (needed[i].value < 1)
             return error_set(error, STATUS_INVALID, "%s: \"%s\" is missing or not positive", name, needed[i].key);
-    if (c->heads % c->kv_heads != 0)
+    if (!state_space && c->heads % c->kv_heads != 0)
         return error_set(error, STATUS_INVALID, "%s: %lld attention heads do not share %lld key/value heads evenly", name,
                          (long long)c->heads, (long long)c->kv_heads);
     if (config_rotary(c) % 2 != 0)
@@ -284,11 +376,6 @@ static enum status shape_check(const char *name, const struct model_config *c, s
     if (c->layers > CONFIG_LAYERS_MAX || c->hidden_size > 1 << 20 || c->intermediate_size > 1 << 22 || c->head_dim > 1 << 16)
         return error_set(error, STATUS_INVALID, "%s: dimensions are beyond any model", name);
     return STATUS_OK;
-}
-
-static int64_t given(int64_t value, int64_t fallback)
-{
-    return value >= 0 ? value : fallback;
 }
 
 /* What differs from layer to layer, and the window. */
@@ -333,8 +420,9 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
                                         : raw.heads > 0            ? raw.hidden_size / raw.heads
                                                                    : -1),
         .maximum_positions = raw.positions,
-        .norm_epsilon =
-            first_given(architecture->norm == NORM_RMS ? raw.rms_norm_eps : raw.layer_norm_eps, architecture->norm_epsilon, 0),
+        .norm_epsilon = first_given(architecture->norm == NORM_RMS && architecture->block == BLOCK_ATTENTION ? raw.rms_norm_eps
+                                                                                                             : raw.layer_norm_eps,
+                                    architecture->norm_epsilon, 0),
         .initializer_range = first_given(raw.initializer_range, 0.02, 0.02),
         .tied = given(raw.tied, architecture->tied),
         .attention_bias = given(raw.attention_bias, architecture->attention_bias),
@@ -350,6 +438,7 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
         return error_set(error, STATUS_INVALID, "%s: no_rope_layers has %lld entries for %lld layers", name,
                          (long long)raw.rope_layers, (long long)raw.layers);
     if ((status = activation_settle(name, &raw, architecture, out, error)) != STATUS_OK) return status;
+    if (architecture->block != BLOCK_ATTENTION && (status = state_space_settle(name, &raw, out, error)) != STATUS_OK) return status;
     return shape_check(name, out, error);
 }
 
@@ -417,6 +506,11 @@ const char *config_difference(const struct model_config *a, const struct model_c
         {"mlp_bias", (double)a->mlp_bias, (double)b->mlp_bias},
         {"use_parallel_residual", (double)a->parallel_residual, (double)b->parallel_residual},
         {"sliding_window", (double)a->window, (double)b->window},
+        {"state_size", (double)a->state_space.states, (double)b->state_space.states},
+        {"num_heads", (double)a->state_space.heads, (double)b->state_space.heads},
+        {"n_groups", (double)a->state_space.groups, (double)b->state_space.groups},
+        {"time_step_limit", a->state_space.step_least, b->state_space.step_least},
+        {"time_step_limit", a->state_space.step_most, b->state_space.step_most},
     };
     if (a->architecture != b->architecture) return "model_type";
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

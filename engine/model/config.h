@@ -21,6 +21,19 @@ struct rope_config {
     double factor, low_frequency_factor, high_frequency_factor, original_positions;
 };
 
+/* Of a state space model; all 0 in others. */
+struct state_space_config {
+    int64_t width;  /* channels: expand * hidden_size */
+    int64_t heads;  /* width when each channel is its own */
+    int64_t groups; /* of heads that share B and C */
+    int64_t states; /* of a channel */
+    int64_t kernel; /* taps of the convolution */
+    int64_t rank;   /* of the step sizes' projection; mamba */
+    bool bias;      /* of the projections in and out */
+    bool kernel_bias;
+    double step_least, step_most;
+};
+
 struct model_config {
     const struct architecture *architecture;
     int64_t vocabulary_size, hidden_size, intermediate_size, layers, heads, kv_heads, head_dim, maximum_positions;
@@ -31,6 +44,7 @@ struct model_config {
     bool tied; /* logits use the embedding matrix */
     bool attention_bias, mlp_bias;
     bool parallel_residual;
+    struct state_space_config state_space;
     int64_t window;                           /* keys a query sees, itself included; 0: all before it */
     int64_t no_rope_interval;                 /* layer l has no rotation when (l + 1) is a multiple; 0: as no_rope says */
     uint64_t no_rope[CONFIG_LAYERS_MAX / 64]; /* bit l: layer l has no rotation */

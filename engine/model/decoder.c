@@ -58,13 +58,18 @@ static int build_query_key_norm(struct builder *b, enum role role, int input, in
     return input;
 }
 
-static int build_linear(struct builder *b, enum role role, int input, int64_t width, bool bias)
+static int build_projection(struct builder *b, enum role role, int input, int64_t width, bool bias, bool quantizable)
 {
     const int output = program_slot(b->program, width);
     struct step *step = program_step(b->program, &op_linear, input, output);
-    step->parameter[0] = build_parameter(b, role, ".weight", width, b->program->slots[input].width, true);
+    step->parameter[0] = build_parameter(b, role, ".weight", width, b->program->slots[input].width, quantizable);
     if (bias) step->parameter[1] = build_parameter(b, role, ".bias", 1, width, false);
     return output;
+}
+
+static int build_linear(struct builder *b, enum role role, int input, int64_t width, bool bias)
+{
+    return build_projection(b, role, input, width, bias, true);
 }
 
 static void build_rope(struct builder *b, int slot, int64_t offset, int64_t head_stride, int64_t heads)
@@ -127,12 +132,83 @@ static int build_add(struct builder *b, int a, int other)
     return output;
 }
 
+static int build_activation(struct builder *b, int gate, int up)
+{
+    const int output = program_slot(b->program, b->program->slots[gate].width);
+    struct step *step = program_step(b->program, &op_activation, gate, output);
+    step->input[1] = up;
+    step->attributes.activation.kind = b->config->activation;
+    return output;
+}
+
+static int build_convolution(struct builder *b, int input)
+{
+    const struct state_space_config *s = &b->config->state_space;
+    const int64_t width = b->program->slots[input].width;
+    const int output = program_slot(b->program, width);
+    struct step *step = program_step(b->program, &op_convolution, input, output);
+    step->parameter[0] = build_parameter(b, ROLE_STATE_CONVOLUTION, ".weight", width, s->kernel, false);
+    b->program->parameters[step->parameter[0]].depthwise = true;
+    if (s->kernel_bias) step->parameter[1] = build_parameter(b, ROLE_STATE_CONVOLUTION, ".bias", 1, width, false);
+    return build_activation(b, output, NO_SLOT);
+}
+
+static int build_scan(struct builder *b, int x, int step_sizes, int bc)
+{
+    const struct state_space_config *s = &b->config->state_space;
+    const bool heads = b->architecture->block == BLOCK_MAMBA2;
+    const int output = program_slot(b->program, s->width);
+    struct step *step = program_step(b->program, &op_scan, x, output);
+    step->input[1] = step_sizes;
+    step->input[2] = bc;
+    step->saved = program_slot(b->program, scan_kept_columns(s->width, s->states));
+    step->attributes.scan = (struct scan_attributes){s->heads, s->groups, s->states, s->step_least, s->step_most};
+    step->parameter[0] = build_parameter(b, ROLE_STATE_DECAY, "", heads ? 1 : s->heads, heads ? s->heads : s->states, false);
+    step->parameter[1] = build_parameter(b, ROLE_STATE_SKIP, "", 1, s->heads, false);
+    if (heads) step->parameter[2] = build_parameter(b, ROLE_STATE_STEP_BIAS, "", 1, s->heads, false);
+    return output;
+}
+
+/* The step sizes' own projection stays as it is: it is a sliver, and published quantizers of such models leave it alone. */
+static int build_mamba(struct builder *b, int input)
+{
+    const struct state_space_config *s = &b->config->state_space;
+    const int both = build_linear(b, ROLE_STATE_INPUT, input, 2 * s->width, s->bias);
+    const int x = program_view(b->program, both, 0, s->width), gate = program_view(b->program, both, s->width, s->width);
+    const int mixed = build_convolution(b, x);
+    const int selection = build_linear(b, ROLE_STATE_SELECTION, mixed, s->rank + 2 * s->states, false);
+    const int low = program_view(b->program, selection, 0, s->rank);
+    const int bc = program_view(b->program, selection, s->rank, 2 * s->states);
+    const int step_sizes = build_projection(b, ROLE_STATE_STEP, low, s->width, true, false);
+    const int gated = build_activation(b, gate, build_scan(b, mixed, step_sizes, bc));
+    return build_linear(b, ROLE_STATE_OUTPUT, gated, b->config->hidden_size, s->bias);
+}
+
+static int build_mamba2(struct builder *b, int input)
+{
+    const struct state_space_config *s = &b->config->state_space;
+    const int64_t inner = s->width + 2 * s->groups * s->states;
+    const int all = build_linear(b, ROLE_STATE_INPUT, input, s->width + inner + s->heads, s->bias);
+    const int gate = program_view(b->program, all, 0, s->width), xbc = program_view(b->program, all, s->width, inner);
+    const int step_sizes = program_view(b->program, all, s->width + inner, s->heads);
+    const int mixed = build_convolution(b, xbc);
+    const int x = program_view(b->program, mixed, 0, s->width);
+    const int bc = program_view(b->program, mixed, s->width, inner - s->width);
+    const int gated = build_activation(b, gate, build_scan(b, x, step_sizes, bc));
+    const int normed = build_norm_of(b, ROLE_STATE_GATED_NORM, gated, s->groups, s->width);
+    return build_linear(b, ROLE_STATE_OUTPUT, normed, b->config->hidden_size, s->bias);
+}
+
 void decoder_block(const struct model_config *config, int64_t layer, struct program *out)
 {
     struct builder b = {config, config->architecture, out, (int)layer};
     *out = (struct program){0};
     out->input = program_slot(out, config->hidden_size);
-    if (config->parallel_residual) {
+    if (b.architecture->block != BLOCK_ATTENTION) {
+        const int normed = build_norm(&b, ROLE_ATTENTION_NORM, out->input);
+        out->output =
+            build_add(&b, out->input, b.architecture->block == BLOCK_MAMBA ? build_mamba(&b, normed) : build_mamba2(&b, normed));
+    } else if (config->parallel_residual) {
         const int attention = build_attention(&b, build_norm(&b, ROLE_ATTENTION_NORM, out->input));
         const int mlp = build_mlp(&b, build_norm(&b, ROLE_MLP_NORM, out->input));
         out->output = build_add(&b, build_add(&b, out->input, attention), mlp);

@@ -18,7 +18,9 @@ static enum status parameter_check(const struct model *model, const struct param
     weights_tensor(model->weights, index, &tensor);
     const bool vector = parameter->rows == 1 && tensor.rank == 1 && tensor.shape[0] == parameter->columns;
     const bool matrix = tensor.rank == 2 && tensor.shape[0] == parameter->rows && tensor.shape[1] == parameter->columns;
-    if (!vector && !matrix)
+    const bool kernel = parameter->depthwise && tensor.rank == 3 && tensor.shape[0] == parameter->rows && tensor.shape[1] == 1 &&
+                        tensor.shape[2] == parameter->columns;
+    if (!vector && !matrix && !kernel)
         return error_set(error, STATUS_INVALID,
                          "tensor \"%s\" has %lld elements in %d dimensions; config.json asks for [%lld, %lld]", parameter->name,
                          (long long)tensor.elements, tensor.rank, (long long)parameter->rows, (long long)parameter->columns);
@@ -63,14 +65,13 @@ static enum status unused_refuse(const struct model *model, const bool *used, st
     return STATUS_OK;
 }
 
-/* The output matrix has two names in the wild. */
-static void output_name_settle(struct model *model)
+/* Embedding and output matrix have two names in the wild. */
+static void name_settle(const struct model *model, const char *alias, struct parameter *parameter)
 {
-    const char *alias = model->config.architecture->output_alias;
-    if (model->config.tied || alias == NULL || weights_find(model->weights, model->ends.output.name) >= 0) return;
     char name[PARAMETER_NAME];
+    if (alias == NULL || weights_find(model->weights, parameter->name) >= 0) return;
     (void)snprintf(name, sizeof name, "%s.weight", alias);
-    if (weights_find(model->weights, name) >= 0) memcpy(model->ends.output.name, name, sizeof name);
+    if (weights_find(model->weights, name) >= 0) memcpy(parameter->name, name, sizeof name);
 }
 
 static enum status tensors_check(struct model *model, struct error *error)
@@ -78,7 +79,11 @@ static enum status tensors_check(struct model *model, struct error *error)
     bool *used = NULL;
     enum status status = memory_new(weights_count(model->weights), sizeof *used, "tensor list", &used, error);
     if (status != STATUS_OK) return status;
-    output_name_settle(model);
+    name_settle(model, model->config.architecture->embedding_alias, &model->ends.embedding);
+    if (model->config.tied)
+        model->ends.output = model->ends.embedding;
+    else
+        name_settle(model, model->config.architecture->output_alias, &model->ends.output);
     const struct parameter *ends[] = {&model->ends.embedding, &model->ends.norm_weight, &model->ends.norm_bias,
                                       model->config.tied ? NULL : &model->ends.output};
     for (int i = 0; i < 4; i++) {

@@ -16,7 +16,7 @@
 
 #include <stdint.h>
 
-enum { STEP_INPUTS = 3, STEP_PARAMETERS = 2, NO_SLOT = -1, NO_PARAMETER = -1 };
+enum { STEP_INPUTS = 3, STEP_PARAMETERS = 3, NO_SLOT = -1, NO_PARAMETER = -1 };
 
 struct norm_attributes {
     enum norm_kind kind;
@@ -37,6 +37,11 @@ struct activation_attributes {
     enum activation_kind kind;
 };
 
+struct scan_attributes {
+    int64_t heads, groups, states;
+    double step_least, step_most;
+};
+
 struct op;
 
 struct step {
@@ -50,6 +55,7 @@ struct step {
         struct rope_attributes rope;
         struct attention_attributes attention;
         struct activation_attributes activation;
+        struct scan_attributes scan;
     } attributes;
 };
 
@@ -92,6 +98,6 @@ static inline struct matrix pass_parameter(const struct matrix *by_parameter, in
     return parameter == NO_PARAMETER || by_parameter == NULL ? (struct matrix){0} : by_parameter[parameter];
 }
 
-extern const struct op op_norm, op_linear, op_rope, op_attention, op_activation, op_add;
+extern const struct op op_norm, op_linear, op_rope, op_attention, op_activation, op_add, op_convolution, op_scan;
 
 #endif

@@ -196,8 +196,10 @@ enum status parameters_initialise(struct parameters *parameters, uint64_t seed, 
 enum status parameters_read(struct parameters *parameters, const struct model *model, struct error *error)
 {
     for (int64_t i = 0; i < parameters->layout->tensor_count; i++) {
-        const enum status status = model_read(model, parameters->backend, &parameters->layout->tensors[i].parameter,
-                                              parameters_view(parameters, i), NULL, error);
+        const struct parameter *parameter = i == parameters->layout->embedding ? &model->ends.embedding
+                                            : i == parameters->layout->output  ? &model->ends.output
+                                                                               : &parameters->layout->tensors[i].parameter;
+        const enum status status = model_read(model, parameters->backend, parameter, parameters_view(parameters, i), NULL, error);
         if (status != STATUS_OK) return status;
     }
     return STATUS_OK;

@@ -6,8 +6,17 @@
 int program_slot(struct program *program, int64_t width)
 {
     assert(program->slot_count < PROGRAM_SLOTS);
-    program->slots[program->slot_count].width = width;
+    program->slots[program->slot_count] = (struct slot){width, NO_SLOT, 0};
     return program->slot_count++;
+}
+
+int program_view(struct program *program, int slot, int64_t first, int64_t width)
+{
+    const int view = program_slot(program, width);
+    assert(program->slots[slot].of == NO_SLOT && first + width <= program->slots[slot].width);
+    program->slots[view].of = slot;
+    program->slots[view].first = first;
+    return view;
 }
 
 int program_parameter(struct program *program, const char *name, int64_t rows, int64_t columns, bool linear)
@@ -41,6 +50,15 @@ bool program_live(const struct program *program, int slot, int from)
     return false;
 }
 
+/* Whether the slot's memory is wanted: by itself or through a view. */
+static bool occupied(const struct program *program, int slot, int from)
+{
+    bool wanted = program_live(program, slot, from);
+    for (int s = slot + 1; s < program->slot_count && !wanted; s++)
+        wanted = program->slots[s].of == slot && program_live(program, s, from);
+    return wanted;
+}
+
 /* Memory of a row is cut into regions; a region is free when no live slot lies in it. */
 struct regions {
     int count;
@@ -53,7 +71,7 @@ enum { REGION_INPUT = -2 };
 static void regions_release(const struct program *program, struct regions *regions, int from)
 {
     for (int r = 0; r < regions->count; r++)
-        if (regions->holder[r] != NO_SLOT && !program_live(program, regions->holder[r], from)) regions->holder[r] = NO_SLOT;
+        if (regions->holder[r] != NO_SLOT && !occupied(program, regions->holder[r], from)) regions->holder[r] = NO_SLOT;
 }
 
 /* The narrowest free region that is wide enough, else the widest free one, grown; else a new one. */
@@ -87,8 +105,8 @@ static void plan_shared(const struct program *program, struct program_plan *plan
         regions_release(program, &regions, i);
         if (step->saved != NO_SLOT) region_of[step->saved] = regions_take(&regions, step->saved, program->slots[step->saved].width);
         if (target == source) continue;
-        const bool reuse = step->op->may_reuse_input && source != program->output && !program_live(program, source, i + 1) &&
-                           program->slots[source].width == program->slots[target].width;
+        const bool reuse = step->op->may_reuse_input && source != program->output && !occupied(program, source, i + 1) &&
+                           program->slots[source].of == NO_SLOT && program->slots[source].width == program->slots[target].width;
         if (!reuse) {
             region_of[target] = regions_take(&regions, target, program->slots[target].width);
             continue;
@@ -101,7 +119,10 @@ static void plan_shared(const struct program *program, struct program_plan *plan
         start[r] = plan->width;
         plan->width += regions.width[r];
     }
-    for (int s = 0; s < program->slot_count; s++) plan->offset[s] = region_of[s] >= 0 ? start[region_of[s]] : -1;
+    for (int s = 0; s < program->slot_count; s++) {
+        const int region = region_of[program->slots[s].of == NO_SLOT ? s : program->slots[s].of];
+        plan->offset[s] = region >= 0 ? start[region] : -1;
+    }
 }
 
 void program_plan(const struct program *program, bool keep_all, struct program_plan *plan)
@@ -112,7 +133,8 @@ void program_plan(const struct program *program, bool keep_all, struct program_p
         return;
     }
     for (int s = 0; s < program->slot_count; s++) {
-        plan->offset[s] = s == program->input ? -1 : plan->width;
-        if (s != program->input) plan->width += program->slots[s].width;
+        const int of = program->slots[s].of;
+        plan->offset[s] = s == program->input ? -1 : of == NO_SLOT ? plan->width : plan->offset[of];
+        if (s != program->input && of == NO_SLOT) plan->width += program->slots[s].width;
     }
 }

@@ -11,11 +11,16 @@ enum { PROGRAM_STEPS = 32, PROGRAM_SLOTS = 32, PROGRAM_PARAMETERS = 32, PARAMETE
 struct parameter {
     char name[PARAMETER_NAME]; /* full name in the checkpoint */
     int64_t rows, columns;
-    bool linear; /* weight of a linear step: what quantizers work on; matrices decay in training, vectors do not */
+    bool linear;    /* weight of a linear step that quantizers work on; matrices decay in training, vectors do not */
+    bool depthwise; /* a convolution's: stored as [rows, 1, columns] */
 };
 
+/* A slot, or some columns of another (a view): a step takes either. Views of a slot do not overlap, together cover it, and nobody
+ * but them reads it, so each has a gradient of its own in the columns of the slot's. */
 struct slot {
     int64_t width; /* columns */
+    int of;        /* the slot that this is a view of, or NO_SLOT */
+    int64_t first; /* its first column there */
 };
 
 struct program {
@@ -28,10 +33,11 @@ struct program {
 
 /* Building: each returns the number of what it added. Exceeding a limit is our own mistake (assert). */
 int program_slot(struct program *program, int64_t width);
+int program_view(struct program *program, int slot, int64_t first, int64_t width); /* of a slot that is no view */
 int program_parameter(struct program *program, const char *name, int64_t rows, int64_t columns, bool linear);
 struct step *program_step(struct program *program, const struct op *op, int input, int output);
 
-/* True when `slot` is read by a step at `from` or later, or is the block's output. */
+/* True when `slot` is read by a step at `from` or later, or is the block's output. What reads a view does not read its slot. */
 bool program_live(const struct program *program, int slot, int from);
 
 /* Where each slot lies in a row of one buffer. Without `keep_all` slots share memory once nobody reads them any more, the input
@@ -39,7 +45,7 @@ bool program_live(const struct program *program, int slot, int from);
  * passes) every slot but the input has its own columns. */
 struct program_plan {
     int64_t width;                 /* columns of the buffer in all */
-    int64_t offset[PROGRAM_SLOTS]; /* -1: the slot is (an alias of) the input slot's memory */
+    int64_t offset[PROGRAM_SLOTS]; /* -1: the slot is (an alias of) the input slot's memory; a view's is its slot's */
 };
 void program_plan(const struct program *program, bool keep_all, struct program_plan *plan);
 

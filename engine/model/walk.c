@@ -63,9 +63,14 @@ static void part_lay(const struct walk *walk, int part, const struct program *pr
     const size_t element = walk->backend->ops->element;
     const int64_t tokens = walk->pass.batch->tokens, first = part == WALK_VALUES ? 0 : program->slots[program->input].width;
     for (int s = 0; s < program->slot_count; s++) {
+        const struct slot *slot = &program->slots[s];
+        if (slot->of != NO_SLOT) {
+            slots[s] = matrix_columns(slots[slot->of], slot->first, slot->width);
+            continue;
+        }
         const int64_t offset = plan->offset[s] < 0 ? 0 : first + plan->offset[s];
         char *at = (char *)walk->memory[part] + (size_t)(offset * tokens) * element;
-        slots[s] = matrix_of(at, tokens, program->slots[s].width, element);
+        slots[s] = matrix_of(at, tokens, slot->width, element);
     }
 }
 

@@ -2,7 +2,13 @@
 
 static bool step_cheap(const struct step *step)
 {
-    return step->op != &op_linear && step->op != &op_attention;
+    return step->op != &op_linear && step->op != &op_attention && step->op != &op_scan;
+}
+
+static bool quantizable(const struct program *program, int step)
+{
+    const struct step *linear = &program->steps[step];
+    return linear->op == &op_linear && program->parameters[linear->parameter[0]].linear;
 }
 
 static bool writes_hidden(const struct program *program, const struct program_plan *plan, int from, int to)
@@ -14,8 +20,9 @@ static bool writes_hidden(const struct program *program, const struct program_pl
 
 static bool produced(const struct program *program, int slot, int before)
 {
+    const int written = program->slots[slot].of == NO_SLOT ? slot : program->slots[slot].of;
     for (int i = 0; i < before; i++)
-        if (program->steps[i].output == slot) return true;
+        if (program->steps[i].output == written) return true;
     return false;
 }
 
@@ -52,10 +59,10 @@ void cuts_plan(const struct program *program, int64_t budget_width, struct cuts 
     program_plan(program, false, &plan);
     out->count = 0;
     for (int i = 0; i < program->step_count; i++) {
-        if (program->steps[i].op != &op_linear) continue;
+        if (!quantizable(program, i)) continue;
         struct cut *cut = &out->cuts[out->count++];
         *cut = (struct cut){.step = i, .count = 1};
-        while (i + 1 < program->step_count && program->steps[i + 1].op == &op_linear &&
+        while (i + 1 < program->step_count && quantizable(program, i + 1) &&
                program->steps[i + 1].input[0] == program->steps[cut->step].input[0]) {
             i++;
             cut->count++;

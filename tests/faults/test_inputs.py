@@ -109,8 +109,8 @@ def test_too_little_text(service):
 
 
 def test_an_architecture_that_is_not_known(service):
-    directory = models.write_llama(service.files / "mamba", model_type="mamba", architectures=["MambaForCausalLM"])
-    refused(register(service, directory, "mamba"), 422, "unsupported", "mamba")
+    directory = models.write_llama(service.files / "rwkv", model_type="rwkv", architectures=["RwkvForCausalLM"])
+    refused(register(service, directory, "rwkv"), 422, "unsupported", "rwkv")
 
 
 def cut_header(path):

@@ -51,6 +51,12 @@ void REFERENCE(activation_forward)(struct backend *backend, const struct activat
 void REFERENCE(activation_backward)(struct backend *backend, const struct activation_args *args);
 void REFERENCE(activation_tangent)(struct backend *backend, const struct activation_args *args);
 void REFERENCE(activation_backward_tangent)(struct backend *backend, const struct activation_args *args);
+void REFERENCE(convolution_forward)(struct backend *backend, const struct convolution_args *args);
+void REFERENCE(convolution_backward)(struct backend *backend, const struct convolution_args *args);
+void REFERENCE(scan_forward)(struct backend *backend, const struct scan_args *args);
+void REFERENCE(scan_backward)(struct backend *backend, const struct scan_args *args);
+void REFERENCE(scan_tangent)(struct backend *backend, const struct scan_args *args);
+void REFERENCE(scan_backward_tangent)(struct backend *backend, const struct scan_args *args);
 void REFERENCE(gather)(struct backend *backend, struct matrix to, struct matrix table, const uint32_t *ids);
 void REFERENCE(scatter_add)(struct backend *backend, struct matrix table, struct matrix from, const uint32_t *ids);
 void REFERENCE(cross_entropy_forward)(struct backend *backend, const struct cross_entropy_args *args);

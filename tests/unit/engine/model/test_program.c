@@ -15,6 +15,9 @@ static const char *const configs[] = {
     "\"intermediate_size\":24,\"max_position_embeddings\":64}",
     "{\"model_type\":\"gpt_neox\",\"vocab_size\":32,\"hidden_size\":24,\"num_hidden_layers\":1,\"num_attention_heads\":3,"
     "\"intermediate_size\":100,\"max_position_embeddings\":64,\"use_parallel_residual\":false}",
+    "{\"model_type\":\"mamba\",\"vocab_size\":32,\"hidden_size\":24,\"num_hidden_layers\":1,\"state_size\":5,\"use_bias\":true}",
+    "{\"model_type\":\"mamba2\",\"vocab_size\":32,\"hidden_size\":24,\"num_hidden_layers\":1,\"state_size\":5,\"num_heads\":6,"
+    "\"n_groups\":3}",
 };
 
 static struct matrix random_matrix(struct backend *backend, int64_t rows, int64_t columns, uint64_t stream)

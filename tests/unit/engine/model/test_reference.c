@@ -183,6 +183,10 @@ REFERENCE_TEST(models, qwen3)
 REFERENCE_TEST(models, mistral)
 REFERENCE_TEST(models, smollm3)
 REFERENCE_TEST(models, opensci)
+REFERENCE_TEST(micro, mamba)
+REFERENCE_TEST(micro, mamba2)
+REFERENCE_TEST(models, mamba)
+REFERENCE_TEST(models, mamba2)
 
 int main(void)
 {
@@ -196,6 +200,8 @@ int main(void)
         cmocka_unit_test(test_micro_opensci),      cmocka_unit_test(test_models_olmo2),
         cmocka_unit_test(test_models_qwen3),       cmocka_unit_test(test_models_mistral),
         cmocka_unit_test(test_models_smollm3),     cmocka_unit_test(test_models_opensci),
+        cmocka_unit_test(test_micro_mamba),        cmocka_unit_test(test_micro_mamba2),
+        cmocka_unit_test(test_models_mamba),       cmocka_unit_test(test_models_mamba2),
     };
     return cmocka_run_group_tests_name("reference", tests, NULL, NULL);
 }

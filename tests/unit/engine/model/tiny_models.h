@@ -23,6 +23,10 @@ static const char *const tiny_models[] = {
     "\"intermediate_size\":12,\"max_position_embeddings\":16,\"rotary_pct\":0.5}",
     "{\"model_type\":\"gpt_neox\",\"vocab_size\":11,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
     "\"intermediate_size\":9,\"max_position_embeddings\":16,\"use_parallel_residual\":false,\"rotary_pct\":0.5,\"tie_word_embeddings\":true}",
+    "{\"model_type\":\"mamba\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"state_size\":3,"
+    "\"time_step_rank\":\"auto\",\"conv_kernel\":3,\"use_bias\":true}",
+    "{\"model_type\":\"mamba2\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"state_size\":3,\"n_groups\":2,"
+    "\"num_heads\":4,\"head_dim\":3,\"use_conv_bias\":false,\"time_step_limit\":[0.0,Infinity]}",
 };
 enum { TINY_MODELS = sizeof tiny_models / sizeof tiny_models[0] };
 

@@ -1,0 +1,95 @@
+/* scan: the selective state space (backend.h, scan_args). Inputs: x, the step sizes before their softplus, B beside C; parameters:
+ * a_log, skip (D), and with heads the bias of the step sizes. Nobody else reads B, C and the step sizes, and nobody reads x later,
+ * so the backward pass overwrites their gradients. The slot left for it keeps the states before every SCAN_CHUNK-th token; its
+ * gradient is scratch. */
+#include "model/op.h"
+
+static struct scan_args scan_arguments(const struct pass *pass, const struct step *step)
+{
+    const struct scan_attributes *a = &step->attributes.scan;
+    return (struct scan_args){
+        .batch = pass->batch,
+        .heads = a->heads,
+        .groups = a->groups,
+        .states = a->states,
+        .step_least = a->step_least,
+        .step_most = a->step_most,
+        .x = pass->values[step->input[0]],
+        .step = pass->values[step->input[1]],
+        .bc = pass->values[step->input[2]],
+        .a_log = pass_parameter(pass->parameters, step->parameter[0]),
+        .skip = pass_parameter(pass->parameters, step->parameter[1]),
+        .step_bias = pass_parameter(pass->parameters, step->parameter[2]),
+        .y = pass->values[step->output],
+        .kept = pass->values[step->saved],
+    };
+}
+
+static void scan_forward(const struct pass *pass, const struct step *step)
+{
+    const struct scan_args args = scan_arguments(pass, step);
+    pass->backend->ops->scan_forward(pass->backend, &args);
+}
+
+static void gradients_set(struct scan_args *args, const struct pass *pass, const struct step *step)
+{
+    args->dy = pass->gradients[step->output];
+    args->dx = pass->gradients[step->input[0]];
+    args->dstep = pass->gradients[step->input[1]];
+    args->dbc = pass->gradients[step->input[2]];
+    args->dkept = pass->gradients[step->saved];
+    for (int i = 0; i < STEP_INPUTS; i++) pass->written[step->input[i]] = true;
+}
+
+static void scan_backward(const struct pass *pass, const struct step *step)
+{
+    struct scan_args args = scan_arguments(pass, step);
+    gradients_set(&args, pass, step);
+    args.da_log = pass_parameter(pass->parameter_gradients, step->parameter[0]);
+    args.dskip = pass_parameter(pass->parameter_gradients, step->parameter[1]);
+    args.dstep_bias = pass_parameter(pass->parameter_gradients, step->parameter[2]);
+    pass->backend->ops->scan_backward(pass->backend, &args);
+}
+
+static struct scan_args tangent_arguments(const struct pass *pass, const struct step *step)
+{
+    struct scan_args args = scan_arguments(pass, step);
+    args.x_t = pass->value_tangents[step->input[0]];
+    args.step_t = pass->value_tangents[step->input[1]];
+    args.bc_t = pass->value_tangents[step->input[2]];
+    args.a_log_t = pass_parameter(pass->parameter_tangents, step->parameter[0]);
+    args.skip_t = pass_parameter(pass->parameter_tangents, step->parameter[1]);
+    args.step_bias_t = pass_parameter(pass->parameter_tangents, step->parameter[2]);
+    args.y_t = pass->value_tangents[step->output];
+    args.kept_t = pass->value_tangents[step->saved];
+    return args;
+}
+
+static void scan_tangent(const struct pass *pass, const struct step *step)
+{
+    const struct scan_args args = tangent_arguments(pass, step);
+    pass->backend->ops->scan_tangent(pass->backend, &args);
+}
+
+static void scan_backward_tangent(const struct pass *pass, const struct step *step)
+{
+    struct scan_args args = tangent_arguments(pass, step);
+    gradients_set(&args, pass, step);
+    args.dy_t = pass->gradient_tangents[step->output];
+    args.dx_t = pass->gradient_tangents[step->input[0]];
+    args.dstep_t = pass->gradient_tangents[step->input[1]];
+    args.dbc_t = pass->gradient_tangents[step->input[2]];
+    args.dkept_t = pass->gradient_tangents[step->saved];
+    args.da_log_t = pass_parameter(pass->parameter_gradient_tangents, step->parameter[0]);
+    args.dskip_t = pass_parameter(pass->parameter_gradient_tangents, step->parameter[1]);
+    args.dstep_bias_t = pass_parameter(pass->parameter_gradient_tangents, step->parameter[2]);
+    pass->backend->ops->scan_backward_tangent(pass->backend, &args);
+}
+
+const struct op op_scan = {
+    .name = "scan",
+    .forward = scan_forward,
+    .backward = scan_backward,
+    .tangent = scan_tangent,
+    .backward_tangent = scan_backward_tangent,
+};
