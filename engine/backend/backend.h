@@ -91,12 +91,15 @@ struct rope_args {
 /* Causal attention of each sequence of the batch with itself: out = softmax(scale q kᵀ + mask) v; query head h reads key/value head
  * h / (heads / kv_heads). window > 0: a query sees the last `window` keys including itself. log_sum is the log of the softmax's
  * denominator, [T, heads], kept for the backward pass (which also reads out), and which overwrites dq, dk, dv. log_sum may be
- * absent in a forward pass that no backward follows. */
+ * absent in a forward pass that no backward follows.
+ * With batch->branches a segment's queries also see the text before it: keys and values of the segments above it in the batch and,
+ * for what earlier batches left behind, rows of past_k and past_v by position (absent when no segment continues a joint). */
 struct attention_args {
     const struct batch *batch;
     int64_t heads, kv_heads, head_dim, window;
     double scale;
     struct head_view q, k, v, out;
+    struct head_view past_k, past_v;
     struct matrix log_sum;
     struct head_view dout, dq, dk, dv; /* backward */
     /* Tangents. attention_tangent: q_t, k_t, v_t (with out and log_sum of the forward pass) give out_t and log_sum_t, [T, heads].

@@ -26,7 +26,7 @@ static void chunk_fill(const struct sequences *sequences, int64_t first, int64_t
             at->positions[t] = (int32_t)(t - at->starts[s]);
         }
     }
-    chunk->batch = (struct batch){tokens, count, longest, at->starts, at->ids, at->targets, at->positions};
+    chunk->batch = (struct batch){tokens, count, longest, at->starts, at->ids, at->targets, at->positions, NULL};
     at->starts += count + 1;
     at->ids += tokens;
     at->targets += tokens;

@@ -16,6 +16,8 @@
 
 #include <stdint.h>
 
+struct cache;
+
 enum { STEP_INPUTS = 3, STEP_PARAMETERS = 3, NO_SLOT = -1, NO_PARAMETER = -1 };
 
 struct norm_attributes {
@@ -65,6 +67,7 @@ struct pass {
     const struct batch *batch;
     struct matrix cosine, sine;         /* [positions, rotary / 2] */
     struct matrix *values;              /* by slot */
+    const struct cache *cache;          /* what earlier batches left behind (model/cache.h); forward, with batch->branches */
     struct matrix *gradients;           /* by slot; backward */
     bool *written;                      /* by slot: its gradient holds something; backward */
     const struct matrix *parameters;    /* by parameter; data NULL where the model has none */
@@ -82,6 +85,10 @@ struct op {
     void (*tangent)(const struct pass *pass, const struct step *step);
     void (*backward_tangent)(const struct pass *pass, const struct step *step);
     bool may_reuse_input; /* the output may take the memory of input[0] when nobody reads that later */
+    /* What the op keeps for tokens that come later in their text (model/cache.h): columns by token of a path, and of a state at its
+     * end. NULL: nothing; both NULL: tokens do not see each other here. */
+    int64_t (*cached_token_columns)(const struct step *step);
+    int64_t (*cached_state_columns)(const struct step *step);
 };
 
 /* Marks the slot's gradient as written; true when it was already, so that the caller must add to it. */

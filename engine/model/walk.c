@@ -86,6 +86,7 @@ void walk_begin(struct walk *walk, const struct program *program, const struct b
         .batch = batch,
         .cosine = walk->cosine,
         .sine = walk->sine,
+        .cache = walk->cache,
         .values = walk->values,
         .gradients = walk->gradients,
         .written = walk->written,
@@ -108,7 +109,9 @@ void walk_forward(struct walk *walk, const struct program *program, const struct
                   struct matrix hidden)
 {
     walk_begin(walk, program, batch, parameters, hidden);
+    if (batch->branches != NULL) cache_batch(walk->cache, batch);
     walk_steps(walk, 0, program->step_count);
+    if (batch->branches != NULL) cache_end(walk->cache);
     const struct matrix output = walk->values[program->output];
     if (walk->kind == WALK_FORWARD && output.data != hidden.data) walk->backend->ops->add(walk->backend, hidden, output, 1, 0);
 }

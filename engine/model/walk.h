@@ -3,6 +3,7 @@
 #ifndef MODEL_WALK_H
 #define MODEL_WALK_H
 
+#include "model/cache.h"
 #include "model/chunks.h"
 #include "model/model.h"
 
@@ -19,6 +20,7 @@ struct walk {
     enum walk_kind kind;
     struct matrix cosine, sine; /* lent */
     int64_t tokens;             /* capacity */
+    struct cache *cache;        /* lent; for batches with branches (WALK_FORWARD); else NULL */
     void *
         memory[WALK_PARTS]; /* a caller may put its own in place of memory[WALK_VALUES] between walks, and back before walk_reset */
     const struct program *program; /* of the walk_begin before */
@@ -38,7 +40,7 @@ void walk_reset(struct walk *walk); /* {0} is fine */
 void walk_begin(struct walk *walk, const struct program *program, const struct batch *batch, const struct matrix *parameters,
                 struct matrix hidden);
 
-/* Runs steps [from, to) forward. */
+/* Runs steps [from, to) forward. With branches walk_forward alone knows where a batch begins and ends. */
 void walk_steps(struct walk *walk, int from, int to);
 
 /* All of a block, leaving its output in `hidden` (WALK_FORWARD) or in walk->values[program->output] (WALK_GRADIENT). */

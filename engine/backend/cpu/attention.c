@@ -72,6 +72,49 @@ static void spread(const struct attention *attention, const struct tile *tile, c
                  float_head(to, tile->start + reach.key, tile->kv_head), to.matrix.stride);
 }
 
+/* The tile's rows against `columns` keys of the text before it, from `row` of k and v on; position counts from the tile's own
+ * sequence, so it is negative. */
+static void past_block(const struct attention *attention, const struct tile *tile, struct scratch scratch, struct head_view k,
+                       struct head_view v, int64_t row, int64_t columns, int64_t position)
+{
+    const struct attention_args *args = attention->args;
+    const int64_t rows = tile->end - tile->first, first = tile->start + tile->first;
+    const struct score_block block = {
+        .scores = scratch.scores,
+        .stride = attention->keys,
+        .rows = rows,
+        .columns = columns,
+        .first_query = tile->first,
+        .first_key = position,
+        .window = args->window,
+    };
+    cpu_multiply(attention->cpu, false, true, rows, columns, args->head_dim, (float)args->scale,
+                 float_head(args->q, first, tile->head), args->q.matrix.stride, float_head(k, row, tile->kv_head), k.matrix.stride,
+                 0, scratch.scores, block.stride);
+    attention->cpu->kernels->softmax_block(&block, scratch.largest, scratch.sums, float_head(args->out, first, tile->head),
+                                           args->out.matrix.stride, args->head_dim);
+    cpu_multiply(attention->cpu, false, false, rows, args->head_dim, columns, 1, scratch.scores, block.stride,
+                 float_head(v, row, tile->kv_head), v.matrix.stride, 1, float_head(args->out, first, tile->head),
+                 args->out.matrix.stride);
+}
+
+/* The text before the tile's segment, nearest stretch first. */
+static void tile_past(const struct attention *attention, const struct tile *tile, struct scratch scratch)
+{
+    const struct attention_args *args = attention->args;
+    const struct branches *branches = args->batch->branches;
+    const int64_t past = branches->pasts[tile->sequence];
+    const int64_t oldest = args->window > 0 ? past + tile->first - args->window + 1 : 0;
+    int64_t branch = branches->parents[tile->sequence], end = past;
+    struct branch_stretch stretch;
+    while (end > oldest && branch_climb(args->batch, &branch, &end, &stretch)) {
+        const int64_t skipped = larger(0, oldest - stretch.first);
+        for (int64_t at = skipped; at < stretch.count; at += attention->keys)
+            past_block(attention, tile, scratch, stretch.kept ? args->past_k : args->k, stretch.kept ? args->past_v : args->v,
+                       stretch.row + at, smaller(attention->keys, stretch.count - at), stretch.first + at - past);
+    }
+}
+
 static void tile_forward(const struct attention *attention, const struct tile *tile, struct scratch scratch)
 {
     const struct attention_args *args = attention->args;
@@ -94,6 +137,7 @@ static void tile_forward(const struct attention *attention, const struct tile *t
             gather(attention, tile, &block, reach, scratch.scores, args->v, key == begin, args->out);
         }
     }
+    if (args->batch->branches != NULL) tile_past(attention, tile, scratch);
     for (int64_t r = 0; r < rows; r++) {
         float *to = float_head(args->out, row + r, tile->head);
         kernels->add(to, to, args->head_dim, 1 / scratch.sums[r], 0);
@@ -116,6 +160,7 @@ static void forward_task(void *context, int64_t task, int thread)
         .end = smaller(length, (tile_index + 1) * attention->tile),
         .head = head,
         .kv_head = head / (args->heads / args->kv_heads),
+        .sequence = b,
     };
     if (tile.first < tile.end) tile_forward(attention, &tile, scratch_of(attention->cpu, thread));
 }
@@ -167,7 +212,7 @@ static void backward_task(void *context, int64_t task, int thread)
     }
     for (int64_t head = kv_head * shared; head < (kv_head + 1) * shared; head++)
         for (int64_t first = 0; first < length; first += attention->tile) {
-            const struct tile tile = {start, first, smaller(length, first + attention->tile), head, kv_head};
+            const struct tile tile = {start, first, smaller(length, first + attention->tile), head, kv_head, b};
             tile_backward(attention, &tile, scratch_of(attention->cpu, thread));
         }
 }

@@ -18,6 +18,7 @@ struct tile {
     int64_t start;      /* the sequence's first row */
     int64_t first, end; /* positions in the sequence */
     int64_t head, kv_head;
+    int64_t sequence; /* of the batch */
 };
 
 /* Small tiles waste less on masked scores, large ones make better products. */

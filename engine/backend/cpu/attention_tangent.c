@@ -206,7 +206,7 @@ static void backward_tangent_task(void *context, int64_t task, int thread)
             attention->cpu->kernels->fill(float_head(sums[i], t, kv_head), args->head_dim, 0);
     for (int64_t head = kv_head * shared; head < (kv_head + 1) * shared; head++)
         for (int64_t first = 0; first < length; first += attention->tile) {
-            const struct tile tile = {start, first, smaller(length, first + attention->tile), head, kv_head};
+            const struct tile tile = {start, first, smaller(length, first + attention->tile), head, kv_head, b};
             tile_backward_tangent(attention, &tile, scratch_of(attention->cpu, thread));
         }
 }

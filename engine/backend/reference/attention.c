@@ -34,25 +34,62 @@ static int64_t first_key(const struct attention_args *args, int64_t start, int64
     return args->window > 0 && i - args->window + 1 > start ? i - args->window + 1 : start;
 }
 
-static void query_forward(const struct attention_args *args, int64_t start, int64_t i, int64_t head)
+/* A query and what is known of its softmax so far. */
+struct sight {
+    const struct attention_args *args;
+    const real *q;
+    double largest, sum, log_sum;
+    real *out;
+};
+
+static void see_largest(struct sight *sight, const real *k, const real *v)
 {
-    const int64_t kv_head = head / (args->heads / args->kv_heads), first = first_key(args, start, i);
-    const real *q = head_of(args->q, i, head);
-    real *out = head_of(args->out, i, head);
-    double largest = -INFINITY, sum = 0;
-    for (int64_t j = first; j <= i; j++) {
-        const double score = args->scale * head_dot(q, head_of(args->k, j, kv_head), args->head_dim);
-        if (score > largest) largest = score;
+    (void)v;
+    const double score = sight->args->scale * head_dot(sight->q, k, sight->args->head_dim);
+    if (score > sight->largest) sight->largest = score;
+}
+
+static void see_sum(struct sight *sight, const real *k, const real *v)
+{
+    (void)v;
+    sight->sum += exp(sight->args->scale * head_dot(sight->q, k, sight->args->head_dim) - sight->largest);
+}
+
+static void see_value(struct sight *sight, const real *k, const real *v)
+{
+    const double score = sight->args->scale * head_dot(sight->q, k, sight->args->head_dim);
+    head_add(sight->out, exp(score - sight->log_sum), v, sight->args->head_dim);
+}
+
+/* All keys that query row `i` of sequence `b` sees: its own sequence's, then those of the text before it. */
+static void see_all(struct sight *sight, int64_t b, int64_t i, int64_t kv_head,
+                    void (*see)(struct sight *sight, const real *k, const real *v))
+{
+    const struct attention_args *args = sight->args;
+    const struct batch *batch = args->batch;
+    const int64_t start = batch->starts[b];
+    struct branch_stretch stretch;
+    for (int64_t j = first_key(args, start, i); j <= i; j++) see(sight, head_of(args->k, j, kv_head), head_of(args->v, j, kv_head));
+    if (batch->branches == NULL) return;
+    int64_t branch = batch->branches->parents[b], end = batch->branches->pasts[b];
+    const int64_t oldest = args->window > 0 ? end + i - start - args->window + 1 : 0;
+    while (branch_climb(batch, &branch, &end, &stretch)) {
+        const struct head_view k = stretch.kept ? args->past_k : args->k, v = stretch.kept ? args->past_v : args->v;
+        for (int64_t j = oldest > stretch.first ? oldest - stretch.first : 0; j < stretch.count; j++)
+            see(sight, head_of(k, stretch.row + j, kv_head), head_of(v, stretch.row + j, kv_head));
     }
-    for (int64_t j = first; j <= i; j++)
-        sum += exp(args->scale * head_dot(q, head_of(args->k, j, kv_head), args->head_dim) - largest);
-    const double log_sum = largest + log(sum);
-    if (args->log_sum.data) row_of(args->log_sum, i)[head] = (real)log_sum;
-    for (int64_t c = 0; c < args->head_dim; c++) out[c] = 0;
-    for (int64_t j = first; j <= i; j++) {
-        const double score = args->scale * head_dot(q, head_of(args->k, j, kv_head), args->head_dim);
-        head_add(out, exp(score - log_sum), head_of(args->v, j, kv_head), args->head_dim);
-    }
+}
+
+static void query_forward(const struct attention_args *args, int64_t b, int64_t i, int64_t head)
+{
+    const int64_t kv_head = head / (args->heads / args->kv_heads);
+    struct sight sight = {.args = args, .q = head_of(args->q, i, head), .largest = -INFINITY, .out = head_of(args->out, i, head)};
+    see_all(&sight, b, i, kv_head, see_largest);
+    see_all(&sight, b, i, kv_head, see_sum);
+    sight.log_sum = sight.largest + log(sight.sum);
+    if (args->log_sum.data) row_of(args->log_sum, i)[head] = (real)sight.log_sum;
+    for (int64_t c = 0; c < args->head_dim; c++) sight.out[c] = 0;
+    see_all(&sight, b, i, kv_head, see_value);
 }
 
 /* One task: a key/value head of a sequence and all queries that read it; it alone writes their gradients. */
@@ -62,8 +99,7 @@ static void kv_head_forward(void *context, int64_t task, int thread)
     const struct attention_args *args = context;
     const int64_t b = task / args->kv_heads, kv_head = task % args->kv_heads, shared = args->heads / args->kv_heads;
     for (int64_t head = kv_head * shared; head < (kv_head + 1) * shared; head++)
-        for (int64_t i = args->batch->starts[b]; i < args->batch->starts[b + 1]; i++)
-            query_forward(args, args->batch->starts[b], i, head);
+        for (int64_t i = args->batch->starts[b]; i < args->batch->starts[b + 1]; i++) query_forward(args, b, i, head);
 }
 
 static void query_backward(const struct attention_args *args, int64_t start, int64_t i, int64_t head)

@@ -1,6 +1,6 @@
 /* attention: causal self-attention over the heads of its q, k and v slots (which may be one fused slot). The slots have no other
  * reader, so the backward pass overwrites their gradients. */
-#include "model/op.h"
+#include "model/cache.h"
 
 static struct head_view heads_of(const struct matrix *by_slot, const struct step *step, int i)
 {
@@ -26,10 +26,48 @@ static struct attention_args attention_arguments(const struct pass *pass, const 
     };
 }
 
+/* Keys, then values, of every token of a path. */
+static int64_t attention_cached(const struct step *step)
+{
+    return 2 * step->attributes.attention.kv_heads * step->attributes.attention.head_dim;
+}
+
+static void keep_heads(const struct pass *pass, const struct attention_args *args, struct head_view from, struct head_view to,
+                       struct branch_stretch stretch)
+{
+    for (int64_t head = 0; head < args->kv_heads; head++) {
+        const struct matrix source = matrix_columns(from.matrix, from.offset + head * from.head_stride, args->head_dim);
+        const struct matrix target = matrix_columns(to.matrix, to.offset + head * to.head_stride, args->head_dim);
+        pass->backend->ops->add(pass->backend, matrix_rows(target, stretch.first, stretch.count),
+                                matrix_rows(source, stretch.row, stretch.count), 1, 0);
+    }
+}
+
+/* Leaves the path to the deepest joint behind: what of it is not there yet are segments of this batch. */
+static void keep_path(const struct pass *pass, const struct attention_args *args)
+{
+    const struct branches *branches = pass->batch->branches;
+    struct branch_stretch stretch;
+    if (branches->joints == 0) return;
+    int64_t branch = branches->ends[branches->joints - 1], end = branches->lengths[branches->joints - 1];
+    while (branch_climb(pass->batch, &branch, &end, &stretch) && !stretch.kept) {
+        keep_heads(pass, args, args->k, args->past_k, stretch);
+        keep_heads(pass, args, args->v, args->past_v, stretch);
+    }
+}
+
 static void attention_forward(const struct pass *pass, const struct step *step)
 {
-    const struct attention_args args = attention_arguments(pass, step);
+    struct attention_args args = attention_arguments(pass, step);
+    if (pass->batch->branches == NULL) {
+        pass->backend->ops->attention_forward(pass->backend, &args);
+        return;
+    }
+    const struct matrix past = cache_tokens(pass->cache, step);
+    args.past_k = (struct head_view){past, 0, args.head_dim};
+    args.past_v = (struct head_view){past, args.kv_heads * args.head_dim, args.head_dim};
     pass->backend->ops->attention_forward(pass->backend, &args);
+    keep_path(pass, &args);
 }
 
 static void gradients_set(struct attention_args *args, const struct pass *pass, const struct step *step)
@@ -82,4 +120,5 @@ const struct op op_attention = {
     .backward = attention_backward,
     .tangent = attention_tangent,
     .backward_tangent = attention_backward_tangent,
+    .cached_token_columns = attention_cached,
 };

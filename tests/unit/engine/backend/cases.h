@@ -133,7 +133,7 @@ static inline void test_batch_fill(struct test_batch *b, const int64_t *lengths,
         b->targets[t - 1] = TARGET_NONE;
     }
     b->starts[sequences] = t;
-    b->batch = (struct batch){t, sequences, longest, b->starts, b->ids, b->targets, b->positions};
+    b->batch = (struct batch){t, sequences, longest, b->starts, b->ids, b->targets, b->positions, NULL};
 }
 
 /* Runs the case on both and holds `tested` against `truth`; the first one's bounds count. */

@@ -1,0 +1,103 @@
+#include "model/cache.h"
+
+#include "model/decoder.h"
+
+#include <assert.h>
+
+enum keeps { KEEPS_TOKENS, KEEPS_STATES };
+
+static int64_t step_columns(const struct step *step, enum keeps what)
+{
+    int64_t (*const columns)(const struct step *) =
+        what == KEEPS_TOKENS ? step->op->cached_token_columns : step->op->cached_state_columns;
+    return columns == NULL ? 0 : columns(step);
+}
+
+/* Columns of all steps before `step` (NULL: of all). */
+static int64_t columns_before(const struct program *program, const struct step *step, enum keeps what)
+{
+    int64_t columns = 0;
+    for (int i = 0; i < program->step_count && &program->steps[i] != step; i++) columns += step_columns(&program->steps[i], what);
+    return columns;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+enum status cache_init(struct cache *cache, const struct model_config *config, struct backend *backend, int64_t positions,
+                       int64_t slots, int64_t joints, struct error *error)
+{
+    struct program program;
+    enum status status;
+    *cache = (struct cache){.backend = backend, .positions = positions, .slots = slots, .joints = joints};
+    for (int64_t layer = 0; layer < config->layers; layer++) {
+        decoder_block(config, layer, &program);
+        cache->token_columns = larger(cache->token_columns, columns_before(&program, NULL, KEEPS_TOKENS));
+        cache->state_columns = larger(cache->state_columns, columns_before(&program, NULL, KEEPS_STATES));
+    }
+    status = backend->ops->allocate(backend, positions * cache->token_columns, "cache of tokens", &cache->tokens, error);
+    if (status == STATUS_OK)
+        status =
+            backend->ops->allocate(backend, (joints + slots) * cache->state_columns, "cache of states", &cache->states, error);
+    if (status != STATUS_OK) cache_reset(cache);
+    return status;
+}
+
+void cache_reset(struct cache *cache)
+{
+    if (cache->tokens != NULL) cache->backend->ops->release(cache->backend, cache->tokens);
+    if (cache->states != NULL) cache->backend->ops->release(cache->backend, cache->states);
+    *cache = (struct cache){0};
+}
+
+void cache_begin(struct cache *cache, const struct program *program)
+{
+    cache->program = program;
+    cache->batch = NULL;
+}
+
+void cache_batch(struct cache *cache, const struct batch *batch)
+{
+    assert(batch->branches->slot_count <= cache->slots && batch->branches->joints <= cache->joints);
+    cache->batch = batch;
+}
+
+struct matrix cache_tokens(const struct cache *cache, const struct step *step)
+{
+    const struct matrix all =
+        matrix_of(cache->tokens, cache->positions, columns_before(cache->program, NULL, KEEPS_TOKENS), cache->backend->ops->element);
+    return matrix_columns(all, columns_before(cache->program, step, KEEPS_TOKENS), step_columns(step, KEEPS_TOKENS));
+}
+
+/* The row of `states`: joints come first. */
+static int64_t state_row(const struct cache *cache, int64_t branch)
+{
+    assert(branch != BRANCH_ROOT);
+    return branch >= 0 ? cache->joints + cache->batch->branches->slots[branch] : joint_of_branch(branch);
+}
+
+static struct matrix states_of(const struct cache *cache)
+{
+    return matrix_of(cache->states, cache->joints + cache->slots, columns_before(cache->program, NULL, KEEPS_STATES),
+                     cache->backend->ops->element);
+}
+
+struct matrix cache_state(const struct cache *cache, const struct step *step, int64_t branch)
+{
+    const struct matrix row = matrix_rows(states_of(cache), state_row(cache, branch), 1);
+    return matrix_columns(row, columns_before(cache->program, step, KEEPS_STATES), step_columns(step, KEEPS_STATES));
+}
+
+void cache_end(struct cache *cache)
+{
+    const struct branches *branches = cache->batch->branches;
+    const struct matrix states = states_of(cache);
+    if (states.columns == 0) return;
+    /* A joint that lives on moves down or stays: those before it are joints above it on the path. */
+    for (int64_t j = 0; j < branches->joints; j++) {
+        const int64_t from = state_row(cache, branches->ends[j]);
+        if (from != j) cache->backend->ops->add(cache->backend, matrix_rows(states, j, 1), matrix_rows(states, from, 1), 1, 0);
+    }
+}

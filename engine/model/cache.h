@@ -1,0 +1,47 @@
+/* cache.h: what a block keeps of the tokens before a batch, so that segments (backend/batch.h, branches) are computed once and
+ * continued many times: keys and values of every token of a path, or a recurrent state at the ends of segments.
+ *
+ * Blocks are streamed and every batch of a forest passes one block before the next is loaded, so a cache is of one block at a time:
+ * cache_begin when a block comes, then the batches in order through walk_forward. It holds one path and no more.
+ *
+ * An op with memory across tokens says what it keeps (op.h: cached_token_columns, cached_state_columns) and in its forward pass,
+ * when pass->batch->branches is there,
+ * - attention and its like read what earlier batches left behind in cache_tokens (row = position in the text) and, when done with the
+ *   batch, write there the rows of the batch's segments on the path to the deepest joint (branch_climb from ends[joints - 1]);
+ * - recurrent ops begin segment b with cache_state(parents[b]) (zeros for BRANCH_ROOT: the op's own matter) and, where slots[b] is
+ *   not -1, leave its end in cache_state(b). Segments stand in the batch in an order that allows it. What becomes of joints is
+ *   cache_end's work. */
+#ifndef MODEL_CACHE_H
+#define MODEL_CACHE_H
+
+#include "model/program.h"
+
+struct model_config;
+
+struct cache {
+    struct backend *backend;
+    const struct program *program; /* of the block it is of */
+    const struct batch *batch;     /* in work */
+    int64_t positions, slots, joints;
+    int64_t token_columns, state_columns; /* of the block that keeps most */
+    void *tokens, *states;                /* [positions, token_columns]; [joints + slots, state_columns]; owned */
+};
+
+/* Room for paths of `positions` tokens, batches of at most `slots` states and `joints` joints. The caller owns it (cache_reset).
+ * STATUS_NO_MEMORY. */
+MUST_CHECK enum status cache_init(struct cache *cache, const struct model_config *config, struct backend *backend,
+                                  int64_t positions, int64_t slots, int64_t joints, struct error *error);
+void cache_reset(struct cache *cache); /* {0} is fine */
+
+/* Another block, or the same one for another forest: forgets all. */
+void cache_begin(struct cache *cache, const struct program *program);
+
+/* Around the steps of a batch (walk.c). cache_end moves the states that the batch leaves behind to its joints. */
+void cache_batch(struct cache *cache, const struct batch *batch);
+void cache_end(struct cache *cache);
+
+/* What `step` keeps of the path, [positions, its columns]; of the end of `branch`, [1, its columns]. */
+struct matrix cache_tokens(const struct cache *cache, const struct step *step);
+struct matrix cache_state(const struct cache *cache, const struct step *step, int64_t branch);
+
+#endif

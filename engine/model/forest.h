@@ -1,0 +1,38 @@
+/* forest.h: token sequences that share beginnings, as a forest of segments: what two sequences have in common from their start is
+ * one segment and is computed once. Cut into chunks of equal size (a segment that does not fit goes on in the next chunk), so that
+ * no padding is ever computed and walks over long and short texts cost the same. */
+#ifndef MODEL_FOREST_H
+#define MODEL_FOREST_H
+
+#include "model/cache.h"
+#include "model/chunks.h"
+
+struct forest_segment {
+    int64_t row;    /* of its first token, among the rows of all chunks */
+    int64_t past;   /* tokens of its text before it */
+    int64_t tokens;
+    int64_t parent; /* segment, or -1 */
+    int64_t chunk, last_child_chunk; /* -1: nobody continues it */
+};
+
+struct forest {
+    struct chunks chunks; /* their batches have branches; targets are TARGET_NONE throughout; `longest` is the longest text */
+    int64_t segment_count;
+    struct forest_segment *segments; /* owned, in order of their rows */
+    int64_t *leaves;                 /* [sequences] the segment that the last token of a sequence lies in; owned */
+    int64_t slots, joints;           /* what a cache for these chunks needs (cache_init) */
+    struct branches *branches;       /* [chunks.count], owned */
+    void *memory;                    /* their arrays */
+};
+
+/* Copies what it needs of `sequences` (each of one token or more). Chunks have `chunk_tokens` rows, the last one fewer; `slots` > 0
+ * bounds the segments of a chunk that are continued (recurrent states are large), at the price of smaller chunks. The caller owns
+ * *out (forest_reset). STATUS_NO_MEMORY. */
+MUST_CHECK enum status forest_init(const struct sequences *sequences, int64_t chunk_tokens, int64_t slots, struct forest *out,
+                                   struct error *error);
+void forest_reset(struct forest *forest); /* {0} is fine */
+
+/* The row, among those of all chunks, of a sequence's token at `position`. */
+int64_t forest_row(const struct forest *forest, int64_t sequence, int64_t position);
+
+#endif
