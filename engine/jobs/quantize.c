@@ -90,7 +90,7 @@ static enum status calibration_prepare(struct job *job, struct error *error)
     enum status status = STATUS_OK;
     if (given == NULL || given->count == 0) {
         const struct quantizer *quantizer = quantizer_by_id(job->request->method.quantizer);
-        if (quantizer->needs & NEED_INPUT_HESSIAN)
+        if (quantizer->needs != 0)
             return error_set_at(error, STATUS_INVALID, "/calibration", "%s needs calibration data; name a dataset",
                                 quantizer->name);
         return STATUS_OK;

@@ -28,7 +28,7 @@ static void mirror_task(void *context, int64_t i, int thread)
 
 enum status check_task(struct backend *backend, const struct quantize_task *task, struct error *error)
 {
-    struct matrix hessian = task->hessian;
+    struct matrix hessian = task->inputs.hessian;
     if (backend->ops->element != sizeof(float) || !backend->ops->host)
         return error_set(error, STATUS_UNSUPPORTED, "backend %s: quantization runs on host memory of floats; use the cpu backend",
                          backend->ops->name);

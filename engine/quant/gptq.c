@@ -96,7 +96,7 @@ static void solver_reset(struct solver *solver)
 
 static void find_dead(struct solver *solver)
 {
-    const struct matrix hessian = solver->task->hessian;
+    const struct matrix hessian = solver->task->inputs.hessian;
     for (int64_t c = 0; c < solver->columns; c++) {
         const float value = ((const float *)hessian.data)[c * hessian.stride + c];
         solver->dead += value == 0;
@@ -142,7 +142,7 @@ static void gather_row(void *context, int64_t row, int thread)
     struct solver *solver = context;
     const float *from = original_row(solver, row);
     float *to = solver->weights + row * solver->columns;
-    const struct matrix hessian = solver->task->hessian;
+    const struct matrix hessian = solver->task->inputs.hessian;
     if (solver->params->group_size == -1) set_grid(solver, 0, row, from, solver->columns);
     for (int64_t i = 0; i < solver->columns; i++) {
         const int64_t c = solver->order.from[i];
@@ -236,7 +236,7 @@ static enum status take_layer(const struct solver *solver, int64_t index, int64_
             layer->zeros[to] = (uint8_t)solver->zeros[from];
         }
     if ((status = check_scales(layer, linear->name, error)) != STATUS_OK) return status;
-    return quantized_layer_measure(layer, solver->backend, linear->weight, solver->task->hessian, error);
+    return quantized_layer_measure(layer, solver->backend, linear->weight, solver->task->inputs.hessian, error);
 }
 
 static enum status gptq_quantize(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,
@@ -247,7 +247,7 @@ static enum status gptq_quantize(struct backend *backend, const struct quantize_
         .backend = backend, .params = params, .task = task, .out = out, .grid = {.bits = (int)params->bits, .sym = params->sym}};
     enum status status;
     double damp = 0;
-    if (task->hessian.data == NULL)
+    if (task->inputs.hessian.data == NULL)
         return error_set(error, STATUS_INTERNAL, "%s: gptq without a Hessian of its inputs", task->linears[0].name);
     for (int64_t i = 0; i < task->count; i++) solver.rows += task->linears[i].weight.rows;
     solver.columns = task->linears[0].weight.columns;
@@ -256,7 +256,7 @@ static enum status gptq_quantize(struct backend *backend, const struct quantize_
     if ((status = solver_init(&solver, error)) != STATUS_OK) goto done;
     find_dead(&solver);
     if ((status = set_order(&solver, error)) != STATUS_OK) goto done;
-    status = gptq_factor(backend, &solver.order, task->hessian, solver.diagonal, params->damp_percent, task->linears[0].name,
+    status = gptq_factor(backend, &solver.order, task->inputs.hessian, solver.diagonal, params->damp_percent, task->linears[0].name,
                          matrix_of(solver.upper, solver.columns, solver.columns, sizeof(float)), &damp, error);
     if (status != STATUS_OK) goto done;
     team_run(backend->team, solver.rows, gather_row, &solver);

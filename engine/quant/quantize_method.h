@@ -27,7 +27,12 @@ struct codebook_params {
     int values; /* fp4: index of the book */
 };
 
-enum quantizer_id { QUANTIZER_RTN, QUANTIZER_GPTQ, QUANTIZER_NF4, QUANTIZER_FP4, QUANTIZER_COUNT };
+struct awq_params {
+    int64_t bits, group_size, grid_points;
+    bool sym, clip;
+};
+
+enum quantizer_id { QUANTIZER_RTN, QUANTIZER_GPTQ, QUANTIZER_NF4, QUANTIZER_FP4, QUANTIZER_AWQ, QUANTIZER_COUNT };
 
 /* Which quantizer and its parameters; the structs of the others are not read. */
 struct quantize_method {
@@ -35,6 +40,7 @@ struct quantize_method {
     struct rtn_params rtn;
     struct gptq_params gptq;
     struct codebook_params nf4, fp4;
+    struct awq_params awq;
 };
 
 #define QUANTIZE_AT(field) offsetof(struct quantize_method, field)
@@ -52,13 +58,13 @@ struct quantize_method {
 
 extern const int64_t quantize_method_bits[]; /* 2, 3, 4, 8; ends with 0 */
 
-extern const struct param rtn_params[], gptq_params[], nf4_params[], fp4_params[];
+extern const struct param rtn_params[], gptq_params[], nf4_params[], fp4_params[], awq_params[];
 
 /* Rows for a PARAM_VARIANT whose struct quantize_method lies `base` bytes into the struct that is filled; end the table with {0}.
  */
 /* clang-format off */
 #define QUANTIZE_METHOD_VARIANTS(base)                                                                                             \
-    {"rtn", rtn_params, (base)}, {"gptq", gptq_params, (base)}, {"nf4", nf4_params, (base)}, {"fp4", fp4_params, (base)}
+    {"rtn", rtn_params, (base)}, {"gptq", gptq_params, (base)}, {"nf4", nf4_params, (base)}, {"fp4", fp4_params, (base)}, {"awq", awq_params, (base)}
 /* clang-format on */
 
 /* Checks what a table cannot say and writes back what will be in effect: desc_act, or a group of a whole row, turns act_group_aware

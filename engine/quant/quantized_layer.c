@@ -11,7 +11,8 @@ enum status quantized_layer_init(struct quantized_layer *layer, int64_t rows, in
                                  bool sym, struct error *error)
 {
     enum status status;
-    *layer = (struct quantized_layer){.rows = rows, .columns = columns, .bits = (int)bits, .sym = sym, .scale_bits = 16};
+    *layer =
+        (struct quantized_layer){.rows = rows, .columns = columns, .bits = (int)bits, .sym = sym, .scale_bits = 16, .alpha = NAN};
     layer->group_size = group_size == -1 ? columns : group_size;
     layer->groups = columns / layer->group_size + (columns % layer->group_size != 0);
     if ((status = memory_new(rows * columns, sizeof *layer->codes, "quantized codes", &layer->codes, error)) != STATUS_OK ||
@@ -27,8 +28,14 @@ enum status quantized_layer_init_codebook(struct quantized_layer *layer, int64_t
                                           const float *codebook, struct error *error)
 {
     enum status status;
-    *layer = (struct quantized_layer){
-        .rows = rows, .columns = columns, .group_size = block_size, .bits = 4, .sym = true, .codebook = codebook, .scale_bits = 32};
+    *layer = (struct quantized_layer){.rows = rows,
+                                      .columns = columns,
+                                      .group_size = block_size,
+                                      .bits = 4,
+                                      .sym = true,
+                                      .codebook = codebook,
+                                      .scale_bits = 32,
+                                      .alpha = NAN};
     layer->groups = (rows * columns + block_size - 1) / block_size;
     if ((status = memory_new(rows * columns, sizeof *layer->codes, "quantized codes", &layer->codes, error)) != STATUS_OK)
         return status;
@@ -173,33 +180,48 @@ double quantized_layer_energy(struct backend *backend, struct matrix a, struct m
     return backend->ops->dot(backend, a, product);
 }
 
-enum status quantized_layer_measure(struct quantized_layer *layer, struct backend *backend, struct matrix weight,
-                                    struct matrix hessian, struct error *error)
+/* Sums of energies of W - Q and, where `whole` is wanted, of W. */
+static enum status sum_energies(const struct quantized_layer *layer, struct backend *backend, struct matrix weight,
+                                struct matrix hessian, double *proxy, double *whole, struct error *error)
 {
     enum status status;
     float *difference = NULL, *product = NULL;
     const int64_t slab = layer->rows < SLAB ? layer->rows : SLAB, columns = layer->columns;
-    double proxy = 0, whole = 0;
+    *proxy = 0;
+    if (whole != NULL) *whole = 0;
     if ((status = memory_new(slab * columns, sizeof *difference, "quantization error", &difference, error)) != STATUS_OK) goto done;
     if ((status = memory_new(slab * columns, sizeof *product, "quantization error", &product, error)) != STATUS_OK) goto done;
     for (int64_t first = 0; first < layer->rows; first += slab) {
         const int64_t count = layer->rows - first < slab ? layer->rows - first : slab;
+        const struct matrix scratch = matrix_of(product, count, columns, sizeof(float));
         struct rows_job job = {layer, matrix_rows(weight, first, count), matrix_of(difference, count, columns, sizeof(float)),
                                first};
         team_run(backend->team, count, difference_task, &job);
-        proxy += quantized_layer_energy(backend, job.to, hessian, matrix_of(product, count, columns, sizeof(float)));
-        whole += quantized_layer_energy(backend, job.weight, hessian, matrix_of(product, count, columns, sizeof(float)));
+        *proxy += quantized_layer_energy(backend, job.to, hessian, scratch);
+        if (whole != NULL) *whole += quantized_layer_energy(backend, job.weight, hessian, scratch);
     }
-    if (!isfinite(proxy) || !isfinite(whole)) {
+    if (!isfinite(*proxy) || (whole != NULL && !isfinite(*whole)))
         status =
             error_set(error, STATUS_NOT_FINITE, "quantization error is not finite: weights or activations are too large for float");
-        goto done;
-    }
     /* H is positive semidefinite: below zero is rounding */
-    layer->proxy_error = proxy > 0 ? proxy : 0;
-    layer->relative_error = whole > 0 ? layer->proxy_error / whole : 0;
+    if (*proxy < 0) *proxy = 0;
 done:
     memory_free(product);
     memory_free(difference);
+    return status;
+}
+
+enum status quantized_layer_error(const struct quantized_layer *layer, struct backend *backend, struct matrix weight,
+                                  struct matrix hessian, double *out, struct error *error)
+{
+    return sum_energies(layer, backend, weight, hessian, out, NULL, error);
+}
+
+enum status quantized_layer_measure(struct quantized_layer *layer, struct backend *backend, struct matrix weight,
+                                    struct matrix hessian, struct error *error)
+{
+    double whole;
+    const enum status status = sum_energies(layer, backend, weight, hessian, &layer->proxy_error, &whole, error);
+    if (status == STATUS_OK) layer->relative_error = whole > 0 ? layer->proxy_error / whole : 0;
     return status;
 }

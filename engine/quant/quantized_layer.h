@@ -25,6 +25,7 @@ struct quantized_layer {
     int64_t scale_bits;    /* that a scale takes in a checkpoint, and what is stored once beside them … */
     int64_t extra_bits;    /* … 16 and 0 from quantized_layer_init */
     float *column_scales;  /* [columns], above 0; NULL: none */
+    double alpha;          /* the exponent they come from; NaN without */
 
     double proxy_error;    /* tr(D H Dᵀ), D = W - Q, H = 2/N XᵀX undamped, W as it came in */
     double relative_error; /* proxy_error / tr(W H Wᵀ): the part of the layer's output energy that is error; 0 when W H Wᵀ is 0 */
@@ -52,6 +53,10 @@ void quantized_layer_dequantize(const struct quantized_layer *layer, struct team
 
 /* tr(A H Aᵀ) of a [rows, columns]; `product` is scratch of its shape; H as below. */
 double quantized_layer_energy(struct backend *backend, struct matrix a, struct matrix hessian, struct matrix product);
+
+/* The proxy error alone. STATUS_NOT_FINITE when it is not finite, STATUS_NO_MEMORY. */
+MUST_CHECK enum status quantized_layer_error(const struct quantized_layer *layer, struct backend *backend, struct matrix weight,
+                                             struct matrix hessian, double *out, struct error *error);
 
 /* Sets proxy_error and relative_error from the original weight. `hessian` is [columns, columns] with both triangles, or absent: H =
  * I. STATUS_NOT_FINITE when an error is not finite, STATUS_NO_MEMORY. */

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "quant/quantize_method.h"
 #include "quant/quantized_layer.h"
+#include "quant/statistics.h"
 
 /* Linears that read the same activations (q, k and v; gate and up). */
 struct quantize_task {
@@ -20,19 +21,16 @@ struct quantize_task {
         struct matrix weight; /* float, host: original in, dequantized out */
     } * linears;
     int64_t count;
-    /* [columns, columns] of 2/N XᵀX over the N calibration tokens, lower triangle; the upper one is overwritten with its mirror.
-     * `data` NULL: none was collected; errors are then measured as if the inputs were white (H = I). */
-    struct matrix hessian;
+    /* Of the N calibration tokens; the Hessian's upper triangle is overwritten with the mirror of its lower one. Without a Hessian
+     * errors are measured as if the inputs were white (H = I). */
+    struct statistics inputs;
 };
-
-/* What a quantizer must be given. */
-enum { NEED_INPUT_HESSIAN = 1 };
 
 struct quantizer {
     const char *name; /* as in the API */
     const struct param *params;
-    unsigned needs;
-    int bits; /* of a code, where no parameter says it; 0: the parameter "bits" */
+    unsigned needs; /* NEED_… (statistics.h) */
+    int bits;       /* of a code, where no parameter says it; 0: the parameter "bits" */
     /* Cross-field rules; writes back the values that will be in effect. Pointers in errors are relative to the method object.
      * STATUS_INVALID. */
     enum status (*settle)(struct quantize_method *method, struct error *error);
@@ -43,7 +41,7 @@ struct quantizer {
                             struct quantized_layer *out, struct error *error);
 };
 
-extern const struct quantizer quantizer_rtn, quantizer_gptq, quantizer_nf4, quantizer_fp4;
+extern const struct quantizer quantizer_rtn, quantizer_gptq, quantizer_nf4, quantizer_fp4, quantizer_awq;
 /* The row for a method; `id` is in [0, QUANTIZER_COUNT). */
 const struct quantizer *quantizer_by_id(int id);
 

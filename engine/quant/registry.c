@@ -4,10 +4,8 @@
 #include <assert.h>
 
 static const struct quantizer *const quantizers[] = {
-    [QUANTIZER_RTN] = &quantizer_rtn,
-    [QUANTIZER_GPTQ] = &quantizer_gptq,
-    [QUANTIZER_NF4] = &quantizer_nf4,
-    [QUANTIZER_FP4] = &quantizer_fp4,
+    [QUANTIZER_RTN] = &quantizer_rtn, [QUANTIZER_GPTQ] = &quantizer_gptq, [QUANTIZER_NF4] = &quantizer_nf4,
+    [QUANTIZER_FP4] = &quantizer_fp4, [QUANTIZER_AWQ] = &quantizer_awq,
 };
 static_assert(sizeof quantizers / sizeof quantizers[0] == QUANTIZER_COUNT, "a row for every quantizer");
 

@@ -25,7 +25,8 @@ enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, s
     const int64_t widest = widest_linear(model);
     struct cuts cuts;
     enum status status;
-    sequential->hessian = sequential->held = NULL;
+    sequential->collector = (struct statistics_collector){0};
+    sequential->held = NULL;
     if (chunks == NULL) return STATUS_OK;
     sequential->held_width = 0;
     sequential->budget_width = hold_bytes / chunks->tokens / (int64_t)backend->ops->element;
@@ -35,7 +36,8 @@ enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, s
             if (cuts.cuts[i].held && cuts.cuts[i].live_width > sequential->held_width)
                 sequential->held_width = cuts.cuts[i].live_width;
     }
-    status = backend->ops->allocate(backend, widest * widest, "Hessian", &sequential->hessian, error);
+    status = statistics_init(&sequential->collector, backend, quantizer_by_id(sequential->method->quantizer)->needs, widest,
+                             chunks->tokens, error);
     if (status != STATUS_OK) return status;
     return backend->ops->allocate(backend, chunks->tokens * sequential->held_width, "activations between layers", &sequential->held,
                                   error);
@@ -43,10 +45,9 @@ enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, s
 
 void sequential_reset(struct sequential *sequential)
 {
-    void *blocks[] = {sequential->hessian, sequential->held};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        if (blocks[i] != NULL) sequential->backend->ops->release(sequential->backend, blocks[i]);
-    sequential->hessian = sequential->held = NULL;
+    statistics_reset(&sequential->collector);
+    if (sequential->held != NULL) sequential->backend->ops->release(sequential->backend, sequential->held);
+    sequential->held = NULL;
 }
 
 /* Copies the live slots of a cut between the walk and the chunk's part of what is held, where they lie one after another. */
@@ -71,13 +72,15 @@ static void chunk_begin(const struct sequential *sequential, const struct block 
     if (held != NULL) held_copy(sequential, held, chunk, false);
 }
 
-/* Takes all calibration tokens from the held cut to `cut`, holds them there if it is to be, and sums the Hessian of its input. */
-static enum status collect(const struct sequential *sequential, const struct block *block, const struct cut *held,
-                           const struct cut *cut, struct matrix hessian, struct error *error)
+/* Takes all calibration tokens from the held cut to `cut`, holds them there if it is to be, and collects the statistics of its
+ * input. */
+static enum status collect(struct sequential *sequential, const struct block *block, const struct cut *held, const struct cut *cut,
+                           struct error *error)
 {
     const struct chunks *chunks = sequential->chunks;
     const int from = held == NULL ? 0 : held->resume;
     const int input = block->program->steps[cut->step].input[0];
+    statistics_begin(&sequential->collector, block->program->slots[input].width);
     for (int64_t i = 0; i < chunks->count; i++) {
         const struct chunk *chunk = &chunks->chunks[i];
         enum status status;
@@ -87,8 +90,7 @@ static enum status collect(const struct sequential *sequential, const struct blo
             held_copy(sequential, cut, chunk, true);
         }
         walk_steps(sequential->walk, cut->held ? cut->resume : from, cut->step);
-        sequential->backend->ops->syrk(sequential->backend, hessian, sequential->walk->values[input], 2.0 / (double)chunks->tokens,
-                                       i > 0 ? 1 : 0);
+        statistics_add(&sequential->collector, sequential->walk->values[input]);
         if ((status = monitor_check(sequential->monitor, error)) != STATUS_OK) return status;
     }
     return STATUS_OK;
@@ -126,16 +128,17 @@ static void summarise(const struct sequential *sequential, const char *name, con
         .proxy_error = layer->proxy_error,
         .relative_error = layer->relative_error,
         .damp = layer->damp,
+        .alpha = layer->alpha,
     };
     (void)snprintf(out->name, sizeof out->name, "%.*s", (int)(cut ? length - tail : length), name);
 }
 
 static enum status quantize_subset(const struct sequential *sequential, const struct block *block, const struct cut *cut,
-                                   struct matrix hessian, struct layer_summary *summaries, struct error *error)
+                                   const struct statistics *inputs, struct layer_summary *summaries, struct error *error)
 {
     struct quantize_linear linears[PROGRAM_STEPS];
     struct quantized_layer layers[PROGRAM_STEPS] = {0};
-    const struct quantize_task task = {linears, cut->count, hessian};
+    const struct quantize_task task = {linears, cut->count, *inputs};
     for (int i = 0; i < cut->count; i++) {
         const int number = block->program->steps[cut->step + i].parameter[0];
         linears[i] = (struct quantize_linear){block->program->parameters[number].name, block->parameters[number]};
@@ -161,14 +164,13 @@ enum status sequential_block(struct sequential *sequential, const struct block *
     cuts_plan(block->program, sequential->budget_width, &cuts);
     for (int i = 0; i < cuts.count; i++) {
         const struct cut *cut = &cuts.cuts[i];
-        const int64_t columns = block->program->slots[block->program->steps[cut->step].input[0]].width;
-        struct matrix hessian = {0};
+        const struct statistics *inputs = &(const struct statistics){0};
         if (sequential->chunks != NULL) {
-            hessian = matrix_of(sequential->hessian, columns, columns, sequential->backend->ops->element);
-            if ((status = collect(sequential, block, held, cut, hessian, error)) != STATUS_OK) return status;
+            if ((status = collect(sequential, block, held, cut, error)) != STATUS_OK) return status;
+            inputs = statistics_finish(&sequential->collector);
             if (cut->held) held = cut;
         }
-        if ((status = quantize_subset(sequential, block, cut, hessian, summaries + *count, error)) != STATUS_OK) return status;
+        if ((status = quantize_subset(sequential, block, cut, inputs, summaries + *count, error)) != STATUS_OK) return status;
         *count += cut->count;
         if ((status = monitor_check(sequential->monitor, error)) != STATUS_OK) return status;
     }

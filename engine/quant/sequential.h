@@ -11,10 +11,10 @@
 
 /* What a run says of a layer. */
 struct layer_summary {
-    char name[PARAMETER_NAME];                   /* without ".weight" */
-    int64_t rows, columns, dead_columns, tokens; /* calibration tokens behind the Hessian; 0: none, H = I */
-    int64_t bits;                                /* quantized_layer_bits */
-    double proxy_error, relative_error, damp;
+    char name[PARAMETER_NAME];                       /* without ".weight" */
+    int64_t rows, columns, dead_columns, tokens;     /* calibration tokens behind the Hessian; 0: none, H = I */
+    int64_t bits;                                    /* quantized_layer_bits */
+    double proxy_error, relative_error, damp, alpha; /* as in quantized_layer.h */
 };
 
 /* Called with every quantized layer. It may take what it needs, and change `weight`, which holds the dequantized values that later
@@ -38,11 +38,11 @@ struct sequential {
     /* Owned. */
     int64_t budget_width; /* columns that may be held of each token between cuts */
     int64_t held_width;   /* columns of `held` */
-    void *hessian;        /* [widest, widest] */
-    void *held;           /* [tokens, held_width] */
+    struct statistics_collector collector;
+    void *held; /* [tokens, held_width] */
 };
 
-/* Fill model … walk first; allocates the rest: the Hessian and, as far as it fits `hold_bytes`, what is
+/* Fill model … walk first; allocates the rest: statistics and, as far as it fits `hold_bytes`, what is
  * held between cuts. On failure sequential_reset is still due. */
 MUST_CHECK enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, struct error *error);
 void sequential_reset(struct sequential *sequential);

@@ -22,7 +22,7 @@ enum status method_check(const struct kind_request *request, const char *object,
     struct error cause;
     char base[40], pointer[sizeof cause.pointer];
     (void)snprintf(base, sizeof base, "/params%s%s", object != NULL ? "/" : "", object != NULL ? object : "");
-    if (!calibrated && (quantizer->needs & NEED_INPUT_HESSIAN) != 0) {
+    if (!calibrated && quantizer->needs != 0) {
         (void)snprintf(pointer, sizeof pointer, "%s/calibration", base);
         return error_set_at(error, STATUS_INVALID, pointer, "is missing: \"%s\" needs calibration data", quantizer->name);
     }

@@ -48,7 +48,7 @@ static enum status run(struct backend *backend, const struct oracle_case *c, flo
 {
     const struct quantize_method method = method_of(c);
     const struct quantize_linear linear = {"layer", matrix_of(weight, c->rows, c->columns, sizeof(float))};
-    const struct quantize_task task = {&linear, 1, matrix_of(hessian, c->columns, c->columns, sizeof(float))};
+    const struct quantize_task task = {&linear, 1, {.hessian = matrix_of(hessian, c->columns, c->columns, sizeof(float))}};
     return quantizer_gptq.quantize(backend, &method, &task, layer, error);
 }
 
@@ -120,11 +120,11 @@ static void test_stacked_linears_equal_separate_ones(void **state)
     struct quantize_linear linears[3];
     const int64_t rows[] = {50, 40, 6}, first[] = {0, 50, 90};
     for (int i = 0; i < 3; i++) linears[i] = (struct quantize_linear){"q", matrix_of(weight + first[i] * 160, rows[i], 160, 4)};
-    const struct quantize_task all = {linears, 3, matrix_of(hessian, 160, 160, 4)};
+    const struct quantize_task all = {linears, 3, {.hessian = matrix_of(hessian, 160, 160, 4)}};
     assert_int_equal(quantizer_gptq.quantize(*state, &method, &all, layers, &error), STATUS_OK);
     for (int i = 0; i < 3; i++) {
         const struct quantize_linear linear = {"q", matrix_of(apart + first[i] * 160, rows[i], 160, 4)};
-        const struct quantize_task one = {&linear, 1, matrix_of(hessian, 160, 160, 4)};
+        const struct quantize_task one = {&linear, 1, {.hessian = matrix_of(hessian, 160, 160, 4)}};
         assert_int_equal(quantizer_gptq.quantize(*state, &method, &one, &layer, &error), STATUS_OK);
         assert_memory_equal(layer.codes, layers[i].codes, (size_t)(rows[i] * 160));
         assert_true(layer.proxy_error == layers[i].proxy_error);

@@ -1,0 +1,43 @@
+/* statistics.h: what calibration collects of the inputs X [N tokens, columns] of a set of linears: the Hessian always, the rest
+ * when a quantizer needs it. */
+#ifndef QUANT_STATISTICS_H
+#define QUANT_STATISTICS_H
+
+#include "backend/backend.h"
+#include "base/error.h"
+
+enum { STATISTICS_SAMPLE = 512 };
+
+/* What a quantizer may ask for (quantizer.h). */
+enum { NEED_INPUT_HESSIAN = 1, NEED_INPUT_MAGNITUDE = 2, NEED_INPUT_SAMPLE = 4 };
+
+struct statistics {
+    struct matrix hessian; /* [columns, columns] of 2/N XᵀX, lower triangle; `data` NULL: nothing was collected */
+    const double *mean;    /* [columns] mean |x|; with NEED_INPUT_MAGNITUDE */
+    const float *largest;  /* [columns] max |x|; likewise */
+    struct matrix sample;  /* [rows, columns]: tokens at equal distances, STATISTICS_SAMPLE at most; with NEED_INPUT_SAMPLE */
+};
+
+/* Collects one set of statistics after another in memory of its own. Host floats. */
+struct statistics_collector {
+    struct backend *backend;
+    unsigned needs;
+    int64_t tokens;          /* of a whole collection */
+    int64_t seen, every;     /* tokens so far; the distance of sampled ones */
+    void *hessian;           /* [widest, widest] owned, like the rest */
+    double *mean;            /* [widest] sums until statistics_finish */
+    float *largest, *sample; /* [widest], [STATISTICS_SAMPLE, widest] */
+    struct statistics result;
+};
+
+/* Memory for up to `widest` columns and collections of `tokens` tokens. On failure statistics_reset is still due. */
+MUST_CHECK enum status statistics_init(struct statistics_collector *collector, struct backend *backend, unsigned needs,
+                                       int64_t widest, int64_t tokens, struct error *error);
+void statistics_reset(struct statistics_collector *collector); /* a zeroed one is fine */
+
+/* A collection: begin, add chunks of tokens in order, finish. The result is lent until the next one. */
+void statistics_begin(struct statistics_collector *collector, int64_t columns);
+void statistics_add(struct statistics_collector *collector, struct matrix x);
+const struct statistics *statistics_finish(struct statistics_collector *collector);
+
+#endif
