@@ -1,33 +1,153 @@
-/* scan.c: the state space ops. */
+/* scan.c: the selective state space by strips of channels, as many as a vector has lanes.
+ *
+ * Forward tasks: (sequence, strip). Backward the gradients of B and C are sums over all channels of a group: chunk after chunk from
+ * a sequence's end, tasks of some strips each (all of a head's together, which share its step size) sum into rows of scratch of
+ * their own, and those are added up in order. Between chunks the gradient of the state waits in dkept. */
 #include "backend/cpu/cpu.h"
-#include "backend/reference/table.h"
 
-void cpu_convolution_forward(struct backend *backend, const struct convolution_args *args)
+struct scan {
+    const struct kernels *kernels;
+    const struct scan_args *args;
+    int64_t width;       /* channels that strips do not go beyond: a group's or a head's */
+    int64_t strips;      /* in as many */
+    bool own_heads;      /* each channel is a head */
+    bool tangent;        /* forward: scan_tangent; backward: scan_backward_tangent */
+    float *partials;     /* backward: each task's sums, [chunk, columns] */
+    int64_t columns;     /* 2 N, twice that with tangents: dB, dC, and behind all rows of these their tangents */
+    int64_t items, step; /* heads or strips of a group; how many of them a task has */
+    int64_t start, end, first, count, group; /* the sequence, and the chunk's rows */
+};
+
+static struct scan scan_plan(struct backend *backend, const struct scan_args *args, bool tangent)
 {
-    reference_ops_float.convolution_forward(backend, args);
+    const struct cpu *cpu = cpu_of(backend);
+    const int64_t channels = args->x.columns / args->heads;
+    const int64_t width = channels == 1 ? args->x.columns / args->groups : channels;
+    return (struct scan){
+        .kernels = cpu->kernels,
+        .args = args,
+        .width = width,
+        .strips = ceil_divide(width, cpu->kernels->lanes),
+        .own_heads = channels == 1,
+        .tangent = tangent,
+        .partials = cpu->partials,
+        .columns = 2 * args->states * (tangent ? 2 : 1),
+    };
 }
 
-void cpu_convolution_backward(struct backend *backend, const struct convolution_args *args)
+/* Strip `index` of the `part`th run of `width` channels. */
+static struct scan_strip strip_of(const struct scan *scan, int64_t part, int64_t index)
 {
-    reference_ops_float.convolution_backward(backend, args);
+    const int64_t first = index * scan->kernels->lanes;
+    return (struct scan_strip){
+        .args = scan->args,
+        .start = scan->start,
+        .end = scan->end,
+        .first = scan->first,
+        .channel = part * scan->width + first,
+        .width = smaller(scan->kernels->lanes, scan->width - first),
+    };
+}
+
+static void forward_task(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const struct scan *scan = context;
+    const struct batch *batch = scan->args->batch;
+    const int64_t b = task % batch->sequences, strip_index = task / batch->sequences;
+    struct scan_strip strip = strip_of(scan, strip_index / scan->strips, strip_index % scan->strips);
+    strip.start = strip.first = batch->starts[b];
+    strip.end = batch->starts[b + 1];
+    (scan->tangent ? scan->kernels->scan_tangent : scan->kernels->scan_forward)(&strip);
+}
+
+static void forward(struct backend *backend, const struct scan_args *args, bool tangent)
+{
+    struct scan scan = scan_plan(backend, args, tangent);
+    const int64_t parts = args->x.columns / scan.width;
+    team_run(backend->team, parts * scan.strips * args->batch->sequences, forward_task, &scan);
 }
 
 void cpu_scan_forward(struct backend *backend, const struct scan_args *args)
 {
-    reference_ops_float.scan_forward(backend, args);
-}
-
-void cpu_scan_backward(struct backend *backend, const struct scan_args *args)
-{
-    reference_ops_float.scan_backward(backend, args);
+    forward(backend, args, false);
 }
 
 void cpu_scan_tangent(struct backend *backend, const struct scan_args *args)
 {
-    reference_ops_float.scan_tangent(backend, args);
+    forward(backend, args, true);
+}
+
+static float *task_sums(const struct scan *scan, int64_t task)
+{
+    return scan->partials + task * SCAN_CHUNK * scan->columns;
+}
+
+static void backward_task(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const struct scan *scan = context;
+    const int64_t states = scan->args->states, per_item = scan->own_heads ? 1 : scan->strips;
+    float *dbc = task_sums(scan, task), *dbc_t = dbc + SCAN_CHUNK * 2 * states;
+    scan->kernels->fill(dbc, scan->count * 2 * states, 0);
+    if (scan->tangent) scan->kernels->fill(dbc_t, scan->count * 2 * states, 0);
+    for (int64_t item = task * scan->step; item < smaller(scan->items, (task + 1) * scan->step); item++)
+        for (int64_t i = 0; i < per_item; i++) {
+            const struct scan_strip strip =
+                scan->own_heads ? strip_of(scan, scan->group, item) : strip_of(scan, scan->group * scan->items + item, i);
+            if (scan->tangent)
+                scan->kernels->scan_backward_tangent(&strip, dbc, dbc_t, i == 0);
+            else
+                scan->kernels->scan_backward(&strip, dbc, i == 0);
+        }
+}
+
+/* Row i of the chunk: the tasks' sums to the group's columns of `to`; `offset` is where they begin in the tasks' rows. */
+static void row_collect(const struct scan *scan, struct matrix to, int64_t i, int64_t offset)
+{
+    const int64_t states = scan->args->states;
+    for (int64_t task = 0; task < ceil_divide(scan->items, scan->step); task++)
+        for (int half = 0; half < 2; half++) {
+            const float *from = task_sums(scan, task) + offset + (2 * i + half) * states;
+            float *row = float_row(to, scan->first + i) + (half * scan->args->groups + scan->group) * states;
+            scan->kernels->add(row, from, states, 1, task == 0 ? 0 : 1);
+        }
+}
+
+static void collect_task(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const struct scan *scan = context;
+    row_collect(scan, scan->args->dbc, i, 0);
+    if (scan->tangent) row_collect(scan, scan->args->dbc_t, i, SCAN_CHUNK * 2 * scan->args->states);
+}
+
+static void backward(struct backend *backend, const struct scan_args *args, bool tangent)
+{
+    struct scan scan = scan_plan(backend, args, tangent);
+    const int64_t room = 2 * CPU_PARTIALS * CPU_LEAST_PARTIAL / (SCAN_CHUNK * scan.columns);
+    scan.items = scan.own_heads ? scan.strips : args->heads / args->groups;
+    scan.step = ceil_divide(scan.items, smaller(CPU_PARTIALS, room));
+    for (int64_t b = 0; b < args->batch->sequences; b++) {
+        scan.start = args->batch->starts[b];
+        scan.end = args->batch->starts[b + 1];
+        scan.first = scan.start + (scan.end - scan.start - 1) / SCAN_CHUNK * SCAN_CHUNK;
+        for (; scan.first >= scan.start; scan.first -= SCAN_CHUNK) {
+            scan.count = smaller(SCAN_CHUNK, scan.end - scan.first);
+            for (scan.group = 0; scan.group < args->groups; scan.group++) {
+                team_run(backend->team, ceil_divide(scan.items, scan.step), backward_task, &scan);
+                team_run(backend->team, scan.count, collect_task, &scan);
+            }
+        }
+    }
+}
+
+void cpu_scan_backward(struct backend *backend, const struct scan_args *args)
+{
+    backward(backend, args, false);
 }
 
 void cpu_scan_backward_tangent(struct backend *backend, const struct scan_args *args)
 {
-    reference_ops_float.scan_backward_tangent(backend, args);
+    backward(backend, args, true);
 }

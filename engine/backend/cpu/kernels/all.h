@@ -32,4 +32,11 @@ void KERNEL(softmax_gradient)(const struct score_block *block, float *slopes, co
 void KERNEL(softmax_tangent)(const struct score_block *block, float *scores_t, const float *log_sum, float *log_sum_t);
 void KERNEL(softmax_gradient_tangent)(const struct softmax_tangents *tangents);
 
+void KERNEL(convolution_forward)(const struct convolution_args *args, int64_t column, int64_t count, int64_t first, int64_t end);
+void KERNEL(convolution_backward)(const struct convolution_args *args, int64_t column, int64_t count);
+void KERNEL(scan_forward)(const struct scan_strip *strip);
+void KERNEL(scan_tangent)(const struct scan_strip *strip);
+void KERNEL(scan_backward)(const struct scan_strip *strip, float *dbc, bool first_of_head);
+void KERNEL(scan_backward_tangent)(const struct scan_strip *strip, float *dbc, float *dbc_t, bool first_of_head);
+
 #endif

@@ -37,8 +37,18 @@ struct softmax_tangents {
     float scale;
 };
 
+/* Channels [channel, channel + width) of a scan, at most as many as a vector has lanes, all in one group, and in one head unless
+ * each is its own: in a sequence of rows [start, end) from row `first` on. */
+struct scan_strip {
+    const struct scan_args *args;
+    int64_t start, end, first, channel, width;
+};
+
+enum { CONVOLUTION_STRIP = 64 }; /* columns of a convolution that are worked on together */
+
 struct kernels {
     const char *name;
+    int64_t lanes; /* floats of a vector */
     /* runs of `count` elements */
     void (*fill)(float *to, int64_t count, float value);
     void (*add)(float *to, const float *from, int64_t count, float alpha, float beta);
@@ -73,6 +83,15 @@ struct kernels {
     /* scores become p, scores_t (same layout) become p scores_t, whose sums by row are added to log_sum_t. */
     void (*softmax_tangent)(const struct score_block *block, float *scores_t, const float *log_sum, float *log_sum_t);
     void (*softmax_gradient_tangent)(const struct softmax_tangents *tangents);
+    /* columns [column, column + count): forward rows [first, end), backward all */
+    void (*convolution_forward)(const struct convolution_args *args, int64_t column, int64_t count, int64_t first, int64_t end);
+    void (*convolution_backward)(const struct convolution_args *args, int64_t column, int64_t count);
+    /* forward all rows of the sequence, backward the chunk that begins at `first` (the later ones are done): dbc and dbc_t
+     * [chunk, 2 N] are added to; the first strip of a head overwrites dstep, the others add. */
+    void (*scan_forward)(const struct scan_strip *strip);
+    void (*scan_tangent)(const struct scan_strip *strip);
+    void (*scan_backward)(const struct scan_strip *strip, float *dbc, bool first_of_head);
+    void (*scan_backward_tangent)(const struct scan_strip *strip, float *dbc, float *dbc_t, bool first_of_head);
 };
 
 extern const struct kernels kernels_v2, kernels_v3, kernels_v4;

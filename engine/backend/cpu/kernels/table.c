@@ -8,6 +8,7 @@
 
 const struct kernels KERNEL_TABLE(KERNEL_LEVEL) = {
     .name = "x86-64-" KERNEL_STRING(KERNEL_LEVEL),
+    .lanes = LANES,
     .fill = KERNEL(fill),
     .add = KERNEL(add),
     .scale_by_magnitude = KERNEL(scale_by_magnitude),
@@ -32,4 +33,10 @@ const struct kernels KERNEL_TABLE(KERNEL_LEVEL) = {
     .softmax_gradient = KERNEL(softmax_gradient),
     .softmax_tangent = KERNEL(softmax_tangent),
     .softmax_gradient_tangent = KERNEL(softmax_gradient_tangent),
+    .convolution_forward = KERNEL(convolution_forward),
+    .convolution_backward = KERNEL(convolution_backward),
+    .scan_forward = KERNEL(scan_forward),
+    .scan_tangent = KERNEL(scan_tangent),
+    .scan_backward = KERNEL(scan_backward),
+    .scan_backward_tangent = KERNEL(scan_backward_tangent),
 };

@@ -14,7 +14,7 @@
 
 #define ROUNDOFF 0x1p-24 /* of a float */
 
-enum { MAX_BLOCKS = 64, MAX_OUTPUTS = 8 };
+enum { MAX_BLOCKS = 64, MAX_OUTPUTS = 16 };
 
 struct output {
     const char *name;

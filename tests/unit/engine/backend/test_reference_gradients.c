@@ -190,6 +190,120 @@ static void test_attention_gradients(void **state)
     check_attention((const int64_t[]){6, 3}, 2, 2, 2, 2, true);
 }
 
+struct convolution_pass {
+    struct convolution_args args;
+    struct test_batch batch;
+};
+
+static void convolution_forward(struct pass *pass)
+{
+    struct convolution_pass *convolution = pass->args;
+    pass->world->backend->ops->convolution_forward(pass->world->backend, &convolution->args);
+}
+
+static void check_convolution(int64_t taps, bool bias, bool accumulate)
+{
+    struct world *world = open_world();
+    struct convolution_pass *convolution = calloc(1, sizeof *convolution);
+    assert_non_null(convolution);
+    test_batch_fill(&convolution->batch, (const int64_t[]){5, 1, 2, 7}, 4, 5);
+    const int64_t tokens = convolution->batch.batch.tokens, columns = 3;
+    struct convolution_args *args = &convolution->args;
+    args->batch = &convolution->batch.batch;
+    args->x = world_random(world, tokens, columns, 1, 1), args->dx = filled(world, tokens, columns, accumulate ? 0.5 : (double)NAN);
+    args->weight = world_random(world, columns, taps, 0, 1), args->dweight = filled(world, columns, taps, 0.25);
+    if (bias) args->bias = world_random(world, 1, columns, 0, 1), args->dbias = filled(world, 1, columns, -0.25);
+    args->y = world_zeros(world, tokens, columns, 3), args->dy = world_random(world, tokens, columns, 2, 1);
+    struct pass pass = {world, convolution_forward, args->y, args->dy, convolution};
+    args->accumulate = accumulate;
+    world->backend->ops->convolution_backward(world->backend, args);
+    args->accumulate = false;
+    check_gradient(&pass, "dx", args->x, args->dx, accumulate ? 0.5 : 0);
+    check_gradient(&pass, "dweight", args->weight, args->dweight, 0.25);
+    if (bias) check_gradient(&pass, "dbias", args->bias, args->dbias, -0.25);
+    free(convolution);
+    close_world(world);
+}
+
+static void test_convolution_gradients(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 4; form++)
+        for (int64_t taps = 1; taps <= 4; taps++) check_convolution(taps, form & 1, form & 2);
+}
+
+struct scan_pass {
+    struct scan_args args;
+    struct test_batch batch;
+};
+
+static void scan_forward(struct pass *pass)
+{
+    struct scan_pass *scan = pass->args;
+    pass->world->backend->ops->scan_forward(pass->world->backend, &scan->args);
+}
+
+/* One sequence is longer than a chunk. `most` cuts some of the step sizes off, away from where it would bend. */
+static void check_scan(int64_t heads, int64_t head_dim, int64_t groups, int64_t states, bool shared, bool bias, double most)
+{
+    struct world *world = open_world();
+    struct scan_pass *scan = calloc(1, sizeof *scan);
+    assert_non_null(scan);
+    test_batch_fill(&scan->batch, (const int64_t[]){3, SCAN_CHUNK + 2, 1}, 3, 5);
+    const int64_t tokens = scan->batch.batch.tokens, channels = heads * head_dim, kept = scan_kept_columns(channels, states);
+    struct scan_args *args = &scan->args;
+    *args = (struct scan_args){.batch = &scan->batch.batch, .heads = heads, .groups = groups, .states = states, .step_most = most};
+    args->x = world_random(world, tokens, channels, 1, 1), args->dx = filled(world, tokens, channels, (double)NAN);
+    args->step = world_random(world, tokens, heads, 2, 1), args->dstep = filled(world, tokens, heads, (double)NAN);
+    args->bc = world_random(world, tokens, 2 * groups * states, 1, 1);
+    args->dbc = filled(world, tokens, 2 * groups * states, (double)NAN);
+    args->a_log = world_random(world, shared ? 1 : heads, shared ? heads : states, 0, 0.5);
+    args->da_log = filled(world, args->a_log.rows, args->a_log.columns, 0.25);
+    args->skip = world_random(world, 1, heads, 0, 1), args->dskip = filled(world, 1, heads, 0.5);
+    if (bias) args->step_bias = world_random(world, 1, heads, 0, 1), args->dstep_bias = filled(world, 1, heads, -0.5);
+    args->kept = world_zeros(world, tokens, kept, 0), args->dkept = world_zeros(world, tokens, kept, 0);
+    args->y = world_zeros(world, tokens, channels, 3), args->dy = world_random(world, tokens, channels, 0, 1);
+    struct pass pass = {world, scan_forward, args->y, args->dy, scan};
+    scan_forward(&pass);
+    world->backend->ops->scan_backward(world->backend, args);
+    check_gradient(&pass, "dx", args->x, args->dx, 0);
+    check_gradient(&pass, "dstep", args->step, args->dstep, 0);
+    check_gradient(&pass, "dbc", args->bc, args->dbc, 0);
+    check_gradient(&pass, "da_log", args->a_log, args->da_log, 0.25);
+    check_gradient(&pass, "dskip", args->skip, args->dskip, 0.5);
+    if (bias) check_gradient(&pass, "dstep_bias", args->step_bias, args->dstep_bias, -0.5);
+    free(scan);
+    close_world(world);
+}
+
+static void test_scan_gradients(void **state)
+{
+    (void)state;
+    check_scan(3, 1, 1, 2, false, false, INFINITY);
+    check_scan(4, 2, 2, 2, true, true, INFINITY);
+    check_scan(2, 2, 1, 3, true, true, 0.9);
+}
+
+/* Two tokens by hand: delta = ln 2 (softplus of 0), A = -1, so a = 1/2. */
+static void test_scan_by_hand(void **state)
+{
+    (void)state;
+    struct world *world = open_world();
+    struct test_batch batch;
+    test_batch_fill(&batch, (const int64_t[]){2}, 1, 5);
+    struct scan_args args = {.batch = &batch.batch, .heads = 1, .groups = 1, .states = 1, .step_most = INFINITY};
+    const double x[] = {3, 5}, bc[] = {2, 7, 11, 13}, skip = 0.25;
+    args.x = world_zeros(world, 2, 1, 0), args.y = world_zeros(world, 2, 1, 0), args.step = world_zeros(world, 2, 1, 0);
+    args.bc = world_zeros(world, 2, 2, 0), args.a_log = world_zeros(world, 1, 1, 0), args.skip = world_zeros(world, 1, 1, 0);
+    world->backend->ops->upload(world->backend, args.x, x, DTYPE_F64);
+    world->backend->ops->upload(world->backend, args.bc, bc, DTYPE_F64);
+    world->backend->ops->upload(world->backend, args.skip, &skip, DTYPE_F64);
+    world->backend->ops->scan_forward(world->backend, &args);
+    const double first = M_LN2 * 3 * 2, second = first / 2 + M_LN2 * 5 * 11, *y = args.y.data;
+    assert_true(fabs(y[0] - (7 * first + 0.75)) < 1e-13 && fabs(y[1] - (13 * second + 1.25)) < 1e-12);
+    close_world(world);
+}
+
 /* out = rope(x) is linear and in place: f is made on a copy. */
 struct rope_pass {
     struct rope_args args;
@@ -311,6 +425,9 @@ int main(void)
         cmocka_unit_test(test_cross_entropy_gradient),
         cmocka_unit_test(test_gemm_gradients_are_gemms),
         cmocka_unit_test(test_gather_gradient_is_scatter_add),
+        cmocka_unit_test(test_convolution_gradients),
+        cmocka_unit_test(test_scan_gradients),
+        cmocka_unit_test(test_scan_by_hand),
     };
     return cmocka_run_group_tests_name("reference gradients", tests, NULL, NULL);
 }

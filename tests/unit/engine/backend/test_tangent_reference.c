@@ -330,6 +330,67 @@ static void test_attention_tangents(void **state)
     check_attention((const int64_t[]){4, 3}, 2, 2, 1, 1, false);
 }
 
+static void scan_pass(const struct trial *trial)
+{
+    backend_of(trial)->ops->scan_forward(backend_of(trial), trial->args);
+    backend_of(trial)->ops->scan_backward(backend_of(trial), trial->args);
+}
+
+static void scan_tangent_pass(const struct trial *trial)
+{
+    backend_of(trial)->ops->scan_forward(backend_of(trial), trial->args);
+    backend_of(trial)->ops->scan_tangent(backend_of(trial), trial->args);
+    backend_of(trial)->ops->scan_backward_tangent(backend_of(trial), trial->args);
+}
+
+/* A parameter, whose gradient's value the tangent pass leaves alone. */
+static struct line scan_parameter(struct trial *trial, const char *name, int64_t rows, int64_t columns, double scale,
+                                  struct matrix *value, struct matrix *tangent, struct matrix *dvalue, struct matrix *dtangent)
+{
+    const struct line line = *trial_input(trial, name, rows, columns, 0, scale);
+    struct line *gradient = trial_gradient(trial, name, rows, columns, 1, true);
+    gradient->rule = VALUE_LEFT;
+    *value = line.value, *tangent = line.tangent, *dvalue = gradient->value, *dtangent = gradient->tangent;
+    return line;
+}
+
+static void check_scan(int64_t heads, int64_t head_dim, int64_t groups, int64_t states, bool shared, bool bias, double most)
+{
+    struct test_batch batch;
+    test_batch_fill(&batch, (const int64_t[]){3, SCAN_CHUNK + 2, 1}, 3, 5);
+    const int64_t tokens = batch.batch.tokens, channels = heads * head_dim, kept = scan_kept_columns(channels, states);
+    struct scan_args args = {.batch = &batch.batch, .heads = heads, .groups = groups, .states = states, .step_most = most};
+    struct trial *trial = trial_open(scan_pass, scan_tangent_pass, &args);
+    const struct line x = *trial_input(trial, "x", tokens, channels, 1, 1),
+                      step_sizes = *trial_input(trial, "step", tokens, heads, 2, 1);
+    const struct line bc = *trial_input(trial, "bc", tokens, 2 * groups * states, 0, 1);
+    const struct line dy = *trial_input(trial, "dy", tokens, channels, 3, 1);
+    const struct line y = *trial_output(trial, "y", tokens, channels, 1), dx = *trial_output(trial, "dx", tokens, channels, 2);
+    const struct line dstep = *trial_output(trial, "dstep", tokens, heads, 0),
+                      dbc = *trial_output(trial, "dbc", tokens, 2 * groups * states, 0);
+    args.x = x.value, args.x_t = x.tangent, args.step = step_sizes.value, args.step_t = step_sizes.tangent;
+    args.bc = bc.value, args.bc_t = bc.tangent, args.dy = dy.value, args.dy_t = dy.tangent;
+    args.y = y.value, args.y_t = y.tangent, args.dx = dx.value, args.dx_t = dx.tangent;
+    args.dstep = dstep.value, args.dstep_t = dstep.tangent, args.dbc = dbc.value, args.dbc_t = dbc.tangent;
+    struct matrix *const scratch[] = {&args.kept, &args.kept_t, &args.dkept, &args.dkept_t};
+    for (int i = 0; i < 4; i++) *scratch[i] = world_zeros(trial->world, tokens, kept, 0);
+    scan_parameter(trial, "a_log", shared ? 1 : heads, shared ? heads : states, 0.5, &args.a_log, &args.a_log_t, &args.da_log,
+                   &args.da_log_t);
+    scan_parameter(trial, "skip", 1, heads, 1, &args.skip, &args.skip_t, &args.dskip, &args.dskip_t);
+    if (bias)
+        scan_parameter(trial, "step_bias", 1, heads, 1, &args.step_bias, &args.step_bias_t, &args.dstep_bias, &args.dstep_bias_t);
+    check(trial);
+}
+
+static void test_scan_tangents(void **state)
+{
+    (void)state;
+    check_scan(5, 1, 1, 3, false, false, INFINITY);
+    check_scan(4, 2, 2, 2, true, true, INFINITY);
+    check_scan(2, 2, 1, 3, true, true, 0.9);
+    check_scan(3, 2, 3, 2, false, true, INFINITY);
+}
+
 struct loss {
     struct cross_entropy_args args;
     struct matrix logits, logits_t;
@@ -372,9 +433,8 @@ static void test_cross_entropy_tangent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norm_tangents),
-        cmocka_unit_test(test_activation_tangents),
-        cmocka_unit_test(test_attention_tangents),
+        cmocka_unit_test(test_norm_tangents),         cmocka_unit_test(test_activation_tangents),
+        cmocka_unit_test(test_attention_tangents),    cmocka_unit_test(test_scan_tangents),
         cmocka_unit_test(test_cross_entropy_tangent),
     };
     return cmocka_run_group_tests_name("reference tangents", tests, NULL, NULL);
