@@ -8,8 +8,6 @@
 
 #include <math.h>
 
-#define CHUNK_TOKENS 2048 /* large enough for the matrix products, small enough for caches and memory */
-
 void evaluate_result_reset(struct evaluate_result *result)
 {
     memory_free(result->sequence_losses);
@@ -140,7 +138,7 @@ static enum status evaluation_prepare(struct evaluation *e, const struct sequenc
     const struct model_config *config = &e->model->config;
     enum status status;
     if ((status = evaluate_check(config, sequences, "evaluation", error)) != STATUS_OK) return status;
-    if ((status = chunks_init(sequences, CHUNK_TOKENS, &e->chunks, error)) != STATUS_OK) return status;
+    if ((status = chunks_init(sequences, chunks_tokens(config->hidden_size), &e->chunks, error)) != STATUS_OK) return status;
     if ((status = memory_new(e->chunks.tokens, sizeof(double), "token losses", &e->losses, error)) != STATUS_OK) return status;
     if ((status = e->backend->ops->prepare(e->backend, e->chunks.longest, config->vocabulary_size, error)) != STATUS_OK)
         return status;

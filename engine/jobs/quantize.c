@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_TOKENS 2048          /* as in eval/evaluate.c */
-#define SLACK_BYTES  (220LL << 20) /* beside two blocks, the hidden states and as much as an embedding: see hold_bytes */
+#define SLACK_BYTES (220LL << 20) /* beside two blocks, the hidden states and as much as an embedding: see hold_bytes */
 
 /* Tokens and their hidden states on the way through the model. */
 struct stream {
@@ -97,7 +96,7 @@ static enum status calibration_prepare(struct job *job, struct error *error)
     }
     if ((status = calibration_order(given, config->maximum_positions, &ordered, error)) != STATUS_OK) goto done;
     if ((status = evaluate_check(config, &ordered, "calibration", error)) != STATUS_OK) goto done;
-    status = chunks_init(&ordered, CHUNK_TOKENS, &job->calibration.chunks, error);
+    status = chunks_init(&ordered, chunks_tokens(config->hidden_size), &job->calibration.chunks, error);
 done:
     memory_free(ordered.tokens);
     memory_free(ordered.starts);
@@ -167,7 +166,8 @@ static enum status prepare(struct job *job, struct error *error)
     enum status status;
     if ((status = evaluate_check(config, job->request->evaluation, "evaluation", error)) != STATUS_OK) return status;
     if ((status = calibration_prepare(job, error)) != STATUS_OK) return status;
-    if ((status = chunks_init(job->request->evaluation, CHUNK_TOKENS, &job->fp.chunks, error)) != STATUS_OK) return status;
+    if ((status = chunks_init(job->request->evaluation, chunks_tokens(config->hidden_size), &job->fp.chunks, error)) != STATUS_OK)
+        return status;
     const struct chunks *evaluation = &job->fp.chunks, *calibration = &job->calibration.chunks;
     const int64_t tokens = evaluation->tokens, longest = larger(evaluation->longest, calibration->longest);
     if ((status = memory_new(tokens, sizeof(double), "token losses", &job->losses_fp, error)) != STATUS_OK ||

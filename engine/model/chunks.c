@@ -4,6 +4,19 @@
 
 #include <string.h>
 
+enum {
+    TOKENS_LEAST = 2048,
+    TOKENS_MOST = 8192,
+    TOKENS_STEP = 1024,
+    ACTIVATION = 8192 * 576 /* a slot of so many numbers: 19 MB */
+};
+
+int64_t chunks_tokens(int64_t hidden_size)
+{
+    const int64_t tokens = ACTIVATION / hidden_size / TOKENS_STEP * TOKENS_STEP;
+    return tokens < TOKENS_LEAST ? TOKENS_LEAST : tokens > TOKENS_MOST ? TOKENS_MOST : tokens;
+}
+
 struct arrays {
     int64_t *starts; /* room for sequences + chunks entries: each chunk has one more than its sequences */
     uint32_t *ids, *targets;

@@ -21,6 +21,10 @@ struct chunks {
     void *memory;    /* the arrays of all batches */
 };
 
+/* Tokens a chunk of a forward walk: 2048, enough for the matrix products and little in memory; more where a model is narrow, whose
+ * products spend much of their time on packing (per row of a tile: 5 % of quantizing 576 channels). */
+int64_t chunks_tokens(int64_t hidden_size);
+
 /* As many whole sequences a chunk as fit `tokens` (at least one). Copies what it needs of `sequences`. The caller owns *out
  * (chunks_reset). STATUS_NO_MEMORY. */
 MUST_CHECK enum status chunks_init(const struct sequences *sequences, int64_t tokens, struct chunks *out, struct error *error);
