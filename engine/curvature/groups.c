@@ -59,10 +59,13 @@ enum status groups_of_tensors(const struct parameters_layout *layout, enum group
     if (status != STATUS_OK) return status;
     for (int64_t layer = 0; layer < layout->config.layers; layer++)
         group_block(&layout->programs[layer], *out + layout->blocks[layer]);
-    (*out)[layout->norm_weight] = GROUP_NORMS;
+    if (layout->norm_weight >= 0) (*out)[layout->norm_weight] = GROUP_NORMS;
     if (layout->norm_bias >= 0) (*out)[layout->norm_bias] = GROUP_NORMS;
     (*out)[layout->output] = GROUP_OUTPUT;
     (*out)[layout->embedding] = GROUP_EMBEDDING;
+    if (layout->positions >= 0) (*out)[layout->positions] = GROUP_EMBEDDING;
+    if (layout->project_in >= 0) (*out)[layout->project_in] = GROUP_EMBEDDING;
+    if (layout->project_out >= 0) (*out)[layout->project_out] = GROUP_OUTPUT;
     return STATUS_OK;
 }
 

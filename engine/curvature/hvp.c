@@ -2,7 +2,6 @@
 
 #include "base/memory.h"
 #include "model/gradient.h"
-#include "model/head.h"
 #include "model/walk.h"
 
 #include <assert.h>
@@ -18,6 +17,7 @@ struct hvp {
     struct symmetric_operator op;
     struct matrix cosine, sine;
     struct walk walk;
+    struct embed embed;
     struct head head;
     void *own_values, *own_tangents;  /* the memory that `walk` was born with */
     void **values;                    /* [chunks kept at once, layers] activations of each block; HVP_RECOMPUTE: none */
@@ -126,28 +126,19 @@ static enum status lists_new(struct hvp *hvp, struct error *error)
     return STATUS_OK;
 }
 
-static struct head_gradients head_views(const struct parameters *parameters)
-{
-    const struct parameters_layout *layout = parameters->layout;
-    return (struct head_gradients){
-        .norm_weight = parameters_view(parameters, layout->norm_weight),
-        .norm_bias = layout->norm_bias < 0 ? (struct matrix){0} : parameters_view(parameters, layout->norm_bias),
-        .output = parameters_view(parameters, layout->output),
-    };
-}
-
 static enum status hvp_init(struct hvp *hvp, struct error *error)
 {
     const struct model_config *config = &hvp->parameters->layout->config;
-    const struct head_gradients ends = head_views(hvp->parameters);
+    const struct embed_weights first = parameters_embed(hvp->parameters);
+    const struct head_weights last = parameters_head(hvp->parameters);
     struct backend *backend = hvp->backend;
     const struct chunks *chunks = hvp->chunks;
     enum status status;
     if ((status = lists_new(hvp, error)) != STATUS_OK) return status;
     if ((status = backend->ops->prepare(backend, chunks->longest, config->vocabulary_size, error)) != STATUS_OK) return status;
     if ((status = model_rope_tables(config, backend, chunks->longest, &hvp->cosine, &hvp->sine, error)) != STATUS_OK) return status;
-    status = head_init(&hvp->head, config, backend, ends.norm_weight, ends.norm_bias, ends.output, HEAD_TANGENT, error);
-    if (status != STATUS_OK) return status;
+    if ((status = embed_init(&hvp->embed, config, backend, &first, chunks->largest, error)) != STATUS_OK) return status;
+    if ((status = head_init(&hvp->head, config, backend, &last, HEAD_TANGENT, error)) != STATUS_OK) return status;
     status = walk_init(&hvp->walk, config, backend, WALK_TANGENT, chunks->largest, hvp->cosine, hvp->sine, error);
     if (status != STATUS_OK) return status;
     hvp->own_values = hvp->walk.memory[WALK_VALUES];
@@ -163,7 +154,9 @@ static void space_fill(struct hvp *hvp)
     const struct parameters_layout *layout = hvp->parameters->layout;
     for (int64_t i = 0; i < layout->tensor_count; i++) {
         const struct parameters_tensor *tensor = &layout->tensors[i];
-        hvp->spans[i] = (struct vector_span){tensor->offset, tensor->parameter.rows * tensor->parameter.columns};
+        /* constants keep their place in the list (groups go by it), but have no direction */
+        const int64_t count = tensor->parameter.constant ? 0 : tensor->parameter.rows * tensor->parameter.columns;
+        hvp->spans[i] = (struct vector_span){tensor->offset, count};
     }
     hvp->op = (struct symmetric_operator){
         .space = {hvp->backend, layout->elements, layout->numbers, layout->tensor_count, hvp->spans}, .owner = hvp, .apply = apply};
@@ -205,6 +198,7 @@ void hvp_free(struct hvp *hvp)
     hvp->walk.memory[WALK_VALUES] = hvp->own_values;
     hvp->walk.memory[WALK_VALUE_TANGENTS] = hvp->own_tangents;
     if (hvp->walk.backend != NULL) walk_reset(&hvp->walk);
+    embed_reset(&hvp->embed);
     if (hvp->head.backend != NULL) head_reset(&hvp->head);
     matrix_release(hvp->backend, &hvp->cosine); /* the sines lie in the same block */
     void *lists[] = {hvp->values,   hvp->tangents, hvp->hidden, hvp->hidden_t, hvp->inputs,
@@ -223,22 +217,13 @@ static struct matrix states(const struct hvp *hvp, void *data, const struct batc
     return matrix_of(data, batch->tokens, hvp->parameters->layout->config.hidden_size, hvp->backend->ops->element);
 }
 
-/* The way through the inputs is closed for the padding token (architecture.h, padding_row). */
-static void padding_clear(const struct hvp *hvp, const struct batch *batch, struct matrix hidden)
-{
-    const int64_t padding = hvp->parameters->layout->config.padding_id;
-    for (int64_t t = 0; padding >= 0 && t < batch->tokens; t++)
-        if (batch->ids[t] == padding) hvp->backend->ops->fill(hvp->backend, matrix_rows(hidden, t, 1), 0);
-}
-
 static void embed(struct hvp *hvp, const struct direction *direction, const struct batch *batch)
 {
-    const int64_t embedding = hvp->parameters->layout->embedding;
+    const struct embed_weights along = parameters_embed(&direction->along);
     hvp->inputs[0] = states(hvp, hvp->hidden[0], batch);
     hvp->inputs_t[0] = states(hvp, hvp->hidden_t[0], batch);
-    hvp->backend->ops->gather(hvp->backend, hvp->inputs[0], parameters_view(hvp->parameters, embedding), batch->ids);
-    hvp->backend->ops->gather(hvp->backend, hvp->inputs_t[0], parameters_view(&direction->along, embedding), batch->ids);
-    padding_clear(hvp, batch, hvp->inputs_t[0]);
+    embed_forward(&hvp->embed, batch, hvp->inputs[0]);
+    embed_tangent(&hvp->embed, batch, &along, hvp->inputs_t[0]);
 }
 
 /* Lays block `layer` out where its activations of chunk `number` are kept. block and block_t get its parameters and their
@@ -289,7 +274,9 @@ static enum status chunk_add(struct hvp *hvp, const struct direction *direction,
     const struct parameters_layout *layout = hvp->parameters->layout;
     const struct chunk *chunk = &hvp->chunks->chunks[number];
     const int64_t layers = layout->config.layers;
-    const struct head_gradients along = head_views(&direction->along), into = head_views(&direction->product);
+    const struct head_weights along = parameters_head(&direction->along), into = parameters_head(&direction->product);
+    const struct embed_weights embed_along = parameters_embed(&direction->along),
+                               embed_into = parameters_embed(&direction->product);
     const struct matrix dhidden = states(hvp, hvp->dhidden, &chunk->batch);
     const struct matrix dhidden_t = states(hvp, hvp->dhidden_t, &chunk->batch);
     struct matrix block[PROGRAM_PARAMETERS], block_t[PROGRAM_PARAMETERS], product[PROGRAM_PARAMETERS];
@@ -305,9 +292,7 @@ static enum status chunk_add(struct hvp *hvp, const struct direction *direction,
         parameters_block(&direction->product, layer, product);
         walk_backward_tangent(&hvp->walk, dhidden, dhidden_t, product);
     }
-    padding_clear(hvp, &chunk->batch, dhidden_t);
-    hvp->backend->ops->scatter_add(hvp->backend, parameters_view(&direction->product, layout->embedding), dhidden_t,
-                                   chunk->batch.ids);
+    embed_backward_tangent(&hvp->embed, &chunk->batch, &embed_along, dhidden, dhidden_t, &embed_into);
     return STATUS_OK;
 }
 

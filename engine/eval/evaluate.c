@@ -87,7 +87,8 @@ struct evaluation {
     struct backend *backend;
     const struct monitor *monitor;
     struct chunks chunks;
-    struct matrix embedding, hidden, cosine, sine;
+    struct embed embed;
+    struct matrix hidden, cosine, sine;
     struct walk walk;
     struct head head;
     struct loader *loader;
@@ -124,7 +125,8 @@ static enum status head_walk(struct evaluation *e, struct error *error)
 {
     enum status status;
     walk_reset(&e->walk);
-    if ((status = head_load(&e->head, e->model, e->backend, e->embedding, HEAD_LOSS, error)) != STATUS_OK) return status;
+    if ((status = head_load(&e->head, e->model, e->backend, e->embed.weights.embedding, HEAD_LOSS, error)) != STATUS_OK)
+        return status;
     for (int64_t i = 0; i < e->chunks.count; i++) {
         const struct chunk *chunk = &e->chunks.chunks[i];
         head_losses(&e->head, hidden_rows(e->hidden, chunk), &chunk->batch, e->losses + chunk->first_token);
@@ -144,9 +146,9 @@ static enum status evaluation_prepare(struct evaluation *e, const struct sequenc
         return status;
     if ((status = model_rope_tables(config, e->backend, e->chunks.longest, &e->cosine, &e->sine, error)) != STATUS_OK)
         return status;
-    if ((status = model_load(e->model, e->backend, &e->model->ends.embedding, &e->embedding, error)) != STATUS_OK) return status;
-    if ((status = hidden_embed(config, e->backend, e->embedding, &e->chunks, &e->hidden, error)) != STATUS_OK) return status;
-    if (!config->tied) matrix_release(e->backend, &e->embedding);
+    if ((status = embed_load(&e->embed, e->model, e->backend, e->chunks.largest, error)) != STATUS_OK) return status;
+    if ((status = hidden_embed(&e->embed, &e->chunks, &e->hidden, error)) != STATUS_OK) return status;
+    if (!config->tied) embed_reset(&e->embed);
     return walk_init(&e->walk, config, e->backend, WALK_FORWARD, e->chunks.largest, e->cosine, e->sine, error);
 }
 
@@ -165,7 +167,7 @@ done:
     loader_close(e.loader);
     if (e.head.backend != NULL) head_reset(&e.head);
     walk_reset(&e.walk);
-    matrix_release(backend, &e.embedding);
+    embed_reset(&e.embed);
     matrix_release(backend, &e.hidden);
     matrix_release(backend, &e.cosine);
     memory_free(e.losses);

@@ -14,16 +14,16 @@ static int compare_names(const void *left, const void *right)
 /* The names of `model`'s parameters into names [room]; returns how many there are. `names` NULL only counts. */
 static int64_t list_names(const struct model *model, const char **names)
 {
-    const struct parameter *ends[] = {&model->ends.embedding, &model->ends.norm_weight, &model->ends.norm_bias,
-                                      model->config.tied ? NULL : &model->ends.output};
+    const struct parameter *ends[DECODER_ENDS];
+    const int end_count = decoder_ends_list(&model->ends, model->config.tied, ends);
     int64_t count = 0;
-    for (int i = 0; i < 4; i++) {
-        if (ends[i] == NULL || ends[i]->name[0] == '\0') continue;
+    for (int i = 0; i < end_count; i++) {
         if (names != NULL) names[count] = ends[i]->name;
         count++;
     }
     for (int64_t layer = 0; layer < model->config.layers; layer++)
         for (int i = 0; i < model->programs[layer].parameter_count; i++) {
+            if (weights_find(model->weights, model->programs[layer].parameters[i].name) < 0) continue; /* a constant left out */
             if (names != NULL) names[count] = model->programs[layer].parameters[i].name;
             count++;
         }

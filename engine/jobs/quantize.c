@@ -24,7 +24,8 @@ struct job {
     struct stream calibration, fp;
     bool fp_ready;          /* fp.hidden came from a baseline: it has passed all blocks already */
     struct matrix q_hidden; /* the evaluation tokens again, on quantized weights */
-    struct matrix embedding, cosine, sine;
+    struct embed embed;
+    struct matrix cosine, sine;
     struct walk walk;
     struct head head;
     struct loader *loader;
@@ -111,21 +112,21 @@ static int64_t larger(int64_t a, int64_t b)
 /* Hidden states of all streams at the first block's input. */
 static enum status embed(struct job *job, struct error *error)
 {
-    const struct model_config *config = &job->model->config;
     struct backend *backend = job->backend;
+    const int64_t largest = larger(job->fp.chunks.largest, job->calibration.chunks.largest);
     enum status status;
-    if ((status = model_load(job->model, backend, &job->model->ends.embedding, &job->embedding, error)) != STATUS_OK) return status;
-    status = hidden_embed(config, backend, job->embedding, &job->fp.chunks, &job->fp.hidden, error);
+    if ((status = embed_load(&job->embed, job->model, backend, largest, error)) != STATUS_OK) return status;
+    status = hidden_embed(&job->embed, &job->fp.chunks, &job->fp.hidden, error);
     if (status == STATUS_OK && job->request->baseline != NULL)
         status = baseline_load(job->request->baseline, backend, job->fp.hidden, &job->fp_ready, error);
     if (status != STATUS_OK) return status;
-    status = hidden_embed(config, backend, job->embedding, &job->fp.chunks, &job->q_hidden, error);
+    status = hidden_embed(&job->embed, &job->fp.chunks, &job->q_hidden, error);
     if (status != STATUS_OK) return status;
     if (job->calibration.chunks.count > 0) {
-        status = hidden_embed(config, backend, job->embedding, &job->calibration.chunks, &job->calibration.hidden, error);
+        status = hidden_embed(&job->embed, &job->calibration.chunks, &job->calibration.hidden, error);
         if (status != STATUS_OK) return status;
     }
-    matrix_release(backend, &job->embedding); /* a tied one is read again at the end: while blocks pass, its room is theirs */
+    embed_reset(&job->embed); /* a tied one is read again at the end: while blocks pass, its room is theirs */
     return STATUS_OK;
 }
 
@@ -235,7 +236,8 @@ static enum status head_walk(struct job *job, struct error *error)
     sequential_reset(&job->sequential);
     walk_reset(&job->walk);
     matrix_release(job->backend, &job->calibration.hidden);
-    if ((status = head_load(&job->head, job->model, job->backend, job->embedding, HEAD_COMPARE, error)) != STATUS_OK) return status;
+    if ((status = head_load(&job->head, job->model, job->backend, (struct matrix){0}, HEAD_COMPARE, error)) != STATUS_OK)
+        return status;
     for (int64_t i = 0; i < chunks->count; i++) {
         const struct chunk *chunk = &chunks->chunks[i];
         const int64_t first = chunk->first_token;
@@ -286,7 +288,7 @@ static void job_reset(struct job *job)
     if (job->head.backend != NULL) head_reset(&job->head);
     if (job->sequential.backend != NULL) sequential_reset(&job->sequential);
     if (job->walk.backend != NULL) walk_reset(&job->walk);
-    matrix_release(job->backend, &job->embedding);
+    embed_reset(&job->embed);
     matrix_release(job->backend, &job->fp.hidden);
     matrix_release(job->backend, &job->q_hidden);
     matrix_release(job->backend, &job->calibration.hidden);

@@ -178,8 +178,68 @@ static const struct architecture mamba2 = {
     .embedding_alias = "backbone.embedding",
 };
 
-static const struct architecture *const architectures[] = {&llama,   &gpt_neox, &olmo2, &smollm3, &opensci,
-                                                           &mistral, &qwen2,    &qwen3, &mamba,   &mamba2};
+static const struct architecture gpt2 = {
+    .model_type = "gpt2",
+    .mlp_ratio = 4,
+    .norm = NORM_LAYER,
+    .activation = ACTIVATION_GELU_TANH,
+    .norm_epsilon = 1e-5,
+    .tied = true,
+    .attention_bias = true,
+    .mlp_bias = true,
+    .norm_bias = true,
+    .transposed = true,
+    .fused_blocks = true,
+    .names =
+        {
+            [ROLE_EMBEDDING] = "transformer.wte",
+            [ROLE_POSITIONS] = "transformer.wpe",
+            [ROLE_FINAL_NORM] = "transformer.ln_f",
+            [ROLE_OUTPUT] = "lm_head",
+            [ROLE_ATTENTION_NORM] = "transformer.h.%d.ln_1",
+            [ROLE_QUERY_KEY_VALUE] = "transformer.h.%d.attn.c_attn",
+            [ROLE_ATTENTION_OUTPUT] = "transformer.h.%d.attn.c_proj",
+            [ROLE_MLP_NORM] = "transformer.h.%d.ln_2",
+            [ROLE_UP] = "transformer.h.%d.mlp.c_fc",
+            [ROLE_DOWN] = "transformer.h.%d.mlp.c_proj",
+        },
+    .prefix = "transformer.",
+    .ignored = {".attn.bias", ".attn.masked_bias"},
+};
+
+static const struct architecture opt = {
+    .model_type = "opt",
+    .norm = NORM_LAYER,
+    .activation = ACTIVATION_RELU,
+    .norm_epsilon = 1e-5,
+    .tied = true,
+    .attention_bias = true,
+    .mlp_bias = true,
+    .norm_bias = true,
+    .padding_row = true,
+    .position_offset = 2,
+    .names =
+        {
+            [ROLE_EMBEDDING] = "model.decoder.embed_tokens",
+            [ROLE_POSITIONS] = "model.decoder.embed_positions",
+            [ROLE_PROJECT_IN] = "model.decoder.project_in",
+            [ROLE_PROJECT_OUT] = "model.decoder.project_out",
+            [ROLE_FINAL_NORM] = "model.decoder.final_layer_norm",
+            [ROLE_OUTPUT] = "lm_head",
+            [ROLE_ATTENTION_NORM] = "model.decoder.layers.%d.self_attn_layer_norm",
+            [ROLE_QUERY] = "model.decoder.layers.%d.self_attn.q_proj",
+            [ROLE_KEY] = "model.decoder.layers.%d.self_attn.k_proj",
+            [ROLE_VALUE] = "model.decoder.layers.%d.self_attn.v_proj",
+            [ROLE_ATTENTION_OUTPUT] = "model.decoder.layers.%d.self_attn.out_proj",
+            [ROLE_MLP_NORM] = "model.decoder.layers.%d.final_layer_norm",
+            [ROLE_UP] = "model.decoder.layers.%d.fc1",
+            [ROLE_DOWN] = "model.decoder.layers.%d.fc2",
+        },
+    .prefix = "model.",
+};
+
+static const struct architecture *const architectures[] = {&llama, &gpt_neox, &olmo2, &smollm3, &opensci, &mistral,
+                                                           &qwen2, &qwen3,    &mamba, &mamba2,  &gpt2,    &opt};
 
 const struct architecture *architecture_find(const char *model_type)
 {

@@ -8,13 +8,16 @@
 /* What a tensor is for. A row names each one it has; names of a layer's tensors hold one %d, the layer. */
 enum role {
     ROLE_EMBEDDING,
+    ROLE_POSITIONS,   /* learned ones, added to the embedding */
+    ROLE_PROJECT_IN,  /* from narrower embeddings to hidden states, where config.json gives them a width of their own */
+    ROLE_PROJECT_OUT, /* and back, before the output matrix */
     ROLE_FINAL_NORM,
     ROLE_OUTPUT,         /* absent in a file with tied embeddings */
     ROLE_ATTENTION_NORM, /* before attention, or after it (norm_placement) */
     ROLE_QUERY,
     ROLE_KEY,
     ROLE_VALUE,
-    ROLE_QUERY_KEY_VALUE, /* the three in one, rows ordered [head][q|k|v][head_dim] */
+    ROLE_QUERY_KEY_VALUE, /* the three in one: fused_blocks tells how */
     ROLE_QUERY_NORM,
     ROLE_KEY_NORM,
     ROLE_ATTENTION_OUTPUT,
@@ -34,7 +37,7 @@ enum role {
     ROLE_COUNT
 };
 
-/* Where a block's two norms stand: x + f(norm(x)), or x + norm(f(x)). */
+/* Where a block's two norms stand: x + f(norm(x)), or x + norm(f(x)). (norm(x + f(x)) is model_config's norm_after_sum.) */
 enum norm_placement { NORM_BEFORE, NORM_AFTER };
 
 /* Norm of queries and keys before their rotation: none, each head alone (one weight of head_dim for all), or the whole projection.
@@ -53,11 +56,15 @@ struct architecture {
     enum block_kind block;
     enum norm_kind norm;
     enum activation_kind activation;
-    int64_t head_dim;    /* default; 0: hidden_size / heads */
-    double norm_epsilon; /* default; NAN: the key must be there */
-    double rope_theta, rope_partial;
+    int64_t head_dim;                    /* default; 0: hidden_size / heads */
+    int64_t mlp_ratio;                   /* intermediate_size over hidden_size where the key is absent; 0: it must be there */
+    double norm_epsilon;                 /* default; NAN: the key must be there */
+    double rope_theta, rope_partial;     /* partial 0: no rotation at all */
     bool tied, attention_bias, mlp_bias; /* defaults for absent keys */
     bool norm_bias;
+    bool transposed;             /* weights of linear steps lie as [in, out] in the file */
+    bool fused_blocks;           /* ROLE_QUERY_KEY_VALUE has rows [q|k|v][head][head_dim]; false: [head][q|k|v][head_dim] */
+    int64_t position_offset;     /* rows of ROLE_POSITIONS before that of position 0 */
     bool attention_output_plain; /* attention biases are those of queries, keys and values alone */
     enum norm_placement norm_placement;
     enum query_key_norm query_key_norm;
@@ -68,6 +75,7 @@ struct architecture {
     bool padding_row;
     bool parallel_residual;        /* x + attention(x) + mlp(x); false: never */
     const char *names[ROLE_COUNT]; /* without .weight/.bias; NULL: has none */
+    const char *prefix;            /* of all names, which some files leave out; or NULL */
     const char *output_alias;      /* another name of ROLE_OUTPUT in some files; or NULL */
     const char *embedding_alias;   /* of ROLE_EMBEDDING */
     const char *ignored[5];        /* endings of tensors that old files hold and nobody needs: masks, tables */

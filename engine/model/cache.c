@@ -39,8 +39,7 @@ enum status cache_init(struct cache *cache, const struct model_config *config, s
     }
     status = backend->ops->allocate(backend, positions * cache->token_columns, "cache of tokens", &cache->tokens, error);
     if (status == STATUS_OK)
-        status =
-            backend->ops->allocate(backend, (joints + slots) * cache->state_columns, "cache of states", &cache->states, error);
+        status = backend->ops->allocate(backend, (joints + slots) * cache->state_columns, "cache of states", &cache->states, error);
     if (status != STATUS_OK) cache_reset(cache);
     return status;
 }
@@ -66,8 +65,8 @@ void cache_batch(struct cache *cache, const struct batch *batch)
 
 struct matrix cache_tokens(const struct cache *cache, const struct step *step)
 {
-    const struct matrix all =
-        matrix_of(cache->tokens, cache->positions, columns_before(cache->program, NULL, KEEPS_TOKENS), cache->backend->ops->element);
+    const struct matrix all = matrix_of(cache->tokens, cache->positions, columns_before(cache->program, NULL, KEEPS_TOKENS),
+                                        cache->backend->ops->element);
     return matrix_columns(all, columns_before(cache->program, step, KEEPS_TOKENS), step_columns(step, KEEPS_TOKENS));
 }
 

@@ -20,7 +20,8 @@ struct raw_config {
     int64_t vocab_size, hidden_size, intermediate_size, layers, heads, kv_heads, head_dim, positions, bos, eos, pad;
     double rms_norm_eps, layer_norm_eps, initializer_range;
     double rope_theta, rotary_base, partial, rotary_pct, factor, low, high, original_positions;
-    int64_t tied, attention_bias, mlp_bias, parallel_residual, use_window; /* -1, 0, 1 */
+    int64_t tied, attention_bias, mlp_bias, parallel_residual, use_window, norm_before, norm_removed; /* -1, 0, 1 */
+    int64_t embedding_size;
     int64_t window, no_rope_interval;
     int64_t state_size, conv_kernel, time_step_rank, n_groups, num_heads;
     double expand, step_least, step_most;
@@ -28,6 +29,7 @@ struct raw_config {
     int64_t rope_layers; /* entries of no_rope_layers; -1: not given */
     uint64_t no_rope[CONFIG_LAYERS_MAX / 64];
     bool quantized;
+    uint64_t refused; /* bit i: demands[i] is not met */
 };
 
 enum field_type { FIELD_INTEGER, FIELD_NUMBER, FIELD_BOOLEAN, FIELD_TEXT };
@@ -76,6 +78,17 @@ static const struct field fields[] = {
     FIELD("expand", FIELD_NUMBER, expand),
     FIELD("use_bias", FIELD_BOOLEAN, use_bias),
     FIELD("use_conv_bias", FIELD_BOOLEAN, use_conv_bias),
+    /* GPT-2 and OPT */
+    FIELD("n_embd", FIELD_INTEGER, hidden_size),
+    FIELD("n_inner", FIELD_INTEGER, intermediate_size),
+    FIELD("n_layer", FIELD_INTEGER, layers),
+    FIELD("n_head", FIELD_INTEGER, heads),
+    FIELD("n_positions", FIELD_INTEGER, positions),
+    FIELD("activation_function", FIELD_TEXT, activation),
+    FIELD("ffn_dim", FIELD_INTEGER, intermediate_size),
+    FIELD("word_embed_proj_dim", FIELD_INTEGER, embedding_size),
+    FIELD("do_layer_norm_before", FIELD_BOOLEAN, norm_before),
+    FIELD("_remove_final_layer_norm", FIELD_BOOLEAN, norm_removed),
 };
 
 static const struct field rope_fields[] = {
@@ -177,6 +190,39 @@ static void step_limit_read(struct json_reader *reader, struct raw_config *raw)
     if (count != 2) json_reader_fail(reader, STATUS_INVALID, "time_step_limit must be two numbers");
 }
 
+/* Switches whose other position is another model, which deltaq does not have. Keys mean this for one architecture alone. */
+static const struct demand {
+    const char *model_type, *key;
+    bool wanted;
+} demands[] = {
+    {"gpt2", "scale_attn_weights", true},           {"gpt2", "scale_attn_by_inverse_layer_idx", false},
+    {"gpt2", "add_cross_attention", false},         {"opt", "enable_bias", true},
+    {"opt", "layer_norm_elementwise_affine", true},
+};
+enum { DEMANDS = sizeof demands / sizeof demands[0] };
+_Static_assert(DEMANDS <= 64, "a bit for each in raw_config");
+
+static bool demand_read(struct json_reader *reader, struct json_reader_text key, struct raw_config *raw)
+{
+    bool value = false;
+    for (int i = 0; i < DEMANDS; i++) {
+        if (!json_reader_is(key, demands[i].key)) continue;
+        if (!json_reader_null(reader) && json_reader_bool(reader, &value) && value != demands[i].wanted) raw->refused |= 1ull << i;
+        return true;
+    }
+    return false;
+}
+
+static enum status demands_check(const char *name, const struct raw_config *raw, const struct architecture *architecture,
+                                 struct error *error)
+{
+    for (int i = 0; i < DEMANDS; i++)
+        if ((raw->refused >> i & 1) != 0 && strcmp(architecture->model_type, demands[i].model_type) == 0)
+            return error_set(error, STATUS_UNSUPPORTED, "%s: \"%s\" must be %s for %s: deltaq has no other form of it", name,
+                             demands[i].key, demands[i].wanted ? "true" : "false", architecture->model_type);
+    return STATUS_OK;
+}
+
 static enum status raw_parse(const char *name, const char *text, size_t size, struct raw_config *raw, struct error *error)
 {
     const struct json_reader_options options = {.not_finite = true};
@@ -205,6 +251,9 @@ static enum status raw_parse(const char *name, const char *text, size_t size, st
         .low = NAN,
         .high = NAN,
         .original_positions = NAN,
+        .embedding_size = -1,
+        .norm_before = -1,
+        .norm_removed = -1,
         .tied = -1,
         .attention_bias = -1,
         .use_window = -1,
@@ -243,7 +292,7 @@ static enum status raw_parse(const char *name, const char *text, size_t size, st
             step_limit_read(&reader, raw);
         else if (json_reader_is(key, "quantization_config"))
             raw->quantized = json_reader_peek(&reader) != JSON_READER_NULL;
-        else
+        else if (!demand_read(&reader, key, raw))
             fields_read(&reader, key, fields, sizeof fields / sizeof fields[0], raw);
     }
     return json_reader_finish(&reader);
@@ -279,6 +328,11 @@ static enum status rope_settle(const char *name, const struct raw_config *raw, c
                                 !(rope->high_frequency_factor > rope->low_frequency_factor && rope->original_positions > 0);
     if (factor_missing || llama3_missing)
         return error_set(error, STATUS_INVALID, "%s: rope scaling \"%s\" lacks factors that it needs", name, raw->rope_type);
+    if (architecture->rope_partial <= 0) { /* no rotation, whatever the file says */
+        rope->theta = 1;
+        rope->partial = 0;
+        return STATUS_OK;
+    }
     if (!(rope->theta > 0) || !(rope->partial > 0 && rope->partial <= 1))
         return error_set(error, STATUS_INVALID, "%s: rope theta %g and partial factor %g are out of range", name, rope->theta,
                          rope->partial);
@@ -363,6 +417,7 @@ static enum status shape_check(const char *name, const struct model_config *c, s
         {"num_key_value_heads", state_space ? 1 : c->kv_heads},
         {"head_dim", state_space ? 1 : c->head_dim},
         {"max_position_embeddings", c->maximum_positions},
+        {"word_embed_proj_dim", c->embedding_size},
     };
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
         if (needed[i].value < 1)
@@ -391,6 +446,7 @@ static void layers_settle(const struct raw_config *raw, struct model_config *out
 
 bool config_rotates(const struct model_config *config, int64_t layer)
 {
+    if (config->architecture->rope_partial <= 0) return false;
     if (config->no_rope_interval > 0) return (layer + 1) % config->no_rope_interval != 0;
     return (config->no_rope[layer / 64] >> (layer % 64) & 1) == 0;
 }
@@ -408,11 +464,15 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
     if (architecture == NULL)
         return error_set(error, STATUS_UNSUPPORTED, "%s: architecture \"%s\" is not supported; supported are %s", name,
                          raw.model_type, architecture_list(supported, sizeof supported));
+    if ((status = demands_check(name, &raw, architecture, error)) != STATUS_OK) return status;
+    /* OPT's own: do_layer_norm_before false puts the norms after the sums, and then there is no final one */
+    const bool projects = architecture->names[ROLE_PROJECT_IN] != NULL, after_sum = projects && raw.norm_before == 0;
     *out = (struct model_config){
         .architecture = architecture,
         .vocabulary_size = raw.vocab_size,
         .hidden_size = raw.hidden_size,
-        .intermediate_size = raw.intermediate_size,
+        .intermediate_size =
+            given(raw.intermediate_size, architecture->mlp_ratio > 0 ? architecture->mlp_ratio * raw.hidden_size : -1),
         .layers = raw.layers,
         .heads = raw.heads,
         .kv_heads = given(raw.kv_heads, raw.heads),
@@ -427,6 +487,9 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
         .tied = given(raw.tied, architecture->tied),
         .attention_bias = given(raw.attention_bias, architecture->attention_bias),
         .mlp_bias = given(raw.mlp_bias, architecture->mlp_bias),
+        .embedding_size = projects ? given(raw.embedding_size, raw.hidden_size) : raw.hidden_size,
+        .norm_after_sum = after_sum,
+        .final_norm = !after_sum && !(projects && raw.norm_removed == 1),
         .parallel_residual = given(raw.parallel_residual, architecture->parallel_residual) && architecture->parallel_residual,
         .bos_id = raw.bos,
         .padding_id = architecture->padding_row && raw.pad < raw.vocab_size ? raw.pad : -1,
@@ -489,6 +552,10 @@ const char *config_difference(const struct model_config *a, const struct model_c
         {"hidden_size", (double)a->hidden_size, (double)b->hidden_size},
         {"intermediate_size", (double)a->intermediate_size, (double)b->intermediate_size},
         {"num_hidden_layers", (double)a->layers, (double)b->layers},
+        {"word_embed_proj_dim", (double)a->embedding_size, (double)b->embedding_size},
+        {"do_layer_norm_before", (double)a->norm_after_sum, (double)b->norm_after_sum},
+        {"_remove_final_layer_norm", (double)a->final_norm, (double)b->final_norm},
+        {"names with and without prefix", (double)a->bare_names, (double)b->bare_names},
         {"num_attention_heads", (double)a->heads, (double)b->heads},
         {"num_key_value_heads", (double)a->kv_heads, (double)b->kv_heads},
         {"head_dim", (double)a->head_dim, (double)b->head_dim},

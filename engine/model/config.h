@@ -36,6 +36,7 @@ struct state_space_config {
 
 struct model_config {
     const struct architecture *architecture;
+    int64_t embedding_size; /* columns of the embedding and the output matrix; hidden_size unless projections stand between */
     int64_t vocabulary_size, hidden_size, intermediate_size, layers, heads, kv_heads, head_dim, maximum_positions;
     double norm_epsilon;
     double initializer_range; /* standard deviation of a fresh model's matrices */
@@ -45,8 +46,11 @@ struct model_config {
     bool attention_bias, mlp_bias;
     bool parallel_residual;
     struct state_space_config state_space;
-    int64_t window;                           /* keys a query sees, itself included; 0: all before it */
-    int64_t no_rope_interval;                 /* layer l has no rotation when (l + 1) is a multiple; 0: as no_rope says */
+    bool norm_after_sum;      /* norm(x + f(x)) in blocks */
+    bool final_norm;          /* there is one after the blocks */
+    bool bare_names;          /* the file's tensors lack the architecture's prefix (set by model_open, not by config.json) */
+    int64_t window;           /* keys a query sees, itself included; 0: all before it */
+    int64_t no_rope_interval; /* layer l has no rotation when (l + 1) is a multiple; 0: as no_rope says */
     uint64_t no_rope[CONFIG_LAYERS_MAX / 64]; /* bit l: layer l has no rotation */
     int64_t bos_id, eos_id;                   /* -1: none */
     int64_t padding_id; /* the token whose embedding gets no gradient as an input (architecture.h); -1: none */

@@ -3,6 +3,7 @@
 #include "model/architecture.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct builder {
     const struct model_config *config;
@@ -14,10 +15,12 @@ struct builder {
 static const char *role_name(const struct builder *b, enum role role, const char *ending, char *buffer, size_t size)
 {
     char stem[PARAMETER_NAME];
-    /* the rows of architecture.c are the only formats, each with at most one %d */
+    const char *name = b->architecture->names[role], *prefix = b->architecture->prefix;
+    if (b->config->bare_names && prefix != NULL) name += strlen(prefix);
+        /* the rows of architecture.c are the only formats, each with at most one %d */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    (void)snprintf(stem, sizeof stem, b->architecture->names[role], b->layer);
+    (void)snprintf(stem, sizeof stem, name, b->layer);
 #pragma GCC diagnostic pop
     (void)snprintf(buffer, size, "%s%s", stem, ending);
     return buffer;
@@ -26,7 +29,9 @@ static const char *role_name(const struct builder *b, enum role role, const char
 static int build_parameter(struct builder *b, enum role role, const char *ending, int64_t rows, int64_t columns, bool linear)
 {
     char name[PARAMETER_NAME + 16];
-    return program_parameter(b->program, role_name(b, role, ending, name, sizeof name), rows, columns, linear);
+    const int number = program_parameter(b->program, role_name(b, role, ending, name, sizeof name), rows, columns, linear);
+    b->program->parameters[number].initial = strcmp(ending, ".bias") == 0 ? 0 : 1;
+    return number;
 }
 
 /* Each of `groups` equal parts of a row is normalised apart, with one weight of `weight` columns. */
@@ -63,6 +68,7 @@ static int build_projection(struct builder *b, enum role role, int input, int64_
     const int output = program_slot(b->program, width);
     struct step *step = program_step(b->program, &op_linear, input, output);
     step->parameter[0] = build_parameter(b, role, ".weight", width, b->program->slots[input].width, quantizable);
+    b->program->parameters[step->parameter[0]].transposed = b->architecture->transposed;
     if (bias) step->parameter[1] = build_parameter(b, role, ".bias", 1, width, false);
     return output;
 }
@@ -78,7 +84,8 @@ static void build_rope(struct builder *b, int slot, int64_t offset, int64_t head
     step->attributes.rope = (struct rope_attributes){offset, head_stride, heads, config_rotary(b->config)};
 }
 
-/* Queries, keys and values with their rotation, then attention; fused projections hold [head][q|k|v][head_dim]. */
+/* Queries, keys and values with their rotation, then attention; fused projections hold [head][q|k|v][head_dim], or (fused_blocks)
+ * [q|k|v][head][head_dim]. */
 static int build_attention(struct builder *b, int input)
 {
     const struct model_config *c = b->config;
@@ -88,8 +95,8 @@ static int build_attention(struct builder *b, int input)
     if (b->architecture->names[ROLE_QUERY_KEY_VALUE] != NULL) {
         slot[0] = slot[1] = slot[2] = build_linear(b, ROLE_QUERY_KEY_VALUE, input, 3 * c->heads * dim, c->attention_bias);
         for (int i = 0; i < 3; i++) {
-            a.offset[i] = i * dim;
-            a.head_stride[i] = 3 * dim;
+            a.offset[i] = b->architecture->fused_blocks ? i * c->heads * dim : i * dim;
+            a.head_stride[i] = b->architecture->fused_blocks ? dim : 3 * dim;
         }
     } else {
         slot[0] = build_linear(b, ROLE_QUERY, input, c->heads * dim, c->attention_bias);
@@ -212,6 +219,9 @@ void decoder_block(const struct model_config *config, int64_t layer, struct prog
         const int attention = build_attention(&b, build_norm(&b, ROLE_ATTENTION_NORM, out->input));
         const int mlp = build_mlp(&b, build_norm(&b, ROLE_MLP_NORM, out->input));
         out->output = build_add(&b, build_add(&b, out->input, attention), mlp);
+    } else if (config->norm_after_sum) {
+        const int middle = build_norm(&b, ROLE_ATTENTION_NORM, build_add(&b, out->input, build_attention(&b, out->input)));
+        out->output = build_norm(&b, ROLE_MLP_NORM, build_add(&b, middle, build_mlp(&b, middle)));
     } else if (config->architecture->norm_placement == NORM_AFTER) {
         const int attention = build_norm(&b, ROLE_ATTENTION_NORM, build_attention(&b, out->input));
         const int middle = build_add(&b, out->input, attention);
@@ -227,17 +237,33 @@ void decoder_block(const struct model_config *config, int64_t layer, struct prog
 static struct parameter end_parameter(const struct builder *b, enum role role, const char *ending, int64_t rows, int64_t columns)
 {
     struct parameter parameter = {.rows = rows, .columns = columns};
-    role_name(b, role, ending, parameter.name, sizeof parameter.name);
+    if (b->architecture->names[role] != NULL) role_name(b, role, ending, parameter.name, sizeof parameter.name);
     return parameter;
 }
 
 void decoder_ends(const struct model_config *config, struct decoder_ends *out)
 {
     const struct builder b = {config, config->architecture, NULL, 0};
-    const int64_t vocabulary = config->vocabulary_size, width = config->hidden_size;
+    const int64_t vocabulary = config->vocabulary_size, width = config->hidden_size, narrow = config->embedding_size;
+    const int64_t positions = config->maximum_positions + config->architecture->position_offset;
     *out = (struct decoder_ends){0};
-    out->embedding = end_parameter(&b, ROLE_EMBEDDING, ".weight", vocabulary, width);
-    out->norm_weight = end_parameter(&b, ROLE_FINAL_NORM, ".weight", 1, width);
-    if (config->architecture->norm_bias) out->norm_bias = end_parameter(&b, ROLE_FINAL_NORM, ".bias", 1, width);
-    out->output = config->tied ? out->embedding : end_parameter(&b, ROLE_OUTPUT, ".weight", vocabulary, width);
+    out->embedding = end_parameter(&b, ROLE_EMBEDDING, ".weight", vocabulary, narrow);
+    out->positions = end_parameter(&b, ROLE_POSITIONS, ".weight", positions, width);
+    if (narrow != width) out->project_in = end_parameter(&b, ROLE_PROJECT_IN, ".weight", width, narrow);
+    if (config->final_norm) out->norm_weight = end_parameter(&b, ROLE_FINAL_NORM, ".weight", 1, width);
+    if (config->final_norm && config->architecture->norm_bias)
+        out->norm_bias = end_parameter(&b, ROLE_FINAL_NORM, ".bias", 1, width);
+    if (narrow != width) out->project_out = end_parameter(&b, ROLE_PROJECT_OUT, ".weight", narrow, width);
+    out->output = config->tied ? out->embedding : end_parameter(&b, ROLE_OUTPUT, ".weight", vocabulary, narrow);
+    out->norm_weight.initial = 1;
+}
+
+int decoder_ends_list(const struct decoder_ends *ends, bool tied, const struct parameter *list[DECODER_ENDS])
+{
+    const struct parameter *all[] = {&ends->embedding, &ends->positions,   &ends->project_in, &ends->norm_weight,
+                                     &ends->norm_bias, &ends->project_out, &ends->output};
+    int count = 0;
+    for (int i = 0; i < DECODER_ENDS; i++)
+        if (all[i]->name[0] != '\0' && !(tied && all[i] == &ends->output)) list[count++] = all[i];
+    return count;
 }

@@ -40,7 +40,8 @@ static enum status order_init(struct order *order, struct sequences *sequences, 
 {
     enum status status;
     *order = (struct order){.sequences = sequences};
-    if ((status = memory_new(sequences->count, sizeof(int64_t), "order of texts", &order->sorted, error)) != STATUS_OK) return status;
+    if ((status = memory_new(sequences->count, sizeof(int64_t), "order of texts", &order->sorted, error)) != STATUS_OK)
+        return status;
     if ((status = memory_new(sequences->count + 1, sizeof(int64_t), "order of texts", &order->common, error)) != STATUS_OK)
         return status;
     for (int64_t i = 0; i < sequences->count; i++) order->sorted[i] = i;
@@ -132,8 +133,7 @@ static enum status stretch_add(struct builder *builder, const uint32_t *tokens, 
         if (builder->forest->chunks.count == 0 || full || crowded) chunk_next(builder);
         part = builder->chunk_tokens - builder->chunk_used;
         if (part > count - done) part = count - done;
-        const enum status status =
-            segment_add(builder, tokens + done, past + done, part, continued || done + part < count, error);
+        const enum status status = segment_add(builder, tokens + done, past + done, part, continued || done + part < count, error);
         if (status != STATUS_OK) return status;
     }
     return STATUS_OK;
@@ -156,7 +156,8 @@ static enum status sequence_add(struct builder *builder, int64_t i, struct error
     while (position < length) {
         const int64_t cut = next_cut(order, i, position);
         const bool extended = i + 1 < sequences->count && order->common[i + 1] >= cut;
-        const enum status status = stretch_add(builder, tokens + position, position, cut - position, cut < length || extended, error);
+        const enum status status =
+            stretch_add(builder, tokens + position, position, cut - position, cut < length || extended, error);
         if (status != STATUS_OK) return status;
         position = cut;
     }

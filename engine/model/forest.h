@@ -8,10 +8,10 @@
 #include "model/chunks.h"
 
 struct forest_segment {
-    int64_t row;    /* of its first token, among the rows of all chunks */
-    int64_t past;   /* tokens of its text before it */
+    int64_t row;  /* of its first token, among the rows of all chunks */
+    int64_t past; /* tokens of its text before it */
     int64_t tokens;
-    int64_t parent; /* segment, or -1 */
+    int64_t parent;                  /* segment, or -1 */
     int64_t chunk, last_child_chunk; /* -1: nobody continues it */
 };
 

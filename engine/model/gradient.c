@@ -1,7 +1,6 @@
 #include "model/gradient.h"
 
 #include "base/memory.h"
-#include "model/head.h"
 #include "model/walk.h"
 
 #include <assert.h>
@@ -12,6 +11,7 @@ struct gradient {
     enum gradient_mode mode;
     int64_t tokens;
     struct matrix cosine, sine;
+    struct embed embed;
     struct head head;
     struct walk backward; /* GRADIENT_KEEP: its values lie in activations[layer], one layer's at a time */
     struct walk forward;  /* losses alone, and GRADIENT_RECOMPUTE's way forward */
@@ -72,7 +72,8 @@ static enum status gradient_init(struct gradient *gradient, int64_t longest, str
     const struct parameters_layout *layout = parameters->layout;
     const struct model_config *config = &layout->config;
     struct backend *backend = gradient->backend;
-    const struct matrix bias = layout->norm_bias < 0 ? (struct matrix){0} : parameters_view(parameters, layout->norm_bias);
+    const struct head_weights head = parameters_head(parameters);
+    const struct embed_weights embed = parameters_embed(parameters);
     enum status status;
     if ((status = memory_new(config->layers, sizeof(void *), "activations", &gradient->activations, error)) != STATUS_OK)
         return status;
@@ -81,9 +82,8 @@ static enum status gradient_init(struct gradient *gradient, int64_t longest, str
     if ((status = backend->ops->prepare(backend, longest, config->vocabulary_size, error)) != STATUS_OK) return status;
     if ((status = model_rope_tables(config, backend, longest, &gradient->cosine, &gradient->sine, error)) != STATUS_OK)
         return status;
-    status = head_init(&gradient->head, config, backend, parameters_view(parameters, layout->norm_weight), bias,
-                       parameters_view(parameters, layout->output), HEAD_GRADIENT, error);
-    if (status != STATUS_OK) return status;
+    if ((status = embed_init(&gradient->embed, config, backend, &embed, gradient->tokens, error)) != STATUS_OK) return status;
+    if ((status = head_init(&gradient->head, config, backend, &head, HEAD_GRADIENT, error)) != STATUS_OK) return status;
     status =
         walk_init(&gradient->backward, config, backend, WALK_GRADIENT, gradient->tokens, gradient->cosine, gradient->sine, error);
     if (status != STATUS_OK) return status;
@@ -124,6 +124,7 @@ void gradient_free(struct gradient *gradient)
     for (int64_t i = 0; gradient->activations != NULL && i + 1 < layers; i++) release(backend, gradient->activations[i]);
     for (int64_t i = 0; gradient->inputs != NULL && i <= layers; i++) release(backend, gradient->inputs[i]);
     release(backend, gradient->dhidden);
+    embed_reset(&gradient->embed);
     if (gradient->head.backend != NULL) head_reset(&gradient->head);
     walk_reset(&gradient->backward);
     walk_reset(&gradient->forward);
@@ -139,19 +140,18 @@ static struct matrix hidden_view(const struct gradient *gradient, void *data, co
 }
 
 /* The tokens' embeddings, in inputs[0]. */
-static struct matrix embed(struct gradient *gradient, const struct batch *batch)
+static struct matrix embedded(struct gradient *gradient, const struct batch *batch)
 {
     const struct matrix hidden = hidden_view(gradient, gradient->inputs[0], batch);
     assert(batch->tokens <= gradient->tokens);
-    gradient->backend->ops->gather(gradient->backend, hidden,
-                                   parameters_view(gradient->parameters, gradient->parameters->layout->embedding), batch->ids);
+    embed_forward(&gradient->embed, batch, hidden);
     return hidden;
 }
 
 void gradient_losses(struct gradient *gradient, const struct batch *batch, double *losses)
 {
     const struct parameters_layout *layout = gradient->parameters->layout;
-    const struct matrix hidden = embed(gradient, batch);
+    const struct matrix hidden = embedded(gradient, batch);
     struct matrix block[PROGRAM_PARAMETERS];
     for (int64_t layer = 0; layer < layout->config.layers; layer++) {
         parameters_block(gradient->parameters, layer, block);
@@ -163,12 +163,7 @@ void gradient_losses(struct gradient *gradient, const struct batch *batch, doubl
 static void head_pass(struct gradient *gradient, const struct batch *batch, struct matrix hidden, double weight, double *losses,
                       const struct parameters *into)
 {
-    const struct parameters_layout *layout = into->layout;
-    const struct head_gradients gradients = {
-        .norm_weight = parameters_view(into, layout->norm_weight),
-        .norm_bias = layout->norm_bias < 0 ? (struct matrix){0} : parameters_view(into, layout->norm_bias),
-        .output = parameters_view(into, layout->output),
-    };
+    const struct head_weights gradients = parameters_head(into);
     head_backward(&gradient->head, hidden, batch, weight, losses, hidden_view(gradient, gradient->dhidden, batch), &gradients);
 }
 
@@ -194,7 +189,7 @@ static void add_keeping(struct gradient *gradient, const struct batch *batch, do
 {
     const struct parameters_layout *layout = gradient->parameters->layout;
     const int64_t layers = layout->config.layers;
-    struct matrix block[PROGRAM_PARAMETERS], hidden = embed(gradient, batch);
+    struct matrix block[PROGRAM_PARAMETERS], hidden = embedded(gradient, batch);
     for (int64_t layer = 0; layer < layers; layer++) {
         gradient->backward.memory[WALK_VALUES] = gradient->activations[layer];
         hidden = block_keep(gradient, batch, layer, block, hidden);
@@ -221,7 +216,7 @@ static void add_recomputing(struct gradient *gradient, const struct batch *batch
     const struct parameters_layout *layout = gradient->parameters->layout;
     const int64_t layers = layout->config.layers;
     struct backend *backend = gradient->backend;
-    struct matrix block[PROGRAM_PARAMETERS], hidden = embed(gradient, batch);
+    struct matrix block[PROGRAM_PARAMETERS], hidden = embedded(gradient, batch);
     for (int64_t layer = 0; layer < layers; layer++) {
         const struct matrix next = hidden_view(gradient, gradient->inputs[layer + 1], batch);
         backend->ops->add(backend, next, hidden, 1, 0);
@@ -236,22 +231,12 @@ static void add_recomputing(struct gradient *gradient, const struct batch *batch
     }
 }
 
-/* The way through the inputs is closed for the padding token (architecture.h, padding_row). */
-static void padding_clear(struct gradient *gradient, const struct batch *batch, struct matrix dhidden)
-{
-    const int64_t padding = gradient->parameters->layout->config.padding_id;
-    for (int64_t t = 0; padding >= 0 && t < batch->tokens; t++)
-        if (batch->ids[t] == padding) gradient->backend->ops->fill(gradient->backend, matrix_rows(dhidden, t, 1), 0);
-}
-
 void gradient_add(struct gradient *gradient, const struct batch *batch, double weight, double *losses, struct parameters *into)
 {
-    struct backend *backend = gradient->backend;
+    const struct embed_weights gradients = parameters_embed(into);
     if (gradient->mode == GRADIENT_KEEP)
         add_keeping(gradient, batch, weight, losses, into);
     else
         add_recomputing(gradient, batch, weight, losses, into);
-    const struct matrix dhidden = hidden_view(gradient, gradient->dhidden, batch);
-    padding_clear(gradient, batch, dhidden);
-    backend->ops->scatter_add(backend, parameters_view(into, into->layout->embedding), dhidden, batch->ids);
+    embed_backward(&gradient->embed, batch, hidden_view(gradient, gradient->dhidden, batch), &gradients);
 }

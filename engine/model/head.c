@@ -6,19 +6,25 @@
 /* Elements of one slice of logits: 64 MiB of floats. Large slices repay the packing of the output matrix in every product. */
 #define SLICE_ELEMENTS (16 << 20)
 
-static enum status scratch_new(struct head *head, enum head_use use, int64_t width, struct error *error)
+static enum status scratch_new(struct head *head, enum head_use use, const struct model_config *config, struct error *error)
 {
     struct backend *backend = head->backend;
-    const int64_t vocabulary = head->output.rows;
+    const int64_t vocabulary = head->weights.output.rows, width = config->hidden_size, narrow = config->embedding_size;
+    const bool norm = head->weights.norm_weight.data != NULL, project = head->weights.projection.data != NULL;
+    const bool back = use == HEAD_GRADIENT || use == HEAD_TANGENT, tangent = use == HEAD_TANGENT;
     const struct {
         struct matrix *matrix;
         int64_t columns;
         bool wanted;
     } rows[] = {
-        {&head->normed, width, true},
-        {&head->dnormed, width, use == HEAD_GRADIENT || use == HEAD_TANGENT},
-        {&head->normed_t, width, use == HEAD_TANGENT},
-        {&head->dnormed_t, width, use == HEAD_TANGENT},
+        {&head->normed, width, norm},
+        {&head->dnormed, width, norm && back},
+        {&head->normed_t, width, norm && tangent},
+        {&head->dnormed_t, width, norm && tangent},
+        {&head->projected, narrow, project},
+        {&head->dprojected, narrow, project && back},
+        {&head->projected_t, narrow, project && tangent},
+        {&head->dprojected_t, narrow, project && tangent},
         {&head->logits, vocabulary, true},
         {&head->other, vocabulary, use == HEAD_COMPARE || use == HEAD_TANGENT},
     };
@@ -37,18 +43,16 @@ static enum status scratch_new(struct head *head, enum head_use use, int64_t wid
     return memory_new(head->slice, sizeof(double), "log sums", &head->other_log_sum, error);
 }
 
-enum status head_init(struct head *head, const struct model_config *config, struct backend *backend, struct matrix norm_weight,
-                      struct matrix norm_bias, struct matrix output, enum head_use use, struct error *error)
+enum status head_init(struct head *head, const struct model_config *config, struct backend *backend,
+                      const struct head_weights *weights, enum head_use use, struct error *error)
 {
     *head = (struct head){
         .backend = backend,
         .norm = config->architecture->norm,
         .norm_epsilon = config->norm_epsilon,
-        .norm_weight = norm_weight,
-        .norm_bias = norm_bias,
-        .output = output,
+        .weights = *weights,
     };
-    const enum status status = scratch_new(head, use, config->hidden_size, error);
+    const enum status status = scratch_new(head, use, config, error);
     if (status != STATUS_OK) head_reset(head);
     return status;
 }
@@ -58,49 +62,79 @@ enum status head_load(struct head *head, const struct model *model, struct backe
 {
     const struct decoder_ends *ends = &model->ends;
     const bool tied = model->config.tied && embedding.data != NULL;
-    enum status status;
     *head = (struct head){
         .backend = backend,
         .norm = model->config.architecture->norm,
         .norm_epsilon = model->config.norm_epsilon,
-        .output = tied ? embedding : (struct matrix){0},
-        .owns_norm = true,
+        .weights.output = tied ? embedding : (struct matrix){0},
+        .owns_weights = true,
         .owns_output = !tied,
     };
-    if ((status = model_load(model, backend, &ends->norm_weight, &head->norm_weight, error)) != STATUS_OK) goto failed;
-    if (ends->norm_bias.name[0] != '\0' &&
-        (status = model_load(model, backend, &ends->norm_bias, &head->norm_bias, error)) != STATUS_OK)
-        goto failed;
-    if (!tied && (status = model_load(model, backend, &ends->output, &head->output, error)) != STATUS_OK) goto failed;
-    if ((status = scratch_new(head, use, model->config.hidden_size, error)) != STATUS_OK) goto failed;
-    return STATUS_OK;
-failed:
-    head_reset(head);
+    const struct {
+        const struct parameter *parameter;
+        struct matrix *to;
+    } reads[] = {
+        {&ends->norm_weight, &head->weights.norm_weight},
+        {&ends->norm_bias, &head->weights.norm_bias},
+        {&ends->project_out, &head->weights.projection},
+        {&ends->output, &head->weights.output},
+    };
+    enum status status = STATUS_OK;
+    for (int i = 0; i < 4 && status == STATUS_OK; i++)
+        if (reads[i].parameter->name[0] != '\0' && reads[i].to->data == NULL)
+            status = model_load(model, backend, reads[i].parameter, reads[i].to, error);
+    if (status == STATUS_OK) status = scratch_new(head, use, &model->config, error);
+    if (status != STATUS_OK) head_reset(head);
     return status;
 }
 
 void head_reset(struct head *head)
 {
-    struct matrix *scratch[] = {&head->normed, &head->dnormed, &head->normed_t, &head->dnormed_t, &head->logits, &head->other};
-    if (head->owns_norm) matrix_release(head->backend, &head->norm_weight);
-    if (head->owns_norm) matrix_release(head->backend, &head->norm_bias);
-    if (head->owns_output) matrix_release(head->backend, &head->output);
+    struct matrix *scratch[] = {&head->normed,     &head->dnormed,     &head->normed_t,     &head->dnormed_t, &head->projected,
+                                &head->dprojected, &head->projected_t, &head->dprojected_t, &head->logits,    &head->other};
+    if (head->owns_weights) matrix_release(head->backend, &head->weights.norm_weight);
+    if (head->owns_weights) matrix_release(head->backend, &head->weights.norm_bias);
+    if (head->owns_weights) matrix_release(head->backend, &head->weights.projection);
+    if (head->owns_output) matrix_release(head->backend, &head->weights.output);
     for (size_t i = 0; i < sizeof scratch / sizeof scratch[0]; i++) matrix_release(head->backend, scratch[i]);
     memory_free(head->log_sum);
     memory_free(head->other_log_sum);
     *head = (struct head){0};
 }
 
-static struct norm_args norm_arguments(const struct head *head, struct matrix hidden, struct matrix normed)
+/* c = op(a) b (or a bᵀ with transpose_b) + beta c; nothing when b or c is absent. */
+static void product(struct head *head, struct matrix a, struct matrix b, struct matrix c, bool transpose_a, bool transpose_b,
+                    double beta)
+{
+    const struct gemm_args args = {
+        .a = a, .b = b, .c = c, .transpose_a = transpose_a, .transpose_b = transpose_b, .alpha = 1, .beta = beta};
+    if (b.data != NULL && c.data != NULL) head->backend->ops->gemm(head->backend, &args);
+}
+
+/* Where a slice's values, or their gradients or tangents, stand after each part of the head that is there; without a part they are
+ * those before it. */
+struct stage {
+    struct matrix hidden, normed, projected;
+};
+
+static struct stage stage_of(const struct head *head, struct matrix hidden, struct matrix normed, struct matrix projected)
+{
+    struct stage stage = {.hidden = hidden};
+    stage.normed = head->weights.norm_weight.data != NULL ? matrix_rows(normed, 0, hidden.rows) : hidden;
+    stage.projected = head->weights.projection.data != NULL ? matrix_rows(projected, 0, hidden.rows) : stage.normed;
+    return stage;
+}
+
+static struct norm_args norm_arguments(const struct head *head, const struct stage *stage)
 {
     return (struct norm_args){
         .kind = head->norm,
         .epsilon = head->norm_epsilon,
         .groups = 1,
-        .x = hidden,
-        .weight = head->norm_weight,
-        .bias = head->norm_bias,
-        .y = normed,
+        .x = stage->hidden,
+        .weight = head->weights.norm_weight,
+        .bias = head->weights.norm_bias,
+        .y = stage->normed,
     };
 }
 
@@ -109,14 +143,15 @@ static struct matrix slice_losses(struct head *head, struct matrix hidden, struc
                                   double *losses, double *log_sum)
 {
     struct backend *backend = head->backend;
-    const struct norm_args norm = norm_arguments(head, hidden, matrix_rows(head->normed, 0, hidden.rows));
-    const struct gemm_args product = {
-        .a = norm.y, .b = head->output, .c = matrix_rows(logits, 0, hidden.rows), .transpose_b = true, .alpha = 1};
-    const struct cross_entropy_args loss = {.logits = product.c, .targets = targets, .losses = losses, .log_sum = log_sum};
-    backend->ops->norm_forward(backend, &norm);
-    backend->ops->gemm(backend, &product);
+    const struct stage stage = stage_of(head, hidden, head->normed, head->projected);
+    const struct norm_args norm = norm_arguments(head, &stage);
+    const struct matrix out = matrix_rows(logits, 0, hidden.rows);
+    const struct cross_entropy_args loss = {.logits = out, .targets = targets, .losses = losses, .log_sum = log_sum};
+    if (norm.weight.data != NULL) backend->ops->norm_forward(backend, &norm);
+    product(head, stage.normed, head->weights.projection, stage.projected, false, true, 0);
+    product(head, stage.projected, head->weights.output, out, false, true, 0);
     backend->ops->cross_entropy_forward(backend, &loss);
-    return product.c;
+    return out;
 }
 
 static int64_t slice_rows(const struct head *head, const struct batch *batch, int64_t first)
@@ -153,74 +188,87 @@ void head_compare(struct head *head, struct matrix hidden_p, struct matrix hidde
 }
 
 void head_backward(struct head *head, struct matrix hidden, const struct batch *batch, double weight, double *losses,
-                   struct matrix dhidden, const struct head_gradients *gradients)
+                   struct matrix dhidden, const struct head_weights *gradients)
 {
     struct backend *backend = head->backend;
+    const struct head_weights *w = &head->weights;
     for (int64_t first = 0, rows; first < batch->tokens; first += rows) {
         rows = slice_rows(head, batch, first);
         const struct matrix x = matrix_rows(hidden, first, rows);
+        const struct stage value = stage_of(head, x, head->normed, head->projected);
+        const struct stage d = stage_of(head, matrix_rows(dhidden, first, rows), head->dnormed, head->dprojected);
         const struct matrix dlogits = slice_losses(head, x, head->logits, batch->targets + first, losses + first, head->log_sum);
         const struct cross_entropy_args loss = {
             .logits = dlogits, .targets = batch->targets + first, .log_sum = head->log_sum, .weight = weight};
         backend->ops->cross_entropy_backward(backend, &loss);
-        struct norm_args norm = norm_arguments(head, x, matrix_rows(head->normed, 0, rows));
-        norm.dy = matrix_rows(head->dnormed, 0, rows);
-        norm.dx = matrix_rows(dhidden, first, rows);
+        product(head, dlogits, value.projected, gradients->output, true, false, 1);
+        product(head, dlogits, w->output, d.projected, false, false, 0);
+        product(head, d.projected, value.normed, gradients->projection, true, false, 1);
+        product(head, d.projected, w->projection, d.normed, false, false, 0);
+        if (w->norm_weight.data == NULL) continue;
+        struct norm_args norm = norm_arguments(head, &value);
+        norm.dy = d.normed;
+        norm.dx = d.hidden;
         norm.dweight = gradients->norm_weight;
         norm.dbias = gradients->norm_bias;
-        if (gradients->output.data != NULL) {
-            const struct gemm_args output = {
-                .a = dlogits, .b = norm.y, .c = gradients->output, .transpose_a = true, .alpha = 1, .beta = 1};
-            backend->ops->gemm(backend, &output);
-        }
-        const struct gemm_args input = {.a = dlogits, .b = head->output, .c = norm.dy, .alpha = 1};
-        backend->ops->gemm(backend, &input);
         backend->ops->norm_backward(backend, &norm);
     }
 }
 
-/* c = op(a) b (or a bᵀ with transpose_b) + beta c; nothing when b or c is absent. */
-static void product(struct head *head, struct matrix a, struct matrix b, struct matrix c, bool transpose_a, bool transpose_b,
-                    double beta)
+static struct norm_args norm_directions(const struct head *head, const struct stage *value, const struct stage *tangent,
+                                        const struct head_weights *directions)
 {
-    const struct gemm_args args = {
-        .a = a, .b = b, .c = c, .transpose_a = transpose_a, .transpose_b = transpose_b, .alpha = 1, .beta = beta};
-    if (b.data != NULL && c.data != NULL) head->backend->ops->gemm(head->backend, &args);
+    struct norm_args norm = norm_arguments(head, value);
+    norm.x_t = tangent->hidden;
+    norm.weight_t = directions->norm_weight;
+    norm.bias_t = directions->norm_bias;
+    norm.y_t = tangent->normed;
+    return norm;
 }
 
 void head_backward_tangent(struct head *head, struct matrix hidden, struct matrix hidden_t, const struct batch *batch,
-                           double weight, const struct head_gradients *directions, double *losses, struct matrix dhidden,
-                           struct matrix dhidden_t, const struct head_gradients *gradient_tangents)
+                           double weight, const struct head_weights *directions, double *losses, struct matrix dhidden,
+                           struct matrix dhidden_t, const struct head_weights *gradient_tangents)
 {
     struct backend *backend = head->backend;
+    const struct head_weights *w = &head->weights;
     for (int64_t first = 0, rows; first < batch->tokens; first += rows) {
         rows = slice_rows(head, batch, first);
         const uint32_t *targets = batch->targets + first;
         const struct matrix x = matrix_rows(hidden, first, rows);
+        const struct stage value = stage_of(head, x, head->normed, head->projected);
+        const struct stage tangent = stage_of(head, matrix_rows(hidden_t, first, rows), head->normed_t, head->projected_t);
+        const struct stage d = stage_of(head, matrix_rows(dhidden, first, rows), head->dnormed, head->dprojected);
+        const struct stage d_t = stage_of(head, matrix_rows(dhidden_t, first, rows), head->dnormed_t, head->dprojected_t);
         const struct matrix dlogits = slice_losses(head, x, head->logits, targets, losses + first, head->log_sum);
         const struct matrix dlogits_t = matrix_rows(head->other, 0, rows);
-        struct norm_args norm = norm_arguments(head, x, matrix_rows(head->normed, 0, rows));
-        norm.x_t = matrix_rows(hidden_t, first, rows);
-        norm.weight_t = directions->norm_weight;
-        norm.bias_t = directions->norm_bias;
-        norm.y_t = matrix_rows(head->normed_t, 0, rows);
-        norm.dy = matrix_rows(head->dnormed, 0, rows);
-        norm.dy_t = matrix_rows(head->dnormed_t, 0, rows);
-        norm.dx = matrix_rows(dhidden, first, rows);
-        norm.dx_t = matrix_rows(dhidden_t, first, rows);
-        norm.dweight_t = gradient_tangents->norm_weight;
-        norm.dbias_t = gradient_tangents->norm_bias;
-        backend->ops->norm_tangent(backend, &norm);
-        product(head, norm.y_t, head->output, dlogits_t, false, true, 0); /* the logits' tangent, then that of their gradient */
-        product(head, norm.y, directions->output, dlogits_t, false, true, 1);
+        struct norm_args norm = norm_directions(head, &value, &tangent, directions);
+        if (norm.weight.data != NULL) backend->ops->norm_tangent(backend, &norm);
+        product(head, tangent.normed, w->projection, tangent.projected, false, true, 0);
+        product(head, value.normed, directions->projection, tangent.projected, false, true, 1);
+        product(head, tangent.projected, w->output, dlogits_t, false, true,
+                0); /* the logits' tangent, then that of their gradient */
+        product(head, value.projected, directions->output, dlogits_t, false, true, 1);
         const struct cross_entropy_args loss = {
             .logits = dlogits, .logits_t = dlogits_t, .targets = targets, .log_sum = head->log_sum, .weight = weight};
         backend->ops->cross_entropy_backward_tangent(backend, &loss);
-        product(head, dlogits_t, norm.y, gradient_tangents->output, true, false, 1);
-        product(head, dlogits, norm.y_t, gradient_tangents->output, true, false, 1);
-        product(head, dlogits, head->output, norm.dy, false, false, 0);
-        product(head, dlogits_t, head->output, norm.dy_t, false, false, 0);
-        product(head, dlogits, directions->output, norm.dy_t, false, false, 1);
+        product(head, dlogits_t, value.projected, gradient_tangents->output, true, false, 1);
+        product(head, dlogits, tangent.projected, gradient_tangents->output, true, false, 1);
+        product(head, dlogits, w->output, d.projected, false, false, 0);
+        product(head, dlogits_t, w->output, d_t.projected, false, false, 0);
+        product(head, dlogits, directions->output, d_t.projected, false, false, 1);
+        product(head, d_t.projected, value.normed, gradient_tangents->projection, true, false, 1);
+        product(head, d.projected, tangent.normed, gradient_tangents->projection, true, false, 1);
+        product(head, d.projected, w->projection, d.normed, false, false, 0);
+        product(head, d_t.projected, w->projection, d_t.normed, false, false, 0);
+        product(head, d.projected, directions->projection, d_t.normed, false, false, 1);
+        if (norm.weight.data == NULL) continue;
+        norm.dy = d.normed;
+        norm.dy_t = d_t.normed;
+        norm.dx = d.hidden;
+        norm.dx_t = d_t.hidden;
+        norm.dweight_t = gradient_tangents->norm_weight;
+        norm.dbias_t = gradient_tangents->norm_bias;
         backend->ops->norm_backward_tangent(backend, &norm);
     }
 }

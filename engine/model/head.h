@@ -1,57 +1,59 @@
-/* head.h: from the last hidden states to losses: final norm, logits and cross-entropy, in slices of tokens, so that
- * [tokens x vocabulary] never exists. */
+/* head.h: from the last hidden states to losses: final norm, projection to the embeddings' width (where there are these two),
+ * logits and cross-entropy, in slices of tokens, so that [tokens x vocabulary] never exists. */
 #ifndef MODEL_HEAD_H
 #define MODEL_HEAD_H
 
 #include "model/chunks.h"
 #include "model/model.h"
 
+/* Absent ones are not there, or not wanted. Also their gradients or directions. */
+struct head_weights {
+    struct matrix norm_weight, norm_bias; /* [1, d] */
+    struct matrix projection;             /* [e, d] */
+    struct matrix output;                 /* [V, e] */
+};
+
 struct head {
     struct backend *backend;
     enum norm_kind norm;
     double norm_epsilon;
-    struct matrix norm_weight, norm_bias; /* owned unless lent at head_init; bias may be absent */
-    struct matrix output;                 /* [V, d] */
-    bool owns_norm, owns_output;
+    struct head_weights weights; /* owned unless lent at head_init */
+    bool owns_weights, owns_output;
     int64_t slice; /* tokens at a time */
     /* scratch of one slice; `other`: a second model's logits, or the tangent of the first's */
-    struct matrix normed, dnormed, normed_t, dnormed_t, logits, other;
+    struct matrix normed, dnormed, normed_t, dnormed_t, projected, dprojected, projected_t, dprojected_t, logits, other;
     double *log_sum, *other_log_sum;
 };
 
 enum head_use { HEAD_LOSS, HEAD_COMPARE, HEAD_GRADIENT, HEAD_TANGENT };
 
-/* Loads the final norm and the output matrix. `embedding` (with data) is lent as the output matrix of a tied model. The caller owns
+/* Loads its weights. `embedding` (with data) is lent as the output matrix of a tied model. The caller owns
  * it (head_reset). */
 MUST_CHECK enum status head_load(struct head *head, const struct model *model, struct backend *backend, struct matrix embedding,
                                  enum head_use use, struct error *error);
 /* The same over matrices that lie in memory already (training). */
 MUST_CHECK enum status head_init(struct head *head, const struct model_config *config, struct backend *backend,
-                                 struct matrix norm_weight, struct matrix norm_bias, struct matrix output, enum head_use use,
-                                 struct error *error);
+                                 const struct head_weights *weights, enum head_use use, struct error *error);
 void head_reset(struct head *head); /* {0} is fine */
 
 /* losses[t] in nats for every token of the batch (0 where nothing is predicted). `hidden` [tokens, d] is not changed. */
 void head_losses(struct head *head, struct matrix hidden, const struct batch *batch, double *losses);
 
-/* Losses of two models on the same tokens, and by token KL(p || q) and whether the likeliest next token agrees. `q` has the norm
- * and output of the same checkpoint. Needs HEAD_COMPARE. */
+/* Losses of two models on the same tokens, and by token KL(p || q) and whether the likeliest next token agrees. `q` has the
+ * weights of the same checkpoint. Needs HEAD_COMPARE. */
 void head_compare(struct head *head, struct matrix hidden_p, struct matrix hidden_q, const struct batch *batch, double *losses_p,
                   double *losses_q, double *kl, uint8_t *agree);
 
-/* Losses, and into dhidden (overwritten) the gradient of weight * sum of losses; gradients of norm_weight, norm_bias and output are
- * added to where given. Needs HEAD_GRADIENT. */
-struct head_gradients {
-    struct matrix norm_weight, norm_bias, output;
-};
+/* Losses, and into dhidden (overwritten) the gradient of weight * sum of losses; gradients of the weights are added to
+ * where given. Needs HEAD_GRADIENT. */
 void head_backward(struct head *head, struct matrix hidden, const struct batch *batch, double weight, double *losses,
-                   struct matrix dhidden, const struct head_gradients *gradients);
+                   struct matrix dhidden, const struct head_weights *gradients);
 
 /* head_backward and its derivative along a direction: hidden_t and `directions` (absent: zero) are the tangents of the hidden
  * states and of the parameters; dhidden and dhidden_t are overwritten; the tangents of the parameters' gradients are added to
  * gradient_tangents. Gradients of parameters themselves are not computed. Needs HEAD_TANGENT. */
 void head_backward_tangent(struct head *head, struct matrix hidden, struct matrix hidden_t, const struct batch *batch,
-                           double weight, const struct head_gradients *directions, double *losses, struct matrix dhidden,
-                           struct matrix dhidden_t, const struct head_gradients *gradient_tangents);
+                           double weight, const struct head_weights *directions, double *losses, struct matrix dhidden,
+                           struct matrix dhidden_t, const struct head_weights *gradient_tangents);
 
 #endif

@@ -1,15 +1,16 @@
 #include "model/hidden.h"
 
-enum status hidden_embed(const struct model_config *config, struct backend *backend, struct matrix embedding,
-                         const struct chunks *chunks, struct matrix *out, struct error *error)
+enum status hidden_embed(struct embed *embed, const struct chunks *chunks, struct matrix *out, struct error *error)
 {
+    struct backend *backend = embed->backend;
+    const int64_t width = embed->config->hidden_size;
     void *data = NULL;
-    enum status status = backend->ops->allocate(backend, chunks->tokens * config->hidden_size, "hidden states", &data, error);
+    const enum status status = backend->ops->allocate(backend, chunks->tokens * width, "hidden states", &data, error);
     *out = (struct matrix){0};
     if (status != STATUS_OK) return status;
-    *out = matrix_of(data, chunks->tokens, config->hidden_size, backend->ops->element);
+    *out = matrix_of(data, chunks->tokens, width, backend->ops->element);
     for (int64_t i = 0; i < chunks->count; i++)
-        backend->ops->gather(backend, hidden_rows(*out, &chunks->chunks[i]), embedding, chunks->chunks[i].batch.ids);
+        embed_forward(embed, &chunks->chunks[i].batch, hidden_rows(*out, &chunks->chunks[i]));
     return STATUS_OK;
 }
 

@@ -12,7 +12,7 @@ struct loader {
     struct backend *backend;
     struct block blocks[2];
     void *memory[2];
-    float *staging; /* for backends that cannot be read into */
+    float *staging; /* for what cannot be read into its place */
     pthread_t thread;
     bool started;
     pthread_mutex_t mutex;
@@ -70,10 +70,12 @@ static void *loader_main(void *argument)
     return NULL;
 }
 
-/* Elements of the largest block, each tensor padded to 64 bytes of floats, and of the largest tensor. */
-static void sizes(const struct model *model, int64_t *block, int64_t *tensor)
+/* Elements of the largest block, each tensor padded to 64 bytes of floats, and of the largest tensor; whether any has to be turned.
+ */
+static void sizes(const struct model *model, int64_t *block, int64_t *tensor, bool *transposed)
 {
     *block = *tensor = 0;
+    *transposed = false;
     for (int64_t layer = 0; layer < model->config.layers; layer++) {
         int64_t total = 0;
         for (int i = 0; i < model->programs[layer].parameter_count; i++) {
@@ -81,6 +83,7 @@ static void sizes(const struct model *model, int64_t *block, int64_t *tensor)
             const int64_t count = parameter->rows * parameter->columns;
             total += (count + 15) & ~(int64_t)15;
             if (count > *tensor) *tensor = count;
+            *transposed = *transposed || model->programs[layer].parameters[i].transposed;
         }
         if (total > *block) *block = total;
     }
@@ -90,6 +93,7 @@ enum status loader_open(const struct model *model, struct backend *backend, stru
 {
     struct loader *loader = NULL;
     int64_t block = 0, tensor = 0;
+    bool transposed = false;
     enum status status = memory_new(1, sizeof *loader, "loader", &loader, error);
     *out = NULL;
     if (status != STATUS_OK) return status;
@@ -98,10 +102,10 @@ enum status loader_open(const struct model *model, struct backend *backend, stru
     loader->wanted = 1;
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_cond_init(&loader->changed, NULL);
-    sizes(model, &block, &tensor);
+    sizes(model, &block, &tensor, &transposed);
     for (int i = 0; i < 2; i++)
         if ((status = backend->ops->allocate(backend, block, "block weights", &loader->memory[i], error)) != STATUS_OK) goto done;
-    if (!backend->ops->host || backend->ops->element != sizeof(float))
+    if (!backend->ops->host || backend->ops->element != sizeof(float) || transposed)
         if ((status = memory_new(tensor, sizeof(float), "weight staging", &loader->staging, error)) != STATUS_OK) goto done;
     if (pthread_create(&loader->thread, NULL, loader_main, loader) != 0) {
         status = error_set(error, STATUS_NO_MEMORY, "cannot start the thread that reads weights");

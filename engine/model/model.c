@@ -12,18 +12,22 @@ static enum status parameter_check(const struct model *model, const struct param
 {
     const int64_t index = weights_find(model->weights, parameter->name);
     struct weights_tensor tensor;
+    if (index < 0 && parameter->constant) return STATUS_OK; /* the architecture says what it is */
     if (index < 0)
         return error_set(error, STATUS_INVALID, "the checkpoint has no tensor \"%s\", which its %s architecture needs",
                          parameter->name, model->config.architecture->model_type);
     weights_tensor(model->weights, index, &tensor);
-    const bool vector = parameter->rows == 1 && tensor.rank == 1 && tensor.shape[0] == parameter->columns;
-    const bool matrix = tensor.rank == 2 && tensor.shape[0] == parameter->rows && tensor.shape[1] == parameter->columns;
+    const int64_t rows = parameter->transposed ? parameter->columns : parameter->rows;
+    const int64_t columns = parameter->transposed ? parameter->rows : parameter->columns;
+    const bool scalar = parameter->constant && tensor.elements == 1 && tensor.rank <= 1;
+    const bool vector = rows == 1 && tensor.rank == 1 && tensor.shape[0] == columns;
+    const bool matrix = tensor.rank == 2 && tensor.shape[0] == rows && tensor.shape[1] == columns;
     const bool kernel = parameter->depthwise && tensor.rank == 3 && tensor.shape[0] == parameter->rows && tensor.shape[1] == 1 &&
                         tensor.shape[2] == parameter->columns;
-    if (!vector && !matrix && !kernel)
+    if (!scalar && !vector && !matrix && !kernel)
         return error_set(error, STATUS_INVALID,
                          "tensor \"%s\" has %lld elements in %d dimensions; config.json asks for [%lld, %lld]", parameter->name,
-                         (long long)tensor.elements, tensor.rank, (long long)parameter->rows, (long long)parameter->columns);
+                         (long long)tensor.elements, tensor.rank, (long long)rows, (long long)columns);
     if (dtype_info(tensor.dtype)->to_f32 == NULL)
         return error_set(error, STATUS_UNSUPPORTED, "tensor \"%s\" is %s; weights must be F32, F16, BF16 or F64", parameter->name,
                          dtype_info(tensor.dtype)->name);
@@ -65,6 +69,17 @@ static enum status unused_refuse(const struct model *model, const bool *used, st
     return STATUS_OK;
 }
 
+/* Some files leave out the prefix that others give to every name. */
+static void prefix_settle(struct model *model)
+{
+    const struct architecture *row = model->config.architecture;
+    char name[PARAMETER_NAME];
+    if (row->prefix == NULL) return;
+    (void)snprintf(name, sizeof name, "%s.weight", row->names[ROLE_EMBEDDING]);
+    model->config.bare_names =
+        weights_find(model->weights, name) < 0 && weights_find(model->weights, name + strlen(row->prefix)) >= 0;
+}
+
 /* Embedding and output matrix have two names in the wild. */
 static void name_settle(const struct model *model, const char *alias, struct parameter *parameter)
 {
@@ -84,10 +99,9 @@ static enum status tensors_check(struct model *model, struct error *error)
         model->ends.output = model->ends.embedding;
     else
         name_settle(model, model->config.architecture->output_alias, &model->ends.output);
-    const struct parameter *ends[] = {&model->ends.embedding, &model->ends.norm_weight, &model->ends.norm_bias,
-                                      model->config.tied ? NULL : &model->ends.output};
-    for (int i = 0; i < 4; i++) {
-        if (ends[i] == NULL || ends[i]->name[0] == '\0') continue;
+    const struct parameter *ends[DECODER_ENDS];
+    const int end_count = decoder_ends_list(&model->ends, model->config.tied, ends);
+    for (int i = 0; i < end_count; i++) {
         if ((status = parameter_check(model, ends[i], used, error)) != STATUS_OK) goto done;
         model->parameters += ends[i]->rows * ends[i]->columns;
     }
@@ -95,7 +109,7 @@ static enum status tensors_check(struct model *model, struct error *error)
         for (int i = 0; i < model->programs[layer].parameter_count; i++) {
             const struct parameter *parameter = &model->programs[layer].parameters[i];
             if ((status = parameter_check(model, parameter, used, error)) != STATUS_OK) goto done;
-            model->parameters += parameter->rows * parameter->columns;
+            if (!parameter->constant) model->parameters += parameter->rows * parameter->columns;
         }
     status = unused_refuse(model, used, error);
 done:
@@ -122,6 +136,7 @@ enum status model_of_weights(struct weights *weights, struct model **out, struct
     }
     model->weights = weights;
     if ((status = config_read(weights_directory(model->weights), &model->config, error)) != STATUS_OK) goto done;
+    prefix_settle(model);
     if ((status = memory_new(model->config.layers, sizeof *model->programs, "block programs", &model->programs, error)) !=
         STATUS_OK)
         goto done;
@@ -152,27 +167,62 @@ static enum status finite_check(const struct parameter *parameter, const float *
         bad |= (bits & 0x7f800000u) == 0x7f800000u;
     }
     if (bad == 0) return STATUS_OK;
+    const int64_t columns = parameter->transposed ? parameter->rows : parameter->columns; /* as in the file */
     int64_t i = 0;
     while (isfinite(values[i])) i++;
     return error_set(error, STATUS_NOT_FINITE, "tensor \"%s\" is not finite: element [%lld, %lld] is %s", parameter->name,
-                     (long long)(i / parameter->columns), (long long)(i % parameter->columns),
-                     isnan(values[i]) ? "NaN" : "infinite");
+                     (long long)(i / columns), (long long)(i % columns), isnan(values[i]) ? "NaN" : "infinite");
+}
+
+/* to = fromᵀ, from [columns of `to`, rows of `to`], in tiles that stay in the cache. */
+static void transpose(struct matrix to, const float *from)
+{
+    enum { TILE = 32 };
+    float *out = to.data;
+    for (int64_t r = 0; r < to.rows; r += TILE)
+        for (int64_t c = 0; c < to.columns; c += TILE)
+            for (int64_t i = r; i < to.rows && i < r + TILE; i++)
+                for (int64_t j = c; j < to.columns && j < c + TILE; j++) out[i * to.stride + j] = from[j * to.rows + i];
+}
+
+/* A tensor [columns, rows] of the file, through `values` of as many floats. */
+static enum status transposed_put(struct backend *backend, struct matrix to, const float *values, struct error *error)
+{
+    float *turned = NULL;
+    if (backend->ops->host && backend->ops->element == sizeof(float)) {
+        transpose(to, values);
+        return STATUS_OK;
+    }
+    const enum status status = memory_new(to.rows * to.columns, sizeof *turned, "a transposed tensor", &turned, error);
+    if (status != STATUS_OK) return status;
+    transpose(matrix_of(turned, to.rows, to.columns, sizeof *turned), values);
+    backend->ops->upload(backend, to, turned, DTYPE_F32);
+    memory_free(turned);
+    return STATUS_OK;
 }
 
 enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter, struct matrix to,
                        float *staging, struct error *error)
 {
     const int64_t index = weights_find(model->weights, parameter->name), count = parameter->rows * parameter->columns;
-    const bool direct = backend->ops->host && backend->ops->element == sizeof(float) && to.stride == to.columns;
+    const bool direct =
+        backend->ops->host && backend->ops->element == sizeof(float) && to.stride == to.columns && !parameter->transposed;
     float *own = NULL, *values = direct ? to.data : staging;
     enum status status = STATUS_OK;
+    if (index < 0 && parameter->constant) {
+        backend->ops->fill(backend, to, parameter->initial);
+        return STATUS_OK;
+    }
     if (values == NULL) {
         if ((status = memory_new(count, sizeof *own, parameter->name, &own, error)) != STATUS_OK) return status;
         values = own;
     }
     if ((status = weights_read_f32(model->weights, index, 0, count, values, error)) != STATUS_OK) goto done;
     if ((status = finite_check(parameter, values, count, error)) != STATUS_OK) goto done;
-    if (!direct) backend->ops->upload(backend, to, values, DTYPE_F32);
+    if (parameter->transposed)
+        status = transposed_put(backend, to, values, error);
+    else if (!direct)
+        backend->ops->upload(backend, to, values, DTYPE_F32);
 done:
     memory_free(own);
     return status;

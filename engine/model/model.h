@@ -23,8 +23,9 @@ MUST_CHECK enum status model_open(const char *path, struct model **out, struct e
 MUST_CHECK enum status model_of_weights(struct weights *weights, struct model **out, struct error *error);
 void model_close(struct model *model); /* NULL is fine */
 
-/* Reads a tensor into `to` [rows, columns] (host backends read straight into it; others through `staging`, of at least as many
- * floats, else NULL). STATUS_NOT_FINITE naming the tensor and the first bad element; statuses of weights_read_f32. */
+/* Reads a tensor into `to` [rows, columns], transposed where the file has it the other way round (host backends read straight into
+ * it; others through `staging`, of at least as many floats, else NULL). STATUS_NOT_FINITE naming the tensor and the first bad
+ * element; statuses of weights_read_f32. */
 MUST_CHECK enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter,
                                   struct matrix to, float *staging, struct error *error);
 

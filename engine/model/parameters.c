@@ -14,13 +14,15 @@ static int64_t aligned(int64_t elements)
     return (elements + TENSOR_ALIGNMENT - 1) / TENSOR_ALIGNMENT * TENSOR_ALIGNMENT;
 }
 
+/* -1 for an absent one. */
 static int64_t layout_add(struct parameters_layout *layout, const struct parameter *parameter, bool residual)
 {
     const int64_t count = parameter->rows * parameter->columns;
+    if (parameter->name[0] == '\0') return -1;
     layout->tensors[layout->tensor_count] = (struct parameters_tensor){
         .parameter = *parameter, .offset = layout->elements, .decays = parameter->rows > 1, .residual = residual};
     layout->elements += aligned(count);
-    layout->numbers += count;
+    if (!parameter->constant) layout->numbers += count;
     return layout->tensor_count++;
 }
 
@@ -64,7 +66,7 @@ enum status parameters_layout_new(const struct model_config *config, struct para
 {
     struct parameters_layout *layout = NULL;
     struct decoder_ends ends;
-    const int64_t most = 4 + config->layers * PROGRAM_PARAMETERS;
+    const int64_t most = DECODER_ENDS + config->layers * PROGRAM_PARAMETERS;
     enum status status;
     *out = NULL;
     if ((status = memory_new(1, sizeof *layout, "parameter layout", &layout, error)) != STATUS_OK) return status;
@@ -77,12 +79,15 @@ enum status parameters_layout_new(const struct model_config *config, struct para
     if ((status = memory_new(most, sizeof *layout->spans, "parameter layout", &layout->spans, error)) != STATUS_OK) goto done;
     decoder_ends(config, &ends);
     layout->embedding = layout_add(layout, &ends.embedding, false);
+    layout->positions = layout_add(layout, &ends.positions, false);
+    layout->project_in = layout_add(layout, &ends.project_in, false);
     for (int64_t layer = 0; layer < config->layers; layer++) {
         decoder_block(config, layer, &layout->programs[layer]);
         layout_block(layout, layer);
     }
     layout->norm_weight = layout_add(layout, &ends.norm_weight, false);
-    layout->norm_bias = ends.norm_bias.name[0] != '\0' ? layout_add(layout, &ends.norm_bias, false) : -1;
+    layout->norm_bias = layout_add(layout, &ends.norm_bias, false);
+    layout->project_out = layout_add(layout, &ends.project_out, false);
     layout->output = config->tied ? layout->embedding : layout_add(layout, &ends.output, false);
     layout_spans(layout);
     *out = layout;
@@ -129,10 +134,27 @@ struct matrix parameters_all(const struct parameters *parameters)
 
 struct matrix parameters_view(const struct parameters *parameters, int64_t tensor)
 {
+    if (tensor < 0) return (struct matrix){0};
     const struct parameters_tensor *row = &parameters->layout->tensors[tensor];
     const size_t element = parameters->backend->ops->element;
     return matrix_of((char *)parameters->data + (size_t)row->offset * element, row->parameter.rows, row->parameter.columns,
                      element);
+}
+
+void parameters_download(const struct parameters *parameters, int64_t tensor, void *to, enum dtype dtype)
+{
+    struct backend *backend = parameters->backend;
+    const struct matrix view = parameters_view(parameters, tensor);
+    if (!parameters->layout->tensors[tensor].parameter.transposed) {
+        backend->ops->download(backend, view, to, dtype);
+        return;
+    }
+    char *at = to;
+    for (int64_t c = 0; c < view.columns; c++) { /* a row of the file is a column */
+        const struct matrix column = {(char *)view.data + (size_t)c * view.element, view.rows, 1, view.stride, view.element};
+        backend->ops->download(backend, column, at, dtype);
+        at += (size_t)view.rows * dtype_info(dtype)->bits / 8;
+    }
 }
 
 void parameters_block(const struct parameters *parameters, int64_t layer, struct matrix *out)
@@ -140,6 +162,27 @@ void parameters_block(const struct parameters *parameters, int64_t layer, struct
     const struct parameters_layout *layout = parameters->layout;
     for (int i = 0; i < layout->programs[layer].parameter_count; i++)
         out[i] = parameters_view(parameters, layout->blocks[layer] + i);
+}
+
+struct embed_weights parameters_embed(const struct parameters *parameters)
+{
+    const struct parameters_layout *layout = parameters->layout;
+    return (struct embed_weights){
+        .embedding = parameters_view(parameters, layout->embedding),
+        .positions = parameters_view(parameters, layout->positions),
+        .projection = parameters_view(parameters, layout->project_in),
+    };
+}
+
+struct head_weights parameters_head(const struct parameters *parameters)
+{
+    const struct parameters_layout *layout = parameters->layout;
+    return (struct head_weights){
+        .norm_weight = parameters_view(parameters, layout->norm_weight),
+        .norm_bias = parameters_view(parameters, layout->norm_bias),
+        .projection = parameters_view(parameters, layout->project_out),
+        .output = parameters_view(parameters, layout->output),
+    };
 }
 
 struct drawing {
@@ -172,10 +215,8 @@ enum status parameters_initialise(struct parameters *parameters, uint64_t seed, 
     for (int64_t i = 0; i < layout->tensor_count; i++) {
         const struct parameters_tensor *tensor = &layout->tensors[i];
         const struct matrix view = parameters_view(parameters, i);
-        const char *ending = strrchr(tensor->parameter.name, '.');
-        const bool bias = ending != NULL && strcmp(ending, ".bias") == 0;
         if (!tensor->decays) {
-            backend->ops->fill(backend, view, bias ? 0 : 1);
+            backend->ops->fill(backend, view, tensor->parameter.initial);
             continue;
         }
         const double range = layout->config.initializer_range;

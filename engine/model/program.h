@@ -11,8 +11,11 @@ enum { PROGRAM_STEPS = 32, PROGRAM_SLOTS = 32, PROGRAM_PARAMETERS = 32, PARAMETE
 struct parameter {
     char name[PARAMETER_NAME]; /* full name in the checkpoint */
     int64_t rows, columns;
-    bool linear;    /* weight of a linear step that quantizers work on; matrices decay in training, vectors do not */
-    bool depthwise; /* a convolution's: stored as [rows, 1, columns] */
+    bool linear;     /* weight of a linear step that quantizers work on; matrices decay in training, vectors do not */
+    bool transposed; /* [columns, rows] in the file (Conv1D); in memory always [rows, columns] */
+    bool depthwise;  /* a convolution's: stored as [rows, 1, columns] */
+    bool constant;   /* no gradient, not counted as a parameter; `initial` where a file lacks it; the file may hold it as [] */
+    double initial;  /* of all elements of a vector in a fresh model; matrices are drawn */
 };
 
 /* A slot, or some columns of another (a view): a step takes either. Views of a slot do not overlap, together cover it, and nobody

@@ -49,10 +49,9 @@ static enum status tensors_write(struct safetensors_writer *writer, const struct
                                  struct error *error)
 {
     const struct parameters_layout *layout = parameters->layout;
-    struct backend *backend = parameters->backend;
     for (int64_t i = 0; i < layout->tensor_count; i++) {
         const struct matrix view = parameters_view(parameters, i);
-        backend->ops->download(backend, view, staging, DTYPE_F32);
+        parameters_download(parameters, i, staging, DTYPE_F32);
         const enum status status = safetensors_writer_f32(writer, i, staging, view.rows * view.columns, error);
         if (status != STATUS_OK) return status;
     }
@@ -71,10 +70,11 @@ static enum status weights_write(const char *path, const struct parameters *para
     if ((status = memory_new(layout->tensor_count, sizeof *shapes, "tensor list", &shapes, error)) != STATUS_OK) goto done;
     for (int64_t i = 0; i < layout->tensor_count; i++) {
         const struct parameters_tensor *tensor = &layout->tensors[i];
-        const bool vector = !tensor->decays;
-        shapes[i][0] = vector ? tensor->parameter.columns : tensor->parameter.rows;
-        shapes[i][1] = tensor->parameter.columns;
-        entries[i] = (struct safetensors_entry){tensor->parameter.name, dtype, vector ? 1 : 2, shapes[i]};
+        const bool vector = !tensor->decays, turned = tensor->parameter.transposed;
+        const int rank = tensor->parameter.constant ? 0 : vector ? 1 : 2;
+        shapes[i][0] = vector || turned ? tensor->parameter.columns : tensor->parameter.rows;
+        shapes[i][1] = turned ? tensor->parameter.rows : tensor->parameter.columns;
+        entries[i] = (struct safetensors_entry){tensor->parameter.name, dtype, rank, shapes[i]};
         const int64_t count = tensor->parameter.rows * tensor->parameter.columns;
         if (count > largest) largest = count;
     }

@@ -12,7 +12,7 @@
 
 /* Every architecture that is supported and has reference values. */
 static const char *const reference_names[] = {"llama",   "llama_tied", "llama_rope3", "gpt_neox", "olmo2",
-                                              "smollm3", "mistral",    "qwen3",       "opensci"};
+                                              "smollm3", "mistral",    "qwen3",       "opensci",  "gpt2"};
 enum { REFERENCE_NAMES = sizeof reference_names / sizeof reference_names[0] };
 
 struct reference {
@@ -119,13 +119,18 @@ static inline double *reference_flat(const struct reference *r, const char *pref
 {
     double *flat = calloc((size_t)r->layout->elements, sizeof *flat);
     for (int64_t i = 0; i < r->layout->tensor_count; i++) {
+        const struct parameter *parameter = &r->layout->tensors[i].parameter;
         char name[PARAMETER_NAME + 32];
         int64_t count = 0;
+        if (parameter->constant) continue;
         (void)snprintf(name, sizeof name, "%s.%s", prefix, r->layout->tensors[i].parameter.name);
         void *values = shared_tensor(r->file, name, &count);
         assert_int_equal(count, r->layout->tensors[i].parameter.rows * r->layout->tensors[i].parameter.columns);
-        for (int64_t k = 0; k < count; k++)
-            flat[r->layout->tensors[i].offset + k] = wide ? ((double *)values)[k] : (double)((float *)values)[k];
+        for (int64_t k = 0; k < count; k++) {
+            const int64_t row = k / parameter->columns, column = k % parameter->columns;
+            const int64_t from = parameter->transposed ? column * parameter->rows + row : k;
+            flat[r->layout->tensors[i].offset + k] = wide ? ((double *)values)[from] : (double)((float *)values)[from];
+        }
         free(values);
     }
     return flat;

@@ -182,7 +182,7 @@ static void test_groups_take_all_parameters_once(void **state)
         assert_true(r.model->config.tied ? by_group[GROUP_OUTPUT] == 0 : by_group[GROUP_OUTPUT] > 0);
         for (int64_t t = 0; t < r.layout->tensor_count; t++) { /* names tell too */
             const char *name = r.layout->tensors[t].parameter.name;
-            const bool norm = strstr(name, "norm") != NULL;
+            const bool norm = strstr(name, "norm") != NULL || strstr(name, "ln_") != NULL;
             if (norm != (groups[t] == GROUP_NORMS)) fail_msg("%s is in %s", name, groups_names[groups[t]]);
             if (!norm && (strstr(name, "attn") != NULL || strstr(name, "attention.") != NULL) != (groups[t] == GROUP_ATTENTION))
                 fail_msg("%s is in %s", name, groups_names[groups[t]]);

@@ -39,9 +39,9 @@ static inline void tiny_write(struct scratch *scratch, const char *config_text, 
     scratch_write(scratch, "config.json", config_text, strlen(config_text));
     if (config_parse("config.json", config_text, strlen(config_text), &config, &error) != STATUS_OK) fail_msg("%s", error.detail);
     decoder_ends(&config, &ends);
-    const struct parameter outer[] = {ends.embedding, ends.norm_weight, ends.norm_bias, ends.output};
-    for (int i = 0; i < 4; i++)
-        if (outer[i].name[0] != '\0' && !(i == 3 && config.tied)) parameters[count++] = outer[i];
+    const struct parameter *outer[DECODER_ENDS];
+    const int outer_count = decoder_ends_list(&ends, config.tied, outer);
+    for (int i = 0; i < outer_count; i++) parameters[count++] = *outer[i];
     for (int64_t layer = 0; layer < config.layers; layer++) {
         struct program program;
         decoder_block(&config, layer, &program);
@@ -49,9 +49,14 @@ static inline void tiny_write(struct scratch *scratch, const char *config_text, 
     }
     for (int i = 0; i < count; i++) {
         const bool vector = parameters[i].rows == 1;
-        shapes[i][0] = vector ? parameters[i].columns : parameters[i].rows;
-        shapes[i][1] = parameters[i].columns;
-        entries[i] = (struct safetensors_entry){parameters[i].name, DTYPE_F32, vector ? 1 : 2, shapes[i]};
+        const bool turned = parameters[i].transposed;
+        shapes[i][0] = vector || turned ? parameters[i].columns : parameters[i].rows;
+        shapes[i][1] = turned ? parameters[i].rows : parameters[i].columns;
+        entries[i] = (struct safetensors_entry){parameters[i].name, DTYPE_F32,
+                                                parameters[i].constant ? 0
+                                                : vector               ? 1
+                                                                       : 2,
+                                                shapes[i]};
     }
     assert_int_equal(safetensors_writer_open(scratch_path(scratch, "model.safetensors"), entries, count, &writer, &error),
                      STATUS_OK);

@@ -61,7 +61,8 @@ static double *logits_of(const struct model *model, struct backend *backend, con
     const struct decoder_ends *ends = &model->ends;
     struct error error;
     struct chunks chunks;
-    struct matrix cosine, sine, embedding, output, weight, bias = {0}, hidden;
+    struct matrix cosine, sine, output, weight, bias = {0}, hidden;
+    struct embed embed;
     struct loader *loader = NULL;
     struct walk walk;
     struct block *block = NULL;
@@ -69,11 +70,11 @@ static double *logits_of(const struct model *model, struct backend *backend, con
     assert_int_equal(chunks_init(sequences, INT64_MAX, &chunks, &error), STATUS_OK);
     assert_int_equal(backend->ops->prepare(backend, chunks.longest, config->vocabulary_size, &error), STATUS_OK);
     assert_int_equal(model_rope_tables(config, backend, chunks.longest, &cosine, &sine, &error), STATUS_OK);
-    assert_int_equal(model_load(model, backend, &ends->embedding, &embedding, &error), STATUS_OK);
+    assert_int_equal(embed_load(&embed, model, backend, chunks.largest, &error), STATUS_OK);
     assert_int_equal(model_load(model, backend, &ends->output, &output, &error), STATUS_OK);
     assert_int_equal(model_load(model, backend, &ends->norm_weight, &weight, &error), STATUS_OK);
     if (ends->norm_bias.name[0] != '\0') assert_int_equal(model_load(model, backend, &ends->norm_bias, &bias, &error), STATUS_OK);
-    assert_int_equal(hidden_embed(config, backend, embedding, &chunks, &hidden, &error), STATUS_OK);
+    assert_int_equal(hidden_embed(&embed, &chunks, &hidden, &error), STATUS_OK);
     assert_int_equal(walk_init(&walk, config, backend, WALK_FORWARD, chunks.largest, cosine, sine, &error), STATUS_OK);
     assert_int_equal(loader_open(model, backend, &loader, &error), STATUS_OK);
     for (int64_t layer = 0; layer < config->layers; layer++) {
@@ -98,9 +99,10 @@ static double *logits_of(const struct model *model, struct backend *backend, con
     backend->ops->gemm(backend, &product);
     double *logits = calloc((size_t)count, sizeof *logits);
     backend->ops->download(backend, product.c, logits, DTYPE_F64);
-    void *blocks[] = {memory, hidden.data, embedding.data, output.data, weight.data, bias.data, cosine.data};
+    void *blocks[] = {memory, hidden.data, output.data, weight.data, bias.data, cosine.data};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         if (blocks[i] != NULL) backend->ops->release(backend, blocks[i]);
+    embed_reset(&embed);
     loader_close(loader);
     walk_reset(&walk);
     chunks_reset(&chunks);
@@ -187,6 +189,8 @@ REFERENCE_TEST(micro, mamba)
 REFERENCE_TEST(micro, mamba2)
 REFERENCE_TEST(models, mamba)
 REFERENCE_TEST(models, mamba2)
+REFERENCE_TEST(micro, gpt2)
+REFERENCE_TEST(models, gpt2)
 
 int main(void)
 {
@@ -202,6 +206,7 @@ int main(void)
         cmocka_unit_test(test_models_smollm3),     cmocka_unit_test(test_models_opensci),
         cmocka_unit_test(test_micro_mamba),        cmocka_unit_test(test_micro_mamba2),
         cmocka_unit_test(test_models_mamba),       cmocka_unit_test(test_models_mamba2),
+        cmocka_unit_test(test_micro_gpt2),         cmocka_unit_test(test_models_gpt2),
     };
     return cmocka_run_group_tests_name("reference", tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@ struct bench {
     struct walk walk;
     struct matrix block[PROGRAM_PARAMETERS], block_t[PROGRAM_PARAMETERS]; /* lent to the walk */
     struct head head;
+    struct embed embed;
     double *losses;
 };
 
@@ -38,19 +39,6 @@ static struct matrix hidden_new(const struct bench *bench)
     return m;
 }
 
-static struct matrix norm_bias(const struct parameters *parameters)
-{
-    const int64_t tensor = parameters->layout->norm_bias;
-    return tensor < 0 ? (struct matrix){0} : parameters_view(parameters, tensor);
-}
-
-static struct head_gradients head_views(const struct parameters *parameters)
-{
-    const struct parameters_layout *layout = parameters->layout;
-    return (struct head_gradients){parameters_view(parameters, layout->norm_weight), norm_bias(parameters),
-                                   parameters_view(parameters, layout->output)};
-}
-
 static void bench_open(struct bench *bench, int model, struct backend *backend)
 {
     const struct model_config config = tiny_config(model);
@@ -63,8 +51,10 @@ static void bench_open(struct bench *bench, int model, struct backend *backend)
     ok(gradient_new(&bench->parameters, GRADIENT_KEEP, bench->chunks.largest, bench->chunks.longest, &bench->gradient, &error));
     ok(model_rope_tables(&config, backend, bench->chunks.longest, &bench->cosine, &bench->sine, &error));
     ok(walk_init(&bench->walk, &config, backend, WALK_TANGENT, bench->chunks.largest, bench->cosine, bench->sine, &error));
-    const struct head_gradients ends = head_views(&bench->parameters);
-    ok(head_init(&bench->head, &config, backend, ends.norm_weight, ends.norm_bias, ends.output, HEAD_TANGENT, &error));
+    const struct head_weights last = parameters_head(&bench->parameters);
+    const struct embed_weights first = parameters_embed(&bench->parameters);
+    ok(head_init(&bench->head, &config, backend, &last, HEAD_TANGENT, &error));
+    ok(embed_init(&bench->embed, &bench->layout->config, backend, &first, bench->chunks.largest, &error));
     for (int64_t layer = 0; layer <= config.layers; layer++) {
         bench->hidden[layer] = hidden_new(bench);
         bench->hidden_t[layer] = hidden_new(bench);
@@ -83,6 +73,7 @@ static void bench_close(struct bench *bench)
     matrix_release(bench->backend, &bench->dhidden);
     matrix_release(bench->backend, &bench->dhidden_t);
     head_reset(&bench->head);
+    embed_reset(&bench->embed);
     walk_reset(&bench->walk);
     matrix_release(bench->backend, &bench->cosine); /* the sines lie behind */
     gradient_free(bench->gradient);
@@ -109,6 +100,7 @@ static void direction_draw(struct bench *bench, uint64_t seed)
     assert_non_null(values);
     for (int64_t i = 0; i < bench->layout->tensor_count; i++) {
         const struct parameters_tensor *tensor = &bench->layout->tensors[i];
+        if (tensor->parameter.constant) continue;
         for (int64_t k = 0; k < tensor->parameter.rows * tensor->parameter.columns; k++)
             values[tensor->offset + k] = (double)(float)random_normal(seed, (uint64_t)i, (uint64_t)k);
     }
@@ -128,19 +120,18 @@ static void product_add(struct bench *bench, const struct chunk *chunk)
 {
     const struct batch *batch = &chunk->batch;
     struct backend *backend = bench->backend;
-    const int64_t embedding = bench->layout->embedding, layers = bench->layout->config.layers, tokens = batch->tokens;
+    const int64_t layers = bench->layout->config.layers, tokens = batch->tokens;
     const struct matrix dhidden = matrix_rows(bench->dhidden, 0, tokens), dhidden_t = matrix_rows(bench->dhidden_t, 0, tokens);
-    backend->ops->gather(backend, matrix_rows(bench->hidden[0], 0, tokens), parameters_view(&bench->parameters, embedding),
-                         batch->ids);
-    backend->ops->gather(backend, matrix_rows(bench->hidden_t[0], 0, tokens), parameters_view(&bench->direction, embedding),
-                         batch->ids);
+    const struct embed_weights along = parameters_embed(&bench->direction), into_first = parameters_embed(&bench->product);
+    embed_forward(&bench->embed, batch, matrix_rows(bench->hidden[0], 0, tokens));
+    embed_tangent(&bench->embed, batch, &along, matrix_rows(bench->hidden_t[0], 0, tokens));
     for (int64_t layer = 0; layer < layers; layer++) {
         const int output = bench->layout->programs[layer].output;
         walk_layer(bench, batch, layer);
         backend->ops->add(backend, matrix_rows(bench->hidden[layer + 1], 0, tokens), bench->walk.values[output], 1, 0);
         backend->ops->add(backend, matrix_rows(bench->hidden_t[layer + 1], 0, tokens), bench->walk.value_tangents[output], 1, 0);
     }
-    const struct head_gradients directions = head_views(&bench->direction), products = head_views(&bench->product);
+    const struct head_weights directions = parameters_head(&bench->direction), products = parameters_head(&bench->product);
     head_backward_tangent(&bench->head, matrix_rows(bench->hidden[layers], 0, tokens),
                           matrix_rows(bench->hidden_t[layers], 0, tokens), batch, 1 / (double)bench->chunks.predictions,
                           &directions, bench->losses + chunk->first_token, dhidden, dhidden_t, &products);
@@ -150,7 +141,7 @@ static void product_add(struct bench *bench, const struct chunk *chunk)
         walk_layer(bench, batch, layer);
         walk_backward_tangent(&bench->walk, dhidden, dhidden_t, into);
     }
-    backend->ops->scatter_add(backend, parameters_view(&bench->product, embedding), dhidden_t, batch->ids);
+    embed_backward_tangent(&bench->embed, batch, &along, dhidden, dhidden_t, &into_first);
 }
 
 /* The Hessian of the mean loss times the direction; the caller frees it. */

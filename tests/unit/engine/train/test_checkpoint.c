@@ -18,6 +18,7 @@ static void ok(enum status status)
 }
 
 struct bench {
+    const char *model;
     struct scratch scratch;
     char directory[600];
     struct backend *backend;
@@ -27,21 +28,26 @@ struct bench {
     struct tokenizer *tokenizer;
 };
 
-static void bench_open(struct bench *bench)
+static void bench_open_model(struct bench *bench, const char *text)
 {
     const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1, 0, 0};
     struct model_config config;
-    *bench = (struct bench){0};
+    *bench = (struct bench){.model = text};
     scratch_open(&bench->scratch);
     (void)snprintf(bench->directory, sizeof bench->directory, "%s", scratch_path(&bench->scratch, "step1"));
     ok(backend_cpu_new(NULL, &bench->backend, &error));
-    ok(config_parse("model", MODEL, strlen(MODEL), &config, &error));
+    ok(config_parse("model", text, strlen(text), &config, &error));
     ok(parameters_layout_new(&config, &bench->layout, &error));
     ok(parameters_init(&bench->parameters, bench->layout, bench->backend, "parameters", &error));
     ok(parameters_initialise(&bench->parameters, 3, &error));
     ok(optimizer_init(&bench->optimizer, optimizer_kinds[0], &settings, bench->layout, bench->backend, &error));
     bench->backend->ops->fill(bench->backend, parameters_all(&bench->optimizer.state[1]), 0.125);
     ok(tokenizer_open_bytes(&bench->tokenizer, &error));
+}
+
+static void bench_open(struct bench *bench)
+{
+    bench_open_model(bench, MODEL);
 }
 
 static void bench_close(struct bench *bench)
@@ -58,8 +64,8 @@ static void bench_close(struct bench *bench)
 static struct checkpoint checkpoint_of(const struct bench *bench, enum dtype dtype, const struct state *state)
 {
     return (struct checkpoint){.directory = bench->directory,
-                               .config = MODEL,
-                               .config_size = strlen(MODEL),
+                               .config = bench->model,
+                               .config_size = strlen(bench->model),
                                .tokenizer = bench->tokenizer,
                                .dtype = dtype,
                                .reached = {1, 64, 1e-3, 5.5, NAN, 0},
@@ -249,9 +255,37 @@ static void test_a_turned_byte_is_noticed_anywhere(void **state)
     turn_bytes(true);
 }
 
+/* Weights that the file has the other way round lie there so, and come back. */
+static void test_transposed_weights_are_written_as_the_architecture_has_them(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"model_type\":\"gpt2\",\"vocab_size\":300,\"n_embd\":6,\"n_layer\":2,\"n_head\":2,\"n_positions\":12}";
+    struct bench bench;
+    struct weights *weights = NULL;
+    struct weights_tensor tensor;
+    float stored[6 * 18];
+    bench_open_model(&bench, text);
+    const struct checkpoint checkpoint = checkpoint_of(&bench, DTYPE_F32, NULL);
+    ok(checkpoint_write(&checkpoint, &bench.parameters, &error));
+    hold_against(&bench, true);
+    ok(weights_open(bench.directory, &weights, &error));
+    const int64_t index = weights_find(weights, "transformer.h.1.attn.c_attn.weight");
+    weights_tensor(weights, index, &tensor);
+    assert_int_equal(tensor.shape[0], 6);
+    assert_int_equal(tensor.shape[1], 18);
+    ok(weights_read_f32(weights, index, 0, 6 * 18, stored, &error));
+    const struct matrix ours = parameters_view(&bench.parameters, parameters_find(bench.layout, tensor.name));
+    assert_int_equal(ours.rows, 18);
+    for (int i = 0; i < 6 * 18; i++) assert_true(stored[i] == ((const float *)ours.data)[i % 18 * 6 + i / 18]);
+    weights_close(weights);
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_transposed_weights_are_written_as_the_architecture_has_them),
         cmocka_unit_test(test_what_is_written_opens),
         cmocka_unit_test(test_an_older_one_is_replaced),
         cmocka_unit_test(test_a_failure_leaves_nothing),
