@@ -219,7 +219,10 @@ static enum status blocks_walk(struct job *job, struct quantize_result *out, str
         status = sequential_block(&job->sequential, block, layer == layers - 1, out->layers + out->layer_count, &count, error);
         if (status != STATUS_OK) return status;
         out->layer_count += count;
-        if ((status = pass(job, block, job->q_hidden, error)) != STATUS_OK) return status;
+        job->walk.product = sequential_product(&job->sequential);
+        status = pass(job, block, job->q_hidden, error);
+        job->walk.product = NULL;
+        if (status != STATUS_OK) return status;
         monitor_progress(job->request->monitor, layer + 1, layers + 1, "block");
     }
     loader_close(job->loader);

@@ -61,17 +61,26 @@ struct step {
     } attributes;
 };
 
+struct pass;
+
+/* Stands in for y = x Wᵀ of linear steps, forward: quantized activations, rotated inputs. */
+struct linear_product {
+    void *owner;
+    void (*run)(void *owner, const struct pass *pass, int parameter, struct matrix x, struct matrix y);
+};
+
 /* What a pass sees: matrices by slot and by parameter number. */
 struct pass {
     struct backend *backend;
     const struct batch *batch;
-    struct matrix cosine, sine;         /* [positions, rotary / 2] */
-    struct matrix *values;              /* by slot */
-    const struct cache *cache;          /* what earlier batches left behind (model/cache.h); forward, with batch->branches */
-    struct matrix *gradients;           /* by slot; backward */
-    bool *written;                      /* by slot: its gradient holds something; backward */
-    const struct matrix *parameters;    /* by parameter; data NULL where the model has none */
-    struct matrix *parameter_gradients; /* by parameter; NULL: not wanted; backward */
+    struct matrix cosine, sine;           /* [positions, rotary / 2] */
+    struct matrix *values;                /* by slot */
+    const struct cache *cache;            /* what earlier batches left behind (model/cache.h); forward, with batch->branches */
+    struct matrix *gradients;             /* by slot; backward */
+    bool *written;                        /* by slot: its gradient holds something; backward */
+    const struct matrix *parameters;      /* by parameter; data NULL where the model has none */
+    const struct linear_product *product; /* NULL: as it is */
+    struct matrix *parameter_gradients;   /* by parameter; NULL: not wanted; backward */
     /* Tangents of all of these, for the passes named so. */
     struct matrix *value_tangents, *gradient_tangents;
     const struct matrix *parameter_tangents;
@@ -104,6 +113,9 @@ static inline struct matrix pass_parameter(const struct matrix *by_parameter, in
 {
     return parameter == NO_PARAMETER || by_parameter == NULL ? (struct matrix){0} : by_parameter[parameter];
 }
+
+/* y = x Wᵀ with parameter number `parameter`, or what pass->product makes of it: what every op with weights of linears calls. */
+void linear_forward_product(const struct pass *pass, int parameter, struct matrix x, struct matrix y);
 
 extern const struct op op_norm, op_linear, op_rope, op_attention, op_activation, op_add, op_convolution, op_scan;
 

@@ -91,6 +91,7 @@ void walk_begin(struct walk *walk, const struct program *program, const struct b
         .gradients = walk->gradients,
         .written = walk->written,
         .parameters = parameters,
+        .product = walk->product,
         .value_tangents = walk->value_tangents,
         .gradient_tangents = walk->gradient_tangents,
     };

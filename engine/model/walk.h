@@ -18,9 +18,10 @@ enum walk_part { WALK_VALUES, WALK_GRADIENTS, WALK_VALUE_TANGENTS, WALK_GRADIENT
 struct walk {
     struct backend *backend;
     enum walk_kind kind;
-    struct matrix cosine, sine; /* lent */
-    int64_t tokens;             /* capacity */
-    struct cache *cache;        /* lent; for batches with branches (WALK_FORWARD); else NULL */
+    struct matrix cosine, sine;           /* lent */
+    const struct linear_product *product; /* of forward walks, lent, set and cleared by the caller between them; NULL: none */
+    int64_t tokens;                       /* capacity */
+    struct cache *cache;                  /* lent; for batches with branches (WALK_FORWARD); else NULL */
     void *
         memory[WALK_PARTS]; /* a caller may put its own in place of memory[WALK_VALUES] between walks, and back before walk_reset */
     const struct program *program; /* of the walk_begin before */

@@ -30,6 +30,7 @@ const struct param awq_params[] = {
      .offset = QUANTIZE_AT(awq.clip),
      .fallback = "true",
      .help = "Search each group's largest magnitude too; not for queries and keys"},
+    QUANTIZE_ACTIVATION_PARAM,
     {0},
 };
 

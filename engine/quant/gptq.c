@@ -34,6 +34,7 @@ const struct param gptq_params[] = {
      .minimum = 0,
      .maximum = 1,
      .help = "Part of the Hessian's mean diagonal that is added to it, between 0 and 1, both excluded"},
+    QUANTIZE_ACTIVATION_PARAM,
     {0},
 };
 

@@ -32,7 +32,32 @@ struct awq_params {
     bool sym, clip;
 };
 
-enum quantizer_id { QUANTIZER_RTN, QUANTIZER_GPTQ, QUANTIZER_NF4, QUANTIZER_FP4, QUANTIZER_AWQ, QUANTIZER_COUNT };
+struct llm_int8_params {
+    double threshold;
+    int variant;
+};
+
+struct smoothquant_params {
+    int64_t bits, activation_bits;
+    double alpha;
+    bool search;
+};
+
+/* What any method may be asked for besides. */
+struct quantize_options {
+    int64_t activation_bits; /* 0: inputs as they are */
+};
+
+enum quantizer_id {
+    QUANTIZER_RTN,
+    QUANTIZER_GPTQ,
+    QUANTIZER_NF4,
+    QUANTIZER_FP4,
+    QUANTIZER_AWQ,
+    QUANTIZER_LLM_INT8,
+    QUANTIZER_SMOOTHQUANT,
+    QUANTIZER_COUNT
+};
 
 /* Which quantizer and its parameters; the structs of the others are not read. */
 struct quantize_method {
@@ -41,6 +66,9 @@ struct quantize_method {
     struct gptq_params gptq;
     struct codebook_params nf4, fp4;
     struct awq_params awq;
+    struct llm_int8_params llm_int8;
+    struct smoothquant_params smoothquant;
+    struct quantize_options options;
 };
 
 #define QUANTIZE_AT(field) offsetof(struct quantize_method, field)
@@ -54,18 +82,30 @@ struct quantize_method {
      .maximum = GROUP_SIZE_MAXIMUM, .help = "Columns that share a scale; -1 for a whole row"},                                     \
     {.name = "sym", .type = PARAM_BOOLEAN, .offset = QUANTIZE_AT(method.sym), .fallback = default_sym,                             \
      .help = "Symmetric grid: the zero point is fixed in the middle"}
+
+/* The options' rows: those of every method, and that of methods which leave inputs alone by themselves. */
+#define QUANTIZE_ACTIVATION_PARAM                                                                                                  \
+    {.name = "activation_bits", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(options.activation_bits), .fallback = "null",         \
+     .nullable = true, .allowed = quantize_method_activation_bits,                                                                 \
+     .help = "Bits of the inputs of linears, rounded for each token in the forward pass; null: inputs as they are"}
 /* clang-format on */
 
-extern const int64_t quantize_method_bits[]; /* 2, 3, 4, 8; ends with 0 */
+extern const int64_t quantize_method_bits[];            /* 2, 3, 4, 8; ends with 0 */
+extern const int64_t quantize_method_activation_bits[]; /* 4, 8; ends with 0 */
 
-extern const struct param rtn_params[], gptq_params[], nf4_params[], fp4_params[], awq_params[];
+extern const struct param rtn_params[], gptq_params[], nf4_params[], fp4_params[], awq_params[], llm_int8_params[],
+    smoothquant_params[];
 
 /* Rows for a PARAM_VARIANT whose struct quantize_method lies `base` bytes into the struct that is filled; end the table with {0}.
  */
 /* clang-format off */
 #define QUANTIZE_METHOD_VARIANTS(base)                                                                                             \
-    {"rtn", rtn_params, (base)}, {"gptq", gptq_params, (base)}, {"nf4", nf4_params, (base)}, {"fp4", fp4_params, (base)}, {"awq", awq_params, (base)}
+    {"rtn", rtn_params, (base)}, {"gptq", gptq_params, (base)}, {"nf4", nf4_params, (base)}, {"fp4", fp4_params, (base)}, {"awq", awq_params, (base)}, {"llm_int8", llm_int8_params, (base)},  \
+    {"smoothquant", smoothquant_params, (base)}
 /* clang-format on */
+
+/* Whether inputs of linears are something else in the quantized model's forward pass (walk->product is needed). */
+bool quantize_method_treats_inputs(const struct quantize_method *method);
 
 /* Checks what a table cannot say and writes back what will be in effect: desc_act, or a group of a whole row, turns act_group_aware
  * off. Call once after a method was filled. STATUS_INVALID with a pointer relative to the method ("/group_size"). */

@@ -49,6 +49,7 @@ void quantized_layer_reset(struct quantized_layer *layer)
     memory_free(layer->zeros);
     memory_free(layer->g_idx);
     memory_free(layer->column_scales);
+    memory_free(layer->original);
     *layer = (struct quantized_layer){0};
 }
 

@@ -27,6 +27,11 @@ struct quantized_layer {
     float *column_scales;  /* [columns], above 0; NULL: none */
     double alpha;          /* the exponent they come from; NaN without */
 
+    /* What becomes of the layer's inputs in the forward pass (activation.h). */
+    int input_bits;         /* 0: nothing */
+    double input_threshold; /* of LLM.int8(); 0: none */
+    float *original;        /* [rows, columns] the weights as they came in, which outliers multiply; NULL: the dequantized ones */
+
     double proxy_error;    /* tr(D H Dᵀ), D = W - Q, H = 2/N XᵀX undamped, W as it came in */
     double relative_error; /* proxy_error / tr(W H Wᵀ): the part of the layer's output energy that is error; 0 when W H Wᵀ is 0 */
     double damp;           /* fraction of the mean diagonal that was added; 0 for methods without damping */

@@ -29,8 +29,9 @@ struct quantize_task {
 struct quantizer {
     const char *name; /* as in the API */
     const struct param *params;
-    unsigned needs; /* NEED_… (statistics.h) */
-    int bits;       /* of a code, where no parameter says it; 0: the parameter "bits" */
+    unsigned needs;     /* NEED_… (statistics.h) */
+    bool treats_inputs; /* its layers say what becomes of their inputs */
+    int bits;           /* of a code, where no parameter says it; 0: the parameter "bits" */
     /* Cross-field rules; writes back the values that will be in effect. Pointers in errors are relative to the method object.
      * STATUS_INVALID. */
     enum status (*settle)(struct quantize_method *method, struct error *error);
@@ -41,7 +42,8 @@ struct quantizer {
                             struct quantized_layer *out, struct error *error);
 };
 
-extern const struct quantizer quantizer_rtn, quantizer_gptq, quantizer_nf4, quantizer_fp4, quantizer_awq;
+extern const struct quantizer quantizer_rtn, quantizer_gptq, quantizer_nf4, quantizer_fp4, quantizer_awq, quantizer_llm_int8,
+    quantizer_smoothquant;
 /* The row for a method; `id` is in [0, QUANTIZER_COUNT). */
 const struct quantizer *quantizer_by_id(int id);
 

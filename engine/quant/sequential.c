@@ -26,7 +26,11 @@ enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, s
     struct cuts cuts;
     enum status status;
     sequential->collector = (struct statistics_collector){0};
+    sequential->activations = (struct activations){0};
     sequential->held = NULL;
+    if (quantize_method_treats_inputs(sequential->method) &&
+        (status = activations_init(&sequential->activations, backend, sequential->walk->tokens, widest, error)) != STATUS_OK)
+        return status;
     if (chunks == NULL) return STATUS_OK;
     sequential->held_width = 0;
     sequential->budget_width = hold_bytes / chunks->tokens / (int64_t)backend->ops->element;
@@ -46,6 +50,7 @@ enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, s
 void sequential_reset(struct sequential *sequential)
 {
     statistics_reset(&sequential->collector);
+    activations_reset(&sequential->activations);
     if (sequential->held != NULL) sequential->backend->ops->release(sequential->backend, sequential->held);
     sequential->held = NULL;
 }
@@ -133,7 +138,28 @@ static void summarise(const struct sequential *sequential, const char *name, con
     (void)snprintf(out->name, sizeof out->name, "%.*s", (int)(cut ? length - tail : length), name);
 }
 
-static enum status quantize_subset(const struct sequential *sequential, const struct block *block, const struct cut *cut,
+const struct linear_product *sequential_product(const struct sequential *sequential)
+{
+    return sequential->activations.backend == NULL ? NULL : &sequential->activations.product;
+}
+
+/* From here on the inputs of the layer are what its quantized model makes of them. */
+static enum status treat_inputs(struct sequential *sequential, int parameter, struct quantized_layer *layer, struct error *error)
+{
+    const int option = (int)sequential->method->options.activation_bits;
+    const struct activation treatment = {
+        .bits = layer->input_bits > 0 ? layer->input_bits : option,
+        .threshold = layer->input_threshold,
+        .exact = layer->original != NULL,
+        .smoothing = layer->input_bits > 0 ? layer->column_scales : NULL,
+    };
+    float *original = layer->original;
+    layer->original = NULL;
+    if (sequential_product(sequential) == NULL) return STATUS_OK;
+    return activations_set(&sequential->activations, parameter, &treatment, layer->columns, original, error);
+}
+
+static enum status quantize_subset(struct sequential *sequential, const struct block *block, const struct cut *cut,
                                    const struct statistics *inputs, struct layer_summary *summaries, struct error *error)
 {
     struct quantize_linear linears[PROGRAM_STEPS];
@@ -149,12 +175,14 @@ static enum status quantize_subset(const struct sequential *sequential, const st
         summarise(sequential, linears[i].name, &layers[i], &summaries[i]);
         if (sequential->hook.layer != NULL)
             status = sequential->hook.layer(sequential->hook.owner, summaries[i].name, &layers[i], linears[i].weight, error);
+        const int parameter = block->program->steps[cut->step + i].parameter[0];
+        if (status == STATUS_OK) status = treat_inputs(sequential, parameter, &layers[i], error);
     }
     for (int i = 0; i < cut->count; i++) quantized_layer_reset(&layers[i]);
     return status;
 }
 
-enum status sequential_block(struct sequential *sequential, const struct block *block, bool last, struct layer_summary *summaries,
+static enum status block_run(struct sequential *sequential, const struct block *block, bool last, struct layer_summary *summaries,
                              int64_t *count, struct error *error)
 {
     struct cuts cuts;
@@ -175,4 +203,14 @@ enum status sequential_block(struct sequential *sequential, const struct block *
         if ((status = monitor_check(sequential->monitor, error)) != STATUS_OK) return status;
     }
     return last || sequential->chunks == NULL ? STATUS_OK : finish(sequential, block, held, error);
+}
+
+enum status sequential_block(struct sequential *sequential, const struct block *block, bool last, struct layer_summary *summaries,
+                             int64_t *count, struct error *error)
+{
+    if (sequential_product(sequential) != NULL) activations_clear(&sequential->activations);
+    sequential->walk->product = sequential_product(sequential);
+    const enum status status = block_run(sequential, block, last, summaries, count, error);
+    sequential->walk->product = NULL;
+    return status;
 }

@@ -7,6 +7,7 @@
 #include "model/chunks.h"
 #include "model/loader.h"
 #include "model/walk.h"
+#include "quant/activation.h"
 #include "quant/quantizer.h"
 
 /* What a run says of a layer. */
@@ -39,13 +40,17 @@ struct sequential {
     int64_t budget_width; /* columns that may be held of each token between cuts */
     int64_t held_width;   /* columns of `held` */
     struct statistics_collector collector;
-    void *held; /* [tokens, held_width] */
+    struct activations activations; /* of the block before; empty where no inputs are treated */
+    void *held;                     /* [tokens, held_width] */
 };
 
 /* Fill model … walk first; allocates the rest: statistics and, as far as it fits `hold_bytes`, what is
  * held between cuts. On failure sequential_reset is still due. */
 MUST_CHECK enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, struct error *error);
 void sequential_reset(struct sequential *sequential);
+
+/* For walk->product of walks over the block that sequential_block was given last; NULL: products are as they are. */
+const struct linear_product *sequential_product(const struct sequential *sequential);
 
 /* Quantizes every linear of the block in place and describes them in summaries[0 … *count). Unless it is the `last` block (whose
  * outputs nobody calibrates on) moves `hidden` to the block's outputs. */

@@ -137,6 +137,9 @@ static bool has_direction(const struct sharpness_params *params)
 
 static enum status check_direction(struct kind_request *request, const struct sharpness_params *params, struct error *error)
 {
+    if (quantize_method_treats_inputs(&params->direction.method))
+        return error_set_at(error, STATUS_UNSUPPORTED, "/params/direction/method",
+                            "rounds inputs too; a direction is a change of weights alone");
     const struct direction_params *direction = &params->direction;
     const enum status status =
         method_check(request, "direction", &direction->method, direction->calibration.dataset != NULL, error);

@@ -10,11 +10,19 @@ static void product(const struct pass *pass, struct matrix a, struct matrix b, s
     if (b.data != NULL && c.data != NULL) pass->backend->ops->gemm(pass->backend, &args);
 }
 
+void linear_forward_product(const struct pass *pass, int parameter, struct matrix x, struct matrix y)
+{
+    if (pass->product != NULL)
+        pass->product->run(pass->product->owner, pass, parameter, x, y);
+    else
+        product(pass, x, pass_parameter(pass->parameters, parameter), y, false, true, false);
+}
+
 static void linear_forward(const struct pass *pass, const struct step *step)
 {
     const struct matrix x = pass->values[step->input[0]], y = pass->values[step->output];
     const struct matrix bias = pass_parameter(pass->parameters, step->parameter[1]);
-    product(pass, x, pass_parameter(pass->parameters, step->parameter[0]), y, false, true, false);
+    linear_forward_product(pass, step->parameter[0], x, y);
     if (bias.data != NULL) pass->backend->ops->add_row(pass->backend, y, bias);
 }
 

@@ -1,0 +1,57 @@
+/* activation.h: inputs of linears as the quantized model computes with them: rounded to few bits, token by token.
+ *
+ * A token's numbers x are symmetric codes with a step found for each token (dynamic): step = max |x| / (2^(bits-1) - 1), and
+ * what goes into the product is rint(x / step) step. With smoothing s (SmoothQuant) that is done to x / s and multiplied back,
+ * since weights here have their own s taken out again. Spared columns (outliers that are kept) stay as they are and out of the
+ * maximum.
+ *
+ * LLM.int8() (Dettmers et al., arXiv 2208.07339), with a threshold: columns of a sequence in which any |x| reaches it leave the
+ * int8 product. As in the library the maximum of a row ignores the entries at or above the threshold, and such columns multiply the
+ * dequantized weights; `exact`, as in the paper, columns leave before the maximum and multiply the original weights. */
+#ifndef QUANT_ACTIVATION_H
+#define QUANT_ACTIVATION_H
+
+#include "model/program.h"
+#include "quant/quantized_layer.h"
+
+struct activation {
+    int bits;               /* 0: inputs as they are */
+    double threshold;       /* 0: none */
+    bool exact;             /* with a threshold: outliers multiply the original weights */
+    const float *smoothing; /* [columns] or NULL */
+    const bool *spared;     /* [columns] or NULL */
+};
+
+/* Makes to [rows, columns] from x of the same shape; rows are one sequence where there is a threshold. `left` [columns], scratch,
+ * then tells which columns left the product: they are as they were, or 0 when exact. Host floats. */
+void activation_round(const struct activation *activation, struct team *team, struct matrix x, struct matrix to, bool *left);
+
+/* The activations of a block's linears on their way through a walk (walk->product). */
+struct activations {
+    struct backend *backend;
+    struct linear_product product; /* for walk->product */
+    int64_t tokens, widest;
+    float *rounded, *outliers; /* [tokens, widest] */
+    bool *left;                /* [widest] */
+    struct activation_entry {
+        bool active;
+        struct activation treatment;
+        void *owned;     /* copies of smoothing and spared */
+        float *original; /* [rows, columns] owned */
+    } entries[PROGRAM_PARAMETERS];
+};
+
+/* For chunks of up to `tokens` tokens and linears of up to `widest` columns. STATUS_NO_MEMORY. */
+MUST_CHECK enum status activations_init(struct activations *activations, struct backend *backend, int64_t tokens, int64_t widest,
+                                        struct error *error);
+void activations_reset(struct activations *activations); /* {0} is fine */
+
+/* Forgets all linears: another block begins. */
+void activations_clear(struct activations *activations);
+
+/* From now on the inputs of linear `parameter` are treated so (copied), with the original weights where that is exact (taken, also
+ * on failure; NULL: none). */
+MUST_CHECK enum status activations_set(struct activations *activations, int parameter, const struct activation *treatment,
+                                       int64_t columns, float *original, struct error *error);
+
+#endif

@@ -1,0 +1,69 @@
+/* llm_int8.c: LLM.int8() (Dettmers et al., arXiv 2208.07339): rows of the weight are int8 codes of their own largest magnitude,
+ * code = rint(127 w / max |w|); the inputs are rounded in the forward pass (activation.h). */
+#include "base/memory.h"
+#include "quant/quantize_each.h"
+
+#include <string.h>
+
+enum { VARIANT_BNB, VARIANT_PAPER };
+static const char *const variants[] = {"bnb", "paper", NULL};
+
+const struct param llm_int8_params[] = {
+    {.name = "threshold",
+     .type = PARAM_NUMBER,
+     .offset = QUANTIZE_AT(llm_int8.threshold),
+     .fallback = "6",
+     .minimum = 0,
+     .maximum = 1e6,
+     .help = "Inputs with an entry of at least this magnitude leave the int8 product; 0: none does"},
+    {.name = "variant",
+     .type = PARAM_CHOICE,
+     .offset = QUANTIZE_AT(llm_int8.variant),
+     .fallback = "\"bnb\"",
+     .choices = variants,
+     .help = "As the library does it (outliers multiply dequantized weights), or the paper (they multiply the original ones)"},
+    {0},
+};
+
+static enum status llm_int8_settle(struct quantize_method *method, struct error *error)
+{
+    (void)method, (void)error;
+    return STATUS_OK;
+}
+
+static enum status keep_original(struct matrix weight, struct quantized_layer *layer, struct error *error)
+{
+    const int64_t columns = weight.columns;
+    const enum status status = memory_new(weight.rows * columns, sizeof(float), "original weights", &layer->original, error);
+    for (int64_t r = 0; r < weight.rows && status == STATUS_OK; r++)
+        memcpy(layer->original + r * columns, (const float *)weight.data + r * weight.stride, (size_t)columns * sizeof(float));
+    return status;
+}
+
+static enum status llm_int8_encode(void *owner, struct backend *backend, const struct quantize_linear *linear,
+                                   struct quantized_layer *layer, struct error *error)
+{
+    const struct llm_int8_params *params = owner;
+    const struct grid grid = {.bits = 8, .rule = GRID_ABSMAX};
+    const enum status status = quantized_layer_init(layer, linear->weight.rows, linear->weight.columns, 8, -1, true, error);
+    if (status != STATUS_OK) return status;
+    quantized_layer_encode(layer, backend->team, grid, linear->weight);
+    layer->scale_bits = 32;
+    layer->input_bits = 8;
+    layer->input_threshold = params->threshold;
+    return params->variant == VARIANT_PAPER ? keep_original(linear->weight, layer, error) : STATUS_OK;
+}
+
+static enum status llm_int8_quantize(struct backend *backend, const struct quantize_method *method,
+                                     const struct quantize_task *task, struct quantized_layer *out, struct error *error)
+{
+    struct llm_int8_params params = method->llm_int8;
+    return quantize_each(backend, task, &params, llm_int8_encode, out, error);
+}
+
+const struct quantizer quantizer_llm_int8 = {.name = "llm_int8",
+                                             .params = llm_int8_params,
+                                             .bits = 8,
+                                             .treats_inputs = true,
+                                             .settle = llm_int8_settle,
+                                             .quantize = llm_int8_quantize};

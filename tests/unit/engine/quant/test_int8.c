@@ -1,0 +1,180 @@
+/* LLM.int8() and SmoothQuant: the reference's codes and outputs, and treated inputs in a walk. */
+#include "base/memory.h"
+#include "base/random.h"
+#include "quant/activation.h"
+#include "quantizer_fixture.h"
+
+enum { ROWS = 20, COLUMNS = 96, TOKENS = 24 };
+
+/* y = x Wᵀ as the quantized model has it, in one sequence. */
+static void forward(struct backend *backend, const struct quantized_layer *layer, float *weight, float *x, bool smoothed, float *y)
+{
+    struct error error;
+    struct activations activations;
+    const int64_t starts[] = {0, TOKENS};
+    const struct batch batch = {.tokens = TOKENS, .sequences = 1, .longest = TOKENS, .starts = starts};
+    const struct matrix parameter = matrix_of(weight, ROWS, COLUMNS, 4);
+    const struct activation treatment = {.bits = layer->input_bits,
+                                         .threshold = layer->input_threshold,
+                                         .exact = layer->original != NULL,
+                                         .smoothing = smoothed ? layer->column_scales : NULL};
+    float *original = NULL;
+    if (layer->original != NULL) {
+        assert_int_equal(memory_new(ROWS * COLUMNS, sizeof(float), "a copy", &original, &error), STATUS_OK);
+        memcpy(original, layer->original, ROWS * COLUMNS * sizeof(float));
+    }
+    assert_int_equal(activations_init(&activations, backend, TOKENS, COLUMNS, &error), STATUS_OK);
+    assert_int_equal(activations_set(&activations, 0, &treatment, COLUMNS, original, &error), STATUS_OK);
+    const struct pass pass = {.backend = backend, .batch = &batch, .parameters = &parameter, .product = &activations.product};
+    linear_forward_product(&pass, 0, matrix_of(x, TOKENS, COLUMNS, 4), matrix_of(y, TOKENS, ROWS, 4));
+    activations_reset(&activations);
+}
+
+static void compare(const float *found, const double *expected, double tolerance, const char *what)
+{
+    double error = 0, norm = 0;
+    for (int i = 0; i < TOKENS * ROWS; i++) {
+        error += ((double)found[i] - expected[i]) * ((double)found[i] - expected[i]);
+        norm += expected[i] * expected[i];
+    }
+    if (!(sqrt(error) <= tolerance * sqrt(norm))) fail_msg("%s: %g of the outputs' norm off", what, sqrt(error / norm));
+}
+
+static void check_variant(struct backend *backend, const char *file, int variant, const char *outputs)
+{
+    const struct quantize_method method = {.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {6, variant}};
+    float *weight = shared_tensor(file, "W", NULL), *x = shared_tensor(file, "X", NULL), y[TOKENS * ROWS];
+    int8_t *codes = shared_tensor(file, "Wq", NULL);
+    double *expected = shared_tensor(file, outputs, NULL), *maxima = shared_tensor(file, "W_absmax", NULL);
+    struct quantized_layer layer = {0};
+    const struct quantize_linear linear = {"layer", matrix_of(weight, ROWS, COLUMNS, 4)};
+    fixture_quantize(backend, &method, &linear, 1, NULL, &layer);
+    for (int i = 0; i < ROWS * COLUMNS; i++) assert_int_equal(layer.codes[i] - layer.zeros[i / COLUMNS], codes[i]);
+    for (int i = 0; i < ROWS; i++) assert_true(fabs((double)layer.scales[i] * 127 - maxima[i]) < 1e-6);
+    forward(backend, &layer, weight, x, false, y);
+    compare(y, expected, 1e-5, outputs);
+    quantized_layer_reset(&layer);
+    void *blocks[] = {weight, x, codes, expected, maxima};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) free(blocks[i]);
+}
+
+static void test_llm_int8_reference_in_both_variants(void **state)
+{
+    char file[512];
+    (void)shared_require("reference/quant/llm_int8.safetensors", file, sizeof file);
+    check_variant(*state, file, 0, "bnb.Y");
+    check_variant(*state, file, 1, "paper.Y");
+}
+
+static void test_smoothquant_reference(void **state)
+{
+    char file[512];
+    (void)shared_require("reference/quant/smoothquant.safetensors", file, sizeof file);
+    const struct quantize_method method = {.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {8, 8, 0.5, false}};
+    float *weight = shared_tensor(file, "W", NULL), *x = shared_tensor(file, "X", NULL), y[TOKENS * ROWS];
+    int8_t *codes = shared_tensor(file, "Wq", NULL);
+    double *expected = shared_tensor(file, "Y", NULL), *scales = shared_tensor(file, "s", NULL);
+    struct statistics_collector collector;
+    struct quantized_layer layer = {0};
+    const struct quantize_linear linear = {"layer", matrix_of(weight, ROWS, COLUMNS, 4)};
+    int wrong = 0;
+    const struct statistics *inputs = fixture_collect(&collector, *state, quantizer_smoothquant.needs, x, TOKENS, COLUMNS);
+    fixture_quantize(*state, &method, &linear, 1, inputs, &layer);
+    for (int i = 0; i < COLUMNS; i++) assert_true(fabs((double)layer.column_scales[i] - scales[i]) < 1e-5 * scales[i]);
+    for (int i = 0; i < ROWS * COLUMNS; i++) wrong += layer.codes[i] - layer.zeros[i / COLUMNS] != codes[i];
+    assert_in_range(wrong, 0, 2);
+    forward(*state, &layer, weight, x, true, y);
+    compare(y, expected, 2e-4, "Y");
+    quantized_layer_reset(&layer);
+    statistics_reset(&collector);
+    void *blocks[] = {weight, x, codes, expected, scales};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) free(blocks[i]);
+}
+
+struct planted {
+    float x[TOKENS * COLUMNS], weight[ROWS * COLUMNS];
+};
+
+/* Ordinary inputs, but for two channels twenty times as large. */
+static void plant(struct planted *p)
+{
+    for (int i = 0; i < TOKENS * COLUMNS; i++)
+        p->x[i] = (float)(random_normal(1, 0, (uint64_t)i) * (i % COLUMNS == 11 || i % COLUMNS == 60 ? 20 : 1));
+    for (int i = 0; i < ROWS * COLUMNS; i++) p->weight[i] = (float)(0.1 * random_normal(1, 1, (uint64_t)i));
+}
+
+/* The relative error of the outputs. */
+static double output_error(struct backend *backend, struct quantize_method method)
+{
+    struct planted p;
+    struct statistics_collector collector;
+    struct quantized_layer layer = {0};
+    float y[TOKENS * ROWS];
+    double expected[TOKENS * ROWS] = {0}, error = 0, norm = 0;
+    plant(&p);
+    for (int t = 0; t < TOKENS; t++)
+        for (int r = 0; r < ROWS; r++)
+            for (int c = 0; c < COLUMNS; c++)
+                expected[t * ROWS + r] += (double)p.x[t * COLUMNS + c] * (double)p.weight[r * COLUMNS + c];
+    const struct quantize_linear linear = {"layer", matrix_of(p.weight, ROWS, COLUMNS, 4)};
+    const struct statistics *inputs = fixture_collect(&collector, backend, 7, p.x, TOKENS, COLUMNS);
+    fixture_quantize(backend, &method, &linear, 1, inputs, &layer);
+    forward(backend, &layer, p.weight, p.x, method.quantizer == QUANTIZER_SMOOTHQUANT, y);
+    for (int i = 0; i < TOKENS * ROWS; i++) {
+        error += ((double)y[i] - expected[i]) * ((double)y[i] - expected[i]);
+        norm += expected[i] * expected[i];
+    }
+    quantized_layer_reset(&layer);
+    statistics_reset(&collector);
+    return sqrt(error / norm);
+}
+
+static void test_decomposition_closes_the_gap_that_outliers_make(void **state)
+{
+    const double plain = output_error(*state, (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {0, 0}});
+    const double bnb = output_error(*state, (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {6, 0}});
+    const double paper = output_error(*state, (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {6, 1}});
+    if (!(bnb < plain / 2 && paper < bnb)) fail_msg("plain %g, bnb %g, paper %g", plain, bnb, paper);
+}
+
+static void test_smoothing_halves_the_error_and_a_search_does_no_worse(void **state)
+{
+    struct quantize_method method = {.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {8, 8, 0, false}};
+    const double none = output_error(*state, method);
+    method.smoothquant.alpha = 0.5;
+    const double half = output_error(*state, method);
+    method.smoothquant.search = true;
+    const double best = output_error(*state, method);
+    if (!(half < none / 2 && best <= half)) fail_msg("none %g, half %g, search %g", none, half, best);
+}
+
+/* Worked out by hand: 4 bits have steps of max / 7; a spared column is left alone and does not count for the maximum. */
+static void test_rounds_each_token_by_its_own_step(void **state)
+{
+    float x[] = {7, -3.4f, 0.49f, 14, 5, 0, 0, 100}, to[8];
+    const float expected[] = {8, -4, 0, 14, 5, 0, 0, 100};
+    const bool spared[] = {false, false, false, true};
+    struct activation activation = {.bits = 4};
+    activation_round(&activation, ((struct backend *)*state)->team, matrix_of(x, 1, 4, 4), matrix_of(to, 1, 4, 4), NULL);
+    for (int i = 0; i < 4; i++) assert_true(to[i] == expected[i]); /* 7 / 2 is a tie: to the even code */
+    activation.spared = spared;
+    activation_round(&activation, ((struct backend *)*state)->team, matrix_of(x, 2, 4, 4), matrix_of(to, 2, 4, 4), NULL);
+    assert_true(to[0] == 7 && to[1] == -3 && to[2] == 0 && to[3] == 14);
+    assert_true(fabsf(to[4] - 5) < 1e-6f && to[5] == 0 && to[7] == 100);
+    float zeros[4] = {0};
+    activation.spared = NULL;
+    activation_round(&activation, NULL, matrix_of(zeros, 1, 4, 4), matrix_of(to, 1, 4, 4), NULL);
+    for (int i = 0; i < 4; i++) assert_true(to[i] == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_llm_int8_reference_in_both_variants),
+        cmocka_unit_test(test_smoothquant_reference),
+        cmocka_unit_test(test_decomposition_closes_the_gap_that_outliers_make),
+        cmocka_unit_test(test_smoothing_halves_the_error_and_a_search_does_no_worse),
+        cmocka_unit_test(test_rounds_each_token_by_its_own_step),
+    };
+    return cmocka_run_group_tests_name("int8", tests, fixture_setup, fixture_teardown);
+}
