@@ -68,6 +68,7 @@ static double *states_of(const struct bench *bench, const struct chunks *chunks,
     const struct model_config *config = &bench->layout->config;
     struct backend *backend = bench->backend;
     struct matrix cosine, sine, hidden, block[PROGRAM_PARAMETERS];
+    struct embed embed;
     struct walk walk;
     struct cache cache = {0};
     double *states = NULL;
@@ -78,8 +79,9 @@ static double *states_of(const struct bench *bench, const struct chunks *chunks,
         ok(cache_init(&cache, config, backend, chunks->longest, forest->slots, forest->joints, &error));
         walk.cache = &cache;
     }
-    const struct matrix embedding = parameters_view(&bench->parameters, bench->layout->embedding);
-    ok(hidden_embed(config, backend, embedding, chunks, &hidden, &error));
+    const struct embed_weights weights = parameters_embed(&bench->parameters);
+    ok(embed_init(&embed, config, backend, &weights, chunks->largest, &error));
+    ok(hidden_embed(&embed, chunks, &hidden, &error));
     for (int64_t layer = 0; layer < config->layers; layer++) {
         const struct program *program = &bench->layout->programs[layer];
         parameters_block(&bench->parameters, layer, block);
@@ -90,6 +92,7 @@ static double *states_of(const struct bench *bench, const struct chunks *chunks,
     ok(memory_new(chunks->tokens * config->hidden_size, sizeof *states, "states", &states, &error));
     backend->ops->download(backend, hidden, states, DTYPE_F64);
     cache_reset(&cache);
+    embed_reset(&embed);
     walk_reset(&walk);
     matrix_release(backend, &hidden);
     matrix_release(backend, &cosine);

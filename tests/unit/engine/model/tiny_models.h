@@ -29,11 +29,11 @@ static const char *const tiny_models[] = {
     "\"num_heads\":4,\"head_dim\":3,\"use_conv_bias\":false,\"time_step_limit\":[0.0,Infinity]}",
     "{\"model_type\":\"gpt2\",\"vocab_size\":13,\"n_embd\":6,\"n_layer\":2,\"n_head\":2,\"n_positions\":16}",
     "{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":2,\"ffn_dim\":7,"
-    "\"max_position_embeddings\":12,\"activation_function\":\"gelu\"}",
+    "\"max_position_embeddings\":16,\"activation_function\":\"gelu\"}",
     "{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":2,\"ffn_dim\":7,"
-    "\"max_position_embeddings\":12,\"word_embed_proj_dim\":4,\"do_layer_norm_before\":false,\"activation_function\":\"gelu\"}",
+    "\"max_position_embeddings\":16,\"word_embed_proj_dim\":4,\"do_layer_norm_before\":false,\"activation_function\":\"gelu\"}",
     "{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":1,\"num_attention_heads\":2,\"ffn_dim\":7,"
-    "\"max_position_embeddings\":12,\"word_embed_proj_dim\":8,\"tie_word_embeddings\":false}",
+    "\"max_position_embeddings\":16,\"word_embed_proj_dim\":8,\"tie_word_embeddings\":false}",
 };
 enum { TINY_MODELS = sizeof tiny_models / sizeof tiny_models[0] };
 
