@@ -343,6 +343,7 @@ void weights_tensor(const struct weights *weights, int64_t index, struct weights
     assert(index >= 0 && index < weights->count);
     const struct place *place = &weights->places[index];
     weights->row->tensor(weights->parts[place->part].container, place->index, out);
+    out->file = place->part;
 }
 
 int64_t weights_find(const struct weights *weights, const char *name)

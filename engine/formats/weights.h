@@ -20,6 +20,7 @@ struct weights_tensor {
     const int64_t *shape; /* [rank], row-major */
     int64_t elements;
     int64_t bytes; /* as stored */
+    int file;      /* the one it lies in, for weights_file; filled by weights_tensor */
 };
 
 /* What the files say of the training beside the tensors; -1: nothing. */

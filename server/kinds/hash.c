@@ -32,13 +32,21 @@ void hash_add(struct hash *hash, const void *bytes, size_t length)
     if (EVP_DigestUpdate(hash->context, bytes, length) != 1) hash->failed = true;
 }
 
-enum status hash_finish(struct hash *hash, char out[HASH_TEXT], struct error *error)
+enum status hash_finish_bytes(struct hash *hash, unsigned char out[32], struct error *error)
 {
     unsigned char digest[EVP_MAX_MD_SIZE] = {0};
     const bool good = !hash->failed && EVP_DigestFinal_ex(hash->context, digest, NULL) == 1;
     hash_free(hash);
-    for (size_t i = 0; i < 32; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    memcpy(out, digest, 32);
     return good ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
+}
+
+enum status hash_finish(struct hash *hash, char out[HASH_TEXT], struct error *error)
+{
+    unsigned char digest[32];
+    const enum status status = hash_finish_bytes(hash, digest, error);
+    for (size_t i = 0; i < sizeof digest; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    return status;
 }
 
 void hash_free(struct hash *hash)

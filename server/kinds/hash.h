@@ -15,6 +15,8 @@ MUST_CHECK enum status hash_new(struct hash **out, struct error *error);
 void hash_add(struct hash *hash, const void *bytes, size_t length);
 /* Writes the digits and frees. STATUS_NO_MEMORY when anything failed on the way. */
 MUST_CHECK enum status hash_finish(struct hash *hash, char out[HASH_TEXT], struct error *error);
+/* The same as 32 bytes. */
+MUST_CHECK enum status hash_finish_bytes(struct hash *hash, unsigned char out[32], struct error *error);
 void hash_free(struct hash *hash); /* NULL is fine */
 
 /* Adds all bytes of the regular file at `path`; `label` names it in errors. STATUS_INPUT_CHANGED when it shrinks meanwhile. */

@@ -4,6 +4,7 @@
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
+#include "store/health.h"
 
 #include <limits.h>
 #include <math.h>
@@ -264,4 +265,13 @@ enum status checkpoints_tensors(struct http_context *context, const struct reque
     if (status == STATUS_OK) return response_json(response, 200, document, error);
     json_decref(document);
     return status;
+}
+
+enum status checkpoints_health(struct http_context *context, const struct request *request, struct response *response,
+                               struct error *error)
+{
+    json_t *document = NULL;
+    const enum status status =
+        health_get(application_connection(context), request_parameter(request, "checkpoint"), &document, error);
+    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
 }

@@ -1,5 +1,6 @@
 #include "store/curves.h"
 
+#include "kinds/integrity.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/csv.h"
@@ -15,16 +16,22 @@ static enum status answer_csv(struct response *response, json_t *document, struc
     static const char *const point_fields[] = {"x", "y", "low", "high", "checkpoint", "run"};
     struct buffer out;
     size_t i, j;
-    json_t *series, *point;
+    json_t *series, *point, *flag;
+    size_t f;
     buffer_init(&out, CSV_MAX);
-    buffer_puts(&out, "trajectory,label,method,bits,dataset,x,y,low,high,checkpoint,run\r\n");
+    buffer_puts(&out, "trajectory,label,method,bits,dataset,x,y,low,high,checkpoint,run,flags\r\n");
     json_array_foreach(json_object_get(document, "series"), i, series)
     {
         json_array_foreach(json_object_get(series, "points"), j, point)
         {
             for (size_t k = 0; k < 5; k++) csv_field(&out, json_object_get(series, series_fields[k]), ',');
-            for (size_t k = 0; k < 6; k++) csv_field(&out, json_object_get(point, point_fields[k]), k < 5 ? ',' : '\r');
-            buffer_puts(&out, "\n");
+            for (size_t k = 0; k < 6; k++) csv_field(&out, json_object_get(point, point_fields[k]), ',');
+            json_array_foreach(json_object_get(point, "flags"), f, flag)
+            {
+                if (f > 0) buffer_puts(&out, " ");
+                buffer_puts(&out, json_string_value(flag));
+            }
+            buffer_puts(&out, "\r\n");
         }
     }
     json_decref(document);
@@ -67,6 +74,31 @@ static enum status read_query(const struct request *request, struct curve_query 
     return STATUS_OK;
 }
 
+/* Gives every point the flags of its checkpoint, [] where nothing is wrong with it or nobody has looked. */
+static enum status mark(struct connection *connection, const struct curve_query *query, const json_t *document, struct error *error)
+{
+    size_t i, j;
+    json_t *series, *point, *all = json_object();
+    enum status status = all == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a curve") : STATUS_OK;
+    for (size_t k = 0; k < query->trajectory_count && status == STATUS_OK; k++) {
+        json_t *found = NULL;
+        status = integrity_flags(connection, query->trajectories[k], &found, error);
+        if (status == STATUS_OK && json_object_update(all, found) != 0)
+            status = error_set(error, STATUS_NO_MEMORY, "no memory for a curve");
+        json_decref(found);
+    }
+    json_array_foreach(json_object_get(document, "series"), i, series)
+    {
+        json_array_foreach(json_object_get(series, "points"), j, point)
+        {
+            json_t *flags = json_object_get(all, json_string_value(json_object_get(point, "checkpoint")));
+            (void)json_object_set_new(point, "flags", flags != NULL ? json_incref(flags) : json_array());
+        }
+    }
+    json_decref(all);
+    return status;
+}
+
 enum status curves_get(struct http_context *context, const struct request *request, struct response *response, struct error *error)
 {
     static const char *const types[] = {"application/json", "text/csv", NULL};
@@ -78,6 +110,8 @@ enum status curves_get(struct http_context *context, const struct request *reque
     if (status == STATUS_OK && type < 0)
         status = error_set(error, STATUS_UNSUPPORTED, "no such representation: Accept application/json or text/csv");
     if (status == STATUS_OK) status = curve_read(application_connection(context), &query, &document, error);
+    if (status == STATUS_OK && (status = mark(application_connection(context), &query, document, error)) != STATUS_OK)
+        json_decref(document);
     if (status != STATUS_OK) return status;
     status = response_header(response, "Vary", "Accept", error);
     if (status == STATUS_OK && type == 1) return answer_csv(response, document, error);

@@ -1,4 +1,5 @@
 #include "store/trajectories.h"
+#include "kinds/integrity.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
@@ -20,6 +21,15 @@ enum status trajectories_get(struct http_context *context, const struct request 
     json_t *document = NULL;
     const enum status status =
         trajectory_get(application_connection(context), request_parameter(request, "trajectory"), &document, error);
+    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+}
+
+enum status trajectories_integrity(struct http_context *context, const struct request *request, struct response *response,
+                                   struct error *error)
+{
+    json_t *document = NULL;
+    const enum status status =
+        integrity_document(application_connection(context), request_parameter(request, "trajectory"), &document, error);
     return status == STATUS_OK ? response_json(response, 200, document, error) : status;
 }
 

@@ -210,6 +210,21 @@ enum status checkpoint_of_trajectory(struct connection *connection, const char *
     return status;
 }
 
+enum status checkpoint_before(struct connection *connection, const char *checkpoint, struct store_id *id, struct error *error)
+{
+    struct rows *rows;
+    const enum status status = connection_query(
+        connection,
+        "select p.id from checkpoints c join checkpoints p on p.trajectory = c.trajectory and p.path is not null"
+        " and (coalesce(p.step, 9223372036854775807), p.number) < (coalesce(c.step, 9223372036854775807), c.number)"
+        " where c.id = $1 order by coalesce(p.step, 9223372036854775807) desc, p.number desc limit 1",
+        VALUES(value_text(checkpoint)), &rows, error);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(id->text, sizeof id->text, "%s", rows_count(rows) == 1 ? rows_text(rows, 0, 0) : "");
+    rows_free(rows);
+    return STATUS_OK;
+}
+
 enum status checkpoint_patch(struct connection *connection, const char *reference, const json_t *changes, json_t **document,
                              struct error *error)
 {

@@ -24,7 +24,8 @@ ENGINE = {
     "train": BASE | {"tensor", "formats", "backend", "model", "eval"},
     "curvature": BASE | {"tensor", "formats", "backend", "model", "eval"},
     "geometry": BASE | {"tensor", "formats", "model"},
-    "jobs": BASE | {"tensor", "formats", "backend", "model", "eval", "quant", "train", "curvature", "geometry"},
+    "health": BASE | {"tensor", "formats"},
+    "jobs": BASE | {"tensor", "formats", "backend", "model", "eval", "quant", "train", "curvature", "geometry", "health"},
 }
 ALL_ENGINE = set(ENGINE)
 SERVER = {
@@ -34,8 +35,9 @@ SERVER = {
     "schema": BASE,
     "kinds": ALL_ENGINE | {"schema", "store", "postgres"},
     "pool": ALL_ENGINE | {"kinds", "schema", "store", "postgres"},
-    "resources": ALL_ENGINE | {"http", "schema", "kinds", "store", "postgres", "pool"},
-    "cli": ALL_ENGINE | {"http", "schema", "kinds", "store", "postgres", "pool", "resources"},
+    "resources": ALL_ENGINE | {"http", "schema", "kinds", "store", "postgres", "pool", "watch"},
+    "watch": ALL_ENGINE | {"kinds", "schema", "store", "postgres"},
+    "cli": ALL_ENGINE | {"http", "schema", "kinds", "store", "postgres", "pool", "resources", "watch"},
     "main.c": ALL_ENGINE | {"cli"},
 }
 ENGINE_FORBIDS = ("jansson.h", "microhttpd.h", "libpq-fe.h", "openssl/")

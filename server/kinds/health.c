@@ -1,0 +1,331 @@
+#include "health/reading.h"
+
+#include "base/memory.h"
+#include "kinds/hash.h"
+#include "kinds/inputs.h"
+#include "store/health.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct health_params {
+    const char *checkpoint, *previous;
+};
+
+static const struct param health_params[] = {
+    {.name = "checkpoint",
+     .type = PARAM_CHECKPOINT,
+     .offset = offsetof(struct health_params, checkpoint),
+     .help = "Id, name or TRAJECTORY/NAME of the checkpoint"},
+    {.name = "previous",
+     .type = PARAM_CHECKPOINT,
+     .offset = offsetof(struct health_params, previous),
+     .fallback = "null",
+     .nullable = true,
+     .help = "The checkpoint it is compared with; left out: the one before it in its trajectory; null: none"},
+    {0},
+};
+
+static enum status no_memory(struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY, "no memory for a reading of weights");
+}
+
+/* What is found belongs to this checkpoint, not to its content: two of the same content have two readings, which is how it shows.
+ */
+static enum status check(struct kind_request *request, const void *filled, struct error *error)
+{
+    const struct health_params *params = filled;
+    struct store_id previous = {""};
+    enum status status = STATUS_OK;
+    if (json_object_get(request->posted, "previous") != NULL)
+        (void)snprintf(previous.text, sizeof previous.text, "%s", params->previous != NULL ? params->previous : "");
+    else
+        status = checkpoint_before(request->connection, params->checkpoint, &previous, error);
+    if (status != STATUS_OK) return status;
+    if (strcmp(previous.text, params->checkpoint) == 0)
+        return error_set_at(error, STATUS_INVALID, "/params/previous", "is the checkpoint itself: give another one, or null");
+    if (previous.text[0] != '\0') status = kind_uses_checkpoint(request, &previous, error);
+    if (status != STATUS_OK) return status;
+    json_t *value = previous.text[0] != '\0' ? json_string(previous.text) : json_null();
+    const bool good = json_object_set_new(request->identity, "checkpoint_id", json_string(params->checkpoint)) == 0 &&
+                      json_object_set(request->identity, "previous_id", value) == 0 &&
+                      json_object_set(request->params, "previous", value) == 0;
+    json_decref(value);
+    return good ? STATUS_OK : no_memory(error);
+}
+
+/* ---- SHA-256 for the engine ---- */
+
+struct digester {
+    struct hash *hash;
+};
+
+static enum status digest_begin(void *owner, struct error *error)
+{
+    struct digester *digester = owner;
+    return hash_new(&digester->hash, error);
+}
+
+static enum status digest_add(void *owner, const void *bytes, size_t size, struct error *error)
+{
+    const struct digester *digester = owner;
+    (void)error;
+    hash_add(digester->hash, bytes, size);
+    return STATUS_OK;
+}
+
+static enum status digest_finish(void *owner, unsigned char digest[READING_DIGEST], struct error *error)
+{
+    struct digester *digester = owner;
+    struct hash *hash = digester->hash;
+    digester->hash = NULL;
+    return hash_finish_bytes(hash, digest, error);
+}
+
+/* A hash over names and digests of the tensors for which `file` is the file (-1: all). */
+static enum status hash_tensors(const struct reading *reading, int64_t first, int64_t count, int file, unsigned char out[32],
+                                struct error *error)
+{
+    struct hash *hash = NULL;
+    const enum status status = hash_new(&hash, error);
+    if (status != STATUS_OK) return status;
+    for (int64_t i = first; i < first + count; i++) {
+        const struct tensor_reading *tensor = &reading->tensors[i];
+        if (file >= 0 && tensor->file != file) continue;
+        hash_add(hash, tensor->name, strlen(tensor->name) + 1);
+        hash_add(hash, tensor->digest, sizeof tensor->digest);
+    }
+    return hash_finish_bytes(hash, out, error);
+}
+
+static uint64_t key_of(const unsigned char digest[32])
+{
+    uint64_t key;
+    memcpy(&key, digest, sizeof key);
+    return key;
+}
+
+static void digits_of(const unsigned char digest[32], char out[65])
+{
+    for (size_t i = 0; i < 32; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+}
+
+/* ---- rendering ---- */
+
+/* Fields that wholes, blocks and tensors have in common. */
+static bool put_health(json_t *object, const struct health *health)
+{
+    json_t *fields =
+        json_pack("{sI sI sI sf sf sf so sf so so}", "elements", (json_int_t)(health->count + health->nan + health->infinite),
+                  "nan", (json_int_t)health->nan, "infinite", (json_int_t)health->infinite, "l1", health->l1, "l2", health->l2,
+                  "linf", health->linf, "kurtosis", inputs_number(health->kurtosis), "outlier_share", health->outlier_share,
+                  "relative_l2", inputs_number(health->relative), "cosine", inputs_number(health->cosine));
+    const bool good = fields != NULL && json_object_update(object, fields) == 0;
+    json_decref(fields);
+    return good;
+}
+
+static json_t *render_blocks(const struct reading *reading)
+{
+    json_t *blocks = json_array();
+    const int layers = reading_layers(reading);
+    for (int layer = 0; layer < layers; layer++) {
+        struct health health;
+        json_t *block = json_pack("{si}", "layer", layer);
+        reading_health(reading, layer, &health);
+        if (!put_health(block, &health) || json_array_append_new(blocks, block) != 0) {
+            json_decref(blocks);
+            return NULL;
+        }
+    }
+    return blocks;
+}
+
+static void file_name(const struct weights *weights, int file, char out[256])
+{
+    struct weights_file found = {.name = ""};
+    if (file < weights_file_count(weights)) weights_file(weights, file, &found);
+    (void)snprintf(out, 256, "%s", found.name);
+}
+
+static json_t *render_tensor(const struct tensor_reading *tensor, const struct weights *weights, int64_t place, int64_t matrix)
+{
+    const struct moments *moments = &tensor->moments;
+    char digits[65], file[256];
+    digits_of(tensor->digest, digits);
+    file_name(weights, tensor->file, file);
+    json_t *object =
+        json_pack("{sI so ss ss so ss ss sI sI sI sf sf sf sf so sI so so}", "place", (json_int_t)place, "matrix",
+                  matrix >= 0 ? json_integer(matrix) : json_null(), "name", tensor->name, "dtype", dtype_info(tensor->dtype)->name,
+                  "layer", tensor->layer >= 0 ? json_integer(tensor->layer) : json_null(), "file", file, "sha256", digits,
+                  "elements", (json_int_t)tensor->elements, "nan", (json_int_t)moments->nan, "infinite",
+                  (json_int_t)moments->infinite, "l1", moments->l1, "l2", moments_l2(moments), "linf", moments->linf, "mean",
+                  moments->mean, "kurtosis", inputs_number(moments_kurtosis(moments)), "outliers", (json_int_t)tensor->outliers,
+                  "relative_l2", inputs_number(tensor->compared ? distance_relative(&tensor->distance) : NAN), "cosine",
+                  inputs_number(tensor->compared ? distance_cosine(&tensor->distance) : NAN));
+    return object;
+}
+
+static enum status render_files(const struct reading *reading, const struct weights *weights, json_t *out, struct error *error)
+{
+    const int count = weights_file_count(weights);
+    for (int file = 0; file < count; file++) {
+        struct distance distance = {0};
+        unsigned char digest[32];
+        char digits[65], name[256];
+        int64_t tensors = 0;
+        for (int64_t i = 0; i < reading->count; i++) {
+            if (reading->tensors[i].file != file) continue;
+            tensors++;
+            if (reading->tensors[i].compared) distance_merge(&distance, &reading->tensors[i].distance);
+        }
+        if (tensors == 0) continue; /* an index */
+        const enum status status = hash_tensors(reading, 0, reading->count, file, digest, error);
+        if (status != STATUS_OK) return status;
+        digits_of(digest, digits);
+        file_name(weights, file, name);
+        json_t *object = json_pack("{si ss ss sI so}", "file", file, "name", name, "sha256", digits, "tensors", (json_int_t)tensors,
+                                   "relative_l2", inputs_number(distance_relative(&distance)));
+        if (object == NULL || json_array_append_new(out, object) != 0) return no_memory(error);
+    }
+    return STATUS_OK;
+}
+
+/* The document of the whole: a run's result, and the row of the store. */
+static enum status render(const struct reading *reading, const struct weights *weights, const char *previous, json_t **out,
+                          struct error *error)
+{
+    struct health all;
+    unsigned char digest[32];
+    char digits[65];
+    json_t *files = json_array(), *blocks = render_blocks(reading);
+    enum status status = files == NULL || blocks == NULL ? no_memory(error) : STATUS_OK;
+    reading_health(reading, READING_ALL, &all);
+    if (status == STATUS_OK) status = hash_tensors(reading, 0, reading->count, -1, digest, error);
+    if (status == STATUS_OK) status = render_files(reading, weights, files, error);
+    if (status == STATUS_OK) {
+        digits_of(digest, digits);
+        *out = json_pack("{ss sI ss? sO sO}", "sha256", digits, "tensor_count", (json_int_t)reading->count, "previous", previous,
+                         "files", files, "blocks", blocks);
+        if (*out == NULL || !put_health(*out, &all)) status = no_memory(error);
+    }
+    json_decref(files);
+    json_decref(blocks);
+    return status;
+}
+
+/* ---- what goes into the database ---- */
+
+static enum status save(const struct kind_context *context, const char *checkpoint, const struct reading *reading,
+                        const struct weights *weights, const json_t *document, struct error *error)
+{
+    uint64_t *keys = NULL;
+    int32_t *homes = NULL;
+    int64_t matrices = 0;
+    unsigned char digest[32];
+    json_t *tensors = json_array();
+    enum status status = tensors == NULL ? no_memory(error) : STATUS_OK;
+    if (status == STATUS_OK) status = memory_new(reading->count, sizeof *keys, "keys", &keys, error);
+    if (status == STATUS_OK) status = memory_new(reading->count, sizeof *homes, "keys", &homes, error);
+    for (int64_t i = 0; i < reading->count && status == STATUS_OK; i++) {
+        const struct tensor_reading *tensor = &reading->tensors[i];
+        const int64_t matrix = tensor->rank >= 2 ? matrices++ : -1;
+        json_t *object = render_tensor(tensor, weights, i, matrix);
+        if (object == NULL || json_array_append_new(tensors, object) != 0) status = no_memory(error);
+        if (status == STATUS_OK && matrix >= 0 && (status = hash_tensors(reading, i, 1, -1, digest, error)) == STATUS_OK) {
+            keys[matrix] = key_of(digest);
+            homes[matrix] = tensor->file;
+        }
+    }
+    const struct health_new new = {
+        .checkpoint = checkpoint, .document = document, .tensors = tensors, .matrices = matrices, .keys = keys, .homes = homes};
+    if (status == STATUS_OK) status = health_save(context->connection, &new, error);
+    json_decref(tensors);
+    memory_free(keys);
+    memory_free(homes);
+    return status;
+}
+
+static enum status measure(const struct store_id *checkpoint, const struct reading *reading, struct measurements *out,
+                           struct error *error)
+{
+    struct health all;
+    reading_health(reading, READING_ALL, &all);
+    const struct {
+        const char *metric;
+        double value;
+    } rows[] = {{"weight_l1", all.l1},
+                {"weight_l2", all.l2},
+                {"weight_linf", all.linf},
+                {"weight_kurtosis", all.kurtosis},
+                {"weight_outlier_share", all.outlier_share},
+                {"weight_change", all.relative},
+                {"weight_cosine", all.cosine}};
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == STATUS_OK; i++) {
+        struct measurement item = {.checkpoint = *checkpoint, .value = rows[i].value, .low = NAN, .high = NAN};
+        (void)snprintf(item.metric, sizeof item.metric, "%s", rows[i].metric);
+        status = measurements_add(out, &item, error);
+    }
+    return status;
+}
+
+/* The checkpoint before is a wish: it may have gone from disk since the run was posted, and this one's own health is still worth
+ * having. The result says so. */
+static enum status open_previous(const struct kind_context *context, const char *id, struct inputs *out, char note[240],
+                                 struct error *error)
+{
+    struct error cause;
+    note[0] = '\0';
+    if (id == NULL) return STATUS_OK;
+    const enum status status = inputs_open(context, id, out, &cause);
+    if (status == STATUS_OK) return STATUS_OK;
+    if (status != STATUS_NOT_FOUND && status != STATUS_INPUT_CHANGED) {
+        *error = cause;
+        return status;
+    }
+    (void)snprintf(note, 240, "not compared: the checkpoint before it cannot be read (%.150s)", cause.detail);
+    monitor_log(context->monitor, "%s", note);
+    return STATUS_OK;
+}
+
+static enum status execute(const struct kind_context *context, const void *filled, json_t **result, struct measurements *out,
+                           struct error *error)
+{
+    const struct health_params *params = filled;
+    struct digester digester = {0};
+    const struct reading_hash hash = {&digester, digest_begin, digest_add, digest_finish};
+    struct inputs inputs = {0}, previous = {0};
+    struct reading reading = {0};
+    char note[240];
+    enum status status;
+    if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
+    if ((status = open_previous(context, params->previous, &previous, note, error)) != STATUS_OK) goto done;
+    const struct weights *weights = inputs.model->weights, *others = previous.model != NULL ? previous.model->weights : NULL;
+    const struct reading_request request = {
+        .weights = weights, .previous = others, .team = context->team, .hash = &hash, .monitor = context->monitor};
+    if ((status = reading_make(&request, &reading, error)) != STATUS_OK) goto done;
+    if ((status = weights_check_unchanged(weights, error)) != STATUS_OK) goto done;
+    if ((status = render(&reading, weights, others != NULL ? params->previous : NULL, result, error)) != STATUS_OK) goto done;
+    if ((status = save(context, params->checkpoint, &reading, weights, *result, error)) != STATUS_OK) goto done;
+    if ((status = measure(&inputs.row.id, &reading, out, error)) != STATUS_OK) goto done;
+    if (note[0] != '\0' && json_object_set_new(*result, "note", json_string(note)) != 0) status = no_memory(error);
+done:
+    hash_free(digester.hash);
+    reading_reset(&reading);
+    inputs_reset(&previous);
+    inputs_reset(&inputs);
+    return status;
+}
+
+const struct kind health_kind = {
+    .name = "health",
+    .help = "Hashes, norms, kurtosis, outliers and broken numbers of a checkpoint's weights, and its distance to the one before",
+    .params = health_params,
+    .params_size = sizeof(struct health_params),
+    .check = check,
+    .execute = execute,
+};

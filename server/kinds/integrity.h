@@ -1,0 +1,17 @@
+/* integrity.h: a trajectory's readings laid side by side (health/integrity.h), as documents. */
+#ifndef KINDS_INTEGRITY_H
+#define KINDS_INTEGRITY_H
+
+#include "postgres/connection.h"
+
+#include <jansson.h>
+
+/* {"trajectory", "checkpoints", "measured", "clean", "constant_matrices", "points", "identical", "mixed", "jumps", "not_finite",
+ * "gaps"}; the caller owns it. STATUS_NOT_FOUND. */
+MUST_CHECK enum status integrity_document(struct connection *connection, const char *trajectory, json_t **document,
+                                          struct error *error);
+
+/* {id of a checkpoint: ["identical", ...]} of those that have any flag. Cheap where nothing was read. */
+MUST_CHECK enum status integrity_flags(struct connection *connection, const char *trajectory, json_t **out, struct error *error);
+
+#endif

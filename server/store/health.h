@@ -1,0 +1,56 @@
+/* health.h: what the weights of checkpoints are like, as runs of the kind "health" found it. */
+#ifndef STORE_HEALTH_H
+#define STORE_HEALTH_H
+
+#include "store/store.h"
+
+/* Replaces what is known of a checkpoint. Everything is lent. */
+struct health_new {
+    const char *checkpoint; /* id */
+    /* {"sha256", "tensor_count", "elements", "nan", "infinite", "l1", "l2", "linf", "kurtosis", "outlier_share", "previous",
+     * "relative_l2", "cosine", "files", "blocks"} */
+    const json_t *document;
+    const json_t *tensors; /* [{"place", "matrix", "name", ...}]: columns of tensor_health */
+    int64_t matrices;
+    const uint64_t *keys; /* [matrices] */
+    const int32_t *homes; /* [matrices] */
+};
+/* STATUS_NOT_FOUND when the checkpoint is gone. */
+MUST_CHECK enum status health_save(struct connection *connection, const struct health_new *health, struct error *error);
+
+/* Norms, kurtosis and the rest, of the whole, by layer and by tensor. STATUS_NOT_FOUND, also when nothing was read yet. */
+MUST_CHECK enum status health_get(struct connection *connection, const char *checkpoint, json_t **document, struct error *error);
+
+/* The checkpoints of one trajectory in the order of training, with what integrity is found from. */
+struct health_row {
+    struct store_id id;
+    char name[256];
+    int64_t step, tokens; /* -1: not known */
+    bool measured;        /* else nothing below is set */
+    char content[65];
+    struct store_id previous; /* "": none */
+    double relative, cosine;  /* NaN: not known */
+    int64_t not_finite;
+    json_t *files; /* owned: [{"name", "key", "relative_l2"}] */
+    int64_t matrices;
+    uint64_t *keys; /* owned */
+    int32_t *homes; /* owned */
+};
+struct health_rows {
+    struct health_row *items; /* owned */
+    int64_t count;
+};
+MUST_CHECK enum status health_of_trajectory(struct connection *connection, const char *trajectory, struct health_rows *out,
+                                            struct error *error);
+void health_rows_reset(struct health_rows *rows); /* {0} is fine */
+/* Whether any checkpoint of it was read. */
+MUST_CHECK enum status health_any(struct connection *connection, const char *trajectory, bool *any, struct error *error);
+
+/* Names of matrices: `wanted` is [[checkpoint id, place among its matrices]]; *out the names in the same order (null: unknown). */
+MUST_CHECK enum status health_matrix_names(struct connection *connection, const json_t *wanted, json_t **out, struct error *error);
+/* Tensors with numbers that are not finite, of a trajectory: [{"checkpoint", "name", "tensor", "nan", "infinite"}], at most `most`.
+ */
+MUST_CHECK enum status health_not_finite(struct connection *connection, const char *trajectory, int64_t most, json_t **out,
+                                         struct error *error);
+
+#endif
