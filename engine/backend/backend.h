@@ -129,6 +129,7 @@ enum { CONVOLUTION_TAPS = 16 }; /* the most K may be */
 struct convolution_args {
     const struct batch *batch;
     struct matrix x, weight, bias, y;     /* [T, C], [C, K], [1, C] or absent, [T, C] */
+    struct matrix before;                 /* forward: [B, (K - 1) C], the rows of x before each sequence; absent: zeros */
     struct matrix dy, dx, dweight, dbias; /* backward */
     bool accumulate;                      /* y; dx */
 };
@@ -152,6 +153,8 @@ struct scan_args {
     struct matrix x, step, bc;            /* [T, C], [T, H], [T, 2 G N] */
     struct matrix a_log, skip, step_bias; /* skip [1, H]; step_bias [1, H] or absent */
     struct matrix y, kept;
+    struct matrix initial,
+        final; /* scan_forward: [B, N C], states before (absent: zeros) and after each sequence (absent: unwanted) */
     struct matrix dy, dx, dstep, dbc, dkept;
     struct matrix da_log, dskip, dstep_bias; /* added to; absent: not wanted */
     /* Tangents. scan_tangent: x_t, step_t, bc_t and those of the parameters (absent: zero) give y_t and kept_t, with kept of the

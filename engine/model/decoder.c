@@ -154,6 +154,7 @@ static int build_convolution(struct builder *b, int input)
     const int64_t width = b->program->slots[input].width;
     const int output = program_slot(b->program, width);
     struct step *step = program_step(b->program, &op_convolution, input, output);
+    step->attributes.convolution = (struct convolution_attributes){width, s->kernel};
     step->parameter[0] = build_parameter(b, ROLE_STATE_CONVOLUTION, ".weight", width, s->kernel, false);
     b->program->parameters[step->parameter[0]].depthwise = true;
     if (s->kernel_bias) step->parameter[1] = build_parameter(b, ROLE_STATE_CONVOLUTION, ".bias", 1, width, false);
@@ -169,7 +170,7 @@ static int build_scan(struct builder *b, int x, int step_sizes, int bc)
     step->input[1] = step_sizes;
     step->input[2] = bc;
     step->saved = program_slot(b->program, scan_kept_columns(s->width, s->states));
-    step->attributes.scan = (struct scan_attributes){s->heads, s->groups, s->states, s->step_least, s->step_most};
+    step->attributes.scan = (struct scan_attributes){s->width, s->heads, s->groups, s->states, s->step_least, s->step_most};
     step->parameter[0] = build_parameter(b, ROLE_STATE_DECAY, "", heads ? 1 : s->heads, heads ? s->heads : s->states, false);
     step->parameter[1] = build_parameter(b, ROLE_STATE_SKIP, "", 1, s->heads, false);
     if (heads) step->parameter[2] = build_parameter(b, ROLE_STATE_STEP_BIAS, "", 1, s->heads, false);

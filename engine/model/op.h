@@ -39,8 +39,12 @@ struct activation_attributes {
     enum activation_kind kind;
 };
 
+struct convolution_attributes {
+    int64_t columns, taps;
+};
+
 struct scan_attributes {
-    int64_t heads, groups, states;
+    int64_t channels, heads, groups, states;
     double step_least, step_most;
 };
 
@@ -57,6 +61,7 @@ struct step {
         struct rope_attributes rope;
         struct attention_attributes attention;
         struct activation_attributes activation;
+        struct convolution_attributes convolution;
         struct scan_attributes scan;
     } attributes;
 };

@@ -24,10 +24,13 @@ static void forward_state(const struct scan_args *args, const struct scan_place 
     *state = s;
 }
 
-static void forward_channel(const struct scan_args *args, int64_t start, int64_t end, int64_t channel)
+static void forward_channel(const struct scan_args *args, int64_t b, int64_t channel)
 {
+    const int64_t start = args->batch->starts[b], end = args->batch->starts[b + 1];
     struct scan_place at = scan_place(args, start, channel);
     double states[SCAN_STATES] = {0}, delta[SCAN_CHUNK], y[SCAN_CHUNK];
+    for (int64_t n = 0; args->initial.data && n < args->states; n++)
+        states[n] = (double)row_of(args->initial, b)[n * args->x.columns + channel];
     for (at.first = start; at.first < end; at.first += SCAN_CHUNK) {
         at.count = scan_count(at.first, end);
         for (int64_t i = 0; i < at.count; i++) {
@@ -37,13 +40,15 @@ static void forward_channel(const struct scan_args *args, int64_t start, int64_t
         for (int64_t n = 0; n < args->states; n++) forward_state(args, &at, delta, n, &states[n], y);
         for (int64_t i = 0; i < at.count; i++) row_of(args->y, at.first + i)[channel] = (real)y[i];
     }
+    for (int64_t n = 0; args->final.data && n < args->states; n++)
+        row_of(args->final, b)[n * args->x.columns + channel] = (real)states[n];
 }
 
 void REFERENCE(scan_forward)(struct backend *backend, const struct scan_args *args)
 {
     (void)backend;
     for (int64_t b = 0; b < args->batch->sequences; b++)
-        for (int64_t c = 0; c < args->x.columns; c++) forward_channel(args, args->batch->starts[b], args->batch->starts[b + 1], c);
+        for (int64_t c = 0; c < args->x.columns; c++) forward_channel(args, b, c);
 }
 
 /* A channel's sums over the states, by row of the chunk. */

@@ -1,6 +1,6 @@
 /* convolution: causal and depthwise (backend.h, convolution_args). Linear in its input and in its parameters, so tangents are sums
  * of the two passes with one of them moved. */
-#include "model/op.h"
+#include "model/cache.h"
 
 /* y (+)= x * weight + bias, for values or directions of each. */
 static void convolve(const struct pass *pass, struct matrix x, struct matrix weight, struct matrix bias, struct matrix y, bool add)
@@ -9,8 +9,54 @@ static void convolve(const struct pass *pass, struct matrix x, struct matrix wei
     pass->backend->ops->convolution_forward(pass->backend, &args);
 }
 
+/* The rows before a text's end that what comes later still reads, oldest first. */
+static int64_t convolution_cached(const struct step *step)
+{
+    return step->attributes.convolution.columns * (step->attributes.convolution.taps - 1);
+}
+
+/* The last rows of x, those before it taken from what its parent left (absent: zeros), to `after`; both [1, rows * columns]. */
+static void rows_keep(const struct pass *pass, struct matrix x, struct matrix before, struct matrix after)
+{
+    struct backend *backend = pass->backend;
+    const int64_t count = after.columns / x.columns;
+    for (int64_t i = 0; i < count; i++) {
+        const struct matrix to = matrix_columns(after, i * x.columns, x.columns);
+        const int64_t from = x.rows - count + i;
+        if (from >= 0)
+            backend->ops->add(backend, to, matrix_rows(x, from, 1), 1, 0);
+        else if (before.data != NULL)
+            backend->ops->add(backend, to, matrix_columns(before, (count + from) * x.columns, x.columns), 1, 0);
+        else
+            backend->ops->fill(backend, to, 0);
+    }
+}
+
+/* Segment b of a batch with branches goes on from the rows that its parent left. */
+static void segment_forward(const struct pass *pass, const struct step *step, int64_t b)
+{
+    const struct branches *branches = pass->batch->branches;
+    const int64_t first = pass->batch->starts[b], count = pass->batch->starts[b + 1] - first, starts[] = {0, count};
+    const struct batch alone = {.tokens = count, .sequences = 1, .longest = count, .starts = starts};
+    struct convolution_args args = {
+        .batch = &alone,
+        .x = matrix_rows(pass->values[step->input[0]], first, count),
+        .weight = pass_parameter(pass->parameters, step->parameter[0]),
+        .bias = pass_parameter(pass->parameters, step->parameter[1]),
+        .y = matrix_rows(pass->values[step->output], first, count),
+    };
+    if (step->attributes.convolution.taps > 1 && branches->parents[b] != BRANCH_ROOT)
+        args.before = cache_state(pass->cache, step, branches->parents[b]);
+    pass->backend->ops->convolution_forward(pass->backend, &args);
+    if (branches->slots[b] >= 0) rows_keep(pass, args.x, args.before, cache_state(pass->cache, step, b));
+}
+
 static void convolution_forward(const struct pass *pass, const struct step *step)
 {
+    if (pass->batch->branches != NULL) {
+        for (int64_t b = 0; b < pass->batch->sequences; b++) segment_forward(pass, step, b);
+        return;
+    }
     convolve(pass, pass->values[step->input[0]], pass_parameter(pass->parameters, step->parameter[0]),
              pass_parameter(pass->parameters, step->parameter[1]), pass->values[step->output], false);
 }
@@ -78,4 +124,5 @@ const struct op op_convolution = {
     .backward = convolution_backward,
     .tangent = convolution_tangent,
     .backward_tangent = convolution_backward_tangent,
+    .cached_state_columns = convolution_cached,
 };

@@ -2,7 +2,7 @@
  * a_log, skip (D), and with heads the bias of the step sizes. Nobody else reads B, C and the step sizes, and nobody reads x later,
  * so the backward pass overwrites their gradients. The slot left for it keeps the states before every SCAN_CHUNK-th token; its
  * gradient is scratch. */
-#include "model/op.h"
+#include "model/cache.h"
 
 static struct scan_args scan_arguments(const struct pass *pass, const struct step *step)
 {
@@ -25,10 +25,34 @@ static struct scan_args scan_arguments(const struct pass *pass, const struct ste
     };
 }
 
+static int64_t scan_cached(const struct step *step)
+{
+    return step->attributes.scan.channels * step->attributes.scan.states;
+}
+
+/* Segment b of a batch with branches goes on from the state that its parent left. */
+static void segment_forward(const struct pass *pass, const struct step *step, int64_t b)
+{
+    const struct branches *branches = pass->batch->branches;
+    const int64_t first = pass->batch->starts[b], count = pass->batch->starts[b + 1] - first, starts[] = {0, count};
+    const struct batch alone = {.tokens = count, .sequences = 1, .longest = count, .starts = starts};
+    struct scan_args args = scan_arguments(pass, step);
+    args.batch = &alone;
+    struct matrix *const rows[] = {&args.x, &args.step, &args.bc, &args.y};
+    for (int i = 0; i < 4; i++) *rows[i] = matrix_rows(*rows[i], first, count);
+    args.kept = (struct matrix){0};
+    if (branches->parents[b] != BRANCH_ROOT) args.initial = cache_state(pass->cache, step, branches->parents[b]);
+    if (branches->slots[b] >= 0) args.final = cache_state(pass->cache, step, b);
+    pass->backend->ops->scan_forward(pass->backend, &args);
+}
+
 static void scan_forward(const struct pass *pass, const struct step *step)
 {
     const struct scan_args args = scan_arguments(pass, step);
-    pass->backend->ops->scan_forward(pass->backend, &args);
+    if (pass->batch->branches == NULL)
+        pass->backend->ops->scan_forward(pass->backend, &args);
+    else
+        for (int64_t b = 0; b < pass->batch->sequences; b++) segment_forward(pass, step, b);
 }
 
 static void gradients_set(struct scan_args *args, const struct pass *pass, const struct step *step)
@@ -92,4 +116,5 @@ const struct op op_scan = {
     .backward = scan_backward,
     .tangent = scan_tangent,
     .backward_tangent = scan_backward_tangent,
+    .cached_state_columns = scan_cached,
 };

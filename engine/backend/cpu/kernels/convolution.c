@@ -35,14 +35,20 @@ void KERNEL(convolution_forward)(const struct convolution_args *args, int64_t co
     const float *bias = args->bias.data ? float_row(args->bias, 0) + column : NULL;
     struct taps taps;
     taps_load(&taps, args, column, count);
+    int64_t b = 0;
     for (int64_t t = first; t < end; t++) {
-        const int64_t missing = taps_count - 1 - args->batch->positions[t], from = missing > 0 ? missing : 0;
+        while (t >= args->batch->starts[b + 1]) b++;
+        const int64_t position = t - args->batch->starts[b], missing = taps_count - 1 - position, from = missing > 0 ? missing : 0;
         const float *rows = float_row(args->x, t - taps_count + 1 + from) + column;
         float *y = float_row(args->y, t) + column;
         if (from == 0 && taps_count == 4)
             row_sum(y, bias, &taps, rows, args->x.stride, 0, 4, false, count, args->accumulate);
         else
             row_sum(y, bias, &taps, rows, args->x.stride, from, taps_count, false, count, args->accumulate);
+        if (from > 0 && args->before.data) {
+            const int64_t columns = args->x.columns;
+            row_sum(y, NULL, &taps, float_row(args->before, b) + position * columns + column, columns, 0, from, false, count, true);
+        }
     }
 }
 

@@ -42,6 +42,8 @@ struct softmax_tangents {
 struct scan_strip {
     const struct scan_args *args;
     int64_t start, end, first, channel, width;
+    const float *initial; /* scan_forward: [N, C] states before and after the sequence; NULL: zeros, unwanted */
+    float *final;
 };
 
 enum { CONVOLUTION_STRIP = 64 }; /* columns of a convolution that are worked on together */

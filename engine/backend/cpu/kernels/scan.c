@@ -14,7 +14,8 @@ void KERNEL(scan_forward)(const struct scan_strip *strip)
     const int64_t stride = args->bc.stride, to_c = args->groups * args->states;
     _Alignas(64) lanes states[SCAN_STATES], delta[SCAN_CHUNK], input[SCAN_CHUNK], factor[SCAN_CHUNK], y[SCAN_CHUNK];
     const lanes skip = heads_load(args->skip, &at, 0);
-    for (int64_t n = 0; n < args->states; n++) states[n] = lanes_of(0);
+    for (int64_t n = 0; n < args->states; n++)
+        states[n] = strip->initial ? lanes_load(strip->initial + n * args->x.columns + at.channel, at.width) : lanes_of(0);
     for (; at.first < at.end; at.first += SCAN_CHUNK) {
         at.count = at.end - at.first < SCAN_CHUNK ? at.end - at.first : SCAN_CHUNK;
         for (int64_t i = 0; i < at.count; i++) {
@@ -37,6 +38,8 @@ void KERNEL(scan_forward)(const struct scan_strip *strip)
         }
         for (int64_t i = 0; i < at.count; i++) lanes_store(strip_row(args->y, &at, i), y[i], at.width);
     }
+    for (int64_t n = 0; strip->final && n < args->states; n++)
+        lanes_store(strip->final + n * args->x.columns + at.channel, states[n], at.width);
 }
 
 /* The strip's rows of a chunk; w = sum_n g B, decayed: what the decays give of ddelta. */
