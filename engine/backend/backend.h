@@ -110,7 +110,7 @@ struct attention_args {
 
 /* y = f(gate) when `up` is absent, else f(gate) * up. gelu is the erf form, gelu_tanh the tanh one. y may alias gate or up forward.
  */
-enum activation_kind { ACTIVATION_SILU, ACTIVATION_GELU, ACTIVATION_GELU_TANH, ACTIVATION_RELU };
+enum activation_kind { ACTIVATION_SILU, ACTIVATION_GELU, ACTIVATION_GELU_TANH, ACTIVATION_RELU, ACTIVATION_KINDS };
 struct activation_args {
     enum activation_kind kind;
     struct matrix gate, up, y;
@@ -168,6 +168,20 @@ static inline int64_t scan_kept_columns(int64_t channels, int64_t states)
 {
     return (channels * states + SCAN_CHUNK - 1) / SCAN_CHUNK;
 }
+
+/* xIELU (Huang and Schlag, arXiv 2411.13010), [T, C], with two learned numbers that lie in memory before their softplus:
+ *   p = softplus(alpha_p),  n = beta + softplus(alpha_n)
+ *   y = p x^2 + beta x                                for x > 0
+ *   y = n (expm1(min(x, epsilon)) - x) + beta x       otherwise
+ * alpha_p, alpha_n, beta and epsilon are [1, 1]; the last two are constants. Sums for dalpha_p and dalpha_n are made in double. */
+struct xielu_args {
+    struct matrix x, alpha_p, alpha_n, beta, epsilon, y;
+    struct matrix dy, dx, dalpha_p, dalpha_n; /* backward; dalpha added to, absent: not wanted */
+    bool accumulate;                          /* dx (and dx_t) */
+    /* Tangents. xielu_tangent: x_t, alpha_p_t, alpha_n_t (absent: zero) give y_t. xielu_backward_tangent: dy, dy_t give dx and
+     * dx_t, and add to dalpha_p_t, dalpha_n_t (absent: not wanted; dalpha_p, dalpha_n are not computed). */
+    struct matrix x_t, alpha_p_t, alpha_n_t, y_t, dy_t, dx_t, dalpha_p_t, dalpha_n_t;
+};
 
 /* Cross-entropy of logits [T, V] against targets[T]: losses[t] = log_sum[t] - logits[t][target]; both 0 for TARGET_NONE (such a row
  * is not read). Host arrays. */
@@ -244,6 +258,8 @@ struct backend_ops {
     void (*attention_backward)(struct backend *backend, const struct attention_args *args);
     void (*activation_forward)(struct backend *backend, const struct activation_args *args);
     void (*activation_backward)(struct backend *backend, const struct activation_args *args);
+    void (*xielu_forward)(struct backend *backend, const struct xielu_args *args);
+    void (*xielu_backward)(struct backend *backend, const struct xielu_args *args);
     void (*convolution_forward)(struct backend *backend, const struct convolution_args *args);
     void (*convolution_backward)(struct backend *backend, const struct convolution_args *args);
     void (*scan_forward)(struct backend *backend, const struct scan_args *args);
@@ -263,6 +279,8 @@ struct backend_ops {
     void (*attention_backward_tangent)(struct backend *backend, const struct attention_args *args);
     void (*activation_tangent)(struct backend *backend, const struct activation_args *args);
     void (*activation_backward_tangent)(struct backend *backend, const struct activation_args *args);
+    void (*xielu_tangent)(struct backend *backend, const struct xielu_args *args);
+    void (*xielu_backward_tangent)(struct backend *backend, const struct xielu_args *args);
     void (*scan_tangent)(struct backend *backend, const struct scan_args *args);
     void (*scan_backward_tangent)(struct backend *backend, const struct scan_args *args);
     void (*cross_entropy_backward_tangent)(struct backend *backend, const struct cross_entropy_args *args);

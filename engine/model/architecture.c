@@ -238,8 +238,34 @@ static const struct architecture opt = {
     .prefix = "model.",
 };
 
-static const struct architecture *const architectures[] = {&llama, &gpt_neox, &olmo2, &smollm3, &opensci, &mistral,
-                                                           &qwen2, &qwen3,    &mamba, &mamba2,  &gpt2,    &opt};
+static const struct architecture apertus = {
+    .model_type = "apertus",
+    .norm = NORM_RMS,
+    .norm_epsilon = 1e-5,
+    .rope_theta = 1.2e7,
+    .rope_partial = 1,
+    .padding_row = true,
+    .query_key_norm = QUERY_KEY_NORM_HEAD,
+    .names =
+        {
+            [ROLE_EMBEDDING] = "model.embed_tokens",
+            [ROLE_FINAL_NORM] = "model.norm",
+            [ROLE_OUTPUT] = "lm_head",
+            [ROLE_ATTENTION_NORM] = "model.layers.%d.attention_layernorm",
+            [ROLE_QUERY] = "model.layers.%d.self_attn.q_proj",
+            [ROLE_KEY] = "model.layers.%d.self_attn.k_proj",
+            [ROLE_VALUE] = "model.layers.%d.self_attn.v_proj",
+            QUERY_KEY_NORMS,
+            [ROLE_ATTENTION_OUTPUT] = "model.layers.%d.self_attn.o_proj",
+            [ROLE_MLP_NORM] = "model.layers.%d.feedforward_layernorm",
+            [ROLE_UP] = "model.layers.%d.mlp.up_proj",
+            [ROLE_ACTIVATION] = "model.layers.%d.mlp.act_fn",
+            [ROLE_DOWN] = "model.layers.%d.mlp.down_proj",
+        },
+};
+
+static const struct architecture *const architectures[] = {&llama, &gpt_neox, &olmo2,  &smollm3, &opensci, &mistral, &qwen2,
+                                                           &qwen3, &mamba,    &mamba2, &gpt2,    &opt,     &apertus};
 
 const struct architecture *architecture_find(const char *model_type)
 {

@@ -34,6 +34,7 @@ enum role {
     ROLE_STATE_SKIP, /* … to here */
     ROLE_STATE_GATED_NORM,
     ROLE_STATE_OUTPUT,
+    ROLE_ACTIVATION, /* of xIELU's numbers: alpha_p, alpha_n, beta, eps */
     ROLE_COUNT
 };
 

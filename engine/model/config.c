@@ -195,9 +195,13 @@ static const struct demand {
     const char *model_type, *key;
     bool wanted;
 } demands[] = {
-    {"gpt2", "scale_attn_weights", true},           {"gpt2", "scale_attn_by_inverse_layer_idx", false},
-    {"gpt2", "add_cross_attention", false},         {"opt", "enable_bias", true},
+    {"gpt2", "scale_attn_weights", true},
+    {"gpt2", "scale_attn_by_inverse_layer_idx", false},
+    {"gpt2", "add_cross_attention", false},
+    {"opt", "enable_bias", true},
     {"opt", "layer_norm_elementwise_affine", true},
+    {"apertus", "qk_norm", true},
+    {"apertus", "post_norm", false},
 };
 enum { DEMANDS = sizeof demands / sizeof demands[0] };
 _Static_assert(DEMANDS <= 64, "a bit for each in raw_config");
@@ -351,13 +355,16 @@ static enum status activation_settle(const char *name, const struct raw_config *
         {"relu", ACTIVATION_RELU},
     };
     out->activation = architecture->activation;
+    out->xielu = architecture->names[ROLE_ACTIVATION] != NULL;
+    if (out->xielu && (raw->activation[0] == '\0' || strcmp(raw->activation, "xielu") == 0)) return STATUS_OK;
     if (raw->activation[0] == '\0') return STATUS_OK;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !out->xielu; i++) {
         if (strcmp(raw->activation, rows[i].name) != 0) continue;
         out->activation = rows[i].kind;
         return STATUS_OK;
     }
-    return error_set(error, STATUS_UNSUPPORTED, "%s: activation \"%s\" is not supported", name, raw->activation);
+    return error_set(error, STATUS_UNSUPPORTED, "%s: activation \"%s\" is not supported for %s", name, raw->activation,
+                     architecture->model_type);
 }
 
 static int64_t given(int64_t value, int64_t fallback)

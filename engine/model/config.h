@@ -39,8 +39,9 @@ struct model_config {
     int64_t embedding_size; /* columns of the embedding and the output matrix; hidden_size unless projections stand between */
     int64_t vocabulary_size, hidden_size, intermediate_size, layers, heads, kv_heads, head_dim, maximum_positions;
     double norm_epsilon;
-    double initializer_range; /* standard deviation of a fresh model's matrices */
-    enum activation_kind activation;
+    double initializer_range;        /* standard deviation of a fresh model's matrices */
+    enum activation_kind activation; /* not read when xielu */
+    bool xielu;                      /* xIELU with learned numbers instead */
     struct rope_config rope;
     bool tied; /* logits use the embedding matrix */
     bool attention_bias, mlp_bias;

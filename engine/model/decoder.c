@@ -119,16 +119,46 @@ static int build_attention(struct builder *b, int input)
                         c->attention_bias && !b->architecture->attention_output_plain);
 }
 
+static int build_activation(struct builder *b, int gate, int up)
+{
+    const int output = program_slot(b->program, b->program->slots[gate].width);
+    struct step *step = program_step(b->program, &op_activation, gate, output);
+    step->input[1] = up;
+    step->attributes.activation.kind = b->config->activation;
+    return output;
+}
+
+/* xIELU with the numbers that a fresh layer has (Huang and Schlag: both factors 0.8; alpha_n's beside beta). Files that lack the
+ * constants mean these. */
+static int build_xielu(struct builder *b, int input)
+{
+    static const struct {
+        const char *ending;
+        double initial;
+        bool constant;
+    } numbers[] = {
+        {".alpha_p", 0.20338232081, false},  /* log(expm1(0.8)) */
+        {".alpha_n", -1.05022561281, false}, /* log(expm1(0.8 - 0.5)) */
+        {".beta", 0.5, true},
+        {".eps", -1e-6, true},
+    };
+    const int output = program_slot(b->program, b->program->slots[input].width);
+    struct step *step = program_step(b->program, &op_xielu, input, output);
+    for (int i = 0; i < 4; i++) {
+        step->parameter[i] = build_parameter(b, ROLE_ACTIVATION, numbers[i].ending, 1, 1, false);
+        b->program->parameters[step->parameter[i]].initial = numbers[i].initial;
+        b->program->parameters[step->parameter[i]].constant = numbers[i].constant;
+    }
+    return output;
+}
+
 static int build_mlp(struct builder *b, int input)
 {
     const struct model_config *c = b->config;
     const bool gated = b->architecture->names[ROLE_GATE] != NULL;
     const int first = build_linear(b, gated ? ROLE_GATE : ROLE_UP, input, c->intermediate_size, c->mlp_bias);
     const int second = gated ? build_linear(b, ROLE_UP, input, c->intermediate_size, c->mlp_bias) : NO_SLOT;
-    const int inner = program_slot(b->program, c->intermediate_size);
-    struct step *step = program_step(b->program, &op_activation, first, inner);
-    step->input[1] = second;
-    step->attributes.activation.kind = c->activation;
+    const int inner = c->xielu ? build_xielu(b, first) : build_activation(b, first, second);
     return build_linear(b, ROLE_DOWN, inner, c->hidden_size, c->mlp_bias);
 }
 
@@ -136,15 +166,6 @@ static int build_add(struct builder *b, int a, int other)
 {
     const int output = program_slot(b->program, b->program->slots[a].width);
     program_step(b->program, &op_add, a, output)->input[1] = other;
-    return output;
-}
-
-static int build_activation(struct builder *b, int gate, int up)
-{
-    const int output = program_slot(b->program, b->program->slots[gate].width);
-    struct step *step = program_step(b->program, &op_activation, gate, output);
-    step->input[1] = up;
-    step->attributes.activation.kind = b->config->activation;
     return output;
 }
 

@@ -18,7 +18,7 @@
 
 struct cache;
 
-enum { STEP_INPUTS = 3, STEP_PARAMETERS = 3, NO_SLOT = -1, NO_PARAMETER = -1 };
+enum { STEP_INPUTS = 3, STEP_PARAMETERS = 4, NO_SLOT = -1, NO_PARAMETER = -1 };
 
 struct norm_attributes {
     enum norm_kind kind;
@@ -122,6 +122,6 @@ static inline struct matrix pass_parameter(const struct matrix *by_parameter, in
 /* y = x Wᵀ with parameter number `parameter`, or what pass->product makes of it: what every op with weights of linears calls. */
 void linear_forward_product(const struct pass *pass, int parameter, struct matrix x, struct matrix y);
 
-extern const struct op op_norm, op_linear, op_rope, op_attention, op_activation, op_add, op_convolution, op_scan;
+extern const struct op op_norm, op_linear, op_rope, op_attention, op_activation, op_add, op_xielu, op_convolution, op_scan;
 
 #endif

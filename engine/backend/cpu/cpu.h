@@ -95,6 +95,10 @@ void cpu_attention_forward(struct backend *backend, const struct attention_args 
 void cpu_attention_backward(struct backend *backend, const struct attention_args *args);
 void cpu_attention_tangent(struct backend *backend, const struct attention_args *args);
 void cpu_attention_backward_tangent(struct backend *backend, const struct attention_args *args);
+void cpu_xielu_forward(struct backend *backend, const struct xielu_args *args);
+void cpu_xielu_backward(struct backend *backend, const struct xielu_args *args);
+void cpu_xielu_tangent(struct backend *backend, const struct xielu_args *args);
+void cpu_xielu_backward_tangent(struct backend *backend, const struct xielu_args *args);
 void cpu_convolution_forward(struct backend *backend, const struct convolution_args *args);
 void cpu_convolution_backward(struct backend *backend, const struct convolution_args *args);
 void cpu_scan_forward(struct backend *backend, const struct scan_args *args);

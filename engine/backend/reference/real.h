@@ -57,6 +57,10 @@ void REFERENCE(scan_forward)(struct backend *backend, const struct scan_args *ar
 void REFERENCE(scan_backward)(struct backend *backend, const struct scan_args *args);
 void REFERENCE(scan_tangent)(struct backend *backend, const struct scan_args *args);
 void REFERENCE(scan_backward_tangent)(struct backend *backend, const struct scan_args *args);
+void REFERENCE(xielu_forward)(struct backend *backend, const struct xielu_args *args);
+void REFERENCE(xielu_backward)(struct backend *backend, const struct xielu_args *args);
+void REFERENCE(xielu_tangent)(struct backend *backend, const struct xielu_args *args);
+void REFERENCE(xielu_backward_tangent)(struct backend *backend, const struct xielu_args *args);
 void REFERENCE(gather)(struct backend *backend, struct matrix to, struct matrix table, const uint32_t *ids);
 void REFERENCE(scatter_add)(struct backend *backend, struct matrix table, struct matrix from, const uint32_t *ids);
 void REFERENCE(cross_entropy_forward)(struct backend *backend, const struct cross_entropy_args *args);

@@ -17,6 +17,10 @@ void KERNEL(norm_backward)(const struct norm_args *args, int64_t first, int64_t 
 void KERNEL(norm_tangent)(const struct norm_args *args, int64_t first, int64_t end);
 void KERNEL(norm_backward_tangent)(const struct norm_args *args, int64_t first, int64_t end, float *dweight_t, float *dbias_t);
 void KERNEL(rope)(const struct rope_args *args, int64_t first, int64_t end);
+void KERNEL(xielu_forward)(const struct xielu_run *run, int64_t t, int64_t column, int64_t count);
+void KERNEL(xielu_backward)(const struct xielu_run *run, int64_t t, int64_t column, int64_t count, struct xielu_sums *sums);
+void KERNEL(xielu_tangent)(const struct xielu_run *run, int64_t t, int64_t column, int64_t count);
+void KERNEL(xielu_backward_tangent)(const struct xielu_run *run, int64_t t, int64_t column, int64_t count, struct xielu_sums *sums);
 void KERNEL(activation_forward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);
 void KERNEL(activation_backward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);
 void KERNEL(activation_tangent)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);

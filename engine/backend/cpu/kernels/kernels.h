@@ -48,6 +48,19 @@ struct scan_strip {
 
 enum { CONVOLUTION_STRIP = 64 }; /* columns of a convolution that are worked on together */
 
+/* xIELU's numbers after their softplus, and their tangents: y = a h(x) + beta x with a = p or n (backend.h). */
+struct xielu_run {
+    const struct xielu_args *args;
+    float p, n, beta, epsilon, expm1_epsilon;
+    float p_t, n_t;
+};
+
+/* Sums over elements where the number is p, and where it is n. */
+struct xielu_sums {
+    double dy_h[2];    /* of dy h(x) */
+    double tangent[2]; /* of dy_t h(x) + dy h'(x) x_t */
+};
+
 struct kernels {
     const char *name;
     int64_t lanes; /* floats of a vector */
@@ -71,7 +84,11 @@ struct kernels {
     void (*cross_entropy_backward)(const struct cross_entropy_args *args, int64_t first, int64_t end);
     void (*cross_entropy_backward_tangent)(const struct cross_entropy_args *args, int64_t first, int64_t end);
     void (*compare)(const struct compare_args *args, int64_t first, int64_t end);
-    /* columns [column, column + count) of row t */
+    /* columns [column, column + count) of row t; sums are added to */
+    void (*xielu_forward)(const struct xielu_run *run, int64_t t, int64_t column, int64_t count);
+    void (*xielu_backward)(const struct xielu_run *run, int64_t t, int64_t column, int64_t count, struct xielu_sums *sums);
+    void (*xielu_tangent)(const struct xielu_run *run, int64_t t, int64_t column, int64_t count);
+    void (*xielu_backward_tangent)(const struct xielu_run *run, int64_t t, int64_t column, int64_t count, struct xielu_sums *sums);
     void (*activation_forward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);
     void (*activation_backward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);
     void (*activation_tangent)(const struct activation_args *args, int64_t t, int64_t column, int64_t count);

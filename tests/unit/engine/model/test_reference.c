@@ -191,6 +191,8 @@ REFERENCE_TEST(models, mamba)
 REFERENCE_TEST(models, mamba2)
 REFERENCE_TEST(micro, gpt2)
 REFERENCE_TEST(models, gpt2)
+REFERENCE_TEST(micro, apertus)
+REFERENCE_TEST(models, apertus)
 
 int main(void)
 {
@@ -207,6 +209,7 @@ int main(void)
         cmocka_unit_test(test_micro_mamba),        cmocka_unit_test(test_micro_mamba2),
         cmocka_unit_test(test_models_mamba),       cmocka_unit_test(test_models_mamba2),
         cmocka_unit_test(test_micro_gpt2),         cmocka_unit_test(test_models_gpt2),
+        cmocka_unit_test(test_micro_apertus),      cmocka_unit_test(test_models_apertus),
     };
     return cmocka_run_group_tests_name("reference", tests, NULL, NULL);
 }

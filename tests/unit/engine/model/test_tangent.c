@@ -204,6 +204,7 @@ static void hold(const struct bench *bench, int model, const double *found, cons
         const struct parameters_tensor *tensor = &bench->layout->tensors[i];
         const int64_t count = tensor->parameter.rows * tensor->parameter.columns;
         double apart = 0;
+        if (tensor->parameter.constant) continue;
         for (int64_t k = tensor->offset; k < tensor->offset + count; k++) apart += pow(found[k] - expected[k], 2);
         const double size = sqrt(dot(expected + tensor->offset, expected + tensor->offset, count));
         worst = fmax(worst, sqrt(apart) / (size + 1e-2 * whole));

@@ -34,6 +34,8 @@ static const char *const tiny_models[] = {
     "\"max_position_embeddings\":16,\"word_embed_proj_dim\":4,\"do_layer_norm_before\":false,\"activation_function\":\"gelu\"}",
     "{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":1,\"num_attention_heads\":2,\"ffn_dim\":7,"
     "\"max_position_embeddings\":16,\"word_embed_proj_dim\":8,\"tie_word_embeddings\":false}",
+    "{\"model_type\":\"apertus\",\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
+    "\"num_key_value_heads\":1,\"intermediate_size\":7,\"max_position_embeddings\":16,\"hidden_act\":\"xielu\"}",
 };
 enum { TINY_MODELS = sizeof tiny_models / sizeof tiny_models[0] };
 
@@ -63,7 +65,9 @@ static inline void tiny_randomise(struct parameters *parameters)
         const struct parameters_tensor *tensor = &parameters->layout->tensors[i];
         const int64_t count = tensor->parameter.rows * tensor->parameter.columns;
         for (int64_t k = 0; k < count; k++)
-            values[tensor->offset + k] = 0.5 * random_normal(3, (uint64_t)i, (uint64_t)k) + (tensor->decays ? 0 : 0.7);
+            values[tensor->offset + k] = tensor->parameter.constant
+                                             ? tensor->parameter.initial
+                                             : 0.5 * random_normal(3, (uint64_t)i, (uint64_t)k) + (tensor->decays ? 0 : 0.7);
     }
 }
 

@@ -282,9 +282,37 @@ static void test_transposed_weights_are_written_as_the_architecture_has_them(voi
     bench_close(&bench);
 }
 
+/* xIELU's constants lie in the file as numbers without a shape, and are no parameters. */
+static void test_constants_are_written_and_read(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"model_type\":\"apertus\",\"vocab_size\":300,\"hidden_size\":8,\"num_hidden_layers\":2,"
+                               "\"num_attention_heads\":2,\"intermediate_size\":7,\"max_position_embeddings\":16}";
+    struct bench bench;
+    struct weights *weights = NULL;
+    struct weights_tensor tensor;
+    float value = 0;
+    bench_open_model(&bench, text);
+    const struct matrix beta = parameters_view(&bench.parameters, parameters_find(bench.layout, "model.layers.1.mlp.act_fn.beta"));
+    assert_true(*(const float *)beta.data == 0.5f);
+    *(float *)beta.data = 0.75f;
+    const struct checkpoint checkpoint = checkpoint_of(&bench, DTYPE_F32, NULL);
+    ok(checkpoint_write(&checkpoint, &bench.parameters, &error));
+    hold_against(&bench, true);
+    ok(weights_open(bench.directory, &weights, &error));
+    const int64_t index = weights_find(weights, "model.layers.1.mlp.act_fn.beta");
+    weights_tensor(weights, index, &tensor);
+    assert_int_equal(tensor.rank, 0);
+    ok(weights_read_f32(weights, index, 0, 1, &value, &error));
+    assert_true(value == 0.75f);
+    weights_close(weights);
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_constants_are_written_and_read),
         cmocka_unit_test(test_transposed_weights_are_written_as_the_architecture_has_them),
         cmocka_unit_test(test_what_is_written_opens),
         cmocka_unit_test(test_an_older_one_is_replaced),
