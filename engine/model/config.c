@@ -4,6 +4,7 @@
 #include "formats/file.h"
 #include "formats/json_reader.h"
 #include "model/architecture.h"
+#include "model/state_space.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -23,9 +24,7 @@ struct raw_config {
     int64_t tied, attention_bias, mlp_bias, parallel_residual, use_window, norm_before, norm_removed; /* -1, 0, 1 */
     int64_t embedding_size;
     int64_t window, no_rope_interval;
-    int64_t state_size, conv_kernel, time_step_rank, n_groups, num_heads;
-    double expand, step_least, step_most;
-    int64_t use_bias, use_conv_bias;
+    struct state_space_raw state_space;
     int64_t rope_layers; /* entries of no_rope_layers; -1: not given */
     uint64_t no_rope[CONFIG_LAYERS_MAX / 64];
     bool quantized;
@@ -71,13 +70,13 @@ static const struct field fields[] = {
     FIELD("use_sliding_window", FIELD_BOOLEAN, use_window),
     FIELD("no_rope_layer_interval", FIELD_INTEGER, no_rope_interval),
     FIELD("layer_norm_epsilon", FIELD_NUMBER, layer_norm_eps),
-    FIELD("state_size", FIELD_INTEGER, state_size),
-    FIELD("conv_kernel", FIELD_INTEGER, conv_kernel),
-    FIELD("n_groups", FIELD_INTEGER, n_groups),
-    FIELD("num_heads", FIELD_INTEGER, num_heads),
-    FIELD("expand", FIELD_NUMBER, expand),
-    FIELD("use_bias", FIELD_BOOLEAN, use_bias),
-    FIELD("use_conv_bias", FIELD_BOOLEAN, use_conv_bias),
+    FIELD("state_size", FIELD_INTEGER, state_space.state_size),
+    FIELD("conv_kernel", FIELD_INTEGER, state_space.conv_kernel),
+    FIELD("n_groups", FIELD_INTEGER, state_space.n_groups),
+    FIELD("num_heads", FIELD_INTEGER, state_space.num_heads),
+    FIELD("expand", FIELD_NUMBER, state_space.expand),
+    FIELD("use_bias", FIELD_BOOLEAN, state_space.use_bias),
+    FIELD("use_conv_bias", FIELD_BOOLEAN, state_space.use_conv_bias),
     /* GPT-2 and OPT */
     FIELD("n_embd", FIELD_INTEGER, hidden_size),
     FIELD("n_inner", FIELD_INTEGER, intermediate_size),
@@ -166,30 +165,6 @@ static void rope_layers_read(struct json_reader *reader, struct raw_config *raw)
     }
 }
 
-/* A number, or "auto" for what follows from the other sizes. */
-static void step_rank_read(struct json_reader *reader, struct raw_config *raw)
-{
-    char text[8];
-    if (json_reader_null(reader)) return;
-    if (json_reader_peek(reader) != JSON_READER_STRING) {
-        json_reader_int64(reader, 1, INT32_MAX, &raw->time_step_rank);
-        return;
-    }
-    if (json_reader_string_copy(reader, text, sizeof text) && strcmp(text, "auto") != 0)
-        json_reader_fail(reader, STATUS_INVALID, "time_step_rank is \"%s\"; it must be a number or \"auto\"", text);
-}
-
-static void step_limit_read(struct json_reader *reader, struct raw_config *raw)
-{
-    double *const limits[] = {&raw->step_least, &raw->step_most};
-    int count = 0;
-    if (json_reader_null(reader)) return;
-    json_reader_array(reader);
-    for (; json_reader_next_item(reader); count++)
-        if (count >= 2 || !json_reader_double(reader, limits[count])) break;
-    if (count != 2) json_reader_fail(reader, STATUS_INVALID, "time_step_limit must be two numbers");
-}
-
 /* Switches whose other position is another model, which deltaq does not have. Keys mean this for one architecture alone. */
 static const struct demand {
     const char *model_type, *key;
@@ -266,16 +241,7 @@ static enum status raw_parse(const char *name, const char *text, size_t size, st
         .rope_layers = -1,
         .mlp_bias = -1,
         .parallel_residual = -1,
-        .state_size = -1,
-        .conv_kernel = -1,
-        .time_step_rank = -1,
-        .n_groups = -1,
-        .num_heads = -1,
-        .expand = NAN,
-        .step_least = NAN,
-        .step_most = NAN,
-        .use_bias = -1,
-        .use_conv_bias = -1,
+        .state_space = STATE_SPACE_ABSENT,
     };
     json_reader_init(&reader, name, text, size, &options, error);
     json_reader_object(&reader);
@@ -291,9 +257,9 @@ static enum status raw_parse(const char *name, const char *text, size_t size, st
         else if (json_reader_is(key, "eos_token_id"))
             special_id_read(&reader, &raw->eos);
         else if (json_reader_is(key, "time_step_rank"))
-            step_rank_read(&reader, raw);
+            state_space_rank_read(&reader, &raw->state_space);
         else if (json_reader_is(key, "time_step_limit"))
-            step_limit_read(&reader, raw);
+            state_space_limit_read(&reader, &raw->state_space);
         else if (json_reader_is(key, "quantization_config"))
             raw->quantized = json_reader_peek(&reader) != JSON_READER_NULL;
         else if (!demand_read(&reader, key, raw))
@@ -370,43 +336,6 @@ static enum status activation_settle(const char *name, const struct raw_config *
 static int64_t given(int64_t value, int64_t fallback)
 {
     return value >= 0 ? value : fallback;
-}
-
-/* Sizes of a state space model; what is absent is as the published code has it. Such a model has no positions to run out of. */
-static enum status state_space_settle(const char *name, const struct raw_config *raw, struct model_config *out, struct error *error)
-{
-    const bool heads = out->architecture->block == BLOCK_MAMBA2;
-    const int64_t width = (int64_t)(first_given(raw->expand, 2, 2) * (double)raw->hidden_size);
-    struct state_space_config *s = &out->state_space;
-    *s = (struct state_space_config){
-        .width = width,
-        .heads = heads ? given(raw->num_heads, 128) : width,
-        .groups = heads ? given(raw->n_groups, 8) : 1,
-        .states = given(raw->state_size, heads ? 128 : 16),
-        .kernel = given(raw->conv_kernel, 4),
-        .rank = heads ? 0 : given(raw->time_step_rank, (raw->hidden_size + 15) / 16),
-        .bias = given(raw->use_bias, 0),
-        .kernel_bias = given(raw->use_conv_bias, 1),
-        .step_least = heads ? first_given(raw->step_least, 0, 0) : 0,
-        .step_most = heads ? first_given(raw->step_most, INFINITY, INFINITY) : INFINITY,
-    };
-    out->intermediate_size = width;
-    out->heads = out->kv_heads = out->head_dim = 0;
-    out->maximum_positions = given(raw->positions, INT32_MAX);
-    if (raw->intermediate_size >= 0 && raw->intermediate_size != width)
-        return error_set(error, STATUS_INVALID, "%s: intermediate_size %lld is not expand times hidden_size, %lld", name,
-                         (long long)raw->intermediate_size, (long long)width);
-    if (s->states < 1 || s->states > SCAN_STATES || s->kernel < 1 || s->kernel > CONVOLUTION_TAPS)
-        return error_set(error, STATUS_UNSUPPORTED, "%s: state_size %lld or conv_kernel %lld is not in [1, %d] and [1, %d]", name,
-                         (long long)s->states, (long long)s->kernel, SCAN_STATES, CONVOLUTION_TAPS);
-    if (heads && (s->heads < 1 || s->groups < 1 || s->heads % s->groups != 0 || width % s->heads != 0 ||
-                  (raw->head_dim >= 0 && raw->head_dim * s->heads != width)))
-        return error_set(error, STATUS_INVALID,
-                         "%s: %lld channels, num_heads %lld, head_dim %lld and n_groups %lld do not fit together", name,
-                         (long long)width, (long long)s->heads, (long long)raw->head_dim, (long long)s->groups);
-    if (!(s->step_least <= s->step_most)) return error_set(error, STATUS_INVALID, "%s: time_step_limit is empty", name);
-    if (!heads && s->rank < 1) return error_set(error, STATUS_INVALID, "%s: time_step_rank is not positive", name);
-    return STATUS_OK;
 }
 
 static enum status shape_check(const char *name, const struct model_config *c, struct error *error)
@@ -508,7 +437,9 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
         return error_set(error, STATUS_INVALID, "%s: no_rope_layers has %lld entries for %lld layers", name,
                          (long long)raw.rope_layers, (long long)raw.layers);
     if ((status = activation_settle(name, &raw, architecture, out, error)) != STATUS_OK) return status;
-    if (architecture->block != BLOCK_ATTENTION && (status = state_space_settle(name, &raw, out, error)) != STATUS_OK) return status;
+    raw.state_space.head_dim = raw.head_dim;
+    if (architecture->block != BLOCK_ATTENTION && (status = state_space_settle(name, &raw.state_space, out, error)) != STATUS_OK)
+        return status;
     return shape_check(name, out, error);
 }
 

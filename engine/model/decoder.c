@@ -178,6 +178,7 @@ static int build_convolution(struct builder *b, int input)
     step->attributes.convolution = (struct convolution_attributes){width, s->kernel};
     step->parameter[0] = build_parameter(b, ROLE_STATE_CONVOLUTION, ".weight", width, s->kernel, false);
     b->program->parameters[step->parameter[0]].depthwise = true;
+    b->program->parameters[step->parameter[0]].fresh = FRESH_UNIFORM;
     if (s->kernel_bias) step->parameter[1] = build_parameter(b, ROLE_STATE_CONVOLUTION, ".bias", 1, width, false);
     return build_activation(b, output, NO_SLOT);
 }
@@ -194,7 +195,10 @@ static int build_scan(struct builder *b, int x, int step_sizes, int bc)
     step->attributes.scan = (struct scan_attributes){s->width, s->heads, s->groups, s->states, s->step_least, s->step_most};
     step->parameter[0] = build_parameter(b, ROLE_STATE_DECAY, "", heads ? 1 : s->heads, heads ? s->heads : s->states, false);
     step->parameter[1] = build_parameter(b, ROLE_STATE_SKIP, "", 1, s->heads, false);
-    if (heads) step->parameter[2] = build_parameter(b, ROLE_STATE_STEP_BIAS, "", 1, s->heads, false);
+    b->program->parameters[step->parameter[0]].fresh = FRESH_DECAY;
+    if (!heads) return output;
+    step->parameter[2] = build_parameter(b, ROLE_STATE_STEP_BIAS, "", 1, s->heads, false);
+    b->program->parameters[step->parameter[2]].fresh = FRESH_STEP;
     return output;
 }
 
@@ -209,6 +213,9 @@ static int build_mamba(struct builder *b, int input)
     const int low = program_view(b->program, selection, 0, s->rank);
     const int bc = program_view(b->program, selection, s->rank, 2 * s->states);
     const int step_sizes = build_projection(b, ROLE_STATE_STEP, low, s->width, true, false);
+    const struct step *step = &b->program->steps[b->program->step_count - 1];
+    b->program->parameters[step->parameter[0]].fresh = FRESH_UNIFORM;
+    b->program->parameters[step->parameter[1]].fresh = FRESH_STEP;
     const int gated = build_activation(b, gate, build_scan(b, mixed, step_sizes, bc));
     return build_linear(b, ROLE_STATE_OUTPUT, gated, b->config->hidden_size, s->bias);
 }

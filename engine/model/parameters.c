@@ -19,8 +19,11 @@ static int64_t layout_add(struct parameters_layout *layout, const struct paramet
 {
     const int64_t count = parameter->rows * parameter->columns;
     if (parameter->name[0] == '\0') return -1;
-    layout->tensors[layout->tensor_count] = (struct parameters_tensor){
-        .parameter = *parameter, .offset = layout->elements, .decays = parameter->rows > 1, .residual = residual};
+    layout->tensors[layout->tensor_count] =
+        (struct parameters_tensor){.parameter = *parameter,
+                                   .offset = layout->elements,
+                                   .decays = parameter->rows > 1 && parameter->fresh != FRESH_DECAY,
+                                   .residual = residual};
     layout->elements += aligned(count);
     if (!parameter->constant) layout->numbers += count;
     return layout->tensor_count++;
@@ -187,23 +190,40 @@ struct head_weights parameters_head(const struct parameters *parameters)
 
 struct drawing {
     double *values;
-    double deviation;
+    enum fresh fresh;
+    double deviation; /* FRESH_USUAL */
     uint64_t seed, tensor;
     int64_t columns;
 };
+
+static double drawn(const struct drawing *drawing, int64_t k)
+{
+    const double uniform = random_uniform(drawing->seed, drawing->tensor, (uint64_t)k);
+    switch (drawing->fresh) {
+    case FRESH_USUAL:
+        break;
+    case FRESH_UNIFORM:
+        return (2 * uniform - 1) / sqrt((double)drawing->columns);
+    case FRESH_DECAY:
+        return log((double)(k % drawing->columns + 1));
+    case FRESH_STEP:
+        return log(expm1(0.001 * exp(uniform * log(0.1 / 0.001)))); /* softplus undone */
+    }
+    return drawing->deviation * random_normal(drawing->seed, drawing->tensor, (uint64_t)k);
+}
 
 static void draw_row(void *context, int64_t i, int thread)
 {
     (void)thread;
     const struct drawing *drawing = context;
-    for (int64_t k = i * drawing->columns; k < (i + 1) * drawing->columns; k++)
-        drawing->values[k] = drawing->deviation * random_normal(drawing->seed, drawing->tensor, (uint64_t)k);
+    for (int64_t k = i * drawing->columns; k < (i + 1) * drawing->columns; k++) drawing->values[k] = drawn(drawing, k);
 }
 
 enum status parameters_initialise(struct parameters *parameters, uint64_t seed, struct error *error)
 {
     const struct parameters_layout *layout = parameters->layout;
     struct backend *backend = parameters->backend;
+    const double branches = (double)(layout->config.state_space.width > 0 ? 1 : 2) * (double)layout->config.layers;
     int64_t largest = 0;
     double *values = NULL;
     for (int64_t i = 0; i < layout->tensor_count; i++) {
@@ -215,14 +235,15 @@ enum status parameters_initialise(struct parameters *parameters, uint64_t seed, 
     for (int64_t i = 0; i < layout->tensor_count; i++) {
         const struct parameters_tensor *tensor = &layout->tensors[i];
         const struct matrix view = parameters_view(parameters, i);
-        if (!tensor->decays) {
+        if (!tensor->decays && tensor->parameter.fresh == FRESH_USUAL) {
             backend->ops->fill(backend, view, tensor->parameter.initial);
             continue;
         }
         const double range = layout->config.initializer_range;
         struct drawing drawing = {
             .values = values,
-            .deviation = tensor->residual ? range / sqrt(2.0 * (double)layout->config.layers) : range,
+            .fresh = tensor->parameter.fresh,
+            .deviation = tensor->residual ? range / sqrt(branches) : range,
             .seed = seed,
             .tensor = (uint64_t)i,
             .columns = view.columns,

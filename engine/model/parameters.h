@@ -12,8 +12,8 @@
 struct parameters_tensor {
     struct parameter parameter; /* name and shape */
     int64_t offset;             /* of its first element in the buffer */
-    bool decays;                /* a matrix, the embedding included: weight decay acts on it; norms and biases stay free of it */
-    bool residual;              /* the last matrix of a residual branch: drawn smaller (parameters_initialise) */
+    bool decays; /* a matrix, the embedding included: weight decay acts on it; norms, biases and a scan's decays stay free of it */
+    bool residual; /* the last matrix of a residual branch: drawn smaller (parameters_initialise) */
 };
 
 /* Neighbouring tensors that decay, or that do not: [first, first + count) of the buffer. */
@@ -66,9 +66,10 @@ void parameters_block(const struct parameters *parameters, int64_t layer, struct
 struct embed_weights parameters_embed(const struct parameters *parameters);
 struct head_weights parameters_head(const struct parameters *parameters);
 
-/* Fresh weights: matrices from N(0, initializer_range²), those that end a residual branch with initializer_range / sqrt(2 layers)
- * (Radford et al. 2019, "Language models are unsupervised multitask learners", 2.3; 2 layers branches add up); vectors and
- * constants get their `initial` (norms 1, biases 0). An element is a pure function of (seed, tensor, element). STATUS_NO_MEMORY. */
+/* Fresh weights: matrices from N(0, initializer_range²), those that end a residual branch with initializer_range / sqrt(branches)
+ * (Radford et al. 2019, "Language models are unsupervised multitask learners", 2.3; a layer has two, of a state space model one);
+ * vectors and constants get their `initial` (norms 1, biases 0); enum fresh has the rest. An element is a pure function of (seed,
+ * tensor, element). STATUS_NO_MEMORY. */
 MUST_CHECK enum status parameters_initialise(struct parameters *parameters, uint64_t seed, struct error *error);
 
 /* Reads every tensor from a checkpoint of the same configuration. Statuses of model_read. */

@@ -7,15 +7,21 @@
 
 enum { PROGRAM_STEPS = 32, PROGRAM_SLOTS = 32, PROGRAM_PARAMETERS = 32, PARAMETER_NAME = 96 };
 
+/* How elements of a fresh model begin: matrices are drawn from N(0, initializer_range²) and vectors are `initial`; or, as the
+ * published code of state space models has it (column c of C): uniform in ± C^-1/2; log(c + 1), decays from slow to fast; and what
+ * softplus makes a step size of, which is uniform in its logarithm between 0.001 and 0.1. */
+enum fresh { FRESH_USUAL, FRESH_UNIFORM, FRESH_DECAY, FRESH_STEP };
+
 /* A tensor of the model: [rows, columns], vectors are [1, columns]. */
 struct parameter {
     char name[PARAMETER_NAME]; /* full name in the checkpoint */
     int64_t rows, columns;
-    bool linear;     /* weight of a linear step that quantizers work on; matrices decay in training, vectors do not */
-    bool transposed; /* [columns, rows] in the file (Conv1D); in memory always [rows, columns] */
-    bool depthwise;  /* a convolution's: stored as [rows, 1, columns] */
-    bool constant;   /* no gradient, not counted as a parameter; `initial` where a file lacks it; the file may hold it as [] */
-    double initial;  /* of all elements of a vector in a fresh model; matrices are drawn */
+    bool linear;      /* weight of a linear step that quantizers work on; matrices decay in training, vectors do not */
+    bool transposed;  /* [columns, rows] in the file (Conv1D); in memory always [rows, columns] */
+    bool depthwise;   /* a convolution's: stored as [rows, 1, columns] */
+    bool constant;    /* no gradient, not counted as a parameter; `initial` where a file lacks it; the file may hold it as [] */
+    double initial;   /* of all elements of a vector in a fresh model */
+    enum fresh fresh; /* decays are no matrix to training: they stay free of weight decay */
 };
 
 /* A slot, or some columns of another (a view): a step takes either. Views of a slot do not overlap, together cover it, and nobody

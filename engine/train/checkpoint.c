@@ -63,17 +63,19 @@ static enum status weights_write(const char *path, const struct parameters *para
     const struct parameters_layout *layout = parameters->layout;
     struct safetensors_writer *writer = NULL;
     struct safetensors_entry *entries = NULL;
-    int64_t(*shapes)[2] = NULL, largest = 0;
+    int64_t(*shapes)[3] = NULL, largest = 0;
     float *staging = NULL;
     enum status status;
     if ((status = memory_new(layout->tensor_count, sizeof *entries, "tensor list", &entries, error)) != STATUS_OK) goto done;
     if ((status = memory_new(layout->tensor_count, sizeof *shapes, "tensor list", &shapes, error)) != STATUS_OK) goto done;
     for (int64_t i = 0; i < layout->tensor_count; i++) {
         const struct parameters_tensor *tensor = &layout->tensors[i];
-        const bool vector = !tensor->decays, turned = tensor->parameter.transposed;
-        const int rank = tensor->parameter.constant ? 0 : vector ? 1 : 2;
+        const bool vector = tensor->parameter.rows == 1, turned = tensor->parameter.transposed;
+        const bool depthwise = tensor->parameter.depthwise;
+        const int rank = tensor->parameter.constant ? 0 : vector ? 1 : depthwise ? 3 : 2;
         shapes[i][0] = vector || turned ? tensor->parameter.columns : tensor->parameter.rows;
-        shapes[i][1] = turned ? tensor->parameter.rows : tensor->parameter.columns;
+        shapes[i][1] = depthwise ? 1 : turned ? tensor->parameter.rows : tensor->parameter.columns;
+        shapes[i][2] = tensor->parameter.columns;
         entries[i] = (struct safetensors_entry){tensor->parameter.name, dtype, rank, shapes[i]};
         const int64_t count = tensor->parameter.rows * tensor->parameter.columns;
         if (count > largest) largest = count;
