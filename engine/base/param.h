@@ -27,8 +27,8 @@ enum param_type {
 
 struct param;
 
-/* A PARAM_LIST as it is filled: int64_t, double, const char * or int (PARAM_CHOICE) by the type of its `item`. Lent like strings.
- */
+/* A PARAM_LIST as it is filled: int64_t, double, const char *, int (PARAM_CHOICE) or structs (PARAM_OBJECT) by the type of its
+ * `item`. Lent like strings. */
 struct param_list {
     int64_t count;
     union {
@@ -36,6 +36,7 @@ struct param_list {
         const double *numbers;
         const char *const *texts;
         const int *choices;
+        const void *objects;
     };
 };
 
@@ -56,8 +57,10 @@ struct param {
     const int64_t *allowed;               /* PARAM_INTEGER: the only values, ends with 0 (0 itself cannot be one); or NULL */
     const struct param *children;         /* PARAM_OBJECT */
     const struct param_variant *variants; /* PARAM_VARIANT, ends with a NULL name */
-    const struct param *item;             /* PARAM_LIST: what each item is held to: a number, a choice, a string or a reference; of
-                                             its row only type, bounds, choices and help are read */
+    const struct param *item;             /* PARAM_LIST: what each item is held to: a number, a choice, a string, a reference, or an
+                                             object without references; of its row only type, bounds, choices, children, size and
+                                             help are read */
+    size_t size;                          /* PARAM_OBJECT as the item of a list: bytes of its struct */
     bool nullable;                        /* null is allowed and stored as 0 / 0.0 / NULL / a zeroed struct */
     const char *help;                     /* one line, ends without a full stop */
 };

@@ -5,6 +5,7 @@
 #include "eval/bootstrap.h"
 #include "model/head.h"
 #include "model/hidden.h"
+#include "quant/ends.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,8 @@ struct job {
     struct head head;
     struct loader *loader;
     struct sequential sequential;
+    struct matrix output;              /* the quantized model's output matrix, where it has its own */
+    int64_t end_bits, end_weights;     /* of embeddings and output, where they are quantized */
     double *losses_fp, *losses_q, *kl; /* [evaluation tokens] */
     uint8_t *agree;
 };
@@ -109,6 +112,40 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* Where the method says so: from here on the embeddings are the quantized model's. */
+static enum status round_embedding(struct job *job, struct error *error)
+{
+    const struct matrix embedding = job->embed.weights.embedding;
+    const int64_t bits = job->request->method.options.embedding_bits;
+    int64_t stored = 0;
+    if (bits == 0) return STATUS_OK;
+    const enum status status = ends_round(job->backend, job->model->ends.embedding.name, embedding, bits, &stored, error);
+    job->end_bits += stored;
+    job->end_weights += embedding.rows * embedding.columns;
+    return status;
+}
+
+/* Likewise the output matrix, beside the one of full precision. */
+static enum status round_output(struct job *job, struct error *error)
+{
+    const struct matrix output = job->head.weights.output;
+    const int64_t bits = job->request->method.options.lm_head_bits;
+    int64_t stored = 0;
+    void *data = NULL;
+    enum status status;
+    if (bits == 0) return STATUS_OK;
+    status = job->backend->ops->allocate(job->backend, output.rows * output.columns, "output matrix", &data, error);
+    if (status != STATUS_OK) return status;
+    job->output = matrix_of(data, output.rows, output.columns, job->backend->ops->element);
+    job->backend->ops->add(job->backend, job->output, output, 1, 0);
+    if ((status = ends_round(job->backend, job->model->ends.output.name, job->output, bits, &stored, error)) != STATUS_OK)
+        return status;
+    job->head.other_output = job->output;
+    job->end_bits += stored;
+    job->end_weights += output.rows * output.columns;
+    return STATUS_OK;
+}
+
 /* Hidden states of all streams at the first block's input. */
 static enum status embed(struct job *job, struct error *error)
 {
@@ -120,6 +157,7 @@ static enum status embed(struct job *job, struct error *error)
     if (status == STATUS_OK && job->request->baseline != NULL)
         status = baseline_load(job->request->baseline, backend, job->fp.hidden, &job->fp_ready, error);
     if (status != STATUS_OK) return status;
+    if ((status = round_embedding(job, error)) != STATUS_OK) return status;
     status = hidden_embed(&job->embed, &job->fp.chunks, &job->q_hidden, error);
     if (status != STATUS_OK) return status;
     if (job->calibration.chunks.count > 0) {
@@ -157,7 +195,12 @@ static enum status sequential_prepare(struct job *job, struct error *error)
         .hidden = job->calibration.hidden,
         .walk = &job->walk,
     };
-    return sequential_init(&job->sequential, request->hold_bytes > 0 ? request->hold_bytes : hold_bytes(job), error);
+    const enum status status =
+        sequential_init(&job->sequential, request->hold_bytes > 0 ? request->hold_bytes : hold_bytes(job), error);
+    if (status != STATUS_OK) return status;
+    sequential_enter(&job->sequential, job->q_hidden);
+    if (job->sequential.chunks != NULL) sequential_enter(&job->sequential, job->calibration.hidden);
+    return STATUS_OK;
 }
 
 static enum status prepare(struct job *job, struct error *error)
@@ -235,12 +278,14 @@ static enum status head_walk(struct job *job, struct error *error)
 {
     const struct chunks *chunks = &job->fp.chunks;
     enum status status;
+    sequential_leave(&job->sequential, job->q_hidden);
     /* what the blocks needed makes room for the output matrix and the logits */
     sequential_reset(&job->sequential);
     walk_reset(&job->walk);
     matrix_release(job->backend, &job->calibration.hidden);
     if ((status = head_load(&job->head, job->model, job->backend, (struct matrix){0}, HEAD_COMPARE, error)) != STATUS_OK)
         return status;
+    if ((status = round_output(job, error)) != STATUS_OK) return status;
     for (int64_t i = 0; i < chunks->count; i++) {
         const struct chunk *chunk = &chunks->chunks[i];
         const int64_t first = chunk->first_token;
@@ -255,7 +300,7 @@ static enum status summarise(const struct job *job, struct quantize_result *out,
 {
     const struct chunks *chunks = &job->fp.chunks;
     double kl = 0;
-    int64_t agreed = 0, bits = 0, weights = 0;
+    int64_t agreed = 0, bits = job->end_bits, weights = job->end_weights;
     enum status status;
     if ((status = evaluate_summarise(chunks, job->losses_fp, &out->fp, error)) != STATUS_OK) return status;
     if ((status = evaluate_summarise(chunks, job->losses_q, &out->q, error)) != STATUS_OK) return status;
@@ -295,6 +340,7 @@ static void job_reset(struct job *job)
     matrix_release(job->backend, &job->fp.hidden);
     matrix_release(job->backend, &job->q_hidden);
     matrix_release(job->backend, &job->calibration.hidden);
+    matrix_release(job->backend, &job->output);
     matrix_release(job->backend, &job->cosine); /* sine lies in the same block */
     memory_free(job->losses_fp);
     memory_free(job->losses_q);

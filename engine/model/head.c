@@ -139,8 +139,8 @@ static struct norm_args norm_arguments(const struct head *head, const struct sta
 }
 
 /* Logits of rows [first, first + count) of `hidden` into the head of `logits`, and their losses. */
-static struct matrix slice_losses(struct head *head, struct matrix hidden, struct matrix logits, const uint32_t *targets,
-                                  double *losses, double *log_sum)
+static struct matrix slice_losses(struct head *head, struct matrix output, struct matrix hidden, struct matrix logits,
+                                  const uint32_t *targets, double *losses, double *log_sum)
 {
     struct backend *backend = head->backend;
     const struct stage stage = stage_of(head, hidden, head->normed, head->projected);
@@ -149,7 +149,7 @@ static struct matrix slice_losses(struct head *head, struct matrix hidden, struc
     const struct cross_entropy_args loss = {.logits = out, .targets = targets, .losses = losses, .log_sum = log_sum};
     if (norm.weight.data != NULL) backend->ops->norm_forward(backend, &norm);
     product(head, stage.normed, head->weights.projection, stage.projected, false, true, 0);
-    product(head, stage.projected, head->weights.output, out, false, true, 0);
+    product(head, stage.projected, output, out, false, true, 0);
     backend->ops->cross_entropy_forward(backend, &loss);
     return out;
 }
@@ -163,20 +163,23 @@ void head_losses(struct head *head, struct matrix hidden, const struct batch *ba
 {
     for (int64_t first = 0, rows; first < batch->tokens; first += rows) {
         rows = slice_rows(head, batch, first);
-        slice_losses(head, matrix_rows(hidden, first, rows), head->logits, batch->targets + first, losses + first, head->log_sum);
+        slice_losses(head, head->weights.output, matrix_rows(hidden, first, rows), head->logits, batch->targets + first,
+                     losses + first, head->log_sum);
     }
 }
 
 void head_compare(struct head *head, struct matrix hidden_p, struct matrix hidden_q, const struct batch *batch, double *losses_p,
                   double *losses_q, double *kl, uint8_t *agree)
 {
+    const struct matrix other = head->other_output.data != NULL ? head->other_output : head->weights.output;
     for (int64_t first = 0, rows; first < batch->tokens; first += rows) {
         rows = slice_rows(head, batch, first);
         const uint32_t *targets = batch->targets + first;
         const struct compare_args compare = {
-            .p = slice_losses(head, matrix_rows(hidden_p, first, rows), head->logits, targets, losses_p + first, head->log_sum),
-            .q =
-                slice_losses(head, matrix_rows(hidden_q, first, rows), head->other, targets, losses_q + first, head->other_log_sum),
+            .p = slice_losses(head, head->weights.output, matrix_rows(hidden_p, first, rows), head->logits, targets,
+                              losses_p + first, head->log_sum),
+            .q = slice_losses(head, other, matrix_rows(hidden_q, first, rows), head->other, targets, losses_q + first,
+                              head->other_log_sum),
             .targets = targets,
             .p_log_sum = head->log_sum,
             .q_log_sum = head->other_log_sum,
@@ -197,7 +200,8 @@ void head_backward(struct head *head, struct matrix hidden, const struct batch *
         const struct matrix x = matrix_rows(hidden, first, rows);
         const struct stage value = stage_of(head, x, head->normed, head->projected);
         const struct stage d = stage_of(head, matrix_rows(dhidden, first, rows), head->dnormed, head->dprojected);
-        const struct matrix dlogits = slice_losses(head, x, head->logits, batch->targets + first, losses + first, head->log_sum);
+        const struct matrix dlogits =
+            slice_losses(head, head->weights.output, x, head->logits, batch->targets + first, losses + first, head->log_sum);
         const struct cross_entropy_args loss = {
             .logits = dlogits, .targets = batch->targets + first, .log_sum = head->log_sum, .weight = weight};
         backend->ops->cross_entropy_backward(backend, &loss);
@@ -240,7 +244,8 @@ void head_backward_tangent(struct head *head, struct matrix hidden, struct matri
         const struct stage tangent = stage_of(head, matrix_rows(hidden_t, first, rows), head->normed_t, head->projected_t);
         const struct stage d = stage_of(head, matrix_rows(dhidden, first, rows), head->dnormed, head->dprojected);
         const struct stage d_t = stage_of(head, matrix_rows(dhidden_t, first, rows), head->dnormed_t, head->dprojected_t);
-        const struct matrix dlogits = slice_losses(head, x, head->logits, targets, losses + first, head->log_sum);
+        const struct matrix dlogits =
+            slice_losses(head, head->weights.output, x, head->logits, targets, losses + first, head->log_sum);
         const struct matrix dlogits_t = matrix_rows(head->other, 0, rows);
         struct norm_args norm = norm_directions(head, &value, &tangent, directions);
         if (norm.weight.data != NULL) backend->ops->norm_tangent(backend, &norm);

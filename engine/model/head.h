@@ -19,7 +19,8 @@ struct head {
     double norm_epsilon;
     struct head_weights weights; /* owned unless lent at head_init */
     bool owns_weights, owns_output;
-    int64_t slice; /* tokens at a time */
+    struct matrix other_output; /* head_compare: output matrix of the second model, lent by the caller; absent: the same */
+    int64_t slice;              /* tokens at a time */
     /* scratch of one slice; `other`: a second model's logits, or the tangent of the first's */
     struct matrix normed, dnormed, normed_t, dnormed_t, projected, dprojected, projected_t, dprojected_t, logits, other;
     double *log_sum, *other_log_sum;

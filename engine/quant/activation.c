@@ -78,12 +78,12 @@ void activation_round(const struct activation *activation, struct team *team, st
 }
 
 /* What of x left the product, zero elsewhere. */
-static void keep_outliers(const struct activations *activations, struct matrix x, struct matrix to)
+static void keep_outliers(const struct activations *activations, const bool *spared, struct matrix x, struct matrix to)
 {
     for (int64_t t = 0; t < x.rows; t++) {
         const float *from = (const float *)x.data + t * x.stride;
         float *at = (float *)to.data + t * to.stride;
-        for (int64_t c = 0; c < x.columns; c++) at[c] = activations->left[c] ? from[c] : 0;
+        for (int64_t c = 0; c < x.columns; c++) at[c] = activations->left[c] && (spared == NULL || !spared[c]) ? from[c] : 0;
     }
 }
 
@@ -101,7 +101,7 @@ static void run_rows(const struct activations *activations, const struct activat
     multiply(activations, rounded, weight, y, 0);
     if (!entry->treatment.exact || entry->treatment.threshold == 0) return;
     const struct matrix outliers = matrix_of(activations->outliers, x.rows, x.columns, sizeof(float));
-    keep_outliers(activations, x, outliers);
+    keep_outliers(activations, entry->treatment.spared, x, outliers);
     multiply(activations, outliers, matrix_of(entry->original, weight.rows, weight.columns, sizeof(float)), y, 1);
 }
 
@@ -110,6 +110,7 @@ static void product_run(void *owner, const struct pass *pass, int parameter, str
     const struct activations *activations = owner;
     const struct activation_entry *entry = &activations->entries[parameter];
     const struct matrix weight = pass_parameter(pass->parameters, parameter);
+    x = activations_input(activations, parameter, x);
     if (!entry->active) {
         multiply(activations, x, weight, y, 0);
     } else if (entry->treatment.threshold == 0 || x.rows != pass->batch->tokens) {
@@ -122,13 +123,28 @@ static void product_run(void *owner, const struct pass *pass, int parameter, str
     }
 }
 
+void activations_turn(struct activations *activations, int parameter, const struct hadamard *online)
+{
+    activations->entries[parameter].online = online;
+}
+
+struct matrix activations_input(const struct activations *activations, int parameter, struct matrix x)
+{
+    const struct hadamard *online = activations->entries[parameter].online;
+    if (online == NULL) return x;
+    const struct matrix turned = matrix_of(activations->turned, x.rows, x.columns, sizeof(float));
+    hadamard_rows(online, activations->backend->team, NULL, false, x, turned);
+    return turned;
+}
+
 enum status activations_init(struct activations *activations, struct backend *backend, int64_t tokens, int64_t widest,
                              struct error *error)
 {
     enum status status;
     *activations = (struct activations){.backend = backend, .tokens = tokens, .widest = widest};
     activations->product = (struct linear_product){activations, product_run};
-    if ((status = memory_new(tokens * widest, sizeof(float), "rounded activations", &activations->rounded, error)) != STATUS_OK ||
+    if ((status = memory_new(tokens * widest, sizeof(float), "turned activations", &activations->turned, error)) != STATUS_OK ||
+        (status = memory_new(tokens * widest, sizeof(float), "rounded activations", &activations->rounded, error)) != STATUS_OK ||
         (status = memory_new(tokens * widest, sizeof(float), "outliers", &activations->outliers, error)) != STATUS_OK)
         return status;
     return memory_new(widest, sizeof(bool), "outliers", &activations->left, error);
@@ -147,6 +163,7 @@ void activations_clear(struct activations *activations)
 void activations_reset(struct activations *activations)
 {
     activations_clear(activations);
+    memory_free(activations->turned);
     memory_free(activations->rounded);
     memory_free(activations->outliers);
     memory_free(activations->left);
@@ -158,7 +175,9 @@ enum status activations_set(struct activations *activations, int parameter, cons
 {
     struct activation_entry *entry = &activations->entries[parameter];
     const size_t count = (size_t)columns;
-    *entry = (struct activation_entry){.active = treatment->bits > 0, .treatment = *treatment, .original = original};
+    entry->active = treatment->bits > 0;
+    entry->treatment = *treatment;
+    entry->original = original;
     const enum status status = memory_new(columns, sizeof(float) + sizeof(bool), "activations", &entry->owned, error);
     if (status != STATUS_OK) return status;
     float *smoothing = entry->owned;

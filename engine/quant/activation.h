@@ -12,6 +12,7 @@
 #define QUANT_ACTIVATION_H
 
 #include "model/program.h"
+#include "quant/hadamard.h"
 #include "quant/quantized_layer.h"
 
 struct activation {
@@ -31,9 +32,10 @@ struct activations {
     struct backend *backend;
     struct linear_product product; /* for walk->product */
     int64_t tokens, widest;
-    float *rounded, *outliers; /* [tokens, widest] */
-    bool *left;                /* [widest] */
+    float *turned, *rounded, *outliers; /* [tokens, widest] */
+    bool *left;                         /* [widest] */
     struct activation_entry {
+        const struct hadamard *online; /* what turns the inputs first; NULL: nothing */
         bool active;
         struct activation treatment;
         void *owned;     /* copies of smoothing and spared */
@@ -48,6 +50,12 @@ void activations_reset(struct activations *activations); /* {0} is fine */
 
 /* Forgets all linears: another block begins. */
 void activations_clear(struct activations *activations);
+
+/* The inputs of linear `parameter` are turned as they come; lent until activations_clear. */
+void activations_turn(struct activations *activations, int parameter, const struct hadamard *online);
+
+/* x as that linear has it before any rounding: itself, or turned (valid until the next call or product). */
+struct matrix activations_input(const struct activations *activations, int parameter, struct matrix x);
 
 /* From now on the inputs of linear `parameter` are treated so (copied), with the original weights where that is exact (taken, also
  * on failure; NULL: none). */

@@ -31,6 +31,7 @@ const struct param awq_params[] = {
      .fallback = "true",
      .help = "Search each group's largest magnitude too; not for queries and keys"},
     QUANTIZE_ACTIVATION_PARAM,
+    QUANTIZE_OPTION_PARAMS,
     {0},
 };
 

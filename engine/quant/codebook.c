@@ -25,7 +25,7 @@ enum { VALUES = 16, MAXIMA_BLOCK = 256, MAP_SIZE = 256, BLOCKS_A_TASK = 256 };
 
 static const char *const fp4_books[] = {"e2m1", "bitsandbytes", NULL};
 
-const struct param nf4_params[] = {CODEBOOK_PARAMS(nf4), QUANTIZE_ACTIVATION_PARAM, {0}};
+const struct param nf4_params[] = {CODEBOOK_PARAMS(nf4), QUANTIZE_ACTIVATION_PARAM, QUANTIZE_OPTION_PARAMS, {0}};
 const struct param fp4_params[] = {
     CODEBOOK_PARAMS(fp4),
     {.name = "values",
@@ -35,6 +35,7 @@ const struct param fp4_params[] = {
      .choices = fp4_books,
      .help = "The book: the plain format, or that of the library, which has 1/192 for its smallest value"},
     QUANTIZE_ACTIVATION_PARAM,
+    QUANTIZE_OPTION_PARAMS,
     {0},
 };
 

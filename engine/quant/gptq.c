@@ -35,6 +35,7 @@ const struct param gptq_params[] = {
      .maximum = 1,
      .help = "Part of the Hessian's mean diagonal that is added to it, between 0 and 1, both excluded"},
     QUANTIZE_ACTIVATION_PARAM,
+    QUANTIZE_OPTION_PARAMS,
     {0},
 };
 

@@ -22,6 +22,7 @@ const struct param llm_int8_params[] = {
      .fallback = "\"bnb\"",
      .choices = variants,
      .help = "As the library does it (outliers multiply dequantized weights), or the paper (they multiply the original ones)"},
+    QUANTIZE_OPTION_PARAMS,
     {0},
 };
 

@@ -43,9 +43,29 @@ struct smoothquant_params {
     bool search;
 };
 
+/* Of the modules whose name the pattern matches (overrides.h). */
+struct quantize_override {
+    const char *pattern;
+    int64_t bits, group_size; /* 0: the method's */
+    bool skip;
+};
+
+enum quantize_rotation { ROTATION_NONE, ROTATION_HADAMARD };
+
 /* What any method may be asked for besides. */
 struct quantize_options {
     int64_t activation_bits; /* 0: inputs as they are */
+    int rotation;            /* enum quantize_rotation */
+    int64_t rotation_seed;
+    int64_t keep_outliers;                /* columns; 0: none */
+    int64_t embedding_bits, lm_head_bits; /* 0: as they are */
+    union {
+        struct param_list list; /* as the table fills it */
+        struct {
+            int64_t override_count;
+            const struct quantize_override *overrides; /* lent */
+        };
+    };
 };
 
 enum quantizer_id {
@@ -84,6 +104,20 @@ struct quantize_method {
      .help = "Symmetric grid: the zero point is fixed in the middle"}
 
 /* The options' rows: those of every method, and that of methods which leave inputs alone by themselves. */
+#define QUANTIZE_OPTION_PARAMS                                                                                                     \
+    {.name = "rotation", .type = PARAM_CHOICE, .offset = QUANTIZE_AT(options.rotation), .fallback = "\"none\"",                    \
+     .nullable = true, .choices = quantize_method_rotations,                                                                       \
+     .help = "A basis without outliers that the model is turned into first; null is none"},                                        \
+    {.name = "rotation_seed", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(options.rotation_seed), .fallback = "0", .minimum = 0,  \
+     .maximum = 9007199254740992.0, .help = "Of the rotation's signs"},                                                            \
+    {.name = "keep_outliers", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(options.keep_outliers), .fallback = "0", .minimum = 0,  \
+     .maximum = 1 << 20, .help = "Input columns of every linear that are kept as they are: those with the largest inputs"},        \
+    {.name = "embedding_bits", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(options.embedding_bits), .fallback = "null",            \
+     .nullable = true, .allowed = quantize_method_bits, .help = "Round the embeddings to so many bits; null: leave them"},         \
+    {.name = "lm_head_bits", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(options.lm_head_bits), .fallback = "null",               \
+     .nullable = true, .allowed = quantize_method_bits, .help = "Round the output matrix to so many bits; null: leave it"},        \
+    {.name = "overrides", .type = PARAM_LIST, .offset = QUANTIZE_AT(options.list), .fallback = "[]", .maximum = 64,                \
+     .item = &quantize_method_override, .help = "What differs for modules by name; the first pattern that matches counts"}
 #define QUANTIZE_ACTIVATION_PARAM                                                                                                  \
     {.name = "activation_bits", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(options.activation_bits), .fallback = "null",         \
      .nullable = true, .allowed = quantize_method_activation_bits,                                                                 \
@@ -92,6 +126,8 @@ struct quantize_method {
 
 extern const int64_t quantize_method_bits[];            /* 2, 3, 4, 8; ends with 0 */
 extern const int64_t quantize_method_activation_bits[]; /* 4, 8; ends with 0 */
+extern const struct param quantize_method_override;     /* an item of overrides */
+extern const char *const quantize_method_rotations[];   /* by enum quantize_rotation; ends with NULL */
 
 extern const struct param rtn_params[], gptq_params[], nf4_params[], fp4_params[], awq_params[], llm_int8_params[],
     smoothquant_params[];

@@ -50,6 +50,7 @@ void quantized_layer_reset(struct quantized_layer *layer)
     memory_free(layer->g_idx);
     memory_free(layer->column_scales);
     memory_free(layer->original);
+    memory_free(layer->kept_columns);
     *layer = (struct quantized_layer){0};
 }
 
@@ -57,8 +58,9 @@ int64_t quantized_layer_bits(const struct quantized_layer *layer)
 {
     const int64_t groups = layer->codebook != NULL ? layer->groups : layer->rows * layer->groups;
     const int64_t column_bits = (layer->ordered ? 32 : 0) + (layer->column_scales != NULL ? 16 : 0);
-    return layer->rows * layer->columns * layer->bits + groups * (layer->scale_bits + (layer->sym ? 0 : layer->bits)) +
-           layer->columns * column_bits + layer->extra_bits;
+    if (layer->skipped) return layer->rows * layer->columns * 16;
+    return layer->kept * (16 * layer->rows + 32) + layer->rows * layer->columns * layer->bits +
+           groups * (layer->scale_bits + (layer->sym ? 0 : layer->bits)) + layer->columns * column_bits + layer->extra_bits;
 }
 
 struct encode_job {

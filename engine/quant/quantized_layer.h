@@ -26,6 +26,9 @@ struct quantized_layer {
     int64_t extra_bits;    /* … 16 and 0 from quantized_layer_init */
     float *column_scales;  /* [columns], above 0; NULL: none */
     double alpha;          /* the exponent they come from; NaN without */
+    bool skipped;          /* left as it is: no codes, no scales */
+    int64_t kept;          /* input columns that were left as they are; `columns` and all arrays are of the others, in order */
+    int32_t *kept_columns; /* [kept] ascending; NULL: none */
 
     /* What becomes of the layer's inputs in the forward pass (activation.h). */
     int input_bits;         /* 0: nothing */

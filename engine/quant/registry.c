@@ -1,4 +1,5 @@
 /* registry.c: the quantizers there are. */
+#include "quant/overrides.h"
 #include "quant/quantizer.h"
 
 #include <assert.h>
@@ -23,13 +24,52 @@ const struct quantizer *quantizer_by_id(int id)
 
 const int64_t quantize_method_bits[] = {2, 3, 4, 8, 0};
 const int64_t quantize_method_activation_bits[] = {4, 8, 0};
+const char *const quantize_method_rotations[] = {"none", "hadamard", NULL};
+
+static const struct param override_fields[] = {
+    {.name = "pattern",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct quantize_override, pattern),
+     .maximum = 512,
+     .help = "Regular expression (PCRE2), found anywhere in the module's name"},
+    {.name = "bits",
+     .type = PARAM_INTEGER,
+     .offset = offsetof(struct quantize_override, bits),
+     .fallback = "null",
+     .nullable = true,
+     .allowed = quantize_method_bits,
+     .help = "Bits of a code; null: as elsewhere"},
+    {.name = "group_size",
+     .type = PARAM_INTEGER,
+     .offset = offsetof(struct quantize_override, group_size),
+     .fallback = "null",
+     .nullable = true,
+     .minimum = -1,
+     .maximum = GROUP_SIZE_MAXIMUM,
+     .help = "Columns that share a scale, -1 for a whole row; null: as elsewhere"},
+    {.name = "skip",
+     .type = PARAM_BOOLEAN,
+     .offset = offsetof(struct quantize_override, skip),
+     .fallback = "false",
+     .help = "Leave the module as it is"},
+    {0},
+};
+const struct param quantize_method_override = {.type = PARAM_OBJECT,
+                                               .children = override_fields,
+                                               .size = sizeof(struct quantize_override),
+                                               .help = "One pattern and what it changes"};
 
 bool quantize_method_treats_inputs(const struct quantize_method *method)
 {
-    return quantizer_by_id(method->quantizer)->treats_inputs || method->options.activation_bits > 0;
+    return quantizer_by_id(method->quantizer)->treats_inputs || method->options.activation_bits > 0 ||
+           method->options.rotation != ROTATION_NONE;
 }
 
 enum status quantize_method_settle(struct quantize_method *method, struct error *error)
 {
-    return quantizer_by_id(method->quantizer)->settle(method, error);
+    struct overrides *overrides = NULL;
+    enum status status = quantizer_by_id(method->quantizer)->settle(method, error);
+    if (status == STATUS_OK) status = overrides_new(method, &overrides, error);
+    overrides_free(overrides);
+    return status;
 }

@@ -2,7 +2,7 @@
 #include "quant/check.h"
 #include "quant/quantize_each.h"
 
-const struct param rtn_params[] = {QUANTIZE_GRID_PARAMS(rtn, "true"), QUANTIZE_ACTIVATION_PARAM, {0}};
+const struct param rtn_params[] = {QUANTIZE_GRID_PARAMS(rtn, "true"), QUANTIZE_ACTIVATION_PARAM, QUANTIZE_OPTION_PARAMS, {0}};
 
 static enum status rtn_settle(struct quantize_method *method, struct error *error)
 {

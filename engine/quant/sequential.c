@@ -1,5 +1,6 @@
 #include "quant/sequential.h"
 
+#include "base/memory.h"
 #include "model/hidden.h"
 #include "quant/cuts.h"
 
@@ -21,15 +22,22 @@ enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, s
 {
     const struct model *model = sequential->model;
     struct backend *backend = sequential->backend;
+    const struct quantize_options *options = &sequential->method->options;
     const struct chunks *chunks = sequential->chunks;
     const int64_t widest = widest_linear(model);
     struct cuts cuts;
     enum status status;
     sequential->collector = (struct statistics_collector){0};
     sequential->activations = (struct activations){0};
+    sequential->rotation = (struct rotation){0};
+    sequential->overrides = NULL;
     sequential->held = NULL;
     if (quantize_method_treats_inputs(sequential->method) &&
         (status = activations_init(&sequential->activations, backend, sequential->walk->tokens, widest, error)) != STATUS_OK)
+        return status;
+    if ((status = overrides_new(sequential->method, &sequential->overrides, error)) != STATUS_OK) return status;
+    if (options->rotation != ROTATION_NONE &&
+        (status = rotation_init(&sequential->rotation, model, backend, (uint64_t)options->rotation_seed, error)) != STATUS_OK)
         return status;
     if (chunks == NULL) return STATUS_OK;
     sequential->held_width = 0;
@@ -51,6 +59,9 @@ void sequential_reset(struct sequential *sequential)
 {
     statistics_reset(&sequential->collector);
     activations_reset(&sequential->activations);
+    rotation_reset(&sequential->rotation);
+    overrides_free(sequential->overrides);
+    sequential->overrides = NULL;
     if (sequential->held != NULL) sequential->backend->ops->release(sequential->backend, sequential->held);
     sequential->held = NULL;
 }
@@ -85,6 +96,7 @@ static enum status collect(struct sequential *sequential, const struct block *bl
     const struct chunks *chunks = sequential->chunks;
     const int from = held == NULL ? 0 : held->resume;
     const int input = block->program->steps[cut->step].input[0];
+    const int parameter = block->program->steps[cut->step].parameter[0];
     statistics_begin(&sequential->collector, block->program->slots[input].width);
     for (int64_t i = 0; i < chunks->count; i++) {
         const struct chunk *chunk = &chunks->chunks[i];
@@ -95,7 +107,8 @@ static enum status collect(struct sequential *sequential, const struct block *bl
             held_copy(sequential, cut, chunk, true);
         }
         walk_steps(sequential->walk, cut->held ? cut->resume : from, cut->step);
-        statistics_add(&sequential->collector, sequential->walk->values[input]);
+        statistics_add(&sequential->collector,
+                       activations_input(&sequential->activations, parameter, sequential->walk->values[input]));
         if ((status = monitor_check(sequential->monitor, error)) != STATUS_OK) return status;
     }
     return STATUS_OK;
@@ -126,10 +139,12 @@ static void summarise(const struct sequential *sequential, const char *name, con
     const bool cut = length > tail && strcmp(name + length - tail, ending) == 0;
     *out = (struct layer_summary){
         .rows = layer->rows,
-        .columns = layer->columns,
+        .columns = layer->columns + layer->kept,
         .dead_columns = layer->dead_columns,
         .tokens = sequential->chunks == NULL ? 0 : sequential->chunks->tokens,
         .bits = quantized_layer_bits(layer),
+        .kept = layer->kept,
+        .skipped = layer->skipped,
         .proxy_error = layer->proxy_error,
         .relative_error = layer->relative_error,
         .damp = layer->damp,
@@ -138,25 +153,87 @@ static void summarise(const struct sequential *sequential, const char *name, con
     (void)snprintf(out->name, sizeof out->name, "%.*s", (int)(cut ? length - tail : length), name);
 }
 
+static bool rotates(const struct sequential *sequential)
+{
+    return sequential->rotation.backend != NULL;
+}
+
+void sequential_enter(const struct sequential *sequential, struct matrix hidden)
+{
+    if (rotates(sequential)) rotation_hidden(&sequential->rotation, hidden, false);
+}
+
+void sequential_leave(const struct sequential *sequential, struct matrix hidden)
+{
+    if (rotates(sequential)) rotation_hidden(&sequential->rotation, hidden, true);
+}
+
+static void rotate(struct sequential *sequential, struct block *block)
+{
+    const struct rotation *rotation = &sequential->rotation;
+    rotation_block(&sequential->rotation, block);
+    for (int i = 0; i < block->program->parameter_count; i++)
+        if (rotation->online_of[i] >= 0) activations_turn(&sequential->activations, i, &rotation->online[rotation->online_of[i]]);
+}
+
 const struct linear_product *sequential_product(const struct sequential *sequential)
 {
     return sequential->activations.backend == NULL ? NULL : &sequential->activations.product;
 }
 
-/* From here on the inputs of the layer are what its quantized model makes of them. */
-static enum status treat_inputs(struct sequential *sequential, int parameter, struct quantized_layer *layer, struct error *error)
+/* The numbers of a layer's columns among all columns, with `elsewhere` for the kept ones. */
+static void spread(const struct quantized_layer *layer, const float *from, float elsewhere, float *to)
 {
+    for (int64_t c = 0, k = 0; c < layer->columns + layer->kept; c++) {
+        const bool kept = k < layer->kept && layer->kept_columns[k] == c;
+        to[c] = kept ? elsewhere : from[c - k];
+        k += kept;
+    }
+}
+
+/* LLM.int8's original weights at their full width: kept columns never leave the product. */
+static enum status spread_original(const struct quantized_layer *layer, float **out, struct error *error)
+{
+    const int64_t columns = layer->columns + layer->kept;
+    *out = NULL;
+    if (layer->original == NULL) return STATUS_OK;
+    const enum status status = memory_new(layer->rows * columns, sizeof **out, "original weights", out, error);
+    for (int64_t r = 0; r < layer->rows && status == STATUS_OK; r++)
+        spread(layer, layer->original + r * layer->columns, 0, *out + r * columns);
+    return status;
+}
+
+/* From here on the inputs of the layer are what its quantized model makes of them. */
+static enum status treat_inputs(struct sequential *sequential, int parameter, const struct quantized_layer *layer,
+                                struct error *error)
+{
+    const int64_t columns = layer->columns + layer->kept;
     const int option = (int)sequential->method->options.activation_bits;
-    const struct activation treatment = {
+    struct activation treatment = {
         .bits = layer->input_bits > 0 ? layer->input_bits : option,
         .threshold = layer->input_threshold,
         .exact = layer->original != NULL,
-        .smoothing = layer->input_bits > 0 ? layer->column_scales : NULL,
     };
-    float *original = layer->original;
-    layer->original = NULL;
-    if (sequential_product(sequential) == NULL) return STATUS_OK;
-    return activations_set(&sequential->activations, parameter, &treatment, layer->columns, original, error);
+    float *smoothing = NULL, *original = NULL;
+    bool *spared = NULL;
+    enum status status = STATUS_OK;
+    if (sequential_product(sequential) == NULL || layer->skipped || treatment.bits == 0) return STATUS_OK;
+    if ((status = memory_new(columns, sizeof *smoothing, "activations", &smoothing, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(columns, sizeof *spared, "activations", &spared, error)) != STATUS_OK) goto done;
+    if ((status = spread_original(layer, &original, error)) != STATUS_OK) goto done;
+    for (int64_t k = 0; k < layer->kept; k++) spared[layer->kept_columns[k]] = true;
+    if (layer->kept > 0) treatment.spared = spared;
+    if (layer->input_bits > 0 && layer->column_scales != NULL) {
+        spread(layer, layer->column_scales, 1, smoothing);
+        treatment.smoothing = smoothing;
+    }
+    status = activations_set(&sequential->activations, parameter, &treatment, columns, original, error);
+    original = NULL;
+done:
+    memory_free(smoothing);
+    memory_free(spared);
+    memory_free(original);
+    return status;
 }
 
 static enum status quantize_subset(struct sequential *sequential, const struct block *block, const struct cut *cut,
@@ -169,8 +246,7 @@ static enum status quantize_subset(struct sequential *sequential, const struct b
         const int number = block->program->steps[cut->step + i].parameter[0];
         linears[i] = (struct quantize_linear){block->program->parameters[number].name, block->parameters[number]};
     }
-    enum status status =
-        quantizer_by_id(sequential->method->quantizer)->quantize(sequential->backend, sequential->method, &task, layers, error);
+    enum status status = subset_quantize(sequential->backend, sequential->overrides, &task, layers, error);
     for (int i = 0; i < cut->count && status == STATUS_OK; i++) {
         summarise(sequential, linears[i].name, &layers[i], &summaries[i]);
         if (sequential->hook.layer != NULL)
@@ -205,10 +281,11 @@ static enum status block_run(struct sequential *sequential, const struct block *
     return last || sequential->chunks == NULL ? STATUS_OK : finish(sequential, block, held, error);
 }
 
-enum status sequential_block(struct sequential *sequential, const struct block *block, bool last, struct layer_summary *summaries,
+enum status sequential_block(struct sequential *sequential, struct block *block, bool last, struct layer_summary *summaries,
                              int64_t *count, struct error *error)
 {
     if (sequential_product(sequential) != NULL) activations_clear(&sequential->activations);
+    if (rotates(sequential)) rotate(sequential, block);
     sequential->walk->product = sequential_product(sequential);
     const enum status status = block_run(sequential, block, last, summaries, count, error);
     sequential->walk->product = NULL;

@@ -9,12 +9,15 @@
 #include "model/walk.h"
 #include "quant/activation.h"
 #include "quant/quantizer.h"
+#include "quant/rotation.h"
+#include "quant/subset.h"
 
 /* What a run says of a layer. */
 struct layer_summary {
     char name[PARAMETER_NAME];                       /* without ".weight" */
     int64_t rows, columns, dead_columns, tokens;     /* calibration tokens behind the Hessian; 0: none, H = I */
-    int64_t bits;                                    /* quantized_layer_bits */
+    int64_t bits, kept;                              /* quantized_layer_bits; columns left as they are */
+    bool skipped;                                    /* the module was left as it is */
     double proxy_error, relative_error, damp, alpha; /* as in quantized_layer.h */
 };
 
@@ -41,7 +44,9 @@ struct sequential {
     int64_t held_width;   /* columns of `held` */
     struct statistics_collector collector;
     struct activations activations; /* of the block before; empty where no inputs are treated */
-    void *held;                     /* [tokens, held_width] */
+    struct rotation rotation;       /* empty where there is none */
+    struct overrides *overrides;
+    void *held; /* [tokens, held_width] */
 };
 
 /* Fill model … walk first; allocates the rest: statistics and, as far as it fits `hold_bytes`, what is
@@ -49,12 +54,18 @@ struct sequential {
 MUST_CHECK enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, struct error *error);
 void sequential_reset(struct sequential *sequential);
 
+/* Hidden states of the quantized model between its embedding and its first block, or (leave) between its last block and the final
+ * norm: the calibration tokens' and any other's pass here, in place. */
+void sequential_enter(const struct sequential *sequential, struct matrix hidden);
+void sequential_leave(const struct sequential *sequential, struct matrix hidden);
+
 /* For walk->product of walks over the block that sequential_block was given last; NULL: products are as they are. */
 const struct linear_product *sequential_product(const struct sequential *sequential);
 
-/* Quantizes every linear of the block in place and describes them in summaries[0 … *count). Unless it is the `last` block (whose
+/* Quantizes every linear of the block in place (and, with a rotation, changes its other parameters and its program; read it
+ * anew afterwards) and describes them in summaries[0 … *count). Unless it is the `last` block (whose
  * outputs nobody calibrates on) moves `hidden` to the block's outputs. */
-MUST_CHECK enum status sequential_block(struct sequential *sequential, const struct block *block, bool last,
+MUST_CHECK enum status sequential_block(struct sequential *sequential, struct block *block, bool last,
                                         struct layer_summary *summaries, int64_t *count, struct error *error);
 
 #endif

@@ -38,6 +38,7 @@ const struct param smoothquant_params[] = {
      .offset = QUANTIZE_AT(smoothquant.search),
      .fallback = "false",
      .help = "Find each layer's alpha instead"},
+    QUANTIZE_OPTION_PARAMS,
     {0},
 };
 

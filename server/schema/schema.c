@@ -159,6 +159,7 @@ static size_t item_size(const struct param *item)
     return item->type == PARAM_INTEGER  ? sizeof(int64_t)
            : item->type == PARAM_NUMBER ? sizeof(double)
            : item->type == PARAM_CHOICE ? sizeof(int)
+           : item->type == PARAM_OBJECT ? item->size
                                         : sizeof(const char *);
 }
 

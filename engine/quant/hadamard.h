@@ -1,0 +1,29 @@
+/* hadamard.h: orthogonal transforms of vectors of n numbers whose entries are all of one size, v → v diag(sign) H / sqrt(n).
+ *
+ * H is Sylvester's matrix for powers of two, and for m 2^k the Kronecker product of Paley's matrix of order m with it: I + S,
+ * S = [[0, 1], [-1, chi(j - i)]], chi the quadratic character of the integers modulo the prime q = m - 1 (q = 3 modulo 4: 12, 20,
+ * 24, 44, …; the least m that fits). Where there is no such m, blocks: as many Sylvester matrices of the largest power of two that
+ * divides n as there are, side by side. H is not symmetric then; the inverse goes back. Sums in double. */
+#ifndef QUANT_HADAMARD_H
+#define QUANT_HADAMARD_H
+
+#include "backend/backend.h"
+#include "base/error.h"
+
+struct hadamard {
+    int64_t size, blocks, order, power; /* size = blocks * order * power */
+    int8_t *paley;                      /* [order, order] owned; NULL for order 1 */
+    double *scratch;                    /* [threads, size, a panel's width] owned */
+};
+
+/* For vectors of `size` >= 1 numbers, transformed by loops of `team`. STATUS_NO_MEMORY; hadamard_reset is still due. */
+MUST_CHECK enum status hadamard_init(struct hadamard *hadamard, struct team *team, int64_t size, struct error *error);
+void hadamard_reset(struct hadamard *hadamard); /* {0} is fine */
+
+/* Transforms every row of x [rows, size] into `to`, which may be x; `sign` [size] of +1 and -1, NULL: all +1. Host floats. */
+void hadamard_rows(const struct hadamard *hadamard, struct team *team, const float *sign, bool inverse, struct matrix x,
+                   struct matrix to);
+/* Every column of x [size, columns], in place. */
+void hadamard_columns(const struct hadamard *hadamard, struct team *team, const float *sign, bool inverse, struct matrix x);
+
+#endif

@@ -1,0 +1,250 @@
+#include "quant/rotation.h"
+
+#include "base/memory.h"
+#include "base/random.h"
+
+#include <string.h>
+
+enum { ONLINE_NONE = -1 };
+
+/* The step that writes a slot before step `before`, not counting those in place; NULL: none. */
+static const struct step *producer(const struct program *program, int slot, int before)
+{
+    for (int i = before - 1; i >= 0; i--)
+        if (program->steps[i].output == slot && program->steps[i].input[0] != slot) return &program->steps[i];
+    return NULL;
+}
+
+static bool reads(const struct step *step, int slot)
+{
+    for (int k = 0; k < STEP_INPUTS; k++)
+        if (step->input[k] == slot) return true;
+    return false;
+}
+
+static bool is_plain_norm(const struct step *step)
+{
+    return step->op == &op_norm && step->attributes.norm.groups == 1;
+}
+
+/* Whether everybody who reads the slot is a linear, which takes in what the norm adds. */
+static bool read_by_linears(const struct program *program, const struct step *norm)
+{
+    for (int i = 0; i < program->step_count; i++) {
+        const struct step *step = &program->steps[i];
+        if (!reads(step, norm->output)) continue;
+        if (step->op != &op_linear) return false;
+        if (norm->parameter[1] != NO_PARAMETER && step->parameter[1] == NO_PARAMETER) return false;
+    }
+    return norm->output != program->output;
+}
+
+/* Follows the hidden states through the block: `residual` tells by slot which are hidden states. False when they cannot be turned.
+ */
+static bool follow_hidden(const struct program *program, bool residual[PROGRAM_SLOTS])
+{
+    memset(residual, 0, PROGRAM_SLOTS * sizeof *residual);
+    residual[program->input] = true;
+    for (int i = 0; i < program->step_count; i++) {
+        const struct step *step = &program->steps[i];
+        bool touched = false;
+        for (int k = 0; k < STEP_INPUTS; k++) touched = touched || (step->input[k] != NO_SLOT && residual[step->input[k]]);
+        if (!touched || step->op == &op_linear) continue;
+        if (step->op == &op_add) {
+            const int other = residual[step->input[0]] ? step->input[1] : step->input[0];
+            const struct step *writer = producer(program, other, i);
+            if (writer == NULL || writer->op != &op_linear || residual[other]) return false;
+            residual[step->output] = true;
+        } else if (!is_plain_norm(step) || !read_by_linears(program, step)) {
+            return false;
+        }
+    }
+    return residual[program->output];
+}
+
+static bool is_writer(const struct program *program, const bool residual[PROGRAM_SLOTS], int slot)
+{
+    for (int i = 0; i < program->step_count; i++)
+        if (program->steps[i].op == &op_add && reads(&program->steps[i], slot) && residual[program->steps[i].output]) return true;
+    return false;
+}
+
+static bool centres(const struct program *program)
+{
+    for (int i = 0; i < program->step_count; i++)
+        if (is_plain_norm(&program->steps[i]) && program->steps[i].attributes.norm.kind == NORM_LAYER) return true;
+    return false;
+}
+
+static enum status signs_new(int64_t count, uint64_t seed, uint64_t stream, float **out, struct error *error)
+{
+    const enum status status = memory_new(count, sizeof **out, "signs", out, error);
+    for (int64_t i = 0; i < count && status == STATUS_OK; i++) (*out)[i] = random_below(seed, stream, (uint64_t)i, 2) ? 1 : -1;
+    return status;
+}
+
+static int find_width(const struct rotation *rotation, int64_t width)
+{
+    for (int i = 0; i < rotation->width_count; i++)
+        if (rotation->online[i].size == width) return i;
+    return ONLINE_NONE;
+}
+
+static enum status add_width(struct rotation *rotation, int64_t width, struct error *error)
+{
+    if (find_width(rotation, width) != ONLINE_NONE) return STATUS_OK;
+    if (rotation->width_count == ROTATION_WIDTHS)
+        return error_set(error, STATUS_UNSUPPORTED, "rotation: linears with more than %d widths of input", ROTATION_WIDTHS);
+    return hadamard_init(&rotation->online[rotation->width_count++], rotation->backend->team, width, error);
+}
+
+enum status rotation_init(struct rotation *rotation, const struct model *model, struct backend *backend, uint64_t seed,
+                          struct error *error)
+{
+    const struct model_config *config = &model->config;
+    bool residual[PROGRAM_SLOTS];
+    enum status status;
+    *rotation = (struct rotation){.backend = backend, .fused = true};
+    for (int64_t layer = 0; layer < config->layers; layer++) {
+        const struct program *program = &model->programs[layer];
+        rotation->fused = rotation->fused && follow_hidden(program, residual);
+        rotation->centred = rotation->centred || centres(program);
+        for (int i = 0; i < program->parameter_count; i++)
+            if (program->parameters[i].linear && (status = add_width(rotation, program->parameters[i].columns, error)) != STATUS_OK)
+                return status;
+    }
+    if ((status = signs_new(config->hidden_size, seed, 0, &rotation->sign, error)) != STATUS_OK ||
+        (status = signs_new(config->head_dim, seed, 1, &rotation->head_sign, error)) != STATUS_OK ||
+        (status = hadamard_init(&rotation->hidden, backend->team, config->hidden_size, error)) != STATUS_OK)
+        return status;
+    return hadamard_init(&rotation->head, backend->team, config->head_dim > 0 ? config->head_dim : 1, error);
+}
+
+void rotation_reset(struct rotation *rotation)
+{
+    for (int i = 0; i < rotation->width_count; i++) hadamard_reset(&rotation->online[i]);
+    hadamard_reset(&rotation->hidden);
+    hadamard_reset(&rotation->head);
+    memory_free(rotation->sign);
+    memory_free(rotation->head_sign);
+    *rotation = (struct rotation){0};
+}
+
+/* x - mean(x) of every row. */
+static void centre_rows(struct matrix x)
+{
+    for (int64_t r = 0; r < x.rows; r++) {
+        float *row = (float *)x.data + r * x.stride;
+        double mean = 0;
+        for (int64_t c = 0; c < x.columns; c++) mean += (double)row[c];
+        mean /= (double)x.columns;
+        for (int64_t c = 0; c < x.columns; c++) row[c] = (float)((double)row[c] - mean);
+    }
+}
+
+static void centre_columns(struct matrix x)
+{
+    for (int64_t c = 0; c < x.columns; c++) {
+        float *column = (float *)x.data + c;
+        double mean = 0;
+        for (int64_t r = 0; r < x.rows; r++) mean += (double)column[r * x.stride];
+        mean /= (double)x.rows;
+        for (int64_t r = 0; r < x.rows; r++) column[r * x.stride] = (float)((double)column[r * x.stride] - mean);
+    }
+}
+
+/* Takes a norm's weight and bias into a linear that reads it: b += W bias, W = W diag(weight). */
+static void take_norm(const struct step *norm, struct matrix weight, struct matrix bias, const struct matrix *parameters)
+{
+    const float *scale = parameters[norm->parameter[0]].data;
+    const float *shift = norm->parameter[1] == NO_PARAMETER ? NULL : parameters[norm->parameter[1]].data;
+    for (int64_t r = 0; r < weight.rows; r++) {
+        float *row = (float *)weight.data + r * weight.stride;
+        double sum = 0;
+        for (int64_t c = 0; c < weight.columns && shift != NULL; c++) sum += (double)row[c] * (double)shift[c];
+        if (shift != NULL) ((float *)bias.data)[r] = (float)((double)((float *)bias.data)[r] + sum);
+        for (int64_t c = 0; c < weight.columns; c++) row[c] *= scale[c];
+    }
+}
+
+static void turn_rows(const struct rotation *rotation, const struct hadamard *hadamard, const float *sign, struct matrix weight)
+{
+    hadamard_rows(hadamard, rotation->backend->team, sign, false, weight, weight);
+}
+
+/* What a linear adds to the hidden states; a bias is one more column. */
+static void turn_writer(const struct rotation *rotation, struct matrix weight, struct matrix bias)
+{
+    if (rotation->centred) centre_columns(weight);
+    hadamard_columns(&rotation->hidden, rotation->backend->team, rotation->sign, false, weight);
+    if (bias.data == NULL) return;
+    if (rotation->centred) centre_rows(bias);
+    turn_rows(rotation, &rotation->hidden, rotation->sign, bias);
+}
+
+/* Values by heads, in the linear that makes them, and back in the columns that read attention's output. False: made otherwise. */
+static bool turn_heads(const struct rotation *rotation, const struct program *program, const struct step *attention,
+                       const struct step *reader, struct matrix *parameters)
+{
+    const struct attention_attributes *a = &attention->attributes.attention;
+    struct team *team = rotation->backend->team;
+    const struct step *maker = producer(program, attention->input[2], (int)(attention - program->steps));
+    if (maker == NULL || maker->op != &op_linear || a->head_dim != rotation->head.size) return false;
+    const struct matrix bias = pass_parameter(parameters, maker->parameter[1]), weight = parameters[maker->parameter[0]];
+    for (int64_t h = 0; h < a->kv_heads; h++) {
+        const int64_t first = a->offset[2] + h * a->head_stride[2];
+        hadamard_columns(&rotation->head, team, rotation->head_sign, false, matrix_rows(weight, first, a->head_dim));
+        if (bias.data != NULL) turn_rows(rotation, &rotation->head, rotation->head_sign, matrix_columns(bias, first, a->head_dim));
+    }
+    for (int64_t h = 0; h < a->heads; h++)
+        turn_rows(rotation, &rotation->head, rotation->head_sign,
+                  matrix_columns(parameters[reader->parameter[0]], h * a->head_dim, a->head_dim));
+    return true;
+}
+
+static void turn_inputs(struct rotation *rotation, const struct program *program, int index, const bool residual[PROGRAM_SLOTS],
+                        struct matrix *parameters)
+{
+    const struct step *step = &program->steps[index], *source = producer(program, step->input[0], index);
+    const struct matrix weight = parameters[step->parameter[0]];
+    const bool norm = source != NULL && is_plain_norm(source) && residual[source->input[0]];
+    if (rotation->fused && norm) take_norm(source, weight, pass_parameter(parameters, step->parameter[1]), parameters);
+    if (rotation->fused && (norm || residual[step->input[0]])) {
+        turn_rows(rotation, &rotation->hidden, rotation->sign, weight);
+        return;
+    }
+    if (rotation->fused && source != NULL && source->op == &op_attention && turn_heads(rotation, program, source, step, parameters))
+        return;
+    const int online = find_width(rotation, weight.columns);
+    turn_rows(rotation, &rotation->online[online], NULL, weight);
+    rotation->online_of[step->parameter[0]] = online;
+}
+
+void rotation_block(struct rotation *rotation, struct block *block)
+{
+    bool residual[PROGRAM_SLOTS] = {false};
+    struct program *program = &rotation->program;
+    struct matrix *parameters = block->parameters;
+    *program = *block->program;
+    block->program = program;
+    for (int i = 0; i < PROGRAM_PARAMETERS; i++) rotation->online_of[i] = ONLINE_NONE;
+    if (rotation->fused) (void)follow_hidden(program, residual);
+    for (int i = 0; i < program->step_count; i++)
+        if (program->steps[i].op == &op_linear) turn_inputs(rotation, program, i, residual, parameters);
+    for (int i = 0; i < program->step_count && rotation->fused; i++) {
+        struct step *step = &program->steps[i];
+        if (step->op == &op_linear && is_writer(program, residual, step->output))
+            turn_writer(rotation, parameters[step->parameter[0]], pass_parameter(parameters, step->parameter[1]));
+        if (!is_plain_norm(step) || !residual[step->input[0]]) continue;
+        step->attributes.norm.kind = NORM_RMS;
+        step->parameter[1] = NO_PARAMETER;
+        rotation->backend->ops->fill(rotation->backend, parameters[step->parameter[0]], 1);
+    }
+}
+
+void rotation_hidden(const struct rotation *rotation, struct matrix hidden, bool back)
+{
+    if (!rotation->fused) return;
+    if (rotation->centred && !back) centre_rows(hidden);
+    hadamard_rows(&rotation->hidden, rotation->backend->team, rotation->sign, back, hidden, hidden);
+}

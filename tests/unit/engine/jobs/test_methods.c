@@ -1,0 +1,284 @@
+/* Whole quantizations of tiny random models with every method and option: what orders their errors, and what must change nothing.
+ */
+#include "base/memory.h"
+#include "jobs/quantize.h"
+#include "tiny_model.h"
+
+static const char tiny_qwen3[] =
+    "{\"model_type\": \"qwen3\", \"vocab_size\": 50, \"hidden_size\": 24, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
+    " \"head_dim\": 8, \"num_hidden_layers\": 2, \"intermediate_size\": 40, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6,"
+    " \"rope_theta\": 10000.0, \"max_position_embeddings\": 24, \"tie_word_embeddings\": false}";
+static const char tiny_olmo2[] =
+    "{\"model_type\": \"olmo2\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_attention_heads\": 4, \"num_key_value_heads\": 4,"
+    " \"num_hidden_layers\": 2, \"intermediate_size\": 52, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6,"
+    " \"rope_theta\": 10000.0, \"max_position_embeddings\": 24, \"tie_word_embeddings\": false}";
+
+struct fixture {
+    struct team *team;
+    struct backend *backend;
+    struct scratch scratch;
+    struct model *model;
+    int64_t starts[13];
+    uint32_t tokens[12 * 24], calibration_tokens[12 * 24];
+    struct sequences evaluation, calibration;
+};
+
+static void open_fixture(struct fixture *f, const char *config)
+{
+    struct error error;
+    memset(f, 0, sizeof *f);
+    tiny_write(&f->scratch, config, (struct tiny_change){0});
+    assert_int_equal(team_new(2, &f->team, &error), STATUS_OK);
+    assert_int_equal(backend_cpu_new(f->team, &f->backend, &error), STATUS_OK);
+    if (model_open(f->scratch.directory, &f->model, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    for (int i = 0; i < 12; i++) f->starts[i + 1] = f->starts[i] + 24;
+    for (int i = 0; i < 12 * 24; i++) {
+        f->tokens[i] = (uint32_t)random_below(1, 0, (uint64_t)i, 50);
+        f->calibration_tokens[i] = (uint32_t)random_below(1, 1, (uint64_t)i, 50);
+    }
+    f->evaluation = (struct sequences){12, f->starts, f->tokens};
+    f->calibration = (struct sequences){12, f->starts, f->calibration_tokens};
+}
+
+static void close_fixture(struct fixture *f)
+{
+    model_close(f->model);
+    backend_free(f->backend);
+    team_free(f->team);
+    scratch_close(&f->scratch);
+}
+
+static enum status try_method(const struct fixture *f, struct quantize_method method, struct quantize_result *result,
+                              struct error *error)
+{
+    const enum status status = quantize_method_settle(&method, error);
+    const struct quantize_request request = {
+        .model = f->model, .backend = f->backend, .method = method, .calibration = &f->calibration, .evaluation = &f->evaluation};
+    return status == STATUS_OK ? quantize_run(&request, result, error) : status;
+}
+
+static struct quantize_result run(const struct fixture *f, struct quantize_method method)
+{
+    struct error error;
+    struct quantize_result result = {0};
+    if (try_method(f, method, &result, &error) != STATUS_OK) fail_msg("%s: %s", error.pointer, error.detail);
+    return result;
+}
+
+static double kl_of(const struct fixture *f, struct quantize_method method)
+{
+    struct quantize_result result = run(f, method);
+    const double kl = result.kl;
+    quantize_result_reset(&result);
+    return kl;
+}
+
+static const struct quantize_override everything[] = {{.pattern = ".", .skip = true}};
+
+static struct quantize_method rtn_of(int64_t bits)
+{
+    return (struct quantize_method){.quantizer = QUANTIZER_RTN, .rtn = {bits, 16, true}};
+}
+
+/* All modules left as they are: nothing but the turning is left. */
+static void check_rotation_alone(const char *config)
+{
+    struct fixture f;
+    struct quantize_method method = rtn_of(4);
+    open_fixture(&f, config);
+    method.options.rotation = ROTATION_HADAMARD;
+    method.options.rotation_seed = 3;
+    method.options.override_count = 1;
+    method.options.overrides = everything;
+    struct quantize_result result = run(&f, method);
+    if (!(fabs(result.q.loss - result.fp.loss) < 1e-5)) fail_msg("%g became %g", result.fp.loss, result.q.loss);
+    assert_true(result.kl < 1e-6 && result.q.loss != result.fp.loss);
+    assert_true(result.bits_per_weight == 16 && result.layers[0].skipped);
+    quantize_result_reset(&result);
+    close_fixture(&f);
+}
+
+static void test_a_rotation_alone_leaves_the_loss(void **state)
+{
+    (void)state;
+    check_rotation_alone(tiny_llama);
+    check_rotation_alone(tiny_gpt_neox);
+    check_rotation_alone(tiny_qwen3);
+    check_rotation_alone(tiny_olmo2);
+}
+
+static void test_a_rotation_s_seed_decides_its_signs(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct quantize_method method = rtn_of(4);
+    open_fixture(&f, tiny_llama);
+    method.options.rotation = ROTATION_HADAMARD;
+    const double first = kl_of(&f, method), again = kl_of(&f, method);
+    method.options.rotation_seed = 1;
+    assert_true(first == again && kl_of(&f, method) != first);
+    close_fixture(&f);
+}
+
+static void test_rounded_inputs_cost_more_the_fewer_their_bits(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct quantize_method method = rtn_of(8);
+    open_fixture(&f, tiny_llama);
+    const double none = kl_of(&f, method);
+    method.options.activation_bits = 8;
+    const double eight = kl_of(&f, method);
+    method.options.activation_bits = 4;
+    const double four = kl_of(&f, method);
+    assert_true(none < eight && eight < four);
+    close_fixture(&f);
+}
+
+static void test_every_method_runs_with_every_option(void **state)
+{
+    (void)state;
+    static const struct quantize_method methods[] = {
+        {.quantizer = QUANTIZER_RTN, .rtn = {4, 16, true}},
+        {.quantizer = QUANTIZER_GPTQ, .gptq = {4, 16, true, false, true, 0.05}},
+        {.quantizer = QUANTIZER_NF4, .nf4 = {.block_size = 64, .double_quant = true}},
+        {.quantizer = QUANTIZER_FP4, .fp4 = {.block_size = 64}},
+        {.quantizer = QUANTIZER_AWQ, .awq = {4, 16, 20, false, true}},
+        {.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {6, 0}},
+        {.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {0.5, 1}},
+        {.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {8, 8, 0.5, true}},
+    };
+    struct fixture f;
+    open_fixture(&f, tiny_llama);
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+        struct quantize_method method = methods[i];
+        const double plain = kl_of(&f, method), again = kl_of(&f, method);
+        const char *name = quantizer_by_id(method.quantizer)->name;
+        if (!(plain == again && plain > 0 && plain < 1)) fail_msg("%s: %g, %g", name, plain, again);
+        method.options.rotation = ROTATION_HADAMARD;
+        method.options.keep_outliers = 4;
+        const double with = kl_of(&f, method);
+        if (!(with > 0 && with < 2 * plain)) fail_msg("%s: %g became %g", name, plain, with);
+    }
+    close_fixture(&f);
+}
+
+static void test_gptq_s_proxy_error_is_never_above_rounding_s(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, tiny_gpt_neox);
+    for (int64_t bits = 2; bits <= 4; bits++) {
+        struct quantize_result rtn = run(&f, rtn_of(bits));
+        struct quantize_result gptq =
+            run(&f, (struct quantize_method){.quantizer = QUANTIZER_GPTQ, .gptq = {bits, 16, true, false, true, 0.05}});
+        /* the first linears of a model see the same inputs in both */
+        assert_true(gptq.layers[0].proxy_error <= rtn.layers[0].proxy_error);
+        for (int64_t i = 0; i < gptq.layer_count; i++)
+            if (!(gptq.layers[i].relative_error <= rtn.layers[i].relative_error)) fail_msg("%s", gptq.layers[i].name);
+        quantize_result_reset(&rtn);
+        quantize_result_reset(&gptq);
+    }
+    close_fixture(&f);
+}
+
+static void test_kept_columns_lower_the_error_and_cost_bits(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct error error = {0};
+    struct quantize_result result = {0};
+    struct quantize_method method = rtn_of(3);
+    open_fixture(&f, tiny_llama);
+    struct quantize_result plain = run(&f, method);
+    method.options.keep_outliers = 8;
+    struct quantize_result kept = run(&f, method);
+    for (int64_t i = 0; i < plain.layer_count; i++) {
+        assert_int_equal(kept.layers[i].kept, 8);
+        assert_int_equal(kept.layers[i].columns, plain.layers[i].columns);
+    }
+    assert_true(kept.layers[0].proxy_error < plain.layers[0].proxy_error && kept.kl < plain.kl);
+    assert_true(kept.bits_per_weight > plain.bits_per_weight);
+    quantize_result_reset(&plain);
+    quantize_result_reset(&kept);
+    method.options.keep_outliers = 32;
+    assert_int_equal(try_method(&f, method, &result, &error), STATUS_INVALID);
+    assert_string_equal(error.pointer, "/method/keep_outliers");
+    close_fixture(&f);
+}
+
+static void test_overrides_reach_the_modules_that_they_name(void **state)
+{
+    (void)state;
+    const struct quantize_override items[] = {{.pattern = "layers\\.0\\.", .skip = true},
+                                              {.pattern = "down_proj$", .bits = 8},
+                                              {.pattern = "v_proj|o_proj", .group_size = -1}};
+    struct fixture f;
+    struct quantize_method method = rtn_of(4);
+    open_fixture(&f, tiny_llama);
+    method.options.override_count = 3;
+    method.options.overrides = items;
+    struct quantize_result result = run(&f, method);
+    for (int64_t i = 0; i < result.layer_count; i++) {
+        const struct layer_summary *layer = &result.layers[i];
+        const bool first = strstr(layer->name, "layers.0.") != NULL, down = strstr(layer->name, "down_proj") != NULL;
+        const bool whole = strstr(layer->name, "v_proj") != NULL || strstr(layer->name, "o_proj") != NULL;
+        const int64_t count = layer->rows * layer->columns, groups = whole ? 1 : (layer->columns + 15) / 16;
+        const int64_t bits = first ? 16 * count : (down ? 8 : 4) * count + layer->rows * groups * 16;
+        if (layer->bits != bits) fail_msg("%s: %d bits, expected %d", layer->name, (int)layer->bits, (int)bits);
+        assert_true(layer->skipped == first);
+    }
+    quantize_result_reset(&result);
+    close_fixture(&f);
+}
+
+static void refuse_overrides(struct quantize_method method, struct quantize_override item, const char *pointer)
+{
+    struct error error = {0};
+    method.options.override_count = 1;
+    method.options.overrides = &item;
+    assert_int_equal(quantize_method_settle(&method, &error), STATUS_INVALID);
+    assert_string_equal(error.pointer, pointer);
+}
+
+static void test_overrides_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    refuse_overrides(rtn_of(4), (struct quantize_override){.pattern = "("}, "/overrides/0/pattern");
+    refuse_overrides((struct quantize_method){.quantizer = QUANTIZER_NF4, .nf4 = {.block_size = 64}},
+                     (struct quantize_override){.pattern = "a", .bits = 8}, "/overrides/0/bits");
+}
+
+static void test_embeddings_and_output_are_rounded_when_asked(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct quantize_method method = rtn_of(4);
+    open_fixture(&f, tiny_gpt_neox);
+    method.options.override_count = 1;
+    method.options.overrides = everything;
+    method.options.embedding_bits = 8;
+    const double embedding = kl_of(&f, method);
+    method.options.embedding_bits = 0;
+    method.options.lm_head_bits = 4;
+    struct quantize_result result = run(&f, method);
+    assert_true(embedding > 0 && result.kl > embedding && result.bits_per_weight < 16);
+    quantize_result_reset(&result);
+    close_fixture(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_rotation_alone_leaves_the_loss),
+        cmocka_unit_test(test_a_rotation_s_seed_decides_its_signs),
+        cmocka_unit_test(test_rounded_inputs_cost_more_the_fewer_their_bits),
+        cmocka_unit_test(test_every_method_runs_with_every_option),
+        cmocka_unit_test(test_gptq_s_proxy_error_is_never_above_rounding_s),
+        cmocka_unit_test(test_kept_columns_lower_the_error_and_cost_bits),
+        cmocka_unit_test(test_overrides_reach_the_modules_that_they_name),
+        cmocka_unit_test(test_overrides_that_cannot_be_are_refused),
+        cmocka_unit_test(test_embeddings_and_output_are_rounded_when_asked),
+    };
+    return cmocka_run_group_tests_name("methods", tests, NULL, NULL);
+}
