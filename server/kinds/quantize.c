@@ -82,11 +82,12 @@ static json_t *render_layers(const struct quantize_result *result)
     json_t *list = json_array();
     for (int64_t i = 0; list != NULL && i < result->layer_count; i++) {
         const struct layer_summary *layer = &result->layers[i];
-        (void)json_array_append_new(list, json_pack("{ss sI sI so so so sI}", "name", layer->name, "rows", (json_int_t)layer->rows,
-                                                    "columns", (json_int_t)layer->columns, "proxy_error",
-                                                    inputs_number(layer->proxy_error), "relative_error",
-                                                    inputs_number(layer->relative_error), "damp", inputs_number(layer->damp),
-                                                    "dead_columns", (json_int_t)layer->dead_columns));
+        (void)json_array_append_new(
+            list, json_pack("{ss sI sI so so so sI so sI sb sI}", "name", layer->name, "rows", (json_int_t)layer->rows, "columns",
+                            (json_int_t)layer->columns, "proxy_error", inputs_number(layer->proxy_error), "relative_error",
+                            inputs_number(layer->relative_error), "damp", inputs_number(layer->damp), "dead_columns",
+                            (json_int_t)layer->dead_columns, "alpha", inputs_number(layer->alpha), "kept_columns",
+                            (json_int_t)layer->kept, "skipped", (int)layer->skipped, "tokens", (json_int_t)layer->tokens));
     }
     return list;
 }

@@ -139,7 +139,10 @@ static enum status check_direction(struct kind_request *request, const struct sh
 {
     if (quantize_method_treats_inputs(&params->direction.method))
         return error_set_at(error, STATUS_UNSUPPORTED, "/params/direction/method",
-                            "rounds inputs too; a direction is a change of weights alone");
+                            "rounds or turns inputs too; a direction is a change of the blocks' weights alone");
+    if (params->direction.method.options.embedding_bits > 0 || params->direction.method.options.lm_head_bits > 0)
+        return error_set_at(error, STATUS_UNSUPPORTED, "/params/direction/method",
+                            "rounds embeddings or output; a direction is a change of the blocks' weights alone");
     const struct direction_params *direction = &params->direction;
     const enum status status =
         method_check(request, "direction", &direction->method, direction->calibration.dataset != NULL, error);

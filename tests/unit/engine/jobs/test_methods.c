@@ -145,7 +145,7 @@ static void test_every_method_runs_with_every_option(void **state)
         {.quantizer = QUANTIZER_FP4, .fp4 = {.block_size = 64}},
         {.quantizer = QUANTIZER_AWQ, .awq = {4, 16, 20, false, true}},
         {.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {6, 0}},
-        {.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {0.5, 1}},
+        {.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {3, 1}},
         {.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {8, 8, 0.5, true}},
     };
     struct fixture f;
