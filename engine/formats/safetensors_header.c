@@ -135,7 +135,7 @@ static bool parse_dtype(struct parser *parser, uint8_t *dtype)
     char name[16];
     enum dtype found;
     if (!json_reader_string_copy(&parser->reader, name, sizeof name)) return false;
-    if (!dtype_find(name, &found))
+    if (!dtype_find(name, &found) || dtype_info(found)->block > 1)
         return json_reader_fail(&parser->reader, STATUS_UNSUPPORTED, "dtype \"%s\" is not one that deltaq knows", name);
     *dtype = (uint8_t)found;
     return true;

@@ -16,10 +16,7 @@
 
 enum { INDEX_BYTES_MAX = 64 << 20, NAME_SHOWN = 80 };
 
-#define ADVICE "convert it to safetensors: load it with transformers and call save_pretrained with safe_serialization"
-
-/* Asked in this order. Formats that are only known by name come last. */
-static const struct weights_container weights_gguf = {.name = "GGUF", .suffix = ".gguf", .advice = ADVICE};
+/* Asked in this order. */
 static const struct weights_container *const containers[] = {&weights_safetensors, &weights_torch_bin, &weights_torch_pt,
                                                              &weights_torch_pth, &weights_gguf};
 enum { CONTAINERS = sizeof containers / sizeof containers[0] };
@@ -71,11 +68,6 @@ static bool is_there(const struct weights *weights, const char *name)
 {
     struct stat info;
     return name && fstatat(weights->directory, name, &info, 0) == 0;
-}
-
-static enum status unsupported(const struct weights_container *row, struct error *error)
-{
-    return error_set(error, STATUS_UNSUPPORTED, "the weights are in the %s format (%s); %s", row->name, row->suffix, row->advice);
 }
 
 /* Adds the file `name` as a part and opens it. */
@@ -218,8 +210,7 @@ static enum status open_only_file(struct weights *weights, struct error *error)
         int found;
         if ((status = scan(weights, containers[i], name, &found, error)) != STATUS_OK) return status;
         if (found == 0) continue;
-        if (containers[i]->advice) return unsupported(containers[i], error);
-        if (found > 1 && !containers[i]->single)
+        if (found > 1 && !containers[i]->index)
             return error_set(error, STATUS_INVALID, "the directory has %d %s files; name one of them", found,
                              containers[i]->suffix);
         if (found > 1)
@@ -239,7 +230,6 @@ static enum status open_directory(struct weights *weights, struct error *error)
     for (int i = 0; i < CONTAINERS; i++) {
         const bool single = is_there(weights, containers[i]->single);
         if (!single && !is_there(weights, containers[i]->index)) continue;
-        if (containers[i]->advice) return unsupported(containers[i], error);
         weights->row = containers[i];
         return single ? open_single(weights, weights->row->single, error) : open_sharded(weights, error);
     }
@@ -257,7 +247,6 @@ static enum status open_file(struct weights *weights, const char *path, struct e
     if (weights->directory < 0) return error_set_errno(error, "cannot open the directory of the checkpoint");
     for (int i = 0; i < CONTAINERS; i++) {
         if (!has_suffix(name, containers[i]->suffix)) continue;
-        if (containers[i]->advice) return unsupported(containers[i], error);
         weights->row = containers[i];
         return open_single(weights, name, error);
     }
@@ -378,6 +367,11 @@ enum dtype weights_dtype(const struct weights *weights, bool *mixed)
 {
     if (mixed) *mixed = weights->mixed;
     return weights->dtype;
+}
+
+const char *weights_config(const struct weights *weights)
+{
+    return weights->row->config ? weights->row->config(weights->parts[0].container) : NULL;
 }
 
 void weights_progress(const struct weights *weights, struct weights_progress *out)

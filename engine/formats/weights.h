@@ -1,7 +1,7 @@
-/* weights.h: the tensors of a checkpoint, wherever they lie: one .safetensors file or one of torch.save (.bin, .pt, .pth), or a
- * directory in the Hugging Face layout with model.safetensors, or with model.safetensors.index.json and its shards, or the same
- * with pytorch_model.bin, or with one file of weights alone. Container formats are rows of a table in weights.c.
- * Open weights do not change; threads may share them and read at the same time. */
+/* weights.h: the tensors of a checkpoint, wherever they lie: one .safetensors file, one of torch.save (.bin, .pt, .pth), one .gguf;
+ * or a directory in the Hugging Face layout with model.safetensors, or with model.safetensors.index.json and its shards, or the
+ * same with pytorch_model.bin, or with one file of weights alone. Container formats are rows of a table in weights.c. Open weights
+ * do not change; threads may share them and read at the same time. */
 #ifndef FORMATS_WEIGHTS_H
 #define FORMATS_WEIGHTS_H
 
@@ -35,8 +35,9 @@ struct weights_file {
 
 /* Opens the checkpoint at `path`. Every header is checked, every tensor of an index is in the shard that it names, and no shard has
  * a tensor that the index lacks. The caller owns *out (weights_close).
- * STATUS_NOT_FOUND (nothing there, or a missing shard), STATUS_INVALID (several files and no index), STATUS_UNSUPPORTED (a format
- * deltaq does not read; the detail says how to convert), STATUS_CORRUPT, STATUS_FORBIDDEN, STATUS_IO, STATUS_NO_MEMORY. */
+ * STATUS_NOT_FOUND (nothing there, or a missing shard), STATUS_INVALID (several files and no index), STATUS_UNSUPPORTED (what a
+ * format can hold and deltaq does not read; the detail says what to do), STATUS_CORRUPT, STATUS_FORBIDDEN, STATUS_IO,
+ * STATUS_NO_MEMORY. */
 MUST_CHECK enum status weights_open(const char *path, struct weights **out, struct error *error);
 void weights_close(struct weights *weights); /* NULL is fine */
 
@@ -61,6 +62,8 @@ int64_t weights_bytes(const struct weights *weights); /* of all tensors, as stor
 /* The dtype that most elements have; *mixed (may be NULL) tells whether there are others. */
 enum dtype weights_dtype(const struct weights *weights, bool *mixed);
 
+/* What the files themselves say of their model, as the text of a config.json; lent. NULL: nothing. */
+const char *weights_config(const struct weights *weights);
 void weights_progress(const struct weights *weights, struct weights_progress *out);
 
 /* The files that make up the weights (tensor files, then the index if there is one), to be hashed or compared. */

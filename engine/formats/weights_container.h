@@ -12,7 +12,6 @@ struct weights_container {
     const char *suffix; /* of its files: ".safetensors" */
     const char *single; /* file that holds all of a checkpoint, in a directory; or NULL */
     const char *index;  /* file that lists shards instead; or NULL */
-    const char *advice; /* not NULL: deltaq knows the format and does not read it; what to do instead. No functions then */
 
     /* Opens `name` in `directory`; *out is handed to the other functions. */
     enum status (*open)(int directory, const char *name, void **out, struct error *error);
@@ -23,13 +22,15 @@ struct weights_container {
     enum status (*read_f32)(const void *container, int64_t index, int64_t first, int64_t count, float *out, struct error *error);
     void (*readahead)(const void *container, int64_t index);
     const struct file *(*file)(const void *container); /* NULL: lies in no file of its own */
+    /* The text of a config.json, from what the file says of its model; lent. NULL: says nothing. */
+    const char *(*config)(const void *container);
     /* NULL: says nothing. */
     void (*progress)(const void *container, struct weights_progress *out);
     /* NULL: the file's own. STATUS_INPUT_CHANGED. */
     enum status (*check_unchanged)(const void *container, struct error *error);
 };
 
-extern const struct weights_container weights_safetensors, weights_torch_bin, weights_torch_pt, weights_torch_pth;
+extern const struct weights_container weights_safetensors, weights_torch_bin, weights_torch_pt, weights_torch_pth, weights_gguf;
 
 /* Weights whose only part is `container` (taken, also on failure), made by code instead of read from a file: a row without `open`.
  * `directory` is what weights_directory gives. The caller owns *out. STATUS_NO_MEMORY. */

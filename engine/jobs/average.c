@@ -65,7 +65,8 @@ static enum dtype dtype_of(const struct average_request *request, int64_t tensor
     struct weights_tensor found;
     weights_tensor(family->sources[0], family->indexes[tensor * family->count], &found);
     if (request->dtype >= 0) return (enum dtype)request->dtype;
-    return found.dtype == DTYPE_F64 ? DTYPE_F32 : found.dtype;
+    /* What has been quantized in blocks is not quantized again. */
+    return found.dtype == DTYPE_F64 || dtype_info(found.dtype)->block > 1 ? DTYPE_F32 : found.dtype;
 }
 
 static enum status tensor_write(const struct average_request *request, const struct weights_mix *mix,

@@ -1,5 +1,7 @@
 #include "tensor/dtype.h"
 
+#include "tensor/blocks.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -127,21 +129,26 @@ static void f64_from_f32(const float *from, void *to, int64_t count)
 }
 
 static const struct dtype_info infos[] = {
-    [DTYPE_F32] = {"F32", 32, f32_copy_to, f32_copy_from},
-    [DTYPE_F16] = {"F16", 16, f16_to_f32, f16_from_f32},
-    [DTYPE_BF16] = {"BF16", 16, bf16_to_f32, bf16_from_f32},
-    [DTYPE_F64] = {"F64", 64, f64_to_f32, f64_from_f32},
-    [DTYPE_I64] = {"I64", 64, NULL, NULL},
-    [DTYPE_I32] = {"I32", 32, NULL, NULL},
-    [DTYPE_I16] = {"I16", 16, NULL, NULL},
-    [DTYPE_I8] = {"I8", 8, NULL, NULL},
-    [DTYPE_U8] = {"U8", 8, NULL, NULL},
-    [DTYPE_BOOL] = {"BOOL", 8, NULL, NULL},
-    [DTYPE_U16] = {"U16", 16, NULL, NULL},
-    [DTYPE_U32] = {"U32", 32, NULL, NULL},
-    [DTYPE_U64] = {"U64", 64, NULL, NULL},
-    [DTYPE_F8_E4M3] = {"F8_E4M3", 8, NULL, NULL},
-    [DTYPE_F8_E5M2] = {"F8_E5M2", 8, NULL, NULL},
+    [DTYPE_F32] = {"F32", 32, 1, f32_copy_to, f32_copy_from},
+    [DTYPE_F16] = {"F16", 16, 1, f16_to_f32, f16_from_f32},
+    [DTYPE_BF16] = {"BF16", 16, 1, bf16_to_f32, bf16_from_f32},
+    [DTYPE_F64] = {"F64", 64, 1, f64_to_f32, f64_from_f32},
+    [DTYPE_I64] = {"I64", 64, 1, NULL, NULL},
+    [DTYPE_I32] = {"I32", 32, 1, NULL, NULL},
+    [DTYPE_I16] = {"I16", 16, 1, NULL, NULL},
+    [DTYPE_I8] = {"I8", 8, 1, NULL, NULL},
+    [DTYPE_U8] = {"U8", 8, 1, NULL, NULL},
+    [DTYPE_BOOL] = {"BOOL", 8, 1, NULL, NULL},
+    [DTYPE_U16] = {"U16", 16, 1, NULL, NULL},
+    [DTYPE_U32] = {"U32", 32, 1, NULL, NULL},
+    [DTYPE_U64] = {"U64", 64, 1, NULL, NULL},
+    [DTYPE_F8_E4M3] = {"F8_E4M3", 8, 1, NULL, NULL},
+    [DTYPE_F8_E5M2] = {"F8_E5M2", 8, 1, NULL, NULL},
+    [DTYPE_Q8_0] = {"Q8_0", 8 * 34, 32, blocks_q8_0_to_f32, NULL},
+    [DTYPE_Q4_0] = {"Q4_0", 8 * 18, 32, blocks_q4_0_to_f32, NULL},
+    [DTYPE_Q4_1] = {"Q4_1", 8 * 20, 32, blocks_q4_1_to_f32, NULL},
+    [DTYPE_Q4_K] = {"Q4_K", 8 * 144, 256, blocks_q4_k_to_f32, NULL},
+    [DTYPE_Q6_K] = {"Q6_K", 8 * 210, 256, blocks_q6_k_to_f32, NULL},
 };
 static_assert(sizeof infos / sizeof infos[0] == DTYPE_COUNT, "a row for every dtype");
 

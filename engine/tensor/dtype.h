@@ -22,12 +22,20 @@ enum dtype {
     DTYPE_U64,
     DTYPE_F8_E4M3,
     DTYPE_F8_E5M2,
+    DTYPE_Q8_0, /* block-quantized: read only (blocks.h) */
+    DTYPE_Q4_0,
+    DTYPE_Q4_1,
+    DTYPE_Q4_K,
+    DTYPE_Q6_K,
     DTYPE_COUNT
 };
 
+enum { DTYPE_BLOCK_MAX = 256, DTYPE_BLOCK_BYTES_MAX = 256 }; /* elements and bytes of any dtype's block */
+
 struct dtype_info {
-    const char *name; /* as safetensors writes it: "BF16" */
-    size_t bits;
+    const char *name; /* as safetensors writes it: "BF16"; as GGUF does: "Q4_K" */
+    size_t bits;      /* of a block */
+    int64_t block;    /* elements that are stored together; 1 for plain numbers. to_f32 takes whole blocks */
     void (*to_f32)(const void *from, float *to, int64_t count);   /* NULL: not a weight type */
     void (*from_f32)(const float *from, void *to, int64_t count); /* round to nearest even; NULL likewise */
 };

@@ -1,0 +1,17 @@
+/* gguf_config.h: the metadata of a GGUF file as the text of a config.json, with the keys that the Hugging Face layout has for them.
+ */
+#ifndef FORMATS_GGUF_CONFIG_H
+#define FORMATS_GGUF_CONFIG_H
+
+#include "formats/gguf.h"
+
+#define GGUF_CONFIG_ROPE_TENSOR "rope_freqs.weight" /* divisors of the rotary frequencies: llama3 scaling is stored as these */
+
+/* Rows of a query or key head: key_length, else embedding_length / head_count. 0 when the metadata does not say. */
+int64_t gguf_config_head_rows(const struct gguf *file);
+
+/* The caller frees *out. STATUS_UNSUPPORTED (a mixture of experts, frequency divisors that no known scaling gives),
+ * STATUS_NO_MEMORY, statuses of gguf_read_f32. What is missing is left out: whoever reads a config.json says what it lacks. */
+MUST_CHECK enum status gguf_config_text(const struct gguf *file, char **out, struct error *error);
+
+#endif
