@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_SIZE = 4096, KEY_SIZE = 128, DIVISORS_MAX = 512 };
+enum { TEXT_SIZE = 4096, KEY_SIZE = 128, DIVISORS_MAX = 512, LENGTH_MAX = 1 << 24 };
 
 struct text {
     char bytes[TEXT_SIZE]; /* the few keys below never fill it */
@@ -86,7 +86,6 @@ static double llama3_divisor(double theta, int64_t j, int64_t count, double fact
  * lengths in use the one that gives the others back is taken. */
 static enum status add_divisors(const struct gguf *file, const struct gguf_tensor *tensor, struct text *text, struct error *error)
 {
-    static const double lengths[] = {8192, 4096, 2048, 16384, 32768, 65536, 131072};
     float divisors[DIVISORS_MAX];
     double largest = 1, theta = number(file, "rope.freq_base");
     enum status status;
@@ -95,10 +94,10 @@ static enum status add_divisors(const struct gguf *file, const struct gguf_tenso
         return error_set(error, STATUS_INVALID, "%s: \"%s\" has an impossible shape", file_name(gguf_file(file)), tensor->name);
     if ((status = gguf_read_f32(file, tensor, 0, tensor->elements, divisors, error)) != STATUS_OK) return status;
     for (int64_t j = 0; j < tensor->elements; j++) largest = fmax(largest, (double)divisors[j]);
-    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+    for (double length = 1; length <= LENGTH_MAX; length *= 2) {
         bool same = true;
         for (int64_t j = 0; j < tensor->elements && same; j++) {
-            const double expected = llama3_divisor(theta, j, tensor->elements, largest, lengths[i]);
+            const double expected = llama3_divisor(theta, j, tensor->elements, largest, length);
             same = fabs((double)divisors[j] - expected) <= 1e-4 * expected;
         }
         if (!same) continue;
@@ -106,7 +105,7 @@ static enum status add_divisors(const struct gguf *file, const struct gguf_tenso
             add(text,
                 ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": %.9g, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
                 "\"original_max_position_embeddings\": %.0f}",
-                largest, lengths[i]);
+                largest, length);
         return STATUS_OK;
     }
     return error_set(error, STATUS_UNSUPPORTED,

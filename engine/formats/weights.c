@@ -35,7 +35,8 @@ struct place {
 
 struct weights {
     const struct weights_container *row;
-    char *path; /* owned; of the directory */
+    char *path;  /* owned; of the directory */
+    char *given; /* owned; or NULL */
     int directory;
     struct part *parts;
     int part_count;
@@ -314,6 +315,7 @@ void weights_close(struct weights *weights)
     memory_free(weights->places);
     if (weights->directory >= 0) (void)close(weights->directory);
     free(weights->path);
+    free(weights->given);
     free(weights);
 }
 
@@ -372,6 +374,20 @@ enum dtype weights_dtype(const struct weights *weights, bool *mixed)
 const char *weights_config(const struct weights *weights)
 {
     return weights->row->config ? weights->row->config(weights->parts[0].container) : NULL;
+}
+
+enum status weights_give_config(struct weights *weights, const char *text, struct error *error)
+{
+    char *copy = strdup(text);
+    if (!copy) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a configuration");
+    free(weights->given);
+    weights->given = copy;
+    return STATUS_OK;
+}
+
+const char *weights_given_config(const struct weights *weights)
+{
+    return weights->given;
 }
 
 void weights_progress(const struct weights *weights, struct weights_progress *out)

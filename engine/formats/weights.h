@@ -64,6 +64,9 @@ enum dtype weights_dtype(const struct weights *weights, bool *mixed);
 
 /* What the files themselves say of their model, as the text of a config.json; lent. NULL: nothing. */
 const char *weights_config(const struct weights *weights);
+/* Notes what was said of the model from outside, a JSON object whose keys go before those of config.json; copied. */
+MUST_CHECK enum status weights_give_config(struct weights *weights, const char *text, struct error *error);
+const char *weights_given_config(const struct weights *weights); /* lent; NULL: nothing */
 void weights_progress(const struct weights *weights, struct weights_progress *out);
 
 /* The files that make up the weights (tensor files, then the index if there is one), to be hashed or compared. */

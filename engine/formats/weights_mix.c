@@ -92,6 +92,13 @@ static enum status mix_check_unchanged(const void *container, struct error *erro
     return status;
 }
 
+/* What the first source says of its model holds for all: they are of one. */
+static const char *mix_config(const void *container)
+{
+    const struct weights_mix *mix = container;
+    return weights_config(mix->sources[0]);
+}
+
 static const struct weights_container weights_mixed = {
     .name = "mix",
     .suffix = "",
@@ -100,6 +107,7 @@ static const struct weights_container weights_mixed = {
     .tensor = mix_tensor,
     .read_f32 = mix_read_f32,
     .readahead = mix_readahead,
+    .config = mix_config,
     .check_unchanged = mix_check_unchanged,
 };
 
@@ -165,5 +173,12 @@ done:
 
 enum status weights_mix_open(struct weights_mix *mix, struct weights **out, struct error *error)
 {
-    return weights_of_container(&weights_mixed, mix, weights_directory(mix->sources[0]), out, error);
+    const char *given = weights_given_config(mix->sources[0]);
+    enum status status = weights_of_container(&weights_mixed, mix, weights_directory(mix->sources[0]), out, error);
+    if (status != STATUS_OK || given == NULL) return status;
+    if ((status = weights_give_config(*out, given, error)) != STATUS_OK) {
+        weights_close(*out);
+        *out = NULL;
+    }
+    return status;
 }

@@ -274,6 +274,11 @@ const struct architecture *architecture_find(const char *model_type)
     return NULL;
 }
 
+const struct architecture *architecture_at(int index)
+{
+    return (size_t)index < sizeof architectures / sizeof architectures[0] ? architectures[index] : NULL;
+}
+
 const char *architecture_list(char *text, size_t size)
 {
     size_t used = 0;

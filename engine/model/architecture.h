@@ -84,6 +84,8 @@ struct architecture {
 
 /* NULL when there is no such row. */
 const struct architecture *architecture_find(const char *model_type);
+/* The row at `index`, from 0 on; NULL behind the last. */
+const struct architecture *architecture_at(int index);
 /* "llama, gpt_neox" into `text` of `size` bytes: for messages and listings. Returns text. */
 const char *architecture_list(char *text, size_t size);
 

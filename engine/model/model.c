@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "model/architecture.h"
+#include "model/recognise.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -119,10 +120,49 @@ done:
 
 enum status model_open(const char *path, struct model **out, struct error *error)
 {
+    return model_open_as(path, NULL, out, error);
+}
+
+enum status model_open_as(const char *path, const char *config, struct model **out, struct error *error)
+{
     struct weights *weights = NULL;
-    const enum status status = weights_open(path, &weights, error);
+    enum status status = weights_open(path, &weights, error);
     *out = NULL;
+    if (status == STATUS_OK && config != NULL && (status = weights_give_config(weights, config, error)) != STATUS_OK) {
+        weights_close(weights);
+        return status;
+    }
     return status == STATUS_OK ? model_of_weights(weights, out, error) : status;
+}
+
+/* Everything but the weights and the configuration, which stand. */
+static enum status model_settle(struct model *model, struct error *error)
+{
+    enum status status;
+    prefix_settle(model);
+    if ((status = memory_new(model->config.layers, sizeof *model->programs, "block programs", &model->programs, error)) !=
+        STATUS_OK)
+        return status;
+    for (int64_t layer = 0; layer < model->config.layers; layer++) decoder_block(&model->config, layer, &model->programs[layer]);
+    decoder_ends(&model->config, &model->ends);
+    return tensors_check(model, error);
+}
+
+enum status model_fits(const struct weights *weights, const struct model_config *config, struct error *error)
+{
+    union { /* a model owns its weights; this one only looks at them */
+        const struct weights *lent;
+        struct weights *held;
+    } looked_at = {weights};
+    struct model *model = NULL;
+    enum status status = memory_new(1, sizeof *model, "model", &model, error);
+    if (status != STATUS_OK) return status;
+    model->weights = looked_at.held;
+    model->config = *config;
+    status = model_settle(model, error);
+    model->weights = NULL;
+    model_close(model);
+    return status;
 }
 
 enum status model_of_weights(struct weights *weights, struct model **out, struct error *error)
@@ -135,14 +175,8 @@ enum status model_of_weights(struct weights *weights, struct model **out, struct
         return status;
     }
     model->weights = weights;
-    if ((status = config_read(weights_directory(model->weights), &model->config, error)) != STATUS_OK) goto done;
-    prefix_settle(model);
-    if ((status = memory_new(model->config.layers, sizeof *model->programs, "block programs", &model->programs, error)) !=
-        STATUS_OK)
-        goto done;
-    for (int64_t layer = 0; layer < model->config.layers; layer++) decoder_block(&model->config, layer, &model->programs[layer]);
-    decoder_ends(&model->config, &model->ends);
-    if ((status = tensors_check(model, error)) != STATUS_OK) goto done;
+    if ((status = recognise_config(weights, &model->config, error)) != STATUS_OK) goto done;
+    if ((status = model_settle(model, error)) != STATUS_OK) goto done;
     *out = model;
     model = NULL;
 done:

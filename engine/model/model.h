@@ -15,12 +15,17 @@ struct model {
     int64_t parameters; /* trainable numbers; a tied matrix counts once */
 };
 
-/* Opens the checkpoint at `path` (weights_open, config_read) and checks that every tensor of the architecture is there with its
- * shape and a floating point dtype, and that no tensor is there that the architecture would not use. The caller owns *out
+/* Opens the checkpoint at `path` (weights_open, recognise_config) and checks that every tensor of the architecture is there with
+ * its shape and a floating point dtype, and that no tensor is there that the architecture would not use. The caller owns *out
  * (model_close). Statuses of both, and STATUS_INVALID, STATUS_UNSUPPORTED naming the tensor. */
 MUST_CHECK enum status model_open(const char *path, struct model **out, struct error *error);
+/* The same with `config` (may be NULL), the text of a JSON object whose keys go before those of config.json (weights_give_config).
+ */
+MUST_CHECK enum status model_open_as(const char *path, const char *config, struct model **out, struct error *error);
 /* The same for weights that are open, which the model takes, also on failure; config.json lies in their directory. */
 MUST_CHECK enum status model_of_weights(struct weights *weights, struct model **out, struct error *error);
+/* Whether `weights` (lent) are those of a model so configured: STATUS_OK, or what is in the way. */
+MUST_CHECK enum status model_fits(const struct weights *weights, const struct model_config *config, struct error *error);
 void model_close(struct model *model); /* NULL is fine */
 
 /* Reads a tensor into `to` [rows, columns], transposed where the file has it the other way round (host backends read straight into

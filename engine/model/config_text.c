@@ -1,0 +1,116 @@
+#include "model/config_text.h"
+
+#include "base/memory.h"
+#include "formats/json_reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_SIZE = 64, MEMBERS_MAX = 16384 };
+
+struct member {
+    char key[KEY_SIZE];
+    int text, order;
+    struct json_reader_text value; /* lent from its text */
+};
+
+struct members {
+    struct member *list; /* owned */
+    int count, capacity;
+    size_t bytes; /* of all values and keys, with what stands between */
+};
+
+/* A key longer or stranger than any that we read is left out. */
+static bool plain_key(struct json_reader_text key)
+{
+    if (key.size == 0 || key.size >= KEY_SIZE) return false;
+    for (size_t i = 0; i < key.size; i++)
+        if (key.bytes[i] < ' ' || key.bytes[i] > '~' || key.bytes[i] == '"' || key.bytes[i] == '\\') return false;
+    return true;
+}
+
+static bool add(struct members *members, struct json_reader *reader, struct json_reader_text key, int text)
+{
+    struct member *member;
+    if (members->count == members->capacity) {
+        const int capacity = members->capacity == 0 ? 64 : 2 * members->capacity;
+        if (capacity > MEMBERS_MAX) return json_reader_fail(reader, STATUS_INVALID, "more than %d keys", MEMBERS_MAX);
+        member = realloc(members->list, (size_t)capacity * sizeof *member);
+        if (member == NULL) return json_reader_fail(reader, STATUS_NO_MEMORY, "cannot allocate a configuration");
+        members->list = member;
+        members->capacity = capacity;
+    }
+    member = &members->list[members->count];
+    *member = (struct member){.text = text, .order = members->count};
+    memcpy(member->key, key.bytes, key.size);
+    if (!json_reader_skip(reader, &member->value)) return false;
+    members->bytes += key.size + member->value.size + sizeof ", \"\": ";
+    members->count++;
+    return true;
+}
+
+static enum status collect(const struct config_text *text, int index, struct members *members, struct error *error)
+{
+    const struct json_reader_options options = {.not_finite = true};
+    struct json_reader reader;
+    struct json_reader_text key;
+    json_reader_init(&reader, text->name, text->text, text->size, &options, error);
+    json_reader_object(&reader);
+    while (json_reader_next_key(&reader, &key))
+        if (plain_key(key)) add(members, &reader, key, index);
+    return json_reader_finish(&reader);
+}
+
+/* The key, or the one that it is another spelling of. */
+static const char *group_of(const struct member *member)
+{
+    return strcmp(member->key, "rope_parameters") == 0 ? "rope_scaling" : member->key;
+}
+
+/* Of one group the first text's come first, and of one key of a text its last value. */
+static int by_group(const void *a, const void *b)
+{
+    const struct member *first = a, *second = b;
+    int order = strcmp(group_of(first), group_of(second));
+    if (order == 0) order = first->text - second->text;
+    if (order == 0) order = strcmp(first->key, second->key);
+    return order != 0 ? order : second->order - first->order;
+}
+
+static enum status print(const struct members *members, char **out, size_t *size, struct error *error)
+{
+    const struct member *head = NULL, *before = NULL; /* the first of its group; the latest that was printed */
+    char *text = NULL;
+    size_t used = 0;
+    const enum status status = memory_new((int64_t)members->bytes + 8, 1, "configuration", &text, error);
+    if (status != STATUS_OK) return status;
+    text[used++] = '{';
+    for (int i = 0; i < members->count; i++) {
+        const struct member *member = &members->list[i];
+        if (head == NULL || strcmp(group_of(head), group_of(member)) != 0) head = member;
+        if (member->text != head->text || (before != NULL && before->text == member->text && strcmp(before->key, member->key) == 0))
+            continue;
+        used += (size_t)snprintf(text + used, members->bytes + 8 - used, "%s\"%s\": ", before == NULL ? "" : ", ", member->key);
+        memcpy(text + used, member->value.bytes, member->value.size);
+        used += member->value.size;
+        before = member;
+    }
+    text[used++] = '}';
+    *out = text;
+    *size = used;
+    return STATUS_OK;
+}
+
+enum status config_text_merge(const struct config_text *texts, int count, char **out, size_t *size, struct error *error)
+{
+    struct members members = {0};
+    enum status status = STATUS_OK;
+    *out = NULL;
+    *size = 0;
+    for (int i = 0; i < count && status == STATUS_OK; i++) status = collect(&texts[i], i, &members, error);
+    if (members.count > 0) qsort(members.list, (size_t)members.count, sizeof *members.list, by_group);
+    if (status == STATUS_OK) status = print(&members, out, size, error);
+    free(members.list);
+    return status;
+}
