@@ -12,6 +12,7 @@ enum { KEY_SIZE = 64, MEMBERS_MAX = 16384 };
 struct member {
     char key[KEY_SIZE];
     int text, order;
+    bool chosen;
     struct json_reader_text value; /* lent from its text */
 };
 
@@ -78,24 +79,34 @@ static int by_group(const void *a, const void *b)
     return order != 0 ? order : second->order - first->order;
 }
 
-static enum status print(const struct members *members, char **out, size_t *size, struct error *error)
+/* Marks what counts; the list is sorted. */
+static void choose(struct members *members)
 {
-    const struct member *head = NULL, *before = NULL; /* the first of its group; the latest that was printed */
+    const struct member *head = NULL; /* the first of its group */
+    for (int i = 0; i < members->count; i++) {
+        struct member *member = &members->list[i], *before = i > 0 ? member - 1 : NULL;
+        if (head == NULL || strcmp(group_of(head), group_of(member)) != 0) head = member;
+        const bool again = before != NULL && before->text == member->text && strcmp(before->key, member->key) == 0;
+        member->chosen = member->text == head->text && !again;
+    }
+}
+
+/* The most important text's members come last: a reader that knows two names for one thing takes the last that it sees. */
+static enum status print(const struct members *members, int texts, char **out, size_t *size, struct error *error)
+{
     char *text = NULL;
     size_t used = 0;
     const enum status status = memory_new((int64_t)members->bytes + 8, 1, "configuration", &text, error);
     if (status != STATUS_OK) return status;
-    text[used++] = '{';
-    for (int i = 0; i < members->count; i++) {
-        const struct member *member = &members->list[i];
-        if (head == NULL || strcmp(group_of(head), group_of(member)) != 0) head = member;
-        if (member->text != head->text || (before != NULL && before->text == member->text && strcmp(before->key, member->key) == 0))
-            continue;
-        used += (size_t)snprintf(text + used, members->bytes + 8 - used, "%s\"%s\": ", before == NULL ? "" : ", ", member->key);
-        memcpy(text + used, member->value.bytes, member->value.size);
-        used += member->value.size;
-        before = member;
-    }
+    for (int from = texts - 1; from >= 0; from--)
+        for (int i = 0; i < members->count; i++) {
+            const struct member *member = &members->list[i];
+            if (!member->chosen || member->text != from) continue;
+            used += (size_t)snprintf(text + used, members->bytes + 8 - used, "%s\"%s\": ", used == 0 ? "{" : ", ", member->key);
+            memcpy(text + used, member->value.bytes, member->value.size);
+            used += member->value.size;
+        }
+    if (used == 0) text[used++] = '{';
     text[used++] = '}';
     *out = text;
     *size = used;
@@ -110,7 +121,8 @@ enum status config_text_merge(const struct config_text *texts, int count, char *
     *size = 0;
     for (int i = 0; i < count && status == STATUS_OK; i++) status = collect(&texts[i], i, &members, error);
     if (members.count > 0) qsort(members.list, (size_t)members.count, sizeof *members.list, by_group);
-    if (status == STATUS_OK) status = print(&members, out, size, error);
+    choose(&members);
+    if (status == STATUS_OK) status = print(&members, count, out, size, error);
     free(members.list);
     return status;
 }

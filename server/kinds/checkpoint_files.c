@@ -7,12 +7,27 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { STATE_LIMIT = 64 << 20 };
 
-/* Adds every weights file and config.json to the hash by `add`. */
+/* The same text whatever its white space: it comes from a request first and from the database later. */
+static enum status add_given(struct hash *hash, const struct model *model, struct error *error)
+{
+    const char *given = weights_given_config(model->weights);
+    if (given == NULL) return STATUS_OK;
+    json_t *value = json_loads(given, 0, NULL);
+    char *text = value == NULL ? NULL : json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS);
+    if (text != NULL) hash_add(hash, text, strlen(text));
+    const bool added = text != NULL;
+    free(text);
+    json_decref(value);
+    return added ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a configuration");
+}
+
+/* Adds every weights file, config.json if there is one, and what was given beside it to the hash, files by `add`. */
 static enum status hash_files(const struct model *model, enum status (*add)(struct hash *, const char *, struct error *),
                               char out[HASH_TEXT], struct error *error)
 {
@@ -25,8 +40,9 @@ static enum status hash_files(const struct model *model, enum status (*add)(stru
         struct weights_file file = {.name = "config.json"};
         if (i < count) weights_file(model->weights, i, &file);
         (void)snprintf(path, sizeof path, "%s/%s", weights_directory(model->weights), file.name);
-        status = add(hash, path, error);
+        if (i < count || access(path, F_OK) == 0) status = add(hash, path, error);
     }
+    if (status == STATUS_OK) status = add_given(hash, model, error);
     if (status == STATUS_OK) return hash_finish(hash, out, error);
     hash_free(hash);
     return status;
@@ -76,12 +92,12 @@ static void read_training_state(const char *directory, struct checkpoint_files *
     memory_free(text);
 }
 
-enum status checkpoint_files_read(const char *path, struct checkpoint_files *out, struct error *error)
+enum status checkpoint_files_read(const char *path, const char *config, struct checkpoint_files *out, struct error *error)
 {
     struct model *model = NULL;
     enum status status;
     *out = (struct checkpoint_files){.step = -1, .tokens = -1, .learning_rate = NAN};
-    if ((status = model_open(path, &model, error)) != STATUS_OK) goto done;
+    if ((status = model_open_as(path, config, &model, error)) != STATUS_OK) goto done;
     out->parameters = model->parameters;
     out->bytes = weights_bytes(model->weights);
     (void)snprintf(out->architecture, sizeof out->architecture, "%s", model->config.architecture->model_type);
@@ -113,8 +129,10 @@ enum status checkpoint_files_register(struct connection *connection, const struc
 {
     struct checkpoint_files files;
     struct checkpoint_new new = *row;
-    enum status status = checkpoint_files_read(row->path, &files, error);
     json_t *source = NULL;
+    char *config = json_dumps(json_object_get(row->source, "config"), JSON_COMPACT); /* NULL when there is none */
+    enum status status = checkpoint_files_read(row->path, config, &files, error);
+    free(config);
     if (status != STATUS_OK) return status;
     if (guess != NULL && files.step < 0) files.step = guess->step;
     if (guess != NULL && files.tokens < 0) files.tokens = guess->tokens;

@@ -20,16 +20,20 @@ struct checkpoint_files {
 };
 
 /* Reads the headers, the configuration and the training state at `path` (canonical; a directory, or one weights file with
- * config.json beside it). Statuses of model_open. The caller resets *out. */
-MUST_CHECK enum status checkpoint_files_read(const char *path, struct checkpoint_files *out, struct error *error);
+ * config.json beside it). `config` (may be NULL): JSON text whose keys go before those of config.json. Statuses of model_open. The
+ * caller resets *out. */
+MUST_CHECK enum status checkpoint_files_read(const char *path, const char *config, struct checkpoint_files *out,
+                                             struct error *error);
 void checkpoint_files_reset(struct checkpoint_files *files);
 
-/* Of headers, sizes and samples of the content; of the whole content. Both over the weight files and config.json. */
+/* Of headers, sizes and samples of the content; of the whole content. Both over the weight files, config.json and what was given
+ * beside it. */
 MUST_CHECK enum status checkpoint_files_fingerprint(const struct model *model, char out[HASH_TEXT], struct error *error);
 MUST_CHECK enum status checkpoint_files_content(const struct model *model, char out[HASH_TEXT], struct error *error);
 
 /* Reads the files at `row`->path and inserts the checkpoint; what `row` leaves NULL of step, tokens and learning rate comes from
- * the training state, else from `guess` (may be NULL). row->source is {"path": row->path} when NULL. */
+ * the training state, else from `guess` (may be NULL). row->source is {"path": row->path} when NULL; its "config", if any,
+ * goes before config.json. */
 struct checkpoint_guess {
     int64_t step, tokens; /* -1: none */
 };

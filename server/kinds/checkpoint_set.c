@@ -57,7 +57,7 @@ static enum status look(const struct kind_request *request, const char *id, json
     if (row == NULL) return no_memory(error);
     enum status status = checkpoint_find(request->connection, id, row, error);
     if (status == STATUS_OK) status = checkpoint_place_find(request->roots, request->data_directory, row, "", &place, error);
-    if (status == STATUS_OK) status = model_open(place.path, model, error);
+    if (status == STATUS_OK) status = model_open_as(place.path, checkpoint_config(row), model, error);
     checkpoint_place_close(&place); /* the model keeps its files open */
     if (status == STATUS_OK) {
         label_set(row, label);

@@ -42,7 +42,7 @@ enum status inputs_open(const struct kind_context *context, const char *id, stru
     *out = (struct inputs){0};
     if ((status = checkpoint_find(context->connection, id, &out->row, error)) != STATUS_OK) goto done;
     if ((status = checkpoint_place_open(context, &out->row, &out->place, error)) != STATUS_OK) goto done;
-    if ((status = model_open(out->place.path, &out->model, error)) != STATUS_OK) goto done;
+    if ((status = model_open_as(out->place.path, checkpoint_config(&out->row), &out->model, error)) != STATUS_OK) goto done;
     if ((status = check_content(context, out, error)) != STATUS_OK) goto done;
     status = backend_cpu_new(context->team, &out->backend, error);
 done:

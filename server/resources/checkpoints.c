@@ -21,7 +21,7 @@ struct checkpoint_body {
     int64_t step, tokens;
     double learning_rate;
     struct source {
-        const char *path, *repo, *revision;
+        const char *path, *repo, *revision, *config;
     } source;
     const char *tags;
 };
@@ -48,6 +48,14 @@ static const struct param source_params[] = {
      .nullable = true,
      .maximum = NAME_BYTES,
      .help = "Branch, tag or commit of the repository"},
+    {.name = "config",
+     .type = PARAM_JSON,
+     .offset = offsetof(struct source, config),
+     .fallback = "null",
+     .nullable = true,
+     .help =
+         "Keys of a config.json that go before those of the file, or stand for it: for trainers' checkpoints without one, and for "
+         "files that say something wrong"},
     {0},
 };
 
@@ -137,6 +145,9 @@ enum status checkpoints_get(struct http_context *context, const struct request *
 
 static enum status check_source(const struct source *source, struct error *error)
 {
+    if (source->config != NULL && strlen(source->config) >= CHECKPOINT_CONFIG_SIZE / 2)
+        return error_set_at(error, STATUS_TOO_LARGE, "/source/config", "%zu bytes, at most %d are accepted", strlen(source->config),
+                            CHECKPOINT_CONFIG_SIZE / 2 - 1);
     if (source->repo != NULL)
         return error_set_at(error, STATUS_UNSUPPORTED, "/source/repo",
                             "repositories are not fetched yet; download it below a root and give {\"path\": DIRECTORY}");
@@ -169,6 +180,11 @@ static enum status register_body(struct http_context *context, const struct chec
     if ((status = check_source(&body->source, error)) != STATUS_OK) return status;
     status = resolve_path(application_of(context)->roots, body->source.path, path, sizeof path, error);
     if (status != STATUS_OK) return status;
+    json_t *source = json_pack("{ss}", "path", path), *config = json_object_get(json_object_get(document, "source"), "config");
+    if (json_is_object(config) && json_object_set(source, "config", config) != 0) {
+        json_decref(source);
+        source = NULL;
+    }
     const struct checkpoint_new row = {
         .trajectory = body->trajectory,
         .name = body->name,
@@ -176,10 +192,15 @@ static enum status register_body(struct http_context *context, const struct chec
         .tokens = json_is_null(json_object_get(document, "tokens")) ? NULL : &body->tokens,
         .learning_rate = json_is_null(json_object_get(document, "learning_rate")) ? NULL : &body->learning_rate,
         .path = path,
+        .source = source,
         .tags = json_object_get(document, "tags"),
     };
+    if (source == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
     status = checkpoint_files_register(application_connection(context), &row, NULL, outcome, made, error);
-    if (status != STATUS_OK && error->pointer[0] == '\0') (void)snprintf(error->pointer, sizeof error->pointer, "/source/path");
+    json_decref(source);
+    if (status != STATUS_OK && error->pointer[0] == '\0')
+        (void)snprintf(error->pointer, sizeof error->pointer, "%s",
+                       strncmp(error->detail, "source.config", 13) == 0 ? "/source/config" : "/source/path");
     return status;
 }
 

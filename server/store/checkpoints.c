@@ -17,7 +17,7 @@
     "c.id, c.trajectory, c.name, t.name, coalesce(c.path, ''), coalesce(c.sha256, ''), coalesce(c.fingerprint, ''),"               \
     " coalesce(c.architecture, ''), coalesce(c.step, -1), coalesce(c.tokens, -1), c.learning_rate,"                                \
     " coalesce(c.source ->> 'repo', ''), coalesce(c.source ->> 'revision', ''), coalesce(c.source ->> 'commit', ''),"              \
-    " coalesce((c.source -> 'files')::text, '')"
+    " coalesce((c.source -> 'files')::text, ''), coalesce((c.source -> 'config')::text, '')"
 
 static enum status unknown(const char *reference, struct error *error)
 {
@@ -64,6 +64,12 @@ static void fill(const struct rows *rows, int row, struct checkpoint *out)
     (void)snprintf(out->revision, sizeof out->revision, "%s", rows_text(rows, row, 12));
     (void)snprintf(out->commit, sizeof out->commit, "%s", rows_text(rows, row, 13));
     (void)snprintf(out->files, sizeof out->files, "%s", rows_text(rows, row, 14));
+    (void)snprintf(out->config, sizeof out->config, "%s", rows_text(rows, row, 15));
+}
+
+const char *checkpoint_config(const struct checkpoint *row)
+{
+    return row->config[0] != '\0' ? row->config : NULL;
 }
 
 struct insertion {

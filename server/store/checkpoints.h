@@ -24,18 +24,24 @@ struct checkpoint_new {
     const json_t *tags; /* object */
 };
 
+enum { CHECKPOINT_CONFIG_SIZE = 4096 };
+
 struct checkpoint {
     struct store_id id, trajectory;
     char name[256];
     char trajectory_name[256];
     char path[4096];                                        /* "" for one of the hub: see kinds/checkpoint_place.h */
     char repo[200], revision[204], commit[41], files[1024]; /* of the hub, as in its source; files is JSON; all "" otherwise */
+    char config[CHECKPOINT_CONFIG_SIZE];                    /* what was given beside config.json, as JSON text; "" otherwise */
     char sha256[65];                                        /* "" until known */
     char fingerprint[65];
     char architecture[64];
     int64_t step, tokens; /* -1: not known */
     double learning_rate; /* NaN: not known */
 };
+
+/* row->config, or NULL when there is none. */
+const char *checkpoint_config(const struct checkpoint *row);
 
 /* Inserts; the same again is STORE_EXISTED with the stored document, a different one STATUS_CONFLICT. What the second call leaves
  * NULL is not compared. */
