@@ -264,8 +264,9 @@ static const struct architecture apertus = {
         },
 };
 
-static const struct architecture *const architectures[] = {&llama, &gpt_neox, &olmo2,  &smollm3, &opensci, &mistral, &qwen2,
-                                                           &qwen3, &mamba,    &mamba2, &gpt2,    &opt,     &apertus};
+/* What is built like another goes after it: see recognise.h. */
+static const struct architecture *const architectures[] = {&llama,   &gpt_neox, &olmo2,  &smollm3, &mistral, &qwen2,  &qwen3,
+                                                           &opensci, &mamba,    &mamba2, &gpt2,    &opt,     &apertus};
 
 const struct architecture *architecture_find(const char *model_type)
 {

@@ -253,13 +253,20 @@ static enum status choose(const struct weights *weights, const struct said *said
         if (told == NULL && hinted(hints, row)) told = row;
     }
     *out = told != NULL ? told : first;
+    if (*out == NULL && alike == NULL)
+        return error_set(error, STATUS_UNSUPPORTED, "%s: architecture \"%.40s\" is not supported; supported are %s",
+                         said_name(said), hints->model_type, architecture_list(supported, sizeof supported));
+    /* A name of somebody's own may stand for other equations over the same tensors: only its owner can say that it does not. */
+    if (hints->model_type[0] != '\0')
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "%s: architecture \"%.40s\" is not supported; its tensors are named as those of %s: if it computes the same, "
+            "give {\"model_type\": \"%s\"} as source.config",
+            said_name(said), hints->model_type, (*out != NULL ? *out : alike)->model_type,
+            (*out != NULL ? *out : alike)->model_type);
     if (*out != NULL) return STATUS_OK;
-    if (alike != NULL)
-        return error_set(error, best.status,
-                         "architecture \"%.40s\" is not known; the tensors are named as those of %s, but %.300s", hints->model_type,
-                         alike->model_type, best.detail);
-    return error_set(error, STATUS_UNSUPPORTED, "%s: architecture \"%.40s\" is not supported; supported are %s", said_name(said),
-                     hints->model_type, architecture_list(supported, sizeof supported));
+    return error_set(error, best.status, "no architecture is named; the tensors are named as those of %s, but %.300s",
+                     alike->model_type, best.detail);
 }
 
 /* The name is for messages, lent from `said`. */
