@@ -8,6 +8,7 @@
 #include "resources/routes.h"
 #include "store/migrations.h"
 #include "store/tokens.h"
+#include "watch/watcher.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -26,6 +27,10 @@ static const struct option_row serve_options[] = {
     {"--workers", "N", "DELTAQ_WORKERS", "1", false, "Worker processes; 0: others do the work"},
     {"--threads", "N", "DELTAQ_THREADS", "0", false, "Threads of each worker; 0: one for each processor"},
     {"--device", "DEVICE", "DELTAQ_DEVICE", "auto", false, "auto or cpu"},
+    {"--watch-quiet", "SECONDS", "DELTAQ_WATCH_QUIET", "10", false,
+     "How long files in watched directories must have been as they are before a checkpoint is registered"},
+    {"--watch-poll", "SECONDS", "DELTAQ_WATCH_POLL", "5", false,
+     "Between looks at watched directories where the kernel cannot tell"},
     {"--allow-host", "NAME", "DELTAQ_ALLOW_HOST", NULL, true, "One more name that requests may have in Host"},
     {"--static", "DIR", "DELTAQ_STATIC", NULL, false, "The dashboard's files (those that came with the binary)"},
     {"--access-log", NULL, "DELTAQ_ACCESS_LOG", NULL, false, "A line on stderr for each request"},
@@ -41,6 +46,7 @@ struct serving {
     struct static_files *files;
     struct http_server *server;
     struct notifier *notifier;
+    struct watcher *watcher;
     struct supervisor *supervisor;
     const char *worker_arguments[WORKER_ARGUMENTS];
 };
@@ -105,6 +111,21 @@ static enum status start_http(const struct options *options, struct serving *ser
     return status;
 }
 
+static enum status start_watcher(const struct options *options, struct serving *serving, struct error *error)
+{
+    int64_t poll;
+    const enum status status = options_integer(options, "--watch-poll", 1, 86400, &poll, error);
+    if (status != STATUS_OK) return status;
+    const struct watcher_options how = {
+        .conninfo = serving->application.conninfo,
+        .roots = serving->application.roots,
+        .data_directory = serving->data_directory,
+        .quiet_seconds = serving->application.watch_quiet_seconds,
+        .poll_seconds = (double)poll,
+    };
+    return watcher_start(&how, &serving->watcher, error);
+}
+
 static enum status start_workers(const struct options *options, struct serving *serving, struct error *error)
 {
     size_t count = 0;
@@ -135,8 +156,9 @@ static enum status start_workers(const struct options *options, struct serving *
 static enum status start(const struct options *options, struct serving *serving, struct error *error)
 {
     bool tokens = false;
-    int64_t threads;
+    int64_t threads, quiet;
     enum status status;
+    if ((status = options_integer(options, "--watch-quiet", 0, 86400, &quiet, error)) != STATUS_OK) return status;
     if ((status = check_device(options_text(options, "--device"), error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
     if ((status = place_data_directory(options, serving->data_directory, error)) != STATUS_OK) return status;
@@ -146,6 +168,7 @@ static enum status start(const struct options *options, struct serving *serving,
         .conninfo = options_text(options, "--database-url"),
         .data_directory = serving->data_directory,
         .roots = (const char *const *)serving->roots.paths,
+        .watch_quiet_seconds = (double)quiet,
     };
     if (serving->application.conninfo == NULL) {
         const struct embedded_options how = {.data_directory = serving->data_directory, .ballast_bytes = -1};
@@ -155,11 +178,13 @@ static enum status start(const struct options *options, struct serving *serving,
     }
     if ((status = prepare_database(serving->application.conninfo, &tokens, error)) != STATUS_OK) return status;
     if ((status = start_http(options, serving, tokens, error)) != STATUS_OK) return status;
+    if ((status = start_watcher(options, serving, error)) != STATUS_OK) return status;
     return start_workers(options, serving, error);
 }
 
 static void stop(struct serving *serving)
 {
+    watcher_stop(serving->watcher);
     notifier_stop(serving->notifier);
     http_server_stop(serving->server);
     supervisor_stop(serving->supervisor);

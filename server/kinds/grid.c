@@ -22,8 +22,8 @@ static enum status checkpoints_of(struct connection *connection, const char *tra
 }
 
 /* The values of one key: a new array in *out; what is wrong goes into `faults`. */
-static enum status read_values(struct connection *connection, const char *pointer, json_t *value, struct faults *faults,
-                               json_t **out, struct error *error)
+static enum status read_values(struct connection *connection, const char *pointer, json_t *value, bool may_be_empty,
+                               struct faults *faults, json_t **out, struct error *error)
 {
     const char *trajectory = json_string_value(json_object_get(value, "trajectory"));
     *out = json_is_array(value) ? json_incref(value) : json_array();
@@ -34,7 +34,7 @@ static enum status read_values(struct connection *connection, const char *pointe
             faults_add(faults, pointer, "%s", error->detail);
         else if (status != STATUS_OK)
             return status;
-        else if (json_array_size(*out) == 0)
+        else if (json_array_size(*out) == 0 && !may_be_empty)
             faults_add(faults, pointer, "the trajectory has no checkpoints");
     } else if (!json_is_array(value)) {
         faults_add(faults, pointer, "must be a list of values, or {\"trajectory\": NAME}");
@@ -93,8 +93,8 @@ static enum status multiply(const char *key, const char *pointer, const json_t *
     return STATUS_OK;
 }
 
-enum status grid_expand(struct connection *connection, const json_t *base, const json_t *grid, struct faults *faults, json_t **out,
-                        struct error *error)
+enum status grid_expand(struct connection *connection, const json_t *base, const json_t *grid, bool may_be_empty,
+                        struct faults *faults, json_t **out, struct error *error)
 {
     enum status status = STATUS_OK;
     json_t *runs = json_pack("[o]", json_deep_copy(base));
@@ -106,7 +106,7 @@ enum status grid_expand(struct connection *connection, const json_t *base, const
         json_t *values = NULL;
         const char *key = json_object_iter_key(at);
         faults_pointer(pointer, sizeof pointer, "/grid", key);
-        status = read_values(connection, pointer, json_object_iter_value(at), faults, &values, error);
+        status = read_values(connection, pointer, json_object_iter_value(at), may_be_empty, faults, &values, error);
         if (status == STATUS_OK) status = multiply(key, pointer, values, faults, &runs, error);
         json_decref(values);
     }

@@ -11,9 +11,10 @@ enum { GRID_MOST = 1000 }; /* runs of one sweep */
 
 /* Multiplies `grid` out over `base` (both objects, lent): each key is a field, with dots for fields of objects ("method.bits");
  * each value a list, or {"trajectory": NAME}, which stands for all its checkpoints. *out: an array of objects, the first key
- * varying slowest. STATUS_INVALID with `faults` (pointers "/grid/method.bits"); statuses of the store. */
-MUST_CHECK enum status grid_expand(struct connection *connection, const json_t *base, const json_t *grid, struct faults *faults,
-                                   json_t **out, struct error *error);
+ * varying slowest; without any when a trajectory has no checkpoints and that may be. STATUS_INVALID with `faults` (pointers
+ * "/grid/method.bits"); statuses of the store. */
+MUST_CHECK enum status grid_expand(struct connection *connection, const json_t *base, const json_t *grid, bool may_be_empty,
+                                   struct faults *faults, json_t **out, struct error *error);
 
 /* Where a field of the parameters comes from: turns "/params/method/bits" into "/grid/method.bits" or "/base/method/bits". */
 void grid_pointer(const json_t *grid, const char *params_pointer, char *out, size_t size);

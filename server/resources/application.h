@@ -10,8 +10,9 @@ struct embedded;
 struct application { /* lent for the life of the server; does not change */
     const char *conninfo;
     const char *data_directory;
-    const char *const *roots;  /* ends with NULL */
-    struct embedded *embedded; /* NULL with a DATABASE_URL */
+    const char *const *roots;   /* ends with NULL */
+    struct embedded *embedded;  /* NULL with a DATABASE_URL */
+    double watch_quiet_seconds; /* watcher_options */
 };
 
 /* The handler's own connection. */

@@ -1,15 +1,14 @@
 #include "store/sweeps.h"
 
-#include "kinds/grid.h"
-#include "kinds/prepare.h"
+#include "kinds/sweep_plan.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
-
-#include <stdlib.h>
+#include "store/trajectories.h"
 
 struct sweep_body {
     const char *name, *kind, *base, *grid;
+    bool standing;
 };
 
 const struct param sweeps_post_body[] = {
@@ -31,6 +30,11 @@ const struct param sweeps_post_body[] = {
      .offset = offsetof(struct sweep_body, grid),
      .fallback = "{}",
      .help = "Field (dots reach into objects) to a list of values, or {\"trajectory\": NAME} for its checkpoints"},
+    {.name = "standing",
+     .type = PARAM_BOOLEAN,
+     .offset = offsetof(struct sweep_body, standing),
+     .fallback = "false",
+     .help = "Takes in every checkpoint that the grid's trajectory gets from now on, until the sweep is cancelled"},
     {0},
 };
 
@@ -60,50 +64,49 @@ enum status sweeps_cancel(struct http_context *context, const struct request *re
     return response_json(response, 202, document, error);
 }
 
-/* Prepares every run of the product; the faults of the first that has any are told in terms of base and grid. */
-static enum status prepare_all(struct http_context *context, const struct kind *kind, const json_t *grid, const json_t *product,
-                               struct prepared_run *prepared, struct run_new *rows, struct faults *faults, struct error *error)
+/* The trajectory that a standing sweep follows. */
+static enum status find_standing(struct connection *connection, const json_t *grid, struct store_id *id, struct error *error)
 {
-    const struct application *application = application_of(context);
-    enum status status = STATUS_OK;
-    for (size_t i = 0; i < json_array_size(product) && status == STATUS_OK; i++) {
-        struct faults found = {0};
-        char pointer[160];
-        status = prepare_run(application_connection(context), kind, json_array_get(product, i), application->roots,
-                             application->data_directory, &found, &prepared[i], error);
-        if (status == STATUS_OK) rows[i] = prepare_row(&prepared[i]);
-        if (status != STATUS_OK && found.count == 0) faults_add(&found, error->pointer, "%s", error->detail);
-        for (size_t j = 0; j < faults_kept(&found) && status_info(status)->http == 422; j++) {
-            grid_pointer(grid, found.items[j].pointer, pointer, sizeof pointer);
-            faults_add(faults, pointer, "%s", found.items[j].detail);
-        }
-    }
-    return status;
+    const char *key, *trajectory;
+    sweep_plan_trajectory(grid, &key, &trajectory);
+    if (trajectory == NULL)
+        return error_set_at(error, STATUS_INVALID, "/standing",
+                            "needs exactly one {\"trajectory\": NAME} in the grid: the checkpoints to come are taken from it");
+    const enum status status = trajectory_resolve(connection, trajectory, id, error);
+    if (status != STATUS_NOT_FOUND) return status;
+    return error_set_at(error, STATUS_INVALID, "/grid", "no trajectory \"%.200s\"", trajectory);
 }
 
 static enum status insert(struct http_context *context, const struct sweep_body *body, const json_t *document,
                           struct faults *faults, enum store_outcome *outcome, json_t **made, struct error *error)
 {
-    const struct kind *kind = kind_find(kinds, body->kind);
-    const json_t *base = json_object_get(document, "base"), *grid = json_object_get(document, "grid");
-    json_t *product = NULL;
-    if (kind == NULL) return error_set_at(error, STATUS_INVALID, "/kind", "unknown kind \"%.60s\"", body->kind);
-    enum status status = grid_expand(application_connection(context), base, grid, faults, &product, error);
-    if (status != STATUS_OK) return status;
-    const size_t count = json_array_size(product);
-    struct prepared_run *prepared = calloc(count, sizeof *prepared);
-    struct run_new *rows = calloc(count, sizeof *rows);
-    status = prepared == NULL || rows == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a sweep")
-                                              : prepare_all(context, kind, grid, product, prepared, rows, faults, error);
+    const struct application *application = application_of(context);
+    struct connection *connection = application_connection(context);
+    struct store_id standing = {""};
+    struct sweep_plan plan = {0};
+    const struct sweep_plan_request request = {
+        .kind = kind_find(kinds, body->kind),
+        .base = json_object_get(document, "base"),
+        .grid = json_object_get(document, "grid"),
+        .roots = application->roots,
+        .data_directory = application->data_directory,
+        .may_be_empty = body->standing,
+    };
+    enum status status = STATUS_OK;
+    if (request.kind == NULL) return error_set_at(error, STATUS_INVALID, "/kind", "unknown kind \"%.60s\"", body->kind);
+    if (body->standing) status = find_standing(connection, request.grid, &standing, error);
+    if (status == STATUS_OK) status = sweep_plan_make(connection, &request, faults, &plan, error);
     if (status == STATUS_OK) {
-        const struct sweep_new sweep = {
-            .name = body->name, .kind = kind->name, .base = base, .grid = grid, .runs = rows, .run_count = count};
-        status = sweep_insert(application_connection(context), &sweep, outcome, made, error);
+        const struct sweep_new sweep = {.name = body->name,
+                                        .kind = request.kind->name,
+                                        .base = request.base,
+                                        .grid = request.grid,
+                                        .standing = body->standing ? standing.text : NULL,
+                                        .runs = plan.rows,
+                                        .run_count = plan.count};
+        status = sweep_insert(connection, &sweep, outcome, made, error);
     }
-    for (size_t i = 0; prepared != NULL && i < count; i++) prepare_reset(&prepared[i]);
-    free(prepared);
-    free(rows);
-    json_decref(product);
+    sweep_plan_reset(&plan);
     return status;
 }
 

@@ -1,9 +1,12 @@
 #include "store/trajectories.h"
 #include "kinds/integrity.h"
+#include "kinds/roots.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
-#include "resources/scan.h"
+#include "watch/scan.h"
+
+#include <limits.h>
 
 enum status trajectories_list(struct http_context *context, const struct request *request, struct response *response,
                               struct error *error)
@@ -47,28 +50,49 @@ const struct param trajectories_scan_body[] = {
     {.name = "watch",
      .type = PARAM_BOOLEAN,
      .offset = offsetof(struct scan_body, watch),
-     .fallback = "false",
-     .help = "Goes on registering what appears; not supported yet"},
+     .fallback = "null",
+     .nullable = true,
+     .help = "true: goes on registering what appears, also after a restart; false: ends that; null: leaves it as it is"},
     {0},
 };
+
+/* Scans, then watches: what comes in between is found by the first look of the watch. */
+static enum status scan(struct http_context *context, const char *trajectory, const struct scan_body *body, const json_t *watch,
+                        json_t **document, struct error *error)
+{
+    const struct application *application = application_of(context);
+    struct connection *connection = application_connection(context);
+    const struct scan_request request = {
+        .roots = application->roots,
+        .trajectory = trajectory,
+        .path = body->path,
+        .quiet_seconds = json_is_true(watch) ? application->watch_quiet_seconds : 0,
+        .may_be_empty = json_is_true(watch),
+    };
+    char top[PATH_MAX];
+    struct store_id id;
+    enum status status = roots_resolve(application->roots, body->path, "/path", top, sizeof top, error);
+    if (status == STATUS_OK) status = scan_directory(connection, &request, document, error);
+    if (status != STATUS_OK || !json_is_boolean(watch)) return status;
+    status = trajectory_ensure(connection, trajectory, &id, NULL, error);
+    if (status == STATUS_OK) status = trajectory_set_watch(connection, id.text, json_is_true(watch) ? top : NULL, error);
+    if (status == STATUS_OK) store_notify(connection);
+    return status;
+}
 
 enum status trajectories_scan(struct http_context *context, const struct request *request, struct response *response,
                               struct error *error)
 {
     struct schema_filled filled = {0};
-    const struct scan_body *body;
     json_t *document = NULL;
     const char *trajectory = request_parameter(request, "trajectory");
     enum status status = answer_check_name(trajectory, "", error);
-    if (status == STATUS_OK) status = answer_body(request, response, trajectories_scan_body, sizeof *body, &filled, error);
+    if (status == STATUS_OK)
+        status = answer_body(request, response, trajectories_scan_body, sizeof(struct scan_body), &filled, error);
     if (status != STATUS_OK) return status;
-    body = filled.params;
-    if (body->watch)
-        status = error_set_at(error, STATUS_UNSUPPORTED, "/watch",
-                              "directories are not watched yet; scan again when there are new checkpoints");
-    else
-        status = scan_directory(application_connection(context), application_of(context)->roots, trajectory, body->path, &document,
-                                error);
+    status = scan(context, trajectory, filled.params, json_object_get(request->body, "watch"), &document, error);
     schema_filled_reset(&filled);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    if (status == STATUS_OK) return response_json(response, 200, document, error);
+    json_decref(document);
+    return status;
 }

@@ -16,7 +16,7 @@
     " 'last_step', (select max(step) from checkpoints c where c.trajectory = t.id),"                                               \
     " 'last_tokens', (select max(tokens) from checkpoints c where c.trajectory = t.id),"                                           \
     " 'runs', json_build_object(" RUNS_IN("queued") ", " RUNS_IN("running") ", " RUNS_IN("succeeded") ", " RUNS_IN(                \
-        "failed") ", " RUNS_IN("cancelled") "), 'watch', t.watch, 'created_at', rfc3339(t.created_at))"
+        "failed") ", " RUNS_IN("cancelled") "), 'watch', t.watch, 'watch_state', t.watch_state, 'created_at', rfc3339(t.created_at))"
 /* An id goes before a name that looks like one. */
 #define MATCH " t.id = $1 or t.name = $1 order by (t.id = $1) desc limit 1"
 
@@ -80,7 +80,8 @@ enum status trajectory_set_watch(struct connection *connection, const char *refe
 {
     int64_t affected;
     const enum status status = connection_execute(
-        connection, "update trajectories set watch = $2 where id = (select t.id from trajectories t where" MATCH ")",
+        connection,
+        "update trajectories set watch = $2, watch_state = null where id = (select t.id from trajectories t where" MATCH ")",
         VALUES(value_text(reference), value_text(path)), &affected, error);
     if (status == STATUS_OK && affected == 0) return unknown(reference, error);
     return status;
@@ -93,4 +94,11 @@ enum status trajectory_watched(struct connection *connection, json_t **document,
         "select coalesce(json_agg(json_build_object('id', id, 'name', name, 'watch', watch) order by number), '[]')"
         " from trajectories where watch is not null",
         NO_VALUES, document, error);
+}
+
+enum status trajectory_set_watch_state(struct connection *connection, const char *id, const char *path, const json_t *state,
+                                       struct error *error)
+{
+    return connection_execute(connection, "update trajectories set watch_state = $3 where id = $1 and watch = $2",
+                              VALUES(value_text(id), value_text(path), value_json(state)), NULL, error);
 }

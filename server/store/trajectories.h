@@ -1,5 +1,6 @@
 /* trajectories.h: the ordered checkpoints of one training run. A reference is an id or a name.
- * Document: id, name, checkpoints (count), first_step, last_step, last_tokens, runs (count by state), watch, created_at. */
+ * Document: id, name, checkpoints (count), first_step, last_step, last_tokens, runs (count by state), watch, watch_state,
+ * created_at. */
 #ifndef STORE_TRAJECTORIES_H
 #define STORE_TRAJECTORIES_H
 
@@ -17,6 +18,9 @@ MUST_CHECK enum status trajectory_list(struct connection *connection, const stru
 /* The directory that a scan goes on watching; NULL ends it. */
 MUST_CHECK enum status trajectory_set_watch(struct connection *connection, const char *reference, const char *path,
                                             struct error *error);
+/* How the watch of `path` gets on, for people; nothing when another path is watched by now. */
+MUST_CHECK enum status trajectory_set_watch_state(struct connection *connection, const char *id, const char *path,
+                                                  const json_t *state, struct error *error);
 /* [{"id", "name", "watch"}] of all that are watched. */
 MUST_CHECK enum status trajectory_watched(struct connection *connection, json_t **document, struct error *error);
 

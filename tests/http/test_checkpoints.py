@@ -195,7 +195,6 @@ def test_scan_refuses_what_it_cannot_do(service, name):
     (service.files / name).mkdir()
     assert service.post(f"/v1/trajectories/{name}/scan", {"path": name}).pointers == ["/path"]
     assert service.post(f"/v1/trajectories/{name}/scan", {"path": "/etc"}).pointers == ["/path"]
-    assert service.post(f"/v1/trajectories/{name}/scan", {"path": name, "watch": True}).pointers == ["/watch"]
 
 
 def test_nan_weights_fail_the_run_by_name(service, name):

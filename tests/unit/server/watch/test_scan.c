@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "resources/scan.h"
+#include "watch/scan.h"
 
 static void expect(const char *name, int64_t wanted_step, int64_t wanted_tokens)
 {

@@ -1,0 +1,239 @@
+#include "watch/scan.h"
+
+#include "base/checksum.h"
+#include "kinds/checkpoint_files.h"
+#include "kinds/roots.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The number behind `word` and up to one separator, not directly behind another letter. */
+static bool number_after(const char *name, const char *word, double *out, const char **end)
+{
+    const size_t length = strlen(word);
+    for (const char *at = name; *at != '\0'; at++) {
+        if (strncasecmp(at, word, length) != 0 || (at > name && isalpha((unsigned char)at[-1]))) continue;
+        const char *digits = at + length + (at[length] != '\0' && strchr("-_=", at[length]) != NULL);
+        if (!isdigit((unsigned char)*digits)) continue;
+        char *stop;
+        *out = strtod(digits, &stop);
+        *end = stop;
+        return true;
+    }
+    return false;
+}
+
+static double unit_after(const char *end)
+{
+    switch (toupper((unsigned char)*end)) {
+    case 'K':
+        return 1e3;
+    case 'M':
+        return 1e6;
+    case 'B':
+    case 'G':
+        return 1e9;
+    case 'T':
+        return 1e12;
+    default:
+        return 1;
+    }
+}
+
+void scan_read_name(const char *name, int64_t *step, int64_t *tokens)
+{
+    static const char *const words[] = {"step", "global_step", "checkpoint", "iter", "ckpt"};
+    double value;
+    const char *end;
+    *step = *tokens = -1;
+    for (size_t i = 0; i < sizeof words / sizeof words[0] && *step < 0; i++)
+        if (number_after(name, words[i], &value, &end) && value < 1e15) *step = (int64_t)value;
+    if (number_after(name, "tokens", &value, &end) && value * unit_after(end) < 9e18) *tokens = (int64_t)(value * unit_after(end));
+}
+
+/* Whether the directory holds something to register; a cheap look, the real check comes after. */
+static bool looks_like_checkpoint(const char *directory)
+{
+    static const char *const endings[] = {".safetensors", ".bin", ".pt", ".pth", ".gguf"};
+    char path[PATH_MAX];
+    bool weights = false;
+    (void)snprintf(path, sizeof path, "%s/config.json", directory);
+    if (access(path, F_OK) != 0) return false;
+    DIR *stream = opendir(directory);
+    for (const struct dirent *entry; stream != NULL && !weights && (entry = readdir(stream)) != NULL;) {
+        const char *dot = strrchr(entry->d_name, '.');
+        for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof endings[0]; i++) weights |= strcmp(dot, endings[i]) == 0;
+    }
+    if (stream != NULL) (void)closedir(stream);
+    return weights;
+}
+
+void scan_name(const char *top, const char *path, char *out, size_t size)
+{
+    const char *rest = path + strlen(top), *slash = strrchr(path, '/');
+    while (*rest == '/') rest++;
+    (void)snprintf(out, size, "%s", *rest != '\0' ? rest : slash != NULL ? slash + 1 : path);
+    for (char *at = out; *at != '\0'; at++)
+        if (*at == '/') *at = '-';
+}
+
+static bool unfinished(const char *name)
+{
+    static const char *const endings[] = {".tmp", ".partial", ".incomplete"};
+    const size_t length = strlen(name);
+    if (name[0] == '.' || strncmp(name, "tmp", 3) == 0) return true;
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        const size_t end = strlen(endings[i]);
+        if (length > end && strcmp(name + length - end, endings[i]) == 0) return true;
+    }
+    return false;
+}
+
+static enum status walk(const char *directory, int depth, const struct scan_visitor *visitor, struct error *error)
+{
+    struct dirent **entries = NULL;
+    enum status status = STATUS_OK;
+    if (visitor->directory != NULL) visitor->directory(visitor->context, directory);
+    if (looks_like_checkpoint(directory)) status = visitor->found(visitor->context, directory, error);
+    if (status != STATUS_OK || depth == SCAN_DEPTH) return status;
+    const int count = scandir(directory, &entries, NULL, versionsort);
+    for (int i = 0; i < count; i++) {
+        char path[PATH_MAX];
+        struct stat found;
+        const int length = snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
+        if (status == STATUS_OK && !unfinished(entries[i]->d_name) && length < (int)sizeof path && lstat(path, &found) == 0 &&
+            S_ISDIR(found.st_mode))
+            status = walk(path, depth + 1, visitor, error);
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+enum status scan_walk(const char *top, const struct scan_visitor *visitor, struct error *error)
+{
+    return walk(top, 0, visitor, error);
+}
+
+bool scan_signature(const char *path, uint64_t *signature, double *newest)
+{
+    struct dirent **entries = NULL;
+    struct checksum sum;
+    const int count = scandir(path, &entries, NULL, alphasort);
+    checksum_init(&sum);
+    *newest = 0;
+    for (int i = 0; i < count; i++) {
+        struct stat found;
+        char file[PATH_MAX];
+        const int length = snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
+        if (length < (int)sizeof file && stat(file, &found) == 0 && !S_ISDIR(found.st_mode)) {
+            const int64_t facts[] = {(int64_t)found.st_size, (int64_t)found.st_mtim.tv_sec, (int64_t)found.st_mtim.tv_nsec,
+                                     (int64_t)found.st_ino};
+            checksum_add(&sum, entries[i]->d_name, strlen(entries[i]->d_name) + 1);
+            checksum_add(&sum, facts, sizeof facts);
+            *newest = fmax(*newest, (double)found.st_mtim.tv_sec + 1e-9 * (double)found.st_mtim.tv_nsec);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    *signature = checksum_value(&sum);
+    return count >= 0;
+}
+
+enum status scan_register(struct connection *connection, const struct scan_place *place, const char *path,
+                          enum store_outcome *outcome, json_t **document, struct error *error)
+{
+    char name[PATH_MAX];
+    struct checkpoint_guess guess;
+    const struct checkpoint_new new = {.trajectory = place->trajectory, .name = name, .path = path};
+    *document = NULL;
+    scan_name(place->top, path, name, sizeof name);
+    scan_read_name(name, &guess.step, &guess.tokens);
+    const enum status status = roots_check_links(place->roots, path, "/path", error);
+    return status == STATUS_OK ? checkpoint_files_register(connection, &new, &guess, outcome, document, error) : status;
+}
+
+/* ---- one scan ---- */
+
+struct scan {
+    struct connection *connection;
+    const struct scan_request *request;
+    struct scan_place place;
+    json_t *registered, *pending, *failed; /* owned */
+    int64_t existing, seen;
+};
+
+static enum status append(json_t *list, json_t *item, struct error *error)
+{
+    return json_array_append_new(list, item) == 0 ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a list");
+}
+
+/* Written to a moment ago: somebody may not be done with it. A clock that stands behind the files' is no reason to wait for ever.
+ */
+static bool restless(const char *path, double quiet_seconds)
+{
+    struct timespec now;
+    uint64_t signature;
+    double newest;
+    if (quiet_seconds <= 0 || !scan_signature(path, &signature, &newest)) return false;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    const double age = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - newest;
+    return age >= 0 && age < quiet_seconds;
+}
+
+static enum status found(void *context, const char *path, struct error *error)
+{
+    struct scan *scan = context;
+    char name[PATH_MAX];
+    enum store_outcome outcome;
+    json_t *document = NULL;
+    scan_name(scan->place.top, path, name, sizeof name);
+    if (++scan->seen > SCAN_MOST)
+        return error_set_at(error, STATUS_INVALID, "/path", "more than %d checkpoints below it: scan smaller directories",
+                            SCAN_MOST);
+    if (restless(path, scan->request->quiet_seconds)) return append(scan->pending, json_string(name), error);
+    const enum status status = scan_register(scan->connection, &scan->place, path, &outcome, &document, error);
+    if (status == STATUS_UNAVAILABLE || status == STATUS_NO_MEMORY) return status;
+    if (status != STATUS_OK)
+        return append(scan->failed,
+                      json_pack("{ss ss ss}", "path", name, "status", status_info(status)->name, "detail", error->detail), error);
+    if (outcome == STORE_CREATED) return append(scan->registered, document, error);
+    scan->existing++;
+    json_decref(document);
+    return STATUS_OK;
+}
+
+enum status scan_directory(struct connection *connection, const struct scan_request *request, json_t **document,
+                           struct error *error)
+{
+    char top[PATH_MAX];
+    struct scan scan = {.connection = connection, .request = request, .place = {request->roots, request->trajectory, top}};
+    const struct scan_visitor visitor = {.context = &scan, .found = found};
+    enum status status = roots_resolve(request->roots, request->path, "/path", top, sizeof top, error);
+    if (status != STATUS_OK) return status;
+    scan.registered = json_array();
+    scan.pending = json_array();
+    scan.failed = json_array();
+    status = scan_walk(top, &visitor, error);
+    if (status == STATUS_OK && scan.seen == 0 && !request->may_be_empty)
+        status = error_set_at(error, STATUS_INVALID, "/path",
+                              "no checkpoint below it: expected directories with config.json and weights");
+    if (status == STATUS_OK) {
+        *document = json_pack("{sO sI sO sO}", "registered", scan.registered, "existing", (json_int_t)scan.existing, "pending",
+                              scan.pending, "failed", scan.failed);
+        if (*document == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a list");
+    }
+    json_decref(scan.registered);
+    json_decref(scan.pending);
+    json_decref(scan.failed);
+    return status;
+}

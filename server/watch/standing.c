@@ -1,0 +1,77 @@
+#include "watch/standing.h"
+
+#include "kinds/sweep_plan.h"
+#include "store/sweeps.h"
+
+enum { AT_ONCE = 20 };
+
+/* The grid with the one checkpoint in place of its trajectory; a new reference, NULL: no memory. */
+static json_t *narrow(const json_t *grid, const char *checkpoint)
+{
+    const char *key, *trajectory;
+    json_t *copy = json_deep_copy(grid);
+    sweep_plan_trajectory(grid, &key, &trajectory);
+    if (copy == NULL || key == NULL || json_object_set_new(copy, key, json_pack("[s]", checkpoint)) != 0) {
+        json_decref(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+/* Why no runs can be made, for the sweep's document. */
+static json_t *refusal_of(enum status status, const struct faults *faults, const struct error *error)
+{
+    const bool listed = faults_kept(faults) > 0;
+    return json_pack("{ss ss ss}", "status", status_info(status)->name, "pointer",
+                     listed ? faults->items[0].pointer : error->pointer, "detail",
+                     listed ? faults->items[0].detail : error->detail);
+}
+
+static enum status take_in(struct connection *connection, const char *const *roots, const char *data_directory, const json_t *item,
+                           struct error *error)
+{
+    const char *sweep = json_string_value(json_object_get(item, "sweep"));
+    const char *checkpoint = json_string_value(json_object_get(item, "checkpoint"));
+    json_t *grid = narrow(json_object_get(item, "grid"), checkpoint), *refusal = NULL;
+    struct sweep_plan plan = {0};
+    struct faults faults = {0};
+    bool mine;
+    const struct sweep_plan_request request = {
+        .kind = kind_find(kinds, json_string_value(json_object_get(item, "kind"))),
+        .base = json_object_get(item, "base"),
+        .grid = grid,
+        .roots = roots,
+        .data_directory = data_directory,
+    };
+    enum status status = grid == NULL           ? error_set(error, STATUS_NO_MEMORY, "no memory for a sweep")
+                         : request.kind == NULL ? error_set(error, STATUS_UNSUPPORTED, "this server does not know the sweep's kind")
+                                                : sweep_plan_make(connection, &request, &faults, &plan, error);
+    if (status != STATUS_OK && status != STATUS_UNAVAILABLE && status != STATUS_NO_MEMORY) {
+        refusal = refusal_of(status, &faults, error);
+        status = refusal == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a sweep") : STATUS_OK;
+    }
+    if (status == STATUS_OK)
+        status = sweep_extend(connection, sweep, checkpoint, plan.rows, refusal == NULL ? plan.count : 0, refusal, &mine, error);
+    sweep_plan_reset(&plan);
+    json_decref(grid);
+    json_decref(refusal);
+    return status;
+}
+
+enum status standing_extend(struct connection *connection, const char *const *roots, const char *data_directory, bool *more,
+                            struct error *error)
+{
+    size_t i;
+    json_t *list = NULL, *item;
+    enum status status = sweep_behind(connection, AT_ONCE, &list, error);
+    *more = false;
+    if (status != STATUS_OK) return status;
+    json_array_foreach(list, i, item)
+    {
+        if (status == STATUS_OK) status = take_in(connection, roots, data_directory, item, error);
+    }
+    if (status == STATUS_OK && json_array_size(list) > 0) store_notify(connection);
+    *more = json_array_size(list) == AT_ONCE;
+    json_decref(list);
+    return status;
+}

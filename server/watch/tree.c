@@ -1,0 +1,291 @@
+#include "watch/tree.h"
+
+#include "kinds/roots.h"
+#include "store/checkpoints.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+enum { SHOWN = 20, SAFETY_FACTOR = 12 };
+#define LEAST_SECONDS 0.25 /* between two looks, however much happens */
+
+enum candidate_state { CANDIDATE_PENDING, CANDIDATE_REGISTERED, CANDIDATE_FAILED };
+
+struct candidate {
+    char *path, *detail; /* owned */
+    uint64_t signature;
+    double since; /* when it was first seen like this */
+    enum candidate_state state;
+    bool seen; /* in the look that goes on */
+};
+
+struct tree {
+    struct tree_options options;
+    char *trajectory, *path; /* owned */
+    char top[PATH_MAX];      /* canonical; "" while it is away */
+    char trouble[240];
+    int notices; /* inotify; -1: none */
+    bool touched, polling;
+    double due;
+    struct candidate *candidates; /* owned */
+    size_t count, capacity, hint;
+    bool known; /* the database was asked what is registered already */
+    /* Of the look that goes on. */
+    struct connection *connection;
+    double now;
+    int64_t registered;
+};
+
+/* ---- its life ---- */
+
+enum status tree_new(const struct tree_options *options, struct tree **out, struct error *error)
+{
+    struct tree *tree = calloc(1, sizeof *tree);
+    *out = NULL;
+    if (tree == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a watched directory");
+    tree->options = *options;
+    tree->trajectory = strdup(options->trajectory);
+    tree->path = strdup(options->path);
+    tree->polling = options->poll;
+    tree->notices = options->poll ? -1 : inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (tree->notices < 0) tree->polling = true;
+    if (tree->trajectory == NULL || tree->path == NULL) {
+        tree_free(tree);
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a watched directory");
+    }
+    *out = tree;
+    return STATUS_OK;
+}
+
+static void candidate_reset(struct candidate *candidate)
+{
+    free(candidate->path);
+    free(candidate->detail);
+}
+
+void tree_free(struct tree *tree)
+{
+    if (tree == NULL) return;
+    for (size_t i = 0; i < tree->count; i++) candidate_reset(&tree->candidates[i]);
+    free(tree->candidates);
+    free(tree->trajectory);
+    free(tree->path);
+    if (tree->notices >= 0) (void)close(tree->notices);
+    free(tree);
+}
+
+const char *tree_trajectory(const struct tree *tree)
+{
+    return tree->trajectory;
+}
+
+const char *tree_path(const struct tree *tree)
+{
+    return tree->path;
+}
+
+int tree_descriptor(const struct tree *tree)
+{
+    return tree->polling ? -1 : tree->notices;
+}
+
+void tree_touched(struct tree *tree)
+{
+    char events[4096];
+    while (read(tree->notices, events, sizeof events) > 0) continue; /* what they say does not matter */
+    tree->touched = true;
+}
+
+double tree_due(const struct tree *tree)
+{
+    return tree->touched ? fmin(tree->due, tree->now + LEAST_SECONDS) : tree->due;
+}
+
+/* ---- when the kernel cannot tell ---- */
+
+/* File systems on which other machines write unheard: NFS, CIFS and SMB, Lustre, GPFS, Ceph, BeeGFS, FUSE, 9p. */
+static bool is_remote(const char *path)
+{
+    static const unsigned long remote[] = {0x6969,     0xFF534D42, 0xFE534D42, 0x517B,     0x0BD00BD0,
+                                           0x47504653, 0x00C36400, 0x19830326, 0x65735546, 0x01021997};
+    struct statfs found;
+    if (statfs(path, &found) != 0) return false;
+    for (size_t i = 0; i < sizeof remote / sizeof remote[0]; i++)
+        if (((unsigned long)found.f_type & 0xFFFFFFFFul) == remote[i]) return true;
+    return false;
+}
+
+/* Watching a directory twice is one watch. When they are used up, looking now and then has to do. */
+static void listen_at(void *context, const char *path)
+{
+    struct tree *tree = context;
+    const uint32_t events = IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_CLOSE_WRITE | IN_DELETE | IN_DELETE_SELF | IN_ONLYDIR;
+    if (!tree->polling && inotify_add_watch(tree->notices, path, events) < 0) tree->polling = true;
+}
+
+/* ---- candidates ---- */
+
+/* Looked for from where the last one was: walks come by in the same order each time. */
+static struct candidate *candidate_find(struct tree *tree, const char *path)
+{
+    for (size_t i = 0; i < tree->count; i++) {
+        const size_t at = (tree->hint + i) % tree->count;
+        if (strcmp(tree->candidates[at].path, path) != 0) continue;
+        tree->hint = at + 1;
+        return &tree->candidates[at];
+    }
+    return NULL;
+}
+
+static struct candidate *candidate_new(struct tree *tree, const char *path)
+{
+    if (tree->count == tree->capacity) {
+        const size_t capacity = tree->capacity == 0 ? 64 : 2 * tree->capacity;
+        struct candidate *larger = realloc(tree->candidates, capacity * sizeof *larger);
+        if (larger == NULL) return NULL;
+        tree->candidates = larger;
+        tree->capacity = capacity;
+    }
+    struct candidate *made = &tree->candidates[tree->count];
+    *made = (struct candidate){.path = strdup(path), .since = tree->now};
+    if (made->path == NULL) return NULL;
+    tree->count++;
+    return made;
+}
+
+static void candidate_is(struct candidate *candidate, enum candidate_state state, const char *detail)
+{
+    free(candidate->detail);
+    candidate->detail = detail != NULL ? strdup(detail) : NULL;
+    candidate->state = state;
+}
+
+static enum status candidate_register(struct tree *tree, struct candidate *candidate, struct error *error)
+{
+    const struct scan_place place = {tree->options.roots, tree->trajectory, tree->top};
+    enum store_outcome outcome;
+    json_t *document = NULL;
+    const enum status status = scan_register(tree->connection, &place, candidate->path, &outcome, &document, error);
+    json_decref(document);
+    if (status == STATUS_UNAVAILABLE || status == STATUS_NO_MEMORY) return status;
+    candidate_is(candidate, status == STATUS_OK ? CANDIDATE_REGISTERED : CANDIDATE_FAILED,
+                 status == STATUS_OK ? NULL : error->detail);
+    if (status == STATUS_OK && outcome == STORE_CREATED) tree->registered++;
+    return STATUS_OK;
+}
+
+static enum status found(void *context, const char *path, struct error *error)
+{
+    struct tree *tree = context;
+    uint64_t signature;
+    double newest;
+    struct candidate *candidate = candidate_find(tree, path);
+    if (candidate == NULL && tree->count >= SCAN_MOST) {
+        (void)snprintf(tree->trouble, sizeof tree->trouble, "more than %d checkpoints below it: watch smaller directories",
+                       SCAN_MOST);
+        return STATUS_OK;
+    }
+    if (candidate == NULL) candidate = candidate_new(tree, path);
+    if (candidate == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a watched directory");
+    candidate->seen = true;
+    if (candidate->state == CANDIDATE_REGISTERED || !scan_signature(path, &signature, &newest)) return STATUS_OK;
+    if (signature != candidate->signature) {
+        candidate->signature = signature;
+        candidate->since = tree->now;
+        candidate_is(candidate, CANDIDATE_PENDING, NULL);
+    }
+    if (candidate->state == CANDIDATE_FAILED || tree->now - candidate->since < tree->options.quiet_seconds) return STATUS_OK;
+    return candidate_register(tree, candidate, error);
+}
+
+static void forget_gone(struct tree *tree)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < tree->count; i++)
+        if (tree->candidates[i].seen)
+            tree->candidates[kept++] = tree->candidates[i];
+        else
+            candidate_reset(&tree->candidates[i]);
+    tree->count = kept;
+}
+
+/* What was registered before this server started is not read again. */
+static enum status learn(struct tree *tree, struct error *error)
+{
+    struct checkpoint *rows = NULL;
+    size_t count = 0;
+    enum status status = checkpoint_of_trajectory(tree->connection, tree->trajectory, &rows, &count, error);
+    for (size_t i = 0; status == STATUS_OK && i < count; i++) {
+        struct candidate *candidate = rows[i].path[0] != '\0' ? candidate_new(tree, rows[i].path) : NULL;
+        if (candidate != NULL) candidate->state = CANDIDATE_REGISTERED;
+    }
+    free(rows);
+    tree->known = status == STATUS_OK;
+    return status;
+}
+
+/* ---- a look ---- */
+
+static bool waiting(const struct tree *tree)
+{
+    for (size_t i = 0; i < tree->count; i++)
+        if (tree->candidates[i].state == CANDIDATE_PENDING) return true;
+    return false;
+}
+
+static double rest(const struct tree *tree)
+{
+    if (waiting(tree)) return fmin(fmax(0.5 * tree->options.quiet_seconds, LEAST_SECONDS), 1);
+    return tree->polling || tree->top[0] == '\0' ? tree->options.poll_seconds : SAFETY_FACTOR * tree->options.poll_seconds;
+}
+
+enum status tree_look(struct tree *tree, struct connection *connection, double now, int64_t *registered, struct error *error)
+{
+    const struct scan_visitor visitor = {.context = tree, .found = found, .directory = listen_at};
+    struct error cause;
+    enum status status = STATUS_OK;
+    tree->connection = connection;
+    tree->now = now;
+    tree->registered = 0;
+    tree->touched = false;
+    tree->trouble[0] = '\0';
+    if (roots_resolve(tree->options.roots, tree->path, "", tree->top, sizeof tree->top, &cause) != STATUS_OK) {
+        tree->top[0] = '\0';
+        (void)snprintf(tree->trouble, sizeof tree->trouble, "%.230s", cause.detail);
+    } else {
+        tree->polling = tree->polling || is_remote(tree->top);
+        if (!tree->known) status = learn(tree, error);
+        for (size_t i = 0; i < tree->count; i++) tree->candidates[i].seen = false;
+        if (status == STATUS_OK) status = scan_walk(tree->top, &visitor, error);
+        if (status == STATUS_OK) forget_gone(tree);
+    }
+    tree->due = now + (status == STATUS_OK ? rest(tree) : 1);
+    *registered += tree->registered;
+    return status;
+}
+
+json_t *tree_state(const struct tree *tree)
+{
+    json_t *pending = json_array(), *failed = json_array();
+    char name[PATH_MAX];
+    for (size_t i = 0; i < tree->count && tree->top[0] != '\0'; i++) {
+        const struct candidate *candidate = &tree->candidates[i];
+        scan_name(tree->top, candidate->path, name, sizeof name);
+        if (candidate->state == CANDIDATE_PENDING && json_array_size(pending) < SHOWN)
+            (void)json_array_append_new(pending, json_string(name));
+        if (candidate->state == CANDIDATE_FAILED && json_array_size(failed) < SHOWN)
+            (void)json_array_append_new(
+                failed, json_pack("{ss ss}", "path", name, "detail", candidate->detail != NULL ? candidate->detail : ""));
+    }
+    return json_pack("{ss ss? so so}", "mode",
+                     tree->top[0] == '\0' ? "away"
+                     : tree->polling      ? "poll"
+                                          : "inotify",
+                     "detail", tree->trouble[0] != '\0' ? tree->trouble : NULL, "pending", pending, "failed", failed);
+}

@@ -1,0 +1,45 @@
+/* tree.h: one directory that is watched for checkpoints. A checkpoint is registered once its files have been as they are for a
+ * while and can be opened whole (headers that fit the files' sizes, every shard of an index there); what cannot be opened is tried
+ * again when it has changed.
+ *
+ * The kernel tells when something below it happens (inotify); that is a hint about when to look and never about what is there. On
+ * file systems where others write (NFS, Lustre, ...) it tells nothing, and where its watches are used up it cannot: the tree is
+ * then looked at every few seconds. */
+#ifndef WATCH_TREE_H
+#define WATCH_TREE_H
+
+#include "watch/scan.h"
+
+struct tree;
+
+struct tree_options {
+    const char *const *roots; /* lent */
+    const char *trajectory;   /* name; copied */
+    const char *path;         /* as posted; copied */
+    double quiet_seconds;
+    double poll_seconds; /* between looks where inotify does not work; else only a safety net, 12 times rarer */
+    bool poll;           /* do not even try inotify */
+};
+
+/* The caller owns *out. STATUS_NO_MEMORY. Nothing is looked at yet, so a path that is not there is no error. */
+MUST_CHECK enum status tree_new(const struct tree_options *options, struct tree **out, struct error *error);
+void tree_free(struct tree *tree); /* NULL is fine */
+const char *tree_trajectory(const struct tree *tree);
+const char *tree_path(const struct tree *tree);
+
+/* The descriptor to poll for input, -1: none. When there was any, tree_touched. */
+int tree_descriptor(const struct tree *tree);
+void tree_touched(struct tree *tree);
+
+/* When the next look is due, on the caller's clock (seconds, monotonic). */
+double tree_due(const struct tree *tree);
+/* Looks: registers what is ready, counts in *registered. STATUS_UNAVAILABLE and STATUS_NO_MEMORY leave everything for the next
+ * time; other trouble (the directory is gone) stands in the state. */
+MUST_CHECK enum status tree_look(struct tree *tree, struct connection *connection, double now, int64_t *registered,
+                                 struct error *error);
+
+/* {"mode": "inotify" | "poll" | "away", "detail": text | null, "pending": [names], "failed": [{"path", "detail"}]}, at most 20 of
+ * each. A new reference; NULL: no memory. */
+json_t *tree_state(const struct tree *tree);
+
+#endif

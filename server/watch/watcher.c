@@ -1,0 +1,193 @@
+#include "watch/watcher.h"
+
+#include "store/trajectories.h"
+#include "watch/standing.h"
+#include "watch/tree.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What is watched, and what standing sweeps lack, is asked for once a second in any case: a notification is only a hint. */
+enum { TICK_MILLISECONDS = 1000, TREES_MOST = 256 };
+#define LEAST_SECONDS 0.2 /* between two turns, however much is notified */
+
+struct slot {
+    struct tree *tree;  /* owned */
+    struct store_id id; /* of its trajectory */
+    json_t *state;      /* owned: as it was written last */
+    bool listed;        /* in the list that was read last */
+};
+
+struct watcher {
+    struct watcher_options options;
+    struct connection *connection;
+    int stop; /* eventfd */
+    pthread_t thread;
+    struct slot slots[TREES_MOST];
+    size_t count;
+};
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- the list of what is watched ---- */
+
+static void slot_reset(struct slot *slot)
+{
+    tree_free(slot->tree);
+    json_decref(slot->state);
+    *slot = (struct slot){0};
+}
+
+static enum status slot_add(struct watcher *watcher, const char *id, const char *name, const char *path, struct error *error)
+{
+    const struct tree_options options = {
+        .roots = watcher->options.roots,
+        .trajectory = name,
+        .path = path,
+        .quiet_seconds = watcher->options.quiet_seconds,
+        .poll_seconds = watcher->options.poll_seconds,
+    };
+    struct slot *slot = &watcher->slots[watcher->count];
+    if (watcher->count == TREES_MOST) return STATUS_OK; /* as many as there are; the others wait */
+    const enum status status = tree_new(&options, &slot->tree, error);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(slot->id.text, sizeof slot->id.text, "%s", id);
+    slot->listed = true;
+    watcher->count++;
+    return STATUS_OK;
+}
+
+static enum status list_refresh(struct watcher *watcher, struct error *error)
+{
+    size_t i, kept = 0;
+    json_t *list = NULL, *item;
+    enum status status = trajectory_watched(watcher->connection, &list, error);
+    if (status != STATUS_OK) return status;
+    for (size_t k = 0; k < watcher->count; k++) watcher->slots[k].listed = false;
+    json_array_foreach(list, i, item)
+    {
+        const char *id = json_string_value(json_object_get(item, "id")), *name = json_string_value(json_object_get(item, "name")),
+                   *path = json_string_value(json_object_get(item, "watch"));
+        bool known = false;
+        for (size_t k = 0; k < watcher->count && !known; k++) {
+            struct slot *slot = &watcher->slots[k];
+            known = strcmp(slot->id.text, id) == 0 && strcmp(tree_path(slot->tree), path) == 0;
+            if (known) slot->listed = true;
+        }
+        if (!known && status == STATUS_OK) status = slot_add(watcher, id, name, path, error);
+    }
+    for (size_t k = 0; k < watcher->count; k++)
+        if (watcher->slots[k].listed)
+            watcher->slots[kept++] = watcher->slots[k];
+        else
+            slot_reset(&watcher->slots[k]);
+    watcher->count = kept;
+    json_decref(list);
+    return status;
+}
+
+/* ---- looking ---- */
+
+static enum status slot_look(struct watcher *watcher, struct slot *slot, double now, int64_t *registered, struct error *error)
+{
+    enum status status = tree_look(slot->tree, watcher->connection, now, registered, error);
+    json_t *state = status == STATUS_OK ? tree_state(slot->tree) : NULL;
+    if (state == NULL || json_equal(state, slot->state)) {
+        json_decref(state);
+        return status;
+    }
+    status = trajectory_set_watch_state(watcher->connection, slot->id.text, tree_path(slot->tree), state, error);
+    json_decref(slot->state);
+    slot->state = status == STATUS_OK ? state : NULL;
+    if (status != STATUS_OK) json_decref(state);
+    return status;
+}
+
+/* Whatever fails here (the database is away, memory is short) is tried again at the next turn. */
+static double turn(struct watcher *watcher, double now)
+{
+    struct error ignored;
+    int64_t registered = 0;
+    bool more = false;
+    double due = now + 1e-3 * TICK_MILLISECONDS;
+    enum status status = list_refresh(watcher, &ignored);
+    for (size_t i = 0; i < watcher->count; i++) {
+        if (status == STATUS_OK && tree_due(watcher->slots[i].tree) <= now)
+            status = slot_look(watcher, &watcher->slots[i], now, &registered, &ignored);
+        due = fmin(due, tree_due(watcher->slots[i].tree));
+    }
+    if (status == STATUS_OK)
+        status = standing_extend(watcher->connection, watcher->options.roots, watcher->options.data_directory, &more, &ignored);
+    if (registered > 0) store_notify(watcher->connection);
+    return status != STATUS_OK ? now + 1e-3 * TICK_MILLISECONDS : more ? now : due;
+}
+
+static void *watch(void *context)
+{
+    struct watcher *watcher = context;
+    struct pollfd files[TREES_MOST + 2];
+    for (double due = 0, last = 0;;) {
+        double wait = due - seconds_now();
+        nfds_t count = 2;
+        files[0] = (struct pollfd){.fd = watcher->stop, .events = POLLIN};
+        files[1] = (struct pollfd){.fd = connection_socket(watcher->connection), .events = POLLIN};
+        for (size_t i = 0; i < watcher->count; i++)
+            files[count++] = (struct pollfd){.fd = tree_descriptor(watcher->slots[i].tree), .events = POLLIN};
+        wait = fmax(0, fmin(1e3 * wait, TICK_MILLISECONDS));
+        (void)poll(files, count, (int)ceil(wait));
+        if (files[0].revents != 0) return NULL;
+        if (files[1].revents != 0) (void)connection_notified(watcher->connection);
+        for (size_t i = 0; i + 2 < count; i++)
+            if (files[i + 2].revents != 0) tree_touched(watcher->slots[i].tree);
+        wait = last + LEAST_SECONDS - seconds_now();
+        if (wait > 0 && poll(files, 1, (int)ceil(1e3 * wait)) > 0) return NULL;
+        last = seconds_now();
+        due = turn(watcher, last);
+    }
+}
+
+enum status watcher_start(const struct watcher_options *options, struct watcher **out, struct error *error)
+{
+    struct watcher *watcher = calloc(1, sizeof *watcher);
+    enum status status;
+    *out = NULL;
+    if (watcher == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a thread");
+    watcher->options = *options;
+    watcher->stop = eventfd(0, EFD_CLOEXEC);
+    status = watcher->stop < 0 ? error_set_errno(error, "making an event descriptor")
+                               : connection_new(options->conninfo, "deltaq watch", &watcher->connection, error);
+    if (status == STATUS_OK) status = connection_listen(watcher->connection, STORE_CHANNEL, error);
+    if (status == STATUS_OK && (errno = pthread_create(&watcher->thread, NULL, watch, watcher)) != 0)
+        status = error_set_errno(error, "starting a thread");
+    if (status == STATUS_OK) {
+        *out = watcher;
+        return STATUS_OK;
+    }
+    connection_free(watcher->connection);
+    if (watcher->stop >= 0) (void)close(watcher->stop);
+    free(watcher);
+    return status;
+}
+
+void watcher_stop(struct watcher *watcher)
+{
+    if (watcher == NULL) return;
+    (void)eventfd_write(watcher->stop, 1);
+    (void)pthread_join(watcher->thread, NULL);
+    for (size_t i = 0; i < watcher->count; i++) slot_reset(&watcher->slots[i]);
+    connection_free(watcher->connection);
+    (void)close(watcher->stop);
+    free(watcher);
+}

@@ -1,0 +1,22 @@
+/* watcher.h: one thread of `deltaq serve` that looks after watched directories and standing sweeps. What it watches stands in the
+ * database, so it goes on after a restart. */
+#ifndef WATCH_WATCHER_H
+#define WATCH_WATCHER_H
+
+#include "base/error.h"
+
+struct watcher;
+
+struct watcher_options {
+    const char *conninfo;     /* copied by the connection */
+    const char *const *roots; /* lent until watcher_stop; ends with NULL */
+    const char *data_directory;
+    double quiet_seconds; /* files must have been as they are for so long before a checkpoint is registered */
+    double poll_seconds;  /* between looks where the kernel does not tell */
+};
+
+/* The caller owns *out. */
+MUST_CHECK enum status watcher_start(const struct watcher_options *options, struct watcher **out, struct error *error);
+void watcher_stop(struct watcher *watcher); /* NULL is fine */
+
+#endif

@@ -1,0 +1,187 @@
+"""Watched directories and standing sweeps: a trainer's checkpoints are registered when they are whole, and measured unasked."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+
+import models
+import pytest
+from service import BINARY, Service
+
+
+@pytest.fixture(scope="module")
+def watching(tmp_path_factory):
+    if not BINARY.exists():
+        pytest.skip("build/deltaq is not built")
+    service = Service(tmp_path_factory.mktemp("watching"), "--threads", "1", "--watch-quiet", "1", "--watch-poll", "1")
+    yield service
+    assert service.stop() == 0
+
+
+def until(what, sign):
+    """Waits for a sign, with a limit far beyond what it takes."""
+    for _ in range(1200):
+        found = sign()
+        if found:
+            return found
+        time.sleep(0.1)
+    raise TimeoutError(what)
+
+
+def registered(service, trajectory):
+    answer = service.get(f"/v1/checkpoints?trajectory={trajectory}&limit=100")
+    return {c["name"]: c for c in answer.json["items"]} if answer.status == 200 else {}
+
+
+def scan(service, name, top, **more):
+    answer = service.post(f"/v1/trajectories/{name}/scan", {"path": str(top), **more})
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+def state(service, name):
+    return service.get(f"/v1/trajectories/{name}").json["watch_state"]
+
+
+def standing(service, trajectory, **more):
+    answer = service.post("/v1/sweeps", {"name": f"{trajectory}-standing", "kind": "evaluate", "standing": True, "base": {"dataset": trajectory, "sequence_length": None},
+                                         "grid": {"checkpoint": {"trajectory": trajectory}}, **more})
+    assert answer.status == 202, answer.body
+    return answer.json
+
+
+def test_a_trainers_checkpoints_are_registered_and_measured_unasked(watching, name):
+    top = watching.files / name
+    models.write_llama(top / "checkpoint-100", seed=1)
+    os.utime(top / "checkpoint-100" / "model.safetensors", (1, 1))
+    watching.sequences(name, models.rows(2, 16))
+    scan(watching, name, top, watch=True)
+    until("the first one", lambda: registered(watching, name))
+    made = standing(watching, name)
+    assert made["standing"] and made["runs"]["total"] == 1
+    staged = models.write_llama(watching.files / f"{name}-aside", seed=2)
+    (staged / "trainer_state.json").write_text(json.dumps({"global_step": 200, "log_history": [{"learning_rate": 0.01}]}))
+    shutil.move(staged, top / "checkpoint-200")
+    models.write_llama(top / "run" / "checkpoint-300", seed=3)
+    models.write_llama(top / "tmp-checkpoint-400", seed=4)
+    names = {"checkpoint-100": 100, "checkpoint-200": 200, "run-checkpoint-300": 300}
+    until("three checkpoints", lambda: len(registered(watching, name)) == 3)
+    sweep = until("three runs", lambda: (s := watching.get(f"/v1/sweeps/{made['id']}").json)["runs"]["succeeded"] == 3 and s)
+    assert sweep["runs"]["total"] == 3 and sweep["refused"] == []
+    assert {c["name"]: c["step"] for c in registered(watching, name).values()} == names
+    assert registered(watching, name)["checkpoint-200"]["learning_rate"] == 0.01
+    curve = watching.get(f"/v1/curves?trajectory={name}&metric=loss&x=step").json
+    assert [point["x"] for point in curve["series"][0]["points"]] == [100, 200, 300]
+    os.rename(top / "tmp-checkpoint-400", top / "checkpoint-400")
+    until("the renamed one", lambda: "checkpoint-400" in registered(watching, name))
+    assert state(watching, name)["mode"] == "inotify"
+
+
+def test_what_is_not_whole_is_not_registered(watching, name):
+    top = watching.files / name
+    top.mkdir()
+    assert scan(watching, name, top, watch=True) == {"registered": [], "existing": 0, "pending": [], "failed": []}
+    whole = models.write_llama(watching.files / f"{name}-aside", seed=1)
+    weights = (whole / "model.safetensors").read_bytes()
+    (top / "step1").mkdir()
+    for file in ("config.json", "tokenizer.json"):
+        shutil.copy(whole / file, top / "step1" / file)
+    (top / "step1" / "model.safetensors").write_bytes(weights[:-1000])
+    failed = until("the look that finds it short", lambda: (state(watching, name) or {"failed": []})["failed"])
+    assert failed[0]["path"] == "step1" and registered(watching, name) == {}
+    with open(top / "step1" / "model.safetensors", "ab") as file:
+        file.write(weights[-1000:])
+    until("the whole one", lambda: "step1" in registered(watching, name))
+    until("a clean state", lambda: state(watching, name)["failed"] == [])
+
+
+def test_shards_are_waited_for(watching, name):
+    from test_integrity import drift, write
+
+    top = watching.files / name
+    path = write(top / "step5", drift(1, 1), shards=3)
+    second = (path / "model-00002-of-00003.safetensors").read_bytes()
+    (path / "model-00002-of-00003.safetensors").unlink()
+    scan(watching, name, top, watch=True)
+    until("the look that misses a shard", lambda: (state(watching, name) or {"failed": []})["failed"])
+    assert registered(watching, name) == {}
+    (path / "model-00002-of-00003.safetensors").write_bytes(second)
+    until("all shards", lambda: "step5" in registered(watching, name))
+
+
+def test_a_scan_with_watch_leaves_what_is_being_written_to_the_watch(watching, name):
+    top = watching.files / name
+    models.write_llama(top / "step1")
+    now = time.time() + 5  # a file that was touched after the scan began
+    os.utime(top / "step1" / "config.json", (now - 5, now - 5))
+    found = scan(watching, name, top, watch=True)
+    assert len(found["pending"]) + len(found["registered"]) == 1
+    until("it", lambda: "step1" in registered(watching, name))
+
+
+def test_the_watch_ends_when_told(watching, name):
+    top = watching.files / name
+    models.write_llama(top / "step1")
+    scan(watching, name, top, watch=True)
+    assert watching.get(f"/v1/trajectories/{name}").json["watch"] == str(top)
+    scan(watching, name, top)
+    assert watching.get(f"/v1/trajectories/{name}").json["watch"] == str(top)
+    scan(watching, name, top, watch=False)
+    document = watching.get(f"/v1/trajectories/{name}").json
+    assert document["watch"] is None and document["watch_state"] is None
+    assert watching.post(f"/v1/trajectories/{name}/scan", {"path": "/etc", "watch": True}).pointers == ["/path"]
+
+
+def test_standing_sweeps_say_what_they_refuse_and_end_when_cancelled(watching, name):
+    watching.sequences(name, models.rows(2, 16))
+    watching.post("/v1/datasets", {"name": f"{name}-text", "path": str(models.write_llama(watching.files / name / "text") / "tokenizer.json"), "format": "text"})
+    first = watching.checkpoint(models.write_llama(watching.files / name / "a", seed=1), name, "a", step=1)
+    grid = {"checkpoint": {"trajectory": name}}
+    assert watching.post("/v1/sweeps", {"kind": "evaluate", "standing": True, "grid": {"checkpoint": [first["id"]]}}).pointers == ["/standing"]
+    text = standing(watching, name, name=f"{name}-t", base={"dataset": f"{name}-text", "sequence_length": 16})
+    numbers = standing(watching, name)
+    assert watching.post("/v1/sweeps", {"name": numbers["name"], "kind": "evaluate", "base": numbers["base"], "grid": grid}).status == 409
+    watching.checkpoint(models.write_llama(watching.files / name / "b", seed=2, tokenizer=False), name, "b", step=2)
+    until("its run", lambda: watching.get(f"/v1/sweeps/{numbers['id']}").json["runs"]["succeeded"] == 2)
+    refused = until("its refusal", lambda: watching.get(f"/v1/sweeps/{text['id']}").json["refused"])
+    assert refused[0]["name"] == "b" and refused[0]["error"]["pointer"] == "/base/dataset" and "tokenizer" in refused[0]["error"]["detail"]
+    assert watching.get(f"/v1/sweeps/{text['id']}").json["runs"]["total"] == 1
+    for sweep in (text, numbers):
+        assert watching.post(f"/v1/sweeps/{sweep['id']}/cancel").json["standing"] is False
+    watching.checkpoint(models.write_llama(watching.files / name / "c", seed=3), name, "c", step=3)
+    scan(watching, f"{name}-sign", watching.files / name / "a", watch=True)
+    until("a turn of the watcher", lambda: state(watching, f"{name}-sign"))
+    assert watching.get(f"/v1/sweeps/{numbers['id']}").json["runs"]["total"] == 2
+
+
+NO_INOTIFY = "#include <errno.h>\nint inotify_init1(int flags);\nint inotify_init1(int flags) { (void)flags; errno = EMFILE; return -1; }\n"
+
+
+def test_without_inotify_and_after_a_restart_it_goes_on(tmp_path, name):
+    if not BINARY.exists():
+        pytest.skip("build/deltaq is not built")
+    (tmp_path / "none.c").write_text(NO_INOTIFY)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "none.so", tmp_path / "none.c"], check=True)
+    service = Service(tmp_path, "--threads", "1", "--watch-quiet", "1", "--watch-poll", "1", environment={"LD_PRELOAD": str(tmp_path / "none.so")})
+    try:
+        top = service.files / name
+        models.write_llama(top / "step1", seed=1)
+        service.sequences(name, models.rows(2, 16))
+        scan(service, name, top, watch=True)
+        until("the first", lambda: "step1" in registered(service, name))
+        made = standing(service, name)
+        until("a state", lambda: (state(service, name) or {}).get("mode") == "poll")
+        assert service.stop() == 0
+        models.write_llama(top / "step2", seed=2)
+        service.start()
+        until("the second, written while nobody watched", lambda: "step2" in registered(service, name))
+        until("its run", lambda: service.get(f"/v1/sweeps/{made['id']}").json["runs"]["succeeded"] == 2)
+        shutil.move(top, service.files / "elsewhere")
+        until("the directory to be missed", lambda: state(service, name)["mode"] == "away")
+        shutil.move(service.files / "elsewhere", top)
+        models.write_llama(top / "step3", seed=3)
+        until("the third", lambda: "step3" in registered(service, name))
+    finally:
+        assert service.stop() == 0
