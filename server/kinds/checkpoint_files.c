@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "formats/file.h"
+#include "kinds/public_rate.h"
 #include "model/architecture.h"
 
 #include <limits.h>
@@ -138,6 +139,9 @@ enum status checkpoint_files_register(struct connection *connection, const struc
     if (guess != NULL && files.tokens < 0) files.tokens = guess->tokens;
     if (new.step == NULL && files.step >= 0) new.step = &files.step;
     if (new.tokens == NULL && files.tokens >= 0) new.tokens = &files.tokens;
+    if (new.learning_rate == NULL && !isfinite(files.learning_rate))
+        files.learning_rate =
+            public_rate(row->source, row->trajectory, row->name, files.parameters, new.step != NULL ? *new.step : -1);
     if (new.learning_rate == NULL && isfinite(files.learning_rate)) new.learning_rate = &files.learning_rate;
     if (new.source == NULL) new.source = source = json_pack("{ss}", "path", row->path);
     new.architecture = files.architecture;

@@ -32,8 +32,8 @@ MUST_CHECK enum status checkpoint_files_fingerprint(const struct model *model, c
 MUST_CHECK enum status checkpoint_files_content(const struct model *model, char out[HASH_TEXT], struct error *error);
 
 /* Reads the files at `row`->path and inserts the checkpoint; what `row` leaves NULL of step, tokens and learning rate comes from
- * the training state, else from `guess` (may be NULL). row->source is {"path": row->path} when NULL; its "config", if any,
- * goes before config.json. */
+ * the training state, else from `guess` (may be NULL); the rate of a published run from what is known of it (public_rate.h).
+ * row->source is {"path": row->path} when NULL; its "config", if any, goes before config.json. */
 struct checkpoint_guess {
     int64_t step, tokens; /* -1: none */
 };

@@ -5,7 +5,7 @@
 #include "base/param.h"
 #include "http/router.h"
 
-http_handler trajectories_list, trajectories_get, trajectories_scan, trajectories_integrity;
+http_handler trajectories_list, trajectories_get, trajectories_scan, trajectories_integrity, schedules_list;
 http_handler checkpoints_list, checkpoints_get, checkpoints_post, checkpoints_patch, checkpoints_delete, checkpoints_tensors,
     checkpoints_health;
 http_handler datasets_list, datasets_get, datasets_post, datasets_delete;

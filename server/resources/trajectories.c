@@ -1,5 +1,6 @@
 #include "store/trajectories.h"
 #include "kinds/integrity.h"
+#include "kinds/public_rate.h"
 #include "kinds/roots.h"
 #include "resources/answer.h"
 #include "resources/application.h"
@@ -25,6 +26,13 @@ enum status trajectories_get(struct http_context *context, const struct request 
     const enum status status =
         trajectory_get(application_connection(context), request_parameter(request, "trajectory"), &document, error);
     return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+}
+
+enum status schedules_list(struct http_context *context, const struct request *request, struct response *response,
+                           struct error *error)
+{
+    (void)context, (void)request;
+    return response_json(response, 200, json_pack("{so sn}", "items", public_rate_table(), "next"), error);
 }
 
 enum status trajectories_integrity(struct http_context *context, const struct request *request, struct response *response,

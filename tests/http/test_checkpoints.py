@@ -212,3 +212,10 @@ def test_files_that_change_after_registration_fail_the_run(service, name):
     models.write_llama(path, seed=5)
     run = service.run("evaluate", checkpoint=made["id"], dataset=service.sequences(name, models.rows(2, 16))["id"], sequence_length=None)
     assert run["state"] == "failed" and run["error"]["type"].endswith("input_changed")
+
+
+def test_published_runs_get_their_learning_rate(service, name):
+    rows = {(row["repository"], row["revisions"]): row for row in service.get("/v1/schedules").json["items"]}
+    assert rows["EleutherAI/pythia-160m", "step"]["peak"] == 6e-4 and all(row["source"] for row in rows.values())
+    impostor = service.checkpoint(models.write_llama(service.files / name), "pythia-160m", "step143000", step=143000)
+    assert impostor["learning_rate"] is None  # the name alone does not make it one: it has too few parameters
