@@ -46,6 +46,12 @@ struct param_variant {
     size_t offset;              /* where its struct lies, from the same base as the PARAM_VARIANT's own offset */
 };
 
+/* A name for a variant's fields. */
+struct param_recipe {
+    const char *name;   /* value of "recipe" */
+    const char *fields; /* JSON text of an object, "name" included */
+};
+
 struct param {
     const char *name;
     enum param_type type;
@@ -57,12 +63,14 @@ struct param {
     const int64_t *allowed;               /* PARAM_INTEGER: the only values, ends with 0 (0 itself cannot be one); or NULL */
     const struct param *children;         /* PARAM_OBJECT */
     const struct param_variant *variants; /* PARAM_VARIANT, ends with a NULL name */
-    const struct param *item;             /* PARAM_LIST: what each item is held to: a number, a choice, a string, a reference, or an
-                                             object without references; of its row only type, bounds, choices, children, size and
-                                             help are read */
-    size_t size;                          /* PARAM_OBJECT as the item of a list: bytes of its struct */
-    bool nullable;                        /* null is allowed and stored as 0 / 0.0 / NULL / a zeroed struct */
-    const char *help;                     /* one line, ends without a full stop */
+    const struct param_recipe *recipes; /* PARAM_VARIANT: what {"recipe": NAME} stands for, fields beside it changing it; ends with
+                                           a NULL name; NULL: there are none */
+    const struct param *item;           /* PARAM_LIST: what each item is held to: a number, a choice, a string, a reference, or an
+                                           object without references; of its row only type, bounds, choices, children, size and
+                                           help are read */
+    size_t size;                        /* PARAM_OBJECT as the item of a list: bytes of its struct */
+    bool nullable;                      /* null is allowed and stored as 0 / 0.0 / NULL / a zeroed struct */
+    const char *help;                   /* one line, ends without a full stop */
 };
 
 #endif

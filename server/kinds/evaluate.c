@@ -1,5 +1,6 @@
 #include "eval/evaluate.h"
 #include "kinds/inputs.h"
+#include "kinds/protocol.h"
 
 #include <math.h>
 
@@ -27,23 +28,23 @@ static enum status evaluate_check_params(struct kind_request *request, const voi
     return inputs_check_use(request, params->checkpoint, params->use.dataset, NULL, error);
 }
 
-static json_t *render(const struct evaluate_result *result)
+static json_t *render(const struct evaluate_result *result, const char *protocol)
 {
     json_t *losses = json_array();
     for (int64_t i = 0; losses != NULL && i < result->sequences; i++)
         (void)json_array_append_new(losses, inputs_number(result->sequence_losses[i]));
     json_t *document =
-        json_pack("{so so sI sI so so}", "loss", inputs_number(result->loss), "perplexity", inputs_number(exp(result->loss)),
+        json_pack("{so so sI sI so so ss}", "loss", inputs_number(result->loss), "perplexity", inputs_number(exp(result->loss)),
                   "sequences", (json_int_t)result->sequences, "tokens", (json_int_t)result->tokens, "loss_stderr",
-                  inputs_number(result->loss_stderr), "sequence_losses", losses);
+                  inputs_number(result->loss_stderr), "sequence_losses", losses, "protocol_id", protocol);
     if (document != NULL && !isfinite(result->loss))
         (void)json_object_set_new(document, "note",
                                   json_string("the loss is not finite: the model's outputs overflow or are not numbers"));
     return document;
 }
 
-static enum status measure(const struct inputs *inputs, const char *dataset, const struct evaluate_result *result,
-                           struct measurements *out, struct error *error)
+static enum status measure(const struct inputs *inputs, const char *dataset, const char *protocol,
+                           const struct evaluate_result *result, struct measurements *out, struct error *error)
 {
     const struct {
         const char *metric;
@@ -56,6 +57,7 @@ static enum status measure(const struct inputs *inputs, const char *dataset, con
         item.high = rows[i].value + rows[i].error;
         (void)snprintf(item.metric, sizeof item.metric, "%s", rows[i].metric);
         (void)snprintf(item.dataset, sizeof item.dataset, "%s", dataset);
+        (void)snprintf(item.protocol, sizeof item.protocol, "%s", protocol);
         status = measurements_add(out, &item, error);
     }
     return status;
@@ -68,13 +70,14 @@ static enum status evaluate_execute(const struct kind_context *context, const vo
     struct inputs inputs = {0};
     struct sequences sequences = {0};
     struct evaluate_result found = {0};
-    char dataset[128] = "";
+    char dataset[128] = "", protocol[PROTOCOL_TEXT];
     enum status status;
     if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
     if ((status = inputs_sequences(context, &inputs, &params->use, false, &sequences, dataset, error)) != STATUS_OK) goto done;
+    if ((status = protocol_id(&sequences, inputs_precisions[params->precision], protocol, error)) != STATUS_OK) goto done;
     if ((status = evaluate_run(inputs.model, inputs.backend, &sequences, context->monitor, &found, error)) != STATUS_OK) goto done;
-    if ((status = measure(&inputs, dataset, &found, out, error)) != STATUS_OK) goto done;
-    *result = render(&found);
+    if ((status = measure(&inputs, dataset, protocol, &found, out, error)) != STATUS_OK) goto done;
+    *result = render(&found, protocol);
     if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
 done:
     evaluate_result_reset(&found);

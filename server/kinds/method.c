@@ -90,4 +90,8 @@ void method_label(const struct quantize_method *method, char *out, size_t size)
         const size_t used = strlen(out);
         (void)snprintf(out + used, size - used, "%s", part);
     }
+    char id[RECIPE_TEXT];
+    struct error error;
+    if (method->options.override_count > 0 && recipes_id(method, id, &error) == STATUS_OK)
+        (void)snprintf(out + strlen(out), size - strlen(out), " overrides %.8s", id); /* they have no shorter name */
 }

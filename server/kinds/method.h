@@ -3,6 +3,7 @@
 #define KINDS_METHOD_H
 
 #include "kinds/kind.h"
+#include "kinds/recipes.h"
 #include "quant/quantizer.h"
 
 /* For check, of the "method" and "calibration" in `object` of the parameters ("direction"; NULL: the parameters themselves).

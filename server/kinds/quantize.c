@@ -2,6 +2,7 @@
 #include "kinds/baselines.h"
 #include "kinds/inputs.h"
 #include "kinds/method.h"
+#include "kinds/protocol.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ static const struct param quantize_params[] = {
      .type = PARAM_VARIANT,
      .offset = offsetof(struct quantize_params, method.quantizer),
      .variants = method_variants,
+     .recipes = recipes_table,
      .help = "The quantizer, by name, and its parameters"},
     {.name = "calibration",
      .type = PARAM_OBJECT,
@@ -77,6 +79,11 @@ static enum status quantize_check(struct kind_request *request, const void *fill
     return inputs_check_use(request, params->checkpoint, params->calibration.dataset, "calibration", error);
 }
 
+/* What a number of this run is a number of. */
+struct identity {
+    char dataset[128], protocol[PROTOCOL_TEXT], recipe[RECIPE_TEXT];
+};
+
 static json_t *render_layers(const struct quantize_result *result)
 {
     json_t *list = json_array();
@@ -92,7 +99,7 @@ static json_t *render_layers(const struct quantize_result *result)
     return list;
 }
 
-static json_t *render(const struct quantize_result *result)
+static json_t *render(const struct quantize_result *result, const struct identity *identity)
 {
     json_t *interval = isfinite(result->delta_low) && isfinite(result->delta_high)
                            ? json_pack("[ff]", result->delta_low, result->delta_high)
@@ -104,13 +111,19 @@ static json_t *render(const struct quantize_result *result)
                                  (json_int_t)result->fp.sequences, "tokens", (json_int_t)result->fp.tokens, "calibration_sequences",
                                  (json_int_t)result->calibration_sequences, "calibration_tokens",
                                  (json_int_t)result->calibration_tokens, "layers", render_layers(result), "artifact", json_null());
+    const char *recipe = recipes_name(identity->recipe);
+    if (document != NULL) {
+        (void)json_object_set_new(document, "recipe_id", json_string(identity->recipe));
+        (void)json_object_set_new(document, "recipe", recipe == NULL ? json_null() : json_string(recipe));
+        (void)json_object_set_new(document, "protocol_id", json_string(identity->protocol));
+    }
     if (document != NULL && !isfinite(result->delta))
         (void)json_object_set_new(document, "note",
                                   json_string("a loss is not finite: the model's outputs overflow or are not numbers"));
     return document;
 }
 
-static enum status measure(const struct quantize_params *params, const struct inputs *inputs, const char *dataset,
+static enum status measure(const struct quantize_params *params, const struct inputs *inputs, const struct identity *identity,
                            const struct quantize_result *result, struct measurements *out, struct error *error)
 {
     const struct {
@@ -129,7 +142,8 @@ static enum status measure(const struct quantize_params *params, const struct in
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == STATUS_OK; i++) {
         struct measurement item = {.checkpoint = inputs->row.id, .value = rows[i].value, .low = rows[i].low, .high = rows[i].high};
         (void)snprintf(item.metric, sizeof item.metric, "%s", rows[i].metric);
-        (void)snprintf(item.dataset, sizeof item.dataset, "%s", dataset);
+        (void)snprintf(item.dataset, sizeof item.dataset, "%s", identity->dataset);
+        (void)snprintf(item.protocol, sizeof item.protocol, "%s", identity->protocol);
         if (!rows[i].full_precision) {
             (void)snprintf(item.method, sizeof item.method, "%s", quantizer_of(params)->name);
             method_label(&params->method, item.label, sizeof item.label);
@@ -162,6 +176,16 @@ static enum status run(const struct kind_context *context, const struct quantize
     return status;
 }
 
+static enum status identify(const struct quantize_params *params, const struct sequences *evaluation, struct identity *identity,
+                            struct error *error)
+{
+    struct quantize_method method = params->method;
+    enum status status = quantize_method_settle(&method, error);
+    if (status == STATUS_OK) status = recipes_id(&method, identity->recipe, error);
+    if (status != STATUS_OK) return status;
+    return protocol_id(evaluation, inputs_precisions[params->precision], identity->protocol, error);
+}
+
 static enum status quantize_execute(const struct kind_context *context, const void *filled, json_t **result,
                                     struct measurements *out, struct error *error)
 {
@@ -169,17 +193,19 @@ static enum status quantize_execute(const struct kind_context *context, const vo
     struct inputs inputs = {0};
     struct sequences calibration = {0}, evaluation = {0};
     struct quantize_result found = {0};
-    char dataset[128] = "";
+    struct identity identity = {.dataset = ""};
     enum status status;
     if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
-    if ((status = inputs_sequences(context, &inputs, &params->evaluation, false, &evaluation, dataset, error)) != STATUS_OK)
+    if ((status = inputs_sequences(context, &inputs, &params->evaluation, false, &evaluation, identity.dataset, error)) !=
+        STATUS_OK)
         goto done;
     if (params->calibration.dataset != NULL)
         status = inputs_sequences(context, &inputs, &params->calibration, true, &calibration, NULL, error);
     if (status != STATUS_OK) goto done;
+    if ((status = identify(params, &evaluation, &identity, error)) != STATUS_OK) goto done;
     if ((status = run(context, params, &inputs, &calibration, &evaluation, &found, error)) != STATUS_OK) goto done;
-    if ((status = measure(params, &inputs, dataset, &found, out, error)) != STATUS_OK) goto done;
-    *result = render(&found);
+    if ((status = measure(params, &inputs, &identity, &found, out, error)) != STATUS_OK) goto done;
+    *result = render(&found, &identity);
     if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
 done:
     quantize_result_reset(&found);

@@ -3,6 +3,7 @@
 #include "jobs/point.h"
 #include "kinds/inputs.h"
 #include "kinds/method.h"
+#include "kinds/protocol.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -33,6 +34,7 @@ static const struct param direction_params[] = {
      .type = PARAM_VARIANT,
      .offset = offsetof(struct direction_params, method.quantizer),
      .variants = method_variants,
+     .recipes = recipes_table,
      .help = "The quantizer, by name, and its parameters"},
     {.name = "calibration",
      .type = PARAM_OBJECT,
@@ -239,7 +241,7 @@ static json_t *render(const struct sharpness_params *params, const struct sharpn
 }
 
 static enum status measure(const struct sharpness_params *params, const struct inputs *inputs, const char *dataset,
-                           const struct sharpness_settings *settings, const struct sharpness_result *found,
+                           const char *protocol, const struct sharpness_settings *settings, const struct sharpness_result *found,
                            struct measurements *out, struct error *error)
 {
     const bool top = settings->top_eigenvalue, direction = has_direction(params);
@@ -268,6 +270,7 @@ static enum status measure(const struct sharpness_params *params, const struct i
         item.high = rows[i].value + rows[i].spread;
         (void)snprintf(item.metric, sizeof item.metric, "%s", rows[i].metric);
         (void)snprintf(item.dataset, sizeof item.dataset, "%s", dataset);
+        (void)snprintf(item.protocol, sizeof item.protocol, "%s", protocol);
         if (rows[i].quantized) {
             const struct quantize_method *method = &params->direction.method;
             (void)snprintf(item.method, sizeof item.method, "%s", quantizer_by_id(method->quantizer)->name);
@@ -299,10 +302,11 @@ static enum status sharpness_execute(const struct kind_context *context, const v
     struct inputs inputs = {0};
     struct sequences sequences = {0}, calibration = {0};
     struct sharpness_result found = {0};
-    char dataset[128] = "";
+    char dataset[128] = "", protocol[PROTOCOL_TEXT];
     enum status status;
     if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
     if ((status = inputs_sequences(context, &inputs, &params->use, false, &sequences, dataset, error)) != STATUS_OK) goto done;
+    if ((status = protocol_id(&sequences, inputs_precisions[params->precision], protocol, error)) != STATUS_OK) goto done;
     if (has_direction(params) && (status = quantize_method_settle(&method, error)) != STATUS_OK) goto done;
     if (params->direction.calibration.dataset != NULL)
         status = inputs_sequences(context, &inputs, &params->direction.calibration, true, &calibration, NULL, error);
@@ -318,7 +322,7 @@ static enum status sharpness_execute(const struct kind_context *context, const v
         .monitor = context->monitor,
     };
     if ((status = sharpness_run(&request, &found, error)) != STATUS_OK) goto done;
-    if ((status = measure(params, &inputs, dataset, &settings, &found, out, error)) != STATUS_OK) goto done;
+    if ((status = measure(params, &inputs, dataset, protocol, &settings, &found, out, error)) != STATUS_OK) goto done;
     *result = render(params, &settings, &found);
     if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
 done:

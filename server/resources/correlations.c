@@ -18,7 +18,7 @@ struct question {
 
 static enum status read_question(const struct request *request, struct question *out, struct error *error)
 {
-    static const char *const names[] = {"trajectory", "x", "y", "method", "bits", "dataset", "seed", NULL};
+    static const char *const names[] = {"trajectory", "x", "y", "method", "bits", "dataset", "protocol", "seed", NULL};
     struct curve_pairs_query *query = &out->query;
     int64_t bits = 0;
     enum status status = request_query_allow(request, names, error);
@@ -37,6 +37,7 @@ static enum status read_question(const struct request *request, struct question 
         return error_set(error, STATUS_INVALID, "%s is missing: ?x=METRIC&y=METRIC", query->x == NULL ? "x" : "y");
     query->method = request_query(request, "method");
     query->dataset = request_query(request, "dataset");
+    query->protocol = request_query(request, "protocol");
     query->bits = (int)bits;
     return STATUS_OK;
 }

@@ -19,7 +19,7 @@ static enum status answer_csv(struct response *response, json_t *document, struc
     json_t *series, *point, *flag;
     size_t f;
     buffer_init(&out, CSV_MAX);
-    buffer_puts(&out, "trajectory,label,method,bits,dataset,x,y,low,high,checkpoint,run,flags\r\n");
+    buffer_puts(&out, "trajectory,label,method,bits,dataset,x,y,low,high,checkpoint,run,flags,protocol_id\r\n");
     json_array_foreach(json_object_get(document, "series"), i, series)
     {
         json_array_foreach(json_object_get(series, "points"), j, point)
@@ -31,7 +31,9 @@ static enum status answer_csv(struct response *response, json_t *document, struc
                 if (f > 0) buffer_puts(&out, " ");
                 buffer_puts(&out, json_string_value(flag));
             }
-            buffer_puts(&out, "\r\n");
+            buffer_puts(&out, ",");
+            csv_field(&out, json_object_get(series, "protocol_id"), '\r');
+            buffer_puts(&out, "\n");
         }
     }
     json_decref(document);
@@ -52,7 +54,7 @@ static enum status read_axis(const char *name, enum curve_axis *out, struct erro
 static enum status read_query(const struct request *request, struct curve_query *query, const char **trajectories,
                               struct error *error)
 {
-    static const char *const names[] = {"trajectory", "metric", "x", "method", "bits", "dataset", NULL};
+    static const char *const names[] = {"trajectory", "metric", "x", "method", "bits", "dataset", "protocol", NULL};
     int64_t bits = 0;
     enum status status = request_query_allow(request, names, error);
     if (status == STATUS_OK) status = request_query_integer(request, "bits", 0, 0, 64, &bits, error);
@@ -70,6 +72,7 @@ static enum status read_query(const struct request *request, struct curve_query 
     if (query->metric == NULL) query->metric = "delta";
     query->method = request_query(request, "method");
     query->dataset = request_query(request, "dataset");
+    query->protocol = request_query(request, "protocol");
     query->bits = (int)bits;
     return STATUS_OK;
 }

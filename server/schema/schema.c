@@ -105,6 +105,35 @@ static void fill_choice(struct reader *reader, const struct param *param, const 
     faults_add(reader->faults, pointer, "must be one of %s, found \"%.60s\"", list, json_string_value(value));
 }
 
+/* Puts the fields that a recipe stands for into the object that names it, where they are not given. */
+static void expand_recipe(struct reader *reader, const struct param *param, const char *pointer, json_t *value)
+{
+    const json_t *asked = json_object_get(value, "recipe");
+    char list[KNOWN_MAX] = "", at[POINTER_MAX];
+    if (param->recipes == NULL || asked == NULL) return;
+    faults_pointer(at, sizeof at, pointer, "recipe");
+    for (const struct param_recipe *recipe = param->recipes; recipe->name != NULL; recipe++) {
+        const size_t used = strlen(list);
+        if (json_is_string(asked) && strcmp(recipe->name, json_string_value(asked)) == 0) {
+            json_t *fields = json_loads(recipe->fields, 0, NULL);
+            if (json_object_get(value, "name") != NULL)
+                faults_add(reader->faults, at, "stands beside a name; give one of them");
+            else if (fields == NULL || json_object_update_missing(value, fields) != 0)
+                reader->no_memory = true;
+            json_decref(fields);
+            (void)json_object_del(value, "recipe");
+            return;
+        }
+        (void)snprintf(list + used, sizeof list - used, "%s\"%s\"", used > 0 ? ", " : "", recipe->name);
+    }
+    if (json_is_string(asked))
+        faults_add(reader->faults, at, "must be one of %s, found \"%.60s\"", list, json_string_value(asked));
+    else
+        faults_add(reader->faults, at, "must be a string: one of %s", list);
+    (void)json_object_set_new(value, "name", json_string(param->variants[0].name)); /* one fault is enough */
+    (void)json_object_del(value, "recipe");
+}
+
 static void fill_variant(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
 {
     char list[KNOWN_MAX] = "", at[POINTER_MAX];
@@ -112,6 +141,7 @@ static void fill_variant(struct reader *reader, const struct param *param, const
         faults_add(reader->faults, pointer, "must be an object, found %s", type_name(value));
         return;
     }
+    expand_recipe(reader, param, pointer, value);
     const json_t *name = json_object_get(value, "name");
     for (int i = 0; param->variants[i].name != NULL; i++) {
         const size_t used = strlen(list);
@@ -378,13 +408,53 @@ static json_t *value_of(const struct param *param, const char *base)
 {
     int64_t integer;
     double number;
+    int choice;
+    const char *text;
     if (param->type == PARAM_BOOLEAN) return json_boolean(*(const bool *)(const void *)(base + param->offset));
     if (param->type == PARAM_INTEGER) {
         memcpy(&integer, base + param->offset, sizeof integer);
-        return json_integer(integer);
+        return param->nullable && integer == 0 ? json_null() : json_integer(integer);
+    }
+    if (param->type == PARAM_CHOICE) {
+        memcpy(&choice, base + param->offset, sizeof choice);
+        return json_string(param->choices[choice]);
+    }
+    if (param->type == PARAM_STRING) {
+        memcpy(&text, base + param->offset, sizeof text);
+        return text == NULL ? json_null() : json_string(text);
     }
     memcpy(&number, base + param->offset, sizeof number);
-    return json_real(number);
+    return param->nullable && number == 0 ? json_null() : json_real(number);
+}
+
+static bool is_plain(const struct param *param)
+{
+    return param->type == PARAM_BOOLEAN || param->type == PARAM_INTEGER || param->type == PARAM_NUMBER ||
+           param->type == PARAM_CHOICE || param->type == PARAM_STRING;
+}
+
+static json_t *objects_of(const struct param *param, const char *base)
+{
+    struct param_list list;
+    json_t *array = json_array();
+    memcpy(&list, base + param->offset, sizeof list);
+    for (int64_t i = 0; array != NULL && i < list.count; i++)
+        (void)json_array_append_new(
+            array, schema_document(param->item->children, (const char *)list.objects + (size_t)i * param->item->size));
+    return array;
+}
+
+json_t *schema_document(const struct param *table, const void *params)
+{
+    json_t *document = json_object();
+    for (const struct param *param = table; param->type != PARAM_END && document != NULL; param++) {
+        json_t *value = NULL;
+        if (is_plain(param)) value = value_of(param, params);
+        if (param->type == PARAM_LIST && param->item->type == PARAM_OBJECT) value = objects_of(param, params);
+        if (param->type == PARAM_OBJECT) value = schema_document(param->children, (const char *)params + param->offset);
+        if (value != NULL) (void)json_object_set_new(document, param->name, value);
+    }
+    return document;
 }
 
 enum status schema_write_back(const struct param *table, const void *params, json_t *object, struct error *error)

@@ -37,4 +37,9 @@ MUST_CHECK enum status schema_write_back(const struct param *table, const void *
 /* The table as a JSON Schema (2020-12, as OpenAPI 3.1 uses it): a new reference, NULL when out of memory. */
 json_t *schema_describe(const struct param *table);
 
+/* The document that would fill `table` with what the struct at `params` holds, every field spelled out: a nullable number that is 0
+ * and a nullable choice that is the first are their null and their name. Variants, references and free JSON are left out. New
+ * reference; NULL when memory ran out. */
+json_t *schema_document(const struct param *table, const void *params);
+
 #endif

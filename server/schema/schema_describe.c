@@ -51,12 +51,22 @@ static bool describe_list(const struct param *param, json_t *schema)
     return good;
 }
 
+static json_t *describe_recipes(const struct param *param)
+{
+    json_t *names = json_array();
+    for (const struct param_recipe *recipe = param->recipes; recipe->name != NULL && names != NULL; recipe++)
+        (void)json_array_append_new(names, json_string(recipe->name));
+    return json_pack("{ss s{s{so}} s[s] ss}", "type", "object", "properties", "recipe", "enum", names, "required", "recipe",
+                     "description", "A method by name; its fields may stand beside it and change it");
+}
+
 static bool describe_variants(const struct param *param, json_t *schema)
 {
     json_t *list = json_array();
     bool good = list != NULL;
     for (const struct param_variant *variant = param->variants; good && variant->name != NULL; variant++)
         good = json_array_append_new(list, describe_table(variant->params, variant->name, false)) == 0;
+    if (good && param->recipes != NULL) good = json_array_append_new(list, describe_recipes(param)) == 0;
     if (good && param->nullable) good = json_array_append_new(list, json_pack("{ss}", "type", "null")) == 0;
     return put(schema, "oneOf", list) && good;
 }

@@ -8,9 +8,9 @@ static const char *const axes[] = {[CURVE_STEP] = "step", [CURVE_TOKENS] = "toke
 
 /* The newest number of each (checkpoint, metric, series), of runs that succeeded, from their last epoch. */
 #define LATEST                                                                                                                     \
-    "(select distinct on (m.checkpoint, m.metric, m.label, m.dataset) m.*, r.number from measurements m"                           \
+    "(select distinct on (m.checkpoint, m.metric, m.label, m.dataset, m.protocol) m.*, r.number from measurements m"               \
     " join runs r on r.id = m.run and r.result_epoch = m.epoch and r.state = 'succeeded'"                                          \
-    " order by m.checkpoint, m.metric, m.label, m.dataset, r.number desc)"
+    " order by m.checkpoint, m.metric, m.label, m.dataset, m.protocol, r.number desc)"
 
 static enum status resolve_all(struct connection *connection, const char *const *trajectories, size_t count, json_t **out,
                                struct error *error)
@@ -42,19 +42,20 @@ enum status curve_read(struct connection *connection, const struct curve_query *
         " at as (select c.id, c.name, c.trajectory, t.name as trajectory_name, w.place, c.learning_rate,"
         " case $3 when 'step' then c.step::double precision when 'tokens' then c.tokens::double precision else c.learning_rate end as x"
         " from checkpoints c join trajectories t on t.id = c.trajectory join wanted w on w.id = t.id),"
-        " points as (select a.place, a.trajectory_name, m.label, m.method, m.bits, m.dataset, a.x, m.value as y, m.low, m.high, a.id, a.name, m.run"
+        " points as (select a.place, a.trajectory_name, m.label, m.method, m.bits, m.dataset, m.protocol, a.x, m.value as y, m.low, m.high, a.id, a.name, m.run"
         " from at a join " LATEST " m on m.checkpoint = a.id and m.metric = $2"
-        " where a.x is not null and ($4 is null or m.method = $4) and ($5 is null or m.dataset = $5) and ($6 = 0 or m.bits = $6)"
-        " union all select a.place, a.trajectory_name, '', '', 0, '', a.x, a.learning_rate, null, null, a.id, a.name, null from at a"
+        " where a.x is not null and ($4 is null or m.method = $4) and ($5 is null or m.dataset = $5) and ($6 = 0 or m.bits = $6) and ($7 is null or m.protocol = $7)"
+        " union all select a.place, a.trajectory_name, '', '', 0, '', '', a.x, a.learning_rate, null, null, a.id, a.name, null from at a"
         " where $2 = 'learning_rate' and a.x is not null and a.learning_rate is not null),"
-        " series as (select place, trajectory_name, label, method, bits, dataset, json_agg(json_build_object('x', x, 'y', y, 'low', low,"
+        " series as (select place, trajectory_name, label, method, bits, dataset, protocol, json_agg(json_build_object('x', x, 'y', y, 'low', low,"
         " 'high', high, 'checkpoint', id, 'checkpoint_name', name, 'run', run) order by x, name) as points from points"
-        " group by place, trajectory_name, label, method, bits, dataset)"
+        " group by place, trajectory_name, label, method, bits, dataset, protocol)"
         " select json_build_object('metric', $2, 'x', $3, 'series', coalesce((select json_agg(json_build_object('trajectory', trajectory_name,"
-        " 'label', label, 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset', nullif(dataset, ''), 'points', points)"
-        " order by place, dataset, method, bits desc, label) from series), '[]'))",
+        " 'label', label, 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset', nullif(dataset, ''),"
+        " 'protocol_id', nullif(protocol, ''), 'points', points)"
+        " order by place, dataset, method, bits desc, label, protocol) from series), '[]'))",
         VALUES(value_json(trajectories), value_text(query->metric), value_text(axes[query->axis]), value_text(query->method),
-               value_text(query->dataset), value_integer(query->bits)),
+               value_text(query->dataset), value_integer(query->bits), value_text(query->protocol)),
         document, error);
     json_decref(trajectories);
     return status;
@@ -72,20 +73,21 @@ enum status curve_pairs(struct connection *connection, const struct curve_pairs_
         "with wanted as (select json_array_elements_text($1::json) as id),"
         " at as (select c.id, c.name, c.step, c.tokens, c.learning_rate, t.name as trajectory_name from checkpoints c"
         " join trajectories t on t.id = c.trajectory where json_array_length($1::json) = 0 or t.id in (select id from wanted)),"
-        " measured as (select m.checkpoint, m.metric, m.value, m.label, m.method, m.bits, m.dataset, m.number from " LATEST " m"
+        " measured as (select m.checkpoint, m.metric, m.value, m.label, m.method, m.bits, m.dataset, m.protocol, m.number from " LATEST
+        " m"
         " where m.metric in ($2, $3)"
-        " union all select id, 'step', step::double precision, '', '', 0, '', 0 from at where step is not null"
-        " union all select id, 'tokens', tokens::double precision, '', '', 0, '', 0 from at where tokens is not null"
-        " union all select id, 'learning_rate', learning_rate, '', '', 0, '', 0 from at where learning_rate is not null),"
+        " union all select id, 'step', step::double precision, '', '', 0, '', '', 0 from at where step is not null"
+        " union all select id, 'tokens', tokens::double precision, '', '', 0, '', '', 0 from at where tokens is not null"
+        " union all select id, 'learning_rate', learning_rate, '', '', 0, '', '', 0 from at where learning_rate is not null),"
         " y as (select distinct on (m.checkpoint, m.label) m.* from measured m where m.metric = $3 and ($4 is null or m.method = $4)"
-        " and ($5 is null or m.dataset = $5) and ($6 = 0 or m.bits = $6) order by m.checkpoint, m.label, m.number desc)"
+        " and ($5 is null or m.dataset = $5) and ($6 = 0 or m.bits = $6) and ($7 is null or m.protocol = $7) order by m.checkpoint, m.label, m.number desc)"
         " select coalesce(json_agg(json_build_object('trajectory', at.trajectory_name, 'checkpoint', at.id, 'checkpoint_name', at.name,"
         " 'label_x', x.label, 'label', y.label, 'x', x.value, 'y', y.value) order by y.label, at.trajectory_name, at.step, at.name), '[]')"
         " from y join at on at.id = y.checkpoint"
         " join lateral (select l.label, l.value from measured l where l.checkpoint = y.checkpoint and l.metric = $2"
-        " and l.label in (y.label, '') order by (l.label = y.label) desc, (l.dataset = y.dataset) desc, l.number desc limit 1) x on true",
+        " and l.label in (y.label, '') order by (l.label = y.label) desc, (l.protocol = y.protocol) desc, (l.dataset = y.dataset) desc, l.number desc limit 1) x on true",
         VALUES(value_json(trajectories), value_text(query->x), value_text(query->y), value_text(query->method),
-               value_text(query->dataset), value_integer(query->bits)),
+               value_text(query->dataset), value_integer(query->bits), value_text(query->protocol)),
         document, error);
     json_decref(trajectories);
     return status;

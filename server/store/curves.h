@@ -11,22 +11,22 @@ struct curve_query {
     size_t trajectory_count;
     const char *metric; /* any measured metric, or "learning_rate" */
     enum curve_axis axis;
-    const char *method, *dataset; /* NULL: all */
-    int bits;                     /* 0: all */
+    const char *method, *dataset, *protocol; /* NULL: all */
+    int bits;                                /* 0: all */
 };
 
-/* {"metric", "x", "series": [{"trajectory", "label", "method", "bits", "dataset", "points": [{"x", "y", "low", "high",
- * "checkpoint", "checkpoint_name", "run"}]}]}, points by x; where a checkpoint was measured more than once the newest run counts.
- * STATUS_NOT_FOUND for an unknown trajectory. */
+/* {"metric", "x", "series": [{"trajectory", "label", "method", "bits", "dataset", "protocol_id", "points": [{"x", "y", "low",
+ * "high", "checkpoint", "checkpoint_name", "run"}]}]}, points by x; where a checkpoint was measured more than once the newest run
+ * counts. STATUS_NOT_FOUND for an unknown trajectory. */
 MUST_CHECK enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document,
                                   struct error *error);
 
 struct curve_pairs_query {
-    const char *const *trajectories; /* references */
-    size_t trajectory_count;         /* 0: all */
-    const char *x, *y;               /* metrics, or "step", "tokens", "learning_rate" of the checkpoint */
-    const char *method, *dataset;    /* of y; NULL: all */
-    int bits;                        /* of y; 0: all */
+    const char *const *trajectories;         /* references */
+    size_t trajectory_count;                 /* 0: all */
+    const char *x, *y;                       /* metrics, or "step", "tokens", "learning_rate" of the checkpoint */
+    const char *method, *dataset, *protocol; /* of y; NULL: all */
+    int bits;                                /* of y; 0: all */
 };
 
 /* [{"trajectory", "checkpoint", "checkpoint_name", "label_x", "label", "x", "y"}]: two metrics of the same checkpoints, for

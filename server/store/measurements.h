@@ -14,6 +14,7 @@ struct measurement {
     int bits;          /* 0: none */
     char label[128];   /* names the series for a person: "gptq 4-bit g128"; "" for full precision */
     char dataset[128]; /* name of the data it was measured on, or "" */
+    char protocol[24]; /* id of the evaluation (kinds/protocol.h): numbers of two are never one curve; "" where there is none */
 };
 
 struct measurements { /* start with {0} */

@@ -1,0 +1,92 @@
+"""Methods over HTTP: every quantizer and option, recipes and their ids, protocols and curves."""
+
+import models
+import pytest
+
+
+@pytest.fixture(scope="module")
+def subject(service):
+    checkpoint = service.checkpoint(models.write_llama(service.files / "methods", seed=5), "methods", "only", step=1, tokens=10)
+    rows = models.rows(4, 32)
+    data = service.sequences("methods", rows)
+    other = service.sequences("methods-other", [row[:20] for row in rows])
+    calibration = service.sequences("methods-calibration", models.rows(4, 32, seed=7))
+    return {"checkpoint": checkpoint["id"], "data": data["name"], "other": other["name"], "calibration": calibration["name"]}
+
+
+def quantize(service, subject, method, data="data", **more):
+    params = {"checkpoint": subject["checkpoint"], "method": method, "evaluation": {"dataset": subject[data]},
+              "calibration": {"dataset": subject["calibration"]}, **more}
+    return service.post("/v1/runs", {"kind": "quantize", "params": params})
+
+
+def done(service, answer):
+    assert answer.status in (200, 202), answer.body
+    run = service.wait(answer.json["id"])
+    assert run["state"] == "succeeded", run["error"]
+    return run
+
+
+@pytest.mark.parametrize("method", [
+    {"name": "nf4"}, {"name": "fp4", "values": "bitsandbytes", "double_quant": False}, {"name": "awq", "group_size": 16},
+    {"name": "llm_int8"}, {"name": "llm_int8", "variant": "paper", "threshold": 1.0}, {"name": "smoothquant", "search": True},
+    {"name": "rtn", "activation_bits": 8, "rotation": "hadamard", "keep_outliers": 2, "lm_head_bits": 8, "embedding_bits": 8},
+    {"name": "gptq", "group_size": 16, "overrides": [{"pattern": "layers.0", "skip": True}, {"pattern": "down_proj$", "bits": 8}]},
+])
+def test_every_method_runs(service, subject, method):
+    run = done(service, quantize(service, subject, method))
+    result = run["result"]
+    assert abs(result["delta"]) < 1 and result["kl"] is not None and len(result["recipe_id"]) == 16
+    assert run["params"]["method"]["name"] == method["name"] and "rotation" in run["params"]["method"]
+    if "overrides" in method:
+        assert {l["name"] for l in result["layers"] if l["skipped"]} == {l["name"] for l in result["layers"] if ".0." in l["name"]}
+
+
+def test_a_rotation_alone_leaves_the_loss(service, subject):
+    method = {"name": "rtn", "rotation": "hadamard", "overrides": [{"pattern": ".", "skip": True}]}
+    result = done(service, quantize(service, subject, method))["result"]
+    assert abs(result["loss_q"] - result["loss_fp"]) < 1e-5 and result["bits_per_weight"] == 16
+
+
+@pytest.mark.parametrize("method,pointer", [
+    ({"name": "gptq", "rotation": "dance"}, "/params/method/rotation"),
+    ({"name": "gptq", "activation_bits": 5}, "/params/method/activation_bits"),
+    ({"name": "nf4", "overrides": [{"pattern": "a", "bits": 8}]}, "/params/method/overrides/0/bits"),
+    ({"name": "rtn", "overrides": [{"pattern": "("}]}, "/params/method/overrides/0/pattern"),
+    ({"name": "rtn", "overrides": [{"bits": 8}]}, "/params/method/overrides/0/pattern"),
+    ({"name": "llm_int8", "activation_bits": 8}, "/params/method/activation_bits"),
+    ({"recipe": "dance"}, "/params/method/recipe"),
+    ({"recipe": 3}, "/params/method/recipe"),
+    ({"recipe": "awq-paper", "name": "awq"}, "/params/method/recipe"),
+    ({"recipe": "awq-paper", "damp_percent": 0.1}, "/params/method/damp_percent"),
+])
+def test_what_cannot_be_is_refused_where_it_stands(service, subject, method, pointer):
+    answer = quantize(service, subject, method)
+    assert answer.status == 422 and answer.pointers == [pointer], answer.body
+
+
+def test_recipes_are_methods_with_names(service, subject):
+    recipes = {r["name"]: r for r in service.get("/v1/recipes").json["items"]}
+    assert set(recipes) == {"gptqmodel-7", "seed-compat", "seed-compat-damp01", "autogptq", "awq-paper", "bnb-int8", "bnb-nf4", "quarot-w4"}
+    assert len({r["recipe_id"] for r in recipes.values()}) == len(recipes)
+    named = done(service, quantize(service, subject, {"recipe": "seed-compat-damp01"}))
+    assert named["result"]["recipe"] == "seed-compat-damp01" and named["result"]["recipe_id"] == recipes["seed-compat-damp01"]["recipe_id"]
+    assert named["params"]["method"] == recipes["seed-compat-damp01"]["method"]
+    # spelled out it is the same run; changed it is another recipe, without a name
+    again = quantize(service, subject, recipes["seed-compat-damp01"]["method"])
+    assert again.status == 200 and again.json["id"] == named["id"]
+    changed = done(service, quantize(service, subject, {"recipe": "seed-compat-damp01", "bits": 3}))
+    assert changed["params"]["method"]["bits"] == 3 and changed["result"]["recipe"] is None
+    assert changed["result"]["recipe_id"] != named["result"]["recipe_id"]
+
+
+def test_curves_never_mix_protocols(service, subject):
+    first = done(service, quantize(service, subject, {"name": "rtn", "bits": 8}))["result"]["protocol_id"]
+    second = done(service, quantize(service, subject, {"name": "rtn", "bits": 8}, data="other"))["result"]["protocol_id"]
+    assert first != second
+    evaluated = done(service, service.post("/v1/runs", {"kind": "evaluate", "params": {"checkpoint": subject["checkpoint"], "dataset": subject["data"]}}))
+    assert evaluated["result"]["protocol_id"] == first
+    series = [s for s in service.get("/v1/curves?trajectory=methods&bits=8&method=rtn").json["series"] if s["label"] == "rtn 8-bit g128"]
+    assert {s["protocol_id"] for s in series} == {first, second} and all(len(s["points"]) == 1 for s in series)
+    only = service.get(f"/v1/curves?trajectory=methods&protocol={first}").json["series"]
+    assert only and {s["protocol_id"] for s in only} == {first}
