@@ -136,6 +136,23 @@ static void add(struct text *text, const char *format, ...)
     text->used += (size_t)size;
 }
 
+/* Of a state space model. Groups and states of mamba2 show as a product only, and stay for the configuration to say. */
+static void state_space_shown(const struct weights *weights, const struct architecture *row, int64_t width, struct text *out)
+{
+    struct weights_tensor tensor, bias;
+    const bool heads = row->block == BLOCK_MAMBA2;
+    if (role_find(weights, row, ROLE_STATE_OUTPUT, 0, ".weight", &tensor))
+        add(out, ", \"expand\": %.17g", (double)(tensor.elements / width) / (double)width);
+    if (role_find(weights, row, ROLE_STATE_CONVOLUTION, 0, ".weight", &tensor) && tensor.rank == 3)
+        add(out, ", \"conv_kernel\": %lld, \"use_conv_bias\": %s", (long long)tensor.shape[2],
+            role_find(weights, row, ROLE_STATE_CONVOLUTION, 0, ".bias", &bias) ? "true" : "false");
+    if (role_find(weights, row, ROLE_STATE_DECAY, 0, "", &tensor) && tensor.rank == (heads ? 1 : 2))
+        add(out, ", \"%s\": %lld", heads ? "num_heads" : "state_size", (long long)tensor.shape[tensor.rank - 1]);
+    if (role_find(weights, row, ROLE_STATE_STEP, 0, ".weight", &tensor) && tensor.rank == 2)
+        add(out, ", \"time_step_rank\": %lld", (long long)tensor.shape[1]);
+    add(out, ", \"use_bias\": %s", role_find(weights, row, ROLE_STATE_INPUT, 0, ".bias", &bias) ? "true" : "false");
+}
+
 /* What tensors called as `row` calls them show, as members of a config.json. False when there is no embedding or no layer. */
 static bool shown(const struct weights *weights, const struct architecture *row, struct text *out)
 {
@@ -146,6 +163,8 @@ static bool shown(const struct weights *weights, const struct architecture *row,
         !tensor_find(weights, row->embedding_alias, 0, ".weight", &tensor))
         return false;
     if (tensor.rank != 2 || tensor.shape[1] < 1 || layers == 0) return false;
+    if (row->block == BLOCK_MAMBA2 && !role_find(weights, row, ROLE_STATE_GATED_NORM, 0, ".weight", &norm)) return false;
+    if (row->block == BLOCK_MAMBA && !role_find(weights, row, ROLE_STATE_SELECTION, 0, ".weight", &norm)) return false;
     const bool projects = role_find(weights, row, ROLE_PROJECT_IN, 0, ".weight", &norm) && norm.rank == 2;
     const int64_t width = projects ? norm.shape[0] : tensor.shape[1];
     if (width < 1) return false;
@@ -169,6 +188,7 @@ static bool shown(const struct weights *weights, const struct architecture *row,
             role_find(weights, row, query ? ROLE_QUERY : ROLE_QUERY_KEY_VALUE, 0, ".bias", &tensor) ? "true" : "false");
     if (role_find(weights, row, ROLE_UP, 0, ".weight", &tensor))
         add(out, ", \"mlp_bias\": %s", role_find(weights, row, ROLE_UP, 0, ".bias", &tensor) ? "true" : "false");
+    if (row->block != BLOCK_ATTENTION) state_space_shown(weights, row, width, out);
     if (!role_find(weights, row, ROLE_OUTPUT, 0, ".weight", &tensor) &&
         !tensor_find(weights, row->output_alias, 0, ".weight", &tensor))
         add(out, ", \"tie_word_embeddings\": true");

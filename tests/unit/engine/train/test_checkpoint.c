@@ -309,12 +309,47 @@ static void test_constants_are_written_and_read(void **state)
     bench_close(&bench);
 }
 
+/* Convolutions lie as [channels, 1, taps]; all settings but the last two show in the tensors. */
+static void test_state_space_models_are_written_and_recognised(void **state)
+{
+    static const char *const models[][2] = {
+        {"{\"model_type\":\"mamba\",\"vocab_size\":300,\"hidden_size\":8,\"num_hidden_layers\":2,\"state_size\":3,\"expand\":1.5,"
+         "\"conv_kernel\":3,\"time_step_rank\":5,\"use_bias\":true,\"use_conv_bias\":false}",
+         "{}"},
+        {"{\"model_type\":\"mamba2\",\"vocab_size\":300,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_heads\":4,\"expand\":2,"
+         "\"conv_kernel\":4,\"n_groups\":2,\"state_size\":3}",
+         "{\"n_groups\":2,\"state_size\":3}"},
+    };
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct bench bench;
+        struct weights *weights = NULL;
+        struct weights_tensor tensor;
+        char path[900];
+        bench_open_model(&bench, models[i][0]);
+        const struct checkpoint checkpoint = checkpoint_of(&bench, DTYPE_F32, NULL);
+        ok(checkpoint_write(&checkpoint, &bench.parameters, &error));
+        hold_against(&bench, true);
+        (void)snprintf(path, sizeof path, "%s/config.json", bench.directory);
+        FILE *config = fopen(path, "w");
+        assert_non_null(config);
+        assert_true(fputs(models[i][1], config) >= 0 && fclose(config) == 0);
+        hold_against(&bench, true);
+        ok(weights_open(bench.directory, &weights, &error));
+        weights_tensor(weights, weights_find(weights, "backbone.layers.0.mixer.conv1d.weight"), &tensor);
+        assert_true(tensor.rank == 3 && tensor.shape[1] == 1 && tensor.shape[2] == (i == 0 ? 3 : 4));
+        weights_close(weights);
+        bench_close(&bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_constants_are_written_and_read),
         cmocka_unit_test(test_transposed_weights_are_written_as_the_architecture_has_them),
         cmocka_unit_test(test_what_is_written_opens),
+        cmocka_unit_test(test_state_space_models_are_written_and_recognised),
         cmocka_unit_test(test_an_older_one_is_replaced),
         cmocka_unit_test(test_a_failure_leaves_nothing),
         cmocka_unit_test(test_state_comes_back_to_the_bit),
