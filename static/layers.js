@@ -56,11 +56,12 @@ export function layersTable(layers) {
   return dataTable({
     caption: "Layers", className: "layers", sortable: true, sort: { column: 1, descending: true }, rows: layers,
     columns: [
-      { label: "Layer", value: (layer) => layer.name, cell: (layer) => h("span", { class: "name mono" }, layer.name) },
+      { label: "Layer", value: (layer) => layer.name, cell: (layer) => h("span", { class: "name mono", title: layer.degraded ?? null }, layer.degraded ? `${layer.name} (degraded)` : layer.name) },
       { label: "Relative error (%)", numeric: true, value: (layer) => layer.relative_error, cell: (layer) => percentNumber(layer.relative_error) },
       { label: "Proxy error", numeric: true, value: (layer) => layer.proxy_error, cell: (layer) => scientific(layer.proxy_error) },
       { label: "Rows", numeric: true, value: (layer) => layer.rows, cell: (layer) => integer(layer.rows) },
       { label: "Columns", numeric: true, value: (layer) => layer.columns, cell: (layer) => integer(layer.columns) },
+      { label: "Tokens", numeric: true, value: (layer) => layer.tokens ?? null, cell: (layer) => (layer.tokens === undefined ? "" : integer(layer.tokens)) },
     ],
   });
 }

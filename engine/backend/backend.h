@@ -183,6 +183,31 @@ struct xielu_args {
     struct matrix x_t, alpha_p_t, alpha_n_t, y_t, dy_t, dx_t, dalpha_p_t, dalpha_n_t;
 };
 
+/* Which K experts a token visits, and with what weights: the K largest of its logits [T, E] (the first of equals), weighed by the
+ * softmax over all experts, or over the chosen ones (normalise). `routes` [T, routes_columns(E, K)] is written by the forward pass
+ * and read by the others (routes.h has its layout); no gap between its rows. Gradients go through the weights, not the choice. */
+struct route_args {
+    int64_t per_token; /* K */
+    bool normalise;
+    struct matrix logits, weights, routes; /* weights [T, K] */
+    struct matrix dweights, dlogits;       /* backward */
+    bool accumulate;                       /* dlogits (and dlogits_t) */
+    /* Tangents. route_tangent: logits_t gives weights_t. route_backward_tangent: dweights, dweights_t give dlogits and dlogits_t.
+     */
+    struct matrix logits_t, weights_t, dweights_t, dlogits_t;
+};
+
+/* Rows of tokens [T, C] and the same sorted by expert [T K, C]; visit (t, j) has the weight weights[t][j], or 1 without weights.
+ *   experts_spread   sorted[row of (t, j)] = weight token[t]
+ *   experts_collect  token[t] = sum_j weight sorted[row of (t, j)]
+ *   experts_dot      dot[t][j] = token[t] · sorted[row of (t, j)]
+ * `accumulate` adds to what is written. */
+struct experts_args {
+    int64_t per_token;
+    struct matrix routes, weights, token, sorted, dot;
+    bool accumulate;
+};
+
 /* Cross-entropy of logits [T, V] against targets[T]: losses[t] = log_sum[t] - logits[t][target]; both 0 for TARGET_NONE (such a row
  * is not read). Host arrays. */
 struct cross_entropy_args {
@@ -260,6 +285,13 @@ struct backend_ops {
     void (*activation_backward)(struct backend *backend, const struct activation_args *args);
     void (*xielu_forward)(struct backend *backend, const struct xielu_args *args);
     void (*xielu_backward)(struct backend *backend, const struct xielu_args *args);
+    void (*route_forward)(struct backend *backend, const struct route_args *args);
+    void (*route_backward)(struct backend *backend, const struct route_args *args);
+    void (*route_tangent)(struct backend *backend, const struct route_args *args);
+    void (*route_backward_tangent)(struct backend *backend, const struct route_args *args);
+    void (*experts_spread)(struct backend *backend, const struct experts_args *args);
+    void (*experts_collect)(struct backend *backend, const struct experts_args *args);
+    void (*experts_dot)(struct backend *backend, const struct experts_args *args);
     void (*convolution_forward)(struct backend *backend, const struct convolution_args *args);
     void (*convolution_backward)(struct backend *backend, const struct convolution_args *args);
     void (*scan_forward)(struct backend *backend, const struct scan_args *args);

@@ -264,9 +264,38 @@ static const struct architecture apertus = {
         },
 };
 
+static const struct architecture olmoe = {
+    .model_type = "olmoe",
+    .norm = NORM_RMS,
+    .activation = ACTIVATION_SILU,
+    .norm_epsilon = 1e-5,
+    .rope_theta = 10000,
+    .rope_partial = 1,
+    .padding_row = true,
+    .query_key_norm = QUERY_KEY_NORM_WHOLE,
+    .experts = 64,
+    .experts_per_token = 8,
+    .names =
+        {
+            [ROLE_EMBEDDING] = "model.embed_tokens",
+            [ROLE_FINAL_NORM] = "model.norm",
+            [ROLE_OUTPUT] = "lm_head",
+            NORMS_BEFORE,
+            [ROLE_QUERY] = "model.layers.%d.self_attn.q_proj",
+            [ROLE_KEY] = "model.layers.%d.self_attn.k_proj",
+            [ROLE_VALUE] = "model.layers.%d.self_attn.v_proj",
+            QUERY_KEY_NORMS,
+            [ROLE_ATTENTION_OUTPUT] = "model.layers.%d.self_attn.o_proj",
+            [ROLE_ROUTER] = "model.layers.%d.mlp.gate",
+            [ROLE_GATE] = "model.layers.%d.mlp.experts.%d.gate_proj",
+            [ROLE_UP] = "model.layers.%d.mlp.experts.%d.up_proj",
+            [ROLE_DOWN] = "model.layers.%d.mlp.experts.%d.down_proj",
+        },
+};
+
 /* What is built like another goes after it: see recognise.h. */
-static const struct architecture *const architectures[] = {&llama,   &gpt_neox, &olmo2,  &smollm3, &mistral, &qwen2,  &qwen3,
-                                                           &opensci, &mamba,    &mamba2, &gpt2,    &opt,     &apertus};
+static const struct architecture *const architectures[] = {&llama,   &gpt_neox, &olmo2,  &smollm3, &mistral, &qwen2,   &qwen3,
+                                                           &opensci, &mamba,    &mamba2, &gpt2,    &opt,     &apertus, &olmoe};
 
 const struct architecture *architecture_find(const char *model_type)
 {

@@ -34,6 +34,7 @@ enum role {
     ROLE_STATE_SKIP, /* … to here */
     ROLE_STATE_GATED_NORM,
     ROLE_STATE_OUTPUT,
+    ROLE_ROUTER,     /* of a mixture of experts, whose gate, up and down have a second %d, the expert */
     ROLE_ACTIVATION, /* of xIELU's numbers: alpha_p, alpha_n, beta, eps */
     ROLE_COUNT
 };
@@ -70,7 +71,8 @@ struct architecture {
     enum norm_placement norm_placement;
     enum query_key_norm query_key_norm;
     enum window_rule window;
-    int64_t no_rope_interval; /* default: every such layer has no rotation; 0: all have */
+    int64_t experts, experts_per_token; /* defaults; with ROLE_ROUTER */
+    int64_t no_rope_interval;           /* default: every such layer has no rotation; 0: all have */
     /* The published code gives the embedding of pad_token_id no gradient through the inputs (PyTorch's padding_idx), also where the
      * token is an ordinary one. Ours does the same, so that gradients and curvature are those that others measure. */
     bool padding_row;

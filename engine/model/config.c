@@ -22,7 +22,8 @@ struct raw_config {
     double rms_norm_eps, layer_norm_eps, initializer_range;
     double rope_theta, rotary_base, partial, rotary_pct, factor, low, high, original_positions;
     int64_t tied, attention_bias, mlp_bias, parallel_residual, use_window, norm_before, norm_removed; /* -1, 0, 1 */
-    int64_t embedding_size;
+    int64_t embedding_size, experts, experts_per_token, experts_normalised;
+    double clip_qkv;
     int64_t window, no_rope_interval;
     struct state_space_raw state_space;
     int64_t rope_layers; /* entries of no_rope_layers; -1: not given */
@@ -77,6 +78,10 @@ static const struct field fields[] = {
     FIELD("expand", FIELD_NUMBER, state_space.expand),
     FIELD("use_bias", FIELD_BOOLEAN, state_space.use_bias),
     FIELD("use_conv_bias", FIELD_BOOLEAN, state_space.use_conv_bias),
+    FIELD("num_experts", FIELD_INTEGER, experts),
+    FIELD("num_experts_per_tok", FIELD_INTEGER, experts_per_token),
+    FIELD("norm_topk_prob", FIELD_BOOLEAN, experts_normalised),
+    FIELD("clip_qkv", FIELD_NUMBER, clip_qkv),
     /* GPT-2 and OPT */
     FIELD("n_embd", FIELD_INTEGER, hidden_size),
     FIELD("n_inner", FIELD_INTEGER, intermediate_size),
@@ -231,6 +236,10 @@ static enum status raw_parse(const char *name, const char *text, size_t size, st
         .high = NAN,
         .original_positions = NAN,
         .embedding_size = -1,
+        .experts = -1,
+        .experts_per_token = -1,
+        .experts_normalised = -1,
+        .clip_qkv = NAN,
         .norm_before = -1,
         .norm_removed = -1,
         .tied = -1,
@@ -363,6 +372,10 @@ static enum status shape_check(const char *name, const struct model_config *c, s
                          (long long)c->heads, (long long)c->kv_heads);
     if (config_rotary(c) % 2 != 0)
         return error_set(error, STATUS_INVALID, "%s: an odd number of rotary columns (%lld)", name, (long long)config_rotary(c));
+    if (c->architecture->names[ROLE_ROUTER] != NULL &&
+        (c->experts < 2 || c->experts > CONFIG_EXPERTS_MAX || c->experts_per_token < 1 || c->experts_per_token > c->experts))
+        return error_set(error, STATUS_UNSUPPORTED, "%s: %lld of %lld experts a token; deltaq takes 2 to %d experts", name,
+                         (long long)c->experts_per_token, (long long)c->experts, CONFIG_EXPERTS_MAX);
     if (!(c->norm_epsilon >= 0)) return error_set(error, STATUS_INVALID, "%s: the norm's epsilon is missing or negative", name);
     if (c->layers > CONFIG_LAYERS_MAX || c->hidden_size > 1 << 20 || c->intermediate_size > 1 << 22 || c->head_dim > 1 << 16)
         return error_set(error, STATUS_INVALID, "%s: dimensions are beyond any model", name);
@@ -402,6 +415,7 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
                          raw.model_type, architecture_list(supported, sizeof supported));
     if ((status = demands_check(name, &raw, architecture, error)) != STATUS_OK) return status;
     /* OPT's own: do_layer_norm_before false puts the norms after the sums, and then there is no final one */
+    const bool routed = architecture->names[ROLE_ROUTER] != NULL;
     const bool projects = architecture->names[ROLE_PROJECT_IN] != NULL, after_sum = projects && raw.norm_before == 0;
     *out = (struct model_config){
         .architecture = architecture,
@@ -424,6 +438,9 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
         .attention_bias = given(raw.attention_bias, architecture->attention_bias),
         .mlp_bias = given(raw.mlp_bias, architecture->mlp_bias),
         .embedding_size = projects ? given(raw.embedding_size, raw.hidden_size) : raw.hidden_size,
+        .experts = routed ? given(raw.experts, architecture->experts) : 0,
+        .experts_per_token = routed ? given(raw.experts_per_token, architecture->experts_per_token) : 0,
+        .experts_normalised = routed && raw.experts_normalised == 1,
         .norm_after_sum = after_sum,
         .final_norm = !after_sum && !(projects && raw.norm_removed == 1),
         .parallel_residual = given(raw.parallel_residual, architecture->parallel_residual) && architecture->parallel_residual,
@@ -440,6 +457,8 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
     raw.state_space.head_dim = raw.head_dim;
     if (architecture->block != BLOCK_ATTENTION && (status = state_space_settle(name, &raw.state_space, out, error)) != STATUS_OK)
         return status;
+    if (routed && !isnan(raw.clip_qkv))
+        return error_set(error, STATUS_UNSUPPORTED, "%s: clip_qkv %g is not supported; it must be null", name, raw.clip_qkv);
     return shape_check(name, out, error);
 }
 
@@ -491,6 +510,9 @@ const char *config_difference(const struct model_config *a, const struct model_c
         {"intermediate_size", (double)a->intermediate_size, (double)b->intermediate_size},
         {"num_hidden_layers", (double)a->layers, (double)b->layers},
         {"word_embed_proj_dim", (double)a->embedding_size, (double)b->embedding_size},
+        {"num_experts", (double)a->experts, (double)b->experts},
+        {"num_experts_per_tok", (double)a->experts_per_token, (double)b->experts_per_token},
+        {"norm_topk_prob", (double)a->experts_normalised, (double)b->experts_normalised},
         {"do_layer_norm_before", (double)a->norm_after_sum, (double)b->norm_after_sum},
         {"_remove_final_layer_norm", (double)a->final_norm, (double)b->final_norm},
         {"names with and without prefix", (double)a->bare_names, (double)b->bare_names},

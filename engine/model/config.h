@@ -10,7 +10,7 @@
 
 struct architecture;
 
-enum { CONFIG_LAYERS_MAX = 1024 };
+enum { CONFIG_LAYERS_MAX = 1024, CONFIG_EXPERTS_MAX = 74 };
 
 enum rope_scaling { ROPE_SCALING_NONE, ROPE_SCALING_LINEAR, ROPE_SCALING_LLAMA3 };
 
@@ -47,8 +47,10 @@ struct model_config {
     bool attention_bias, mlp_bias;
     bool parallel_residual;
     struct state_space_config state_space;
-    bool norm_after_sum;      /* norm(x + f(x)) in blocks */
-    bool final_norm;          /* there is one after the blocks */
+    int64_t experts, experts_per_token; /* 0: no mixture */
+    bool experts_normalised;            /* the weights of a token's experts add up to 1 */
+    bool norm_after_sum;                /* norm(x + f(x)) in blocks */
+    bool final_norm;                    /* there is one after the blocks */
     bool bare_names;          /* the file's tensors lack the architecture's prefix (set by model_open, not by config.json) */
     int64_t window;           /* keys a query sees, itself included; 0: all before it */
     int64_t no_rope_interval; /* layer l has no rotation when (l + 1) is a multiple; 0: as no_rope says */

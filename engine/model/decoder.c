@@ -1,5 +1,6 @@
 #include "model/decoder.h"
 
+#include "backend/routes.h"
 #include "model/architecture.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@ struct builder {
     const struct model_config *config;
     const struct architecture *architecture;
     struct program *program;
-    int layer;
+    int layer, expert;
 };
 
 static const char *role_name(const struct builder *b, enum role role, const char *ending, char *buffer, size_t size)
@@ -17,10 +18,10 @@ static const char *role_name(const struct builder *b, enum role role, const char
     char stem[PARAMETER_NAME];
     const char *name = b->architecture->names[role], *prefix = b->architecture->prefix;
     if (b->config->bare_names && prefix != NULL) name += strlen(prefix);
-        /* the rows of architecture.c are the only formats, each with at most one %d */
+        /* the rows of architecture.c are the only formats, with a %d for the layer and one for the expert */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    (void)snprintf(stem, sizeof stem, name, b->layer);
+    (void)snprintf(stem, sizeof stem, name, b->layer, b->expert);
 #pragma GCC diagnostic pop
     (void)snprintf(buffer, size, "%s%s", stem, ending);
     return buffer;
@@ -152,9 +153,56 @@ static int build_xielu(struct builder *b, int input)
     return output;
 }
 
+static struct experts_attributes experts_of(const struct builder *b)
+{
+    return (struct experts_attributes){b->config->experts, b->config->experts_per_token, b->config->experts_normalised};
+}
+
+/* One linear of every expert over rows sorted by expert. */
+static int build_experts(struct builder *b, enum role role, int input, int routes, int64_t width)
+{
+    const int64_t k = b->config->experts_per_token, columns = b->program->slots[input].width / k;
+    const int output = program_slot(b->program, k * width);
+    struct step *step = program_step(b->program, &op_experts, input, output);
+    step->input[1] = routes;
+    step->attributes.experts = experts_of(b);
+    for (b->expert = 0; b->expert < b->config->experts; b->expert++) {
+        const int number = build_parameter(b, role, ".weight", width, columns, true);
+        if (b->expert == 0) step->parameter[0] = number;
+    }
+    b->expert = 0;
+    return output;
+}
+
+static int build_mixture(struct builder *b, int input)
+{
+    const struct model_config *c = b->config;
+    struct program *program = b->program;
+    const int64_t k = c->experts_per_token;
+    const int logits = build_projection(b, ROLE_ROUTER, input, c->experts, false, false);
+    const int weights = program_slot(program, k), routes = program_slot(program, routes_columns(c->experts, k));
+    struct step *step = program_step(program, &op_route, logits, weights);
+    step->saved = routes;
+    step->attributes.experts = experts_of(b);
+    const int sorted = program_slot(program, k * c->hidden_size);
+    step = program_step(program, &op_dispatch, input, sorted);
+    step->input[1] = routes;
+    step->attributes.experts = experts_of(b);
+    const int gate = build_experts(b, ROLE_GATE, sorted, routes, c->intermediate_size);
+    const int up = build_experts(b, ROLE_UP, sorted, routes, c->intermediate_size);
+    const int made = build_experts(b, ROLE_DOWN, build_activation(b, gate, up), routes, c->hidden_size);
+    const int output = program_slot(program, c->hidden_size);
+    step = program_step(program, &op_combine, made, output);
+    step->input[1] = weights;
+    step->input[2] = routes;
+    step->attributes.experts = experts_of(b);
+    return output;
+}
+
 static int build_mlp(struct builder *b, int input)
 {
     const struct model_config *c = b->config;
+    if (b->architecture->names[ROLE_ROUTER] != NULL) return build_mixture(b, input);
     const bool gated = b->architecture->names[ROLE_GATE] != NULL;
     const int first = build_linear(b, gated ? ROLE_GATE : ROLE_UP, input, c->intermediate_size, c->mlp_bias);
     const int second = gated ? build_linear(b, ROLE_UP, input, c->intermediate_size, c->mlp_bias) : NO_SLOT;
@@ -237,7 +285,7 @@ static int build_mamba2(struct builder *b, int input)
 
 void decoder_block(const struct model_config *config, int64_t layer, struct program *out)
 {
-    struct builder b = {config, config->architecture, out, (int)layer};
+    struct builder b = {config, config->architecture, out, (int)layer, 0};
     *out = (struct program){0};
     out->input = program_slot(out, config->hidden_size);
     if (b.architecture->block != BLOCK_ATTENTION) {
@@ -272,7 +320,7 @@ static struct parameter end_parameter(const struct builder *b, enum role role, c
 
 void decoder_ends(const struct model_config *config, struct decoder_ends *out)
 {
-    const struct builder b = {config, config->architecture, NULL, 0};
+    const struct builder b = {config, config->architecture, NULL, 0, 0};
     const int64_t vocabulary = config->vocabulary_size, width = config->hidden_size, narrow = config->embedding_size;
     const int64_t positions = config->maximum_positions + config->architecture->position_offset;
     *out = (struct decoder_ends){0};

@@ -43,6 +43,12 @@ struct convolution_attributes {
     int64_t columns, taps;
 };
 
+/* Routed activations are [T, K C] to the plan, [T K, C] sorted by expert to the ops (backend/routes.h). */
+struct experts_attributes {
+    int64_t count, per_token; /* E, K */
+    bool normalise;
+};
+
 struct scan_attributes {
     int64_t channels, heads, groups, states;
     double step_least, step_most;
@@ -63,6 +69,7 @@ struct step {
         struct activation_attributes activation;
         struct convolution_attributes convolution;
         struct scan_attributes scan;
+        struct experts_attributes experts;
     } attributes;
 };
 
@@ -119,9 +126,20 @@ static inline struct matrix pass_parameter(const struct matrix *by_parameter, in
     return parameter == NO_PARAMETER || by_parameter == NULL ? (struct matrix){0} : by_parameter[parameter];
 }
 
+/* A routed slot [T, K C] as rows [T K, C]. */
+static inline struct matrix experts_rows(struct matrix slot, const struct step *step)
+{
+    const int64_t k = step->attributes.experts.per_token;
+    return matrix_of(slot.data, slot.rows * k, slot.columns / k, slot.element);
+}
+
+/* The rows of one expert in it; `routes` as the route step saved it, `step` any of those that share its attributes. */
+struct matrix experts_part(struct matrix routes, const struct step *step, struct matrix slot, int64_t expert);
+
 /* y = x Wᵀ with parameter number `parameter`, or what pass->product makes of it: what every op with weights of linears calls. */
 void linear_forward_product(const struct pass *pass, int parameter, struct matrix x, struct matrix y);
 
-extern const struct op op_norm, op_linear, op_rope, op_attention, op_activation, op_add, op_xielu, op_convolution, op_scan;
+extern const struct op op_norm, op_linear, op_rope, op_attention, op_activation, op_add, op_xielu, op_convolution, op_scan,
+    op_route, op_dispatch, op_experts, op_combine;
 
 #endif

@@ -34,11 +34,14 @@ static bool ends_residual_branch(const struct program *program, int parameter)
 {
     for (int i = 0; i < program->step_count; i++) {
         const struct step *linear = &program->steps[i];
-        if (linear->op != &op_linear || linear->parameter[0] != parameter) continue;
-        for (int k = i + 1; k < program->step_count; k++)
-            if (program->steps[k].op == &op_add &&
-                (program->steps[k].input[0] == linear->output || program->steps[k].input[1] == linear->output))
-                return true;
+        const int64_t count = linear->op == &op_experts ? linear->attributes.experts.count : linear->op == &op_linear;
+        if (parameter < linear->parameter[0] || parameter >= linear->parameter[0] + count) continue;
+        int output = linear->output;
+        for (int k = i + 1; k < program->step_count; k++) {
+            const struct step *step = &program->steps[k];
+            if (step->op == &op_combine && step->input[0] == output) output = step->output;
+            if (step->op == &op_add && (step->input[0] == output || step->input[1] == output)) return true;
+        }
     }
     return false;
 }

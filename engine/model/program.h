@@ -5,7 +5,7 @@
 
 #include "model/op.h"
 
-enum { PROGRAM_STEPS = 32, PROGRAM_SLOTS = 32, PROGRAM_PARAMETERS = 32, PARAMETER_NAME = 96 };
+enum { PROGRAM_STEPS = 32, PROGRAM_SLOTS = 32, PROGRAM_PARAMETERS = 256, PARAMETER_NAME = 96 };
 
 /* How elements of a fresh model begin: matrices are drawn from N(0, initializer_range²) and vectors are `initial`; or, as the
  * published code of state space models has it (column c of C): uniform in ± C^-1/2; log(c + 1), decays from slow to fast; and what

@@ -93,6 +93,11 @@ static bool tensor_find(const struct weights *weights, const char *name, int lay
         (void)snprintf(full, sizeof full, "%.*s%d%s%s", (int)(mark - name), name, layer, mark + 2, ending);
     else
         (void)snprintf(full, sizeof full, "%s%s", name, ending);
+    char *expert = strstr(full, "%d");
+    if (expert != NULL) { /* the first one stands for all */
+        *expert = '0';
+        memmove(expert + 1, expert + 2, strlen(expert + 2) + 1);
+    }
     const int64_t index = weights_find(weights, full);
     if (index >= 0) weights_tensor(weights, index, out);
     return index >= 0;
@@ -175,6 +180,8 @@ static bool shown(const struct weights *weights, const struct architecture *row,
         add(out, ", \"max_position_embeddings\": %lld", (long long)(tensor.shape[0] - row->position_offset));
     if (role_find(weights, row, ROLE_UP, 0, ".weight", &tensor))
         add(out, ", \"intermediate_size\": %lld", (long long)(tensor.elements / width));
+    if (role_find(weights, row, ROLE_ROUTER, 0, ".weight", &tensor) && tensor.rank == 2)
+        add(out, ", \"num_experts\": %lld", (long long)tensor.shape[0]);
     if (row->query_key_norm == QUERY_KEY_NORM_HEAD && role_find(weights, row, ROLE_QUERY_NORM, 0, ".weight", &norm) &&
         norm.elements > 0 && role_find(weights, row, ROLE_QUERY, 0, ".weight", &tensor)) {
         add(out, ", \"head_dim\": %lld, \"num_attention_heads\": %lld", (long long)norm.elements,

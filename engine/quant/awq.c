@@ -255,8 +255,14 @@ done:
     return status;
 }
 
+static struct rtn_params awq_fallback(const struct quantize_method *method)
+{
+    return (struct rtn_params){method->awq.bits, method->awq.group_size, method->awq.sym};
+}
+
 const struct quantizer quantizer_awq = {.name = "awq",
                                         .params = awq_params,
                                         .needs = NEED_INPUT_HESSIAN | NEED_INPUT_MAGNITUDE,
+                                        .fallback = awq_fallback,
                                         .settle = awq_settle,
                                         .quantize = awq_quantize};

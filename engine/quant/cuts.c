@@ -1,14 +1,15 @@
 #include "quant/cuts.h"
 
-static bool step_cheap(const struct step *step)
-{
-    return step->op != &op_linear && step->op != &op_attention && step->op != &op_scan;
-}
-
 static bool quantizable(const struct program *program, int step)
 {
     const struct step *linear = &program->steps[step];
-    return linear->op == &op_linear && program->parameters[linear->parameter[0]].linear;
+    return linear->op == &op_experts || (linear->op == &op_linear && program->parameters[linear->parameter[0]].linear);
+}
+
+/* Products that nobody quantizes are slivers: a router's. */
+static bool step_cheap(const struct program *program, int step)
+{
+    return !quantizable(program, step) && program->steps[step].op != &op_attention && program->steps[step].op != &op_scan;
 }
 
 static bool writes_hidden(const struct program *program, const struct program_plan *plan, int from, int to)
@@ -22,7 +23,7 @@ static bool produced(const struct program *program, int slot, int before)
 {
     const int written = program->slots[slot].of == NO_SLOT ? slot : program->slots[slot].of;
     for (int i = 0; i < before; i++)
-        if (program->steps[i].output == written) return true;
+        if (program->steps[i].output == written || program->steps[i].saved == written) return true;
     return false;
 }
 
@@ -43,8 +44,7 @@ static void set_resume(const struct program *program, const struct program_plan 
 {
     struct cut best = *cut;
     set_live(program, plan, cut->step, &best);
-    for (int at = cut->step - 1; at >= from && step_cheap(&program->steps[at]) && !writes_hidden(program, plan, at, cut->step);
-         at--) {
+    for (int at = cut->step - 1; at >= from && step_cheap(program, at) && !writes_hidden(program, plan, at, cut->step); at--) {
         struct cut candidate = *cut;
         set_live(program, plan, at, &candidate);
         if (candidate.live_width < best.live_width) best = candidate;

@@ -11,7 +11,7 @@
 #include "model/program.h"
 
 struct cut {
-    int step, count; /* the linears: steps [step, step + count) */
+    int step, count; /* the linears: steps [step, step + count), each of one weight, or of one for each expert */
     int resume;      /* later passes start here, when held */
     bool held;
     int live_count;

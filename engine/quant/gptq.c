@@ -275,5 +275,14 @@ done:
     return status;
 }
 
-const struct quantizer quantizer_gptq = {
-    .name = "gptq", .params = gptq_params, .needs = NEED_INPUT_HESSIAN, .settle = gptq_settle, .quantize = gptq_quantize};
+static struct rtn_params gptq_fallback(const struct quantize_method *method)
+{
+    return (struct rtn_params){method->gptq.bits, method->gptq.group_size, method->gptq.sym};
+}
+
+const struct quantizer quantizer_gptq = {.name = "gptq",
+                                         .params = gptq_params,
+                                         .needs = NEED_INPUT_HESSIAN,
+                                         .fallback = gptq_fallback,
+                                         .settle = gptq_settle,
+                                         .quantize = gptq_quantize};

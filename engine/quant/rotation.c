@@ -220,6 +220,16 @@ static void turn_inputs(struct rotation *rotation, const struct program *program
     rotation->online_of[step->parameter[0]] = online;
 }
 
+/* Rows are turned on their way into the experts. */
+static void turn_experts(struct rotation *rotation, const struct step *step, struct matrix *parameters)
+{
+    for (int number = step->parameter[0]; number < step->parameter[0] + step->attributes.experts.count; number++) {
+        const int online = find_width(rotation, parameters[number].columns);
+        turn_rows(rotation, &rotation->online[online], NULL, parameters[number]);
+        rotation->online_of[number] = online;
+    }
+}
+
 void rotation_block(struct rotation *rotation, struct block *block)
 {
     bool residual[PROGRAM_SLOTS] = {false};
@@ -230,7 +240,10 @@ void rotation_block(struct rotation *rotation, struct block *block)
     for (int i = 0; i < PROGRAM_PARAMETERS; i++) rotation->online_of[i] = ONLINE_NONE;
     if (rotation->fused) (void)follow_hidden(program, residual);
     for (int i = 0; i < program->step_count; i++)
-        if (program->steps[i].op == &op_linear) turn_inputs(rotation, program, i, residual, parameters);
+        if (program->steps[i].op == &op_linear)
+            turn_inputs(rotation, program, i, residual, parameters);
+        else if (program->steps[i].op == &op_experts)
+            turn_experts(rotation, &program->steps[i], parameters);
     for (int i = 0; i < program->step_count && rotation->fused; i++) {
         struct step *step = &program->steps[i];
         if (step->op == &op_linear && is_writer(program, residual, step->output))

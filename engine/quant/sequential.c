@@ -18,6 +18,41 @@ static int64_t widest_linear(const struct model *model)
     return widest;
 }
 
+/* Experts are collected together as far as their statistics take no more than a block's weights; the others on further passes. */
+static enum status collectors_new(struct sequential *sequential, int64_t widest, struct error *error)
+{
+    const struct model *model = sequential->model;
+    const struct program *program = &model->programs[0];
+    const unsigned needs = quantizer_by_id(sequential->method->quantizer)->needs;
+    int64_t routed = 0, block = 0, count = 1;
+    enum status status;
+    for (int i = 0; i < program->step_count; i++)
+        if (program->steps[i].op == &op_experts && program->parameters[program->steps[i].parameter[0]].columns > routed)
+            routed = program->parameters[program->steps[i].parameter[0]].columns;
+    for (int i = 0; i < program->parameter_count; i++) block += program->parameters[i].rows * program->parameters[i].columns;
+    if (routed > 0) count = block / (routed * routed) < model->config.experts ? block / (routed * routed) : model->config.experts;
+    if (count < 1) count = 1;
+    status = memory_new(count, sizeof *sequential->collectors, "input statistics", &sequential->collectors, error);
+    for (int64_t i = 0; i < count && status == STATUS_OK; i++) {
+        sequential->collector_count = i + 1;
+        status = statistics_init(&sequential->collectors[i], sequential->backend, needs, i == 0 ? widest : routed,
+                                 sequential->chunks->tokens, error);
+    }
+    return status;
+}
+
+/* The method for experts that too few tokens visit. */
+static enum status fallback_new(struct sequential *sequential, struct error *error)
+{
+    const struct quantizer *quantizer = quantizer_by_id(sequential->method->quantizer);
+    sequential->cold = NULL;
+    if (sequential->model->config.experts == 0 || quantizer->fallback == NULL) return STATUS_OK;
+    sequential->fallback = *sequential->method;
+    sequential->fallback.quantizer = QUANTIZER_RTN;
+    sequential->fallback.rtn = quantizer->fallback(sequential->method);
+    return overrides_new(&sequential->fallback, &sequential->cold, error);
+}
+
 enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, struct error *error)
 {
     const struct model *model = sequential->model;
@@ -27,7 +62,9 @@ enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, s
     const int64_t widest = widest_linear(model);
     struct cuts cuts;
     enum status status;
-    sequential->collector = (struct statistics_collector){0};
+    sequential->collectors = NULL;
+    sequential->collector_count = 0;
+    sequential->cold = NULL;
     sequential->activations = (struct activations){0};
     sequential->rotation = (struct rotation){0};
     sequential->overrides = NULL;
@@ -36,6 +73,7 @@ enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, s
         (status = activations_init(&sequential->activations, backend, sequential->walk->tokens, widest, error)) != STATUS_OK)
         return status;
     if ((status = overrides_new(sequential->method, &sequential->overrides, error)) != STATUS_OK) return status;
+    if ((status = fallback_new(sequential, error)) != STATUS_OK) return status;
     if (options->rotation != ROTATION_NONE &&
         (status = rotation_init(&sequential->rotation, model, backend, (uint64_t)options->rotation_seed, error)) != STATUS_OK)
         return status;
@@ -48,19 +86,22 @@ enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, s
             if (cuts.cuts[i].held && cuts.cuts[i].live_width > sequential->held_width)
                 sequential->held_width = cuts.cuts[i].live_width;
     }
-    status = statistics_init(&sequential->collector, backend, quantizer_by_id(sequential->method->quantizer)->needs, widest,
-                             chunks->tokens, error);
-    if (status != STATUS_OK) return status;
+    if ((status = collectors_new(sequential, widest, error)) != STATUS_OK) return status;
     return backend->ops->allocate(backend, chunks->tokens * sequential->held_width, "activations between layers", &sequential->held,
                                   error);
 }
 
 void sequential_reset(struct sequential *sequential)
 {
-    statistics_reset(&sequential->collector);
+    for (int64_t i = 0; i < sequential->collector_count; i++) statistics_reset(&sequential->collectors[i]);
+    memory_free(sequential->collectors);
+    sequential->collectors = NULL;
+    sequential->collector_count = 0;
     activations_reset(&sequential->activations);
     rotation_reset(&sequential->rotation);
     overrides_free(sequential->overrides);
+    overrides_free(sequential->cold);
+    sequential->cold = NULL;
     sequential->overrides = NULL;
     if (sequential->held != NULL) sequential->backend->ops->release(sequential->backend, sequential->held);
     sequential->held = NULL;
@@ -88,27 +129,50 @@ static void chunk_begin(const struct sequential *sequential, const struct block 
     if (held != NULL) held_copy(sequential, held, chunk, false);
 }
 
+/* The linears of a cut that are done together: all of one input, or those of some experts, [first, first + count). */
+struct experts {
+    int64_t first, count;
+};
+
+static const struct step *routed_step(const struct block *block, const struct cut *cut)
+{
+    const struct step *step = &block->program->steps[cut->step];
+    return step->op == &op_experts ? step : NULL;
+}
+
+/* The rows of the cut's input that linear (expert) number `i` reads. */
+static struct matrix rows_read(const struct sequential *sequential, const struct block *block, const struct cut *cut, int64_t i)
+{
+    const struct matrix *values = sequential->walk->values;
+    const struct step *step = routed_step(block, cut);
+    if (step == NULL) return values[block->program->steps[cut->step].input[0]];
+    return experts_part(values[step->input[1]], step, values[step->input[0]], i);
+}
+
 /* Takes all calibration tokens from the held cut to `cut`, holds them there if it is to be, and collects the statistics of its
- * input. */
+ * input, for the linears in `part`. `held` is `cut` itself when they are there already. */
 static enum status collect(struct sequential *sequential, const struct block *block, const struct cut *held, const struct cut *cut,
-                           struct error *error)
+                           struct experts part, struct error *error)
 {
     const struct chunks *chunks = sequential->chunks;
     const int from = held == NULL ? 0 : held->resume;
-    const int input = block->program->steps[cut->step].input[0];
-    const int parameter = block->program->steps[cut->step].parameter[0];
-    statistics_begin(&sequential->collector, block->program->slots[input].width);
+    const int parameter = block->program->steps[cut->step].parameter[0] + (int)part.first;
+    const int64_t columns = block->parameters[parameter].columns;
+    for (int64_t i = 0; i < part.count; i++) statistics_begin(&sequential->collectors[i], columns);
     for (int64_t i = 0; i < chunks->count; i++) {
         const struct chunk *chunk = &chunks->chunks[i];
         enum status status;
         chunk_begin(sequential, block, chunk, held);
-        if (cut->held) {
+        if (cut->held && held != cut) {
             walk_steps(sequential->walk, from, cut->resume);
             held_copy(sequential, cut, chunk, true);
         }
         walk_steps(sequential->walk, cut->held ? cut->resume : from, cut->step);
-        statistics_add(&sequential->collector,
-                       activations_input(&sequential->activations, parameter, sequential->walk->values[input]));
+        for (int64_t k = 0; k < part.count; k++) {
+            const struct matrix x = rows_read(sequential, block, cut, part.first + k);
+            if (x.rows > 0)
+                statistics_add(&sequential->collectors[k], activations_input(&sequential->activations, parameter + (int)k, x));
+        }
         if ((status = monitor_check(sequential->monitor, error)) != STATUS_OK) return status;
     }
     return STATUS_OK;
@@ -131,8 +195,7 @@ static enum status finish(const struct sequential *sequential, const struct bloc
     return STATUS_OK;
 }
 
-static void summarise(const struct sequential *sequential, const char *name, const struct quantized_layer *layer,
-                      struct layer_summary *out)
+static void summarise(const char *name, const struct quantized_layer *layer, int64_t tokens, struct layer_summary *out)
 {
     static const char ending[] = ".weight";
     const size_t length = strlen(name), tail = sizeof ending - 1;
@@ -141,7 +204,7 @@ static void summarise(const struct sequential *sequential, const char *name, con
         .rows = layer->rows,
         .columns = layer->columns + layer->kept,
         .dead_columns = layer->dead_columns,
-        .tokens = sequential->chunks == NULL ? 0 : sequential->chunks->tokens,
+        .tokens = tokens,
         .bits = quantized_layer_bits(layer),
         .kept = layer->kept,
         .skipped = layer->skipped,
@@ -236,26 +299,63 @@ done:
     return status;
 }
 
-static enum status quantize_subset(struct sequential *sequential, const struct block *block, const struct cut *cut,
-                                   const struct statistics *inputs, struct layer_summary *summaries, struct error *error)
+/* Whether the method gives way: an expert's linears that too few tokens have reached. */
+static bool is_cold(const struct sequential *sequential, int64_t tokens)
+{
+    return sequential->cold != NULL && sequential->chunks != NULL && tokens * SEQUENTIAL_LEAST_SHARE < sequential->chunks->tokens;
+}
+
+static enum status quantize_subset(struct sequential *sequential, const struct block *block, const struct cut *cut, int64_t expert,
+                                   const struct statistics *inputs, int64_t tokens, struct layer_summary *summaries,
+                                   struct error *error)
 {
     struct quantize_linear linears[PROGRAM_STEPS];
     struct quantized_layer layers[PROGRAM_STEPS] = {0};
     const struct quantize_task task = {linears, cut->count, *inputs};
     for (int i = 0; i < cut->count; i++) {
-        const int number = block->program->steps[cut->step + i].parameter[0];
+        const int number = block->program->steps[cut->step + i].parameter[0] + (int)expert;
         linears[i] = (struct quantize_linear){block->program->parameters[number].name, block->parameters[number]};
     }
-    enum status status = subset_quantize(sequential->backend, sequential->overrides, &task, layers, error);
+    const bool cold = is_cold(sequential, tokens);
+    enum status status =
+        subset_quantize(sequential->backend, cold ? sequential->cold : sequential->overrides, &task, layers, error);
     for (int i = 0; i < cut->count && status == STATUS_OK; i++) {
-        summarise(sequential, linears[i].name, &layers[i], &summaries[i]);
+        summarise(linears[i].name, &layers[i], tokens, &summaries[i]);
+        summaries[i].degraded = cold && !layers[i].skipped;
         if (sequential->hook.layer != NULL)
             status = sequential->hook.layer(sequential->hook.owner, summaries[i].name, &layers[i], linears[i].weight, error);
-        const int parameter = block->program->steps[cut->step + i].parameter[0];
+        const int parameter = block->program->steps[cut->step + i].parameter[0] + (int)expert;
         if (status == STATUS_OK) status = treat_inputs(sequential, parameter, &layers[i], error);
     }
     for (int i = 0; i < cut->count; i++) quantized_layer_reset(&layers[i]);
     return status;
+}
+
+static enum status cut_run(struct sequential *sequential, const struct block *block, const struct cut *cut, const struct cut **held,
+                           struct layer_summary *summaries, int64_t *count, struct error *error)
+{
+    const struct step *routed = routed_step(block, cut);
+    const int64_t linears = routed == NULL ? 1 : routed->attributes.experts.count;
+    const int64_t together = sequential->chunks == NULL ? linears : sequential->collector_count;
+    enum status status;
+    for (int64_t first = 0; first < linears; first += together) {
+        const struct experts part = {first, linears - first < together ? linears - first : together};
+        if (sequential->chunks != NULL) {
+            if ((status = collect(sequential, block, *held, cut, part, error)) != STATUS_OK) return status;
+            if (cut->held) *held = cut;
+        }
+        for (int64_t k = 0; k < part.count; k++) {
+            const struct statistics none = {0};
+            struct statistics_collector *collector = sequential->chunks == NULL ? NULL : &sequential->collectors[k];
+            const struct statistics *inputs = collector == NULL ? &none : statistics_finish(collector);
+            const int64_t tokens = collector == NULL ? 0 : collector->seen;
+            status = quantize_subset(sequential, block, cut, first + k, inputs, tokens, summaries + *count, error);
+            if (status != STATUS_OK) return status;
+            *count += cut->count;
+            if ((status = monitor_check(sequential->monitor, error)) != STATUS_OK) return status;
+        }
+    }
+    return STATUS_OK;
 }
 
 static enum status block_run(struct sequential *sequential, const struct block *block, bool last, struct layer_summary *summaries,
@@ -267,16 +367,7 @@ static enum status block_run(struct sequential *sequential, const struct block *
     *count = 0;
     cuts_plan(block->program, sequential->budget_width, &cuts);
     for (int i = 0; i < cuts.count; i++) {
-        const struct cut *cut = &cuts.cuts[i];
-        const struct statistics *inputs = &(const struct statistics){0};
-        if (sequential->chunks != NULL) {
-            if ((status = collect(sequential, block, held, cut, error)) != STATUS_OK) return status;
-            inputs = statistics_finish(&sequential->collector);
-            if (cut->held) held = cut;
-        }
-        if ((status = quantize_subset(sequential, block, cut, inputs, summaries + *count, error)) != STATUS_OK) return status;
-        *count += cut->count;
-        if ((status = monitor_check(sequential->monitor, error)) != STATUS_OK) return status;
+        if ((status = cut_run(sequential, block, &cuts.cuts[i], &held, summaries, count, error)) != STATUS_OK) return status;
     }
     return last || sequential->chunks == NULL ? STATUS_OK : finish(sequential, block, held, error);
 }

@@ -12,12 +12,17 @@
 #include "quant/rotation.h"
 #include "quant/subset.h"
 
+/* An expert that fewer calibration tokens than this share of them visit is rounded to nearest where a method needs to see inputs:
+ * one in 200, as published quantizers have it. */
+enum { SEQUENTIAL_LEAST_SHARE = 200 };
+
 /* What a run says of a layer. */
 struct layer_summary {
-    char name[PARAMETER_NAME];                       /* without ".weight" */
-    int64_t rows, columns, dead_columns, tokens;     /* calibration tokens behind the Hessian; 0: none, H = I */
-    int64_t bits, kept;                              /* quantized_layer_bits; columns left as they are */
-    bool skipped;                                    /* the module was left as it is */
+    char name[PARAMETER_NAME];                   /* without ".weight" */
+    int64_t rows, columns, dead_columns, tokens; /* calibration tokens that reached it; 0: none, H = I */
+    int64_t bits, kept;                          /* quantized_layer_bits; columns left as they are */
+    bool skipped;                                /* the module was left as it is */
+    bool degraded; /* rounded to nearest in place of the method: too few tokens (SEQUENTIAL_LEAST_SHARE) */
     double proxy_error, relative_error, damp, alpha; /* as in quantized_layer.h */
 };
 
@@ -40,13 +45,15 @@ struct sequential {
     struct matrix hidden;
     struct walk *walk;
     /* Owned. */
-    int64_t budget_width; /* columns that may be held of each token between cuts */
-    int64_t held_width;   /* columns of `held` */
-    struct statistics_collector collector;
-    struct activations activations; /* of the block before; empty where no inputs are treated */
-    struct rotation rotation;       /* empty where there is none */
-    struct overrides *overrides;
-    void *held; /* [tokens, held_width] */
+    int64_t budget_width;                    /* columns that may be held of each token between cuts */
+    int64_t held_width;                      /* columns of `held` */
+    struct statistics_collector *collectors; /* [collector_count]: of as many experts as are collected at a time */
+    int64_t collector_count;
+    struct activations activations;     /* of the block before; empty where no inputs are treated */
+    struct rotation rotation;           /* empty where there is none */
+    struct overrides *overrides, *cold; /* of the method, and of `fallback` */
+    struct quantize_method fallback;    /* for experts that too few tokens visit */
+    void *held;                         /* [tokens, held_width] */
 };
 
 /* Fill model … walk first; allocates the rest: statistics and, as far as it fits `hold_bytes`, what is

@@ -204,9 +204,15 @@ done:
     return status;
 }
 
+static struct rtn_params smoothquant_fallback(const struct quantize_method *method)
+{
+    return (struct rtn_params){method->smoothquant.bits, -1, true};
+}
+
 const struct quantizer quantizer_smoothquant = {.name = "smoothquant",
                                                 .params = smoothquant_params,
                                                 .needs = NEED_INPUT_HESSIAN | NEED_INPUT_MAGNITUDE | NEED_INPUT_SAMPLE,
+                                                .fallback = smoothquant_fallback,
                                                 .treats_inputs = true,
                                                 .settle = smoothquant_settle,
                                                 .quantize = smoothquant_quantize};

@@ -88,7 +88,11 @@ void statistics_add(struct statistics_collector *collector, struct matrix x)
 
 const struct statistics *statistics_finish(struct statistics_collector *collector)
 {
-    for (int64_t c = 0; c < collector->result.hessian.columns && collector->mean != NULL; c++)
-        collector->mean[c] /= (double)collector->tokens;
+    const struct matrix hessian = collector->result.hessian;
+    if (collector->seen == 0) collector->result = (struct statistics){.hessian = {0}};
+    if (collector->seen > 0 && collector->seen < collector->tokens)
+        collector->backend->ops->add(collector->backend, hessian, hessian, 0, (double)collector->tokens / (double)collector->seen);
+    for (int64_t c = 0; c < hessian.columns && collector->mean != NULL && collector->seen > 0; c++)
+        collector->mean[c] /= (double)collector->seen;
     return &collector->result;
 }

@@ -35,7 +35,8 @@ MUST_CHECK enum status statistics_init(struct statistics_collector *collector, s
                                        int64_t widest, int64_t tokens, struct error *error);
 void statistics_reset(struct statistics_collector *collector); /* a zeroed one is fine */
 
-/* A collection: begin, add chunks of tokens in order, finish. The result is lent until the next one. */
+/* A collection: begin, add chunks of tokens in order, finish. The result is lent until the next one; it is that of the tokens seen
+ * (an expert sees some of the calibration's), empty when there were none. */
 void statistics_begin(struct statistics_collector *collector, int64_t columns);
 void statistics_add(struct statistics_collector *collector, struct matrix x);
 const struct statistics *statistics_finish(struct statistics_collector *collector);

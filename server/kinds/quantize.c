@@ -84,19 +84,50 @@ struct identity {
     char dataset[128], protocol[PROTOCOL_TEXT], recipe[RECIPE_TEXT];
 };
 
+static json_t *render_degraded(const struct layer_summary *layer, int64_t calibration_tokens)
+{
+    if (!layer->degraded) return json_null();
+    return json_sprintf("rounded to nearest: %lld of %lld calibration tokens reached it", (long long)layer->tokens,
+                        (long long)calibration_tokens);
+}
+
 static json_t *render_layers(const struct quantize_result *result)
 {
     json_t *list = json_array();
     for (int64_t i = 0; list != NULL && i < result->layer_count; i++) {
         const struct layer_summary *layer = &result->layers[i];
         (void)json_array_append_new(
-            list, json_pack("{ss sI sI so so so sI so sI sb sI}", "name", layer->name, "rows", (json_int_t)layer->rows, "columns",
-                            (json_int_t)layer->columns, "proxy_error", inputs_number(layer->proxy_error), "relative_error",
-                            inputs_number(layer->relative_error), "damp", inputs_number(layer->damp), "dead_columns",
-                            (json_int_t)layer->dead_columns, "alpha", inputs_number(layer->alpha), "kept_columns",
-                            (json_int_t)layer->kept, "skipped", (int)layer->skipped, "tokens", (json_int_t)layer->tokens));
+            list, json_pack("{ss sI sI so so so sI so sI sb sI so}", "name", layer->name, "rows", (json_int_t)layer->rows,
+                            "columns", (json_int_t)layer->columns, "proxy_error", inputs_number(layer->proxy_error),
+                            "relative_error", inputs_number(layer->relative_error), "damp", inputs_number(layer->damp),
+                            "dead_columns", (json_int_t)layer->dead_columns, "alpha", inputs_number(layer->alpha), "kept_columns",
+                            (json_int_t)layer->kept, "skipped", (int)layer->skipped, "tokens", (json_int_t)layer->tokens,
+                            "degraded", render_degraded(layer, result->calibration_tokens)));
     }
     return list;
+}
+
+/* Layers where the method gave way, and those that fewer tokens reached than they have inputs, so that their Hessians lack rank. */
+static void count_layers(const struct quantize_result *result, int64_t *degraded, int64_t *undersampled)
+{
+    *degraded = *undersampled = 0;
+    for (int64_t i = 0; i < result->layer_count; i++) {
+        *degraded += result->layers[i].degraded;
+        *undersampled += result->calibration_tokens > 0 && result->layers[i].tokens < result->layers[i].columns;
+    }
+}
+
+static void add_degraded(json_t *document, const struct quantize_result *result)
+{
+    int64_t degraded = 0, undersampled = 0;
+    count_layers(result, &degraded, &undersampled);
+    (void)json_object_set_new(document, "degraded_layers", json_integer((json_int_t)degraded));
+    (void)json_object_set_new(document, "undersampled_layers", json_integer((json_int_t)undersampled));
+    if (degraded > 0)
+        (void)json_object_set_new(document, "note",
+                                  json_sprintf("%lld of %lld layers were rounded to nearest: fewer than 1 in %d calibration tokens "
+                                               "reached them; calibrate on more",
+                                               (long long)degraded, (long long)result->layer_count, SEQUENTIAL_LEAST_SHARE));
 }
 
 static json_t *render(const struct quantize_result *result, const struct identity *identity)
@@ -117,6 +148,7 @@ static json_t *render(const struct quantize_result *result, const struct identit
         (void)json_object_set_new(document, "recipe", recipe == NULL ? json_null() : json_string(recipe));
         (void)json_object_set_new(document, "protocol_id", json_string(identity->protocol));
     }
+    if (document != NULL) add_degraded(document, result);
     if (document != NULL && !isfinite(result->delta))
         (void)json_object_set_new(document, "note",
                                   json_string("a loss is not finite: the model's outputs overflow or are not numbers"));

@@ -61,6 +61,13 @@ void REFERENCE(xielu_forward)(struct backend *backend, const struct xielu_args *
 void REFERENCE(xielu_backward)(struct backend *backend, const struct xielu_args *args);
 void REFERENCE(xielu_tangent)(struct backend *backend, const struct xielu_args *args);
 void REFERENCE(xielu_backward_tangent)(struct backend *backend, const struct xielu_args *args);
+void REFERENCE(route_forward)(struct backend *backend, const struct route_args *args);
+void REFERENCE(route_backward)(struct backend *backend, const struct route_args *args);
+void REFERENCE(route_tangent)(struct backend *backend, const struct route_args *args);
+void REFERENCE(route_backward_tangent)(struct backend *backend, const struct route_args *args);
+void REFERENCE(experts_spread)(struct backend *backend, const struct experts_args *args);
+void REFERENCE(experts_collect)(struct backend *backend, const struct experts_args *args);
+void REFERENCE(experts_dot)(struct backend *backend, const struct experts_args *args);
 void REFERENCE(gather)(struct backend *backend, struct matrix to, struct matrix table, const uint32_t *ids);
 void REFERENCE(scatter_add)(struct backend *backend, struct matrix table, struct matrix from, const uint32_t *ids);
 void REFERENCE(cross_entropy_forward)(struct backend *backend, const struct cross_entropy_args *args);

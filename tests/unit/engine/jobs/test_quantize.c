@@ -107,6 +107,16 @@ static void test_what_is_held_does_not_change_gpt_neox(void **state)
     check_holding(tiny_gpt_neox);
 }
 
+static void test_what_is_held_does_not_change_others(void **state)
+{
+    (void)state;
+    check_holding(tiny_gpt2);
+    check_holding(tiny_apertus);
+    check_holding(tiny_opt);
+    check_holding(tiny_olmoe);
+    check_holding(tiny_olmoe_wide);
+}
+
 static void test_full_precision_losses_are_those_of_evaluate(void **state)
 {
     (void)state;
@@ -298,9 +308,107 @@ static void test_stops_wherever_it_is_asked_to(void **state)
     close_fixture(&f);
 }
 
+/* [out, in], whatever the file has: groups run along inputs. */
+static void test_transposed_weights_are_quantized_along_their_inputs(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct weights_tensor tensor;
+    open_fixture(&f, tiny_gpt2, (struct tiny_change){0});
+    const struct quantize_request request = request_of(&f);
+    struct quantize_result result = run(&request);
+    assert_int_equal(result.layer_count, 8);
+    assert_string_equal(result.layers[0].name, "transformer.h.0.attn.c_attn");
+    assert_string_equal(result.layers[3].name, "transformer.h.0.mlp.c_proj");
+    assert_int_equal(result.layers[3].rows, 32);
+    assert_int_equal(result.layers[3].columns, 128);
+    weights_tensor(f.model->weights, weights_find(f.model->weights, "transformer.h.0.mlp.c_proj.weight"), &tensor);
+    assert_int_equal(tensor.shape[0], 128);
+    quantize_result_reset(&result);
+    close_fixture(&f);
+}
+
+/* Every token visits K experts of a layer; each expert's linears are layers of their own. */
+static void test_experts_are_quantized_with_the_tokens_that_visit_them(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, tiny_olmoe, (struct tiny_change){0});
+    const struct quantize_request request = request_of(&f);
+    struct quantize_result result = run(&request);
+    int64_t visits = 0, experts = 0;
+    assert_int_equal(result.layer_count, 2 * (4 + 3 * 5));
+    for (int64_t i = 0; i < result.layer_count; i++) {
+        const struct layer_summary *layer = &result.layers[i];
+        const bool gate = strstr(layer->name, "gate_proj") != NULL;
+        if (strstr(layer->name, "experts") == NULL) assert_int_equal(layer->tokens, result.calibration_tokens);
+        if (gate) assert_non_null(strstr(result.layers[i + 1].name, "up_proj")); /* one set, one Hessian */
+        if (gate) assert_int_equal(layer->tokens, result.layers[i + 1].tokens);
+        visits += gate ? layer->tokens : 0;
+        experts += gate;
+        assert_true(layer->degraded == (layer->tokens * SEQUENTIAL_LEAST_SHARE < result.calibration_tokens));
+    }
+    assert_int_equal(experts, 10);
+    assert_int_equal(visits, 2 * 2 * result.calibration_tokens);
+    quantize_result_reset(&result);
+    close_fixture(&f);
+}
+
+struct seen {
+    uint8_t codes[2][16 * 32];
+    int count;
+};
+
+static enum status see_layer(void *owner, const char *name, const struct quantized_layer *layer, struct matrix weight,
+                             struct error *error)
+{
+    struct seen *seen = owner;
+    (void)weight;
+    (void)error;
+    if (strcmp(name, "model.layers.0.mlp.experts.2.gate_proj") == 0) memcpy(seen->codes[seen->count], layer->codes, 16 * 32);
+    return STATUS_OK;
+}
+
+/* The last expert's logit lies between those of two others: with one expert a token it is never the largest. */
+static void test_an_expert_without_tokens_is_rounded_to_nearest_and_says_so(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct seen seen = {.count = 0};
+    open_fixture(&f, tiny_olmoe_single, (struct tiny_change){.between = "model.layers.0.mlp.gate.weight"});
+    struct quantize_request request = request_of(&f);
+    request.hook = (struct sequential_hook){&seen, see_layer};
+    struct quantize_result result = run(&request);
+    int64_t visits = 0, degraded = 0;
+    for (int64_t i = 0; i < result.layer_count; i++) {
+        const struct layer_summary *layer = &result.layers[i];
+        const bool last = strstr(layer->name, "experts.2.") != NULL;
+        visits += strstr(layer->name, "gate_proj") != NULL ? layer->tokens : 0;
+        degraded += layer->degraded;
+        if (!last) continue;
+        assert_int_equal(layer->tokens, 0);
+        assert_true(layer->degraded && layer->damp == 0 && layer->proxy_error > 0);
+    }
+    assert_int_equal(visits, result.calibration_tokens);
+    assert_true(degraded >= 3);
+    quantize_result_reset(&result);
+    seen.count = 1;
+    request.method = (struct quantize_method){.quantizer = QUANTIZER_RTN, .rtn = {4, 16, true}};
+    request.calibration = NULL;
+    result = run(&request);
+    for (int64_t i = 0; i < result.layer_count; i++) assert_false(result.layers[i].degraded); /* that is what was asked for */
+    assert_memory_equal(seen.codes[0], seen.codes[1], sizeof seen.codes[0]);
+    quantize_result_reset(&result);
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_held_does_not_change_others),
+        cmocka_unit_test(test_transposed_weights_are_quantized_along_their_inputs),
+        cmocka_unit_test(test_experts_are_quantized_with_the_tokens_that_visit_them),
+        cmocka_unit_test(test_an_expert_without_tokens_is_rounded_to_nearest_and_says_so),
         cmocka_unit_test(test_what_is_held_does_not_change_llama),
         cmocka_unit_test(test_what_is_held_does_not_change_gpt_neox),
         cmocka_unit_test(test_full_precision_losses_are_those_of_evaluate),

@@ -19,17 +19,38 @@ static const char tiny_gpt_neox[] =
     " \"rotary_emb_base\": 10000, \"max_position_embeddings\": 24, \"use_parallel_residual\": true, \"tie_word_embeddings\": false}";
 
 /* The element (0, 0) of the tensor `name` becomes `value`; other seeds give other numbers everywhere. */
+static const char tiny_gpt2[] =
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 50, \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 2, \"n_positions\": 24}";
+static const char tiny_apertus[] =
+    "{\"model_type\": \"apertus\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+    " \"num_key_value_heads\": 2, \"intermediate_size\": 48, \"max_position_embeddings\": 24}";
+/* norms after the sums, embeddings of their own width */
+static const char tiny_opt[] =
+    "{\"model_type\": \"opt\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+    " \"ffn_dim\": 48, \"max_position_embeddings\": 24, \"word_embed_proj_dim\": 16, \"do_layer_norm_before\": false}";
+static const char tiny_olmoe[] =
+    "{\"model_type\": \"olmoe\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+    " \"intermediate_size\": 16, \"max_position_embeddings\": 24, \"num_experts\": 5, \"num_experts_per_tok\": 2}";
+/* statistics of 12 experts take more than a block: two passes */
+static const char tiny_olmoe_wide[] =
+    "{\"model_type\": \"olmoe\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+    " \"intermediate_size\": 4, \"max_position_embeddings\": 24, \"num_experts\": 12, \"num_experts_per_tok\": 3}";
+static const char tiny_olmoe_single[] =
+    "{\"model_type\": \"olmoe\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_hidden_layers\": 1, \"num_attention_heads\": 4,"
+    " \"intermediate_size\": 16, \"max_position_embeddings\": 24, \"num_experts\": 3, \"num_experts_per_tok\": 1}";
+
 struct tiny_change {
     const char *name;
     float value;
     uint64_t seed;
+    const char *between; /* the last row of this tensor becomes the mean of the first two */
 };
 
 static inline void tiny_write(struct scratch *scratch, const char *config_text, struct tiny_change change)
 {
     struct error error;
     struct model_config config;
-    struct parameter parameters[128];
+    static struct parameter parameters[128];
     struct safetensors_entry entries[128];
     int64_t shapes[128][2];
     int count = 0;
@@ -71,6 +92,9 @@ static inline void tiny_write(struct scratch *scratch, const char *config_text, 
             values[e] = (float)(parameters[i].rows > 1 ? matrix : bias ? 0.1 * x : 1 + 0.1 * x);
         }
         if (change.name != NULL && strcmp(change.name, parameters[i].name) == 0) values[0] = change.value;
+        for (int64_t c = 0; change.between != NULL && strcmp(change.between, parameters[i].name) == 0 && c < parameters[i].columns;
+             c++)
+            values[(parameters[i].rows - 1) * parameters[i].columns + c] = (values[c] + values[parameters[i].columns + c]) / 2;
         assert_int_equal(safetensors_writer_f32(writer, i, values, elements, &error), STATUS_OK);
         free(values);
     }

@@ -292,7 +292,7 @@ static void test_gradient_matches_the_reference(void **state)
         "models/mistral", "models/smollm3",    "models/opensci",     "micro/llama",     "micro/llama_tied", "micro/llama_rope3",
         "micro/gpt_neox", "micro/olmo2",       "micro/qwen3",        "micro/mistral",   "micro/smollm3",    "micro/opensci",
         "micro/mamba",    "micro/mamba2",      "models/mamba",       "models/mamba2",   "models/gpt2",      "micro/gpt2",
-        "models/apertus", "micro/apertus"};
+        "models/apertus", "micro/apertus",     "models/olmoe",       "micro/olmoe"};
     (void)state;
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++)
         for (int fast = 0; fast < 2; fast++) {

@@ -193,6 +193,8 @@ REFERENCE_TEST(micro, gpt2)
 REFERENCE_TEST(models, gpt2)
 REFERENCE_TEST(micro, apertus)
 REFERENCE_TEST(models, apertus)
+REFERENCE_TEST(micro, olmoe)
+REFERENCE_TEST(models, olmoe)
 
 int main(void)
 {
@@ -210,6 +212,7 @@ int main(void)
         cmocka_unit_test(test_models_mamba),       cmocka_unit_test(test_models_mamba2),
         cmocka_unit_test(test_micro_gpt2),         cmocka_unit_test(test_models_gpt2),
         cmocka_unit_test(test_micro_apertus),      cmocka_unit_test(test_models_apertus),
+        cmocka_unit_test(test_micro_olmoe),        cmocka_unit_test(test_models_olmoe),
     };
     return cmocka_run_group_tests_name("reference", tests, NULL, NULL);
 }

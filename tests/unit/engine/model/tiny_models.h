@@ -36,6 +36,10 @@ static const char *const tiny_models[] = {
     "\"max_position_embeddings\":16,\"word_embed_proj_dim\":8,\"tie_word_embeddings\":false}",
     "{\"model_type\":\"apertus\",\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
     "\"num_key_value_heads\":1,\"intermediate_size\":7,\"max_position_embeddings\":16,\"hidden_act\":\"xielu\"}",
+    "{\"model_type\":\"olmoe\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":3,"
+    "\"intermediate_size\":4,\"max_position_embeddings\":16,\"num_experts\":4,\"num_experts_per_tok\":2}",
+    "{\"model_type\":\"olmoe\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":1,\"num_attention_heads\":3,"
+    "\"intermediate_size\":4,\"max_position_embeddings\":16,\"num_experts\":5,\"num_experts_per_tok\":3,\"norm_topk_prob\":true}",
 };
 enum { TINY_MODELS = sizeof tiny_models / sizeof tiny_models[0] };
 

@@ -1,0 +1,97 @@
+/* experts: y = x W_eᵀ for the rows of each expert e, W_e parameter number parameter[0] + e. Rows are [T K, C], sorted by expert, as
+ * many as there are: no padding, no capacity. An expert that nobody visits does nothing. */
+#include "backend/routes.h"
+#include "model/op.h"
+
+struct matrix experts_part(struct matrix routes, const struct step *step, struct matrix slot, int64_t expert)
+{
+    const int64_t k = step->attributes.experts.per_token, first = routes_at(routes, ROUTES_START, k, expert);
+    return matrix_rows(experts_rows(slot, step), first, routes_at(routes, ROUTES_START, k, expert + 1) - first);
+}
+
+/* c = op(a) op(b) + beta c */
+static void product(const struct pass *pass, struct matrix a, struct matrix b, struct matrix c, bool transpose_a, bool accumulate)
+{
+    const struct gemm_args args = {.a = a, .b = b, .c = c, .transpose_a = transpose_a, .alpha = 1, .beta = accumulate ? 1 : 0};
+    if (c.data != NULL) pass->backend->ops->gemm(pass->backend, &args);
+}
+
+/* c += a bᵀ */
+static void product_transposed(const struct pass *pass, struct matrix a, struct matrix b, struct matrix c, bool accumulate)
+{
+    const struct gemm_args args = {.a = a, .b = b, .c = c, .transpose_b = true, .alpha = 1, .beta = accumulate ? 1 : 0};
+    pass->backend->ops->gemm(pass->backend, &args);
+}
+
+/* The rows of expert e in one of the arrays by slot. */
+static struct matrix rows_in(const struct pass *pass, const struct step *step, const struct matrix *by_slot, int slot, int64_t e)
+{
+    return experts_part(pass->values[step->input[1]], step, by_slot[slot], e);
+}
+
+static void experts_forward(const struct pass *pass, const struct step *step)
+{
+    for (int64_t e = 0; e < step->attributes.experts.count; e++) {
+        const struct matrix x = rows_in(pass, step, pass->values, step->input[0], e);
+        if (x.rows == 0) continue;
+        linear_forward_product(pass, step->parameter[0] + (int)e, x, rows_in(pass, step, pass->values, step->output, e));
+    }
+}
+
+static void experts_backward(const struct pass *pass, const struct step *step)
+{
+    const bool accumulate = pass_accumulates(pass, step->input[0]);
+    for (int64_t e = 0; e < step->attributes.experts.count; e++) {
+        const int number = step->parameter[0] + (int)e;
+        const struct matrix x = rows_in(pass, step, pass->values, step->input[0], e);
+        const struct matrix dy = rows_in(pass, step, pass->gradients, step->output, e);
+        if (x.rows == 0) continue;
+        product(pass, dy, pass_parameter(pass->parameters, number), rows_in(pass, step, pass->gradients, step->input[0], e), false,
+                accumulate);
+        product(pass, dy, x, pass_parameter(pass->parameter_gradients, number), true, true);
+    }
+}
+
+static void experts_tangent(const struct pass *pass, const struct step *step)
+{
+    for (int64_t e = 0; e < step->attributes.experts.count; e++) {
+        const int number = step->parameter[0] + (int)e;
+        const struct matrix x = rows_in(pass, step, pass->values, step->input[0], e);
+        const struct matrix x_t = rows_in(pass, step, pass->value_tangents, step->input[0], e);
+        const struct matrix y_t = rows_in(pass, step, pass->value_tangents, step->output, e);
+        const struct matrix weight_t = pass_parameter(pass->parameter_tangents, number);
+        if (x.rows == 0) continue;
+        product_transposed(pass, x_t, pass_parameter(pass->parameters, number), y_t, false);
+        if (weight_t.data != NULL) product_transposed(pass, x, weight_t, y_t, true);
+    }
+}
+
+static void experts_backward_tangent(const struct pass *pass, const struct step *step)
+{
+    const bool accumulate = pass_accumulates(pass, step->input[0]);
+    for (int64_t e = 0; e < step->attributes.experts.count; e++) {
+        const int number = step->parameter[0] + (int)e;
+        const struct matrix x = rows_in(pass, step, pass->values, step->input[0], e);
+        const struct matrix x_t = rows_in(pass, step, pass->value_tangents, step->input[0], e);
+        const struct matrix dy = rows_in(pass, step, pass->gradients, step->output, e);
+        const struct matrix dy_t = rows_in(pass, step, pass->gradient_tangents, step->output, e);
+        const struct matrix dx_t = rows_in(pass, step, pass->gradient_tangents, step->input[0], e);
+        const struct matrix weight = pass_parameter(pass->parameters, number);
+        const struct matrix weight_t = pass_parameter(pass->parameter_tangents, number);
+        const struct matrix dweight_t = pass_parameter(pass->parameter_gradient_tangents, number);
+        if (x.rows == 0) continue;
+        product(pass, dy, weight, rows_in(pass, step, pass->gradients, step->input[0], e), false, accumulate);
+        product(pass, dy_t, weight, dx_t, false, accumulate);
+        if (weight_t.data != NULL) product(pass, dy, weight_t, dx_t, false, true);
+        product(pass, dy_t, x, dweight_t, true, true);
+        product(pass, dy, x_t, dweight_t, true, true);
+    }
+}
+
+const struct op op_experts = {
+    .name = "experts",
+    .forward = experts_forward,
+    .backward = experts_backward,
+    .tangent = experts_tangent,
+    .backward_tangent = experts_backward_tangent,
+};
