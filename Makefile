@@ -18,7 +18,7 @@ CFLAGS    := -std=c11 $(OPTIMISE) -g -fopenmp-simd -ffp-contract=off -fno-math-e
              -pthread $(WARNINGS) $(SANITIZE)
 LDFLAGS   := -pthread $(SANITIZE) -Wl,-z,relro,-z,now
 ENGINE_LIBS := -lpcre2-8 -lutf8proc -lz -lm -ldl
-SERVER_LIBS := -lmicrohttpd -ljansson -lpq -lcrypto -lz
+SERVER_LIBS := -lmicrohttpd -ljansson -lpq -lcurl -lcrypto -lz
 
 ENGINE_SOURCES := $(shell find engine -name '*.c' | sort)
 SERVER_SOURCES := $(shell find server -name '*.c' | sort)
@@ -113,7 +113,7 @@ $(OBJ)/tests/http/echo_server: tests/http/echo_server.c $(SERVER_LIBRARY) $(ENGI
 echo-server: $(OBJ)/tests/http/echo_server
 
 # --- What it stands on -----------------------------------------------------------------------------------------------------------
-DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev libssl-dev zlib1g-dev \
+DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev libssl-dev zlib1g-dev libcurl4-openssl-dev \
                 libopenblas0-pthread postgresql ca-certificates
 DEBIAN_TEST  := libcmocka-dev clang clang-format python3 python3-venv git curl chromium nodejs procps
 PYPI_TEST    := pytest==8.3.4 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0

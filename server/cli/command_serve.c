@@ -1,6 +1,7 @@
 #include "cli/command.h"
 #include "cli/place.h"
 #include "http/static_files.h"
+#include "hub/hub.h"
 #include "pool/supervisor.h"
 #include "postgres/embedded.h"
 #include "resources/application.h"
@@ -24,6 +25,8 @@ static const struct option_row serve_options[] = {
     PLACE_DATA_DIR,
     PLACE_ROOT,
     PLACE_DATABASE_URL,
+    PLACE_HUB_ENDPOINT,
+    PLACE_HUB_CACHE,
     {"--workers", "N", "DELTAQ_WORKERS", "1", false, "Worker processes; 0: others do the work"},
     {"--threads", "N", "DELTAQ_THREADS", "0", false, "Threads of each worker; 0: one for each processor"},
     {"--device", "DEVICE", "DELTAQ_DEVICE", "auto", false, "auto or cpu"},
@@ -41,6 +44,7 @@ static const struct option_row serve_options[] = {
 struct serving {
     char data_directory[PLACE_PATH];
     struct place_roots roots;
+    struct hub *hub;
     struct embedded *embedded;
     struct application application;
     struct static_files *files;
@@ -140,6 +144,10 @@ static enum status start_workers(const struct options *options, struct serving *
     words[count++] = options_text(options, "--device");
     words[count++] = "--threads";
     words[count++] = options_text(options, "--threads");
+    words[count++] = "--hub-endpoint";
+    words[count++] = options_text(options, "--hub-endpoint");
+    if (options_text(options, "--hub-cache") != NULL) words[count++] = "--hub-cache";
+    if (options_text(options, "--hub-cache") != NULL) words[count++] = options_text(options, "--hub-cache");
     for (size_t i = 0; serving->roots.paths[i] != NULL; i++) {
         words[count++] = "--root";
         words[count++] = serving->roots.paths[i];
@@ -163,12 +171,14 @@ static enum status start(const struct options *options, struct serving *serving,
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
     if ((status = place_data_directory(options, serving->data_directory, error)) != STATUS_OK) return status;
     if ((status = place_roots(options, serving->data_directory, &serving->roots, error)) != STATUS_OK) return status;
+    if ((status = place_hub(options, serving->data_directory, &serving->hub, error)) != STATUS_OK) return status;
     if ((status = load_files(options, &serving->files, error)) != STATUS_OK) return status;
     serving->application = (struct application){
         .conninfo = options_text(options, "--database-url"),
         .data_directory = serving->data_directory,
         .roots = (const char *const *)serving->roots.paths,
         .watch_quiet_seconds = (double)quiet,
+        .hub = serving->hub,
     };
     if (serving->application.conninfo == NULL) {
         const struct embedded_options how = {.data_directory = serving->data_directory, .ballast_bytes = -1};
@@ -190,6 +200,7 @@ static void stop(struct serving *serving)
     supervisor_stop(serving->supervisor);
     embedded_stop(serving->embedded);
     static_files_free(serving->files);
+    hub_free(serving->hub);
     place_roots_reset(&serving->roots);
 }
 

@@ -1,5 +1,6 @@
 #include "cli/command.h"
 #include "cli/place.h"
+#include "hub/hub.h"
 #include "pool/worker.h"
 #include "postgres/embedded.h"
 
@@ -12,6 +13,8 @@ static const struct option_row worker_options[] = {
     PLACE_DATA_DIR,
     PLACE_ROOT,
     PLACE_DATABASE_URL,
+    PLACE_HUB_ENDPOINT,
+    PLACE_HUB_CACHE,
     {"--threads", "N", "DELTAQ_THREADS", "0", false, "Threads of the engine; 0: one for each processor"},
     {"--device", "DEVICE", "DELTAQ_DEVICE", "auto", false, "auto or cpu"},
     {0},
@@ -43,13 +46,17 @@ static int worker_command_run(const struct options *options)
     char data_directory[PLACE_PATH], attached[512];
     struct place_roots roots = {0};
     struct worker_options how;
+    struct hub *hub = NULL;
     struct error error;
     int exit_status;
     (void)umask(077);
     (void)setrlimit(RLIMIT_CORE, &no_core);
     enum status status = place_data_directory(options, data_directory, &error);
     if (status == STATUS_OK) status = fill(options, data_directory, &roots, attached, &how, &error);
+    if (status == STATUS_OK) status = place_hub(options, data_directory, &hub, &error);
+    how.hub = hub;
     exit_status = status == STATUS_OK ? worker_run(&how) : place_fail("worker", &error);
+    hub_free(hub);
     place_roots_reset(&roots);
     return exit_status;
 }

@@ -1,5 +1,6 @@
 #include "cli/place.h"
 
+#include "hub/hub.h"
 #include "postgres/embedded.h"
 
 #include <errno.h>
@@ -78,6 +79,17 @@ void place_roots_reset(struct place_roots *roots)
 {
     for (size_t i = 0; i < PLACE_ROOTS + 2; i++) free(roots->paths[i]);
     *roots = (struct place_roots){0};
+}
+
+enum status place_hub(const struct options *options, const char *data_directory, struct hub **out, struct error *error)
+{
+    const struct hub_options how = {
+        .endpoint = options_text(options, "--hub-endpoint"),
+        .token = getenv("HF_TOKEN"),
+        .data_directory = data_directory,
+        .cache = options_text(options, "--hub-cache"),
+    };
+    return hub_new(&how, out, error);
 }
 
 bool place_find(const char *name, int index, char *out, size_t size)

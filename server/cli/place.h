@@ -7,6 +7,7 @@
 #include "postgres/connection.h"
 
 struct embedded;
+struct hub;
 
 enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
 
@@ -24,6 +25,15 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
         "--database-url", "URL", "DATABASE_URL", NULL, false, "A PostgreSQL server instead of the embedded one"                    \
     }
 
+#define PLACE_HUB_ENDPOINT                                                                                                         \
+    {                                                                                                                              \
+        "--hub-endpoint", "URL", "HF_ENDPOINT", "https://huggingface.co", false, "Where repositories are fetched from (HF_TOKEN)"  \
+    }
+#define PLACE_HUB_CACHE                                                                                                            \
+    {                                                                                                                              \
+        "--hub-cache", "SIZE", "DELTAQ_HUB_CACHE", NULL, false, "What may be kept of it, like 200G (half of the file system)"      \
+    }
+
 /* Makes the data directory (mode 0700) if it is missing; canonical path in `out` [PLACE_PATH]. */
 MUST_CHECK enum status place_data_directory(const struct options *options, char *out, struct error *error);
 
@@ -34,6 +44,9 @@ struct place_roots {
 MUST_CHECK enum status place_roots(const struct options *options, const char *data_directory, struct place_roots *out,
                                    struct error *error);
 void place_roots_reset(struct place_roots *roots);
+
+/* The hub by its options and HF_TOKEN. The caller owns *out (hub_free). Call it before the first thread. */
+MUST_CHECK enum status place_hub(const struct options *options, const char *data_directory, struct hub **out, struct error *error);
 
 /* Finds `name` ("static", "openapi.yaml") of this build: beside the binary (build/static), above it (the source tree), or in
  * share/deltaq of where it is installed. False when it is in none. `index` counts the places where it is. */

@@ -5,14 +5,13 @@
 #ifndef KINDS_CHECKPOINT_PLACE_H
 #define KINDS_CHECKPOINT_PLACE_H
 
+#include "hub/fetch.h"
 #include "kinds/kind.h"
 #include "store/checkpoints.h"
 
-struct cache_hold;
-
 struct checkpoint_place {
     char path[4096];         /* canonical: a directory, or one weights file */
-    struct cache_hold *hold; /* keeps eviction away; NULL for paths */
+    struct depot_hold *hold; /* keeps eviction away; NULL for paths */
 };
 
 /* For execute: fetches first what is not here, with progress in bytes. What the first fetch tells of a checkpoint (architecture,
@@ -27,6 +26,13 @@ MUST_CHECK enum status checkpoint_place_find(const char *const *roots, const cha
                                              const char *pointer, struct checkpoint_place *out, struct error *error);
 
 void checkpoint_place_close(struct checkpoint_place *place); /* {0} is fine */
+
+/* For the kind fetch: fetch_run with the context's hub and monitor, sparing what runs need. */
+MUST_CHECK enum status checkpoint_place_fetch(const struct kind_context *context, const struct fetch_request *request,
+                                              struct fetch_result *out, struct error *error);
+/* What the files at `path` tell of a checkpoint of the hub, into its row, if nothing stands there yet. */
+MUST_CHECK enum status checkpoint_place_fill(struct connection *connection, struct checkpoint *row, const char *path,
+                                             struct error *error);
 
 /* Whether the checkpoint is one that can be read: by its path, or by what is known of its place on the hub. */
 bool checkpoint_place_known(const struct checkpoint *row);

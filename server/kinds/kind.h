@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 struct artifacts;
+struct hub;
 struct team;
 
 /* What `check` is given and what it finds out. */
@@ -41,6 +42,7 @@ struct kind_context {
     int threads;                 /* for the engine; 0: one for each processor */
     struct team *team;           /* of `threads`, made once for the process */
     struct artifacts *artifacts; /* kinds/artifacts.h */
+    const struct hub *hub;       /* where repositories are fetched from; NULL: from nowhere */
 };
 
 struct kind {
@@ -60,7 +62,7 @@ struct kind {
 };
 
 extern const struct kind evaluate_kind, quantize_kind, sharpness_kind, train_kind, average_kind, interpolate_kind, landscape_kind,
-    health_kind;
+    health_kind, fetch_kind;
 
 /* registry.c: every kind of the product; ends with NULL. */
 extern const struct kind *const kinds[];

@@ -4,7 +4,7 @@
 
 const struct kind *const kinds[] = {
     &evaluate_kind,    &quantize_kind,  &sharpness_kind, &train_kind, &average_kind,
-    &interpolate_kind, &landscape_kind, &health_kind,    NULL,
+    &interpolate_kind, &landscape_kind, &health_kind,    &fetch_kind, NULL,
 };
 
 const struct kind *kind_find(const struct kind *const *table, const char *name)

@@ -152,6 +152,7 @@ static enum status execute(struct job *job, const struct kind *kind, const void 
         .threads = job->options.threads,
         .team = job->team,
         .artifacts = job->artifacts,
+        .hub = job->options.hub,
     };
     const enum status status = kind->execute(&context, params, &job->result, &job->measurements, error);
     if (status == STATUS_OK && job->result == NULL)

@@ -10,6 +10,7 @@ struct worker_options {
     const char *data_directory;
     const char *const *roots;        /* ends with NULL */
     const char *device;              /* "cpu" */
+    const struct hub *hub;           /* for checkpoints of the hub; NULL: none can be fetched */
     int threads;                     /* 0: one for each processor */
     const struct kind *const *kinds; /* what it can do; ends with NULL */
     double lease_seconds;            /* 0: 30; beats at a third, gives up by itself at two thirds */

@@ -6,6 +6,7 @@
 #include "postgres/connection.h"
 
 struct embedded;
+struct hub;
 
 struct application { /* lent for the life of the server; does not change */
     const char *conninfo;
@@ -13,6 +14,7 @@ struct application { /* lent for the life of the server; does not change */
     const char *const *roots;   /* ends with NULL */
     struct embedded *embedded;  /* NULL with a DATABASE_URL */
     double watch_quiet_seconds; /* watcher_options */
+    const struct hub *hub;
 };
 
 /* The handler's own connection. */

@@ -1,5 +1,6 @@
 #include "kinds/checkpoint_files.h"
 #include "kinds/checkpoint_place.h"
+#include "kinds/prepare.h"
 #include "kinds/roots.h"
 #include "resources/answer.h"
 #include "resources/application.h"
@@ -40,14 +41,19 @@ static const struct param source_params[] = {
      .fallback = "null",
      .nullable = true,
      .maximum = NAME_BYTES,
-     .help = "Repository on the hub; not supported yet"},
+     .help = "Repository on the hub: ORGANISATION/NAME; answered with the run that fetches it"},
     {.name = "revision",
      .type = PARAM_STRING,
      .offset = offsetof(struct source, revision),
      .fallback = "null",
      .nullable = true,
      .maximum = NAME_BYTES,
-     .help = "Branch, tag or commit of the repository"},
+     .help = "Branch, tag or commit of the repository; null: main"},
+    {.name = "files",
+     .type = PARAM_ARRAY,
+     .fallback = "null",
+     .nullable = true,
+     .help = "Files of the repository; null: those that a checkpoint needs"},
     {.name = "config",
      .type = PARAM_JSON,
      .offset = offsetof(struct source, config),
@@ -148,9 +154,9 @@ static enum status check_source(const struct source *source, struct error *error
     if (source->config != NULL && strlen(source->config) >= CHECKPOINT_CONFIG_SIZE / 2)
         return error_set_at(error, STATUS_TOO_LARGE, "/source/config", "%zu bytes, at most %d are accepted", strlen(source->config),
                             CHECKPOINT_CONFIG_SIZE / 2 - 1);
-    if (source->repo != NULL)
-        return error_set_at(error, STATUS_UNSUPPORTED, "/source/repo",
-                            "repositories are not fetched yet; download it below a root and give {\"path\": DIRECTORY}");
+    if (source->repo != NULL && source->path != NULL)
+        return error_set_at(error, STATUS_INVALID, "/source/path", "either a path or a repo, not both");
+    if (source->repo != NULL) return STATUS_OK;
     if (source->path == NULL)
         return error_set_at(error, STATUS_INVALID, "/source/path", "is missing: the directory of the checkpoint");
     if (source->revision != NULL) return error_set_at(error, STATUS_INVALID, "/source/revision", "goes with repo only");
@@ -175,9 +181,6 @@ static enum status register_body(struct http_context *context, const struct chec
 {
     char path[PATH_MAX];
     enum status status;
-    if ((status = answer_check_name(body->trajectory, "/trajectory", error)) != STATUS_OK) return status;
-    if ((status = answer_check_name(body->name, "/name", error)) != STATUS_OK) return status;
-    if ((status = check_source(&body->source, error)) != STATUS_OK) return status;
     status = resolve_path(application_of(context)->roots, body->source.path, path, sizeof path, error);
     if (status != STATUS_OK) return status;
     json_t *source = json_pack("{ss}", "path", path), *config = json_object_get(json_object_get(document, "source"), "config");
@@ -204,6 +207,63 @@ static enum status register_body(struct http_context *context, const struct chec
     return status;
 }
 
+/* The body as parameters of a fetch run. */
+static json_t *fetch_params(const struct checkpoint_body *body, const json_t *document)
+{
+    static const char *const names[] = {"trajectory", "name", "step", "tokens", "learning_rate", "tags"};
+    json_t *params =
+        json_pack("{ss ss}", "repo", body->source.repo, "revision", body->source.revision != NULL ? body->source.revision : "main");
+    const json_t *source = json_object_get(document, "source");
+    json_t *files = json_object_get(source, "files"), *config = json_object_get(source, "config");
+    if (params != NULL && json_is_array(files)) (void)json_object_set(params, "files", files);
+    if (params != NULL && json_is_object(config)) (void)json_object_set(params, "config", config);
+    for (size_t i = 0; params != NULL && i < sizeof names / sizeof names[0]; i++) {
+        json_t *value = json_object_get(document, names[i]);
+        if (value != NULL && !json_is_null(value)) (void)json_object_set(params, names[i], value);
+    }
+    return params;
+}
+
+/* "/params/repo" is "/source/repo" of the body. */
+static void point_to_body(char pointer[sizeof((struct error *)0)->pointer])
+{
+    char found[sizeof((struct error *)0)->pointer];
+    if (strncmp(pointer, "/params", 7) != 0) return;
+    (void)snprintf(found, sizeof found, "%s", pointer + 7);
+    const bool of_source = strncmp(found, "/repo", 5) == 0 || strncmp(found, "/revision", 9) == 0 ||
+                           strncmp(found, "/files", 6) == 0 || strncmp(found, "/config", 7) == 0;
+    (void)snprintf(pointer, sizeof found, "%s%.120s", of_source ? "/source" : "", found);
+}
+
+static enum status post_fetch(struct http_context *context, const struct checkpoint_body *body, const json_t *document,
+                              enum store_outcome *outcome, json_t **made, struct error *error)
+{
+    struct connection *connection = application_connection(context);
+    const struct application *application = application_of(context);
+    struct faults faults = {0};
+    struct prepared_run run = {0};
+    json_t *params = fetch_params(body, document);
+    enum status status = params == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a run")
+                                        : prepare_run(connection, &fetch_kind, params, application->roots,
+                                                      application->data_directory, &faults, &run, error);
+    if (status == STATUS_OK) {
+        const struct run_new row = prepare_row(&run);
+        status = run_insert(connection, &row, outcome, made, error);
+    }
+    if (status != STATUS_OK) point_to_body(error->pointer);
+    prepare_reset(&run);
+    json_decref(params);
+    return status;
+}
+
+static enum status check_body(const struct checkpoint_body *body, struct error *error)
+{
+    enum status status;
+    if ((status = answer_check_name(body->trajectory, "/trajectory", error)) != STATUS_OK) return status;
+    if ((status = answer_check_name(body->name, "/name", error)) != STATUS_OK) return status;
+    return check_source(&body->source, error);
+}
+
 enum status checkpoints_post(struct http_context *context, const struct request *request, struct response *response,
                              struct error *error)
 {
@@ -211,10 +271,21 @@ enum status checkpoints_post(struct http_context *context, const struct request 
     enum store_outcome outcome = STORE_CREATED;
     json_t *document = NULL;
     enum status status = answer_body(request, response, checkpoints_post_body, sizeof(struct checkpoint_body), &filled, error);
-    if (status == STATUS_OK) status = register_body(context, filled.params, request->body, &outcome, &document, error);
+    const struct checkpoint_body *body = filled.params;
+    if (status == STATUS_OK) status = check_body(body, error);
+    const bool fetched = status == STATUS_OK && body->source.repo != NULL;
+    if (fetched)
+        status = post_fetch(context, body, request->body, &outcome, &document, error);
+    else if (status == STATUS_OK)
+        status = register_body(context, body, request->body, &outcome, &document, error);
     schema_filled_reset(&filled);
     if (status != STATUS_OK) return status;
-    return answer_made(response, outcome == STORE_CREATED ? 201 : 200, "/v1/checkpoints/", document, error);
+    if (fetched) store_notify(application_connection(context));
+    return answer_made(response,
+                       outcome == STORE_EXISTED ? 200
+                       : fetched                ? 202
+                                                : 201,
+                       fetched ? "/v1/runs/" : "/v1/checkpoints/", document, error);
 }
 
 enum status checkpoints_patch(struct http_context *context, const struct request *request, struct response *response,

@@ -6,6 +6,7 @@
 #include "http/router.h"
 
 http_handler trajectories_list, trajectories_get, trajectories_scan, trajectories_integrity, schedules_list;
+http_handler discover_get, discover_post;
 http_handler checkpoints_list, checkpoints_get, checkpoints_post, checkpoints_patch, checkpoints_delete, checkpoints_tensors,
     checkpoints_health;
 http_handler datasets_list, datasets_get, datasets_post, datasets_delete;
@@ -19,7 +20,7 @@ http_handler correlations_get;
 http_handler system_health, system_ready, system_metrics, system_workers;
 
 /* The parameter tables of bodies, for the comparison with openapi.yaml. */
-extern const struct param trajectories_scan_body[], checkpoints_post_body[], checkpoints_patch_body[], datasets_post_body[],
-    tokenize_post_body[], runs_post_body[], sweeps_post_body[];
+extern const struct param trajectories_scan_body[], discover_post_body[], checkpoints_post_body[], checkpoints_patch_body[],
+    datasets_post_body[], tokenize_post_body[], runs_post_body[], sweeps_post_body[];
 
 #endif

@@ -16,6 +16,8 @@ static const struct route routes[] = {
     {"POST", "/v1/trajectories/{trajectory}/scan", trajectories_scan, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0},
     {"GET", "/v1/trajectories/{trajectory}/integrity", trajectories_integrity, SCOPE_READ, ROUTE_BODY_NONE, 0, 0},
     {"GET", "/v1/schedules", schedules_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0},
+    {"GET", "/v1/trajectories/{trajectory}/discover", discover_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0},
+    {"POST", "/v1/trajectories/{trajectory}/discover", discover_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0},
     {"GET", "/v1/checkpoints", checkpoints_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0},
     {"POST", "/v1/checkpoints", checkpoints_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0},
     {"GET", "/v1/checkpoints/{checkpoint}", checkpoints_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0},
@@ -60,6 +62,7 @@ json_t *routes_schemas(void)
         const struct param *table;
     } bodies[] = {
         {"ScanBody", trajectories_scan_body},
+        {"DiscoverBody", discover_post_body},
         {"CheckpointBody", checkpoints_post_body},
         {"CheckpointPatch", checkpoints_patch_body},
         {"DatasetBody", datasets_post_body},

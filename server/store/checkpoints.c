@@ -1,5 +1,6 @@
 #include "store/checkpoints.h"
 
+#include "store/checkpoint_document.h"
 #include "store/list.h"
 #include "store/trajectories.h"
 
@@ -7,12 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DOCUMENT                                                                                                                   \
-    "json_build_object('id', c.id, 'name', c.name, 'trajectory', t.name, 'step', c.step, 'tokens', c.tokens,"                      \
-    " 'learning_rate', c.learning_rate, 'source', c.source, 'architecture', c.architecture, 'parameters', c.parameters,"           \
-    " 'dtype', c.dtype, 'bytes', c.bytes, 'sha256', c.sha256, 'derived_from', c.derived_from, 'tags', c.tags,"                     \
-    " 'created_at', rfc3339(c.created_at))"
-#define FROM " from checkpoints c join trajectories t on t.id = c.trajectory"
+#define DOCUMENT CHECKPOINT_DOCUMENT
+#define FROM     " from checkpoints c join trajectories t on t.id = c.trajectory"
 #define FIELDS                                                                                                                     \
     "c.id, c.trajectory, c.name, t.name, coalesce(c.path, ''), coalesce(c.sha256, ''), coalesce(c.fingerprint, ''),"               \
     " coalesce(c.architecture, ''), coalesce(c.step, -1), coalesce(c.tokens, -1), c.learning_rate,"                                \

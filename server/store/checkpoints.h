@@ -68,6 +68,22 @@ MUST_CHECK enum status checkpoint_patch(struct connection *connection, const cha
                                         json_t **document, struct error *error);
 /* STATUS_CONFLICT while a queued or running run uses it. Finished runs keep their results. */
 MUST_CHECK enum status checkpoint_delete(struct connection *connection, const char *reference, struct error *error);
+/* What the files of one of the hub tell, when they are read first: architecture, parameters, dtype, bytes, fingerprint, files,
+ * sha256, and step, tokens and learning rate where nothing stands yet. Once only: later calls change nothing. */
+MUST_CHECK enum status checkpoint_fill(struct connection *connection, const struct store_id *id, const struct checkpoint_new *files,
+                                       struct error *error);
+/* Registers [{"name", "step", "tokens", "source", "tags"}] in a trajectory, which is made when it does not exist. Answers
+ * {"registered": [documents], "existing": n, "different": [names]}: the last stand there with another source and stay as they are.
+ */
+MUST_CHECK enum status checkpoint_insert_many(struct connection *connection, const char *trajectory, const json_t *rows,
+                                              json_t **document, struct error *error);
+/* Checkpoints of the hub that queued and running runs read. *out is malloc'ed and the caller's (free). */
+struct checkpoint_need {
+    char repo[200], commit[41], files[1024];
+    bool running;
+};
+MUST_CHECK enum status checkpoint_needs(struct connection *connection, struct checkpoint_need **out, size_t *count,
+                                        struct error *error);
 /* The content hash, once computed. STATUS_INPUT_CHANGED if another one stands there already. */
 MUST_CHECK enum status checkpoint_set_content(struct connection *connection, const struct store_id *id, const char *sha256,
                                               struct error *error);

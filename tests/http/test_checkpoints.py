@@ -164,11 +164,6 @@ def test_names_with_slashes_are_refused(service, name):
         assert service.post("/v1/checkpoints", body).pointers == ["/" + field]
 
 
-def test_repositories_are_refused_with_advice(service, name):
-    answer = service.post("/v1/checkpoints", {"trajectory": name, "name": "x", "source": {"repo": "a/b", "revision": "main"}})
-    assert answer.status == 422 and answer.pointers == ["/source/repo"] and "path" in answer.json["detail"]
-
-
 def test_every_fault_of_a_body_is_told_at_once(service):
     answer = service.post("/v1/checkpoints", {"name": 3, "step": 1.0, "tokens": -1, "learning_rate": "x", "source": [], "tags": 1, "more~/": 1})
     assert set(answer.pointers) == {"/trajectory", "/name", "/step", "/tokens", "/learning_rate", "/source", "/tags", "/more~0~1"}

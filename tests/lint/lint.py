@@ -33,11 +33,12 @@ SERVER = {
     "postgres": BASE,
     "store": BASE | {"postgres"},
     "schema": BASE,
-    "kinds": ALL_ENGINE | {"schema", "store", "postgres"},
-    "pool": ALL_ENGINE | {"kinds", "schema", "store", "postgres"},
-    "resources": ALL_ENGINE | {"http", "schema", "kinds", "store", "postgres", "pool", "watch"},
-    "watch": ALL_ENGINE | {"kinds", "schema", "store", "postgres"},
-    "cli": ALL_ENGINE | {"http", "schema", "kinds", "store", "postgres", "pool", "resources", "watch"},
+    "hub": BASE,
+    "kinds": ALL_ENGINE | {"schema", "store", "postgres", "hub"},
+    "pool": ALL_ENGINE | {"kinds", "schema", "store", "postgres", "hub"},
+    "resources": ALL_ENGINE | {"http", "schema", "kinds", "store", "postgres", "hub", "pool", "watch"},
+    "watch": ALL_ENGINE | {"kinds", "schema", "store", "postgres", "hub"},
+    "cli": ALL_ENGINE | {"http", "schema", "kinds", "store", "postgres", "hub", "pool", "resources", "watch"},
     "main.c": ALL_ENGINE | {"cli"},
 }
 ENGINE_FORBIDS = ("jansson.h", "microhttpd.h", "libpq-fe.h", "openssl/")

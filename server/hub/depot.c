@@ -1,0 +1,292 @@
+#include "hub/depot.h"
+
+#include "hub/patience.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <limits.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct depot_hold {
+    int lock; /* descriptor */
+    char key[DEPOT_KEY];
+    char path[PATH_MAX];  /* of the snapshot */
+    int blobs, snapshots; /* descriptors of their own: a hold may outlive the cache */
+};
+
+/* ---- the key ---- */
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+enum status depot_key(const char *repo, const char *commit, const char *const *files, size_t count, char out[DEPOT_KEY],
+                      struct error *error)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    const char **sorted = calloc(count + 1, sizeof *sorted);
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    bool good = sorted != NULL && context != NULL && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1;
+    good = good && EVP_DigestUpdate(context, repo, strlen(repo) + 1) == 1 &&
+           EVP_DigestUpdate(context, commit, strlen(commit) + 1) == 1;
+    for (size_t i = 0; good && i < count; i++) sorted[i] = files[i];
+    if (good && count > 0) qsort(sorted, count, sizeof *sorted, compare_texts);
+    for (size_t i = 0; good && i < count; i++) good = EVP_DigestUpdate(context, sorted[i], strlen(sorted[i]) + 1) == 1;
+    good = good && EVP_DigestFinal_ex(context, digest, &length) == 1;
+    EVP_MD_CTX_free(context);
+    free(sorted);
+    if (!good) return error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
+    for (size_t i = 0; i < (DEPOT_KEY - 1) / 2; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    return STATUS_OK;
+}
+
+/* ---- the directory ---- */
+
+static enum status open_part(int parent, const char *name, int *out, struct error *error)
+{
+    if (mkdirat(parent, name, 0700) != 0 && errno != EEXIST) return error_set_errno(error, "making a directory of the hub's cache");
+    *out = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    return *out >= 0 ? STATUS_OK : error_set_errno(error, "opening a directory of the hub's cache");
+}
+
+enum status depot_open(const char *directory, int64_t most, struct depot **out, struct error *error)
+{
+    enum status status;
+    struct depot *depot = calloc(1, sizeof *depot);
+    int top = -1;
+    *out = NULL;
+    if (depot == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for the hub's cache");
+    *depot = (struct depot){.blobs = -1, .snapshots = -1, .partial = -1, .locks = -1, .most = most};
+    depot->directory = strdup(directory);
+    if (depot->directory == NULL) {
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for the hub's cache");
+        goto done;
+    }
+    if ((status = open_part(AT_FDCWD, directory, &top, error)) != STATUS_OK) goto done;
+    if ((status = open_part(top, "blobs", &depot->blobs, error)) != STATUS_OK) goto done;
+    if ((status = open_part(top, "snapshots", &depot->snapshots, error)) != STATUS_OK) goto done;
+    if ((status = open_part(top, "partial", &depot->partial, error)) != STATUS_OK) goto done;
+    status = open_part(top, "locks", &depot->locks, error);
+done:
+    if (top >= 0) (void)close(top);
+    if (status != STATUS_OK)
+        depot_close(depot);
+    else
+        *out = depot;
+    return status;
+}
+
+void depot_close(struct depot *depot)
+{
+    if (depot == NULL) return;
+    const int parts[] = {depot->blobs, depot->snapshots, depot->partial, depot->locks};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (parts[i] >= 0) (void)close(parts[i]);
+    free(depot->directory);
+    free(depot);
+}
+
+/* ---- holds ---- */
+
+static bool is_there(const struct depot *depot, const char *key)
+{
+    struct stat found;
+    return fstatat(depot->snapshots, key, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(found.st_mode);
+}
+
+/* *fd is -1 when another has it and `wait` is false. An evicted lock may be removed between open and flock. A file system without
+ * locks answers with an error of another kind, and the lock is taken for granted. */
+static enum status lock(const struct depot *depot, const char *key, int how, bool wait, const struct monitor *monitor, int *fd,
+                        struct error *error)
+{
+    for (;;) {
+        struct stat opened;
+        *fd = openat(depot->locks, key, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (*fd < 0) return error_set_errno(error, "opening a lock of the hub's cache");
+        const bool busy = flock(*fd, how | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        if (!busy && fstat(*fd, &opened) == 0 && opened.st_nlink > 0) return STATUS_OK;
+        (void)close(*fd);
+        *fd = -1;
+        if (busy && !wait) return STATUS_OK;
+        const enum status status = patience_sleep(busy ? 0.05 : 0, monitor, error);
+        if (status != STATUS_OK) return status;
+    }
+}
+
+static enum status hold_new(const struct depot *depot, const char *key, int fd, struct depot_hold **out, struct error *error)
+{
+    struct depot_hold *hold = calloc(1, sizeof *hold);
+    *out = hold;
+    if (hold == NULL) {
+        (void)close(fd);
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the hub's cache");
+    }
+    *hold = (struct depot_hold){.lock = fd};
+    hold->blobs = dup(depot->blobs);
+    hold->snapshots = dup(depot->snapshots);
+    (void)snprintf(hold->key, sizeof hold->key, "%s", key);
+    const int length = snprintf(hold->path, sizeof hold->path, "%s/snapshots/%s", depot->directory, key);
+    if (hold->blobs >= 0 && hold->snapshots >= 0 && length < (int)sizeof hold->path) {
+        (void)futimens(fd, NULL); /* when it was used last: what eviction goes by */
+        return STATUS_OK;
+    }
+    depot_release(hold);
+    *out = NULL;
+    return error_set(error, STATUS_IO, "cannot hold a snapshot of the hub: too many files are open, or its path is too long");
+}
+
+enum status depot_take(const struct depot *depot, const char *key, const struct monitor *monitor, struct depot_hold **out,
+                       struct error *error)
+{
+    int fd;
+    *out = NULL;
+    if (monitor == NULL && !is_there(depot, key)) return STATUS_OK;
+    const enum status status = lock(depot, key, LOCK_SH, monitor != NULL, monitor, &fd, error);
+    if (status != STATUS_OK || fd < 0) return status;
+    if (is_there(depot, key)) return hold_new(depot, key, fd, out, error);
+    (void)close(fd);
+    return STATUS_OK;
+}
+
+enum status depot_take_to_make(const struct depot *depot, const char *key, const struct monitor *monitor, struct depot_hold **out,
+                               struct error *error)
+{
+    int fd;
+    *out = NULL;
+    const enum status status = lock(depot, key, LOCK_EX, monitor != NULL, monitor, &fd, error);
+    if (status != STATUS_OK || fd < 0) return status;
+    if (!is_there(depot, key)) return hold_new(depot, key, fd, out, error);
+    (void)close(fd);
+    return STATUS_OK;
+}
+
+void depot_release(struct depot_hold *hold)
+{
+    if (hold == NULL) return;
+    if (hold->blobs >= 0) (void)close(hold->blobs);
+    if (hold->snapshots >= 0) (void)close(hold->snapshots);
+    (void)close(hold->lock);
+    free(hold);
+}
+
+const char *depot_path(const struct depot_hold *hold)
+{
+    return hold->path;
+}
+
+/* ---- making ---- */
+
+static void staging_name(const struct depot_hold *hold, char out[DEPOT_KEY + 1])
+{
+    (void)snprintf(out, DEPOT_KEY + 1, ".%s", hold->key);
+}
+
+enum status depot_begin(const struct depot_hold *hold, struct error *error)
+{
+    char name[DEPOT_KEY + 1];
+    char parent[PATH_MAX];
+    staging_name(hold, name);
+    (void)snprintf(parent, sizeof parent, "%.*s", (int)(strrchr(hold->path, '/') - hold->path), hold->path);
+    depot_remove_tree(parent, name);
+    return mkdirat(hold->snapshots, name, 0700) == 0 ? STATUS_OK : error_set_errno(error, "making a snapshot");
+}
+
+/* Makes the directories that `name` lies in. */
+static enum status make_parents(int directory, const char *name, struct error *error)
+{
+    char part[NAMES_FILE_MOST + 1];
+    for (const char *slash = strchr(name, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        (void)snprintf(part, sizeof part, "%.*s", (int)(slash - name), name);
+        if (mkdirat(directory, part, 0700) != 0 && errno != EEXIST) return error_set_errno(error, "making a snapshot");
+    }
+    return STATUS_OK;
+}
+
+/* Links OID, of the directory `from`, into the snapshot that is being made. */
+static enum status link_as(const struct depot_hold *hold, int from, const char *oid, const char *name, bool *found,
+                           struct error *error)
+{
+    char staging[DEPOT_KEY + 1];
+    staging_name(hold, staging);
+    *found = false;
+    const int directory = openat(hold->snapshots, staging, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (directory < 0) return error_set_errno(error, "opening a snapshot");
+    enum status status = make_parents(directory, name, error);
+    if (status == STATUS_OK) {
+        *found = linkat(from, oid, directory, name, 0) == 0;
+        if (!*found && errno != ENOENT) status = error_set_errno(error, "linking a file of a snapshot");
+    }
+    (void)close(directory);
+    return status;
+}
+
+enum status depot_link(const struct depot_hold *hold, const char *oid, int64_t bytes, const char *name, bool *found,
+                       struct error *error)
+{
+    struct stat blob;
+    *found = false;
+    if (fstatat(hold->blobs, oid, &blob, AT_SYMLINK_NOFOLLOW) != 0) return STATUS_OK;
+    if (!S_ISREG(blob.st_mode) || blob.st_size != bytes)
+        return error_set(error, STATUS_CORRUPT, "the hub's cache has another file in the place of %.90s: remove it", oid);
+    return link_as(hold, hold->blobs, oid, name, found, error);
+}
+
+enum status depot_adopt(const struct depot_hold *hold, const struct depot *depot, const char *oid, const char *name,
+                        struct error *error)
+{
+    bool linked;
+    const enum status status = link_as(hold, depot->partial, oid, name, &linked, error);
+    if (status != STATUS_OK) return status;
+    if (!linked || renameat(depot->partial, oid, depot->blobs, oid) != 0 || fchmodat(depot->blobs, oid, 0400, 0) != 0)
+        return error_set_errno(error, "putting a download in place");
+    return fsync(depot->blobs) == 0 ? STATUS_OK : error_set_errno(error, "making a download durable");
+}
+
+enum status depot_publish(const struct depot_hold *hold, struct error *error)
+{
+    char staging[DEPOT_KEY + 1];
+    staging_name(hold, staging);
+    const int directory = openat(hold->snapshots, staging, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    const bool durable = directory >= 0 && fsync(directory) == 0;
+    if (directory >= 0) (void)close(directory);
+    if (!durable || renameat(hold->snapshots, staging, hold->snapshots, hold->key) != 0 || fsync(hold->snapshots) != 0)
+        return error_set_errno(error, "putting a snapshot in place");
+    return STATUS_OK;
+}
+
+int64_t depot_bytes(const struct depot_hold *hold)
+{
+    int64_t sum = 0;
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s", hold->path);
+    char *paths[] = {path, NULL};
+    FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+    for (const FTSENT *entry; tree != NULL && (entry = fts_read(tree)) != NULL;)
+        if (entry->fts_info == FTS_F) sum += (int64_t)entry->fts_statp->st_size;
+    if (tree != NULL) (void)fts_close(tree);
+    return sum;
+}
+
+void depot_remove_tree(const char *parent, const char *name)
+{
+    char path[PATH_MAX];
+    char *paths[] = {path, NULL};
+    if (snprintf(path, sizeof path, "%s/%s", parent, name) >= (int)sizeof path) return;
+    FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+    for (const FTSENT *entry; tree != NULL && (entry = fts_read(tree)) != NULL;) {
+        if (entry->fts_info == FTS_DP)
+            (void)rmdir(entry->fts_accpath);
+        else if (entry->fts_info != FTS_D)
+            (void)unlink(entry->fts_accpath);
+    }
+    if (tree != NULL) (void)fts_close(tree);
+}

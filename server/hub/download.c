@@ -1,0 +1,434 @@
+#include "hub/download.h"
+
+#include "hub/patience.h"
+#include "hub/pieces.h"
+#include "hub/transfer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One thread, one loop: start requests where slots are free, let curl move bytes, hash a little of what is there, look at the
+ * monitor. */
+enum {
+    SLOTS = 8,
+    MOVES_MOST = 5,
+    WRONG_MOST = 2,
+    POLL_MILLISECONDS = 200,
+    URL_BYTES = 8192,
+    HASH_BYTES = 16 << 20,
+    PROGRESS_BYTES = 64 << 10
+};
+static const double BUSY_SECONDS = 0.25;
+
+enum route { ROUTE_UNKNOWN, ROUTE_KNOWN }; /* whether the hub has told where the file's bytes are */
+enum stage { STAGE_WAITING, STAGE_OPEN, STAGE_DONE };
+
+struct wanted {
+    const struct repository_file *file; /* lent */
+    enum stage stage;
+    struct pieces *pieces; /* owned while open */
+    bool *busy;            /* [pieces], owned: a request is under way */
+    char *location;        /* owned; NULL: the hub itself */
+    enum route route;
+    bool whole; /* the server knows no ranges: one request from the first byte on */
+    int requests, moves, wrong;
+    struct patience patience;
+    double not_before;
+};
+
+struct slot {
+    struct download *download;
+    struct transfer *transfer; /* owned; NULL: free */
+    struct wanted *wanted;
+    int piece;
+    int64_t at; /* where the next byte belongs */
+    int64_t came;
+    bool checked, away, no_ranges;
+    enum status status; /* of the sink */
+    struct error error;
+};
+
+struct download {
+    const struct download_request *request;
+    CURLM *multi;
+    struct wanted *wanted; /* [request->count], owned */
+    struct slot slots[SLOTS];
+    int64_t total, came;
+    double not_before; /* the hub asked all of us to wait */
+};
+
+static enum status no_memory(struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY, "no memory for a download");
+}
+
+/* ---- what comes in ---- */
+
+/* Whether the head is that of the file that was asked for. The hub's own answers name commit, hash and size. */
+static enum status check_head(const struct slot *slot, const struct transfer_head *head, struct error *error)
+{
+    const struct repository_file *file = slot->wanted->file;
+    const struct download_request *request = slot->download->request;
+    const bool large = strncmp(file->oid, "sha256-", 7) == 0;
+    if (slot->away) return STATUS_OK;
+    if (head->commit[0] != '\0' && strcmp(head->commit, request->commit) != 0)
+        return error_set(error, STATUS_INPUT_CHANGED, "%.200s: the hub answers with commit %.40s instead of %.40s", file->name,
+                         head->commit, request->commit);
+    if (large && ((head->linked_etag[0] != '\0' && strcmp(head->linked_etag, file->oid + 7) != 0) ||
+                  (head->linked_bytes >= 0 && head->linked_bytes != file->bytes)))
+        return error_set(error, STATUS_INPUT_CHANGED, "%.200s: the hub names another content than in its list of files",
+                         file->name);
+    return STATUS_OK;
+}
+
+/* Whether the bytes that follow are those of the range that was asked for. */
+static enum status check_range(struct slot *slot, const struct transfer_head *head, struct error *error)
+{
+    const struct repository_file *file = slot->wanted->file;
+    const bool ranged = !slot->wanted->whole && (slot->at > 0 || pieces_count(slot->wanted->pieces) > 1);
+    if (head->status == 206 && (head->range_first != slot->at || head->range_total != file->bytes))
+        return error_set(error, STATUS_CORRUPT, "%.200s: the server answers with another range than was asked for", file->name);
+    if (head->status == 200 && ranged) {
+        slot->no_ranges = true;
+        return error_set(error, STATUS_CORRUPT, "%.200s: the server knows no ranges", file->name);
+    }
+    if (head->status == 200 && head->length >= 0 && head->length != file->bytes)
+        return error_set(error, STATUS_CORRUPT, "%.200s: %lld bytes are announced, %lld are sent", file->name,
+                         (long long)file->bytes, (long long)head->length);
+    return STATUS_OK;
+}
+
+static bool sink(void *owner, const struct transfer_head *head, const char *bytes, size_t length)
+{
+    struct slot *slot = owner;
+    if (!slot->checked) {
+        slot->status = check_head(slot, head, &slot->error);
+        if (slot->status == STATUS_OK) slot->status = check_range(slot, head, &slot->error);
+        slot->checked = true;
+    }
+    while (slot->status == STATUS_OK && length > 0) {
+        const int piece = slot->wanted->whole ? (int)(slot->at / PIECES_BYTES) : slot->piece;
+        const int64_t left = (int64_t)(piece + 1) * PIECES_BYTES - slot->at;
+        const size_t part = slot->wanted->whole && (int64_t)length > left ? (size_t)left : length;
+        if (piece >= pieces_count(slot->wanted->pieces))
+            slot->status = error_set(&slot->error, STATUS_CORRUPT, "the hub sends more bytes than it announced");
+        else
+            slot->status = pieces_write(slot->wanted->pieces, piece, bytes, part, &slot->error);
+        if (slot->status != STATUS_OK) break;
+        slot->at += (int64_t)part;
+        slot->came += (int64_t)part;
+        slot->download->came += (int64_t)part;
+        bytes += part;
+        length -= part;
+    }
+    return slot->status == STATUS_OK;
+}
+
+/* ---- slots ---- */
+
+static void slot_free(struct slot *slot)
+{
+    if (slot->transfer == NULL) return;
+    (void)curl_multi_remove_handle(slot->download->multi, slot->transfer->easy);
+    transfer_free(slot->transfer);
+    slot->transfer = NULL;
+    slot->wanted->requests--;
+    if (!slot->wanted->whole) slot->wanted->busy[slot->piece] = false;
+}
+
+/* Ends all requests for a file, whose bytes begin again. */
+static enum status begin_again(struct download *download, struct wanted *wanted, struct error *error)
+{
+    for (int i = 0; i < SLOTS; i++)
+        if (download->slots[i].transfer != NULL && download->slots[i].wanted == wanted) slot_free(&download->slots[i]);
+    memset(wanted->busy, 0, (size_t)pieces_count(wanted->pieces) * sizeof *wanted->busy);
+    return pieces_restart(wanted->pieces, error);
+}
+
+static enum status slot_start(struct download *download, struct slot *slot, struct wanted *wanted, int piece, struct error *error)
+{
+    const struct download_request *request = download->request;
+    char url[URL_BYTES], name[3 * NAMES_FILE_MOST + 8];
+    int64_t first, last;
+    struct origin origin;
+    pieces_missing(wanted->pieces, piece, &first, &last);
+    if (wanted->whole || (first == 0 && pieces_count(wanted->pieces) == 1)) last = -1;
+    if (!names_escape(wanted->file->name, true, name, sizeof name))
+        return error_set(error, STATUS_INVALID, "%.200s: the name is too long", wanted->file->name);
+    (void)snprintf(url, sizeof url, "%s/%s/resolve/%s/%s", request->hub->endpoint, request->repo, request->commit, name);
+    *slot = (struct slot){.download = download, .wanted = wanted, .piece = piece, .at = first};
+    const struct transfer_request asked = {
+        .url = wanted->location != NULL ? wanted->location : url, .first = first, .last = last, .sink = sink, .owner = slot};
+    slot->away =
+        wanted->location != NULL && origin_read(wanted->location, &origin) && !origin_equal(&origin, &request->hub->origin);
+    const enum status status = transfer_new(request->hub, &asked, &slot->transfer, error);
+    if (status != STATUS_OK) return status;
+    wanted->requests++;
+    if (!wanted->whole) wanted->busy[piece] = true;
+    if (curl_multi_add_handle(download->multi, slot->transfer->easy) == CURLM_OK) return STATUS_OK;
+    slot_free(slot);
+    return no_memory(error);
+}
+
+/* ---- files ---- */
+
+static void wanted_close(struct wanted *wanted)
+{
+    pieces_close(wanted->pieces);
+    wanted->pieces = NULL;
+    free(wanted->busy);
+    wanted->busy = NULL;
+    free(wanted->location);
+    wanted->location = NULL;
+}
+
+/* In the cache already, also because another process has brought it just now; else opened, unless another process has it open. */
+static enum status wanted_open(struct download *download, struct wanted *wanted, struct error *error)
+{
+    bool found = false;
+    const struct download_request *request = download->request;
+    const struct repository_file *file = wanted->file;
+    enum status status = pieces_open(request->depot->partial, file->oid, file->bytes, &wanted->pieces, error);
+    if (status == STATUS_OK) status = depot_link(request->hold, file->oid, file->bytes, file->name, &found, error);
+    if (status != STATUS_OK) return status;
+    if (found) {
+        if (wanted->pieces != NULL) pieces_discard(wanted->pieces);
+        wanted->stage = STAGE_DONE;
+        wanted_close(wanted);
+        return STATUS_OK;
+    }
+    wanted->not_before = patience_now() + BUSY_SECONDS;
+    if (wanted->pieces == NULL) return STATUS_OK;
+    wanted->not_before = 0;
+    wanted->stage = STAGE_OPEN;
+    wanted->patience = (struct patience){.most = request->tries, .longest = request->longest_wait};
+    wanted->busy = calloc((size_t)pieces_count(wanted->pieces) + 1, sizeof *wanted->busy);
+    return wanted->busy != NULL ? STATUS_OK : no_memory(error);
+}
+
+/* Hashes what is there; a file that is whole and right is put in place. *idle becomes false while there is more to hash. */
+static enum status wanted_check(struct download *download, struct wanted *wanted, bool *idle, struct error *error)
+{
+    bool done = false, right = false;
+    const struct download_request *request = download->request;
+    enum status status = pieces_hash(wanted->pieces, HASH_BYTES, &done, error);
+    if (status != STATUS_OK) return status;
+    if (!done || wanted->requests > 0) { /* a request whose bytes are all there may not have ended yet */
+        if (!done && pieces_there(wanted->pieces) == wanted->file->bytes) *idle = false;
+        return STATUS_OK;
+    }
+    if ((status = pieces_finish(wanted->pieces, &right, error)) != STATUS_OK) return status;
+    if (right) {
+        if ((status = depot_adopt(request->hold, request->depot, wanted->file->oid, wanted->file->name, error)) != STATUS_OK)
+            return status;
+        pieces_forget(wanted->pieces);
+        wanted_close(wanted);
+        wanted->stage = STAGE_DONE;
+        return STATUS_OK;
+    }
+    if (++wanted->wrong >= WRONG_MOST)
+        return error_set(error, STATUS_CORRUPT, "%.200s: the bytes are not those that the hub announces; fetched %d times",
+                         wanted->file->name, wanted->wrong);
+    monitor_log(request->monitor, "%s: the bytes are not those that the hub announces; fetched once more", wanted->file->name);
+    free(wanted->location);
+    wanted->location = NULL;
+    wanted->route = ROUTE_UNKNOWN;
+    return begin_again(download, wanted, error);
+}
+
+/* The next piece to ask for; -1: none now. Until the hub has told where a file is, one request asks for all of them. */
+static int wanted_next(const struct wanted *wanted)
+{
+    int64_t first, last;
+    if (wanted->requests > 0 && (wanted->whole || wanted->route == ROUTE_UNKNOWN)) return -1;
+    if (wanted->whole) return pieces_there(wanted->pieces) < wanted->file->bytes ? 0 : -1;
+    for (int i = 0; i < pieces_count(wanted->pieces); i++) {
+        pieces_missing(wanted->pieces, i, &first, &last);
+        if (!wanted->busy[i] && first <= last) return i;
+    }
+    return -1;
+}
+
+static enum status fill_slots(struct download *download, struct error *error)
+{
+    const double now = patience_now();
+    size_t at = 0;
+    enum status status = STATUS_OK;
+    if (now < download->not_before) return STATUS_OK;
+    for (int i = 0; i < SLOTS && status == STATUS_OK; i++) {
+        if (download->slots[i].transfer != NULL) continue;
+        for (; at < download->request->count && status == STATUS_OK; at++) {
+            struct wanted *wanted = &download->wanted[at];
+            if (now < wanted->not_before) continue;
+            if (wanted->stage == STAGE_WAITING) status = wanted_open(download, wanted, error);
+            const int piece = status == STATUS_OK && wanted->stage == STAGE_OPEN ? wanted_next(wanted) : -1;
+            if (piece < 0) continue;
+            status = slot_start(download, &download->slots[i], wanted, piece, error);
+            break;
+        }
+    }
+    return status;
+}
+
+/* ---- what has ended ---- */
+
+/* Tries again after a while. The rate is limited for all of us together. */
+static enum status put_off(struct download *download, struct wanted *wanted, const struct transfer_head *head, struct error *error)
+{
+    double wait = 0;
+    const struct error why = *error;
+    const enum status status = patience_fail(&wanted->patience, head->wait_seconds, &why, &wait, error);
+    if (status != STATUS_OK) return status;
+    wanted->not_before = patience_now() + wait;
+    if (head->status == 429 || head->wait_seconds >= 0) download->not_before = wanted->not_before;
+    if (wait >= 1) monitor_log(download->request->monitor, "%s; tried again in %.0f s", why.detail, wait);
+    return STATUS_OK;
+}
+
+static enum status heed_move(struct slot *slot, const struct transfer_head *head, struct error *error)
+{
+    struct wanted *wanted = slot->wanted;
+    const enum status status = check_head(slot, head, error);
+    if (status != STATUS_OK) return status;
+    if (++wanted->moves > MOVES_MOST)
+        return error_set(error, STATUS_CORRUPT, "%.200s: the hub redirects in circles", wanted->file->name);
+    char *location = strdup(head->location);
+    if (location == NULL) return no_memory(error);
+    free(wanted->location);
+    wanted->location = location;
+    return STATUS_OK;
+}
+
+/* An address that the hub gave is good for an hour or so. */
+static bool has_expired(const struct slot *slot, const struct transfer_head *head)
+{
+    return slot->wanted->location != NULL && (head->status == 400 || head->status == 401 || head->status == 403 ||
+                                              head->status == 404 || head->status == 410 || head->status == 416);
+}
+
+static enum status heed_failure(struct download *download, struct slot *slot, enum transfer_verdict verdict,
+                                const struct transfer_head *head, struct error *error)
+{
+    struct wanted *wanted = slot->wanted;
+    if (slot->no_ranges) {
+        wanted->whole = true;
+        return begin_again(download, wanted, error);
+    }
+    if (slot->status == STATUS_CORRUPT) {
+        verdict = TRANSFER_AGAIN;
+        *error = slot->error;
+    } else if (slot->status != STATUS_OK) {
+        *error = slot->error;
+        return slot->status;
+    }
+    if (verdict == TRANSFER_FAILED && has_expired(slot, head)) {
+        free(wanted->location);
+        wanted->location = NULL;
+        wanted->route = ROUTE_UNKNOWN;
+        wanted->moves = 0;
+    } else if (verdict == TRANSFER_FAILED) {
+        return error->status;
+    }
+    enum status status = put_off(download, wanted, head, error);
+    if (status == STATUS_OK && wanted->whole) status = begin_again(download, wanted, error);
+    return status;
+}
+
+static enum status heed(struct download *download, struct slot *slot, CURLcode code, struct error *error)
+{
+    struct wanted *wanted = slot->wanted;
+    enum status status = STATUS_OK;
+    struct transfer_head *head = malloc(sizeof *head);
+    if (head == NULL) return no_memory(error);
+    enum transfer_verdict verdict = transfer_judge(slot->transfer, code, wanted->file->name, error);
+    *head = slot->transfer->head;
+    const struct slot ended = *slot;
+    slot_free(slot);
+    int64_t first, last;
+    pieces_missing(wanted->pieces, ended.piece, &first, &last);
+    if (ended.came >= PROGRESS_BYTES || first > last) patience_renew(&wanted->patience);
+    if (verdict == TRANSFER_GOOD && (wanted->whole ? pieces_there(wanted->pieces) < wanted->file->bytes : first <= last)) {
+        verdict = TRANSFER_AGAIN;
+        (void)error_set(error, STATUS_UNAVAILABLE, "%.200s: the connection ended early", wanted->file->name);
+    }
+    if (verdict == TRANSFER_MOVED) {
+        struct slot moved = ended;
+        status = heed_move(&moved, head, error);
+    } else if (verdict == TRANSFER_GOOD && ended.status == STATUS_OK) {
+        wanted->moves = 0;
+    } else {
+        status = heed_failure(
+            download,
+            &(struct slot){
+                .download = download, .wanted = wanted, .no_ranges = ended.no_ranges, .status = ended.status, .error = ended.error},
+            verdict, head, error);
+    }
+    if (status == STATUS_OK && (verdict == TRANSFER_MOVED || verdict == TRANSFER_GOOD)) wanted->route = ROUTE_KNOWN;
+    free(head);
+    return status;
+}
+
+/* ---- the loop ---- */
+
+static void tell_progress(const struct download *download)
+{
+    int64_t done = 0;
+    for (size_t i = 0; i < download->request->count; i++) {
+        const struct wanted *wanted = &download->wanted[i];
+        if (wanted->stage == STAGE_DONE) done += wanted->file->bytes;
+        if (wanted->stage == STAGE_OPEN) done += pieces_there(wanted->pieces);
+    }
+    monitor_progress(download->request->monitor, done, download->total, "byte");
+}
+
+static enum status step(struct download *download, bool *finished, struct error *error)
+{
+    int running, left;
+    bool idle = true;
+    enum status status = fill_slots(download, error);
+    if (status == STATUS_OK && curl_multi_perform(download->multi, &running) != CURLM_OK) status = no_memory(error);
+    for (const CURLMsg *message; status == STATUS_OK && (message = curl_multi_info_read(download->multi, &left)) != NULL;) {
+        char *owner = NULL;
+        const CURLcode code = message->data.result;
+        if (message->msg != CURLMSG_DONE || curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &owner) != CURLE_OK) continue;
+        void *slot = owner; /* as transfer_new was given it */
+        status = heed(download, slot, code, error);
+        idle = false; /* its slot is free */
+    }
+    *finished = true;
+    for (size_t i = 0; status == STATUS_OK && i < download->request->count; i++) {
+        struct wanted *wanted = &download->wanted[i];
+        if (wanted->stage == STAGE_OPEN) status = wanted_check(download, wanted, &idle, error);
+        *finished = *finished && wanted->stage == STAGE_DONE;
+    }
+    tell_progress(download);
+    if (status == STATUS_OK) status = monitor_check(download->request->monitor, error);
+    if (status == STATUS_OK && idle && !*finished) (void)curl_multi_poll(download->multi, NULL, 0, POLL_MILLISECONDS, NULL);
+    return status;
+}
+
+enum status download_run(const struct download_request *request, int64_t *bytes, struct error *error)
+{
+    enum status status = STATUS_OK;
+    bool finished = request->count == 0;
+    struct download *download = calloc(1, sizeof *download);
+    *bytes = 0;
+    if (download == NULL) return no_memory(error);
+    download->request = request;
+    download->multi = curl_multi_init();
+    download->wanted = calloc(request->count + 1, sizeof *download->wanted);
+    if (download->multi == NULL || download->wanted == NULL) status = no_memory(error);
+    for (size_t i = 0; status == STATUS_OK && i < request->count; i++) {
+        download->wanted[i].file = &request->files[i];
+        download->total += request->files[i].bytes;
+    }
+    while (status == STATUS_OK && !finished) status = step(download, &finished, error);
+    for (int i = 0; i < SLOTS; i++) slot_free(&download->slots[i]);
+    for (size_t i = 0; download->wanted != NULL && i < request->count; i++) wanted_close(&download->wanted[i]);
+    (void)curl_multi_cleanup(download->multi);
+    *bytes = download->came;
+    free(download->wanted);
+    free(download);
+    return status;
+}

@@ -1,0 +1,214 @@
+#include "hub/eviction.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ABANDONED_SECONDS = 3600 };
+
+/* Calls `visit` for each entry of `directory` until it says no. */
+static enum status each(int directory, bool (*visit)(void *owner, int directory, const char *name), void *owner,
+                        struct error *error)
+{
+    const int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+    if (stream == NULL) {
+        if (fd >= 0) (void)close(fd);
+        return error_set_errno(error, "listing the hub's cache");
+    }
+    for (const struct dirent *entry; (entry = readdir(stream)) != NULL;)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && !visit(owner, directory, entry->d_name)) break;
+    (void)closedir(stream);
+    return STATUS_OK;
+}
+
+/* ---- counting ---- */
+
+/* What a file takes: a download has holes where pieces are missing. */
+static bool count_blocks(void *owner, int directory, const char *name)
+{
+    struct stat found;
+    int64_t *sum = owner;
+    if (fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) == 0) *sum += (int64_t)found.st_blocks * 512;
+    return true;
+}
+
+enum status eviction_used(const struct depot *depot, int64_t *out, struct error *error)
+{
+    *out = 0;
+    const enum status status = each(depot->blobs, count_blocks, out, error);
+    return status == STATUS_OK ? each(depot->partial, count_blocks, out, error) : status;
+}
+
+static int64_t disk_free(const struct depot *depot)
+{
+    struct statvfs space;
+    return fstatvfs(depot->blobs, &space) == 0 ? (int64_t)space.f_bavail * (int64_t)space.f_frsize : 0;
+}
+
+static enum status has_room(const struct depot *depot, int64_t bytes, bool *room, struct error *error)
+{
+    int64_t used;
+    const enum status status = eviction_used(depot, &used, error);
+    *room = status == STATUS_OK && bytes <= depot->most - used && bytes + bytes / 10 <= disk_free(depot);
+    return status;
+}
+
+/* ---- removing ---- */
+
+static void remove_tree(const struct depot *depot, const char *name)
+{
+    char parent[PATH_MAX];
+    if (snprintf(parent, sizeof parent, "%s/snapshots", depot->directory) < (int)sizeof parent) depot_remove_tree(parent, name);
+}
+
+/* A blob that no snapshot links to. */
+static bool remove_orphan(void *owner, int directory, const char *name)
+{
+    struct stat found;
+    (void)owner;
+    if (fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && found.st_nlink == 1) (void)unlinkat(directory, name, 0);
+    return true;
+}
+
+/* A download that nobody has open and nobody has touched for a while, and its record. */
+static bool remove_abandoned(void *owner, int directory, const char *name)
+{
+    struct stat found;
+    char record[300];
+    (void)owner;
+    if (fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) != 0 || time(NULL) - found.st_mtime < ABANDONED_SECONDS) return true;
+    const int fd = openat(directory, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return true;
+    const char *dot = strrchr(name, '.'); /* a record alone is what a crash left of a finished file */
+    (void)snprintf(record, sizeof record, "%.*s", dot != NULL ? (int)(dot - name) : 0, name);
+    const bool alone = dot == NULL || faccessat(directory, record, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
+    if (alone && (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)) {
+        (void)snprintf(record, sizeof record, "%.250s.pieces", name);
+        (void)unlinkat(directory, name, 0);
+        (void)unlinkat(directory, record, 0);
+    }
+    (void)close(fd);
+    return true;
+}
+
+/* ---- who goes ---- */
+
+struct candidate {
+    char name[DEPOT_KEY + 1]; /* a key, or "." and a key: one that was never finished */
+    int rank;                 /* lower goes first */
+    struct timespec used;
+};
+
+struct candidates {
+    const struct depot *depot;
+    const struct eviction_need *needs;
+    size_t need_count;
+    struct candidate *items;
+    size_t count, room;
+    bool failed;
+};
+
+enum { RANK_FREE, RANK_QUEUED, RANK_RUNNING };
+
+static int rank(const struct candidates *list, const char *key)
+{
+    int found = RANK_FREE;
+    for (size_t i = 0; i < list->need_count && found < RANK_RUNNING; i++)
+        if (strcmp(list->needs[i].key, key) == 0) found = list->needs[i].running ? RANK_RUNNING : RANK_QUEUED;
+    return found;
+}
+
+static bool note_candidate(void *owner, int directory, const char *name)
+{
+    struct candidates *list = owner;
+    struct stat lock;
+    const char *key = name + (name[0] == '.');
+    (void)directory;
+    if (strcmp(name + strcspn(name + 1, ".") + 1, ".gone") == 0) remove_tree(list->depot, name); /* of an evictor that died */
+    if (!names_is_hex(key, DEPOT_KEY - 1)) return true;
+    if (list->count == list->room) {
+        const size_t room = 2 * list->room + 64;
+        struct candidate *larger = realloc(list->items, room * sizeof *larger);
+        list->failed = larger == NULL;
+        if (larger == NULL) return false;
+        list->items = larger;
+        list->room = room;
+    }
+    struct candidate *item = &list->items[list->count++];
+    *item = (struct candidate){.rank = rank(list, key)};
+    (void)snprintf(item->name, sizeof item->name, "%s", name);
+    if (fstatat(list->depot->locks, key, &lock, AT_SYMLINK_NOFOLLOW) == 0) item->used = lock.st_mtim;
+    return true;
+}
+
+static int compare_candidates(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    if (x->rank != y->rank) return x->rank - y->rank;
+    if (x->used.tv_sec != y->used.tv_sec) return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
+    return x->used.tv_nsec < y->used.tv_nsec ? -1 : x->used.tv_nsec > y->used.tv_nsec;
+}
+
+/* Under its lock, which nobody else has: renamed first, so that nobody finds a half of it. */
+static void evict(const struct depot *depot, const struct candidate *item, const struct monitor *monitor)
+{
+    char gone[DEPOT_KEY + 8];
+    const char *key = item->name + (item->name[0] == '.');
+    struct error ignored;
+    const int fd = openat(depot->locks, key, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
+        (void)snprintf(gone, sizeof gone, ".%s.gone", key);
+        remove_tree(depot, gone);
+        if (renameat(depot->snapshots, item->name, depot->snapshots, gone) == 0) remove_tree(depot, gone);
+        (void)unlinkat(depot->locks, key, 0);
+        if (each(depot->blobs, remove_orphan, NULL, &ignored) == STATUS_OK && item->name[0] != '.')
+            monitor_log(monitor, "a snapshot of the hub was evicted to make room");
+    }
+    (void)close(fd);
+}
+
+static enum status no_room(const struct depot *depot, int64_t bytes, struct error *error)
+{
+    static const double gibibyte = 1 << 30;
+    return error_set(
+        error, STATUS_DISK_FULL,
+        "%.3f GiB are to be fetched; the cache may hold %.3f GiB, %.3f GiB of the disk are free, and runs need what is "
+        "there: wait for them, free space, or raise --hub-cache",
+        (double)bytes / gibibyte, (double)depot->most / gibibyte, (double)disk_free(depot) / gibibyte);
+}
+
+enum status eviction_make_room(const struct depot *depot, int64_t bytes, const struct eviction_need *needs, size_t need_count,
+                               const struct monitor *monitor, struct error *error)
+{
+    struct candidates list = {.depot = depot, .needs = needs, .need_count = need_count};
+    bool room = false;
+    if (bytes > depot->most)
+        return error_set(error, STATUS_TOO_LARGE, "%lld bytes are to be fetched and the cache may hold %lld: raise --hub-cache",
+                         (long long)bytes, (long long)depot->most);
+    enum status status = has_room(depot, bytes, &room, error);
+    if (status == STATUS_OK && !room) status = each(depot->partial, remove_abandoned, NULL, error);
+    if (status == STATUS_OK && !room) status = each(depot->blobs, remove_orphan, NULL, error);
+    if (status == STATUS_OK && !room) status = each(depot->snapshots, note_candidate, &list, error);
+    if (status == STATUS_OK && list.failed) status = error_set(error, STATUS_NO_MEMORY, "no memory for a list of snapshots");
+    if (list.count > 0) qsort(list.items, list.count, sizeof *list.items, compare_candidates);
+    for (size_t i = 0; status == STATUS_OK && !room && i <= list.count; i++) {
+        status = has_room(depot, bytes, &room, error);
+        if (status == STATUS_OK) status = monitor_check(monitor, error);
+        if (room || i == list.count || list.items[i].rank == RANK_RUNNING) break;
+        if (status == STATUS_OK) evict(depot, &list.items[i], monitor);
+    }
+    if (status == STATUS_OK && !room) status = no_room(depot, bytes, error);
+    free(list.items);
+    return status;
+}

@@ -1,0 +1,182 @@
+#include "hub/fetch.h"
+
+#include "hub/download.h"
+#include "hub/repository.h"
+#include "hub/selection.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { REQUEST_SECONDS = 120, TRIES = 8 };
+static const double LONGEST_WAIT_SECONDS = 900;
+
+/* ---- what is wanted ---- */
+
+struct manifest {
+    struct repository_file *files; /* owned */
+    size_t count;
+    int64_t missing; /* bytes */
+};
+
+static enum status list(const struct fetch_request *request, const char *commit, struct manifest *out, struct error *error)
+{
+    const struct repository_caller caller = {.hub = request->hub,
+                                             .monitor = request->monitor,
+                                             .seconds = REQUEST_SECONDS,
+                                             .tries = TRIES,
+                                             .longest_wait = LONGEST_WAIT_SECONDS};
+    bool deep = false;
+    size_t count = 0;
+    for (size_t i = 0; i < request->file_count; i++) deep = deep || strchr(request->files[i], '/') != NULL;
+    enum status status = repository_files(&caller, request->repo, commit, deep, &out->files, &count, error);
+    if (status != STATUS_OK) return status;
+    return selection_make(out->files, count, request->files, request->file_count, &out->count, error);
+}
+
+/* What an earlier try has brought of a file that is not whole. */
+static int64_t partly_there(const struct depot *depot, const struct repository_file *file)
+{
+    struct stat found;
+    if (fstatat(depot->partial, file->oid, &found, AT_SYMLINK_NOFOLLOW) != 0) return 0;
+    const int64_t there = (int64_t)found.st_blocks * 512;
+    return there < file->bytes ? there : file->bytes;
+}
+
+/* Links what is in the cache, and moves what is not to the front. */
+static enum status link_known(const struct depot *depot, const struct depot_hold *hold, struct manifest *manifest, size_t *absent,
+                              struct error *error)
+{
+    enum status status = STATUS_OK;
+    *absent = 0;
+    for (size_t i = 0; i < manifest->count && status == STATUS_OK; i++) {
+        bool found = false;
+        const struct repository_file file = manifest->files[i];
+        status = depot_link(hold, file.oid, file.bytes, file.name, &found, error);
+        if (status != STATUS_OK || found) continue;
+        manifest->missing += file.bytes - partly_there(depot, &file);
+        manifest->files[i] = manifest->files[*absent];
+        manifest->files[(*absent)++] = file;
+    }
+    return status;
+}
+
+static enum status make(const struct fetch_request *request, const char *commit, const struct depot *depot,
+                        const struct depot_hold *hold, int64_t *came, struct error *error)
+{
+    enum status status;
+    struct manifest manifest = {0};
+    size_t absent = 0;
+    if ((status = list(request, commit, &manifest, error)) != STATUS_OK) goto done;
+    if ((status = depot_begin(hold, error)) != STATUS_OK) goto done;
+    if ((status = link_known(depot, hold, &manifest, &absent, error)) != STATUS_OK) goto done;
+    monitor_log(request->monitor, "%s@%.10s: %zu files, %zu of them, %.1f MiB, are to be fetched", request->repo, commit,
+                manifest.count, absent, (double)manifest.missing / (1 << 20));
+    status = eviction_make_room(depot, manifest.missing, request->needs, request->need_count, request->monitor, error);
+    if (status != STATUS_OK) goto done;
+    const struct download_request download = {.hub = request->hub,
+                                              .repo = request->repo,
+                                              .commit = commit,
+                                              .files = manifest.files,
+                                              .count = absent,
+                                              .depot = depot,
+                                              .hold = hold,
+                                              .monitor = request->monitor,
+                                              .tries = TRIES,
+                                              .longest_wait = LONGEST_WAIT_SECONDS};
+    if ((status = download_run(&download, came, error)) != STATUS_OK) goto done;
+    status = depot_publish(hold, error);
+done:
+    free(manifest.files);
+    return status;
+}
+
+/* ---- where it is ---- */
+
+/* The length of the directory that all names have in common, with its slash. */
+static size_t common_directory(const char *const *files, size_t count)
+{
+    size_t common = 0, end = count > 0 ? strlen(files[0]) : 0;
+    for (size_t i = 1; i < count; i++) {
+        size_t same = 0;
+        while (same < end && files[i][same] == files[0][same]) same++;
+        end = same;
+    }
+    for (size_t i = 0; i < end; i++)
+        if (files[0][i] == '/') common = i + 1;
+    return common;
+}
+
+static enum status describe(const struct fetch_request *request, struct fetch_result *out, struct error *error)
+{
+    const size_t common = common_directory(request->files, request->file_count);
+    const int length = snprintf(out->path, sizeof out->path, "%s%s%.*s", depot_path(out->hold), common > 0 ? "/" : "",
+                                common > 0 ? (int)common - 1 : 0, request->file_count > 0 ? request->files[0] : "");
+    if (length >= (int)sizeof out->path) return error_set(error, STATUS_INVALID, "the data directory's path is too long");
+    out->bytes = depot_bytes(out->hold);
+    return STATUS_OK;
+}
+
+/* Until it is there and held: it may be evicted between the two. */
+static enum status take(const struct fetch_request *request, const struct depot *depot, const char *key, struct fetch_result *out,
+                        struct error *error)
+{
+    const struct monitor waits = {0};
+    const struct monitor *monitor = request->monitor != NULL ? request->monitor : &waits;
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && out->hold == NULL) {
+        struct depot_hold *hold = NULL;
+        if ((status = depot_take(depot, key, monitor, &out->hold, error)) != STATUS_OK || out->hold != NULL) break;
+        if ((status = depot_take_to_make(depot, key, monitor, &hold, error)) == STATUS_OK && hold != NULL)
+            status = make(request, out->commit, depot, hold, &out->came, error);
+        depot_release(hold);
+    }
+    return status;
+}
+
+enum status fetch_run(const struct fetch_request *request, struct fetch_result *out, struct error *error)
+{
+    char key[DEPOT_KEY];
+    enum status status = STATUS_OK;
+    struct depot *depot = NULL;
+    const struct repository_caller caller = {.hub = request->hub,
+                                             .monitor = request->monitor,
+                                             .seconds = REQUEST_SECONDS,
+                                             .tries = TRIES,
+                                             .longest_wait = LONGEST_WAIT_SECONDS};
+    *out = (struct fetch_result){0};
+    if (request->commit != NULL)
+        (void)snprintf(out->commit, sizeof out->commit, "%s", request->commit);
+    else
+        status = repository_commit(&caller, request->repo, request->revision, out->commit, error);
+    if (status == STATUS_OK) status = depot_key(request->repo, out->commit, request->files, request->file_count, key, error);
+    if (status == STATUS_OK) status = depot_open(request->hub->directory, request->hub->cache_bytes, &depot, error);
+    if (status == STATUS_OK) status = take(request, depot, key, out, error);
+    if (status == STATUS_OK) status = describe(request, out, error);
+    if (status != STATUS_OK) {
+        depot_release(out->hold);
+        out->hold = NULL;
+    }
+    depot_close(depot);
+    return status;
+}
+
+enum status fetch_find(const char *directory, const struct fetch_request *request, struct fetch_result *out, struct error *error)
+{
+    char key[DEPOT_KEY];
+    struct depot *depot = NULL;
+    *out = (struct fetch_result){0};
+    (void)snprintf(out->commit, sizeof out->commit, "%s", request->commit);
+    enum status status = depot_key(request->repo, out->commit, request->files, request->file_count, key, error);
+    if (status == STATUS_OK) status = depot_open(directory, 0, &depot, error);
+    if (status == STATUS_OK) status = depot_take(depot, key, NULL, &out->hold, error);
+    if (status == STATUS_OK && out->hold != NULL) status = describe(request, out, error);
+    if (status != STATUS_OK) {
+        depot_release(out->hold);
+        out->hold = NULL;
+    }
+    depot_close(depot);
+    return status;
+}

@@ -1,0 +1,37 @@
+/* fetch.h: a revision of a repository, on this machine: from the cache, or fetched into it. */
+#ifndef HUB_FETCH_H
+#define HUB_FETCH_H
+
+#include "hub/depot.h"
+#include "hub/eviction.h"
+#include "hub/hub.h"
+
+struct fetch_request {
+    const struct hub *hub;
+    const char *repo, *revision;
+    const char *commit;       /* pinned; NULL: what revision is now */
+    const char *const *files; /* names; none: what a checkpoint needs (selection.h) */
+    size_t file_count;
+    const struct eviction_need *needs; /* of runs: what eviction spares */
+    size_t need_count;
+    const struct monitor *monitor; /* progress in bytes */
+};
+
+struct fetch_result {
+    char commit[NAMES_COMMIT];
+    char path[4096];         /* the directory of the files; the deepest one that has all of them when they were named */
+    int64_t bytes;           /* of the files */
+    int64_t came;            /* over the network */
+    struct depot_hold *hold; /* keeps them; the caller's (depot_release) */
+};
+
+/* Resolves, lists, makes room, downloads, checks, publishes: statuses of repository_commit, repository_files, selection_make,
+ * eviction_make_room and download_run. Another process that fetches the same is waited for. */
+MUST_CHECK enum status fetch_run(const struct fetch_request *request, struct fetch_result *out, struct error *error);
+
+/* What is here already, without the network: out->hold is NULL when it is not. `request`->commit is given; no monitor, no waiting.
+ */
+MUST_CHECK enum status fetch_find(const char *directory, const struct fetch_request *request, struct fetch_result *out,
+                                  struct error *error);
+
+#endif

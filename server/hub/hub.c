@@ -1,0 +1,112 @@
+#include "hub/hub.h"
+
+#include <ctype.h>
+#include <curl/curl.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+static enum status read_endpoint(const char *text, struct hub *hub, struct error *error)
+{
+    size_t length = strlen(text);
+    while (length > 0 && text[length - 1] == '/') length--;
+    if (length >= sizeof hub->endpoint) return error_set(error, STATUS_INVALID, "HF_ENDPOINT: address too long");
+    memcpy(hub->endpoint, text, length);
+    if (!origin_read(hub->endpoint, &hub->origin) || strpbrk(hub->endpoint, "?#") != NULL)
+        return error_set(error, STATUS_INVALID,
+                         "HF_ENDPOINT: must be an address like https://huggingface.co, without user or query");
+    if (!origin_allowed(&hub->origin, &hub->origin))
+        return error_set(error, STATUS_INVALID, "HF_ENDPOINT: must be https; http is taken on a loopback address only");
+    return STATUS_OK;
+}
+
+/* Control characters would end the header that it goes into. */
+static enum status read_token(const char *text, struct hub *hub, struct error *error)
+{
+    if (text == NULL || text[0] == '\0') return STATUS_OK;
+    for (const char *at = text; *at != '\0'; at++)
+        if (!isgraph((unsigned char)*at)) return error_set(error, STATUS_INVALID, "HF_TOKEN: has characters that no token has");
+    hub->token = strdup(text);
+    return hub->token != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a token");
+}
+
+static enum status read_size(const char *text, struct hub *hub, struct error *error)
+{
+    static const char units[] = "KMGT";
+    struct statvfs space;
+    char *end;
+    if (text == NULL || text[0] == '\0') {
+        if (statvfs(hub->directory, &space) != 0) return error_set_errno(error, "looking at the data directory's file system");
+        hub->cache_bytes = (int64_t)((double)space.f_blocks * (double)space.f_frsize / 2);
+        return STATUS_OK;
+    }
+    double value = strtod(text, &end);
+    const char *unit = *end != '\0' ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    for (const char *at = units; unit != NULL && at <= unit; at++) value *= 1024;
+    if (end == text || (*end != '\0' && (unit == NULL || end[1] != '\0')) || !isfinite(value) || value < 1 || value > 9e18)
+        return error_set(error, STATUS_INVALID, "--hub-cache: must be a size like 200G, found \"%.40s\"", text);
+    hub->cache_bytes = (int64_t)value;
+    return STATUS_OK;
+}
+
+static enum status make_directory(const char *data_directory, struct hub *hub, struct error *error)
+{
+    if (asprintf(&hub->directory, "%s/hub", data_directory) < 0) {
+        hub->directory = NULL;
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a path");
+    }
+    if (mkdir(hub->directory, 0700) != 0 && errno != EEXIST) return error_set_errno(error, "making the directory of the hub");
+    return STATUS_OK;
+}
+
+enum status hub_new(const struct hub_options *options, struct hub **out, struct error *error)
+{
+    enum status status;
+    struct hub *hub = calloc(1, sizeof *hub);
+    *out = NULL;
+    if (hub == NULL || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+        free(hub);
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the hub");
+    }
+    if ((hub->visitors = calloc(1, sizeof *hub->visitors)) == NULL) {
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for the hub");
+        goto done;
+    }
+    if ((status = read_endpoint(options->endpoint, hub, error)) != STATUS_OK) goto done;
+    if ((status = read_token(options->token, hub, error)) != STATUS_OK) goto done;
+    if ((status = make_directory(options->data_directory, hub, error)) != STATUS_OK) goto done;
+    status = read_size(options->cache, hub, error);
+done:
+    if (status != STATUS_OK)
+        hub_free(hub);
+    else
+        *out = hub;
+    return status;
+}
+
+void hub_free(struct hub *hub)
+{
+    if (hub == NULL) return;
+    if (hub->token != NULL) explicit_bzero(hub->token, strlen(hub->token));
+    free(hub->token);
+    free(hub->directory);
+    free(hub->visitors);
+    free(hub);
+    curl_global_cleanup();
+}
+
+enum status hub_enter(const struct hub *hub, struct error *error)
+{
+    if (atomic_fetch_add(hub->visitors, 1) < HUB_VISITORS) return STATUS_OK;
+    hub_leave(hub);
+    return error_set(error, STATUS_TOO_MANY, "%d requests wait for the hub already; try again when they have ended", HUB_VISITORS);
+}
+
+void hub_leave(const struct hub *hub)
+{
+    (void)atomic_fetch_sub(hub->visitors, 1);
+}

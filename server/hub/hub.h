@@ -1,0 +1,40 @@
+/* hub.h: the server that repositories of checkpoints are fetched from, as it is configured. Does not change; threads may share it.
+ */
+#ifndef HUB_HUB_H
+#define HUB_HUB_H
+
+#include "base/error.h"
+#include "hub/origin.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct hub_options {
+    const char *endpoint;       /* "https://huggingface.co"; http only on a loopback address */
+    const char *token;          /* NULL: none. Sent to the endpoint alone; never logged, never stored */
+    const char *data_directory; /* what is fetched lies in its hub/ */
+    const char *cache;          /* what it may hold: "200G" (K, M, G, T: powers of 1,024); NULL or "": half of the file system */
+};
+
+/* For the files of this room. */
+struct hub {
+    struct origin origin;
+    char endpoint[512]; /* without a slash at its end */
+    char *token;        /* NULL: none */
+    char *directory;
+    int64_t cache_bytes;
+    atomic_int *visitors; /* owned: see hub_enter */
+};
+
+/* Checks the options and makes the directory. Call it before the first thread. The caller owns *out (hub_free).
+ * STATUS_INVALID, STATUS_NO_MEMORY, statuses of mkdir. */
+MUST_CHECK enum status hub_new(const struct hub_options *options, struct hub **out, struct error *error);
+void hub_free(struct hub *hub); /* NULL is fine */
+
+/* For handlers of requests, which wait for the hub on a thread that others need: at most HUB_VISITORS at a time. STATUS_TOO_MANY.
+ */
+enum { HUB_VISITORS = 2 };
+MUST_CHECK enum status hub_enter(const struct hub *hub, struct error *error);
+void hub_leave(const struct hub *hub);
+
+#endif

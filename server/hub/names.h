@@ -1,0 +1,30 @@
+/* names.h: what names of the hub may look like. They come from requests and from the hub itself and end in addresses and in paths
+ * below the data directory, so nothing passes that could mean more than itself. */
+#ifndef HUB_NAMES_H
+#define HUB_NAMES_H
+
+#include "base/error.h"
+
+enum { NAMES_REPO_MOST = 190, NAMES_REVISION_MOST = 200, NAMES_FILE_MOST = 400, NAMES_COMMIT = 41 };
+
+/* "EleutherAI/pythia-160m" or "gpt2": one or two parts of letters, digits, "-", "_" and ".". */
+bool names_is_repo(const char *text);
+/* A branch, tag or commit, by git's rules for references. */
+bool names_is_revision(const char *text);
+/* 40 hexadecimal digits. */
+bool names_is_commit(const char *text);
+/* `digits` lower-case hexadecimal digits and nothing else. */
+bool names_is_hex(const char *text, size_t digits);
+/* A path of a file in a repository: parts without ".", "..", backslashes and control characters. */
+bool names_is_file(const char *text);
+
+/* Writes `text` with everything but letters, digits, "-", "_", "." and "~" (and "/" where `keep_slashes`) as %XX. False when it
+ * does not fit. */
+bool names_escape(const char *text, bool keep_slashes, char *out, size_t size);
+
+/* STATUS_INVALID at `pointer`, with what is expected. */
+MUST_CHECK enum status names_check_repo(const char *text, const char *pointer, struct error *error);
+MUST_CHECK enum status names_check_revision(const char *text, const char *pointer, struct error *error);
+MUST_CHECK enum status names_check_file(const char *text, const char *pointer, struct error *error);
+
+#endif

@@ -1,0 +1,55 @@
+#include "hub/patience.h"
+
+#include <stdint.h>
+#include <sys/random.h>
+#include <time.h>
+
+static const double FIRST_SECONDS = 0.25, LONGEST_SECONDS = 60, LOOK_SECONDS = 0.25;
+
+double patience_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Between 0.75 and 1.25 of it. */
+static double jittered(double seconds)
+{
+    uint16_t bits = 0;
+    if (getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = 0x8000;
+    return seconds * (0.75 + 0.5 * bits / 65536.0);
+}
+
+enum status patience_fail(struct patience *patience, double named, const struct error *why, double *wait, struct error *error)
+{
+    double seconds = FIRST_SECONDS;
+    const struct error cause = *why; /* may be *error */
+    if (patience->tries + 1 >= patience->most)
+        return error_set(error, STATUS_UNAVAILABLE, "%.300s; given up after %d tries without progress", cause.detail,
+                         patience->tries + 1);
+    if (named > patience->longest)
+        return error_set(error, STATUS_UNAVAILABLE, "%.300s; it asks to wait %.0f s: try again then", cause.detail, named);
+    for (int i = 0; i < patience->tries && seconds < LONGEST_SECONDS; i++) seconds *= 2;
+    *wait = named >= 0 ? named : jittered(seconds < LONGEST_SECONDS ? seconds : LONGEST_SECONDS);
+    patience->tries++;
+    return STATUS_OK;
+}
+
+void patience_renew(struct patience *patience)
+{
+    patience->tries = 0;
+}
+
+enum status patience_sleep(double seconds, const struct monitor *monitor, struct error *error)
+{
+    const double end = patience_now() + seconds;
+    for (;;) {
+        const enum status status = monitor_check(monitor, error);
+        double left = end - patience_now();
+        if (status != STATUS_OK || left <= 0) return status;
+        if (left > LOOK_SECONDS) left = LOOK_SECONDS;
+        const struct timespec pause = {.tv_sec = 0, .tv_nsec = (long)(left * 1e9)};
+        (void)nanosleep(&pause, NULL);
+    }
+}

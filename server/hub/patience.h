@@ -1,0 +1,26 @@
+/* patience.h: when to ask again. Waits grow from a quarter of a second to a minute, with jitter; a wait that the server names is
+ * kept to. What makes progress has all its patience again. */
+#ifndef HUB_PATIENCE_H
+#define HUB_PATIENCE_H
+
+#include "base/error.h"
+#include "base/monitor.h"
+
+struct patience {
+    int most;       /* tries without progress */
+    double longest; /* seconds that a named wait may last */
+    int tries;
+};
+
+double patience_now(void); /* seconds on a clock that only goes on */
+
+/* After a failure: *wait is how long to wait before the next try (`named` seconds, or by the number of tries when that is
+ * negative). STATUS_UNAVAILABLE when it is enough, with `why` and what to do. */
+MUST_CHECK enum status patience_fail(struct patience *patience, double named, const struct error *why, double *wait,
+                                     struct error *error);
+void patience_renew(struct patience *patience);
+
+/* Sleeps, looking at the monitor four times a second. Statuses of monitor_check. */
+MUST_CHECK enum status patience_sleep(double seconds, const struct monitor *monitor, struct error *error);
+
+#endif

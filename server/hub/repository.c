@@ -1,0 +1,255 @@
+#include "hub/repository.h"
+
+#include "hub/patience.h"
+#include "hub/transfer.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANSWER_MOST = 8 << 20, URL_BYTES = 8192, MOVES_MOST = 5, POLL_MILLISECONDS = 250, PAGES_MOST = 200 };
+
+struct body {
+    char *bytes;
+    size_t length, room;
+    bool too_large;
+};
+
+static enum status no_memory(struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY, "no memory for the hub's answer");
+}
+
+static bool take(void *owner, const struct transfer_head *head, const char *bytes, size_t length)
+{
+    struct body *body = owner;
+    (void)head;
+    body->too_large = length > ANSWER_MOST - body->length;
+    if (body->too_large) return false;
+    if (length > body->room - body->length) {
+        const size_t room = 2 * (body->length + length);
+        char *larger = realloc(body->bytes, room);
+        if (larger == NULL) return false;
+        body->bytes = larger;
+        body->room = room;
+    }
+    memcpy(body->bytes + body->length, bytes, length);
+    body->length += length;
+    return true;
+}
+
+/* ---- one request ---- */
+
+/* Performs it while the monitor looks on. *code is curl's; another status than STATUS_OK is the monitor's or ours. */
+static enum status perform(const struct repository_caller *caller, struct transfer *transfer, CURLcode *code, struct error *error)
+{
+    enum status status = STATUS_OK;
+    int running = 1, left;
+    CURLM *multi = curl_multi_init();
+    *code = CURLE_OUT_OF_MEMORY;
+    if (multi == NULL || curl_multi_add_handle(multi, transfer->easy) != CURLM_OK) status = no_memory(error);
+    while (status == STATUS_OK && running > 0) {
+        if (curl_multi_perform(multi, &running) != CURLM_OK) status = no_memory(error);
+        if (running > 0 && status == STATUS_OK) (void)curl_multi_poll(multi, NULL, 0, POLL_MILLISECONDS, NULL);
+        if (status == STATUS_OK) status = monitor_check(caller->monitor, error);
+    }
+    for (const CURLMsg *message; multi != NULL && (message = curl_multi_info_read(multi, &left)) != NULL;)
+        if (message->msg == CURLMSG_DONE) *code = message->data.result;
+    if (multi != NULL) (void)curl_multi_remove_handle(multi, transfer->easy);
+    (void)curl_multi_cleanup(multi);
+    return status;
+}
+
+/* One try. A renamed repository is a redirect within the endpoint; the API sends nobody elsewhere. */
+static enum status try_once(const struct repository_caller *caller, char url[URL_BYTES], const char *what, struct body *body,
+                            struct transfer_head *head, enum transfer_verdict *verdict, struct error *error)
+{
+    struct origin origin;
+    enum status status = STATUS_OK;
+    *verdict = TRANSFER_MOVED;
+    for (int i = 0; i <= MOVES_MOST && *verdict == TRANSFER_MOVED && status == STATUS_OK; i++) {
+        CURLcode code;
+        struct transfer *transfer = NULL;
+        const struct transfer_request request = {.url = url, .last = -1, .seconds = caller->seconds, .sink = take, .owner = body};
+        body->length = 0;
+        status = transfer_new(caller->hub, &request, &transfer, error);
+        if (status == STATUS_OK) status = perform(caller, transfer, &code, error);
+        if (status == STATUS_OK) {
+            *verdict = transfer_judge(transfer, code, what, error);
+            *head = transfer->head;
+        }
+        transfer_free(transfer);
+        if (status != STATUS_OK || *verdict != TRANSFER_MOVED) break;
+        (void)snprintf(url, URL_BYTES, "%s", head->location);
+        if (!origin_read(url, &origin) || !origin_equal(&origin, &caller->hub->origin))
+            status = error_set(error, STATUS_FORBIDDEN, "%.200s: the hub's API redirects to another server", what);
+    }
+    if (status == STATUS_OK && *verdict == TRANSFER_MOVED)
+        status = error_set(error, STATUS_CORRUPT, "%.200s: the hub redirects in circles", what);
+    if (body->too_large)
+        status = error_set(error, STATUS_TOO_LARGE, "%.200s: the hub's answer has more than %d MiB", what, ANSWER_MOST >> 20);
+    return status;
+}
+
+/* The document at `url`, asked for as often as the caller has patience. *next: the query of the page after it, or "". */
+static enum status get(const struct repository_caller *caller, char url[URL_BYTES], const char *what, json_t **out, char *next,
+                       size_t next_size, struct error *error)
+{
+    struct body body = {0};
+    struct patience patience = {.most = caller->tries, .longest = caller->longest_wait};
+    struct transfer_head *head = calloc(1, sizeof *head);
+    enum transfer_verdict verdict = TRANSFER_AGAIN;
+    enum status status = head == NULL ? no_memory(error) : STATUS_OK;
+    while (status == STATUS_OK && verdict != TRANSFER_GOOD) {
+        double wait = 0;
+        status = try_once(caller, url, what, &body, head, &verdict, error);
+        if (status == STATUS_OK && verdict == TRANSFER_FAILED) status = error->status;
+        if (status == STATUS_OK && verdict == TRANSFER_AGAIN)
+            status = patience_fail(&patience, head->wait_seconds, error, &wait, error);
+        if (status == STATUS_OK && wait > 1) monitor_log(caller->monitor, "the hub is asked again in %.0f s", wait);
+        if (status == STATUS_OK && wait > 0) status = patience_sleep(wait, caller->monitor, error);
+    }
+    if (status == STATUS_OK) {
+        *out = json_loadb(body.bytes != NULL ? body.bytes : "", body.length, JSON_REJECT_DUPLICATES, NULL);
+        if (*out == NULL) status = error_set(error, STATUS_CORRUPT, "%.200s: the hub's answer is no JSON", what);
+        if (next != NULL) {
+            const char *query = strchr(head->next, '?');
+            (void)snprintf(next, next_size, "%s", query != NULL ? query : "");
+        }
+    }
+    free(head);
+    free(body.bytes);
+    return status;
+}
+
+static enum status make_url(const struct hub *hub, const char *repo, const char *verb, const char *revision, char out[URL_BYTES],
+                            struct error *error)
+{
+    char escaped[3 * NAMES_REVISION_MOST + 8] = "";
+    if (!names_escape(revision, false, escaped, sizeof escaped))
+        return error_set(error, STATUS_INVALID, "the name of the revision is too long");
+    (void)snprintf(out, URL_BYTES, "%s/api/models/%s/%s%s%s", hub->endpoint, repo, verb, escaped[0] != '\0' ? "/" : "", escaped);
+    return STATUS_OK;
+}
+
+/* ---- what is asked ---- */
+
+enum status repository_commit(const struct repository_caller *caller, const char *repo, const char *revision,
+                              char out[NAMES_COMMIT], struct error *error)
+{
+    char url[URL_BYTES], what[NAMES_REPO_MOST + NAMES_REVISION_MOST + 2];
+    json_t *document = NULL;
+    if (names_is_commit(revision)) {
+        (void)snprintf(out, NAMES_COMMIT, "%s", revision);
+        return STATUS_OK;
+    }
+    (void)snprintf(what, sizeof what, "%s@%s", repo, revision);
+    enum status status = make_url(caller->hub, repo, "revision", revision, url, error);
+    if (status == STATUS_OK) status = get(caller, url, what, &document, NULL, 0, error);
+    if (status != STATUS_OK) return status;
+    const char *sha = json_string_value(json_object_get(document, "sha"));
+    if (sha == NULL || !names_is_commit(sha))
+        status = error_set(error, STATUS_CORRUPT, "%.200s: the hub names no commit", what);
+    else
+        (void)snprintf(out, NAMES_COMMIT, "%s", sha);
+    json_decref(document);
+    return status;
+}
+
+static void take_refs(const json_t *list, bool tag, struct repository_ref *out, size_t *count)
+{
+    size_t index;
+    const json_t *item;
+    json_array_foreach(list, index, item)
+    {
+        const char *name = json_string_value(json_object_get(item, "name"));
+        const char *commit = json_string_value(json_object_get(item, "targetCommit"));
+        if (name == NULL || commit == NULL || !names_is_revision(name) || !names_is_commit(commit)) continue;
+        struct repository_ref *ref = &out[(*count)++];
+        *ref = (struct repository_ref){.tag = tag};
+        (void)snprintf(ref->name, sizeof ref->name, "%s", name);
+        (void)snprintf(ref->commit, sizeof ref->commit, "%s", commit);
+    }
+}
+
+enum status repository_refs(const struct repository_caller *caller, const char *repo, struct repository_ref **out, size_t *count,
+                            struct error *error)
+{
+    char url[URL_BYTES];
+    json_t *document = NULL;
+    *out = NULL;
+    *count = 0;
+    enum status status = make_url(caller->hub, repo, "refs", "", url, error);
+    if (status == STATUS_OK) status = get(caller, url, repo, &document, NULL, 0, error);
+    if (status != STATUS_OK) return status;
+    const json_t *branches = json_object_get(document, "branches"), *tags = json_object_get(document, "tags");
+    const size_t most = json_array_size(branches) + json_array_size(tags);
+    if (!json_is_array(branches))
+        status = error_set(error, STATUS_CORRUPT, "%.190s: the hub lists no branches", repo);
+    else if (most > REPOSITORY_REFS_MOST)
+        status = error_set(error, STATUS_TOO_LARGE, "%.190s: more than %d revisions", repo, REPOSITORY_REFS_MOST);
+    else if ((*out = calloc(most + 1, sizeof **out)) == NULL)
+        status = no_memory(error);
+    if (status == STATUS_OK) {
+        take_refs(branches, false, *out, count);
+        take_refs(tags, true, *out, count);
+    }
+    json_decref(document);
+    return status;
+}
+
+/* False for what is no file with a plain name, a size and a hash. */
+static bool take_file(const json_t *item, struct repository_file *out)
+{
+    const json_t *lfs = json_object_get(item, "lfs"), *size = json_object_get(json_is_object(lfs) ? lfs : item, "size");
+    const char *type = json_string_value(json_object_get(item, "type")), *path = json_string_value(json_object_get(item, "path"));
+    const char *oid = json_string_value(json_object_get(json_is_object(lfs) ? lfs : item, "oid"));
+    if (type == NULL || strcmp(type, "file") != 0 || path == NULL || !names_is_file(path) || oid == NULL) return false;
+    if (strncmp(oid, "sha256:", 7) == 0) oid += 7;
+    if (!names_is_hex(oid, json_is_object(lfs) ? 64 : 40) || !json_is_integer(size) || json_integer_value(size) < 0) return false;
+    *out = (struct repository_file){.bytes = json_integer_value(size)};
+    (void)snprintf(out->name, sizeof out->name, "%s", path);
+    (void)snprintf(out->oid, sizeof out->oid, "%s-%s", json_is_object(lfs) ? "sha256" : "git", oid);
+    return true;
+}
+
+static enum status take_page(const json_t *page, struct repository_file **files, size_t *count, struct error *error)
+{
+    size_t index;
+    const json_t *item;
+    if (!json_is_array(page)) return error_set(error, STATUS_CORRUPT, "the hub lists no files");
+    if (*count + json_array_size(page) > REPOSITORY_FILES_MOST)
+        return error_set(error, STATUS_TOO_LARGE, "the repository has more than %d files: name those that are wanted",
+                         REPOSITORY_FILES_MOST);
+    struct repository_file *larger = realloc(*files, (*count + json_array_size(page) + 1) * sizeof *larger);
+    if (larger == NULL) return no_memory(error);
+    *files = larger;
+    json_array_foreach(page, index, item) *count += take_file(item, &larger[*count]);
+    return STATUS_OK;
+}
+
+/* Of the address of the next page only the query is used: it stays with the endpoint, whatever the answer says. */
+enum status repository_files(const struct repository_caller *caller, const char *repo, const char *commit, bool deep,
+                             struct repository_file **out, size_t *count, struct error *error)
+{
+    char base[URL_BYTES / 2], url[URL_BYTES], query[URL_BYTES / 2 - 8];
+    enum status status = make_url(caller->hub, repo, "tree", commit, url, error);
+    *out = NULL;
+    *count = 0;
+    (void)snprintf(base, sizeof base, "%.*s", (int)sizeof base - 1, url);
+    (void)snprintf(query, sizeof query, "?recursive=%s", deep ? "true" : "false");
+    for (int page = 0; status == STATUS_OK && query[0] != '\0'; page++) {
+        json_t *document = NULL;
+        (void)snprintf(url, sizeof url, "%s%s", base, query);
+        if (page >= PAGES_MOST) status = error_set(error, STATUS_TOO_LARGE, "the hub's list of files has no end");
+        if (status == STATUS_OK) status = get(caller, url, repo, &document, query, sizeof query, error);
+        if (status == STATUS_OK) status = take_page(document, out, count, error);
+        json_decref(document);
+    }
+    if (status != STATUS_OK) {
+        free(*out);
+        *out = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,47 @@
+/* repository.h: what the hub says of a repository: which commit a revision is, which revisions there are, which files. Its answers
+ * are read without trust: sizes, counts and names are bounded, and what is no plain name is left out. */
+#ifndef HUB_REPOSITORY_H
+#define HUB_REPOSITORY_H
+
+#include "base/monitor.h"
+#include "hub/hub.h"
+#include "hub/names.h"
+
+enum { REPOSITORY_REFS_MOST = 20000, REPOSITORY_FILES_MOST = 20000, REPOSITORY_OID = 80 };
+
+/* How long one may be kept waiting. */
+struct repository_caller {
+    const struct hub *hub;
+    const struct monitor *monitor; /* NULL for one who cannot be asked to stop */
+    int seconds;                   /* for one request */
+    int tries;
+    double longest_wait; /* seconds, when the hub asks for it */
+};
+
+struct repository_ref {
+    char name[NAMES_REVISION_MOST + 1];
+    char commit[NAMES_COMMIT];
+    bool tag;
+};
+
+/* Large files are known by the SHA-256 of their bytes, small ones by git's SHA-1 of a header and their bytes. */
+struct repository_file {
+    char name[NAMES_FILE_MOST + 1];
+    char oid[REPOSITORY_OID]; /* "sha256-…" or "git-…": what its blob is called */
+    int64_t bytes;
+};
+
+/* The commit that `revision` is now. STATUS_NOT_FOUND, STATUS_FORBIDDEN (gated, private, or no such repository),
+ * STATUS_UNAVAILABLE, STATUS_CORRUPT (an answer that makes no sense), STATUS_TOO_LARGE; statuses of the monitor. */
+MUST_CHECK enum status repository_commit(const struct repository_caller *caller, const char *repo, const char *revision,
+                                         char out[NAMES_COMMIT], struct error *error);
+
+/* Branches and tags in the hub's order. *out is malloc'ed and the caller's. */
+MUST_CHECK enum status repository_refs(const struct repository_caller *caller, const char *repo, struct repository_ref **out,
+                                       size_t *count, struct error *error);
+
+/* Files at `commit`: of the top, or of all directories when `deep`. *out is malloc'ed and the caller's. */
+MUST_CHECK enum status repository_files(const struct repository_caller *caller, const char *repo, const char *commit, bool deep,
+                                        struct repository_file **out, size_t *count, struct error *error);
+
+#endif

@@ -1,0 +1,58 @@
+/* transfer.h: one HTTP request to the hub or to where it sends us. Redirects are not followed here: who asked decides, and the
+ * token goes to the endpoint's own origin and nowhere else. https (http on loopback) with verified certificates, no compression,
+ * deadlines for connecting and for standing still. */
+#ifndef HUB_TRANSFER_H
+#define HUB_TRANSFER_H
+
+#include "hub/hub.h"
+
+#include <curl/curl.h>
+
+/* What the head of the answer says; texts are "" and numbers -1 where it says nothing. */
+struct transfer_head {
+    int status;
+    char location[8192]; /* absolute */
+    char commit[64], linked_etag[96], code[64], message[200], next[4096];
+    int64_t linked_bytes, range_first, range_total, length;
+    double wait_seconds; /* Retry-After, or the reset of RateLimit */
+    bool encoded;        /* a content coding that was not asked for */
+};
+
+/* Takes bytes of the body of an answer; false ends the transfer. */
+typedef bool transfer_sink(void *owner, const struct transfer_head *head, const char *bytes, size_t length);
+
+struct transfer {
+    CURL *easy;
+    struct curl_slist *headers;
+    struct transfer_head head;
+    transfer_sink *sink;
+    void *owner;
+    char problem[CURL_ERROR_SIZE];
+    bool authorized; /* the token went along */
+    bool refused;    /* by the sink */
+};
+
+struct transfer_request {
+    const char *url;
+    int64_t first, last; /* bytes asked for; last < 0: all */
+    int seconds;         /* for the whole; 0: as long as it moves */
+    transfer_sink *sink;
+    void *owner;
+};
+
+/* Ready to be performed (alone or in a multi handle). The caller owns *out (transfer_free). STATUS_FORBIDDEN for an address where
+ * we do not go, STATUS_NO_MEMORY. */
+MUST_CHECK enum status transfer_new(const struct hub *hub, const struct transfer_request *request, struct transfer **out,
+                                    struct error *error);
+void transfer_free(struct transfer *transfer); /* NULL is fine */
+
+enum transfer_verdict {
+    TRANSFER_GOOD,  /* 200 or 206, all of it */
+    TRANSFER_MOVED, /* 3xx with an address in head.location */
+    TRANSFER_AGAIN, /* worth another try, after head.wait_seconds if the server named a time; error tells why */
+    TRANSFER_FAILED /* error tells why */
+};
+/* Judges a transfer that has ended with `code`. `what` names it in messages ("config.json"). */
+enum transfer_verdict transfer_judge(struct transfer *transfer, CURLcode code, const char *what, struct error *error);
+
+#endif

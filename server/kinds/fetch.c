@@ -1,0 +1,285 @@
+#include "hub/fetch.h"
+
+#include "hub/revision_name.h"
+#include "kinds/checkpoint_files.h"
+#include "kinds/checkpoint_place.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fetch_params {
+    const char *repo, *revision, *trajectory, *name, *config, *tags;
+    struct param_list files;
+    int64_t step, tokens;
+    double learning_rate;
+};
+#define AT(field) offsetof(struct fetch_params, field)
+
+enum { NAME_BYTES = 200, FILES_MOST = 200, FILES_TEXT = sizeof((struct checkpoint *)0)->files - 1 };
+#define COUNT_MAX 9007199254740992.0
+
+static const struct param file_item = {.type = PARAM_STRING, .maximum = NAMES_FILE_MOST, .help = "Path in the repository"};
+static const struct param fetch_params[] = {
+    {.name = "repo",
+     .type = PARAM_STRING,
+     .offset = AT(repo),
+     .maximum = NAMES_REPO_MOST,
+     .help = "Repository on the hub: ORGANISATION/NAME"},
+    {.name = "revision",
+     .type = PARAM_STRING,
+     .offset = AT(revision),
+     .fallback = "\"main\"",
+     .maximum = NAMES_REVISION_MOST,
+     .help = "Branch, tag or commit; the commit that it is when the run begins is what is registered"},
+    {.name = "files",
+     .type = PARAM_LIST,
+     .offset = AT(files),
+     .fallback = "null",
+     .nullable = true,
+     .minimum = 1,
+     .maximum = FILES_MOST,
+     .item = &file_item,
+     .help = "Files to fetch; null: config.json, the tokenizer, and the weights at the top in one format"},
+    {.name = "trajectory",
+     .type = PARAM_STRING,
+     .offset = AT(trajectory),
+     .fallback = "null",
+     .nullable = true,
+     .maximum = NAME_BYTES,
+     .help = "Trajectory of the checkpoint, made when it does not exist; null: the repository's name without its organisation"},
+    {.name = "name",
+     .type = PARAM_STRING,
+     .offset = AT(name),
+     .fallback = "null",
+     .nullable = true,
+     .maximum = NAME_BYTES,
+     .help = "Name of the checkpoint; null: the revision, with \"-\" for \"/\""},
+    {.name = "step",
+     .type = PARAM_INTEGER,
+     .offset = AT(step),
+     .fallback = "-1",
+     .minimum = -1,
+     .maximum = COUNT_MAX,
+     .help = "Optimizer steps taken; -1: what the training state or the revision's name says"},
+    {.name = "tokens",
+     .type = PARAM_INTEGER,
+     .offset = AT(tokens),
+     .fallback = "-1",
+     .minimum = -1,
+     .maximum = COUNT_MAX,
+     .help = "Tokens trained on; -1: likewise"},
+    {.name = "learning_rate",
+     .type = PARAM_NUMBER,
+     .offset = AT(learning_rate),
+     .fallback = "-1",
+     .minimum = -1,
+     .maximum = 1e6,
+     .help = "Learning rate at that step; -1: likewise"},
+    {.name = "config",
+     .type = PARAM_JSON,
+     .offset = AT(config),
+     .fallback = "null",
+     .nullable = true,
+     .help = "Keys of a config.json that go before those of the repository's, or stand for it"},
+    {.name = "tags", .type = PARAM_JSON, .offset = AT(tags), .fallback = "{}", .help = "Anything worth remembering"},
+    {0},
+};
+
+/* ---- when posted ---- */
+
+static enum status check_name(const char *name, const char *pointer, struct error *error)
+{
+    const size_t length = strlen(name);
+    bool good = length > 0 && length <= NAME_BYTES;
+    for (const unsigned char *at = (const unsigned char *)name; good && *at != '\0'; at++)
+        good = *at != '/' && *at >= 0x20 && *at != 0x7f;
+    return good ? STATUS_OK
+                : error_set_at(error, STATUS_INVALID, pointer, "must have 1 to %d bytes without \"/\" and control characters",
+                               NAME_BYTES);
+}
+
+/* Writes the defaults that depend on other parameters. */
+static enum status complete(struct kind_request *request, const struct fetch_params *params, char trajectory[NAME_BYTES + 8],
+                            char name[NAME_BYTES + 8], struct error *error)
+{
+    const char *slash = strrchr(params->repo, '/');
+    (void)snprintf(trajectory, NAME_BYTES + 8, "%s",
+                   params->trajectory != NULL ? params->trajectory
+                   : slash != NULL            ? slash + 1
+                                              : params->repo);
+    (void)snprintf(name, NAME_BYTES + 8, "%s", params->name != NULL ? params->name : params->revision);
+    for (char *at = name; params->name == NULL && *at != '\0'; at++)
+        if (*at == '/') *at = '-';
+    if (json_object_set_new(request->params, "trajectory", json_string(trajectory)) != 0 ||
+        json_object_set_new(request->params, "name", json_string(name)) != 0)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+    return STATUS_OK;
+}
+
+/* The files as a row of the store has them: JSON, or "" for none. */
+static enum status files_text(const struct param_list *files, char out[FILES_TEXT + 1], struct error *error)
+{
+    json_t *list = json_array();
+    out[0] = '\0';
+    for (int64_t i = 0; i < files->count; i++) (void)json_array_append_new(list, json_string(files->texts[i]));
+    char *text = files->count > 0 ? json_dumps(list, JSON_COMPACT) : NULL;
+    const bool good = files->count == 0 || (text != NULL && strlen(text) <= FILES_TEXT);
+    if (good && text != NULL) (void)snprintf(out, FILES_TEXT + 1, "%s", text);
+    free(text);
+    json_decref(list);
+    return good ? STATUS_OK
+                : error_set_at(error, STATUS_INVALID, "/params/files", "their names have more than %d bytes together",
+                               (int)FILES_TEXT);
+}
+
+/* Whether both are the same document, or none. */
+static bool same_config(const char *a, const char *b)
+{
+    json_t *x = a != NULL ? json_loads(a, 0, NULL) : NULL, *y = b != NULL ? json_loads(b, 0, NULL) : NULL;
+    const bool same = (x == NULL && y == NULL) || json_equal(x, y) == 1;
+    json_decref(x);
+    json_decref(y);
+    return same;
+}
+
+/* The row that stands under the name, which must be of the same revision. row->id is "" when there is none. */
+static enum status find_row(struct connection *connection, const struct fetch_params *params, const char *trajectory,
+                            const char *name, struct checkpoint *row, struct error *error)
+{
+    char reference[2 * NAME_BYTES + 24], files[FILES_TEXT + 1];
+    enum status status = files_text(&params->files, files, error);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(reference, sizeof reference, "%s/%s", trajectory, name);
+    *row = (struct checkpoint){0};
+    status = checkpoint_find(connection, reference, row, error);
+    if (status == STATUS_NOT_FOUND) return STATUS_OK;
+    if (status != STATUS_OK) return status;
+    if (strcmp(row->repo, params->repo) == 0 && strcmp(row->revision, params->revision) == 0 && strcmp(row->files, files) == 0 &&
+        same_config(checkpoint_config(row), params->config))
+        return STATUS_OK;
+    return error_set_at(error, STATUS_CONFLICT, "/params/name",
+                        "a checkpoint \"%.200s\" with another source is registered there: choose another name", name);
+}
+
+static enum status fetch_check(struct kind_request *request, const void *filled, struct error *error)
+{
+    const struct fetch_params *params = filled;
+    char trajectory[NAME_BYTES + 8], name[NAME_BYTES + 8], pointer[64];
+    enum status status;
+    struct checkpoint *row = NULL;
+    if ((status = names_check_repo(params->repo, "/params/repo", error)) != STATUS_OK) return status;
+    if ((status = names_check_revision(params->revision, "/params/revision", error)) != STATUS_OK) return status;
+    for (int64_t i = 0; i < params->files.count; i++) {
+        (void)snprintf(pointer, sizeof pointer, "/params/files/%lld", (long long)i);
+        if ((status = names_check_file(params->files.texts[i], pointer, error)) != STATUS_OK) return status;
+    }
+    if (params->config != NULL && strlen(params->config) >= CHECKPOINT_CONFIG_SIZE / 2)
+        return error_set_at(error, STATUS_TOO_LARGE, "/params/config", "%zu bytes, at most %d are accepted", strlen(params->config),
+                            CHECKPOINT_CONFIG_SIZE / 2 - 1);
+    if ((status = complete(request, params, trajectory, name, error)) != STATUS_OK) return status;
+    if ((status = check_name(trajectory, "/params/trajectory", error)) != STATUS_OK) return status;
+    if ((status = check_name(name, "/params/name", error)) != STATUS_OK) return status;
+    if ((row = malloc(sizeof *row)) == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
+    status = find_row(request->connection, params, trajectory, name, row, error);
+    if (status == STATUS_OK && row->id.text[0] != '\0') status = kind_uses_checkpoint(request, &row->id, error);
+    free(row);
+    return status;
+}
+
+/* ---- in a worker ---- */
+
+static json_t *make_source(const struct fetch_params *params, const char *commit)
+{
+    json_t *source = json_pack("{ss ss ss}", "repo", params->repo, "revision", params->revision, "commit", commit);
+    json_t *files = params->files.count > 0 ? json_array() : NULL;
+    for (int64_t i = 0; i < params->files.count; i++) (void)json_array_append_new(files, json_string(params->files.texts[i]));
+    if (files != NULL) (void)json_object_set_new(source, "files", files);
+    if (params->config != NULL) (void)json_object_set_new(source, "config", json_loads(params->config, 0, NULL));
+    return source;
+}
+
+/* What was given, and what the revision's name says beyond step and tokens. */
+static json_t *make_tags(const struct fetch_params *params, const struct revision_name *name)
+{
+    json_t *tags = json_loads(params->tags, 0, NULL);
+    if (name->stage[0] != '\0' && json_object_get(tags, "stage") == NULL)
+        (void)json_object_set_new(tags, "stage", json_string(name->stage));
+    if (name->ingredient >= 0 && json_object_get(tags, "ingredient") == NULL)
+        (void)json_object_set_new(tags, "ingredient", json_integer(name->ingredient));
+    return tags;
+}
+
+static enum status insert(const struct kind_context *context, const struct fetch_params *params, const struct fetch_result *found,
+                          struct store_id *id, struct error *error)
+{
+    struct revision_names *names = NULL;
+    struct revision_name name;
+    enum store_outcome outcome;
+    json_t *document = NULL;
+    enum status status = revision_names_new(&names, error);
+    if (status != STATUS_OK) return status;
+    revision_name_read(names, params->revision, &name);
+    revision_names_free(names);
+    json_t *source = make_source(params, found->commit), *tags = make_tags(params, &name);
+    const struct checkpoint_guess guess = {.step = name.step, .tokens = name.tokens};
+    const struct checkpoint_new row = {
+        .trajectory = params->trajectory,
+        .name = params->name,
+        .step = params->step >= 0 ? &params->step : NULL,
+        .tokens = params->tokens >= 0 ? &params->tokens : NULL,
+        .learning_rate = params->learning_rate >= 0 ? &params->learning_rate : NULL,
+        .source = source,
+        .path = found->path,
+        .tags = tags,
+    };
+    if (source == NULL || tags == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
+    if (status == STATUS_OK) status = checkpoint_files_register(context->connection, &row, &guess, &outcome, &document, error);
+    (void)snprintf(id->text, sizeof id->text, "%s", document != NULL ? json_string_value(json_object_get(document, "id")) : "");
+    json_decref(document);
+    json_decref(source);
+    json_decref(tags);
+    return status;
+}
+
+static enum status fetch_execute(const struct kind_context *context, const void *filled, json_t **result, struct measurements *out,
+                                 struct error *error)
+{
+    const struct fetch_params *params = filled;
+    struct fetch_result found = {0};
+    struct store_id id = {0};
+    struct checkpoint *row = malloc(sizeof *row);
+    enum status status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint") : STATUS_OK;
+    (void)out;
+    if (status == STATUS_OK) status = find_row(context->connection, params, params->trajectory, params->name, row, error);
+    if (status != STATUS_OK) goto done;
+    const bool registered = row->id.text[0] != '\0';
+    const struct fetch_request request = {
+        .repo = params->repo,
+        .revision = params->revision,
+        .commit = registered ? row->commit : NULL, /* pinned: the branch may have moved since */
+        .files = params->files.texts,
+        .file_count = (size_t)params->files.count,
+    };
+    if ((status = checkpoint_place_fetch(context, &request, &found, error)) != STATUS_OK) goto done;
+    if (registered) id = row->id;
+    status = registered ? checkpoint_place_fill(context->connection, row, found.path, error)
+                        : insert(context, params, &found, &id, error);
+    if (status != STATUS_OK) goto done;
+    *result = json_pack("{ss sI ss sI}", "checkpoint", id.text, "bytes", (json_int_t)found.bytes, "commit", found.commit,
+                        "downloaded", (json_int_t)found.came);
+    if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
+done:
+    depot_release(found.hold);
+    free(row);
+    return status;
+}
+
+const struct kind fetch_kind = {
+    .name = "fetch",
+    .help = "Fetches a revision of a repository into the cache and registers it as a checkpoint",
+    .params = fetch_params,
+    .params_size = sizeof(struct fetch_params),
+    .check = fetch_check,
+    .execute = fetch_execute,
+};
