@@ -1,4 +1,5 @@
-#include "jobs/quantize.h"
+#include "eval/overlap.h"
+#include "jobs/quantize_draws.h"
 #include "kinds/baselines.h"
 #include "kinds/inputs.h"
 #include "kinds/method.h"
@@ -13,7 +14,14 @@ struct quantize_params {
     struct quantize_method method;
     struct data_use calibration, evaluation; /* calibration.dataset NULL: none */
     int precision, export_as;
-    int64_t seed;
+    int64_t seed, calibration_draws;
+};
+
+/* What one run finds. */
+struct findings {
+    struct quantize_result result; /* of the first draw */
+    struct quantize_draws draws;
+    struct overlap overlap; /* windows 0: no calibration */
 };
 
 static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(offsetof(struct quantize_params, method)), {0}};
@@ -57,6 +65,13 @@ static const struct param quantize_params[] = {
      .minimum = 0,
      .maximum = 9007199254740992.0,
      .help = "Of the bootstrap behind delta_interval"},
+    {.name = "calibration_draws",
+     .type = PARAM_INTEGER,
+     .offset = offsetof(struct quantize_params, calibration_draws),
+     .fallback = "1",
+     .minimum = 1,
+     .maximum = QUANTIZE_DRAWS_MAXIMUM,
+     .help = "Quantize from so many disjoint calibration samples of max_sequences each, for the spread of the result"},
     {0},
 };
 
@@ -72,6 +87,9 @@ static enum status quantize_check(struct kind_request *request, const void *fill
     if ((status = inputs_check_precision(params->precision, error)) != STATUS_OK) return status;
     if (!json_is_null(json_object_get(request->params, "export")))
         return error_set_at(error, STATUS_UNSUPPORTED, "/params/export", "quantized checkpoints cannot be exported yet; use null");
+    if (params->calibration_draws > 1 && params->calibration.max_sequences == 0)
+        return error_set_at(error, STATUS_INVALID, "/params/calibration_draws",
+                            "needs a calibration with max_sequences: the size of a draw");
     if ((status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error)) != STATUS_OK)
         return status;
     status = inputs_check_use(request, params->checkpoint, params->evaluation.dataset, "evaluation", error);
@@ -130,8 +148,33 @@ static void add_degraded(json_t *document, const struct quantize_result *result)
                                                (long long)degraded, (long long)result->layer_count, SEQUENTIAL_LEAST_SHARE));
 }
 
-static json_t *render(const struct quantize_result *result, const struct identity *identity)
+/* Null for a single draw. */
+static json_t *render_draws(const struct quantize_draws *draws)
 {
+    json_t *deltas = json_array(), *losses = json_array();
+    for (int64_t i = 0; i < draws->count; i++) {
+        (void)json_array_append_new(deltas, inputs_number(draws->deltas[i]));
+        (void)json_array_append_new(losses, inputs_number(draws->losses[i]));
+    }
+    json_t *document = json_pack("{so so so so}", "delta", deltas, "loss_q", losses, "delta_mean", inputs_number(draws->mean),
+                                 "delta_stddev", inputs_number(draws->deviation));
+    if (draws->count > 1) return document;
+    json_decref(document);
+    return json_null();
+}
+
+/* Null without calibration. */
+static json_t *render_overlap(const struct overlap *overlap)
+{
+    if (overlap->windows == 0) return json_null();
+    return json_pack("{sI sI sI so}", "window_tokens", (json_int_t)overlap->window, "windows", (json_int_t)overlap->windows,
+                     "overlapping", (json_int_t)overlap->overlapping, "share",
+                     inputs_number((double)overlap->overlapping / (double)overlap->windows));
+}
+
+static json_t *render(const struct findings *found, const struct identity *identity)
+{
+    const struct quantize_result *result = &found->result;
     json_t *interval = isfinite(result->delta_low) && isfinite(result->delta_high)
                            ? json_pack("[ff]", result->delta_low, result->delta_high)
                            : json_null();
@@ -147,6 +190,8 @@ static json_t *render(const struct quantize_result *result, const struct identit
         (void)json_object_set_new(document, "recipe_id", json_string(identity->recipe));
         (void)json_object_set_new(document, "recipe", recipe == NULL ? json_null() : json_string(recipe));
         (void)json_object_set_new(document, "protocol_id", json_string(identity->protocol));
+        (void)json_object_set_new(document, "calibration_draws", render_draws(&found->draws));
+        (void)json_object_set_new(document, "calibration_overlap", render_overlap(&found->overlap));
     }
     if (document != NULL) add_degraded(document, result);
     if (document != NULL && !isfinite(result->delta))
@@ -156,8 +201,9 @@ static json_t *render(const struct quantize_result *result, const struct identit
 }
 
 static enum status measure(const struct quantize_params *params, const struct inputs *inputs, const struct identity *identity,
-                           const struct quantize_result *result, struct measurements *out, struct error *error)
+                           const struct findings *found, struct measurements *out, struct error *error)
 {
+    const struct quantize_result *result = &found->result;
     const struct {
         const char *metric;
         double value, low, high;
@@ -169,6 +215,7 @@ static enum status measure(const struct quantize_params *params, const struct in
         {"kl", result->kl, NAN, NAN, false},
         {"top1_agreement", result->top1_agreement, NAN, NAN, false},
         {"bits_per_weight", result->bits_per_weight, NAN, NAN, false},
+        {"delta_stddev", found->draws.deviation, NAN, NAN, false}, /* left out unless there are several draws */
     };
     enum status status = STATUS_OK;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == STATUS_OK; i++) {
@@ -187,7 +234,7 @@ static enum status measure(const struct quantize_params *params, const struct in
 }
 
 static enum status run(const struct kind_context *context, const struct quantize_params *params, const struct inputs *inputs,
-                       const struct sequences *calibration, const struct sequences *evaluation, struct quantize_result *out,
+                       const struct sequences *calibration, const struct sequences *evaluation, struct findings *out,
                        struct error *error)
 {
     char *baseline = NULL;
@@ -203,7 +250,11 @@ static enum status run(const struct kind_context *context, const struct quantize
         .monitor = context->monitor,
     };
     if (status == STATUS_OK) status = quantize_method_settle(&request.method, error);
-    if (status == STATUS_OK) status = quantize_run(&request, out, error);
+    if (status == STATUS_OK && calibration->count > 0) status = overlap_find(evaluation, calibration, &out->overlap, error);
+    if (status == STATUS_OK && out->overlap.overlapping > 0)
+        monitor_log(context->monitor, "%lld of %lld windows of %lld evaluation tokens stand in the calibration data too",
+                    (long long)out->overlap.overlapping, (long long)out->overlap.windows, (long long)out->overlap.window);
+    if (status == STATUS_OK) status = quantize_draws_run(&request, params->calibration_draws, &out->result, &out->draws, error);
     free(baseline);
     return status;
 }
@@ -224,23 +275,31 @@ static enum status quantize_execute(const struct kind_context *context, const vo
     const struct quantize_params *params = filled;
     struct inputs inputs = {0};
     struct sequences calibration = {0}, evaluation = {0};
-    struct quantize_result found = {0};
+    struct data_use calibration_use = params->calibration;
+    struct findings found = {.draws = {0}};
     struct identity identity = {.dataset = ""};
     enum status status;
+    calibration_use.max_sequences *= params->calibration_draws;
     if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
     if ((status = inputs_sequences(context, &inputs, &params->evaluation, false, &evaluation, identity.dataset, error)) !=
         STATUS_OK)
         goto done;
     if (params->calibration.dataset != NULL)
-        status = inputs_sequences(context, &inputs, &params->calibration, true, &calibration, NULL, error);
+        status = inputs_sequences(context, &inputs, &calibration_use, true, &calibration, NULL, error);
     if (status != STATUS_OK) goto done;
+    if (params->calibration_draws > 1 && calibration.count < calibration_use.max_sequences) {
+        status = error_set_at(error, STATUS_INVALID, "/params/calibration_draws",
+                              "%lld draws of %lld sequences; the dataset has %lld in all", (long long)params->calibration_draws,
+                              (long long)params->calibration.max_sequences, (long long)calibration.count);
+        goto done;
+    }
     if ((status = identify(params, &evaluation, &identity, error)) != STATUS_OK) goto done;
     if ((status = run(context, params, &inputs, &calibration, &evaluation, &found, error)) != STATUS_OK) goto done;
     if ((status = measure(params, &inputs, &identity, &found, out, error)) != STATUS_OK) goto done;
     *result = render(&found, &identity);
     if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
 done:
-    quantize_result_reset(&found);
+    quantize_result_reset(&found.result);
     dataset_sequences_free(&calibration);
     dataset_sequences_free(&evaluation);
     inputs_reset(&inputs);

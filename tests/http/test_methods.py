@@ -90,3 +90,32 @@ def test_curves_never_mix_protocols(service, subject):
     assert {s["protocol_id"] for s in series} == {first, second} and all(len(s["points"]) == 1 for s in series)
     only = service.get(f"/v1/curves?trajectory=methods&protocol={first}").json["series"]
     assert only and {s["protocol_id"] for s in only} == {first}
+
+
+def test_draws_of_calibration_share_no_sequence(service, subject):
+    calibration = {"dataset": service.sequences("methods-draws", models.rows(6, 32, seed=9))["name"], "max_sequences": 2}
+    one = done(service, quantize(service, subject, {"name": "gptq", "bits": 3}, calibration=calibration))["result"]
+    run = done(service, quantize(service, subject, {"name": "gptq", "bits": 3}, calibration=calibration, calibration_draws=3))
+    draws = run["result"]["calibration_draws"]
+    assert one["calibration_draws"] is None and draws["delta"][0] == one["delta"] == run["result"]["delta"]
+    assert len(set(draws["delta"])) == 3 and run["result"]["calibration_sequences"] == 2
+    mean = sum(draws["delta"]) / 3
+    assert draws["delta_mean"] == pytest.approx(mean) and draws["delta_stddev"] == pytest.approx((sum((d - mean) ** 2 for d in draws["delta"]) / 2) ** 0.5)
+    # the second draw is what its sequences alone give
+    rows = models.rows(6, 32, seed=9)[2:4]
+    second = done(service, quantize(service, subject, {"name": "gptq", "bits": 3}, calibration={"dataset": service.sequences("methods-second", rows)["name"]}))
+    assert second["result"]["delta"] == draws["delta"][1]
+    answer = quantize(service, subject, {"name": "gptq"}, calibration_draws=2)
+    assert answer.status == 422 and answer.pointers == ["/params/calibration_draws"]
+    answer = quantize(service, subject, {"name": "gptq"}, calibration=calibration, calibration_draws=4)
+    run = service.wait(answer.json["id"])
+    assert run["state"] == "failed" and "6 in all" in run["error"]["detail"]
+
+
+def test_calibration_that_holds_the_evaluation_is_told(service, subject):
+    clean = done(service, quantize(service, subject, {"name": "rtn", "bits": 2}))["result"]["calibration_overlap"]
+    assert clean == {"window_tokens": 32, "windows": 4, "overlapping": 0, "share": 0}
+    leaky = done(service, quantize(service, subject, {"name": "rtn", "bits": 2}, calibration={"dataset": subject["data"]}))["result"]
+    assert leaky["calibration_overlap"]["overlapping"] == 4
+    none = done(service, quantize(service, subject, {"name": "rtn", "bits": 2}, calibration=None))["result"]
+    assert none["calibration_overlap"] is None

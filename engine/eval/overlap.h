@@ -1,0 +1,20 @@
+/* overlap.h: how much of the evaluation the calibration has seen: text in both makes a quantized model look better than it is. */
+#ifndef EVAL_OVERLAP_H
+#define EVAL_OVERLAP_H
+
+#include "base/error.h"
+#include "formats/dataset.h"
+
+enum { OVERLAP_WINDOW = 32 };
+
+struct overlap {
+    int64_t window;      /* tokens of a window: OVERLAP_WINDOW, fewer where the longest evaluation sequence is shorter */
+    int64_t windows;     /* of the evaluation, one after another from the start of each sequence */
+    int64_t overlapping; /* … that stand somewhere in a calibration sequence too */
+};
+
+/* Compares tokens, not hashes alone. STATUS_NO_MEMORY. */
+MUST_CHECK enum status overlap_find(const struct sequences *evaluation, const struct sequences *calibration, struct overlap *out,
+                                    struct error *error);
+
+#endif
