@@ -66,7 +66,7 @@ struct regions {
     int holder[PROGRAM_SLOTS]; /* slot, or NO_SLOT */
 };
 
-enum { REGION_INPUT = -2 };
+enum { REGION_INPUT = -2, REGION_ABSENT = -3 };
 
 static void regions_release(const struct program *program, struct regions *regions, int from)
 {
@@ -103,7 +103,10 @@ static void plan_shared(const struct program *program, struct program_plan *plan
         const struct step *step = &program->steps[i];
         const int source = step->input[0], target = step->output;
         regions_release(program, &regions, i);
-        if (step->saved != NO_SLOT) region_of[step->saved] = regions_take(&regions, step->saved, program->slots[step->saved].width);
+        if (step->saved != NO_SLOT)
+            region_of[step->saved] = program_live(program, step->saved, i + 1)
+                                         ? regions_take(&regions, step->saved, program->slots[step->saved].width)
+                                         : REGION_ABSENT;
         if (target == source) continue;
         const bool reuse = step->op->may_reuse_input && source != program->output && !occupied(program, source, i + 1) &&
                            program->slots[source].of == NO_SLOT && program->slots[source].width == program->slots[target].width;
@@ -121,7 +124,7 @@ static void plan_shared(const struct program *program, struct program_plan *plan
     }
     for (int s = 0; s < program->slot_count; s++) {
         const int region = region_of[program->slots[s].of == NO_SLOT ? s : program->slots[s].of];
-        plan->offset[s] = region >= 0 ? start[region] : -1;
+        plan->offset[s] = region >= 0 ? start[region] : region == REGION_ABSENT ? PLAN_ABSENT : -1;
     }
 }
 

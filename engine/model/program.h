@@ -50,11 +50,13 @@ struct step *program_step(struct program *program, const struct op *op, int inpu
 bool program_live(const struct program *program, int slot, int from);
 
 /* Where each slot lies in a row of one buffer. Without `keep_all` slots share memory once nobody reads them any more, the input
- * slot lies outside (the caller's hidden states) and a chain of residual additions works on it in place. With `keep_all` (backward
- * passes) every slot but the input has its own columns. */
+ * slot lies outside (the caller's hidden states) and a chain of residual additions works on it in place; what a step saves for the
+ * way back alone is not there. With `keep_all` (backward passes) every slot but the input has its own columns. */
+enum { PLAN_ABSENT = -2 };
 struct program_plan {
-    int64_t width;                 /* columns of the buffer in all */
-    int64_t offset[PROGRAM_SLOTS]; /* -1: the slot is (an alias of) the input slot's memory; a view's is its slot's */
+    int64_t width; /* columns of the buffer in all */
+    /* PLAN_ABSENT, or -1: the slot is (an alias of) the input slot's memory; a view's is its slot's */
+    int64_t offset[PROGRAM_SLOTS];
 };
 void program_plan(const struct program *program, bool keep_all, struct program_plan *plan);
 

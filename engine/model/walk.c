@@ -98,7 +98,7 @@ void walk_begin(struct walk *walk, const struct program *program, const struct b
     program_plan(program, walk->kind != WALK_FORWARD, &plan);
     for (int part = 0; part < part_count(walk->kind); part++) part_lay(walk, part, program, &plan, parts[part]);
     for (int s = 0; s < program->slot_count; s++)
-        if (plan.offset[s] < 0) walk->values[s] = hidden;
+        if (plan.offset[s] < 0) walk->values[s] = plan.offset[s] == PLAN_ABSENT ? (struct matrix){0} : hidden;
 }
 
 void walk_steps(struct walk *walk, int from, int to)
