@@ -2,6 +2,7 @@
 import { METRICS, table } from "./curves.js";
 import { h } from "./dom.js";
 import { compact, integer, loss, percentInterval, percentNumber, scientific } from "./format.js";
+import { badges } from "./integrity.js";
 import { runLink } from "./router.js";
 import { dataTable } from "./table.js";
 
@@ -16,12 +17,12 @@ function columnLabel(label, metric) {
   return `${label} · ${METRICS[metric]?.axis ?? metric}`;
 }
 
-export function checkpointTable(model, colours) {
+export function checkpointTable(model, colours, flags = new Map()) {
   const { columns, rows } = table(model);
   if (!rows.length) return h("p", { class: "muted" }, "None yet.");
   const several = model.names.length > 1;
   const all = [
-    { label: "Checkpoint", value: (row) => row.checkpoint.name, cell: (row) => h("span", { class: "row" }, several ? h("span", { class: `swatch c${colours.get(row.checkpoint.trajectory)}`, "aria-hidden": "true" }) : null, h("span", { class: row.checkpoint.name.length > 24 ? "name" : "short" }, row.checkpoint.name)) },
+    { label: "Checkpoint", value: (row) => row.checkpoint.name, cell: (row) => h("span", { class: "row" }, several ? h("span", { class: `swatch c${colours.get(row.checkpoint.trajectory)}`, "aria-hidden": "true" }) : null, h("span", { class: row.checkpoint.name.length > 24 ? "name" : "short" }, row.checkpoint.name), badges(flags.get(row.checkpoint.id))) },
     several ? { label: "Trajectory", value: (row) => row.checkpoint.trajectory, cell: (row) => h("span", { class: "name" }, row.checkpoint.trajectory) } : null,
     { label: "Step", numeric: true, value: (row) => row.checkpoint.step, cell: (row) => integer(row.checkpoint.step) },
     { label: "Tokens", numeric: true, value: (row) => row.checkpoint.tokens, cell: (row) => compact(row.checkpoint.tokens) },

@@ -9,6 +9,10 @@ export const METRICS = {
   kl: { name: "KL divergence", axis: "KL divergence (nats)" },
   predicted_delta: { name: "Predicted ΔQL", axis: "ΔQL predicted from curvature (%)", percent: true },
   top1_agreement: { name: "Top-1 agreement", axis: "top-1 agreement (%)", percent: true },
+  weight_change: { name: "Change of weights", axis: "weights' change from checkpoint to checkpoint (%)", percent: true },
+  weight_l2: { name: "Norm of weights", axis: "L2 norm of the weights" },
+  weight_kurtosis: { name: "Kurtosis of weights", axis: "kurtosis of the weights" },
+  weight_outlier_share: { name: "Outlying weights", axis: "weights beyond 6 times their tensor's root mean square (%)", percent: true },
 };
 export const AXES = { tokens: "tokens", step: "step", learning_rate: "learning rate" };
 

@@ -1,6 +1,7 @@
 /* figure.js: the figure of a trajectory as Plotly wants it: panels over one x axis, the measure at the top. Pure functions of the model (curves.js), so
  * that screen and export draw the same. */
 import { AXES, METRICS, companions, labelOf } from "./curves.js";
+import { FLAGS } from "./integrity.js";
 import { compact, integer, isNumber, loss, percent, percentInterval, scientific } from "./format.js";
 import { FONT } from "./look.js";
 import { dash, hollow, symbol, translucent } from "./palette.js";
@@ -32,6 +33,7 @@ function hoverText(series, point, more, metric, withDataset) {
   if (isNumber(more?.trace)) lines.push(`trace ${scientific(more.trace, 4)}`);
   if (more?.averaged) lines.push(`average of ${more.averaged} checkpoints`);
   if (isNumber(more?.rate)) lines.push(`learning rate ${scientific(more.rate)}`);
+  for (const flag of point.flags ?? []) lines.push(`<b>▲ ${plain(FLAGS[flag]?.[1] ?? flag)}</b>`);
   return lines.join("<br>");
 }
 
@@ -76,6 +78,17 @@ function curveTrace(series, points, options, more) {
   return trace;
 }
 
+/* Rings around the points of checkpoints that are not what they claim to be. */
+function flagTrace(series, points, axis, options) {
+  const marked = points.filter((point) => point.flags?.length);
+  if (!marked.length) return null;
+  const scale = axis === "y" && METRICS[options.metric]?.percent ? 100 : 1;
+  return {
+    type: "scatter", mode: "markers", xaxis: "x", yaxis: axis, x: marked.map((point) => point.x), y: marked.map((point) => scale * point.y), hoverinfo: "skip", showlegend: false,
+    marker: { symbol: "circle-open", size: 13, color: options.ink.bad, line: { color: options.ink.bad, width: 2 } }, legendgroup: series.key, name: "marked", meta: { key: series.key, kind: "flag" },
+  };
+}
+
 function sideTrace(series, axis, options, more) {
   const colour = options.colour(series.trajectory), bounded = series.points.some((point) => isNumber(point.low) && isNumber(point.high));
   const reach = (field) => series.points.map((point) => (isNumber(point[field]) ? Math.abs(point[field] - point.y) : 0));
@@ -107,11 +120,12 @@ export function traces(model, options) {
   const drawable = (series) => series.points.filter((point) => isNumber(point.x) && isNumber(point.y));
   if (model.x !== "learning_rate") for (const series of shown) out.push(bandTrace(series, drawable(series), full));
   for (const series of shown) out.push(curveTrace(series, drawable(series), full, more));
+  for (const series of shown) out.push(flagTrace(series, drawable(series), "y", full));
   /* A trajectory all of whose curves are hidden is hidden in the other panels too. */
   const present = new Set(model.curves.map((series) => series.trajectory)), left = new Set(shown.map((series) => series.trajectory));
   const visible = (series) => left.has(series.trajectory) || !present.has(series.trajectory);
   sides(model).forEach(({ series }, index) => {
-    for (const one of series.filter(visible)) out.push(sideTrace(one, `y${index + 2}`, full, more));
+    for (const one of series.filter(visible)) out.push(sideTrace(one, `y${index + 2}`, full, more), flagTrace(one, one.points, `y${index + 2}`, full));
   });
   return out.filter(Boolean);
 }

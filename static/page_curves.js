@@ -6,6 +6,7 @@ import { checkpointTable } from "./checkpoint_table.js";
 import { fill, h, save, svg } from "./dom.js";
 import { exported, figureHeight, layout, traces } from "./figure.js";
 import { plural } from "./format.js";
+import { flagsOf, integrityPanel, loadIntegrity } from "./integrity.js";
 import { markOf, queued, running, watch } from "./live.js";
 import { failure, loading, sweepCommand } from "./notice.js";
 import { colourIndex, hollow, isDark, scheme, strokeDash } from "./palette.js";
@@ -71,13 +72,13 @@ export async function showCurves({ root, query: search, signal }) {
   document.title = `${names.join(", ")} · deltaq`;
   fill(root, h("h1", {}, names.join(", ")), loading("curves"));
   const { items: all } = await list(query("/v1/trajectories", { limit: 100 }), signal, 500);
-  const shown = await Promise.all(names.map((name) => trajectory(name, signal)));
+  let shown = await Promise.all(names.map((name) => trajectory(name, signal)));
   const colours = colourIndex(all.length ? all : shown);
   const newest = (await Promise.all(names.map((name) => list(query("/v1/checkpoints", { trajectory: name, limit: 1 }), signal, 1)))).flatMap((page) => page.items);
   const options = readOptions(search, newest);
-  let model = await load(names, options.metric, options.x, signal);
+  let model = await load(names, options.metric, options.x, signal), integrities = await loadIntegrity(names, signal);
 
-  const head = h("div"), legendPlace = h("div"), note = h("div", { class: "notice remark", role: "status" }), tablePlace = h("div");
+  const head = h("div"), legendPlace = h("div"), note = h("div", { class: "notice remark", role: "status" }), tablePlace = h("div"), integrityPlace = h("div");
   const plot = h("div", { class: "plot", id: "plot", role: "img" }, loading("the figure")), live = runningSection();
   const paint = ({ ink, dark, narrow }) => ({ ink, dark, narrow, height: figureHeight(model, narrow), ...options, colour: (name) => ink.colour(colours.get(name)) });
   const figure = (look) => ({ data: traces(model, paint(look)), layout: layout(model, paint(look)) });
@@ -95,11 +96,13 @@ export async function showCurves({ root, query: search, signal }) {
     const averages = new Set([...model.checkpoints.values()].filter(averagedFrom).map((item) => item.trajectory));
     fill(head, heading(names, all, options, colours, averages));
     fill(legendPlace, legend(model, options, colours, redraw));
-    fill(tablePlace, checkpointTable(model, colours));
+    fill(tablePlace, checkpointTable(model, colours, flagsOf(integrities)));
+    const panel = integrityPanel(shown, integrities);
+    fill(integrityPlace, panel ? [h("h2", {}, "Integrity"), panel] : null);
     redraw();
   };
   const reload = async () => {
-    model = await load(names, options.metric, options.x, signal);
+    [model, integrities] = await Promise.all([load(names, options.metric, options.x, signal), loadIntegrity(names, signal)]);
     show();
   };
   const set = (field, value, fresh) => {
@@ -126,7 +129,7 @@ export async function showCurves({ root, query: search, signal }) {
     h("div", { class: "control export" }, h("span", { class: "label", "aria-hidden": "true" }, "Save"), h("div", { class: "segmented", role: "group", "aria-label": "Save" },
       ["png", "svg"].map((format) => h("button", { type: "button", id: `save-${format}`, events: { click: () => saveAs(format) } }, format.toUpperCase())),
       h("button", { type: "button", id: "save-csv", events: { click: saveCsv } }, "CSV"))));
-  fill(root, head, controls, h("section", { class: "panel", "aria-label": "Curves" }, legendPlace, note, plot), live.node, h("h2", {}, "Checkpoints"), tablePlace);
+  fill(root, head, controls, h("section", { class: "panel", "aria-label": "Curves" }, legendPlace, note, plot), live.node, h("h2", {}, "Checkpoints"), tablePlace, integrityPlace);
   show();
 
   let waiting = 0;
@@ -134,6 +137,7 @@ export async function showCurves({ root, query: search, signal }) {
     read: async () => {
       const [found, ...runs] = await Promise.all([Promise.all(names.map((name) => trajectory(name, signal))), ...names.map((name) => running(name, signal))]);
       waiting = queued(found);
+      shown = found;
       return { runs: [...new Map(runs.flat().map((run) => [run.id, run])).values()], mark: markOf(found), busy: waiting > 0 };
     },
     onRuns: (runs) => live.show(runs, waiting),

@@ -6,8 +6,8 @@ const DASHES = { 2: "dot", 3: "dash", 4: "solid", 8: "dashdot" };
 const SYMBOLS = { gptq: "circle", rtn: "square", awq: "diamond", nf4: "triangle-up", llm_int8: "cross", smoothquant: "x" };
 
 const INK = {
-  light: { paper: "#ffffff", text: "#1c2024", muted: "#59616a", grid: "#e8eaed", line: "#c4c9cf", heat: [[0, "#f1f5fb"], [0.5, "#7ea3d8"], [1, "#16386f"]], signed: [[0, "#1f7a4d"], [0.5, "#f4f5f6"], [1, "#b8450f"]] },
-  dark: { paper: "#1a1e22", text: "#e6e8ea", muted: "#a2abb5", grid: "#2a3036", line: "#444c55", heat: [[0, "#1f2a3a"], [0.5, "#4878bb"], [1, "#c4dcff"]], signed: [[0, "#6fd39b"], [0.5, "#262b31"], [1, "#ff9d6b"]] },
+  light: { paper: "#ffffff", text: "#1c2024", muted: "#59616a", bad: "#a8281e", grid: "#e8eaed", line: "#c4c9cf", heat: [[0, "#f1f5fb"], [0.5, "#7ea3d8"], [1, "#16386f"]], signed: [[0, "#1f7a4d"], [0.5, "#f4f5f6"], [1, "#b8450f"]] },
+  dark: { paper: "#1a1e22", text: "#e6e8ea", muted: "#a2abb5", bad: "#ff9a8d", grid: "#2a3036", line: "#444c55", heat: [[0, "#1f2a3a"], [0.5, "#4878bb"], [1, "#c4dcff"]], signed: [[0, "#6fd39b"], [0.5, "#262b31"], [1, "#ff9d6b"]] },
 };
 
 export function isDark() {

@@ -3,11 +3,12 @@ import { checkpoint, dataset } from "./api.js";
 import { h } from "./dom.js";
 import { integer, isNumber, loss, percent, percentInterval, plural, scalar, scientific } from "./format.js";
 import { averageSection, landscapeSection, lineSection } from "./geometry.js";
+import { BLOCK_COLUMNS } from "./integrity.js";
 import { layersFigure, layersTable } from "./layers.js";
 import { drawing } from "./look.js";
 import { curvesLink } from "./router.js";
 import { groupsSection, spectrumSection, termsSection } from "./spectrum.js";
-import { facts } from "./table.js";
+import { dataTable, facts } from "./table.js";
 
 /* Fields of results with a name and a unit of their own; the others are shown as they are called. */
 const FIGURES = {
@@ -52,6 +53,7 @@ const SECTIONS = [
   [({ result: found }) => filled(found.spectrum?.nodes), (run, signal) => spectrumSection(run.result.spectrum, signal)],
   [({ result: found }) => filled(found.by_layer), (run, signal) => termsSection(run.result, signal)],
   [({ result: found }) => filled(found.groups), (run) => groupsSection(run.result.groups)],
+  [({ kind, result: found }) => kind === "health" && filled(found.blocks), (run) => h("section", {}, h("h2", {}, "Weights by block"), dataTable({ caption: "Weights by block", columns: BLOCK_COLUMNS, rows: run.result.blocks, sortable: true }))],
   [({ result: found }) => filled(found.layers), (run, signal) => layersSection(run.result.layers, signal)],
 ];
 

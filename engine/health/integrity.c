@@ -67,15 +67,32 @@ static bool partners(const struct integrity_point *points, const struct entry *e
     return different == measured;
 }
 
-/* For every matrix of every checkpoint the other checkpoint that holds it too, -1: none. `offsets`: where each one's begin. */
-static void find_partners(const struct integrity_point *points, const int64_t *offsets, struct entry *entries, int64_t *scratch,
-                          int64_t *partner, struct integrity *out)
+/* Lists the matrices whose key may stand more than once: nearly all stand alone, and need not be sorted. Keys are hashes, so some
+ * of their bits choose a counter; `seen` [1 << bits] is zero. */
+static int64_t list_repeated(const struct integrity_point *points, int64_t count, unsigned char *seen, int bits,
+                             struct entry *entries)
 {
-    int64_t count = 0, measured = 0;
+    const uint64_t mask = (UINT64_C(1) << bits) - 1;
+    int64_t found = 0;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t m = 0; points[i].measured && m < points[i].matrix_count; m++) {
+            unsigned char *counter = &seen[points[i].matrices[m] & mask];
+            if (*counter < 2) ++*counter;
+        }
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t m = 0; points[i].measured && m < points[i].matrix_count; m++)
+            if (seen[points[i].matrices[m] & mask] > 1) entries[found++] = (struct entry){points[i].matrices[m], i, m};
+    return found;
+}
+
+/* For every matrix of every checkpoint the other checkpoint that holds it too, -1: none. `offsets`: where each one's begin. */
+static void find_partners(const struct integrity_point *points, const int64_t *offsets, struct entry *entries, int64_t count,
+                          int64_t *scratch, int64_t *partner, struct integrity *out)
+{
+    int64_t measured = 0;
     for (int64_t i = 0; i < out->count; i++) {
-        if (!points[i].measured) continue;
-        measured++;
-        for (int64_t m = 0; m < points[i].matrix_count; m++) entries[count++] = (struct entry){points[i].matrices[m], i, m};
+        measured += points[i].measured;
+        for (int64_t m = 0; points[i].measured && m < points[i].matrix_count; m++) partner[offsets[i] + m] = -1;
     }
     qsort(entries, (size_t)count, sizeof *entries, compare_entries);
     for (int64_t i = 0, end; i < count; i = end) {
@@ -282,6 +299,8 @@ struct scratch {
     struct entry *entries;
     int64_t *partner, *offsets, *order, *some;
     double *numbers;
+    unsigned char *seen; /* [1 << bits] */
+    int bits;
 };
 
 static enum status scratch_new(const struct integrity_point *points, int64_t count, struct scratch *out, int32_t *files,
@@ -297,6 +316,8 @@ static enum status scratch_new(const struct integrity_point *points, int64_t cou
         if (points[i].file_count > *files) *files = (int32_t)points[i].file_count;
     }
     const int64_t most = matrices > count ? matrices : count;
+    for (out->bits = 10; out->bits < 30 && (INT64_C(1) << out->bits) < 8 * matrices; out->bits++) continue;
+    if ((status = memory_new(INT64_C(1) << out->bits, 1, "integrity", &out->seen, error)) != STATUS_OK) return status;
     if ((status = memory_new(most, sizeof *out->entries, "integrity", &out->entries, error)) != STATUS_OK ||
         (status = memory_new(most, sizeof(int64_t), "integrity", &out->some, error)) != STATUS_OK ||
         (status = memory_new(matrices, sizeof(int64_t), "integrity", &out->partner, error)) != STATUS_OK ||
@@ -313,6 +334,7 @@ static void scratch_free(struct scratch *scratch)
     memory_free(scratch->order);
     memory_free(scratch->some);
     memory_free(scratch->numbers);
+    memory_free(scratch->seen);
 }
 
 static enum status out_new(int64_t count, struct integrity *out, struct error *error)
@@ -335,7 +357,8 @@ enum status integrity_find(const struct integrity_point *points, int64_t count, 
     if ((status = out_new(count, out, error)) != STATUS_OK) goto done;
     if ((status = scratch_new(points, count, &scratch, &files, error)) != STATUS_OK) goto done;
     find_groups(points, scratch.entries, out);
-    find_partners(points, scratch.offsets, scratch.entries, scratch.some, scratch.partner, out);
+    find_partners(points, scratch.offsets, scratch.entries,
+                  list_repeated(points, count, scratch.seen, scratch.bits, scratch.entries), scratch.some, scratch.partner, out);
     for (int64_t i = 0; i < count; i++) {
         if (!points[i].measured) continue;
         if (points[i].not_finite > 0) out->flags[i] |= INTEGRITY_NOT_FINITE;

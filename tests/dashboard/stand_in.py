@@ -37,12 +37,13 @@ class World:
         self.changed = threading.Condition(self.lock)
         self.trajectories, self.checkpoints, self.runs, self.points = [], [], [], []
         self.token = None
+        self.integrities = {}
         self.requests = []
 
     def add_trajectory(self, name, rates, first=1):
         with self.lock:
             number = len(self.trajectories)
-            self.trajectories.append({"id": f"t{number}", "name": name, "watch": None, "created_at": stamp(100 * number)})
+            self.trajectories.append({"id": f"t{number}", "name": name, "watch": None, "watch_state": None, "created_at": stamp(100 * number)})
             for index, rate in enumerate(rates, first):
                 self.add_checkpoint(name, index, rate)
 
@@ -109,6 +110,30 @@ class World:
                 run["state"] = state
             self.changed.notify_all()
 
+    def spoil(self, trajectory, flags, **findings):
+        """Says that the weights of a trajectory were read, which checkpoints have which flags ({index: [flags]}), and what was found."""
+        self.integrities[trajectory] = (flags, findings)
+
+    def references(self, trajectory):
+        own = sorted((item for item in self.checkpoints if item["trajectory"] == trajectory), key=lambda item: item["step"])
+        return [{"checkpoint": item["id"], "name": item["name"], "step": item["step"]} for item in own]
+
+    def flags_of(self, checkpoint):
+        flags, _ = self.integrities.get(checkpoint["trajectory"], ({}, {}))
+        place = [one["checkpoint"] for one in self.references(checkpoint["trajectory"])].index(checkpoint["id"])
+        return flags.get(place, [])
+
+    def integrity_document(self, trajectory):
+        if not any(item["name"] == trajectory for item in self.trajectories):
+            return None
+        known = trajectory in self.integrities
+        flags, findings = self.integrities.get(trajectory, ({}, {}))
+        own = self.references(trajectory)
+        points = [{**one, "tokens": None, "sha256": one["checkpoint"].ljust(64, "0") if known else None, "flags": flags.get(place, []), "identical_to": None,
+                   "previous": None, "relative_l2": None, "cosine": None, "not_finite": 0 if known else None} for place, one in enumerate(own)]
+        return {"trajectory": trajectory, "checkpoints": len(own), "measured": len(own) if known else 0, "clean": not flags, "constant_matrices": 0, "points": points,
+                "identical": [], "mixed": [], "jumps": [], "not_finite": [], "gaps": [], **findings}
+
     def trajectory_document(self, trajectory):
         own = [item for item in self.checkpoints if item["trajectory"] == trajectory["name"]]
         runs = [run for run in self.runs if self.belongs(run, trajectory["name"])]
@@ -134,7 +159,7 @@ class World:
             entry = series.setdefault((names.index(checkpoint["trajectory"]), -(bits or 0), label), {
                 "trajectory": checkpoint["trajectory"], "label": label, "method": method, "bits": bits, "dataset": dataset, "points": []})
             entry["points"].append({"x": checkpoint[axis], "y": value, "low": low, "high": high, "checkpoint": checkpoint["id"],
-                                    "checkpoint_name": checkpoint["name"], "run": run})
+                                    "checkpoint_name": checkpoint["name"], "run": run, "flags": self.flags_of(checkpoint)})
         for entry in series.values():
             entry["points"].sort(key=lambda point: point["x"])
         return {"metric": metric, "x": axis, "series": [series[key] for key in sorted(series)]}
@@ -245,6 +270,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         documents = [self.world.trajectory_document(item) for item in self.world.trajectories]
         if not parts:
             return self.page("trajectories", documents, fields)
+        if parts[1:] == ["integrity"]:
+            return self.world.integrity_document(parts[0])
         return next((item for item in documents if item["name"] == parts[0]), None)
 
     def get_checkpoints(self, parts, fields):
