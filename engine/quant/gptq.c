@@ -13,6 +13,7 @@
 #include "quant/gptq_order.h"
 #include "quant/grid.h"
 
+#include <math.h>
 #include <string.h>
 
 const struct param gptq_params[] = {
@@ -227,6 +228,7 @@ static enum status take_layer(const struct solver *solver, int64_t index, int64_
         quantized_layer_init(layer, linear->weight.rows, solver->columns, params->bits, params->group_size, params->sym, error);
     if (status != STATUS_OK) return status;
     layer->damp = damp;
+    layer->damp_increases = lround((damp - params->damp_percent) / GPTQ_DAMP_INCREMENT);
     layer->dead_columns = solver->dead;
     layer->ordered = params->desc_act;
     for (int64_t i = 0; i < solver->columns && layer->ordered; i++) layer->g_idx[order->from[i]] = (int32_t)(i / order->group_size);
@@ -241,6 +243,24 @@ static enum status take_layer(const struct solver *solver, int64_t index, int64_
     return quantized_layer_measure(layer, solver->backend, linear->weight, solver->task->inputs.hessian, error);
 }
 
+static struct rtn_params gptq_fallback(const struct quantize_method *method)
+{
+    return (struct rtn_params){method->gptq.bits, method->gptq.group_size, method->gptq.sym};
+}
+
+/* There is nothing to be learnt from the inputs: rounding to nearest, and the layers say so. */
+static enum status round_instead(const struct solver *solver, const struct quantize_method *method, enum degraded why,
+                                 struct error *error)
+{
+    const struct quantize_method nearest = {.quantizer = QUANTIZER_RTN, .rtn = gptq_fallback(method)};
+    const enum status status = quantizer_rtn.quantize(solver->backend, &nearest, solver->task, solver->out, error);
+    for (int64_t i = 0; i < solver->task->count && status == STATUS_OK; i++) {
+        solver->out[i].degraded = why;
+        solver->out[i].dead_columns = solver->dead;
+    }
+    return status;
+}
+
 static enum status gptq_quantize(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,
                                  struct quantized_layer *out, struct error *error)
 {
@@ -249,6 +269,7 @@ static enum status gptq_quantize(struct backend *backend, const struct quantize_
         .backend = backend, .params = params, .task = task, .out = out, .grid = {.bits = (int)params->bits, .sym = params->sym}};
     enum status status;
     double damp = 0;
+    bool factored = true;
     if (task->inputs.hessian.data == NULL)
         return error_set(error, STATUS_INTERNAL, "%s: gptq without a Hessian of its inputs", task->linears[0].name);
     for (int64_t i = 0; i < task->count; i++) solver.rows += task->linears[i].weight.rows;
@@ -257,10 +278,15 @@ static enum status gptq_quantize(struct backend *backend, const struct quantize_
     if ((status = check_task(backend, task, error)) != STATUS_OK) goto done;
     if ((status = solver_init(&solver, error)) != STATUS_OK) goto done;
     find_dead(&solver);
+    if (solver.dead == solver.columns) {
+        status = round_instead(&solver, method, DEGRADED_SILENT, error);
+        goto done;
+    }
     if ((status = set_order(&solver, error)) != STATUS_OK) goto done;
     status = gptq_factor(backend, &solver.order, task->inputs.hessian, solver.diagonal, params->damp_percent, task->linears[0].name,
                          matrix_of(solver.upper, solver.columns, solver.columns, sizeof(float)), &damp, error);
-    if (status != STATUS_OK) goto done;
+    if (status == STATUS_INVALID) status = round_instead(&solver, method, DEGRADED_SINGULAR, error), factored = false;
+    if (status != STATUS_OK || !factored) goto done;
     team_run(backend->team, solver.rows, gather_row, &solver);
     for (; solver.block < solver.columns; solver.block += GPTQ_BLOCK) {
         const int64_t left = solver.columns - solver.block, width = left < GPTQ_BLOCK ? left : GPTQ_BLOCK;
@@ -273,11 +299,6 @@ static enum status gptq_quantize(struct backend *backend, const struct quantize_
 done:
     solver_reset(&solver);
     return status;
-}
-
-static struct rtn_params gptq_fallback(const struct quantize_method *method)
-{
-    return (struct rtn_params){method->gptq.bits, method->gptq.group_size, method->gptq.sym};
 }
 
 const struct quantizer quantizer_gptq = {.name = "gptq",

@@ -28,7 +28,7 @@ static bool try_damp(struct backend *backend, struct permute_job *job, double me
 enum status gptq_factor(struct backend *backend, const struct gptq_order *order, struct matrix hessian, const float *diagonal,
                         double damp, const char *name, struct matrix upper, double *used, struct error *error)
 {
-    static const double increment = 0.01;
+    static const double increment = GPTQ_DAMP_INCREMENT;
     struct permute_job job = {order, hessian, upper, diagonal, 0};
     double mean = 0;
     int64_t failed = 0, worked = 0;

@@ -6,6 +6,14 @@
 #include "base/error.h"
 #include "quant/grid.h"
 
+/* Why a layer was rounded to nearest in place of what the method does. */
+enum degraded {
+    DEGRADED_NO,
+    DEGRADED_COLD,     /* too few calibration tokens reached it */
+    DEGRADED_SINGULAR, /* the Hessian of its inputs has no factor with any damping */
+    DEGRADED_SILENT    /* its inputs are zero on every calibration token */
+};
+
 /* Two codings. A grid: value = (code - zero) * scale, a scale and a zero point for each group of a row's columns. A codebook
  * (`codebook` given): value = codebook[code] * scale, a scale for each run of `group_size` weights of the matrix written out row by
  * row, so that runs cross rows; then `groups` counts all runs, and there are no zeros and no g_idx. With column_scales s what is
@@ -38,6 +46,8 @@ struct quantized_layer {
     double proxy_error;    /* tr(D H Dᵀ), D = W - Q, H = 2/N XᵀX undamped, W as it came in */
     double relative_error; /* proxy_error / tr(W H Wᵀ): the part of the layer's output energy that is error; 0 when W H Wᵀ is 0 */
     double damp;           /* fraction of the mean diagonal that was added; 0 for methods without damping */
+    int64_t damp_increases; /* steps that it was raised by before a factorisation worked */
+    enum degraded degraded;
     int64_t dead_columns; /* inputs that were zero on every calibration token */
 };
 

@@ -38,7 +38,7 @@ struct quantizer {
      * STATUS_INVALID. */
     enum status (*settle)(struct quantize_method *method, struct error *error);
     /* Quantizes every linear of the task into out[0 … count) (the caller resets them, also after a failure) and replaces its weight
-     * by the dequantized one. STATUS_NOT_FINITE (a weight, the Hessian), STATUS_INVALID (damping exhausted), STATUS_UNSUPPORTED (a
+     * by the dequantized one. STATUS_NOT_FINITE (a weight, the Hessian), STATUS_UNSUPPORTED (a
      * backend of doubles or a device), STATUS_NO_MEMORY. Weights are untouched unless STATUS_OK. */
     enum status (*quantize)(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,
                             struct quantized_layer *out, struct error *error);

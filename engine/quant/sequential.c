@@ -208,6 +208,8 @@ static void summarise(const char *name, const struct quantized_layer *layer, int
         .bits = quantized_layer_bits(layer),
         .kept = layer->kept,
         .skipped = layer->skipped,
+        .degraded = layer->degraded,
+        .damp_increases = layer->damp_increases,
         .proxy_error = layer->proxy_error,
         .relative_error = layer->relative_error,
         .damp = layer->damp,
@@ -321,7 +323,7 @@ static enum status quantize_subset(struct sequential *sequential, const struct b
         subset_quantize(sequential->backend, cold ? sequential->cold : sequential->overrides, &task, layers, error);
     for (int i = 0; i < cut->count && status == STATUS_OK; i++) {
         summarise(linears[i].name, &layers[i], tokens, &summaries[i]);
-        summaries[i].degraded = cold && !layers[i].skipped;
+        if (cold && !layers[i].skipped) summaries[i].degraded = DEGRADED_COLD;
         if (sequential->hook.layer != NULL)
             status = sequential->hook.layer(sequential->hook.owner, summaries[i].name, &layers[i], linears[i].weight, error);
         const int parameter = block->program->steps[cut->step + i].parameter[0] + (int)expert;

@@ -22,7 +22,8 @@ struct layer_summary {
     int64_t rows, columns, dead_columns, tokens; /* calibration tokens that reached it; 0: none, H = I */
     int64_t bits, kept;                          /* quantized_layer_bits; columns left as they are */
     bool skipped;                                /* the module was left as it is */
-    bool degraded; /* rounded to nearest in place of the method: too few tokens (SEQUENTIAL_LEAST_SHARE) */
+    enum degraded degraded; /* rounded to nearest in place of the method; too few tokens: SEQUENTIAL_LEAST_SHARE */
+    int64_t damp_increases;
     double proxy_error, relative_error, damp, alpha; /* as in quantized_layer.h */
 };
 

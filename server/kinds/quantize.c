@@ -104,7 +104,11 @@ struct identity {
 
 static json_t *render_degraded(const struct layer_summary *layer, int64_t calibration_tokens)
 {
-    if (!layer->degraded) return json_null();
+    if (layer->degraded == DEGRADED_NO) return json_null();
+    if (layer->degraded == DEGRADED_SILENT)
+        return json_string("rounded to nearest: its inputs are zero on every calibration token");
+    if (layer->degraded == DEGRADED_SINGULAR)
+        return json_string("rounded to nearest: the Hessian of its inputs has no factor even with damping 0.99");
     return json_sprintf("rounded to nearest: %lld of %lld calibration tokens reached it", (long long)layer->tokens,
                         (long long)calibration_tokens);
 }
@@ -115,12 +119,13 @@ static json_t *render_layers(const struct quantize_result *result)
     for (int64_t i = 0; list != NULL && i < result->layer_count; i++) {
         const struct layer_summary *layer = &result->layers[i];
         (void)json_array_append_new(
-            list, json_pack("{ss sI sI so so so sI so sI sb sI so}", "name", layer->name, "rows", (json_int_t)layer->rows,
-                            "columns", (json_int_t)layer->columns, "proxy_error", inputs_number(layer->proxy_error),
-                            "relative_error", inputs_number(layer->relative_error), "damp", inputs_number(layer->damp),
-                            "dead_columns", (json_int_t)layer->dead_columns, "alpha", inputs_number(layer->alpha), "kept_columns",
-                            (json_int_t)layer->kept, "skipped", (int)layer->skipped, "tokens", (json_int_t)layer->tokens,
-                            "degraded", render_degraded(layer, result->calibration_tokens)));
+            list,
+            json_pack("{ss sI sI so so so sI so sI sb sI so sI}", "name", layer->name, "rows", (json_int_t)layer->rows, "columns",
+                      (json_int_t)layer->columns, "proxy_error", inputs_number(layer->proxy_error), "relative_error",
+                      inputs_number(layer->relative_error), "damp", inputs_number(layer->damp), "dead_columns",
+                      (json_int_t)layer->dead_columns, "alpha", inputs_number(layer->alpha), "kept_columns",
+                      (json_int_t)layer->kept, "skipped", (int)layer->skipped, "tokens", (json_int_t)layer->tokens, "degraded",
+                      render_degraded(layer, result->calibration_tokens), "damping_increases", (json_int_t)layer->damp_increases));
     }
     return list;
 }
@@ -130,7 +135,7 @@ static void count_layers(const struct quantize_result *result, int64_t *degraded
 {
     *degraded = *undersampled = 0;
     for (int64_t i = 0; i < result->layer_count; i++) {
-        *degraded += result->layers[i].degraded;
+        *degraded += result->layers[i].degraded != DEGRADED_NO;
         *undersampled += result->calibration_tokens > 0 && result->layers[i].tokens < result->layers[i].columns;
     }
 }
@@ -142,10 +147,10 @@ static void add_degraded(json_t *document, const struct quantize_result *result)
     (void)json_object_set_new(document, "degraded_layers", json_integer((json_int_t)degraded));
     (void)json_object_set_new(document, "undersampled_layers", json_integer((json_int_t)undersampled));
     if (degraded > 0)
-        (void)json_object_set_new(document, "note",
-                                  json_sprintf("%lld of %lld layers were rounded to nearest: fewer than 1 in %d calibration tokens "
-                                               "reached them; calibrate on more",
-                                               (long long)degraded, (long long)result->layer_count, SEQUENTIAL_LEAST_SHARE));
+        (void)json_object_set_new(
+            document, "note",
+            json_sprintf("%lld of %lld layers were rounded to nearest (\"degraded\" says why); calibrate on more",
+                         (long long)degraded, (long long)result->layer_count));
 }
 
 /* Null for a single draw. */
