@@ -1,0 +1,118 @@
+/* Draws against CPython: a few worked out with it by hand, which run everywhere, and all of the reference's. */
+#include "tasks/sampler.h"
+
+#include "formats/file.h"
+#include "formats/json_reader.h"
+#include "shared.h"
+
+static void test_words_are_those_of_python(void **state)
+{
+    (void)state;
+    struct sampler sampler;
+    sampler_seed(&sampler, 0);
+    assert_int_equal(sampler_word(&sampler), 3626764237u);
+    sampler_seed(&sampler, 1234);
+    assert_int_equal(sampler_word(&sampler), 4150886329u);
+    assert_int_equal(sampler_word(&sampler), 3342196574u);
+    sampler_seed(&sampler, UINT64_C(1) << 32); /* two words of key */
+    assert_int_equal(sampler_word(&sampler), 485306839u);
+}
+
+static void test_draws_are_those_of_python(void **state)
+{
+    (void)state;
+    static const uint32_t few[] = {3, 0, 4, 2, 1}, many[] = {989, 796, 451, 119, 7, 92};
+    struct sampler sampler;
+    uint32_t drawn[6];
+    sampler_seed(&sampler, 1234);
+    sampler_draw(&sampler, 5, 5, drawn);
+    assert_memory_equal(drawn, few, sizeof few);
+    sampler_seed(&sampler, 1234);
+    sampler_draw(&sampler, 1000, 6, drawn);
+    assert_memory_equal(drawn, many, sizeof many);
+}
+
+static void check_words(struct json_reader *reader, struct sampler *sampler)
+{
+    struct json_reader_text key;
+    uint64_t seed = 0, word = 0;
+    json_reader_object(reader);
+    while (json_reader_next_key(reader, &key)) {
+        if (json_reader_is(key, "seed")) {
+            json_reader_uint64(reader, UINT64_MAX, &seed);
+            sampler_seed(sampler, seed);
+        } else {
+            json_reader_array(reader);
+            while (json_reader_next_item(reader)) {
+                json_reader_uint64(reader, UINT32_MAX, &word);
+                assert_int_equal(sampler_word(sampler), word);
+            }
+        }
+    }
+}
+
+static void check_draws(struct json_reader *reader, struct sampler *sampler, int *checked)
+{
+    struct json_reader_text key;
+    uint64_t seed = 0, population = 0, count = 0, index = 0;
+    uint32_t drawn[SAMPLER_DRAWS_MAX];
+    json_reader_object(reader);
+    while (json_reader_next_key(reader, &key)) {
+        if (json_reader_is(key, "seed")) json_reader_uint64(reader, UINT64_MAX, &seed);
+        if (json_reader_is(key, "n")) json_reader_uint64(reader, UINT32_MAX, &population);
+        if (json_reader_is(key, "k")) json_reader_uint64(reader, SAMPLER_DRAWS_MAX, &count);
+        if (!json_reader_is(key, "draws")) continue;
+        sampler_seed(sampler, seed);
+        json_reader_array(reader);
+        while (json_reader_next_item(reader)) {
+            int at = 0;
+            sampler_draw(sampler, (uint32_t)population, (int)count, drawn);
+            json_reader_array(reader);
+            while (json_reader_next_item(reader)) {
+                json_reader_uint64(reader, UINT32_MAX, &index);
+                assert_int_equal(drawn[at++], index);
+            }
+            assert_int_equal(at, count);
+            ++*checked;
+        }
+    }
+}
+
+static void test_all_goldens(void **state)
+{
+    (void)state;
+    char path[512], *text = NULL;
+    size_t size = 0;
+    int checked = 0;
+    struct error error;
+    struct json_reader reader;
+    struct json_reader_text key;
+    struct sampler sampler;
+    shared_require("data/tasks/sampler_goldens.json", path, sizeof path);
+    assert_int_equal(file_read_all(AT_FDCWD, path, 1 << 24, &text, &size, &error), STATUS_OK);
+    json_reader_init(&reader, "goldens", text, size, NULL, &error);
+    json_reader_object(&reader);
+    while (json_reader_next_key(&reader, &key)) {
+        const bool words = json_reader_is(key, "u32");
+        if (!words && !json_reader_is(key, "sample")) continue;
+        json_reader_array(&reader);
+        while (json_reader_next_item(&reader))
+            if (words)
+                check_words(&reader, &sampler);
+            else
+                check_draws(&reader, &sampler, &checked);
+    }
+    if (json_reader_finish(&reader) != STATUS_OK) fail_msg("%s", error.detail);
+    assert_true(checked > 200);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_words_are_those_of_python),
+        cmocka_unit_test(test_draws_are_those_of_python),
+        cmocka_unit_test(test_all_goldens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
