@@ -50,3 +50,16 @@ done:
     memory_free(draws);
     return STATUS_OK;
 }
+
+void bootstrap_means(const double *values, int64_t count, int columns, uint64_t seed, uint32_t stream, double *draws)
+{
+    for (int64_t draw = 0; draw < BOOTSTRAP_DRAWS; draw++) {
+        for (int c = 0; c < columns; c++) draws[c * BOOTSTRAP_DRAWS + draw] = 0;
+        for (int64_t i = 0; i < count; i++) {
+            const uint64_t index = (uint64_t)stream << 40 | (uint64_t)i;
+            const double *row = values + (int64_t)random_below(seed, (uint64_t)draw, index, (uint64_t)count) * columns;
+            for (int c = 0; c < columns; c++) draws[c * BOOTSTRAP_DRAWS + draw] += row[c];
+        }
+        for (int c = 0; c < columns; c++) draws[c * BOOTSTRAP_DRAWS + draw] /= (double)count;
+    }
+}

@@ -15,6 +15,10 @@ enum { BOOTSTRAP_DRAWS = 2000 };
 MUST_CHECK enum status bootstrap_ratio(const double *a, const double *b, const int64_t *weights, int64_t count, double value,
                                        uint64_t seed, double *low, double *high, struct error *error);
 
+/* Means of the rows of `values` [count, columns] when rows are drawn again with replacement, all columns of a row together:
+ * draws[column * BOOTSTRAP_DRAWS + i]. `stream` tells apart what is drawn independently under one seed. */
+void bootstrap_means(const double *values, int64_t count, int columns, uint64_t seed, uint32_t stream, double *draws);
+
 /* The 95 % percentile interval of `count` draws (sorted in place), widened to hold `value`. */
 void bootstrap_interval(double *draws, int64_t count, double value, double *low, double *high);
 

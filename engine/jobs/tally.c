@@ -88,8 +88,9 @@ void tally_reset(struct tally *tally)
     *tally = (struct tally){0};
 }
 
-static enum status save(const struct tally *tally, struct error *error)
+enum status tally_save(struct tally *tally, struct error *error)
 {
+    if (tally->path[0] == '\0') return STATUS_OK;
     const size_t body = (size_t)(tally->done * tally->width) * sizeof(double);
     struct header header = {.fingerprint = tally->fingerprint,
                             .rows = tally->rows,
@@ -103,6 +104,7 @@ static enum status save(const struct tally *tally, struct error *error)
     if (status == STATUS_OK) status = file_writer_append(writer, tally->values, body, error);
     if (status == STATUS_OK) status = file_writer_commit(writer, error);
     file_writer_close(writer);
+    tally->saved_at = seconds_now();
     return status;
 }
 
@@ -111,7 +113,5 @@ enum status tally_add(struct tally *tally, const double *row, struct error *erro
     memcpy(tally->values + tally->done * tally->width, row, (size_t)tally->width * sizeof *row);
     tally->done++;
     if (tally->path[0] == '\0' || seconds_now() - tally->saved_at < SAVE_SECONDS) return STATUS_OK;
-    const enum status status = save(tally, error);
-    tally->saved_at = seconds_now();
-    return status;
+    return tally_save(tally, error);
 }

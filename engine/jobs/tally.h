@@ -25,5 +25,7 @@ void tally_reset(struct tally *tally); /* {0} is fine */
 
 /* Adds row `done`, and writes all rows if the last time is a second ago. STATUS_DISK_FULL, STATUS_IO. */
 MUST_CHECK enum status tally_add(struct tally *tally, const double *row, struct error *error);
+/* Writes all rows now: the last of them took long. */
+MUST_CHECK enum status tally_save(struct tally *tally, struct error *error);
 
 #endif

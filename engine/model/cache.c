@@ -26,17 +26,45 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* Columns of the block that keeps most. */
+static int64_t widest(const struct model_config *config, enum keeps what)
+{
+    struct program program;
+    int64_t columns = 0;
+    for (int64_t layer = 0; layer < config->layers; layer++) {
+        decoder_block(config, layer, &program);
+        columns = larger(columns, columns_before(&program, NULL, what));
+    }
+    return columns;
+}
+
+int64_t cache_state_bytes(const struct model_config *config, const struct backend *backend)
+{
+    return widest(config, KEEPS_STATES) * (int64_t)backend->ops->element;
+}
+
+static enum status check(const struct model_config *config, struct error *error)
+{
+    struct program program;
+    for (int64_t layer = 0; layer < config->layers; layer++) {
+        decoder_block(config, layer, &program);
+        for (int i = 0; i < program.step_count; i++) {
+            const struct op *op = program.steps[i].op;
+            if (op->across_tokens && op->cached_token_columns == NULL && op->cached_state_columns == NULL)
+                return error_set(error, STATUS_UNSUPPORTED, "%s cannot continue shared beginnings of texts yet", op->name);
+        }
+    }
+    return STATUS_OK;
+}
+
 enum status cache_init(struct cache *cache, const struct model_config *config, struct backend *backend, int64_t positions,
                        int64_t slots, int64_t joints, struct error *error)
 {
-    struct program program;
-    enum status status;
+    enum status status = check(config, error);
+    if (status != STATUS_OK) return status;
     *cache = (struct cache){.backend = backend, .positions = positions, .slots = slots, .joints = joints};
-    for (int64_t layer = 0; layer < config->layers; layer++) {
-        decoder_block(config, layer, &program);
-        cache->token_columns = larger(cache->token_columns, columns_before(&program, NULL, KEEPS_TOKENS));
-        cache->state_columns = larger(cache->state_columns, columns_before(&program, NULL, KEEPS_STATES));
-    }
+    cache->token_columns = widest(config, KEEPS_TOKENS);
+    cache->state_columns = widest(config, KEEPS_STATES);
     status = backend->ops->allocate(backend, positions * cache->token_columns, "cache of tokens", &cache->tokens, error);
     if (status == STATUS_OK)
         status = backend->ops->allocate(backend, (joints + slots) * cache->state_columns, "cache of states", &cache->states, error);

@@ -28,10 +28,13 @@ struct cache {
 };
 
 /* Room for paths of `positions` tokens, batches of at most `slots` states and `joints` joints. The caller owns it (cache_reset).
- * STATUS_NO_MEMORY. */
+ * STATUS_UNSUPPORTED (an op that looks across tokens and keeps nothing), STATUS_NO_MEMORY. */
 MUST_CHECK enum status cache_init(struct cache *cache, const struct model_config *config, struct backend *backend,
                                   int64_t positions, int64_t slots, int64_t joints, struct error *error);
 void cache_reset(struct cache *cache); /* {0} is fine */
+
+/* Bytes of one state; 0: the model has no recurrent op. */
+int64_t cache_state_bytes(const struct model_config *config, const struct backend *backend);
 
 /* Another block, or the same one for another forest: forgets all. */
 void cache_begin(struct cache *cache, const struct program *program);

@@ -36,7 +36,8 @@ static int compare(const void *left, const void *right, void *context)
     return (x > y) - (x < y);
 }
 
-static enum status order_init(struct order *order, struct sequences *sequences, struct error *error)
+/* Unless `shared`, as they come, and nothing in common. */
+static enum status order_init(struct order *order, struct sequences *sequences, bool shared, struct error *error)
 {
     enum status status;
     *order = (struct order){.sequences = sequences};
@@ -45,6 +46,7 @@ static enum status order_init(struct order *order, struct sequences *sequences, 
     if ((status = memory_new(sequences->count + 1, sizeof(int64_t), "order of texts", &order->common, error)) != STATUS_OK)
         return status;
     for (int64_t i = 0; i < sequences->count; i++) order->sorted[i] = i;
+    if (!shared) return STATUS_OK;
     qsort_r(order->sorted, (size_t)sequences->count, sizeof(int64_t), compare, sequences);
     for (int64_t i = 1; i < sequences->count; i++)
         order->common[i] = common_tokens(sequences, order->sorted[i - 1], order->sorted[i]);
@@ -73,6 +75,7 @@ struct builder {
     uint32_t *ids; /* by row */
     int32_t *positions;
     int64_t chunk_tokens, slots; /* limits */
+    bool whole;                  /* no stretch is cut in two */
     int64_t chunk_used, chunk_slots;
 };
 
@@ -130,7 +133,8 @@ static enum status stretch_add(struct builder *builder, const uint32_t *tokens, 
     for (int64_t done = 0, part; done < count; done += part) {
         const bool full = builder->chunk_used == builder->chunk_tokens;
         const bool crowded = builder->slots > 0 && builder->chunk_slots == builder->slots;
-        if (builder->forest->chunks.count == 0 || full || crowded) chunk_next(builder);
+        const bool tight = builder->whole && builder->chunk_used > 0 && builder->chunk_used + count > builder->chunk_tokens;
+        if (builder->forest->chunks.count == 0 || full || crowded || tight) chunk_next(builder);
         part = builder->chunk_tokens - builder->chunk_used;
         if (part > count - done) part = count - done;
         const enum status status = segment_add(builder, tokens + done, past + done, part, continued || done + part < count, error);
@@ -294,17 +298,18 @@ static enum status link_all(struct forest *forest, const uint32_t *ids, const ui
     return STATUS_OK;
 }
 
-enum status forest_init(const struct sequences *given, int64_t chunk_tokens, int64_t slots, struct forest *out, struct error *error)
+static enum status build(const struct sequences *given, struct builder builder, struct forest *out, struct error *error)
 {
     struct sequences sequences = *given;
     const int64_t tokens = sequences.starts[sequences.count];
     struct order order = {0};
-    struct builder builder = {.forest = out, .order = &order, .chunk_tokens = chunk_tokens, .slots = slots};
     uint32_t *targets = NULL;
     char *rows = NULL;
     enum status status;
     *out = (struct forest){0};
-    if ((status = order_init(&order, &sequences, error)) != STATUS_OK) goto done;
+    builder.forest = out;
+    builder.order = &order;
+    if ((status = order_init(&order, &sequences, !builder.whole, error)) != STATUS_OK) goto done;
     if ((status = memory_new(tokens, 12, "token batches", &rows, error)) != STATUS_OK) goto done;
     out->chunks.memory = rows;
     if ((status = memory_new(sequences.count, sizeof *out->leaves, "texts", &out->leaves, error)) != STATUS_OK) goto done;
@@ -323,6 +328,20 @@ done:
     memory_free(order.common);
     if (status != STATUS_OK) forest_reset(out);
     return status;
+}
+
+enum status forest_init(const struct sequences *sequences, int64_t chunk_tokens, int64_t slots, struct forest *out,
+                        struct error *error)
+{
+    return build(sequences, (struct builder){.chunk_tokens = chunk_tokens, .slots = slots}, out, error);
+}
+
+enum status forest_init_apart(const struct sequences *sequences, int64_t chunk_tokens, struct forest *out, struct error *error)
+{
+    int64_t longest = chunk_tokens;
+    for (int64_t s = 0; s < sequences->count; s++)
+        if (length_of(sequences, s) > longest) longest = length_of(sequences, s);
+    return build(sequences, (struct builder){.chunk_tokens = longest, .whole = true}, out, error);
 }
 
 void forest_reset(struct forest *forest)

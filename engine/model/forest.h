@@ -30,6 +30,9 @@ struct forest {
  * *out (forest_reset). STATUS_NO_MEMORY. */
 MUST_CHECK enum status forest_init(const struct sequences *sequences, int64_t chunk_tokens, int64_t slots, struct forest *out,
                                    struct error *error);
+/* The same with every text by itself and whole in its chunk: where what a token gets depends on its whole text. */
+MUST_CHECK enum status forest_init_apart(const struct sequences *sequences, int64_t chunk_tokens, struct forest *out,
+                                         struct error *error);
 void forest_reset(struct forest *forest); /* {0} is fine */
 
 /* The row, among those of all chunks, of a sequence's token at `position`. */

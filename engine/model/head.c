@@ -168,6 +168,47 @@ void head_losses(struct head *head, struct matrix hidden, const struct batch *ba
     }
 }
 
+/* Distinct rows from question `first` on, as many as a slice takes; *end is the first question that is left. */
+static int64_t distinct_rows(const struct head *head, const struct head_question *questions, int64_t first, int64_t count,
+                             uint32_t *rows, uint32_t *targets, int64_t *end)
+{
+    int64_t found = 0;
+    for (*end = first; *end < count; ++*end) {
+        if (*end > first && questions[*end].row == questions[*end - 1].row) continue;
+        if (found == head->slice) break;
+        rows[found] = (uint32_t)questions[*end].row;
+        targets[found++] = questions[*end].token;
+    }
+    return found;
+}
+
+enum status head_answer(struct head *head, struct matrix hidden, struct head_question *questions, int64_t count,
+                        const struct monitor *monitor, struct error *error)
+{
+    struct backend *backend = head->backend;
+    uint32_t *rows = NULL;
+    double *losses = NULL;
+    enum status status = memory_new(2 * head->slice, sizeof *rows, "rows to score", &rows, error);
+    if (status == STATUS_OK) status = memory_new(head->slice, sizeof *losses, "rows to score", &losses, error);
+    for (int64_t first = 0, end; first < count && status == STATUS_OK; first = end) {
+        uint32_t *const targets = rows + head->slice;
+        const int64_t found = distinct_rows(head, questions, first, count, rows, targets, &end);
+        const struct matrix x = matrix_rows(head->normed, 0, found); /* normalised in place */
+        backend->ops->gather(backend, x, hidden, rows);
+        const struct matrix logits = slice_losses(head, head->weights.output, x, head->logits, targets, losses, head->log_sum);
+        for (int64_t i = first, row = -1; i < end; i++) {
+            double logit = 0;
+            row += i == first || questions[i].row != questions[i - 1].row;
+            backend->ops->download(backend, matrix_columns(matrix_rows(logits, row, 1), questions[i].token, 1), &logit, DTYPE_F64);
+            questions[i].log_probability = logit - head->log_sum[row];
+        }
+        status = monitor_check(monitor, error);
+    }
+    memory_free(rows);
+    memory_free(losses);
+    return status;
+}
+
 void head_compare(struct head *head, struct matrix hidden_p, struct matrix hidden_q, const struct batch *batch, double *losses_p,
                   double *losses_q, double *kl, uint8_t *agree)
 {

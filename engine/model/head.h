@@ -3,6 +3,7 @@
 #ifndef MODEL_HEAD_H
 #define MODEL_HEAD_H
 
+#include "base/monitor.h"
 #include "model/chunks.h"
 #include "model/model.h"
 
@@ -39,6 +40,17 @@ void head_reset(struct head *head); /* {0} is fine */
 
 /* losses[t] in nats for every token of the batch (0 where nothing is predicted). `hidden` [tokens, d] is not changed. */
 void head_losses(struct head *head, struct matrix hidden, const struct batch *batch, double *losses);
+
+/* Asks for log p(token | row) of a row of hidden states; `number` is the asker's own. */
+struct head_question {
+    int64_t row, number;
+    uint32_t token;
+    double log_probability; /* the answer */
+};
+/* Answers questions in ascending order of their rows; each row is computed once, and no other. STATUS_CANCELLED, STATUS_LEASE_LOST,
+ * STATUS_NO_MEMORY. */
+MUST_CHECK enum status head_answer(struct head *head, struct matrix hidden, struct head_question *questions, int64_t count,
+                                   const struct monitor *monitor, struct error *error);
 
 /* Losses of two models on the same tokens, and by token KL(p || q) and whether the likeliest next token agrees. `q` has the
  * weights of the same checkpoint. Needs HEAD_COMPARE. */

@@ -106,8 +106,9 @@ struct op {
     void (*tangent)(const struct pass *pass, const struct step *step);
     void (*backward_tangent)(const struct pass *pass, const struct step *step);
     bool may_reuse_input; /* the output may take the memory of input[0] when nobody reads that later */
+    bool across_tokens;   /* tokens of a sequence see each other: batches with branches need one of the next two */
     /* What the op keeps for tokens that come later in their text (model/cache.h): columns by token of a path, and of a state at its
-     * end. NULL: nothing; both NULL: tokens do not see each other here. */
+     * end. NULL: nothing. */
     int64_t (*cached_token_columns)(const struct step *step);
     int64_t (*cached_state_columns)(const struct step *step);
 };

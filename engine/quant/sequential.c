@@ -268,30 +268,40 @@ static enum status spread_original(const struct quantized_layer *layer, float **
     return status;
 }
 
-/* From here on the inputs of the layer are what its quantized model makes of them. */
-static enum status treat_inputs(struct sequential *sequential, int parameter, const struct quantized_layer *layer,
-                                struct error *error)
+struct activation sequential_treatment(const struct quantize_method *method, const struct quantized_layer *layer, float *smoothing,
+                                       bool *spared)
 {
-    const int64_t columns = layer->columns + layer->kept;
-    const int option = (int)sequential->method->options.activation_bits;
     struct activation treatment = {
-        .bits = layer->input_bits > 0 ? layer->input_bits : option,
+        .bits = layer->input_bits > 0 ? layer->input_bits : (int)method->options.activation_bits,
         .threshold = layer->input_threshold,
         .exact = layer->original != NULL,
     };
-    float *smoothing = NULL, *original = NULL;
-    bool *spared = NULL;
-    enum status status = STATUS_OK;
-    if (sequential_product(sequential) == NULL || layer->skipped || treatment.bits == 0) return STATUS_OK;
-    if ((status = memory_new(columns, sizeof *smoothing, "activations", &smoothing, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(columns, sizeof *spared, "activations", &spared, error)) != STATUS_OK) goto done;
-    if ((status = spread_original(layer, &original, error)) != STATUS_OK) goto done;
+    if (layer->skipped) treatment.bits = 0;
+    for (int64_t c = 0; c < layer->columns + layer->kept; c++) spared[c] = false;
     for (int64_t k = 0; k < layer->kept; k++) spared[layer->kept_columns[k]] = true;
     if (layer->kept > 0) treatment.spared = spared;
     if (layer->input_bits > 0 && layer->column_scales != NULL) {
         spread(layer, layer->column_scales, 1, smoothing);
         treatment.smoothing = smoothing;
     }
+    return treatment;
+}
+
+/* From here on the inputs of the layer are what its quantized model makes of them. */
+static enum status treat_inputs(struct sequential *sequential, int parameter, const struct quantized_layer *layer,
+                                struct error *error)
+{
+    const int64_t columns = layer->columns + layer->kept;
+    struct activation treatment;
+    float *smoothing = NULL, *original = NULL;
+    bool *spared = NULL;
+    enum status status = STATUS_OK;
+    if (sequential_product(sequential) == NULL) return STATUS_OK;
+    if ((status = memory_new(columns, sizeof *smoothing, "activations", &smoothing, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(columns, sizeof *spared, "activations", &spared, error)) != STATUS_OK) goto done;
+    treatment = sequential_treatment(sequential->method, layer, smoothing, spared);
+    if (treatment.bits == 0) goto done;
+    if ((status = spread_original(layer, &original, error)) != STATUS_OK) goto done;
     status = activations_set(&sequential->activations, parameter, &treatment, columns, original, error);
     original = NULL;
 done:

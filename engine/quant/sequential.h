@@ -70,6 +70,11 @@ void sequential_leave(const struct sequential *sequential, struct matrix hidden)
 /* For walk->product of walks over the block that sequential_block was given last; NULL: products are as they are. */
 const struct linear_product *sequential_product(const struct sequential *sequential);
 
+/* What the method makes of the inputs of a layer that it quantized, over all columns: `smoothing` and `spared` [columns + kept] are
+ * filled and lent to it. */
+struct activation sequential_treatment(const struct quantize_method *method, const struct quantized_layer *layer, float *smoothing,
+                                       bool *spared);
+
 /* Quantizes every linear of the block in place (and, with a rotation, changes its other parameters and its program; read it
  * anew afterwards) and describes them in summaries[0 … *count). Unless it is the `last` block (whose
  * outputs nobody calibrates on) moves `hidden` to the block's outputs. */

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-struct phrase { /* start with {0} */
+struct phrase {  /* start with {0} */
     char *bytes; /* owned (phrase_reset); no NUL at the end */
     size_t size, capacity;
 };
@@ -16,7 +16,7 @@ void phrase_reset(struct phrase *phrase); /* leaves {0} */
 
 MUST_CHECK enum status phrase_add(struct phrase *phrase, const char *bytes, size_t size, struct error *error);
 
-void phrase_strip(struct phrase *phrase, size_t from);      /* both ends */
+void phrase_strip(struct phrase *phrase, size_t from); /* both ends */
 void phrase_strip_left(struct phrase *phrase, size_t from);
 void phrase_before_blank(struct phrase *phrase, size_t from); /* keeps what stands before the first "_" */
 void phrase_after_blank(struct phrase *phrase, size_t from);  /* keeps what stands after it, stripped */

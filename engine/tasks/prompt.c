@@ -59,8 +59,8 @@ static const struct {
     const char *name;
     enum status (*apply)(struct phrase *text, size_t from, struct error *error);
 } filters[] = {
-    {"strip", filter_strip},   {"lstrip", filter_strip_left}, {"capitalise", phrase_capitalise},
-    {"words", filter_words},   {"before", filter_before},     {"after", filter_after},
+    {"strip", filter_strip}, {"lstrip", filter_strip_left}, {"capitalise", phrase_capitalise},
+    {"words", filter_words}, {"before", filter_before},     {"after", filter_after},
 };
 
 static enum status add_lines(const struct reader *reader, const char *path)

@@ -7,8 +7,8 @@
 #include "tasks/phrase.h"
 
 struct record {
-    const char *file; /* for messages; lent */
-    int64_t line;     /* from 1 */
+    const char *file;             /* for messages; lent */
+    int64_t line;                 /* from 1 */
     struct json_reader_text json; /* lent */
 };
 

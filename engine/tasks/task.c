@@ -1,6 +1,5 @@
 #include "tasks/task.h"
 
-#include <stdio.h>
 #include <string.h>
 
 const struct task task_table[] = {
@@ -132,6 +131,10 @@ const struct task task_table[] = {
 };
 const size_t task_count = sizeof task_table / sizeof task_table[0];
 
+const char *const task_names[] = {"arc_challenge", "arc_easy", "openbookqa", "piqa",           "hellaswag", "winogrande", "mathqa",
+                                  "pubmedqa",      "sciq",     "social_iqa", "commonsense_qa", "mmlu",      NULL};
+_Static_assert(sizeof task_names / sizeof task_names[0] == sizeof task_table / sizeof task_table[0] + 1, "a name for each task");
+
 /* The groups by which the harness adds mmlu up. */
 static const struct {
     const char *group, *subject;
@@ -200,14 +203,6 @@ const struct task *task_find(const char *name)
     for (size_t i = 0; i < task_count; i++)
         if (strcmp(task_table[i].name, name) == 0) return &task_table[i];
     return NULL;
-}
-
-const char *task_list(char *text, size_t size)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < task_count && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : ", ", task_table[i].name);
-    return text;
 }
 
 const char *task_subject_group(const char *subject)

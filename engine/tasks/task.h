@@ -1,9 +1,10 @@
-/* task.h: the multiple-choice tasks as lm-evaluation-harness poses them (its task definitions, 0.4.9 to 0.4.13), a row each. A row says
- * where in a record of the dataset's own schema its texts stand and how the harness words them; prompt.c reads records by it.
+/* task.h: the multiple-choice tasks as lm-evaluation-harness poses them (its task definitions, 0.4.9 to 0.4.13), a row each. A row
+ * says where in a record of the dataset's own schema its texts stand and how the harness words them; prompt.c reads records by it.
  *
  * A template is text in which {path} stands for the record's text at that path (record.h), and {path|filter} for that text after a
- * filter: strip, lstrip, capitalise, words (underscores as blanks), lines (an array's items joined by line feeds), before and after (what stands before and, stripped,
- * after the first "_"). What is scored is the delimiter and a choice's continuation after a context. */
+ * filter: strip, lstrip, capitalise, words (underscores as blanks), lines (an array's items joined by line feeds), before and after
+ * (what stands before and, stripped, after the first "_"). What is scored is the delimiter and a choice's continuation after a
+ * context. */
 #ifndef TASKS_TASK_H
 #define TASKS_TASK_H
 
@@ -51,11 +52,10 @@ struct task {
 
 /* NULL when there is no such task. */
 const struct task *task_find(const char *name);
-/* "arc_challenge, arc_easy, …" into `text` of `size` bytes. Returns text. */
-const char *task_list(char *text, size_t size);
 
 extern const struct task task_table[];
 extern const size_t task_count;
+extern const char *const task_names[]; /* in the same order; ends with NULL */
 
 /* The group of a subject of mmlu ("stem", "other", "social_sciences", "humanities"), NULL for none. */
 const char *task_subject_group(const char *subject);

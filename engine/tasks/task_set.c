@@ -56,9 +56,10 @@ static enum status lines_read(struct lines *lines, const char *path, struct erro
     enum status status = file_read_all(AT_FDCWD, path, TASK_SET_FILE_LIMIT, &lines->bytes, &size, error);
     if (status != STATUS_OK) return status;
     if (size >= 4 && memcmp(lines->bytes, "PAR1", 4) == 0)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "%s is a Parquet file; deltaq reads task records as JSON lines: convert it with tests/tools/freeze_tasks.py",
-                         lines->name);
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "%s is a Parquet file; deltaq reads task records as JSON lines: convert it with tests/tools/freeze_tasks.py",
+            lines->name);
     for (size_t i = 0; i < size; i++) most += lines->bytes[i] == '\n';
     if ((status = lines_allocate(lines, most, error)) != STATUS_OK) return status;
     for (const char *at = lines->bytes, *end = at + size; at < end; at++) {
@@ -160,8 +161,9 @@ static enum status draw(struct loader *loader, struct sampler *sampler, int64_t 
         if (!same) item->examples[kept++] = picks[i];
     }
     if (kept == wanted) return STATUS_OK;
-    return error_set(loader->error, STATUS_INVALID, "%s: line %lld is in the examples more than once: %d examples are left, %d are needed",
-                     loader->tests.name, (long long)loader->tests.numbers[line], kept, wanted);
+    return error_set(loader->error, STATUS_INVALID,
+                     "%s: line %lld is in the examples more than once: %d examples are left, %d are needed", loader->tests.name,
+                     (long long)loader->tests.numbers[line], kept, wanted);
 }
 
 static enum status take_first(struct loader *loader, struct task_set_item *item)
@@ -171,8 +173,8 @@ static enum status take_first(struct loader *loader, struct task_set_item *item)
     for (int64_t i = 0; i < set->pool_count && kept < set->shots; i++)
         if (loader->pool.subjects[i] == item->subject) item->examples[kept++] = (uint32_t)i;
     if (kept == set->shots) return STATUS_OK;
-    return error_set(loader->error, STATUS_INVALID, "%s has %d examples of the subject \"%s\"; %d are needed", loader->pool.name, kept,
-                     set->subjects[item->subject].name, set->shots);
+    return error_set(loader->error, STATUS_INVALID, "%s has %d examples of the subject \"%s\"; %d are needed", loader->pool.name,
+                     kept, set->subjects[item->subject].name, set->shots);
 }
 
 static enum status choose(struct loader *loader, struct sampler *sampler, int64_t line, struct task_set_item *item)

@@ -10,8 +10,8 @@
 
 struct task_set_item {
     struct prompt prompt;
-    int64_t subject; /* number of its subject; 0 without */
-    int64_t doc;     /* index in its subject (task), as the harness counts */
+    int64_t subject;       /* number of its subject; 0 without */
+    int64_t doc;           /* index in its subject (task), as the harness counts */
     uint32_t examples[64]; /* [shots] of the pool, in the order in which they stand in the prompt */
 };
 
@@ -36,8 +36,8 @@ struct task_set_source {
     int64_t limit; /* the first so many (of each subject); 0: all */
 };
 
-/* Reads all of it. The caller owns *out (task_set_close). STATUS_INVALID (a record that does not fit, named by file and line; too few
- * examples; no records), STATUS_MALFORMED (no JSON), STATUS_UNSUPPORTED (a Parquet file), STATUS_NOT_FOUND, STATUS_TOO_LARGE,
+/* Reads all of it. The caller owns *out (task_set_close). STATUS_INVALID (a record that does not fit, named by file and line; too
+ * few examples; no records), STATUS_MALFORMED (no JSON), STATUS_UNSUPPORTED (a Parquet file), STATUS_NOT_FOUND, STATUS_TOO_LARGE,
  * STATUS_IO, STATUS_NO_MEMORY. */
 MUST_CHECK enum status task_set_open(const struct task_set_source *source, struct task_set **out, struct error *error);
 void task_set_close(struct task_set *set); /* NULL is fine */

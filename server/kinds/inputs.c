@@ -59,7 +59,7 @@ void inputs_reset(struct inputs *inputs)
     *inputs = (struct inputs){0};
 }
 
-static enum status open_tokenizer(struct inputs *inputs, struct error *error)
+enum status inputs_open_tokenizer(struct inputs *inputs, struct error *error)
 {
     char path[PATH_MAX];
     if (inputs->tokenizer != NULL) return STATUS_OK;
@@ -78,7 +78,7 @@ enum status inputs_sequences(const struct kind_context *context, struct inputs *
     enum status status = data_source_open(context->connection, use->dataset, context->roots, &source, error);
     if (status != STATUS_OK) return status;
     if (name != NULL) (void)snprintf(name, 128, "%.127s", source.row.name);
-    if (data_source_is_text(&source.source)) status = open_tokenizer(inputs, error);
+    if (data_source_is_text(&source.source)) status = inputs_open_tokenizer(inputs, error);
     const struct dataset_use how = {
         .packing = (enum dataset_packing)use->packing,
         .sequence_length = use->sequence_length,
@@ -119,8 +119,9 @@ static enum status add_tokenizer(struct kind_request *request, const struct chec
     if (row->repo[0] != '\0') return add_pinned_tokenizer(request, row, error);
     tokenizer_path(row->path, path, sizeof path);
     if (access(path, R_OK) != 0)
-        return error_set_at(error, STATUS_INVALID, pointer,
-                            "a text dataset needs the checkpoint's tokenizer.json, which is not there; use a dataset of tokens");
+        return error_set_at(
+            error, STATUS_INVALID, pointer,
+            "text needs the checkpoint's tokenizer.json, which is not there; use a dataset of tokens, where one will do");
     enum status status = hash_new(&hash, error);
     if (status == STATUS_OK && (status = hash_add_file(hash, path, error)) != STATUS_OK)
         hash_free(hash);
@@ -151,11 +152,20 @@ static enum status settle_length(const struct kind_request *request, const char 
                : error_set(error, STATUS_NO_MEMORY, "no memory for a run");
 }
 
+enum status inputs_check_tokenizer(struct kind_request *request, const char *checkpoint, const char *pointer, struct error *error)
+{
+    struct checkpoint *row = malloc(sizeof *row);
+    enum status status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a run")
+                                     : checkpoint_find(request->connection, checkpoint, row, error);
+    if (status == STATUS_OK) status = add_tokenizer(request, row, pointer, error);
+    free(row);
+    return status;
+}
+
 enum status inputs_check_use(struct kind_request *request, const char *checkpoint, const char *dataset, const char *object,
                              struct error *error)
 {
     struct dataset found = {0};
-    struct checkpoint *row = NULL;
     char pointer[80];
     enum status status = dataset_find(request->connection, dataset, &found, error);
     if (status != STATUS_OK) return status;
@@ -163,12 +173,8 @@ enum status inputs_check_use(struct kind_request *request, const char *checkpoin
     if (found.inline_sequences) {
         status = settle_length(request, object, error);
     } else if (strcmp(found.format, "text") == 0 || strcmp(found.format, "jsonl") == 0) {
-        row = malloc(sizeof *row);
-        status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a run")
-                             : checkpoint_find(request->connection, checkpoint, row, error);
-        if (status == STATUS_OK) status = add_tokenizer(request, row, pointer, error);
+        status = inputs_check_tokenizer(request, checkpoint, pointer, error);
     }
-    free(row);
     dataset_reset(&found);
     return status;
 }

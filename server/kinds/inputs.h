@@ -30,6 +30,9 @@ struct inputs {
 MUST_CHECK enum status inputs_open(const struct kind_context *context, const char *id, struct inputs *out, struct error *error);
 void inputs_reset(struct inputs *inputs);
 
+/* Opens its tokenizer, once. Statuses of tokenizer_open. */
+MUST_CHECK enum status inputs_open_tokenizer(struct inputs *inputs, struct error *error);
+
 /* The sequences of `use`. Calibration adds special tokens to text and cuts documents to the model's positions; evaluation does
  * neither. Writes the dataset's name into `name` (may be NULL). The caller owns *out (dataset_sequences_free). STATUS_INVALID
  * (sequence_length above the model's positions, too little text, ids outside the vocabulary), statuses of data_source_open,
@@ -45,6 +48,11 @@ MUST_CHECK enum status inputs_check_precision(int precision, struct error *error
  * tokenizer.json, which decides the result too: its hash goes into request->identity. STATUS_INVALID at the dataset without one. */
 MUST_CHECK enum status inputs_check_use(struct kind_request *request, const char *checkpoint, const char *dataset,
                                         const char *object, struct error *error);
+
+/* For check: text is read with the checkpoint's tokenizer.json; its hash goes into request->identity. STATUS_INVALID at `pointer`
+ * without one. */
+MUST_CHECK enum status inputs_check_tokenizer(struct kind_request *request, const char *checkpoint, const char *pointer,
+                                              struct error *error);
 
 /* Numbers of results: what is not finite becomes null. */
 json_t *inputs_number(double value);

@@ -25,7 +25,8 @@ ENGINE = {
     "curvature": BASE | {"tensor", "formats", "backend", "model", "eval"},
     "geometry": BASE | {"tensor", "formats", "model"},
     "health": BASE | {"tensor", "formats"},
-    "jobs": BASE | {"tensor", "formats", "backend", "model", "eval", "quant", "train", "curvature", "geometry", "health"},
+    "tasks": BASE | {"formats"},
+    "jobs": BASE | {"tensor", "formats", "backend", "model", "eval", "quant", "train", "curvature", "geometry", "health", "tasks"},
 }
 ALL_ENGINE = set(ENGINE)
 SERVER = {

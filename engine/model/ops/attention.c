@@ -120,5 +120,6 @@ const struct op op_attention = {
     .backward = attention_backward,
     .tangent = attention_tangent,
     .backward_tangent = attention_backward_tangent,
+    .across_tokens = true,
     .cached_token_columns = attention_cached,
 };

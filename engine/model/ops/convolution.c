@@ -125,4 +125,5 @@ const struct op op_convolution = {
     .tangent = convolution_tangent,
     .backward_tangent = convolution_backward_tangent,
     .cached_state_columns = convolution_cached,
+    .across_tokens = true,
 };

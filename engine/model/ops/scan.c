@@ -117,4 +117,5 @@ const struct op op_scan = {
     .tangent = scan_tangent,
     .backward_tangent = scan_backward_tangent,
     .cached_state_columns = scan_cached,
+    .across_tokens = true,
 };

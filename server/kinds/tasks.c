@@ -1,0 +1,185 @@
+#include "jobs/tasks.h"
+
+#include "base/checksum.h"
+#include "jobs/point.h"
+#include "jobs/quantized_copy.h"
+#include "kinds/inputs.h"
+#include "kinds/method.h"
+#include "kinds/probe.h"
+#include "kinds/task_files.h"
+#include "kinds/tasks_report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOTS_MAX = 32 };
+
+struct tasks_params {
+    const char *checkpoint;
+    struct param_list tasks; /* struct task_param */
+    int64_t shots, limit, seed;
+    struct quantize_method method; /* not given: null */
+    struct data_use calibration;
+    bool special_tokens;
+    int precision;
+};
+#define AT(field) offsetof(struct tasks_params, field)
+
+static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(AT(method)), {0}};
+static const struct param task_item = {.type = PARAM_OBJECT, .children = task_file_params, .size = sizeof(struct task_param)};
+
+static const struct param tasks_params[] = {
+    {.name = "checkpoint",
+     .type = PARAM_CHECKPOINT,
+     .offset = AT(checkpoint),
+     .help = "Id, name or TRAJECTORY/NAME of the checkpoint"},
+    {.name = "tasks",
+     .type = PARAM_LIST,
+     .offset = AT(tasks),
+     .item = &task_item,
+     .minimum = 1,
+     .maximum = 12,
+     .help = "Which tasks, and where their records are"},
+    {.name = "shots",
+     .type = PARAM_INTEGER,
+     .offset = AT(shots),
+     .fallback = "5",
+     .minimum = 0,
+     .maximum = SHOTS_MAX,
+     .help = "Solved examples before each question"},
+    {.name = "limit",
+     .type = PARAM_INTEGER,
+     .offset = AT(limit),
+     .fallback = "null",
+     .minimum = 1,
+     .maximum = 1 << 30,
+     .nullable = true,
+     .help = "Only the first so many records of a task (of each subject); null: all"},
+    {.name = "special_tokens",
+     .type = PARAM_BOOLEAN,
+     .offset = AT(special_tokens),
+     .fallback = "true",
+     .help = "As the tokenizer adds them by itself (a BOS, where its template has one); false: none, as harnesses up to 0.4.9"},
+    PROBE_METHOD_PARAMS(AT(method), method_variants, AT(calibration)),
+    INPUTS_PRECISION_PARAM(AT(precision)),
+    PROBE_SEED_PARAM(AT(seed)),
+    {0},
+};
+
+static enum status tasks_check(struct kind_request *request, const void *filled, struct error *error)
+{
+    const struct tasks_params *params = filled;
+    enum status status;
+    if ((status = inputs_check_precision(params->precision, error)) != STATUS_OK) return status;
+    if (point_method_given(&params->method)) {
+        struct error cause;
+        if ((status = quantized_copy_check(&params->method, &cause)) != STATUS_OK) {
+            char pointer[sizeof cause.pointer];
+            (void)snprintf(pointer, sizeof pointer, "/params/method%.100s", cause.pointer);
+            return error_set_at(error, status, pointer, "%s", cause.detail);
+        }
+        status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error);
+        if (status == STATUS_OK && params->calibration.dataset != NULL)
+            status = inputs_check_use(request, params->checkpoint, params->calibration.dataset, "calibration", error);
+        if (status != STATUS_OK) return status;
+    } else if (params->calibration.dataset != NULL) {
+        return error_set_at(error, STATUS_INVALID, "/params/calibration", "is for a method; there is none");
+    }
+    status = inputs_check_tokenizer(request, params->checkpoint, "/params/checkpoint", error);
+    if (status != STATUS_OK) return status;
+    return task_files_check(request, params->tasks.objects, params->tasks.count, (int)params->shots, params->limit, error);
+}
+
+static void add_text(struct checksum *sum, const char *text)
+{
+    checksum_add(sum, text == NULL ? "" : text, text == NULL ? 1 : strlen(text) + 1);
+}
+
+/* Work that an earlier attempt of this very run left is told from everything else by its run's id; the checkpoint's content and the
+ * files are in it too, should they have been replaced meanwhile. */
+static uint64_t fingerprint(const struct kind_context *context, const struct tasks_params *params, const struct inputs *inputs)
+{
+    const struct task_param *tasks = params->tasks.objects;
+    struct checksum sum;
+    checksum_init(&sum);
+    add_text(&sum, context->run);
+    add_text(&sum, inputs->row.sha256);
+    for (int64_t i = 0; i < params->tasks.count; i++) {
+        add_text(&sum, tasks[i].sha256);
+        add_text(&sum, tasks[i].fewshot_sha256);
+    }
+    return checksum_value(&sum);
+}
+
+static enum status report_all(const struct kind_context *context, const struct tasks_report *report, json_t **result,
+                              struct measurements *out, struct error *error)
+{
+    enum status status = tasks_report_items(report, context->artifacts, error);
+    if (status == STATUS_OK) status = tasks_report_measure(report, out, error);
+    return status == STATUS_OK ? tasks_report_result(report, result, error) : status;
+}
+
+static enum status tasks_execute(const struct kind_context *context, const void *filled, json_t **result, struct measurements *out,
+                                 struct error *error)
+{
+    const struct tasks_params *params = filled;
+    const bool quantized = point_method_given(&params->method);
+    struct quantize_method method = params->method;
+    struct inputs inputs = {0};
+    struct sequences calibration = {0};
+    struct tasks_result found = {0};
+    struct task_set **sets = calloc((size_t)params->tasks.count, sizeof *sets);
+    enum status status;
+    if (sets == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+    if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
+    if ((status = inputs_open_tokenizer(&inputs, error)) != STATUS_OK) goto done;
+    status = task_files_open(context, params->tasks.objects, params->tasks.count, (int)params->shots, params->limit, sets, error);
+    if (status != STATUS_OK) goto done;
+    if (quantized && (status = quantize_method_settle(&method, error)) != STATUS_OK) goto done;
+    if (params->calibration.dataset != NULL)
+        status = inputs_sequences(context, &inputs, &params->calibration, true, &calibration, NULL, error);
+    if (status != STATUS_OK) goto done;
+    const struct tasks_request request = {
+        .model = inputs.model,
+        .backend = inputs.backend,
+        .tokenizer = inputs.tokenizer,
+        .sets = (const struct task_set *const *)sets,
+        .set_count = params->tasks.count,
+        .special_tokens = params->special_tokens,
+        .method = quantized ? &method : NULL,
+        .calibration = calibration.count > 0 ? &calibration : NULL,
+        .work_directory = context->work_directory,
+        .fingerprint = fingerprint(context, params, &inputs),
+        .seed = (uint64_t)params->seed,
+        .monitor = context->monitor,
+    };
+    if ((status = tasks_run(&request, &found, error)) != STATUS_OK) goto done;
+    struct tasks_report report = {.result = &found,
+                                  .request = &request,
+                                  .tasks = params->tasks.objects,
+                                  .shots = (int)params->shots,
+                                  .checkpoint = inputs.row.id};
+    if (quantized) {
+        (void)snprintf(report.method, sizeof report.method, "%s", quantizer_by_id(method.quantizer)->name);
+        method_label(&method, report.label, sizeof report.label);
+        report.bits = (int)method_integer(&method, "bits");
+    }
+    status = report_all(context, &report, result, out, error);
+done:
+    tasks_result_reset(&found);
+    task_files_close(sets, params->tasks.count);
+    free(sets);
+    dataset_sequences_free(&calibration);
+    inputs_reset(&inputs);
+    return status;
+}
+
+const struct kind tasks_kind = {
+    .name = "tasks",
+    .help = "Answers multiple-choice tasks as lm-evaluation-harness poses them, with a checkpoint and a quantization of it",
+    .params = tasks_params,
+    .params_size = sizeof(struct tasks_params),
+    .check = tasks_check,
+    .execute = tasks_execute,
+};

@@ -1,0 +1,25 @@
+/* tasks_report.h: what a run of tasks found, as its result, its measurements and its artifact items.jsonl. */
+#ifndef KINDS_TASKS_REPORT_H
+#define KINDS_TASKS_REPORT_H
+
+#include "jobs/tasks.h"
+#include "kinds/artifacts.h"
+#include "kinds/task_files.h"
+
+struct tasks_report {
+    const struct tasks_result *result;
+    const struct tasks_request *request;
+    const struct task_param *tasks; /* [request->set_count] */
+    int shots;
+    struct store_id checkpoint;
+    char method[64], label[128]; /* of the quantized model; "" without */
+    int bits;
+};
+
+/* A new reference. STATUS_NO_MEMORY. */
+MUST_CHECK enum status tasks_report_result(const struct tasks_report *report, json_t **out, struct error *error);
+MUST_CHECK enum status tasks_report_measure(const struct tasks_report *report, struct measurements *out, struct error *error);
+/* Publishes items.jsonl. STATUS_DISK_FULL, STATUS_IO, STATUS_NO_MEMORY. */
+MUST_CHECK enum status tasks_report_items(const struct tasks_report *report, struct artifacts *artifacts, struct error *error);
+
+#endif
