@@ -53,6 +53,24 @@ static const struct published models[] = {
      {{"model.embed_tokens.weight", 0.484474959336079},
       {"model.layers.0.mlp.act_fn.alpha_n", 0.00644207649029496},
       {"model.layers.1.mlp.act_fn.alpha_p", 0.0652537399574024}}},
+    {"{\"model_type\":\"olmoe\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":3,"
+     "\"intermediate_size\":4,\"max_position_embeddings\":16,\"pad_token_id\":1,\"num_experts\":4,\"num_experts_per_tok\":2,"
+     "\"norm_topk_prob\":false}",
+     1e-6,
+     2.84555188113359,
+     1.69058926314103,
+     {{"model.layers.0.mlp.gate.weight", 0.161070020150683},
+      {"model.layers.1.mlp.experts.1.down_proj.weight", 0.0962870475466619},
+      {"model.layers.1.mlp.experts.3.down_proj.weight", 0.0411323493423232}}},
+    {"{\"model_type\":\"olmoe\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":3,"
+     "\"intermediate_size\":4,\"max_position_embeddings\":16,\"pad_token_id\":1,\"num_experts\":4,\"num_experts_per_tok\":2,"
+     "\"norm_topk_prob\":true}",
+     1e-6,
+     2.79473332789099,
+     1.62758082221754,
+     {{"model.layers.0.mlp.gate.weight", 0.106823074523173},
+      {"model.layers.1.mlp.experts.1.down_proj.weight", 0.101800895850536},
+      {"model.layers.1.mlp.experts.3.down_proj.weight", 0.0458240831609892}}},
 };
 
 static struct error error;
