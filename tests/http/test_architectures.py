@@ -1,0 +1,69 @@
+"""Architectures beyond Llama's over HTTP: trained from their configuration, evaluated, quantized; experts with too few tokens."""
+
+import models
+import pytest
+
+SIZES = {"vocab_size": 256, "hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 64}
+CONFIGS = {
+    "gpt2": {"vocab_size": 256, "n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 64},
+    "opt": {**SIZES, "ffn_dim": 48, "word_embed_proj_dim": 16, "do_layer_norm_before": False},
+    "apertus": {**SIZES, "num_key_value_heads": 2, "intermediate_size": 48, "hidden_act": "xielu"},
+    "olmoe": {**SIZES, "intermediate_size": 16, "num_experts": 16, "num_experts_per_tok": 1},
+}
+
+
+def done(service, kind, **params):
+    run = service.wait(service.post("/v1/runs", {"kind": kind, "params": params}).json["id"])
+    assert run["state"] == "succeeded", run["error"]
+    return run["result"]
+
+
+@pytest.fixture(scope="module")
+def data(service):
+    few = models.rows(1, 12, seed=4)
+    return {"train": service.sequences("architectures", models.rows(16, 32))["name"], "few": service.sequences("architectures-few", few)["name"]}
+
+
+@pytest.fixture(scope="module", params=CONFIGS)
+def trained(service, data, request):
+    model = {"model_type": request.param, **CONFIGS[request.param]}
+    result = done(service, "train", trajectory="architectures-" + request.param, model=model, dataset=data["train"], tokens=4 * 4 * 32,
+                  batch_sequences=4, sequence_length=32, tokenizer={"name": "none"}, optimizer={"name": "adamw"},
+                  schedule={"name": "constant", "peak": 1e-3})
+    return {"architecture": request.param, "checkpoint": result["checkpoints"][-1], "loss": result["final_loss"]}
+
+
+def quantize(service, data, trained, method, calibration="train"):
+    return done(service, "quantize", checkpoint=trained["checkpoint"], method=method, evaluation={"dataset": data["train"]},
+                calibration={"dataset": data[calibration], "packing": "documents"})
+
+
+def test_a_trained_model_is_evaluated_as_what_it_is(service, data, trained):
+    checkpoint = service.get("/v1/checkpoints/" + trained["checkpoint"]).json
+    assert checkpoint["architecture"] == trained["architecture"]
+    result = done(service, "evaluate", checkpoint=trained["checkpoint"], dataset=data["train"], sequence_length=32)
+    assert 4 < result["loss"] < 6 and abs(result["loss"] - trained["loss"]) < 0.5
+
+
+def test_rotation_and_eight_bits_leave_the_loss(service, data, trained):
+    skip = {"name": "rtn", "rotation": "hadamard", "overrides": [{"pattern": ".", "skip": True}]}
+    result = quantize(service, data, trained, skip)
+    assert abs(result["loss_q"] - result["loss_fp"]) < 2e-5
+    result = quantize(service, data, trained, {"name": "gptq", "bits": 8, "group_size": 16})
+    assert abs(result["delta"]) < 1e-3
+    for layer in result["layers"]:
+        assert layer["tokens"] == result["calibration_tokens"] or ".experts." in layer["name"]
+
+
+def test_experts_that_no_token_visits_are_named(service, data, trained):
+    result = quantize(service, data, trained, {"name": "gptq", "group_size": 16}, calibration="few")
+    cold = [layer for layer in result["layers"] if layer["degraded"]]
+    assert result["degraded_layers"] == len(cold)
+    if trained["architecture"] != "olmoe":
+        assert not cold and "note" not in result
+        return
+    visits = sum(layer["tokens"] for layer in result["layers"] if layer["name"].endswith("gate_proj"))
+    assert visits == 2 * result["calibration_tokens"] and cold  # 12 tokens, 16 experts
+    for layer in cold:
+        assert ".experts." in layer["name"] and layer["tokens"] == 0 and "0 of 12" in layer["degraded"]
+    assert result["undersampled_layers"] >= len(cold) and "rounded to nearest" in result["note"]
