@@ -167,7 +167,7 @@ unit-binaries: $(UNIT_BINARIES)
 FUZZ_SECONDS ?= 60
 FUZZERS      := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZED       := $(wildcard engine/base/*.c engine/tensor/*.c engine/formats/json_*.c engine/formats/file*.c \
-                engine/formats/safetensors*.c engine/formats/zip.c engine/formats/pickle.c engine/formats/strided.c \
+                engine/formats/safetensors*.c engine/formats/zip.c engine/formats/pickle*.c engine/formats/strided.c \
                 engine/formats/torch*.c engine/formats/gguf*.c engine/formats/weights*.c engine/formats/tokenizer*.c engine/formats/tokenizer/*.c)
 
 fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## Fuzz each parser for FUZZ_SECONDS (needs clang)

@@ -48,7 +48,8 @@ static double number(const struct gguf *file, const char *rest)
 int64_t gguf_config_head_rows(const struct gguf *file)
 {
     const int64_t length = integer(file, "attention.key_length"), heads = integer(file, "attention.head_count");
-    return length > 0 ? length : heads > 0 ? integer(file, "embedding_length") / heads : 0;
+    const int64_t width = integer(file, "embedding_length");
+    return length > 0 ? length : heads > 0 && width % heads == 0 ? width / heads : 0;
 }
 
 /* Metadata holds floats where a config.json has decimals: the shortest decimal that gives the float is what was meant. */

@@ -1,0 +1,3 @@
+#define CORPUS "gguf"
+#include "../../fuzz/fuzz_gguf.c"
+#include "../../fuzz/replay.h"
