@@ -1,0 +1,145 @@
+"""Checkpoints that are no safetensors: the same numbers as their twins, or a precise refusal; and configurations from elsewhere."""
+
+import json
+import zipfile
+
+import containers
+import models
+import pytest
+
+
+@pytest.fixture
+def twin(service, name):
+    """A checkpoint in safetensors, registered, and its loss over some sequences."""
+    path = models.write_llama(service.files / name / "twin", tokenizer=False)
+    service.checkpoint(path, name, "twin")
+    service.sequences(name, models.rows(3, 24))
+    return evaluate(service, name, "twin")
+
+
+def evaluate(service, name, checkpoint):
+    return service.run("evaluate", checkpoint=f"{name}/{checkpoint}", dataset=name, sequence_length=None)["result"]["loss"]
+
+
+def post(service, name, path, config=None, **more):
+    source = {"path": str(path), **({"config": config} if config is not None else {})}
+    return service.post("/v1/checkpoints", {"trajectory": name, "name": path.name, "source": source, **more})
+
+
+def beside(directory, config=models.LLAMA):
+    directory.mkdir(parents=True, exist_ok=True)
+    if config is not None:
+        (directory / "config.json").write_text(json.dumps(config))
+    return directory
+
+
+def views(tensors):
+    """Every matrix as the transpose of one that lies the other way round."""
+    return {n: a.T.copy().T if a.ndim == 2 else a for n, a in tensors.items()}
+
+
+@pytest.mark.parametrize("how", ["bin", "views", "sharded", "trainer", "gguf"])
+def test_the_same_weights_give_the_same_bits(service, name, twin, how):
+    directory, tensors = beside(service.files / name / how, None if how == "gguf" else models.LLAMA), models.tensors_of(models.LLAMA, 0)
+    if how == "bin":
+        containers.write_torch(directory / "pytorch_model.bin", tensors)
+    elif how == "views":
+        containers.write_torch(directory / "pytorch_model.bin", views(tensors))
+    elif how == "sharded":
+        names = sorted(tensors)
+        for shard in (0, 1):
+            containers.write_torch(directory / f"part-{shard}.bin", {n: tensors[n] for n in names[shard::2]})
+        index = {"weight_map": {n: f"part-{i % 2}.bin" for i, n in enumerate(names)}}
+        (directory / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    elif how == "trainer":
+        containers.write_torch(directory / "ckpt_step_4000.pth", tensors, wrap="state_dict", prefix="_orig_mod.module.")
+        (directory / "optimizer.pt").write_bytes(b"whatever")
+    else:
+        containers.write_gguf(directory / "model.gguf", tensors, models.LLAMA)
+    made = post(service, name, directory)
+    assert made.status == 201, made.body
+    assert made.json["step"] == (4000 if how == "trainer" else None) and made.json["architecture"] == "llama"
+    assert evaluate(service, name, how) == twin
+    listed = service.get(f"/v1/checkpoints/{made.json['id']}/tensors").json["items"]
+    assert {t["name"] for t in listed} == set(tensors)
+
+
+def test_a_trainers_checkpoint_needs_its_configuration_from_somewhere(service, name, twin):
+    directory = beside(service.files / name / "bare", None)
+    containers.write_torch(directory / "ckpt.pt", models.tensors_of(models.LLAMA, 0), wrap="model", prefix="module.")
+    refused = post(service, name, directory)
+    assert refused.status == 404 and "source.config" in refused.json["detail"]
+    refused = post(service, name, directory, {"rope_theta": 10000.0})
+    assert refused.status == 422 and "llama" in refused.json["detail"] and "num_attention_heads" in refused.json["detail"]
+    given = {k: models.LLAMA[k] for k in ("num_attention_heads", "num_key_value_heads", "max_position_embeddings", "rms_norm_eps")}
+    made = post(service, name, directory, given)
+    assert made.status == 201 and made.json["architecture"] == "llama" and made.json["source"]["config"] == given
+    assert post(service, name, directory, given).status == 200 and post(service, name, directory, {**given, "rope_theta": 1.0}).status == 409
+    assert evaluate(service, name, "bare") == twin
+    average = service.run("average", checkpoints=[f"{name}/twin", f"{name}/bare"], name="both")
+    assert average["state"] == "succeeded", average
+
+
+def test_an_average_of_gguf_has_a_configuration(service, name, twin):
+    directory = beside(service.files / name / "gguf", None)
+    containers.write_gguf(directory / "model.gguf", models.tensors_of(models.LLAMA, 0), models.LLAMA)
+    assert post(service, name, directory).status == 201
+    run = service.run("average", checkpoints=[f"{name}/gguf", f"{name}/gguf"], name="both")
+    assert run["state"] == "succeeded", run
+    assert service.run("evaluate", checkpoint=run["result"]["checkpoint"], dataset=name, sequence_length=None)["result"]["loss"] == twin
+
+
+def test_what_is_given_goes_before_config_json(service, name, twin):
+    directory = beside(service.files / name / "wrong", {**models.LLAMA, "rms_norm_eps": 1.0})
+    containers.write_torch(directory / "pytorch_model.bin", models.tensors_of(models.LLAMA, 0))
+    assert post(service, name, directory, {"rms_norm_eps": models.LLAMA["rms_norm_eps"]}).status == 201
+    assert evaluate(service, name, "wrong") == twin
+
+
+def test_an_architecture_is_recognised_or_asked_for(service, name):
+    directory = models.write_llama(service.files / name)
+    config = {k: v for k, v in models.LLAMA.items() if k not in ("model_type", "architectures")}
+    (directory / "config.json").write_text(json.dumps(config))
+    assert post(service, name, directory).json["architecture"] == "llama"
+    (directory / "config.json").write_text(json.dumps({**config, "model_type": "dancer"}))
+    refused = post(service, name, directory)
+    assert refused.status == 422 and "dancer" in refused.json["detail"] and "those of llama" in refused.json["detail"]
+    made = post(service, name + "-told", directory, {"model_type": "mistral", "sliding_window": 8})
+    assert made.status == 201 and made.json["architecture"] == "mistral"
+
+
+@pytest.mark.parametrize("config,words", [({"num_attention_heads": "x"}, "num_attention_heads"), ({"model_type": "x"}, "x"),
+                                          ({"hidden_size": 64}, "config.json asks for"), ({"a": "b" * 3000}, "at most")])
+def test_what_is_given_must_fit(service, name, config, words):
+    refused = post(service, name, models.write_llama(service.files / name), config)
+    assert refused.status in (413, 422) and words in refused.json["detail"], refused.body
+    assert service.get(f"/v1/trajectories/{name}").status == 404
+
+
+def test_nothing_in_a_pickle_is_run(service, name):
+    directory, marker = beside(service.files / name), service.files / name / "ran"
+    attack = b"cposix\nsystem\n(" + containers.text(f"touch {marker}") + b"tR"
+    for body in (attack, containers.text("a") + attack):
+        containers.archive(directory / "pytorch_model.bin", b"\x80\2}(" + body + b"u.", {})
+        refused = post(service, name, directory)
+        assert refused.status == 422 and "posix.system" in refused.json["detail"] and refused.json["code"] == "unsupported"
+    assert not marker.exists()
+
+
+def test_a_bomb_is_not_inflated(service, name):
+    directory = beside(service.files / name)
+    with zipfile.ZipFile(directory / "pytorch_model.bin", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("archive/data.pkl", bytes(64 << 20))
+    refused = post(service, name, directory)
+    assert refused.status == 422 and "compressed" in refused.json["detail"]
+
+
+@pytest.mark.parametrize("where", ["../other/part.bin", "/etc/passwd.bin", "link.bin"])
+def test_shards_lead_nowhere_else(service, name, where, tmp_path_factory):
+    directory, outside = beside(service.files / name), tmp_path_factory.mktemp("outside")
+    tensors = models.tensors_of(models.LLAMA, 0)
+    containers.write_torch(outside / "part.bin", tensors)
+    (directory / "link.bin").symlink_to(outside / "part.bin")
+    (directory / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": dict.fromkeys(tensors, where)}))
+    refused = post(service, name, directory)
+    assert refused.status == 422 and str(outside) not in refused.json["detail"], refused.body
