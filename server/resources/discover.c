@@ -1,5 +1,6 @@
 #include "hub/repository.h"
 #include "hub/revision_name.h"
+#include "kinds/public_rate.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
@@ -7,6 +8,7 @@
 #include "store/trajectories.h"
 
 #include <fnmatch.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,18 +163,20 @@ enum status discover_get(struct http_context *context, const struct request *req
 
 /* ---- registering ---- */
 
-static json_t *make_row(const char *repo, const struct revision *revision)
+static json_t *make_row(const char *repo, const char *trajectory, const struct revision *revision)
 {
     char name[sizeof revision->ref.name];
-    json_t *tags = json_object();
+    json_t *tags = json_object(),
+           *source = json_pack("{ss ss ss}", "repo", repo, "revision", revision->ref.name, "commit", revision->ref.commit);
     (void)snprintf(name, sizeof name, "%s", revision->ref.name);
     for (char *at = name; *at != '\0'; at++)
         if (*at == '/') *at = '-';
     if (revision->name.stage[0] != '\0') (void)json_object_set_new(tags, "stage", json_string(revision->name.stage));
     if (revision->name.ingredient >= 0) (void)json_object_set_new(tags, "ingredient", json_integer(revision->name.ingredient));
-    return json_pack("{ss so so s{ss ss ss} so}", "name", name, "step", number_or_null(revision->name.step), "tokens",
-                     number_or_null(revision->name.tokens), "source", "repo", repo, "revision", revision->ref.name, "commit",
-                     revision->ref.commit, "tags", tags);
+    const double rate = public_rate(source, trajectory, name, -1, revision->name.step);
+    return json_pack("{ss so so so so so}", "name", name, "step", number_or_null(revision->name.step), "tokens",
+                     number_or_null(revision->name.tokens), "learning_rate", isfinite(rate) ? json_real(rate) : json_null(),
+                     "source", source, "tags", tags);
 }
 
 /* Why a revision is left out; NULL: it is not. "main" is most often the last checkpoint once more. */
@@ -188,8 +192,8 @@ static const char *objection(const struct revision *revisions, size_t count, siz
 }
 
 /* `rows` and `skipped` are filled. Each so-many-th of what is to be registered, and the last. */
-static enum status choose(const struct discover_body *body, const struct revision *revisions, size_t count, json_t *rows,
-                          json_t *skipped, struct error *error)
+static enum status choose(const struct discover_body *body, const char *trajectory, const struct revision *revisions, size_t count,
+                          json_t *rows, json_t *skipped, struct error *error)
 {
     json_t *last = NULL;
     int64_t fit = 0;
@@ -201,7 +205,7 @@ static enum status choose(const struct discover_body *body, const struct revisio
             continue;
         }
         json_decref(last);
-        last = make_row(body->repo, &revisions[i]);
+        last = make_row(body->repo, trajectory, &revisions[i]);
         if (last == NULL) return no_memory(error);
         if (fit++ % body->every != 0) continue;
         (void)json_array_append_new(rows, last);
@@ -239,7 +243,7 @@ static enum status register_revisions(struct http_context *context, const char *
     size_t count = 0;
     json_t *rows = json_array(), *skipped = json_array();
     enum status status = ask_hub(application_of(context), body->repo, body->match, &revisions, &count, error);
-    if (status == STATUS_OK) status = choose(body, revisions, count, rows, skipped, error);
+    if (status == STATUS_OK) status = choose(body, trajectory, revisions, count, rows, skipped, error);
     if (status == STATUS_OK) status = checkpoint_insert_many(application_connection(context), trajectory, rows, document, error);
     if (status == STATUS_OK) status = add_different(*document, skipped, error);
     if (status == STATUS_OK && (json_object_set(*document, "skipped", skipped) != 0 ||

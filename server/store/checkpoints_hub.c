@@ -37,11 +37,11 @@ static enum status insert_many_body(struct connection *connection, void *context
     if (status != STATUS_OK) return status;
     return connection_query_json(
         connection,
-        "with item as (select * from json_to_recordset($2::json) as x (name text, step bigint, tokens bigint, source json, tags json)),"
+        "with item as (select * from json_to_recordset($2::json) as x (name text, step bigint, tokens bigint, learning_rate double precision, source json, tags json)),"
         " old as (select c.name, c.source::jsonb = i.source::jsonb as same from item i join checkpoints c"
         " on c.trajectory = $1 and c.name = i.name),"
-        " made as (insert into checkpoints (trajectory, name, step, tokens, source, tags)"
-        " select $1, name, step, tokens, source, tags from item on conflict on constraint checkpoints_name_unique do nothing returning *)"
+        " made as (insert into checkpoints (trajectory, name, step, tokens, learning_rate, source, tags)"
+        " select $1, name, step, tokens, learning_rate, source, tags from item on conflict on constraint checkpoints_name_unique do nothing returning *)"
         " select json_build_object('registered', coalesce((select json_agg(" CHECKPOINT_DOCUMENT " order by c.number) from made c"
         " join trajectories t on t.id = c.trajectory), '[]'), 'existing', (select count(*) from old where same),"
         " 'different', coalesce((select json_agg(name order by name) from old where not same), '[]'))",

@@ -371,6 +371,14 @@ def test_discover_takes_fewer_and_leaves_main_out(served, hub, small):
     assert made["registered"] == [] and made["existing"] == 0 and [s["revision"] for s in made["skipped"]] == ["step400"]
 
 
+def test_discover_knows_the_rates_of_published_runs(served, hub, small):
+    for name in ("step1000", "step143000"):
+        hub.add("EleutherAI/pythia-160m", name, {**small, "note.txt": name.encode()})
+    made = served.post("/v1/trajectories/rates/discover", {"repo": "EleutherAI/pythia-160m"}).json["registered"]
+    rates = {c["name"]: c["learning_rate"] for c in made}
+    assert rates["step1000"] > rates["step143000"] > 0
+
+
 def test_discover_refuses_precisely(served, hub, small):
     hub.add("lab/plain", "main2", small)
     assert served.get("/v1/trajectories/x/discover").pointers == ["/repo"]
