@@ -18,7 +18,7 @@ struct depot_hold {
     int lock; /* descriptor */
     char key[DEPOT_KEY];
     char path[PATH_MAX];  /* of the snapshot */
-    int blobs, snapshots; /* descriptors of their own: a hold may outlive the cache */
+    int blobs, snapshots; /* descriptors of its own, for making; else -1: a run may hold a thousand */
 };
 
 /* ---- the key ---- */
@@ -122,7 +122,8 @@ static enum status lock(const struct depot *depot, const char *key, int how, boo
     }
 }
 
-static enum status hold_new(const struct depot *depot, const char *key, int fd, struct depot_hold **out, struct error *error)
+static enum status hold_new(const struct depot *depot, const char *key, int fd, bool making, struct depot_hold **out,
+                            struct error *error)
 {
     struct depot_hold *hold = calloc(1, sizeof *hold);
     *out = hold;
@@ -131,11 +132,11 @@ static enum status hold_new(const struct depot *depot, const char *key, int fd, 
         return error_set(error, STATUS_NO_MEMORY, "no memory for the hub's cache");
     }
     *hold = (struct depot_hold){.lock = fd};
-    hold->blobs = dup(depot->blobs);
-    hold->snapshots = dup(depot->snapshots);
+    hold->blobs = making ? dup(depot->blobs) : -1;
+    hold->snapshots = making ? dup(depot->snapshots) : -1;
     (void)snprintf(hold->key, sizeof hold->key, "%s", key);
     const int length = snprintf(hold->path, sizeof hold->path, "%s/snapshots/%s", depot->directory, key);
-    if (hold->blobs >= 0 && hold->snapshots >= 0 && length < (int)sizeof hold->path) {
+    if ((!making || (hold->blobs >= 0 && hold->snapshots >= 0)) && length < (int)sizeof hold->path) {
         (void)futimens(fd, NULL); /* when it was used last: what eviction goes by */
         return STATUS_OK;
     }
@@ -152,7 +153,7 @@ enum status depot_take(const struct depot *depot, const char *key, const struct 
     if (monitor == NULL && !is_there(depot, key)) return STATUS_OK;
     const enum status status = lock(depot, key, LOCK_SH, monitor != NULL, monitor, &fd, error);
     if (status != STATUS_OK || fd < 0) return status;
-    if (is_there(depot, key)) return hold_new(depot, key, fd, out, error);
+    if (is_there(depot, key)) return hold_new(depot, key, fd, false, out, error);
     (void)close(fd);
     return STATUS_OK;
 }
@@ -164,7 +165,7 @@ enum status depot_take_to_make(const struct depot *depot, const char *key, const
     *out = NULL;
     const enum status status = lock(depot, key, LOCK_EX, monitor != NULL, monitor, &fd, error);
     if (status != STATUS_OK || fd < 0) return status;
-    if (!is_there(depot, key)) return hold_new(depot, key, fd, out, error);
+    if (!is_there(depot, key)) return hold_new(depot, key, fd, true, out, error);
     (void)close(fd);
     return STATUS_OK;
 }

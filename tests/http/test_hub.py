@@ -327,6 +327,27 @@ def test_a_cancelled_download_stops_and_goes_on_when_retried(served, hub, tmp_pa
     assert hub.served <= (2 << 20) + (1 << 18)
 
 
+def test_two_workers_fetch_the_same_once(served, hub, tmp_path):
+    hub.add("lab/twice", "main", files_of(tmp_path, seed=51))
+    command = [BINARY, "worker", "--data-dir", served.data, "--root", served.files, "--threads", "1"]
+    with open(tmp_path / "log", "wb") as log:
+        second = subprocess.Popen(command, env=served.environment, stdout=log, stderr=log)
+    try:
+        hold = hub.fail("store", "blobs", "hold", after=1000)
+        runs = [served.post("/v1/runs", {"kind": "fetch", "params": {"repo": "lab/twice", "name": n}}).json["id"] for n in "ab"]
+        assert hold.reached.wait(60)
+        end = time.monotonic() + 60
+        while {served.get(f"/v1/runs/{r}").json["state"] for r in runs} != {"running"} and time.monotonic() < end:
+            time.sleep(0.05)
+        hold.released.set()
+        documents = [served.wait(r) for r in runs]
+        assert [d["state"] for d in documents] == ["succeeded"] * 2 and documents[0]["worker"] != documents[1]["worker"]
+        assert len(hub.asked(server="store")) == 1 and min(d["result"]["downloaded"] for d in documents) == 0
+    finally:
+        second.terminate()
+        assert second.wait(40) == 0
+
+
 # ---- discovery ----
 
 NAMES = {"stage1-step150000-tokens630B": (150000, 630 * 10**9, "stage1"), "stage1-step1000-tokens5B": (1000, 5 * 10**9, "stage1"),
