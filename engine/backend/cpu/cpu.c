@@ -23,14 +23,16 @@ static bool has_v2(void)
     return __builtin_cpu_supports("sse4.2");
 }
 
-/* The best level that the processor has, or the one that DELTAQ_KERNELS names, if the processor has it. */
+#define KERNELS_VARIABLE "DELTAQ_KERNELS"
+
+/* The best level that the processor has, or the one that the variable names, if the processor has it (without tile units then). */
 static const struct kernels *choose_kernels(void)
 {
     static const struct {
         const struct kernels *kernels;
         bool (*supported)(void);
     } levels[] = {{&kernels_v4, has_v4}, {&kernels_v3, has_v3}, {&kernels_v2, has_v2}};
-    const char *wanted = getenv("DELTAQ_KERNELS");
+    const char *wanted = getenv(KERNELS_VARIABLE);
     const struct kernels *best = NULL;
     __builtin_cpu_init();
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
@@ -46,6 +48,7 @@ static void cpu_close(struct backend *backend)
     struct cpu *cpu = backend->state;
     if (cpu == NULL) return;
     openblas_close(&cpu->blas);
+    tile_scratch_free(cpu->tiles);
     memory_free(cpu->attention);
     memory_free(cpu->partials);
     memory_free(cpu);
@@ -54,7 +57,7 @@ static void cpu_close(struct backend *backend)
 static void cpu_describe(const struct backend *backend, char *text, size_t size)
 {
     const struct cpu *cpu = cpu_of(backend);
-    snprintf(text, size, "kernels %s, %s, threads %d", cpu->kernels->name,
+    snprintf(text, size, "kernels %s%s, %s, threads %d", cpu->kernels->name, cpu->tiles ? " with AMX" : "",
              cpu->blas.library ? cpu->blas.config : "no OpenBLAS (own matrix products: slower when large)",
              team_size(backend->team));
 }
@@ -168,6 +171,8 @@ enum status backend_cpu_new(struct team *team, struct backend **out, struct erro
         goto failed;
     }
     openblas_open(&cpu->blas);
+    if (getenv(KERNELS_VARIABLE) == NULL && (status = tile_scratch_new(team_size(team), &cpu->tiles, error)) != STATUS_OK)
+        goto failed;
     status = memory_new(team_size(team), CPU_ATTENTION_SCRATCH * sizeof(float), "scratch for attention", &cpu->attention, error);
     if (status != STATUS_OK) goto failed;
     if ((status = cpu_prepare(backend, 1, CPU_LEAST_PARTIAL, error)) != STATUS_OK) goto failed;

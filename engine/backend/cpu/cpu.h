@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/openblas.h"
+#include "backend/cpu/tile_product.h"
 
 /* Attention works on tiles of at most these many queries and keys. */
 enum { CPU_TILE_QUERIES = 256, CPU_TILE_KEYS = 512 };
@@ -16,6 +17,7 @@ enum { CPU_LEAST_PARTIAL = 4096 }; /* columns of scratch for sums before prepare
 struct cpu {
     const struct kernels *kernels;
     struct openblas blas;
+    struct tile_scratch *tiles; /* owns; NULL without tile units */
     float *attention; /* owns: CPU_ATTENTION_SCRATCH floats for each thread */
     float *partials;  /* owns: CPU_PARTIALS rows of 2 * partial_columns floats */
     int64_t partial_columns;

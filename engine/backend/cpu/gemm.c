@@ -97,6 +97,10 @@ void cpu_gemm(struct backend *backend, const struct gemm_args *args)
     struct product product = {.cpu = cpu_of(backend), .args = args};
     if (args->c.rows == 0 || args->c.columns == 0) return;
     product.depth = args->transpose_a ? args->a.rows : args->a.columns;
+    if (product.cpu->tiles != NULL && tile_product_pays(args->c.rows, args->c.columns, product.depth)) {
+        tile_product(product.cpu->tiles, backend->team, args, false);
+        return;
+    }
     product.grid = grid_of(args->c.rows, args->c.columns, product.depth, narrow(args->c.rows, args->c.columns, product.depth));
     team_run(backend->team, product.grid.down * product.grid.across, gemm_tile, &product);
 }
@@ -165,6 +169,11 @@ static void syrk_tile(void *context, int64_t i, int thread)
 void cpu_syrk(struct backend *backend, struct matrix c, struct matrix x, double alpha, double beta)
 {
     struct triangle triangle = {cpu_of(backend), c, x, (float)alpha, (float)beta, SYRK_TILE};
+    if (triangle.cpu->tiles != NULL && tile_product_pays(c.rows, c.rows, x.rows)) {
+        const struct gemm_args args = {.a = x, .b = x, .c = c, .transpose_a = true, .alpha = alpha, .beta = beta};
+        tile_product(triangle.cpu->tiles, backend->team, &args, true);
+        return;
+    }
     const int64_t parts = larger(c.rows >= 128 ? 2 : 1, ceil_divide(c.rows, SYRK_TILE));
     triangle.tile = ceil_divide(ceil_divide(c.rows, parts), TILE_ALIGN) * TILE_ALIGN;
     const int64_t tiles = triangle.tile > 0 ? ceil_divide(c.rows, triangle.tile) : 0;

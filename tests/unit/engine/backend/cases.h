@@ -177,6 +177,7 @@ struct machine {
 };
 
 static const struct machine machines[] = {
+    {NULL, NULL}, /* the best there is, with tile units where there are some */
     {"x86-64-v4", NULL},
     {"x86-64-v3", NULL},
     {"x86-64-v2", NULL},
@@ -185,7 +186,10 @@ static const struct machine machines[] = {
 
 static inline void machine_choose(const struct machine *machine)
 {
-    setenv("DELTAQ_KERNELS", machine->kernels, 1);
+    if (machine->kernels != NULL)
+        setenv("DELTAQ_KERNELS", machine->kernels, 1);
+    else
+        unsetenv("DELTAQ_KERNELS");
     if (machine->openblas != NULL)
         setenv("DELTAQ_OPENBLAS", machine->openblas, 1);
     else
