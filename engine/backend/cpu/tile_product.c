@@ -4,12 +4,13 @@
 #include "backend/cpu/tiles.h"
 #include "base/memory.h"
 
+#include <sys/mman.h>
+
 /* The depth goes in stretches; columns of the right operand in slices that are packed once, by all threads, and stay in the caches
  * that they share; rows of the left one in blocks that a task packs into its thread's second-level cache. */
-enum { STRETCH = 1024, SLICE_BYTES = 8 << 20, BLOCK_BYTES = 1 << 20, BLOCK_ROWS = 256, TASKS = 8 };
+enum { STRETCH = 1024, SLICE_BYTES = 8 << 20, BLOCK_BYTES = 1 << 20, BLOCK_ROWS = 256, TASKS = 8, LARGE_PAGE = 2 << 20 };
 
 struct tile_scratch {
-    int threads;
     char *slice, *blocks; /* aligned parts of memory: SLICE_BYTES, and BLOCK_BYTES a thread */
     char *memory;
 };
@@ -21,14 +22,15 @@ enum status tile_scratch_new(int threads, struct tile_scratch **out, struct erro
     *out = NULL;
     if (!tiles_available()) return STATUS_OK;
     if ((status = memory_new(1, sizeof *scratch, "scratch for products", &scratch, error)) != STATUS_OK) return status;
-    status = memory_new(SLICE_BYTES + (int64_t)threads * BLOCK_BYTES + 64, 1, "scratch for products", &scratch->memory, error);
-    if (status != STATUS_OK) {
+    const int64_t bytes = SLICE_BYTES + (int64_t)threads * BLOCK_BYTES;
+    if ((status = memory_new(bytes + LARGE_PAGE, 1, "scratch for products", &scratch->memory, error)) != STATUS_OK) {
         memory_free(scratch);
         return status;
     }
-    scratch->threads = threads;
-    scratch->slice = scratch->memory + (64 - (uintptr_t)scratch->memory % 64) % 64;
+    scratch->slice = scratch->memory + (LARGE_PAGE - (uintptr_t)scratch->memory % LARGE_PAGE) % LARGE_PAGE;
     scratch->blocks = scratch->slice + SLICE_BYTES;
+    (void)madvise(scratch->slice, (size_t)bytes,
+                  MADV_HUGEPAGE); /* the strips of a product span more pages than the processor remembers */
     *out = scratch;
     return STATUS_OK;
 }
