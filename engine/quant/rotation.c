@@ -215,6 +215,7 @@ static void turn_inputs(struct rotation *rotation, const struct program *program
     }
     if (rotation->fused && source != NULL && source->op == &op_attention && turn_heads(rotation, program, source, step, parameters))
         return;
+    if (!program->parameters[step->parameter[0]].linear) return; /* nobody quantizes it: its inputs may stay */
     const int online = find_width(rotation, weight.columns);
     turn_rows(rotation, &rotation->online[online], NULL, weight);
     rotation->online_of[step->parameter[0]] = online;

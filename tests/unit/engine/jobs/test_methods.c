@@ -105,6 +105,10 @@ static void test_a_rotation_alone_leaves_the_loss(void **state)
     check_rotation_alone(tiny_gpt_neox);
     check_rotation_alone(tiny_qwen3);
     check_rotation_alone(tiny_olmo2);
+    check_rotation_alone(tiny_gpt2);
+    check_rotation_alone(tiny_opt);
+    check_rotation_alone(tiny_apertus);
+    check_rotation_alone(tiny_olmoe);
 }
 
 static void test_a_rotation_s_seed_decides_its_signs(void **state)
@@ -132,6 +136,24 @@ static void test_rounded_inputs_cost_more_the_fewer_their_bits(void **state)
     method.options.activation_bits = 4;
     const double four = kl_of(&f, method);
     assert_true(none < eight && eight < four);
+    close_fixture(&f);
+}
+
+/* Experts see the rows that were sent to them. */
+static void test_methods_that_treat_inputs_reach_experts(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct quantize_method method = rtn_of(8);
+    open_fixture(&f, tiny_olmoe);
+    const double none = kl_of(&f, method);
+    method.options.activation_bits = 4;
+    const double four = kl_of(&f, method);
+    assert_true(none < four);
+    assert_true(kl_of(&f, (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {3, 1}}) < four);
+    assert_true(kl_of(&f, (struct quantize_method){.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {8, 8, 0.5, false}}) < four);
+    method.options.keep_outliers = 4;
+    assert_true(kl_of(&f, method) < four);
     close_fixture(&f);
 }
 
@@ -273,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_a_rotation_alone_leaves_the_loss),
         cmocka_unit_test(test_a_rotation_s_seed_decides_its_signs),
         cmocka_unit_test(test_rounded_inputs_cost_more_the_fewer_their_bits),
+        cmocka_unit_test(test_methods_that_treat_inputs_reach_experts),
         cmocka_unit_test(test_every_method_runs_with_every_option),
         cmocka_unit_test(test_gptq_s_proxy_error_is_never_above_rounding_s),
         cmocka_unit_test(test_kept_columns_lower_the_error_and_cost_bits),
