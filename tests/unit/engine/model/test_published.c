@@ -71,6 +71,30 @@ static const struct published models[] = {
      {{"model.layers.0.mlp.gate.weight", 0.106823074523173},
       {"model.layers.1.mlp.experts.1.down_proj.weight", 0.101800895850536},
       {"model.layers.1.mlp.experts.3.down_proj.weight", 0.0458240831609892}}},
+    {"{\"model_type\":\"mamba\",\"vocab_size\":13,\"hidden_size\":6,\"state_size\":3,\"num_hidden_layers\":2,\"conv_kernel\":3,"
+     "\"time_step_rank\":2,\"use_bias\":true}",
+     1e-6,
+     3.04368921572425,
+     1.92811954957435,
+     {{"backbone.embeddings.weight", 1.29659223954403},
+      {"backbone.layers.0.mixer.A_log", 0.00395250457244618},
+      {"backbone.layers.1.mixer.conv1d.weight", 0.439187794335742}}},
+    {"{\"model_type\":\"mamba2\",\"vocab_size\":13,\"hidden_size\":6,\"state_size\":3,\"num_hidden_layers\":2,\"num_heads\":4,"
+     "\"head_dim\":3,\"n_groups\":2,\"time_step_limit\":[0.0,Infinity]}",
+     1e-6,
+     2.55484645840834,
+     1.82826174048257,
+     {{"backbone.layers.0.mixer.dt_bias", 0.0141782105409078},
+      {"backbone.layers.0.mixer.A_log", 0.00894743425473045},
+      {"backbone.layers.1.mixer.norm.weight", 0.0602688629018104}}},
+    {"{\"model_type\":\"mamba2\",\"vocab_size\":13,\"hidden_size\":6,\"state_size\":3,\"num_hidden_layers\":2,\"num_heads\":4,"
+     "\"head_dim\":3,\"n_groups\":2,\"time_step_limit\":[0.0,1.4]}",
+     1e-6,
+     2.58241739711713,
+     1.8621800855249,
+     {{"backbone.layers.0.mixer.dt_bias", 0.00651013466600636},
+      {"backbone.layers.0.mixer.A_log", 0.0349085786604704},
+      {"backbone.layers.1.mixer.norm.weight", 0.0523741016203749}}},
 };
 
 static struct error error;
