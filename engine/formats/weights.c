@@ -181,6 +181,13 @@ static bool is_companion(const char *name)
     return false;
 }
 
+bool weights_file_is_whole(const char *name)
+{
+    for (int i = 0; i < CONTAINERS; i++)
+        if (!containers[i]->index && has_suffix(name, containers[i]->suffix)) return !is_companion(name);
+    return false;
+}
+
 /* Looks for files of each known format. `name` [NAME_MAX + 1]: the one file found with the suffix of `row`. */
 static enum status scan(const struct weights *weights, const struct weights_container *row, char *name, int *found,
                         struct error *error)

@@ -41,6 +41,10 @@ struct weights_file {
 MUST_CHECK enum status weights_open(const char *path, struct weights **out, struct error *error);
 void weights_close(struct weights *weights); /* NULL is fine */
 
+/* Whether a file called `name` may hold a whole checkpoint, of which a directory may have several: .pt, .pth, .gguf, and none of
+ * those that trainers put beside the weights (optimizer.pt). */
+bool weights_file_is_whole(const char *name);
+
 /* Directory of the files: where config.json and tokenizer.json lie. Absolute only if `path` was; not for messages. Lent. */
 const char *weights_directory(const struct weights *weights);
 

@@ -1,6 +1,7 @@
 #include "watch/scan.h"
 
 #include "base/checksum.h"
+#include "formats/weights.h"
 #include "kinds/checkpoint_files.h"
 #include "kinds/roots.h"
 
@@ -60,19 +61,19 @@ void scan_read_name(const char *name, int64_t *step, int64_t *tokens)
     if (number_after(name, "tokens", &value, &end) && value * unit_after(end) < 9e18) *tokens = (int64_t)(value * unit_after(end));
 }
 
-/* Whether the directory holds something to register; a cheap look, the real check comes after. */
-static bool looks_like_checkpoint(const char *directory)
+static bool ends_with(const char *name, const char *ending)
 {
-    static const char *const endings[] = {".safetensors", ".bin", ".pt", ".pth", ".gguf"};
-    char path[PATH_MAX];
+    const size_t length = strlen(name), end = strlen(ending);
+    return length > end && strcmp(name + length - end, ending) == 0;
+}
+
+/* Whether the directory is a checkpoint; a cheap look, the real check comes after. */
+static bool looks_like_checkpoint(const char *directory, bool configured)
+{
     bool weights = false;
-    (void)snprintf(path, sizeof path, "%s/config.json", directory);
-    if (access(path, F_OK) != 0) return false;
-    DIR *stream = opendir(directory);
-    for (const struct dirent *entry; stream != NULL && !weights && (entry = readdir(stream)) != NULL;) {
-        const char *dot = strrchr(entry->d_name, '.');
-        for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof endings[0]; i++) weights |= strcmp(dot, endings[i]) == 0;
-    }
+    DIR *stream = configured ? opendir(directory) : NULL;
+    for (const struct dirent *entry; stream != NULL && !weights && (entry = readdir(stream)) != NULL;)
+        weights = ends_with(entry->d_name, ".safetensors") || ends_with(entry->d_name, ".bin");
     if (stream != NULL) (void)closedir(stream);
     return weights;
 }
@@ -82,6 +83,8 @@ void scan_name(const char *top, const char *path, char *out, size_t size)
     const char *rest = path + strlen(top), *slash = strrchr(path, '/');
     while (*rest == '/') rest++;
     (void)snprintf(out, size, "%s", *rest != '\0' ? rest : slash != NULL ? slash + 1 : path);
+    char *dot = strrchr(out, '.');
+    if (dot != NULL && dot != out && weights_file_is_whole(out)) *dot = '\0';
     for (char *at = out; *at != '\0'; at++)
         if (*at == '/') *at = '-';
 }
@@ -89,12 +92,9 @@ void scan_name(const char *top, const char *path, char *out, size_t size)
 static bool unfinished(const char *name)
 {
     static const char *const endings[] = {".tmp", ".partial", ".incomplete"};
-    const size_t length = strlen(name);
     if (name[0] == '.' || strncmp(name, "tmp", 3) == 0) return true;
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        const size_t end = strlen(endings[i]);
-        if (length > end && strcmp(name + length - end, endings[i]) == 0) return true;
-    }
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
+        if (ends_with(name, endings[i])) return true;
     return false;
 }
 
@@ -102,17 +102,25 @@ static enum status walk(const char *directory, int depth, const struct scan_visi
 {
     struct dirent **entries = NULL;
     enum status status = STATUS_OK;
+    char config[PATH_MAX];
+    (void)snprintf(config, sizeof config, "%s/config.json", directory);
+    const bool configured = access(config, F_OK) == 0, whole = looks_like_checkpoint(directory, configured);
     if (visitor->directory != NULL) visitor->directory(visitor->context, directory);
-    if (looks_like_checkpoint(directory)) status = visitor->found(visitor->context, directory, error);
-    if (status != STATUS_OK || depth == SCAN_DEPTH) return status;
+    if (whole) status = visitor->found(visitor->context, directory, error);
+    if (status != STATUS_OK) return status;
     const int count = scandir(directory, &entries, NULL, versionsort);
     for (int i = 0; i < count; i++) {
         char path[PATH_MAX];
         struct stat found;
         const int length = snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
-        if (status == STATUS_OK && !unfinished(entries[i]->d_name) && length < (int)sizeof path && lstat(path, &found) == 0 &&
-            S_ISDIR(found.st_mode))
-            status = walk(path, depth + 1, visitor, error);
+        const bool looked = status == STATUS_OK && !unfinished(entries[i]->d_name) && length < (int)sizeof path;
+        if (looked && lstat(path, &found) == 0) {
+            if (S_ISDIR(found.st_mode) && depth < SCAN_DEPTH)
+                status = walk(path, depth + 1, visitor, error);
+            else if (S_ISREG(found.st_mode) && !whole && weights_file_is_whole(entries[i]->d_name) &&
+                     (configured || ends_with(path, ".gguf")))
+                status = visitor->found(visitor->context, path, error);
+        }
         free(entries[i]);
     }
     free(entries);
@@ -124,24 +132,33 @@ enum status scan_walk(const char *top, const struct scan_visitor *visitor, struc
     return walk(top, 0, visitor, error);
 }
 
+static void add_facts(struct checksum *sum, const char *name, const struct stat *found, double *newest)
+{
+    const int64_t facts[] = {(int64_t)found->st_size, (int64_t)found->st_mtim.tv_sec, (int64_t)found->st_mtim.tv_nsec,
+                             (int64_t)found->st_ino};
+    checksum_add(sum, name, strlen(name) + 1);
+    checksum_add(sum, facts, sizeof facts);
+    *newest = fmax(*newest, (double)found->st_mtim.tv_sec + 1e-9 * (double)found->st_mtim.tv_nsec);
+}
+
 bool scan_signature(const char *path, uint64_t *signature, double *newest)
 {
     struct dirent **entries = NULL;
     struct checksum sum;
-    const int count = scandir(path, &entries, NULL, alphasort);
-    checksum_init(&sum);
+    struct stat found;
     *newest = 0;
+    checksum_init(&sum);
+    if (stat(path, &found) == 0 && S_ISREG(found.st_mode)) {
+        add_facts(&sum, "", &found, newest);
+        *signature = checksum_value(&sum);
+        return true;
+    }
+    const int count = scandir(path, &entries, NULL, alphasort);
     for (int i = 0; i < count; i++) {
-        struct stat found;
         char file[PATH_MAX];
         const int length = snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
-        if (length < (int)sizeof file && stat(file, &found) == 0 && !S_ISDIR(found.st_mode)) {
-            const int64_t facts[] = {(int64_t)found.st_size, (int64_t)found.st_mtim.tv_sec, (int64_t)found.st_mtim.tv_nsec,
-                                     (int64_t)found.st_ino};
-            checksum_add(&sum, entries[i]->d_name, strlen(entries[i]->d_name) + 1);
-            checksum_add(&sum, facts, sizeof facts);
-            *newest = fmax(*newest, (double)found.st_mtim.tv_sec + 1e-9 * (double)found.st_mtim.tv_nsec);
-        }
+        if (length < (int)sizeof file && stat(file, &found) == 0 && !S_ISDIR(found.st_mode))
+            add_facts(&sum, entries[i]->d_name, &found, newest);
         free(entries[i]);
     }
     free(entries);
@@ -152,13 +169,17 @@ bool scan_signature(const char *path, uint64_t *signature, double *newest)
 enum status scan_register(struct connection *connection, const struct scan_place *place, const char *path,
                           enum store_outcome *outcome, json_t **document, struct error *error)
 {
-    char name[PATH_MAX];
+    char name[PATH_MAX], directory[PATH_MAX];
     struct checkpoint_guess guess;
+    struct stat found;
     const struct checkpoint_new new = {.trajectory = place->trajectory, .name = name, .path = path};
     *document = NULL;
+    (void)snprintf(directory, sizeof directory, "%s", path);
+    char *slash = strrchr(directory, '/');
+    if (slash != NULL && stat(path, &found) == 0 && S_ISREG(found.st_mode)) *slash = '\0';
     scan_name(place->top, path, name, sizeof name);
     scan_read_name(name, &guess.step, &guess.tokens);
-    const enum status status = roots_check_links(place->roots, path, "/path", error);
+    const enum status status = roots_check_links(place->roots, directory, "/path", error);
     return status == STATUS_OK ? checkpoint_files_register(connection, &new, &guess, outcome, document, error) : status;
 }
 
@@ -226,7 +247,7 @@ enum status scan_directory(struct connection *connection, const struct scan_requ
     status = scan_walk(top, &visitor, error);
     if (status == STATUS_OK && scan.seen == 0 && !request->may_be_empty)
         status = error_set_at(error, STATUS_INVALID, "/path",
-                              "no checkpoint below it: expected directories with config.json and weights");
+                              "no checkpoint below it: expected directories with config.json and weights, or .gguf files");
     if (status == STATUS_OK) {
         *document = json_pack("{sO sI sO sO}", "registered", scan.registered, "existing", (json_int_t)scan.existing, "pending",
                               scan.pending, "failed", scan.failed);

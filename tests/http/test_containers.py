@@ -143,3 +143,17 @@ def test_shards_lead_nowhere_else(service, name, where, tmp_path_factory):
     (directory / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": dict.fromkeys(tensors, where)}))
     refused = post(service, name, directory)
     assert refused.status == 422 and str(outside) not in refused.json["detail"], refused.body
+
+
+def test_a_trainers_directory_is_scanned_file_by_file(service, name, twin):
+    directory = beside(service.files / name / "out")
+    for step in (10, 200):
+        containers.write_torch(directory / f"ckpt_step_{step}.pth", models.tensors_of(models.LLAMA, step), wrap="state_dict", prefix="_orig_mod.")
+    (directory / "optimizer.pt").write_bytes(b"whatever")
+    (directory / "broken.pt").write_bytes(b"whatever")
+    containers.write_gguf(beside(service.files / name / "out" / "quantized", None) / "small.gguf", models.tensors_of(models.LLAMA, 0), models.LLAMA)
+    found = service.post(f"/v1/trajectories/{name}/scan", {"path": str(directory)}).json
+    assert [d["name"] for d in found["registered"]] == ["ckpt_step_10", "ckpt_step_200", "quantized-small"]
+    assert [d["step"] for d in found["registered"]] == [4000, 4000, None] and [f["path"] for f in found["failed"]] == ["broken"]
+    assert service.post(f"/v1/trajectories/{name}/scan", {"path": str(directory)}).json["existing"] == 3
+    assert evaluate(service, name, "quantized-small") == twin
