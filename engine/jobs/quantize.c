@@ -177,7 +177,8 @@ static int64_t hold_bytes(const struct job *job)
     const int64_t element = (int64_t)job->backend->ops->element, inner = config->intermediate_size;
     const int64_t widest = larger(larger(inner, config->hidden_size), config->heads * config->head_dim);
     const int64_t solver = 2 * widest * widest + 3 * inner * config->hidden_size;
-    const int64_t needed = element * solver + walk_bytes(config, job->backend, WALK_FORWARD, job->walk.tokens);
+    const int64_t treated = quantize_method_treats_inputs(&job->request->method) ? 2 * job->walk.tokens * widest : 0;
+    const int64_t needed = element * (solver + treated) + walk_bytes(config, job->backend, WALK_FORWARD, job->walk.tokens);
     const int64_t left = SLACK_BYTES + element * config->vocabulary_size * config->hidden_size - needed;
     return left > 0 ? left : 0;
 }

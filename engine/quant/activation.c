@@ -144,8 +144,7 @@ enum status activations_init(struct activations *activations, struct backend *ba
     *activations = (struct activations){.backend = backend, .tokens = tokens, .widest = widest};
     activations->product = (struct linear_product){activations, product_run};
     if ((status = memory_new(tokens * widest, sizeof(float), "turned activations", &activations->turned, error)) != STATUS_OK ||
-        (status = memory_new(tokens * widest, sizeof(float), "rounded activations", &activations->rounded, error)) != STATUS_OK ||
-        (status = memory_new(tokens * widest, sizeof(float), "outliers", &activations->outliers, error)) != STATUS_OK)
+        (status = memory_new(tokens * widest, sizeof(float), "rounded activations", &activations->rounded, error)) != STATUS_OK)
         return status;
     return memory_new(widest, sizeof(bool), "outliers", &activations->left, error);
 }
@@ -175,11 +174,17 @@ enum status activations_set(struct activations *activations, int parameter, cons
 {
     struct activation_entry *entry = &activations->entries[parameter];
     const size_t count = (size_t)columns;
+    enum status status;
     entry->active = treatment->bits > 0;
     entry->treatment = *treatment;
     entry->original = original;
-    const enum status status = memory_new(columns, sizeof(float) + sizeof(bool), "activations", &entry->owned, error);
-    if (status != STATUS_OK) return status;
+    if (original != NULL && activations->outliers == NULL) {
+        const int64_t room = activations->tokens * activations->widest;
+        status = memory_new(room, sizeof(float), "outliers", &activations->outliers, error);
+        if (status != STATUS_OK) return status;
+    }
+    if ((status = memory_new(columns, sizeof(float) + sizeof(bool), "activations", &entry->owned, error)) != STATUS_OK)
+        return status;
     float *smoothing = entry->owned;
     bool *spared = (bool *)(smoothing + count);
     if (treatment->smoothing != NULL) entry->treatment.smoothing = memcpy(smoothing, treatment->smoothing, count * sizeof(float));

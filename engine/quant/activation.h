@@ -32,7 +32,7 @@ struct activations {
     struct backend *backend;
     struct linear_product product; /* for walk->product */
     int64_t tokens, widest;
-    float *turned, *rounded, *outliers; /* [tokens, widest] */
+    float *turned, *rounded, *outliers; /* [tokens, widest]; the last once an exact treatment was set */
     bool *left;                         /* [widest] */
     struct activation_entry {
         const struct hadamard *online; /* what turns the inputs first; NULL: nothing */
