@@ -264,6 +264,11 @@ struct backend_ops {
     void (*add)(struct backend *backend, struct matrix to, struct matrix from, double alpha, double beta);
     /* to = to (|by| + offset), elementwise. */
     void (*scale_by_magnitude)(struct backend *backend, struct matrix to, struct matrix by, double offset);
+    /* to = min(max(from, -bound), bound); `to` may be `from`. */
+    void (*clip)(struct backend *backend, struct matrix to, struct matrix from, double bound);
+    /* to = from where |by| <= bound, else 0; `accumulate` adds. */
+    void (*clip_pass)(struct backend *backend, struct matrix to, struct matrix from, struct matrix by, double bound,
+                      bool accumulate);
     double (*dot)(struct backend *backend, struct matrix a, struct matrix b);
     bool (*finite)(struct backend *backend, struct matrix a); /* no NaN, no infinity */
 

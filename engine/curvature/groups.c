@@ -22,7 +22,7 @@ static bool feeds_attention(const struct program *program, int at)
         for (int slot = 0; slot < program->slot_count; slot++) fed = fed || (carries[slot] && reads(step, slot));
         if (!fed) continue;
         if (step->op == &op_attention) return true;
-        if (step->op == &op_norm || step->op == &op_rope) carries[step->output] = true;
+        if (step->op == &op_norm || step->op == &op_rope || step->op == &op_clip) carries[step->output] = true;
     }
     return false;
 }

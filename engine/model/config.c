@@ -438,6 +438,7 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
         .attention_bias = given(raw.attention_bias, architecture->attention_bias),
         .mlp_bias = given(raw.mlp_bias, architecture->mlp_bias),
         .embedding_size = projects ? given(raw.embedding_size, raw.hidden_size) : raw.hidden_size,
+        .clip = routed ? first_given(raw.clip_qkv, NAN, 0) : 0,
         .experts = routed ? given(raw.experts, architecture->experts) : 0,
         .experts_per_token = routed ? given(raw.experts_per_token, architecture->experts_per_token) : 0,
         .experts_normalised = routed && raw.experts_normalised == 1,
@@ -457,8 +458,8 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
     raw.state_space.head_dim = raw.head_dim;
     if (architecture->block != BLOCK_ATTENTION && (status = state_space_settle(name, &raw.state_space, out, error)) != STATUS_OK)
         return status;
-    if (routed && !isnan(raw.clip_qkv))
-        return error_set(error, STATUS_UNSUPPORTED, "%s: clip_qkv %g is not supported; it must be null", name, raw.clip_qkv);
+    if (routed && raw.clip_qkv <= 0)
+        return error_set(error, STATUS_INVALID, "%s: clip_qkv is %g; it must be positive or null", name, raw.clip_qkv);
     return shape_check(name, out, error);
 }
 
@@ -510,6 +511,7 @@ const char *config_difference(const struct model_config *a, const struct model_c
         {"intermediate_size", (double)a->intermediate_size, (double)b->intermediate_size},
         {"num_hidden_layers", (double)a->layers, (double)b->layers},
         {"word_embed_proj_dim", (double)a->embedding_size, (double)b->embedding_size},
+        {"clip_qkv", a->clip, b->clip},
         {"num_experts", (double)a->experts, (double)b->experts},
         {"num_experts_per_tok", (double)a->experts_per_token, (double)b->experts_per_token},
         {"norm_topk_prob", (double)a->experts_normalised, (double)b->experts_normalised},

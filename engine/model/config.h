@@ -47,6 +47,7 @@ struct model_config {
     bool attention_bias, mlp_bias;
     bool parallel_residual;
     struct state_space_config state_space;
+    double clip;                        /* of queries, keys and values; 0: none */
     int64_t experts, experts_per_token; /* 0: no mixture */
     bool experts_normalised;            /* the weights of a token's experts add up to 1 */
     bool norm_after_sum;                /* norm(x + f(x)) in blocks */

@@ -79,6 +79,13 @@ static int build_linear(struct builder *b, enum role role, int input, int64_t wi
     return build_projection(b, role, input, width, bias, true);
 }
 
+static int build_clip(struct builder *b, int input)
+{
+    const int output = program_slot(b->program, b->program->slots[input].width);
+    program_step(b->program, &op_clip, input, output)->attributes.clip.bound = b->config->clip;
+    return output;
+}
+
 static void build_rope(struct builder *b, int slot, int64_t offset, int64_t head_stride, int64_t heads)
 {
     struct step *step = program_step(b->program, &op_rope, slot, slot);
@@ -106,6 +113,7 @@ static int build_attention(struct builder *b, int input)
         for (int i = 0; i < 3; i++) a.head_stride[i] = dim;
         slot[0] = build_query_key_norm(b, ROLE_QUERY_NORM, slot[0], c->heads);
         slot[1] = build_query_key_norm(b, ROLE_KEY_NORM, slot[1], c->kv_heads);
+        for (int i = 0; i < 3 && c->clip > 0; i++) slot[i] = build_clip(b, slot[i]);
     }
     if (config_rotates(c, b->layer)) {
         build_rope(b, slot[0], a.offset[0], a.head_stride[0], c->heads);

@@ -43,6 +43,10 @@ struct convolution_attributes {
     int64_t columns, taps;
 };
 
+struct clip_attributes {
+    double bound;
+};
+
 /* Routed activations are [T, K C] to the plan, [T K, C] sorted by expert to the ops (backend/routes.h). */
 struct experts_attributes {
     int64_t count, per_token; /* E, K */
@@ -70,6 +74,7 @@ struct step {
         struct convolution_attributes convolution;
         struct scan_attributes scan;
         struct experts_attributes experts;
+        struct clip_attributes clip;
     } attributes;
 };
 
@@ -141,6 +146,6 @@ struct matrix experts_part(struct matrix routes, const struct step *step, struct
 void linear_forward_product(const struct pass *pass, int parameter, struct matrix x, struct matrix y);
 
 extern const struct op op_norm, op_linear, op_rope, op_attention, op_activation, op_add, op_xielu, op_convolution, op_scan,
-    op_route, op_dispatch, op_experts, op_combine;
+    op_route, op_dispatch, op_experts, op_combine, op_clip;
 
 #endif

@@ -66,6 +66,8 @@ static inline bool cpu_dense(struct matrix m)
 void cpu_fill(struct backend *backend, struct matrix to, double value);
 void cpu_add(struct backend *backend, struct matrix to, struct matrix from, double alpha, double beta);
 void cpu_scale_by_magnitude(struct backend *backend, struct matrix to, struct matrix by, double offset);
+void cpu_clip(struct backend *backend, struct matrix to, struct matrix from, double bound);
+void cpu_clip_pass(struct backend *backend, struct matrix to, struct matrix from, struct matrix by, double bound, bool accumulate);
 double cpu_dot(struct backend *backend, struct matrix a, struct matrix b);
 bool cpu_finite(struct backend *backend, struct matrix a);
 void cpu_add_row(struct backend *backend, struct matrix to, struct matrix row);

@@ -6,7 +6,7 @@
 
 struct operands {
     const struct kernels *kernels;
-    struct matrix to, from;
+    struct matrix to, from, by;
     double alpha, beta;
     const void *source; /* upload */
     void *target;       /* download */
@@ -48,6 +48,38 @@ void cpu_scale_by_magnitude(struct backend *backend, struct matrix to, struct ma
 {
     struct operands o = {.kernels = cpu_of(backend)->kernels, .to = to, .from = by, .alpha = offset};
     cpu_for_runs(backend->team, to.rows, to.columns, cpu_dense(to) && cpu_dense(by), scale_by_magnitude_run, &o);
+}
+
+static void clip_run(void *context, int64_t t, int64_t column, int64_t count)
+{
+    const struct operands *o = context;
+    const float *from = float_row(o->from, t) + column, most = (float)o->alpha;
+    float *to = float_row(o->to, t) + column; /* may be `from` */
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) to[i] = from[i] > most ? most : from[i] < -most ? -most : from[i];
+}
+
+void cpu_clip(struct backend *backend, struct matrix to, struct matrix from, double bound)
+{
+    struct operands o = {.to = to, .from = from, .alpha = bound};
+    cpu_for_runs(backend->team, to.rows, to.columns, cpu_dense(to) && cpu_dense(from), clip_run, &o);
+}
+
+static void clip_pass_run(void *context, int64_t t, int64_t column, int64_t count)
+{
+    const struct operands *o = context;
+    const float *from = float_row(o->from, t) + column, *by = float_row(o->by, t) + column, most = (float)o->alpha;
+    float *to = float_row(o->to, t) + column;
+    if (o->beta == 0)
+        for (int64_t i = 0; i < count; i++) to[i] = 0;
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) to[i] += by[i] > most || by[i] < -most ? 0 : from[i];
+}
+
+void cpu_clip_pass(struct backend *backend, struct matrix to, struct matrix from, struct matrix by, double bound, bool accumulate)
+{
+    struct operands o = {.to = to, .from = from, .by = by, .alpha = bound, .beta = accumulate ? 1 : 0};
+    cpu_for_runs(backend->team, to.rows, to.columns, cpu_dense(to) && cpu_dense(from) && cpu_dense(by), clip_pass_run, &o);
 }
 
 static void add_row_rows(void *context, int64_t first, int64_t end)

@@ -34,6 +34,29 @@ void REFERENCE(scale_by_magnitude)(struct backend *backend, struct matrix to, st
             row_of(to, t)[c] = (real)((double)row_of(to, t)[c] * (fabs((double)row_of(by, t)[c]) + offset));
 }
 
+void REFERENCE(clip)(struct backend *backend, struct matrix to, struct matrix from, double bound)
+{
+    (void)backend;
+    const real most = (real)bound;
+    for (int64_t t = 0; t < to.rows; t++)
+        for (int64_t c = 0; c < to.columns; c++) {
+            const real x = row_of(from, t)[c]; /* NaN stays NaN */
+            row_of(to, t)[c] = x > most ? most : x < -most ? -most : x;
+        }
+}
+
+void REFERENCE(clip_pass)(struct backend *backend, struct matrix to, struct matrix from, struct matrix by, double bound,
+                          bool accumulate)
+{
+    (void)backend;
+    const real most = (real)bound;
+    for (int64_t t = 0; t < to.rows; t++)
+        for (int64_t c = 0; c < to.columns; c++) {
+            const real x = row_of(by, t)[c], passed = x > most || x < -most ? 0 : row_of(from, t)[c];
+            row_of(to, t)[c] = accumulate ? row_of(to, t)[c] + passed : passed;
+        }
+}
+
 double REFERENCE(dot)(struct backend *backend, struct matrix a, struct matrix b)
 {
     (void)backend;

@@ -27,6 +27,9 @@ static inline real *head_of(struct head_view view, int64_t t, int64_t head)
 void REFERENCE(fill)(struct backend *backend, struct matrix to, double value);
 void REFERENCE(add)(struct backend *backend, struct matrix to, struct matrix from, double alpha, double beta);
 void REFERENCE(scale_by_magnitude)(struct backend *backend, struct matrix to, struct matrix by, double offset);
+void REFERENCE(clip)(struct backend *backend, struct matrix to, struct matrix from, double bound);
+void REFERENCE(clip_pass)(struct backend *backend, struct matrix to, struct matrix from, struct matrix by, double bound,
+                          bool accumulate);
 double REFERENCE(dot)(struct backend *backend, struct matrix a, struct matrix b);
 bool REFERENCE(finite)(struct backend *backend, struct matrix a);
 void REFERENCE(add_row)(struct backend *backend, struct matrix to, struct matrix row);

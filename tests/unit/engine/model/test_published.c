@@ -95,6 +95,15 @@ static const struct published models[] = {
      {{"backbone.layers.0.mixer.dt_bias", 0.00651013466600636},
       {"backbone.layers.0.mixer.A_log", 0.0349085786604704},
       {"backbone.layers.1.mixer.norm.weight", 0.0523741016203749}}},
+    {"{\"model_type\":\"olmoe\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":3,"
+     "\"intermediate_size\":4,\"max_position_embeddings\":16,\"pad_token_id\":1,\"num_experts\":4,\"num_experts_per_tok\":2,"
+     "\"clip_qkv\":1.1}",
+     1e-6,
+     2.81078388612376,
+     1.58536713815575,
+     {{"model.layers.0.mlp.gate.weight", 0.160945342914592},
+      {"model.layers.0.self_attn.q_proj.weight", 0.0457997014603535},
+      {"model.layers.1.self_attn.q_proj.weight", 0.00928762264286378}}},
 };
 
 static struct error error;

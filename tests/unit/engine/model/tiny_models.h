@@ -37,7 +37,7 @@ static const char *const tiny_models[] = {
     "{\"model_type\":\"apertus\",\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
     "\"num_key_value_heads\":1,\"intermediate_size\":7,\"max_position_embeddings\":16,\"hidden_act\":\"xielu\"}",
     "{\"model_type\":\"olmoe\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":3,"
-    "\"intermediate_size\":4,\"max_position_embeddings\":16,\"num_experts\":4,\"num_experts_per_tok\":2}",
+    "\"intermediate_size\":4,\"max_position_embeddings\":16,\"num_experts\":4,\"num_experts_per_tok\":2,\"clip_qkv\":0.9}",
     "{\"model_type\":\"olmoe\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":1,\"num_attention_heads\":3,"
     "\"intermediate_size\":4,\"max_position_embeddings\":16,\"num_experts\":5,\"num_experts_per_tok\":3,\"norm_topk_prob\":true}",
 };
