@@ -57,6 +57,7 @@ const struct pickle_global torch_names[] = {
 
     {"collections", "OrderedDict", PICKLE_RULE_DICT, TORCH_PASSED_OVER, NULL},
     {"builtins", "dict", PICKLE_RULE_DICT, TORCH_PASSED_OVER, NULL},
+    {"__builtin__", "dict", PICKLE_RULE_DICT, TORCH_PASSED_OVER, NULL}, /* protocol 2 says builtins as Python 2 did */
 
     /* In the other parts of training states; noted and passed over. */
     CALL("torch", "Tensor", TORCH_PASSED_OVER),
@@ -68,7 +69,10 @@ const struct pickle_global torch_names[] = {
     CALL("collections", "deque", TORCH_PASSED_OVER),
     CALL("builtins", "list", TORCH_PASSED_OVER),
     CALL("builtins", "set", TORCH_PASSED_OVER),
+    CALL("__builtin__", "list", TORCH_PASSED_OVER),
     CALL("__builtin__", "set", TORCH_PASSED_OVER),
+    CALL("__builtin__", "bytearray", TORCH_PASSED_OVER),
+    CALL("__builtin__", "complex", TORCH_PASSED_OVER),
     CALL("builtins", "bytearray", TORCH_PASSED_OVER),
     CALL("builtins", "complex", TORCH_PASSED_OVER),
     CALL("argparse", "Namespace", TORCH_PASSED_OVER),

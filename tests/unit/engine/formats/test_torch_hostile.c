@@ -59,6 +59,11 @@ static const struct pickle_case pickles[] = {
     CASE("protocol 4", "\x80\4\x95\x01\0\0\0\0\0\0\0}\x8c\1a" TENSOR "s.", STATUS_OK, NULL),
     CASE("a training state", PROTO "}(" TEXT1("z") "M\1\2X\5\0\0\0model}" TEXT1("a") TENSOR "su.", STATUS_OK, NULL),
 
+    CASE("what trainers keep beside",
+         PROTO "}(X\4\0\0\0argscargparse\nNamespace\n)\x81}" TEXT1("x") "K\1sbX\4\0\0\0histc__builtin__\nlist\n)RX\5"
+                                                                        "\0\0\0model}" TEXT1("a") TENSOR "su.",
+         STATUS_OK, NULL),
+
     /* Names that run something when they are called, and gadgets by which scanners were evaded. */
     NAMES("os", "system"),
     NAMES("posix", "system"),
