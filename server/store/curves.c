@@ -43,7 +43,8 @@ enum status curve_read(struct connection *connection, const struct curve_query *
         " case $3 when 'step' then c.step::double precision when 'tokens' then c.tokens::double precision else c.learning_rate end as x"
         " from checkpoints c join trajectories t on t.id = c.trajectory join wanted w on w.id = t.id),"
         " latest as materialized (select m.checkpoint, m.label, m.method, m.bits, m.dataset, m.protocol, m.value, m.low, m.high, m.run,"
-        " m.number, s.sha256 from " LATEST " m join checkpoints s on s.id = m.checkpoint where m.metric = $2 and ($4 is null or m.method = $4)"
+        " m.number, s.sha256 from " LATEST
+        " m join checkpoints s on s.id = m.checkpoint where m.metric = $2 and ($4 is null or m.method = $4)"
         " and ($5 is null or m.dataset = $5) and ($6 = 0 or m.bits = $6) and ($7 is null or m.protocol = $7)),"
         /* Checkpoints of the same content share their runs; only what is measured between checkpoints is each one's own. */
         " shared as (select distinct on (sha256, label, dataset, protocol) * from latest where sha256 is not null"

@@ -18,8 +18,8 @@ struct cpu {
     const struct kernels *kernels;
     struct openblas blas;
     struct tile_scratch *tiles; /* owns; NULL without tile units */
-    float *attention; /* owns: CPU_ATTENTION_SCRATCH floats for each thread */
-    float *partials;  /* owns: CPU_PARTIALS rows of 2 * partial_columns floats */
+    float *attention;           /* owns: CPU_ATTENTION_SCRATCH floats for each thread */
+    float *partials;            /* owns: CPU_PARTIALS rows of 2 * partial_columns floats */
     int64_t partial_columns;
 };
 

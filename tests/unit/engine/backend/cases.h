@@ -178,10 +178,7 @@ struct machine {
 
 static const struct machine machines[] = {
     {NULL, NULL}, /* the best there is, with tile units where there are some */
-    {"x86-64-v4", NULL},
-    {"x86-64-v3", NULL},
-    {"x86-64-v2", NULL},
-    {"x86-64-v4", "none"},
+    {"x86-64-v4", NULL}, {"x86-64-v3", NULL}, {"x86-64-v2", NULL}, {"x86-64-v4", "none"},
 };
 
 static inline void machine_choose(const struct machine *machine)
