@@ -83,7 +83,8 @@ static enum status mark(struct connection *connection, const struct curve_query 
     size_t i, j;
     json_t *series, *point, *all = json_object();
     enum status status = all == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a curve") : STATUS_OK;
-    for (size_t k = 0; k < query->trajectory_count && status == STATUS_OK; k++) {
+    const size_t trajectories = json_array_size(json_object_get(document, "series")) > 0 ? query->trajectory_count : 0;
+    for (size_t k = 0; k < trajectories && status == STATUS_OK; k++) {
         json_t *found = NULL;
         status = integrity_flags(connection, query->trajectories[k], &found, error);
         if (status == STATUS_OK && json_object_update(all, found) != 0)

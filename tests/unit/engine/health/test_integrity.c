@@ -210,6 +210,24 @@ static void test_uneven_steps_are_neither_jumps_nor_gaps(void **state)
     }
 }
 
+/* One spacing unlike the others: a longer one where weights go straight, a shorter one where they walk. */
+static void test_a_single_other_spacing_is_no_jump(void **state)
+{
+    (void)state;
+    for (int straight = 0; straight < 2; straight++) {
+        struct trajectory trajectory;
+        make(&trajectory, 30);
+        for (int64_t i = 15; i < 30; i++) trajectory.points[i].step += straight ? 14000 : -990;
+        for (int64_t i = 1; i < 30; i++) {
+            const double steps = (double)(trajectory.points[i].step - trajectory.points[i - 1].step);
+            move(&trajectory, i, 1e-5 * (straight ? steps : sqrt(steps)) * (1 + 0.02 * sin((double)i)));
+        }
+        find(&trajectory);
+        assert_int_equal(trajectory.found.jump_count, 0);
+        integrity_reset(&trajectory.found);
+    }
+}
+
 static void test_missing_steps_are_counted(void **state)
 {
     struct trajectory trajectory;
@@ -252,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_matrices_that_never_change_are_no_share),
         cmocka_unit_test(test_a_checkpoint_of_another_run_jumps_there_and_back),
         cmocka_unit_test(test_uneven_steps_are_neither_jumps_nor_gaps),
+        cmocka_unit_test(test_a_single_other_spacing_is_no_jump),
         cmocka_unit_test(test_missing_steps_are_counted),
         cmocka_unit_test(test_no_checkpoints_and_no_readings),
     };
