@@ -218,7 +218,7 @@ enum status checkpoint_before(struct connection *connection, const char *checkpo
     struct rows *rows;
     const enum status status = connection_query(
         connection,
-        "select p.id from checkpoints c join checkpoints p on p.trajectory = c.trajectory and p.path is not null"
+        "select p.id from checkpoints c join checkpoints p on p.trajectory = c.trajectory and (p.path is not null or p.source ->> 'commit' is not null)"
         " and (coalesce(p.step, 9223372036854775807), p.number) < (coalesce(c.step, 9223372036854775807), c.number)"
         " where c.id = $1 order by coalesce(p.step, 9223372036854775807) desc, p.number desc limit 1",
         VALUES(value_text(checkpoint)), &rows, error);

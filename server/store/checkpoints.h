@@ -60,7 +60,7 @@ MUST_CHECK enum status checkpoint_list(struct connection *connection, const char
 /* All of a trajectory by step, those without one last: *out is malloc'ed and the caller's (free). */
 MUST_CHECK enum status checkpoint_of_trajectory(struct connection *connection, const char *trajectory, struct checkpoint **out,
                                                 size_t *count, struct error *error);
-/* The nearest one before it in its trajectory that is on disk; *id is "" when there is none. */
+/* The nearest one before it in its trajectory that can be read; *id is "" when there is none. */
 MUST_CHECK enum status checkpoint_before(struct connection *connection, const char *checkpoint, struct store_id *id,
                                          struct error *error);
 /* Any of name, step, tokens, learning_rate, tags; null clears, an absent field stays. The caller has checked the types. */

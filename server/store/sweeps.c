@@ -118,7 +118,7 @@ enum status sweep_behind(struct connection *connection, int64_t most, json_t **d
         connection,
         "select coalesce(json_agg(b.document), '[]') from (select json_build_object('sweep', w.id, 'kind', w.kind, 'base', w.base,"
         " 'grid', w.grid, 'checkpoint', c.id) as document from sweeps w join checkpoints c on c.trajectory = w.standing"
-        " and c.path is not null where w.standing is not null and not exists (select 1 from sweep_checkpoints k"
+        " and (c.path is not null or c.source ->> 'commit' is not null) where w.standing is not null and not exists (select 1 from sweep_checkpoints k"
         " where k.sweep = w.id and k.checkpoint = c.id) order by c.number, w.number limit $1) b",
         VALUES(value_integer(most)), document, error);
 }
