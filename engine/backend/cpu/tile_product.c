@@ -7,11 +7,12 @@
 #include <sys/mman.h>
 
 /* The depth goes in stretches; columns of the right operand in slices that are packed once, by all threads, and stay in the caches
- * that they share; rows of the left one in blocks that a task packs into its thread's second-level cache. */
+ * that they share; rows of the left one in blocks that a task packs into its thread's second-level cache. Where blocks are few,
+ * tasks share one (each takes a group of strips of the slice), and all are packed before. */
 enum { STRETCH = 1024, SLICE_BYTES = 8 << 20, BLOCK_BYTES = 1 << 20, BLOCK_ROWS = 256, TASKS = 8, LARGE_PAGE = 2 << 20 };
 
 struct tile_scratch {
-    char *slice, *blocks; /* aligned parts of memory: SLICE_BYTES, and BLOCK_BYTES a thread */
+    char *slice, *blocks; /* aligned parts of memory: SLICE_BYTES, and BLOCK_BYTES a thread or shared block */
     char *memory;
 };
 
@@ -22,7 +23,7 @@ enum status tile_scratch_new(int threads, struct tile_scratch **out, struct erro
     *out = NULL;
     if (!tiles_available()) return STATUS_OK;
     if ((status = memory_new(1, sizeof *scratch, "scratch for products", &scratch, error)) != STATUS_OK) return status;
-    const int64_t bytes = SLICE_BYTES + (int64_t)threads * BLOCK_BYTES;
+    const int64_t bytes = SLICE_BYTES + larger(threads, TASKS) * BLOCK_BYTES;
     if ((status = memory_new(bytes + LARGE_PAGE, 1, "scratch for products", &scratch->memory, error)) != STATUS_OK) {
         memory_free(scratch);
         return status;
@@ -92,20 +93,34 @@ static void multiply_block(const struct part *part, const char *block, int64_t t
     tiles_end();
 }
 
+/* Packs the strip of the left operand that begins with row `top`. */
+static void pack_left(const struct part *part, int64_t top, char *to)
+{
+    const struct matrix a = part->args->a;
+    const bool along = !part->args->transpose_a;
+    const float *from = (const float *)a.data + (along ? top * a.stride + part->k : part->k * a.stride + top);
+    tiles_pack(TILES_LEFT, to, from, a.stride, along, smaller(TILES_STRIP, part->args->c.rows - top), part->depth);
+}
+
+static void pack_shared(void *context, int64_t i, int thread)
+{
+    (void)thread;
+    const struct part *part = context;
+    const int64_t strips = part->block_rows / TILES_STRIP;
+    pack_left(part, i * TILES_STRIP,
+              part->scratch->blocks + i / strips * BLOCK_BYTES + (size_t)(i % strips) * tiles_strip_bytes(part->depth));
+}
+
 static void block_task(void *context, int64_t i, int thread)
 {
     const struct part *part = context;
-    const struct matrix a = part->args->a;
-    const bool along = !part->args->transpose_a;
+    const bool shared = part->groups > 1;
     const int64_t top = i / part->groups * part->block_rows, rows = smaller(part->block_rows, part->args->c.rows - top);
     const int64_t strips = ceil_divide(part->columns, TILES_STRIP), first = i % part->groups * part->group_strips;
-    char *block = part->scratch->blocks + (size_t)thread * BLOCK_BYTES;
+    char *block = part->scratch->blocks + (shared ? i / part->groups : thread) * BLOCK_BYTES;
     if (part->lower && top + rows <= part->column + first * TILES_STRIP) return;
-    for (int64_t row = 0; row < rows; row += TILES_STRIP) {
-        const float *from = (const float *)a.data + (along ? (top + row) * a.stride + part->k : part->k * a.stride + top + row);
-        tiles_pack(TILES_LEFT, block + (size_t)(row / TILES_STRIP) * tiles_strip_bytes(part->depth), from, a.stride, along,
-                   smaller(TILES_STRIP, rows - row), part->depth);
-    }
+    for (int64_t row = 0; !shared && row < rows; row += TILES_STRIP)
+        pack_left(part, top + row, block + (size_t)(row / TILES_STRIP) * tiles_strip_bytes(part->depth));
     multiply_block(part, block, top, rows, first, smaller(strips, first + part->group_strips));
 }
 
@@ -119,6 +134,7 @@ static void multiply_part(struct part *part, struct team *team)
     part->group_strips = ceil_divide(strips, part->blocks >= TASKS ? 1 : ceil_divide(TASKS, part->blocks));
     part->groups = ceil_divide(strips, part->group_strips);
     team_run(team, strips, pack_slice, part);
+    if (part->groups > 1) team_run(team, ceil_divide(rows, TILES_STRIP), pack_shared, part);
     team_run(team, part->blocks * part->groups, block_task, part);
 }
 
