@@ -3,6 +3,7 @@ import { token } from "./api.js";
 import { fill, h } from "./dom.js";
 import { askToken, failure } from "./notice.js";
 import { showCurves } from "./page_curves.js";
+import { showFlips } from "./page_flips.js";
 import { showRun } from "./page_run.js";
 import { showRuns } from "./page_runs.js";
 import { showScatter } from "./page_scatter.js";
@@ -29,6 +30,7 @@ function themeButton() {
 route("/", "trajectories", showTrajectories);
 route("/curves", "trajectories", showCurves);
 route("/scatter", "scatter", showScatter);
+route("/flips", "flips", showFlips);
 route("/runs", "runs", showRuns);
 route("/runs/{id}", "runs", showRun);
 

@@ -9,6 +9,7 @@ import { drawing } from "./look.js";
 import { curvesLink } from "./router.js";
 import { groupsSection, spectrumSection, termsSection } from "./spectrum.js";
 import { dataTable, facts } from "./table.js";
+import { tasksSection } from "./tasks.js";
 
 /* Fields of results with a name and a unit of their own; the others are shown as they are called. */
 const FIGURES = {
@@ -21,6 +22,7 @@ const FIGURES = {
   curvature_term: ["Curvature term (nats)", (value) => scientific(value)],
 };
 const OPTIONAL = new Set(["top_eigenvalue", "largest_algebraic", "smallest_algebraic", "trace"]); /* null where it was not asked for */
+const IN_TABLE = /^(mean_accuracy|flips|mcnemar)/; /* the tasks' table has them */
 const QUIET = new Set(["delta_interval", "layers", "checkpoint", "checkpoints", "sequence_losses", "note", "artifact", "trace_stderr", "losses_q", "deltas", "delta_intervals", "spectrum"]);
 
 function tiles(found) {
@@ -32,7 +34,7 @@ function tiles(found) {
 }
 
 function others(found) {
-  return facts(Object.entries(found).filter(([name, value]) => !(name in FIGURES) && !QUIET.has(name) && (value === null || typeof value !== "object"))
+  return facts(Object.entries(found).filter(([name, value]) => !(name in FIGURES) && !QUIET.has(name) && !IN_TABLE.test(name) && (value === null || typeof value !== "object"))
     .map(([name, value]) => [name.replace(/_/g, " "), isNumber(value) && Number.isInteger(value) ? integer(value) : scalar(value)]));
 }
 
@@ -47,6 +49,7 @@ function filled(...lists) {
 
 /* Sections by what stands in a result, so that a kind which learns to answer more is shown more. */
 const SECTIONS = [
+  [({ kind, result: found }) => kind === "tasks" && filled(found.tasks), tasksSection],
   [({ result: found }) => filled(found.x, found.y, found.losses, found.points), landscapeSection],
   [({ result: found }) => filled(found.alphas, found.losses), lineSection],
   [({ kind }) => kind === "average", averageSection],

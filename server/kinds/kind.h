@@ -8,6 +8,7 @@
 #include "base/param.h"
 #include "store/measurements.h"
 #include "store/store.h"
+#include "store/task_items.h"
 
 #include <jansson.h>
 
@@ -42,6 +43,7 @@ struct kind_context {
     int threads;                 /* for the engine; 0: one for each processor */
     struct team *team;           /* of `threads`, made once for the process */
     struct artifacts *artifacts; /* kinds/artifacts.h */
+    struct task_items *items;    /* for the kind "tasks": committed with the result */
     const struct hub *hub;       /* where repositories are fetched from; NULL: from nowhere */
 };
 

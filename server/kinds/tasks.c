@@ -112,10 +112,12 @@ static uint64_t fingerprint(const struct kind_context *context, const struct tas
     return checksum_value(&sum);
 }
 
-static enum status report_all(const struct kind_context *context, const struct tasks_report *report, json_t **result,
+static enum status report_all(const struct kind_context *context, struct tasks_report *report, json_t **result,
                               struct measurements *out, struct error *error)
 {
-    enum status status = tasks_report_items(report, context->artifacts, error);
+    enum status status = tasks_report_protocol(report, error);
+    if (status == STATUS_OK) status = tasks_report_items(report, context->artifacts, error);
+    if (status == STATUS_OK) status = tasks_report_list(report, context->items, error);
     if (status == STATUS_OK) status = tasks_report_measure(report, out, error);
     return status == STATUS_OK ? tasks_report_result(report, result, error) : status;
 }

@@ -143,6 +143,7 @@ enum status tasks_report_result(const struct tasks_report *report, json_t **out,
     if (status == STATUS_OK) {
         put_measure(document, "mean_accuracy", &result->mean.plain, result->models);
         put_measure(document, "mean_accuracy_norm", &result->mean.normalised, result->models);
+        (void)json_object_set_new(document, "protocol_id", json_string(report->protocol));
         (void)json_object_set_new(document, "items", json_integer(result->item_count));
         (void)json_object_set_new(document, "tokens_computed", json_integer(result->tokens_computed));
         (void)json_object_set_new(document, "tokens_alone", json_integer(result->tokens_alone * result->models));
@@ -156,13 +157,14 @@ enum status tasks_report_result(const struct tasks_report *report, json_t **out,
 
 /* ---- curves ---- */
 
-static enum status measure(const struct tasks_report *report, const char *metric, const char *task, int model,
+static enum status measure(const struct tasks_report *report, const char *metric, const char *task, const char *protocol, int model,
                            const struct tasks_accuracy *accuracy, struct measurements *out, struct error *error)
 {
     struct measurement item = {
         .checkpoint = report->checkpoint, .value = accuracy->value, .low = accuracy->low, .high = accuracy->high};
     (void)snprintf(item.metric, sizeof item.metric, "%s", metric);
     (void)snprintf(item.dataset, sizeof item.dataset, "%s%s%d-shot", task, task[0] != '\0' ? " " : "", report->shots);
+    (void)snprintf(item.protocol, sizeof item.protocol, "%s", protocol);
     if (model == TASKS_QUANTIZED) {
         (void)snprintf(item.method, sizeof item.method, "%s", report->method);
         (void)snprintf(item.label, sizeof item.label, "%s", report->label);
@@ -172,7 +174,7 @@ static enum status measure(const struct tasks_report *report, const char *metric
 }
 
 static enum status measure_score(const struct tasks_report *report, const struct tasks_score *score, const char *prefix,
-                                 const char *task, struct measurements *out, struct error *error)
+                                 const char *task, const char *protocol, struct measurements *out, struct error *error)
 {
     const struct tasks_measure *const measures[] = {&score->plain, &score->normalised};
     static const char *const names[] = {"accuracy", "accuracy_norm"};
@@ -181,23 +183,102 @@ static enum status measure_score(const struct tasks_report *report, const struct
     for (int k = 0; k < 2 && status == STATUS_OK; k++) {
         (void)snprintf(metric, sizeof metric, "%s%s", prefix, names[k]);
         for (int m = 0; m < report->result->models && status == STATUS_OK; m++)
-            status = measure(report, metric, task, m, &measures[k]->accuracy[m], out, error);
+            status = measure(report, metric, task, protocol, m, &measures[k]->accuracy[m], out, error);
         (void)snprintf(metric, sizeof metric, "%s%s_change", prefix, names[k]);
         if (status == STATUS_OK && report->result->models > 1)
-            status = measure(report, metric, task, TASKS_QUANTIZED, &measures[k]->difference, out, error);
+            status = measure(report, metric, task, protocol, TASKS_QUANTIZED, &measures[k]->difference, out, error);
     }
+    return status;
+}
+
+/* What was asked, and how: the file is its own identity. */
+static enum status protocol_of(const struct tasks_report *report, int64_t s, char out[24], struct error *error)
+{
+    const struct task_param *param = &report->tasks[s];
+    char sha256[HASH_TEXT];
+    json_t *all =
+        json_pack("[s s s? i I b]", task_names[param->name], param->sha256, report->shots > 0 ? param->fewshot_sha256 : NULL,
+                  report->shots, (json_int_t)report->result->scores[s].items, report->request->special_tokens);
+    const enum status status =
+        all == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a result") : hash_json(all, sha256, error);
+    if (status == STATUS_OK) (void)snprintf(out, 24, "%.16s", sha256);
+    json_decref(all);
     return status;
 }
 
 enum status tasks_report_measure(const struct tasks_report *report, struct measurements *out, struct error *error)
 {
-    enum status status = measure_score(report, &report->result->mean, "mean_", "", out, error);
-    for (int64_t s = 0; s < report->result->set_count && status == STATUS_OK; s++)
-        status = measure_score(report, &report->result->scores[s], "", report->request->sets[s]->task->name, out, error);
+    enum status status = measure_score(report, &report->result->mean, "mean_", "", report->protocol, out, error);
+    for (int64_t s = 0; s < report->result->set_count && status == STATUS_OK; s++) {
+        char protocol[24];
+        status = protocol_of(report, s, protocol, error);
+        if (status == STATUS_OK)
+            status =
+                measure_score(report, &report->result->scores[s], "", report->request->sets[s]->task->name, protocol, out, error);
+    }
     return status;
 }
 
-/* ---- items.jsonl ---- */
+enum status tasks_report_protocol(struct tasks_report *report, struct error *error)
+{
+    json_t *all = json_array();
+    char sha256[HASH_TEXT];
+    enum status status = all == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a result") : STATUS_OK;
+    for (int64_t s = 0; s < report->result->set_count && status == STATUS_OK; s++) {
+        char one[24];
+        status = protocol_of(report, s, one, error);
+        if (status == STATUS_OK && json_array_append_new(all, json_string(one)) != 0)
+            status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
+    }
+    if (status == STATUS_OK) status = hash_json(all, sha256, error);
+    if (status == STATUS_OK) (void)snprintf(report->protocol, sizeof report->protocol, "%.16s", sha256);
+    json_decref(all);
+    return status;
+}
+
+/* ---- items ---- */
+
+enum { QUESTION_BYTES = 400 };
+
+/* The end of a prompt, where the question stands, for people. */
+static void question_of(const struct prompt *prompt, const char **text, size_t *size)
+{
+    const struct prompt_span span = prompt_context(prompt, 0);
+    size_t start = span.end - span.start > QUESTION_BYTES ? span.end - QUESTION_BYTES : span.start;
+    while (start < span.end && ((unsigned char)prompt->text.bytes[start] & 0xc0) == 0x80) start++;
+    *text = prompt->text.bytes + start;
+    *size = span.end - start;
+}
+
+enum status tasks_report_list(const struct tasks_report *report, struct task_items *items, struct error *error)
+{
+    const struct tasks_result *result = report->result;
+    enum status status = STATUS_OK;
+    items->checkpoint = report->checkpoint;
+    items->shots = report->shots;
+    (void)snprintf(items->label, sizeof items->label, "%s", report->label);
+    for (int64_t i = 0; i < result->item_count && status == STATUS_OK; i++) {
+        const struct tasks_outcome *outcome = &result->outcomes[i];
+        const struct task_set *set = report->request->sets[outcome->set];
+        const struct task_set_item *asked = &set->items[outcome->item];
+        char name[128];
+        task_set_name(set, asked->subject, name, sizeof name);
+        struct task_item item = {
+            .sha256 = report->tasks[outcome->set].sha256,
+            .task = name,
+            .doc = asked->doc,
+            .gold = outcome->gold,
+            .choice = outcome->choice[TASKS_FULL],
+            .choice_norm = outcome->choice_normalised[TASKS_FULL],
+            .quantized = result->models > 1,
+            .choice_q = outcome->choice[TASKS_QUANTIZED],
+            .choice_norm_q = outcome->choice_normalised[TASKS_QUANTIZED],
+        };
+        question_of(&asked->prompt, &item.question, &item.question_size);
+        status = task_items_add(items, &item, error);
+    }
+    return status;
+}
 
 static json_t *numbers(const double *values, int count)
 {

@@ -13,12 +13,18 @@ struct tasks_report {
     int shots;
     struct store_id checkpoint;
     char method[64], label[128]; /* of the quantized model; "" without */
+    char protocol[24];           /* of all tasks together */
     int bits;
 };
+
+/* Fills report->protocol from the tasks: curves never mix two of them. STATUS_NO_MEMORY. */
+MUST_CHECK enum status tasks_report_protocol(struct tasks_report *report, struct error *error);
 
 /* A new reference. STATUS_NO_MEMORY. */
 MUST_CHECK enum status tasks_report_result(const struct tasks_report *report, json_t **out, struct error *error);
 MUST_CHECK enum status tasks_report_measure(const struct tasks_report *report, struct measurements *out, struct error *error);
+/* Lists every item, for the database. STATUS_NO_MEMORY. */
+MUST_CHECK enum status tasks_report_list(const struct tasks_report *report, struct task_items *items, struct error *error);
 /* Publishes items.jsonl. STATUS_DISK_FULL, STATUS_IO, STATUS_NO_MEMORY. */
 MUST_CHECK enum status tasks_report_items(const struct tasks_report *report, struct artifacts *artifacts, struct error *error);
 

@@ -42,6 +42,7 @@ struct job {
     struct error error;
     json_t *result;
     struct measurements measurements;
+    struct task_items items;
     struct artifacts *artifacts;
     struct queue_usage usage;
 };
@@ -152,6 +153,7 @@ static enum status execute(struct job *job, const struct kind *kind, const void 
         .threads = job->options.threads,
         .team = job->team,
         .artifacts = job->artifacts,
+        .items = &job->items,
         .hub = job->options.hub,
     };
     const enum status status = kind->execute(&context, params, &job->result, &job->measurements, error);
@@ -203,6 +205,7 @@ static void job_destroy(struct job *job)
     json_decref(job->lines);
     json_decref(job->result);
     measurements_reset(&job->measurements);
+    task_items_reset(&job->items);
     artifacts_free(job->artifacts);
     free(job->work_directory);
     (void)pthread_mutex_destroy(&job->mutex);
@@ -291,6 +294,7 @@ void job_outcome(struct job *job, struct job_outcome *out)
     *out = (struct job_outcome){.status = job->status, .error = job->error};
     out->result.result = job->result;
     out->result.measurements = &job->measurements;
+    out->result.items = &job->items;
     if (job->artifacts != NULL) out->result.artifacts = artifacts_items(job->artifacts, &out->result.artifact_count);
     out->result.usage = job->usage;
 }

@@ -191,6 +191,7 @@ static enum status finish_body(struct connection *connection, void *context, str
         STATUS_OK)
         return status;
     if ((status = measurements_insert(connection, run, epoch, result->measurements, error)) != STATUS_OK) return status;
+    if ((status = task_items_insert(connection, run, epoch, result->items, error)) != STATUS_OK) return status;
     for (size_t i = 0; i < result->artifact_count; i++) {
         const struct queue_artifact *artifact = &result->artifacts[i];
         status = connection_execute(

@@ -9,6 +9,7 @@
 
 #include "store/measurements.h"
 #include "store/store.h"
+#include "store/task_items.h"
 #include "store/workers.h"
 
 #define QUEUE_LEASE_SECONDS 30
@@ -47,6 +48,7 @@ struct queue_artifact {
 struct queue_result {
     const json_t *result;
     const struct measurements *measurements; /* or NULL */
+    const struct task_items *items;          /* or NULL */
     const struct queue_artifact *artifacts;
     size_t artifact_count;
     struct queue_usage usage;

@@ -1,0 +1,97 @@
+#include "store/task_items.h"
+
+#include "store/trajectories.h"
+
+#include <string.h>
+
+enum { SLICE = 5000 }; /* rows of a statement */
+
+enum status task_items_add(struct task_items *items, const struct task_item *item, struct error *error)
+{
+    if (items->rows == NULL) items->rows = json_array();
+    json_t *row = json_pack("{ss ss sI ss% si si si so so}", "s", item->sha256, "t", item->task, "d", (json_int_t)item->doc, "x",
+                            item->question, item->question_size, "g", item->gold, "c", item->choice, "n", item->choice_norm, "cq",
+                            item->quantized ? json_integer(item->choice_q) : json_null(), "nq",
+                            item->quantized ? json_integer(item->choice_norm_q) : json_null());
+    if (row != NULL && json_array_append_new(items->rows, row) == 0) return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY, "no memory for the items of a task");
+}
+
+void task_items_reset(struct task_items *items)
+{
+    json_decref(items->rows);
+    *items = (struct task_items){0};
+}
+
+static enum status insert_slice(struct connection *connection, const char *run, int64_t epoch, const json_t *rows,
+                                struct error *error)
+{
+    /* A question that another run has just added is not seen by this statement's reading: it is written twice, to the same effect.
+     */
+    return connection_execute(
+        connection,
+        "with given as (select * from json_to_recordset($3::json) as g (s text, t text, d integer, x text, g smallint, c smallint,"
+        " n smallint, cq smallint, nq smallint)),"
+        " asked as (insert into task_questions (sha256, task, doc, question, gold) select s, t, d, x, g from given order by s, t, d"
+        " on conflict on constraint task_questions_once do update set gold = excluded.gold returning id, sha256, task, doc)"
+        " insert into task_items (run, epoch, question, choice, choice_norm, choice_q, choice_norm_q)"
+        " select $1, $2, a.id, g.c, g.n, g.cq, g.nq from given g join asked a on a.sha256 = g.s and a.task = g.t and a.doc = g.d",
+        VALUES(value_text(run), value_integer(epoch), value_json(rows)), NULL, error);
+}
+
+enum status task_items_insert(struct connection *connection, const char *run, int64_t epoch, const struct task_items *items,
+                              struct error *error)
+{
+    const size_t count = items == NULL ? 0 : json_array_size(items->rows);
+    if (count == 0) return STATUS_OK;
+    enum status status = connection_execute(
+        connection,
+        "insert into task_runs (run, epoch, checkpoint, label, shots) select $1, $2, id, $4, $5 from checkpoints where id = $3",
+        VALUES(value_text(run), value_integer(epoch), value_text(items->checkpoint.text), value_text(items->label),
+               value_integer(items->shots)),
+        NULL, error);
+    for (size_t first = 0; first < count && status == STATUS_OK; first += SLICE) {
+        json_t *slice = json_array();
+        for (size_t i = first; slice != NULL && i < count && i < first + SLICE; i++)
+            if (json_array_append(slice, json_array_get(items->rows, i)) != 0) break;
+        status = slice == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for the items of a task")
+                               : insert_slice(connection, run, epoch, slice, error);
+        json_decref(slice);
+    }
+    return status;
+}
+
+enum status task_items_flips(struct connection *connection, const struct task_flips_query *query, json_t **document,
+                             struct error *error)
+{
+    struct store_id id;
+    const enum status status = trajectory_resolve(connection, query->trajectory, &id, error);
+    *document = NULL;
+    if (status != STATUS_OK) return status;
+    return connection_query_json(
+        connection,
+        "with latest as (select distinct on (t.checkpoint, i.question) t.checkpoint, i.question, q.task, q.doc, q.question as text, q.gold,"
+        " i.choice = q.gold as good, i.choice_q = q.gold as good_q, c.name, c.step, c.number"
+        " from task_runs t join runs r on r.id = t.run and r.result_epoch = t.epoch and r.state = 'succeeded'"
+        " join checkpoints c on c.id = t.checkpoint join task_items i on i.run = t.run and i.epoch = t.epoch"
+        " join task_questions q on q.id = i.question where c.trajectory = $1 and ($2 is null or t.label = $2)"
+        " and ($3 is null or q.task = $3 or starts_with(q.task, $3 || '_'))"
+        " order by t.checkpoint, i.question, (i.choice_q is not null) desc, r.number desc),"
+        " marked as (select *, lag(good) over (partition by question order by step nulls last, number) as before from latest),"
+        " counted as (select question, task, doc, text, gold, count(*) as checkpoints, count(*) filter (where before <> good) as changes,"
+        " count(*) filter (where good_q and not good) as up, count(*) filter (where good and not good_q) as down,"
+        " json_agg(json_build_object('checkpoint', checkpoint, 'name', name, 'step', step, 'right', good, 'right_q', good_q)"
+        " order by step nulls last, number) as course from marked group by question, task, doc, text, gold),"
+        " most as (select * from counted where changes + up + down > 0 order by up + down desc, changes desc, task, doc limit $4),"
+        " along as (select checkpoint, name, step, number, count(*) as items, count(*) filter (where good) as good,"
+        " case when count(good_q) > 0 then count(*) filter (where good_q) end as good_q, count(*) filter (where good_q and not good) as up,"
+        " count(*) filter (where good and not good_q) as down from marked group by checkpoint, name, step, number)"
+        " select json_build_object('trajectory', $5, 'items', coalesce((select json_agg(json_build_object('task', task, 'doc', doc,"
+        " 'question', text, 'gold', gold, 'checkpoints', checkpoints, 'changes', changes, 'up', up, 'down', down, 'course', course)"
+        " order by up + down desc, changes desc, task, doc) from most), '[]'), 'checkpoints', coalesce((select json_agg(json_build_object("
+        "'checkpoint', checkpoint, 'name', name, 'step', step, 'items', items, 'right', good, 'right_q', good_q, 'up', up, 'down', down)"
+        " order by step nulls last, number) from along), '[]'))",
+        VALUES(value_text(id.text), value_text(query->label), value_text(query->task), value_integer(query->limit),
+               value_text(query->trajectory)),
+        document, error);
+}

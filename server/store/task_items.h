@@ -1,0 +1,48 @@
+/* task_items.h: which choice was made on every item of a run of tasks, and the questions that change their answer. A run lists its
+ * items beside its result; they are committed in the transaction that ends it. */
+#ifndef STORE_TASK_ITEMS_H
+#define STORE_TASK_ITEMS_H
+
+#include "store/store.h"
+
+struct task_items { /* start with {0} */
+    struct store_id checkpoint;
+    char label[128]; /* of the quantized model; "" without */
+    int shots;
+    json_t *rows; /* owned */
+};
+
+struct task_item {
+    const char *sha256;   /* of the file of records */
+    const char *task;     /* "mmlu_anatomy" */
+    int64_t doc;          /* in it */
+    const char *question; /* for people */
+    size_t question_size;
+    int gold, choice, choice_norm;
+    bool quantized;
+    int choice_q, choice_norm_q;
+};
+
+/* Copies *item. STATUS_NO_MEMORY (also for a question that is not UTF-8). */
+MUST_CHECK enum status task_items_add(struct task_items *items, const struct task_item *item, struct error *error);
+void task_items_reset(struct task_items *items);
+
+/* Inserts all of them for (run, epoch) inside the caller's transaction. Without items nothing. */
+MUST_CHECK enum status task_items_insert(struct connection *connection, const char *run, int64_t epoch,
+                                         const struct task_items *items, struct error *error);
+
+struct task_flips_query {
+    const char *trajectory;   /* reference */
+    const char *task, *label; /* NULL: any */
+    int64_t limit;
+};
+
+/* {"trajectory", "items": [{"task", "doc", "question", "gold", "checkpoints", "changes", "up", "down", "course": [{"checkpoint",
+ * "name", "step", "right", "right_q"}]}], "checkpoints": [{"checkpoint", "name", "step", "items", "right", "right_q", "up",
+ * "down"}]}: the questions that quantization flips most over the trajectory's checkpoints, then those whose answer changes most
+ * from one checkpoint to the next. Of each checkpoint and question the newest run counts, one with a quantized model before others.
+ * STATUS_NOT_FOUND. */
+MUST_CHECK enum status task_items_flips(struct connection *connection, const struct task_flips_query *query, json_t **document,
+                                        struct error *error);
+
+#endif

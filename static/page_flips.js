@@ -1,0 +1,50 @@
+/* page_flips.js: accuracy beside ΔQL along a trajectory, and the questions whose answer flips most. */
+import { get, list, query } from "./api.js";
+import { dropdown } from "./controls.js";
+import { fill, h } from "./dom.js";
+import { isNumber, plural } from "./format.js";
+import { drawing } from "./look.js";
+import { failure, loading } from "./notice.js";
+import { amend } from "./router.js";
+import { accuracyFigure, accuracyTable, flipsLink, flipsTable } from "./tasks.js";
+
+async function read({ trajectory, task, label }, signal) {
+  const [answer, curve] = await Promise.all([
+    get(query("/v1/flips", { trajectory, task, label }), signal), get(query("/v1/curves", { trajectory, metric: "delta", x: "step" }), signal)]);
+  const deltas = new Map(curve.series.filter((series) => !label || series.label === label).flatMap((series) => series.points.map((point) => [point.checkpoint, point.y])));
+  const points = answer.checkpoints.map((at, index) => ({
+    ...at, x: at.step ?? index, full: at.right / at.items, quantized: isNumber(at.right_q) ? at.right_q / at.items : null, delta: deltas.get(at.checkpoint) ?? null }));
+  return { items: answer.items, points };
+}
+
+function nothing(trajectory) {
+  return h("div", {}, h("p", {}, trajectory ? `No checkpoint of ${trajectory} has answered tasks yet.` : "There is no trajectory yet."),
+    h("p", {}, "A run of the kind ", h("code", {}, "tasks"), " asks them; a sweep over a trajectory fills this page."));
+}
+
+export async function showFlips({ root, query: search, signal }) {
+  document.title = "Tasks · deltaq";
+  fill(root, h("h1", {}, "Tasks"), loading("answers"));
+  const { items: trajectories } = await list(query("/v1/trajectories", { limit: 100 }), signal, 500);
+  const options = { trajectory: search.get("trajectory") ?? trajectories[0]?.name ?? "", task: search.get("task"), label: search.get("label") };
+  const controls = h("div", { class: "controls" }), body = h("div");
+  let tasks = [""];
+
+  const show = async () => {
+    amend(flipsLink(options.trajectory, { task: options.task, label: options.label }));
+    const { items, points } = options.trajectory ? await read(options, signal) : { items: [], points: [] };
+    if (!options.task) tasks = ["", ...new Set(items.map((item) => item.task.replace(/^mmlu_.*/, "mmlu")))].sort();
+    choose();
+    if (!points.length) return fill(body, nothing(options.trajectory));
+    const plot = drawing("accuracy-plot", "accuracy in full precision and quantized, and ΔQL below; the table has the values", (look) => accuracyFigure(points, look), signal);
+    fill(body, h("section", {}, h("h2", {}, "Accuracy beside ΔQL"), plot.node, accuracyTable(points)),
+      h("section", {}, h("h2", {}, "Questions that flip most"), items.length ? flipsTable(items) : h("p", {}, "No answer changed."),
+        h("p", { class: "muted caption" }, `Over ${plural(points.length, "checkpoint")}, in the order of training: above full precision, below the quantized model.`)));
+  };
+  const refresh = () => show().catch((error) => { if (!signal.aborted) fill(body, failure(error)); });
+  const choose = () => fill(controls,
+    dropdown("Trajectory", trajectories.map(({ name }) => [name, name]), options.trajectory, (value) => { Object.assign(options, { trajectory: value, task: null, label: null }); refresh(); }),
+    dropdown("Task", tasks.map((name) => [name, name || "all"]), options.task ?? "", (value) => { options.task = value || null; refresh(); }));
+  fill(root, h("h1", {}, "Tasks"), controls, body);
+  await show();
+}
