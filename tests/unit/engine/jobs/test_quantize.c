@@ -328,6 +328,22 @@ static void test_transposed_weights_are_quantized_along_their_inputs(void **stat
     close_fixture(&f);
 }
 
+static void test_names_without_their_prefix_are_the_same_model(void **state)
+{
+    (void)state;
+    struct fixture full, bare;
+    open_fixture(&full, tiny_gpt2, (struct tiny_change){0});
+    open_fixture(&bare, tiny_gpt2, (struct tiny_change){.bare = true});
+    const struct quantize_request one = request_of(&full), other = request_of(&bare);
+    struct quantize_result a = run(&one), b = run(&other);
+    assert_string_equal(b.layers[0].name, "h.0.attn.c_attn");
+    assert_true(a.fp.loss == b.fp.loss && a.q.loss == b.q.loss && a.kl == b.kl);
+    quantize_result_reset(&a);
+    quantize_result_reset(&b);
+    close_fixture(&full);
+    close_fixture(&bare);
+}
+
 /* Every token visits K experts of a layer; each expert's linears are layers of their own. */
 static void test_experts_are_quantized_with_the_tokens_that_visit_them(void **state)
 {
@@ -405,6 +421,7 @@ static void test_an_expert_without_tokens_is_rounded_to_nearest_and_says_so(void
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names_without_their_prefix_are_the_same_model),
         cmocka_unit_test(test_what_is_held_does_not_change_others),
         cmocka_unit_test(test_transposed_weights_are_quantized_along_their_inputs),
         cmocka_unit_test(test_experts_are_quantized_with_the_tokens_that_visit_them),

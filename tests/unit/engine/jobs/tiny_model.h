@@ -43,6 +43,7 @@ struct tiny_change {
     const char *name;
     float value;
     uint64_t seed;
+    bool bare;           /* names without the architecture's prefix */
     const char *between; /* the last row of this tensor becomes the mean of the first two */
 };
 
@@ -59,6 +60,7 @@ static inline void tiny_write(struct scratch *scratch, const char *config_text, 
     scratch_open(scratch);
     scratch_write(scratch, "config.json", config_text, strlen(config_text));
     if (config_parse("config.json", config_text, strlen(config_text), &config, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    config.bare_names = change.bare;
     decoder_ends(&config, &ends);
     const struct parameter *outer[DECODER_ENDS];
     const int outer_count = decoder_ends_list(&ends, config.tied, outer);
