@@ -429,6 +429,24 @@ def test_runs_fetch_what_they_read(served, hub, tmp_path):
     assert served.get(f"/v1/checkpoints/{made['id']}/tensors").status == 200
 
 
+def test_discovered_revisions_are_read_by_a_standing_sweep(served, hub, tmp_path):
+    for step, seed in ((0, 301), (1, 302), (2, 301)):
+        hub.add("lab/twins", f"step{step}", files_of(tmp_path / str(step), seed=seed))
+    served.post("/v1/trajectories/twins/discover", {"repo": "lab/twins", "match": "step0"})
+    made = served.post("/v1/sweeps", {"name": "twins", "kind": "health", "standing": True, "grid": {"checkpoint": {"trajectory": "twins"}}})
+    assert made.status == 202, made.body
+    served.post("/v1/trajectories/twins/discover", {"repo": "lab/twins"})
+    for _ in range(1200):
+        runs = served.get("/v1/sweeps/twins").json["runs"]
+        if runs["succeeded"] + runs["failed"] == 3:
+            break
+        time.sleep(0.1)
+    assert runs["succeeded"] == 3
+    found = served.get("/v1/trajectories/twins/integrity").json
+    assert [one["name"] for one in found["identical"][0]["checkpoints"]] == ["step0", "step2"]
+    assert [point["relative_l2"] is None for point in found["points"]] == [True, False, False]
+
+
 def test_a_trajectory_streams_through_a_small_cache(hub, tmp_path):
     count, size = 6, 0
     for i in range(count):
