@@ -29,7 +29,7 @@ class Rule:
 
     def __init__(self, server, pattern, what, times=1, **details):
         self.server, self.pattern, self.what, self.times, self.details = server, pattern, what, times, details
-        self.reached, self.released = threading.Event(), threading.Event()
+        self.reached, self.released, self.dropped = threading.Event(), threading.Event(), False
 
 
 class StandIn:
@@ -72,8 +72,10 @@ class StandIn:
         return rule
 
     def clear(self):
+        """Forgets rules and requests; connections that a rule holds are closed."""
         with self.lock:
             for rule in self.rules:
+                rule.dropped = True
                 rule.released.set()
             self.rules, self.requests, self.served = [], [], 0
 
@@ -231,8 +233,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             first, last, status = int(asked[1]), min(int(asked[2]), len(data) - 1), 206
             if first >= len(data):
                 raise Refusal(416)
-            shown = (first + 1, last + 1) if what == "other-range" else (first, last)
-            headers = {**headers, "Content-Range": f"bytes {shown[0]}-{shown[1]}/{len(data)}"}
+            if what == "other-range":
+                first, last = first + 1, min(last + 1, len(data) - 1)
+            headers = {**headers, "Content-Range": f"bytes {first}-{last}/{len(data)}"}
         part = bytearray(data[first : last + 1])
         if what == "wrong":
             part[len(part) // 2] ^= 1
@@ -256,8 +259,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if what == "hold":
             self.rule.reached.set()
             self.rule.released.wait(60)
-            self.write(part[stop:])
-        if what in ("cut", "longer"):
+            if not self.rule.dropped:
+                self.write(part[stop:])
+        if what in ("cut", "longer") or (what == "hold" and self.rule.dropped):
             self.close_connection = True
             self.connection.close()
 
