@@ -23,7 +23,7 @@ struct job {
     const struct model *model;
     struct backend *backend;
     struct stream calibration, fp;
-    bool fp_ready;          /* fp.hidden came from a baseline: it has passed all blocks already */
+    bool fp_ready;          /* fp.hidden came from a baseline, or is lent: it has passed all blocks already */
     struct matrix q_hidden; /* the evaluation tokens again, on quantized weights */
     struct embed embed;
     struct matrix cosine, sine;
@@ -146,6 +146,24 @@ static enum status round_output(struct job *job, struct error *error)
     return STATUS_OK;
 }
 
+static enum status copy_stream(struct backend *backend, struct matrix from, struct matrix *to, struct error *error)
+{
+    void *data = NULL;
+    const enum status status = backend->ops->allocate(backend, from.rows * from.columns, "hidden states", &data, error);
+    if (status != STATUS_OK) return status;
+    *to = matrix_of(data, from.rows, from.columns, backend->ops->element);
+    backend->ops->add(backend, *to, from, 1, 0);
+    return STATUS_OK;
+}
+
+static enum status start(struct job *job, struct error *error)
+{
+    const struct quantize_streams *from = job->request->start;
+    const enum status status = copy_stream(job->backend, from->evaluation, &job->q_hidden, error);
+    if (status != STATUS_OK || from->calibration.data == NULL) return status;
+    return copy_stream(job->backend, from->calibration, &job->calibration.hidden, error);
+}
+
 /* Hidden states of all streams at the first block's input. */
 static enum status embed(struct job *job, struct error *error)
 {
@@ -153,8 +171,8 @@ static enum status embed(struct job *job, struct error *error)
     const int64_t largest = larger(job->fp.chunks.largest, job->calibration.chunks.largest);
     enum status status;
     if ((status = embed_load(&job->embed, job->model, backend, largest, error)) != STATUS_OK) return status;
-    status = hidden_embed(&job->embed, &job->fp.chunks, &job->fp.hidden, error);
-    if (status == STATUS_OK && job->request->baseline != NULL)
+    if (!job->fp_ready) status = hidden_embed(&job->embed, &job->fp.chunks, &job->fp.hidden, error);
+    if (status == STATUS_OK && !job->fp_ready && job->request->baseline != NULL)
         status = baseline_load(job->request->baseline, backend, job->fp.hidden, &job->fp_ready, error);
     if (status != STATUS_OK) return status;
     if ((status = round_embedding(job, error)) != STATUS_OK) return status;
@@ -198,7 +216,7 @@ static enum status sequential_prepare(struct job *job, struct error *error)
     };
     const enum status status =
         sequential_init(&job->sequential, request->hold_bytes > 0 ? request->hold_bytes : hold_bytes(job), error);
-    if (status != STATUS_OK) return status;
+    if (status != STATUS_OK || request->start != NULL) return status; /* streams that have started have entered */
     sequential_enter(&job->sequential, job->q_hidden);
     if (job->sequential.chunks != NULL) sequential_enter(&job->sequential, job->calibration.hidden);
     return STATUS_OK;
@@ -222,7 +240,10 @@ static enum status prepare(struct job *job, struct error *error)
         return status;
     if ((status = backend->ops->prepare(backend, longest, config->vocabulary_size, error)) != STATUS_OK) return status;
     if ((status = model_rope_tables(config, backend, longest, &job->cosine, &job->sine, error)) != STATUS_OK) return status;
-    if ((status = embed(job, error)) != STATUS_OK) return status;
+    job->fp_ready = job->request->fp_hidden.data != NULL;
+    if (job->fp_ready) job->fp.hidden = job->request->fp_hidden;
+    status = job->request->start != NULL ? start(job, error) : embed(job, error);
+    if (status != STATUS_OK) return status;
     status = walk_init(&job->walk, config, backend, WALK_FORWARD, larger(evaluation->largest, calibration->largest), job->cosine,
                        job->sine, error);
     return status == STATUS_OK ? sequential_prepare(job, error) : status;
@@ -250,29 +271,40 @@ static void baseline_keep(struct job *job)
         monitor_log(request->monitor, "the baseline is not kept for later runs: %s", cause.detail);
 }
 
+static enum status visit(const struct job *job, int64_t layer, struct error *error)
+{
+    const struct quantize_visitor *visitor = &job->request->visitor;
+    const struct quantize_streams streams = {layer, job->calibration.hidden, job->q_hidden};
+    return visitor->streams == NULL ? STATUS_OK : visitor->streams(visitor->owner, &streams, error);
+}
+
 static enum status blocks_walk(struct job *job, struct quantize_result *out, struct error *error)
 {
-    const int64_t layers = job->model->config.layers;
+    const int64_t layers = job->model->config.layers, first = job->request->start == NULL ? 0 : job->request->start->layer;
+    const int64_t settled_from = job->request->settled_from > 0 ? job->request->settled_from : layers;
     enum status status;
-    if ((status = loader_open(job->model, job->backend, &job->loader, error)) != STATUS_OK) return status;
-    for (int64_t layer = 0; layer < layers; layer++) {
+    if ((status = loader_open_at(job->model, job->backend, first, &job->loader, error)) != STATUS_OK) return status;
+    for (int64_t layer = first; layer < layers; layer++) {
         struct block *block = NULL;
         int64_t count = 0;
+        if ((status = visit(job, layer, error)) != STATUS_OK) return status;
+        if (layer == settled_from) job->sequential.chunks = NULL;
         if ((status = loader_next(job->loader, &block, error)) != STATUS_OK) return status;
         if (!job->fp_ready && (status = pass(job, block, job->fp.hidden, error)) != STATUS_OK) return status;
-        status = sequential_block(&job->sequential, block, layer == layers - 1, out->layers + out->layer_count, &count, error);
+        status =
+            sequential_block(&job->sequential, block, layer == settled_from - 1, out->layers + out->layer_count, &count, error);
         if (status != STATUS_OK) return status;
         out->layer_count += count;
         job->walk.product = sequential_product(&job->sequential);
         status = pass(job, block, job->q_hidden, error);
         job->walk.product = NULL;
         if (status != STATUS_OK) return status;
-        monitor_progress(job->request->monitor, layer + 1, layers + 1, "block");
+        monitor_progress(job->request->monitor, layer + 1 - first, layers + 1 - first, "block");
     }
     loader_close(job->loader);
     job->loader = NULL;
     baseline_keep(job);
-    return STATUS_OK;
+    return visit(job, layers, error);
 }
 
 static enum status head_walk(struct job *job, struct error *error)
@@ -338,7 +370,7 @@ static void job_reset(struct job *job)
     if (job->sequential.backend != NULL) sequential_reset(&job->sequential);
     if (job->walk.backend != NULL) walk_reset(&job->walk);
     embed_reset(&job->embed);
-    matrix_release(job->backend, &job->fp.hidden);
+    if (job->request->fp_hidden.data == NULL) matrix_release(job->backend, &job->fp.hidden);
     matrix_release(job->backend, &job->q_hidden);
     matrix_release(job->backend, &job->calibration.hidden);
     matrix_release(job->backend, &job->output);

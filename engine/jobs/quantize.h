@@ -10,6 +10,20 @@
 #include "quant/quantizer.h"
 #include "quant/sequential.h"
 
+/* The streams of the quantized model before a block: hidden states [tokens, d] of the calibration (no data without one) and of the
+ * evaluation, in the order that a run visits them. */
+struct quantize_streams {
+    int64_t layer;
+    struct matrix calibration, evaluation;
+};
+
+/* Called with the streams before every block, and with `layer` the number of layers after the last one. They are lent for the call,
+ * which may run other quantizations from them. */
+struct quantize_visitor {
+    void *owner;
+    enum status (*streams)(void *owner, const struct quantize_streams *streams, struct error *error);
+};
+
 struct quantize_request {
     const struct model *model;
     struct backend *backend;
@@ -20,8 +34,13 @@ struct quantize_request {
     uint64_t seed;        /* of the bootstrap */
     int64_t hold_bytes;   /* memory for activations held between the linears of a block instead of computed again;
                              0: what is left of the default bound (see quantize.c) */
-    const struct monitor *monitor; /* progress by "block"; may be NULL */
-    struct sequential_hook hook;   /* sees every layer; {0}: nobody */
+    const struct monitor *monitor;        /* progress by "block"; may be NULL */
+    struct sequential_hook hook;          /* sees every layer; {0}: nobody */
+    struct quantize_visitor visitor;      /* {0}: nobody */
+    const struct quantize_streams *start; /* copied: the run begins here, with what another run of the same data, precision and
+                                             options came to; it needs fp_hidden. NULL: at the embeddings */
+    struct matrix fp_hidden;              /* of the evaluation in full precision after the last block, lent; no data: found out */
+    int64_t settled_from; /* blocks from this one on have nothing to quantize, so that calibration ends before; 0: none are known */
 };
 
 struct quantize_result {

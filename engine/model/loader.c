@@ -91,6 +91,12 @@ static void sizes(const struct model *model, int64_t *block, int64_t *tensor, bo
 
 enum status loader_open(const struct model *model, struct backend *backend, struct loader **out, struct error *error)
 {
+    return loader_open_at(model, backend, 0, out, error);
+}
+
+enum status loader_open_at(const struct model *model, struct backend *backend, int64_t first, struct loader **out,
+                           struct error *error)
+{
     struct loader *loader = NULL;
     int64_t block = 0, tensor = 0;
     bool transposed = false;
@@ -99,7 +105,8 @@ enum status loader_open(const struct model *model, struct backend *backend, stru
     if (status != STATUS_OK) return status;
     loader->model = model;
     loader->backend = backend;
-    loader->wanted = 1;
+    loader->filled = loader->given = first;
+    loader->wanted = first + 1;
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_cond_init(&loader->changed, NULL);
     sizes(model, &block, &tensor, &transposed);

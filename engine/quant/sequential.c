@@ -343,24 +343,44 @@ static enum status quantize_subset(struct sequential *sequential, const struct b
     return status;
 }
 
+/* Whether overrides leave all linears of a cut as they are, so that nobody asks for statistics. Experts are counted in any case. */
+static enum status left_alone(const struct sequential *sequential, const struct block *block, const struct cut *cut, bool *out,
+                              struct error *error)
+{
+    *out = routed_step(block, cut) == NULL;
+    for (int i = 0; i < cut->count && *out; i++) {
+        const int parameter = block->program->steps[cut->step + i].parameter[0];
+        struct quantize_method method;
+        int64_t index;
+        const enum status status = overrides_find(sequential->overrides, block->program->parameters[parameter].name, &index, error);
+        if (status != STATUS_OK) return status;
+        *out = overrides_apply(sequential->overrides, index, &method);
+    }
+    return STATUS_OK;
+}
+
 static enum status cut_run(struct sequential *sequential, const struct block *block, const struct cut *cut, const struct cut **held,
                            struct layer_summary *summaries, int64_t *count, struct error *error)
 {
     const struct step *routed = routed_step(block, cut);
     const int64_t linears = routed == NULL ? 1 : routed->attributes.experts.count;
     const int64_t together = sequential->chunks == NULL ? linears : sequential->collector_count;
+    bool idle = false;
     enum status status;
+    if ((status = left_alone(sequential, block, cut, &idle, error)) != STATUS_OK) return status;
     for (int64_t first = 0; first < linears; first += together) {
         const struct experts part = {first, linears - first < together ? linears - first : together};
-        if (sequential->chunks != NULL) {
+        if (sequential->chunks != NULL && !idle) {
             if ((status = collect(sequential, block, *held, cut, part, error)) != STATUS_OK) return status;
             if (cut->held) *held = cut;
         }
         for (int64_t k = 0; k < part.count; k++) {
             const struct statistics none = {0};
-            struct statistics_collector *collector = sequential->chunks == NULL ? NULL : &sequential->collectors[k];
+            struct statistics_collector *collector = sequential->chunks == NULL || idle ? NULL : &sequential->collectors[k];
             const struct statistics *inputs = collector == NULL ? &none : statistics_finish(collector);
-            const int64_t tokens = collector == NULL ? 0 : collector->seen;
+            const int64_t tokens = collector != NULL            ? collector->seen
+                                   : sequential->chunks == NULL ? 0
+                                                                : sequential->chunks->tokens;
             status = quantize_subset(sequential, block, cut, first + k, inputs, tokens, summaries + *count, error);
             if (status != STATUS_OK) return status;
             *count += cut->count;
