@@ -24,11 +24,21 @@ export function bitsOf(series) {
 
 /* What tells one curve of a trajectory from another. */
 export function columnOf(series) {
-  return JSON.stringify([series.label ?? "", series.dataset ?? ""]);
+  return JSON.stringify([series.label ?? "", series.dataset ?? "", series.evaluation ?? ""]);
 }
 
 export function keyOf(series) {
-  return JSON.stringify([series.trajectory, series.label ?? "", series.dataset ?? ""]);
+  return JSON.stringify([series.trajectory, series.label ?? "", series.dataset ?? "", series.evaluation ?? ""]);
+}
+
+/* Series that differ by nothing but their evaluation's protocol (another number of sequences, say) get the head of its id. */
+function withEvaluations(seriesList) {
+  const protocols = new Map();
+  for (const series of seriesList) {
+    const key = keyOf(series);
+    protocols.set(key, (protocols.get(key) ?? new Set()).add(series.protocol_id ?? ""));
+  }
+  return seriesList.map((series) => (protocols.get(keyOf(series)).size > 1 ? { ...series, evaluation: (series.protocol_id ?? "").slice(0, 6) || "earlier" } : series));
 }
 
 /* Several data sets among the series: then their names are part of the labels. */
@@ -38,7 +48,8 @@ function datasetsDiffer(seriesList) {
 
 export function labelOf(series, withDataset) {
   const label = series.label || "full precision";
-  return withDataset && series.dataset ? `${label} on ${series.dataset}` : label;
+  const named = withDataset && series.dataset ? `${label} on ${series.dataset}` : label;
+  return series.evaluation ? `${named} (evaluation ${series.evaluation})` : named;
 }
 
 function compareSeries(a, b) {
@@ -55,7 +66,7 @@ function along(a, b) {
 export function assemble(names, metric, x, answers) {
   const checkpoints = new Map();
   for (const item of answers.checkpoints.flat()) checkpoints.set(item.id, item);
-  const named = (answer, panel) => answer.series.map((series) => ({ ...series, panel, bits: bitsOf(series), key: keyOf(series) }));
+  const named = (answer, panel) => withEvaluations(answer.series).map((series) => ({ ...series, panel, bits: bitsOf(series), key: keyOf(series) }));
   const curves = named(answers.curves, "curve");
   const order = (series) => names.indexOf(series.trajectory);
   curves.sort((a, b) => order(a) - order(b) || compareSeries(a, b));
