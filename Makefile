@@ -13,7 +13,7 @@ SANITIZE_asan    := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-
 SANITIZE_tsan    := -fsanitize=thread -fno-omit-frame-pointer
 SANITIZE  := $(SANITIZE_$(CONFIG))
 OPTIMISE  := $(if $(filter release,$(CONFIG)),-O2,-O1)
-CPPFLAGS  := -D_GNU_SOURCE -Iengine -Iserver -I$(BUILD)/generated -isystem $(shell pg_config --includedir)
+CPPFLAGS  := -D_GNU_SOURCE -Iengine -Iserver -I$(BUILD)/generated -isystem $(shell pg_config --includedir 2>/dev/null)
 CFLAGS    := -std=c11 $(OPTIMISE) -g -fopenmp-simd -ffp-contract=off -fno-math-errno -fvisibility=hidden -fstack-protector-strong \
              -pthread $(WARNINGS) $(SANITIZE)
 LDFLAGS   := -pthread $(SANITIZE) -Wl,-z,relro,-z,now
