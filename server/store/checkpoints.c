@@ -3,6 +3,7 @@
 #include "store/checkpoint_document.h"
 #include "store/list.h"
 #include "store/trajectories.h"
+#include "store/unused.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,33 +252,14 @@ enum status checkpoint_patch(struct connection *connection, const char *referenc
     return checkpoint_get(connection, id.text, document, error);
 }
 
-/* The row is locked first: run_insert takes a key lock on it through its foreign key, so no run comes in between. */
-static enum status delete_body(struct connection *connection, void *context, struct error *error)
-{
-    const char *id = context;
-    struct rows *rows;
-    enum status status =
-        connection_query(connection, "select 1 from checkpoints where id = $1 for update", VALUES(value_text(id)), &rows, error);
-    if (status != STATUS_OK) return status;
-    rows_free(rows);
-    status = connection_query(connection,
-                              "select r.id from run_inputs i join runs r on r.id = i.run"
-                              " where i.checkpoint = $1 and r.state in ('queued', 'running') limit 1",
-                              VALUES(value_text(id)), &rows, error);
-    if (status != STATUS_OK) return status;
-    if (rows_count(rows) != 0)
-        status = error_set(error, STATUS_CONFLICT, "run %s still needs this checkpoint: cancel it first", rows_text(rows, 0, 0));
-    rows_free(rows);
-    if (status != STATUS_OK) return status;
-    return connection_execute(connection, "delete from checkpoints where id = $1", VALUES(value_text(id)), NULL, error);
-}
+static const struct unused_kind kind = UNUSED_KIND("checkpoints", "checkpoint");
 
 enum status checkpoint_delete(struct connection *connection, const char *reference, struct error *error)
 {
     struct store_id id;
     const enum status status = resolve(connection, reference, &id, error);
     if (status != STATUS_OK) return status;
-    return connection_transaction(connection, delete_body, id.text, NULL, error);
+    return unused_delete(connection, &kind, id.text, error);
 }
 
 enum status checkpoint_set_content(struct connection *connection, const struct store_id *id, const char *sha256,

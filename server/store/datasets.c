@@ -1,6 +1,7 @@
 #include "store/datasets.h"
 
 #include "store/list.h"
+#include "store/unused.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,32 +177,13 @@ enum status dataset_list(struct connection *connection, const struct page *page,
                                  VALUES(value_integer(limit), value_integer(before)), document, error);
 }
 
-/* As checkpoint_delete: the row's lock keeps new runs out until the transaction ends. */
-static enum status delete_body(struct connection *connection, void *context, struct error *error)
-{
-    const char *id = context;
-    struct rows *rows;
-    enum status status =
-        connection_query(connection, "select 1 from datasets where id = $1 for update", VALUES(value_text(id)), &rows, error);
-    if (status != STATUS_OK) return status;
-    rows_free(rows);
-    status = connection_query(connection,
-                              "select r.id from run_inputs i join runs r on r.id = i.run"
-                              " where i.dataset = $1 and r.state in ('queued', 'running') limit 1",
-                              VALUES(value_text(id)), &rows, error);
-    if (status != STATUS_OK) return status;
-    if (rows_count(rows) != 0)
-        status = error_set(error, STATUS_CONFLICT, "run %s still needs this dataset: cancel it first", rows_text(rows, 0, 0));
-    rows_free(rows);
-    if (status != STATUS_OK) return status;
-    return connection_execute(connection, "delete from datasets where id = $1", VALUES(value_text(id)), NULL, error);
-}
+static const struct unused_kind kind = UNUSED_KIND("datasets", "dataset");
 
 enum status dataset_delete(struct connection *connection, const char *reference, struct error *error)
 {
     struct dataset dataset;
     enum status status = dataset_find(connection, reference, &dataset, error);
-    if (status == STATUS_OK) status = connection_transaction(connection, delete_body, dataset.id.text, NULL, error);
+    if (status == STATUS_OK) status = unused_delete(connection, &kind, dataset.id.text, error);
     dataset_reset(&dataset);
     return status;
 }
