@@ -100,7 +100,9 @@ static enum status check_records(const struct task_param *task, const struct fou
     const struct task_set_source source = {&task_table[task->name], eval->path, shots > 0 ? fewshot->path : NULL, shots, limit};
     const enum status status = task_set_open(&source, &set, &cause);
     task_set_close(set);
-    return status == STATUS_OK ? STATUS_OK : error_set_at(error, status, pointer, "%s", cause.detail);
+    if (status == STATUS_OK) return STATUS_OK;
+    /* the request is well-formed, the file that it names is not */
+    return error_set_at(error, status == STATUS_MALFORMED ? STATUS_INVALID : status, pointer, "%s", cause.detail);
 }
 
 static enum status check_one(struct kind_request *request, const struct task_param *task, int64_t index, int shots, int64_t limit,

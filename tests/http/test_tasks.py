@@ -1,0 +1,104 @@
+"""Runs of tasks over HTTP: what comes back, what is refused, the questions that flip. Numbers are held to the harness's by unit tests."""
+
+import hashlib
+import json
+
+import models
+import pytest
+
+
+def piqa(goal, label, first="with fire", second="with ice"):
+    return json.dumps({"goal": goal, "sol1": first, "sol2": second, "label": label})
+
+
+RECORDS = "\n".join(piqa(goal, k % 2) for k, goal in enumerate(("boil", "freeze", "warm", "cool", "melt", "harden"))) + "\n"
+POOL = "\n".join(piqa(goal, k % 2) for k, goal in enumerate(("cut", "eat", "see", "hear"))) + "\n"
+
+
+@pytest.fixture(scope="module")
+def ready(service):
+    folder = service.files / "tasks"
+    folder.mkdir()
+    (folder / "piqa.jsonl").write_text(RECORDS)
+    (folder / "pool.jsonl").write_text(POOL)
+    made = [service.checkpoint(models.write_llama(folder / f"step{k}", seed=k, max_position_embeddings=160), "tasks", f"step{k}", step=k)["id"]
+            for k in (1, 2)]
+    return {"checkpoint": made[0], "tasks": [{"name": "piqa", "path": str(folder / "piqa.jsonl"), "fewshot": str(folder / "pool.jsonl")}], "shots": 2}
+
+
+def test_a_run_says_how_often_the_model_is_right(service, ready):
+    run = service.run("tasks", **ready)
+    assert run["state"] == "succeeded", run["error"]
+    result, (task,) = run["result"], run["result"]["tasks"]
+    assert task["name"] == "piqa" and task["n"] == 6 and task["metrics"] == ["acc", "acc_norm"]
+    assert task["sha256"] == hashlib.sha256(RECORDS.encode()).hexdigest() == run["params"]["tasks"][0]["sha256"]
+    assert result["mean_accuracy"] == task["accuracy"] and result["tokens_computed"] < result["tokens_alone"]
+    lines = service.get(f"/v1/runs/{run['id']}/artifacts/items.jsonl").body.decode().splitlines()
+    items = [json.loads(line) for line in lines]
+    assert [(item["task"], item["doc"], item["gold"]) for item in items] == [("piqa", k, k % 2) for k in range(6)]
+    right = sum(item["choice"] == item["gold"] for item in items)
+    assert task["accuracy"] == pytest.approx(right / 6) and task["accuracy_interval"][0] <= right / 6 <= task["accuracy_interval"][1]
+    assert all(item["choice"] == max(range(2), key=lambda k: item["log_likelihoods"][k]) for item in items)
+    again = service.post("/v1/runs", {"kind": "tasks", "params": ready})
+    assert again.status == 200 and again.json["id"] == run["id"]
+
+
+def test_a_quantized_model_is_asked_the_same_and_flips_are_listed(service, ready):
+    results = []
+    for step in ("step1", "step2"):
+        run = service.run("tasks", **{**ready, "checkpoint": f"tasks/{step}"}, method={"name": "rtn", "bits": 2, "group_size": 16})
+        assert run["state"] == "succeeded", run["error"]
+        results.append(run["result"])
+    for found in results:
+        task = found["tasks"][0]
+        assert task["accuracy_change"] == pytest.approx(task["accuracy_q"] - task["accuracy"])
+        assert task["flips_up"] - task["flips_down"] == round(6 * task["accuracy_change"]) and 0 < task["mcnemar_p"] <= 1
+    flips = service.get("/v1/flips?trajectory=tasks").json
+    assert [at["name"] for at in flips["checkpoints"]] == ["step1", "step2"]
+    for at, found in zip(flips["checkpoints"], results):
+        assert (at["up"], at["down"]) == (found["flips_up"], found["flips_down"]) and at["items"] == 6
+        assert at["right"] == round(6 * found["mean_accuracy"])
+    assert sum(item["up"] + item["down"] for item in flips["items"]) == sum(found["flips_up"] + found["flips_down"] for found in results)
+    assert all(item["task"] == "piqa" and "Question: " in item["question"] and len(item["course"]) == 2 for item in flips["items"])
+    assert service.get("/v1/flips?trajectory=tasks&task=mmlu").json["items"] == []
+    series = service.get("/v1/curves?trajectory=tasks&metric=mean_accuracy&x=step").json["series"]
+    assert sorted(one["label"] for one in series if one["dataset"] == "2-shot") == ["", "rtn 2-bit g16"]
+
+
+@pytest.mark.parametrize("change,pointer", [
+    ({"name": "arc_hard"}, "/params/tasks/0/name"), ({"path": "/etc/passwd"}, "/params/tasks/0/path"), ({"fewshot": None}, "/params/tasks/0/fewshot"),
+    ({"path": None}, "/params/tasks/0/path"), ({"sha256": "0" * 64}, "/params/tasks/0/path"), ({"name": "arc_easy"}, "/params/tasks/0"),
+    ({"size": 3}, "/params/tasks/0/size")])
+def test_tasks_that_do_not_fit_are_blamed(service, ready, change, pointer):
+    answer = service.post("/v1/runs", {"kind": "tasks", "params": {**ready, "tasks": [{**ready["tasks"][0], **change}]}})
+    assert answer.status == 422 and answer.pointers == [pointer], answer.json
+
+
+@pytest.mark.parametrize("fields,pointer", [
+    ({"shots": 33}, "/params/shots"), ({"limit": 0}, "/params/limit"), ({"tasks": []}, "/params/tasks"), ({"precision": "bf16"}, "/params/precision"),
+    ({"method": {"name": "gptq"}}, "/params/calibration"), ({"method": {"name": "rtn", "rotation": "hadamard"}}, "/params/method/rotation")])
+def test_bad_parameters_are_blamed(service, ready, fields, pointer):
+    answer = service.post("/v1/runs", {"kind": "tasks", "params": {**ready, **fields}})
+    assert answer.status == 422 and answer.pointers == [pointer], answer.json
+
+
+@pytest.mark.parametrize("spoiled,words", [
+    (RECORDS + '{"goal": "x", "sol1": "a", "label": 0}\n', 'line 7: "sol2" is missing'),
+    (RECORDS + piqa("x", 2), "line 7: the answer"),
+    (RECORDS + '{"goal": ', "line 7"), ("PAR1", "Parquet")])
+def test_records_that_do_not_fit_are_named(service, ready, spoiled, words):
+    (service.files / "tasks" / "spoiled.jsonl").write_text(spoiled)
+    task = {**ready["tasks"][0], "path": str(service.files / "tasks" / "spoiled.jsonl")}
+    answer = service.post("/v1/runs", {"kind": "tasks", "params": {**ready, "tasks": [task]}})
+    assert answer.status == 422 and words in answer.json["detail"] and "spoiled.jsonl" in answer.json["detail"], answer.json
+
+
+def test_a_choice_longer_than_the_model_fails_the_run_and_a_long_prompt_is_cut(service, ready):
+    path = service.files / "tasks" / "long.jsonl"
+    path.write_text(piqa("boil " * 60, 0))
+    task = {**ready["tasks"][0], "path": str(path)}
+    run = service.run("tasks", **{**ready, "tasks": [task]})
+    assert run["state"] == "succeeded" and run["result"]["truncated"] == 2
+    path.write_text(piqa("boil", 0, first="long " * 60))
+    run = service.run("tasks", **{**ready, "tasks": [task]})
+    assert run["state"] == "failed" and "piqa, item 0: a choice has" in run["error"]["detail"], run["error"]
