@@ -9,7 +9,7 @@ static enum status expand(const char *base_text, const char *grid_text, struct f
 {
     struct error error;
     json_t *base = json_loads(base_text, 0, NULL), *grid = json_loads(grid_text, 0, NULL);
-    const enum status status = grid_expand(NULL, base, grid, faults, out, &error);
+    const enum status status = grid_expand(NULL, base, grid, false, faults, out, &error);
     json_decref(base);
     json_decref(grid);
     return status;
