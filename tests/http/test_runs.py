@@ -14,6 +14,10 @@ def ready(service):
             "calibration": service.sequences("runs-calibration", models.rows(8, 32, seed=2))["id"]}
 
 
+UNUSED_OPTIONS = {"activation_bits": None, "rotation": "none", "rotation_seed": 0, "keep_outliers": 0, "overrides": [],
+                  "embedding_bits": None, "lm_head_bits": None}
+
+
 def quantize(ready, **method):
     return {"checkpoint": ready["checkpoint"], "method": {"name": "gptq", "bits": 3, "group_size": 16, **method},
             "calibration": {"dataset": ready["calibration"], "sequence_length": None},
@@ -40,7 +44,7 @@ def test_quantize(service, ready):
     assert len(result["layers"]) == 14 and all(l["proxy_error"] >= 0 for l in result["layers"])
     assert 0 < result["top1_agreement"] <= 1 and result["kl"] > 0 and 3 < result["bits_per_weight"] < 6
     assert run["params"]["method"] == {"name": "gptq", "bits": 3, "group_size": 16, "sym": True, "desc_act": False, "act_group_aware": True,
-                                       "damp_percent": 0.05}
+                                       "damp_percent": 0.05, **UNUSED_OPTIONS}
 
 
 def test_settled_parameters_are_written_back_and_shared(service, ready):

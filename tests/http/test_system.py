@@ -19,7 +19,10 @@ def test_health_and_metrics(service):
     assert service.get("/readyz").json["database"] == "ok"
     text = service.get("/metrics").body.decode()
     assert 'deltaq_runs{state="succeeded"}' in text and "deltaq_database_up 1" in text
-    assert [w["device"] for w in service.get("/v1/workers").json["items"]] == ["cpu"]
+    end = time.monotonic() + 120
+    while not (workers := service.get("/v1/workers").json["items"]) and time.monotonic() < end:
+        time.sleep(0.05)  # the service listens before its workers do
+    assert [w["device"] for w in workers] == ["cpu"]
 
 
 def test_lists_have_tags_and_links(service):
@@ -143,8 +146,8 @@ def children(process):
 def test_a_killed_worker_costs_no_run(own):
     (own.files / "text").write_text("a story that goes on and on. " * 3000)
     own.post("/v1/datasets", {"name": "text", "path": "text", "format": "text"})
-    params = {"trajectory": "t", "model": models.LLAMA, "dataset": "text", "tokenizer": {"name": "bytes"}, "tokens": 64 * 4 * 400,
-              "batch_sequences": 4, "sequence_length": 64, "checkpoint_every": 64 * 4 * 100}
+    params = {"trajectory": "t", "model": models.LLAMA, "dataset": "text", "tokenizer": {"name": "bytes"}, "tokens": 64 * 4 * 4000,
+              "batch_sequences": 4, "sequence_length": 64, "checkpoint_every": 64 * 4 * 1000}
     run = own.post("/v1/runs", {"kind": "train", "params": params}).json["id"]
     end = time.monotonic() + 120
     while own.get(f"/v1/runs/{run}").json["progress"]["done"] < 20 and time.monotonic() < end:
