@@ -103,6 +103,15 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@echo "  test $<"
 	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
 
+# Tests of the fast backend, run once more with the CUDA backend in its place, over an emulated device (tests/unit/engine/backend/cuda).
+EMULATED_TESTS := $(addprefix engine/backend/test_,cpu_attention cpu_products cpu_rows cpu_scan tangent_cpu) \
+                  $(addprefix engine/model/test_,tangent gradient forest)
+EMULATED_BINARIES := $(EMULATED_TESTS:%=$(OBJ)/tests/emulated/%)
+$(OBJ)/tests/emulated/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
+	@mkdir -p $(@D)
+	@echo "  test $< (emulated CUDA)"
+	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -include engine/backend/cuda/stand_in.h -MMD -MP -MF $@.d -o $@ $< $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
+
 # The server that tests/http/test_http_raw.py talks to: server/http alone.
 $(OBJ)/tests/http/echo_server: tests/http/echo_server.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)

@@ -1,0 +1,162 @@
+/* cuda.c: the table of the CUDA backend, and what all its slots do. */
+#include "backend/cuda/cuda.h"
+
+#include "backend/cuda/open.h"
+#include "base/memory.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MOST_BLOCKS = 4096 };
+
+struct cuda *cuda_enter(struct backend *backend)
+{
+    struct cuda *cuda = cuda_of(backend);
+    pthread_mutex_lock(&cuda->mutex);
+    return cuda;
+}
+
+void cuda_leave(struct cuda *cuda)
+{
+    pthread_mutex_unlock(&cuda->mutex);
+}
+
+void cuda_fail(struct cuda *cuda, enum status status, const char *what)
+{
+    if (cuda->status != STATUS_OK) return;
+    cuda->status = error_set(&cuda->error, status, "%s", what);
+}
+
+bool cuda_good(struct cuda *cuda, const char *what, int code)
+{
+    if (code != 0 && cuda->status == STATUS_OK)
+        cuda->status = error_set(&cuda->error, STATUS_INTERNAL, "the CUDA device failed: %s: %s", what, cuda->device->error_text(code));
+    return cuda->status == STATUS_OK;
+}
+
+void cuda_launch(struct cuda *cuda, enum kernel kernel, int64_t blocks, const void *args)
+{
+    if (cuda->status != STATUS_OK || blocks == 0) return;
+    if (blocks > INT32_MAX)
+        cuda_fail(cuda, STATUS_TOO_LARGE, "more blocks than a CUDA kernel may have: give it fewer tokens at a time");
+    else
+        (void)cuda_good(cuda, "a kernel", cuda->device->launch(cuda->device, kernel, blocks, args));
+}
+
+int64_t cuda_blocks(int64_t elements)
+{
+    const int64_t blocks = (elements + KERNEL_THREADS - 1) / KERNEL_THREADS;
+    return blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
+}
+
+bool cuda_wait(struct cuda *cuda)
+{
+    if (cuda->status != STATUS_OK) return false;
+    return cuda_good(cuda, "waiting", cuda->device->synchronize(cuda->device));
+}
+
+static void cuda_close(struct backend *backend)
+{
+    struct cuda *cuda = cuda_of(backend);
+    if (cuda == NULL) return;
+    if (cuda->device != NULL) {
+        (void)cuda->device->synchronize(cuda->device);
+        cuda_release_all(cuda);
+        cuda->device->close(cuda->device);
+    }
+    pthread_mutex_destroy(&cuda->mutex);
+    memory_free(cuda); /* the plugin stays loaded: the driver's threads outlive a backend */
+}
+
+static void cuda_describe(const struct backend *backend, char *text, size_t size)
+{
+    const struct cuda *cuda = backend->state;
+    (void)snprintf(text, size, "%s, budget %lld MiB", cuda->device->text, (long long)(cuda->budget >> 20));
+}
+
+static enum status cuda_prepare(struct backend *backend, int64_t longest_sequence, int64_t widest_row, struct error *error)
+{
+    (void)backend, (void)longest_sequence, (void)widest_row, (void)error;
+    return STATUS_OK; /* scratch grows where it is needed: its size hangs on the number of tokens too */
+}
+
+static enum status cuda_sync(struct backend *backend, struct error *error)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    (void)cuda_wait(cuda);
+    const enum status status = cuda->status;
+    if (status != STATUS_OK) *error = cuda->error;
+    cuda_leave(cuda);
+    return status;
+}
+
+static const struct backend_ops ops = {
+    .name = "cuda",
+    .element = sizeof(float),
+    .host = false,
+    .close = cuda_close,
+    .describe = cuda_describe,
+    .allocate = cuda_allocate,
+    .release = cuda_release,
+    .prepare = cuda_prepare,
+    .sync = cuda_sync,
+    .upload = cuda_upload,
+    .download = cuda_download,
+    .fill = cuda_fill,
+    .add = cuda_add,
+    .scale_by_magnitude = cuda_scale_by_magnitude,
+    .dot = cuda_dot,
+    .finite = cuda_finite,
+    .gemm = cuda_gemm,
+    .syrk = cuda_syrk,
+    .inverse_cholesky = cuda_inverse_cholesky,
+    .add_row = cuda_add_row,
+    .sum_rows = cuda_sum_rows,
+    .norm_forward = cuda_norm_forward,
+    .norm_backward = cuda_norm_backward,
+    .rope = cuda_rope,
+    .attention_forward = cuda_attention_forward,
+    .attention_backward = cuda_attention_backward,
+    .activation_forward = cuda_activation_forward,
+    .activation_backward = cuda_activation_backward,
+    .convolution_forward = cuda_convolution_forward,
+    .convolution_backward = cuda_convolution_backward,
+    .scan_forward = cuda_scan_forward,
+    .scan_backward = cuda_scan_backward,
+    .gather = cuda_gather,
+    .scatter_add = cuda_scatter_add,
+    .cross_entropy_forward = cuda_cross_entropy_forward,
+    .cross_entropy_backward = cuda_cross_entropy_backward,
+    .norm_tangent = cuda_norm_tangent,
+    .norm_backward_tangent = cuda_norm_backward_tangent,
+    .attention_tangent = cuda_attention_tangent,
+    .attention_backward_tangent = cuda_attention_backward_tangent,
+    .activation_tangent = cuda_activation_tangent,
+    .activation_backward_tangent = cuda_activation_backward_tangent,
+    .scan_tangent = cuda_scan_tangent,
+    .scan_backward_tangent = cuda_scan_backward_tangent,
+    .cross_entropy_backward_tangent = cuda_cross_entropy_backward_tangent,
+    .compare = cuda_compare,
+    .adamw = cuda_adamw,
+};
+
+enum status cuda_open_device(struct device *device, int64_t budget, struct team *team, struct backend **out, struct error *error)
+{
+    struct backend *backend = NULL;
+    struct cuda *cuda = NULL;
+    enum status status;
+    *out = NULL;
+    if ((status = memory_new(1, sizeof *backend, "backend", &backend, error)) != STATUS_OK) goto failed;
+    if ((status = memory_new(1, sizeof *cuda, "backend", &cuda, error)) != STATUS_OK) goto failed;
+    pthread_mutex_init(&cuda->mutex, NULL);
+    cuda->device = device;
+    cuda->budget = budget;
+    *backend = (struct backend){&ops, team, cuda};
+    *out = backend;
+    return STATUS_OK;
+failed:
+    device->close(device);
+    memory_free(backend);
+    return status;
+}

@@ -1,0 +1,113 @@
+/* cuda.h: the state of the CUDA backend and what its files share. */
+#ifndef BACKEND_CUDA_CUDA_H
+#define BACKEND_CUDA_CUDA_H
+
+#include "backend/backend.h"
+#include "backend/cuda/device.h"
+
+#include <pthread.h>
+
+struct cuda_block; /* memory.c */
+
+/* Host memory that a copy of the stream may still be reading, in two halves that take turns, and as much on the device. */
+struct cuda_stage {
+    char *host, *device;
+    size_t half, used; /* bytes */
+    int which;         /* the half in use */
+};
+
+struct cuda {
+    struct device *device; /* owned */
+    void *library;         /* the plugin, or NULL */
+    pthread_mutex_t mutex; /* one slot at a time, whichever thread asks */
+    struct cuda_block *blocks;
+    int64_t held, budget; /* bytes taken from the device, and the most that may be */
+    struct cuda_stage stage;
+    void *scratch; /* for one slot's call */
+    size_t scratch_bytes;
+    void *host_scratch;
+    size_t host_scratch_bytes;
+    enum status status; /* what sync says, once something has failed: nothing more is started */
+    struct error error;
+};
+
+static inline struct cuda *cuda_of(struct backend *backend)
+{
+    return (struct cuda *)backend->state;
+}
+
+/* A slot's call lies between the two. */
+struct cuda *cuda_enter(struct backend *backend);
+void cuda_leave(struct cuda *cuda);
+/* Keeps the first failure. False unless `code` is 0 and nothing has failed before. */
+bool cuda_good(struct cuda *cuda, const char *what, int code);
+void cuda_fail(struct cuda *cuda, enum status status, const char *what);
+void cuda_launch(struct cuda *cuda, enum kernel kernel, int64_t blocks, const void *args);
+/* Blocks for a walk over `elements`. */
+int64_t cuda_blocks(int64_t elements);
+/* Waits for the stream. */
+bool cuda_wait(struct cuda *cuda);
+
+/* memory.c */
+enum status cuda_allocate(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error);
+void cuda_release(struct backend *backend, void *block);
+void cuda_release_all(struct cuda *cuda);
+/* Scratch until the slot's call ends, of the device or of the host (NULL after a failure). Asking again gives the same memory. */
+void *cuda_scratch(struct cuda *cuda, size_t bytes);
+void *cuda_host_scratch(struct cuda *cuda, size_t bytes);
+/* A host array's copy on the device, until the slot's call ends. All that a call stages must have been announced by one cuda_room. */
+void cuda_room(struct cuda *cuda, size_t bytes);
+const void *cuda_staged(struct cuda *cuda, const void *array, size_t bytes);
+/* Room for a result on the device, and its way into a host array (waits). */
+void *cuda_result(struct cuda *cuda, size_t bytes);
+void cuda_fetch(struct cuda *cuda, void *array, const void *result, size_t bytes);
+void cuda_upload(struct backend *backend, struct matrix to, const void *from, enum dtype dtype);
+void cuda_download(struct backend *backend, struct matrix from, void *to, enum dtype dtype);
+
+/* products.c */
+void cuda_gemm(struct backend *backend, const struct gemm_args *args);
+void cuda_syrk(struct backend *backend, struct matrix c, struct matrix x, double alpha, double beta);
+bool cuda_inverse_cholesky(struct backend *backend, struct matrix h);
+
+/* elementwise.c */
+void cuda_fill(struct backend *backend, struct matrix to, double value);
+void cuda_add(struct backend *backend, struct matrix to, struct matrix from, double alpha, double beta);
+void cuda_scale_by_magnitude(struct backend *backend, struct matrix to, struct matrix by, double offset);
+double cuda_dot(struct backend *backend, struct matrix a, struct matrix b);
+bool cuda_finite(struct backend *backend, struct matrix a);
+void cuda_add_row(struct backend *backend, struct matrix to, struct matrix row);
+void cuda_sum_rows(struct backend *backend, struct matrix to_row, struct matrix from);
+void cuda_activation_forward(struct backend *backend, const struct activation_args *args);
+void cuda_activation_backward(struct backend *backend, const struct activation_args *args);
+void cuda_activation_tangent(struct backend *backend, const struct activation_args *args);
+void cuda_activation_backward_tangent(struct backend *backend, const struct activation_args *args);
+void cuda_adamw(struct backend *backend, const struct adamw_args *args);
+
+/* rows.c */
+void cuda_norm_forward(struct backend *backend, const struct norm_args *args);
+void cuda_norm_backward(struct backend *backend, const struct norm_args *args);
+void cuda_norm_tangent(struct backend *backend, const struct norm_args *args);
+void cuda_norm_backward_tangent(struct backend *backend, const struct norm_args *args);
+void cuda_rope(struct backend *backend, const struct rope_args *args);
+void cuda_gather(struct backend *backend, struct matrix to, struct matrix table, const uint32_t *ids);
+void cuda_scatter_add(struct backend *backend, struct matrix table, struct matrix from, const uint32_t *ids);
+void cuda_cross_entropy_forward(struct backend *backend, const struct cross_entropy_args *args);
+void cuda_cross_entropy_backward(struct backend *backend, const struct cross_entropy_args *args);
+void cuda_cross_entropy_backward_tangent(struct backend *backend, const struct cross_entropy_args *args);
+void cuda_compare(struct backend *backend, const struct compare_args *args);
+
+/* attention.c */
+void cuda_attention_forward(struct backend *backend, const struct attention_args *args);
+void cuda_attention_backward(struct backend *backend, const struct attention_args *args);
+void cuda_attention_tangent(struct backend *backend, const struct attention_args *args);
+void cuda_attention_backward_tangent(struct backend *backend, const struct attention_args *args);
+
+/* recurrent.c */
+void cuda_convolution_forward(struct backend *backend, const struct convolution_args *args);
+void cuda_convolution_backward(struct backend *backend, const struct convolution_args *args);
+void cuda_scan_forward(struct backend *backend, const struct scan_args *args);
+void cuda_scan_backward(struct backend *backend, const struct scan_args *args);
+void cuda_scan_tangent(struct backend *backend, const struct scan_args *args);
+void cuda_scan_backward_tangent(struct backend *backend, const struct scan_args *args);
+
+#endif

@@ -1,0 +1,58 @@
+/* device.h: what the CUDA backend needs of a device: memory, copies, kernels, matrix products; nothing here needs CUDA's headers.
+ * build/libdeltaq-cuda.so gives one (plugin/), and so does the emulation of the unit tests. */
+#ifndef BACKEND_CUDA_DEVICE_H
+#define BACKEND_CUDA_DEVICE_H
+
+#include "backend/cuda/kernels/args.h"
+
+enum { CUDA_PLUGIN_VERSION = 1 }; /* raised whenever this file or kernels/args.h changes meaning */
+enum { DEVICE_TEXT = 400 };
+
+/* As cuBLAS has it: column-major, c [m, n] = alpha op(a) op(b) + beta c; leading dimensions in elements. */
+struct device_gemm {
+    bool transpose_a, transpose_b;
+    int64_t m, n, k;
+    float alpha, beta;
+    const float *a, *b;
+    float *c;
+    int64_t lda, ldb, ldc;
+};
+
+/* One device and its one stream: all work is queued on it in order. Functions return 0 or a number that error_text explains. The
+ * caller lets one thread in at a time; it may be another one each time. */
+struct device {
+    void *state;
+    char text[DEVICE_TEXT]; /* its name, memory and libraries, for people */
+    int64_t memory_free;    /* bytes, when it was opened */
+
+    void (*close)(struct device *device);
+    const char *(*error_text)(int code);
+    int (*allocate)(struct device *device, size_t bytes, void **out);
+    int (*release)(struct device *device, void *block); /* waits for the stream */
+    int (*allocate_host)(struct device *device, size_t bytes, void **out); /* pinned */
+    int (*release_host)(struct device *device, void *block);
+    int (*clear)(struct device *device, void *to, size_t bytes);
+    /* `rows` rows of `width` bytes, the rows' distances in bytes; the host's side must stay as it is until the stream was there */
+    int (*upload)(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows);
+    int (*download)(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows);
+    int (*mark)(struct device *device, int which); /* notes a point of the stream, 0 or 1 */
+    int (*wait)(struct device *device, int which); /* until the stream has passed it */
+    int (*synchronize)(struct device *device);
+    int (*launch)(struct device *device, enum kernel kernel, int64_t blocks, const void *args);
+    int (*gemm)(struct device *device, const struct device_gemm *args);
+    /* Column-major, upper triangle of c [n, n] = alpha a aᵀ + beta c, a [n, k]. */
+    int (*syrk)(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, float beta, float *c,
+                int64_t ldc);
+};
+
+/* What the plugin exports as `deltaq_cuda_plugin`. It is its own library: it shares no symbols with the program. */
+struct device_plugin {
+    int version; /* CUDA_PLUGIN_VERSION */
+    size_t args; /* sizeof(struct attention_kernel_args), which notices a plugin of another build */
+    /* How many devices there are, and in `text` what was found or why there are none. */
+    int (*count)(char *text, size_t size);
+    /* NULL with the reason in `text`. products: "f32", "tf32" or "bf16". */
+    struct device *(*open)(int ordinal, const char *products, char *text, size_t size);
+};
+
+#endif

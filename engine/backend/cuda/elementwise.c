@@ -1,0 +1,98 @@
+/* elementwise.c: launches of kernels/elementwise.h and kernels/activation.h. */
+#include "backend/cuda/cuda.h"
+
+#include <math.h>
+
+static void launch_alone(struct backend *backend, enum kernel kernel, int64_t elements, const void *args)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    cuda_launch(cuda, kernel, cuda_blocks(elements), args);
+    cuda_leave(cuda);
+}
+
+void cuda_fill(struct backend *backend, struct matrix to, double value)
+{
+    launch_alone(backend, KERNEL_fill, to.rows * to.columns, &(struct fill_args){to, value});
+}
+
+void cuda_add(struct backend *backend, struct matrix to, struct matrix from, double alpha, double beta)
+{
+    launch_alone(backend, KERNEL_add, to.rows * to.columns, &(struct add_args){to, from, alpha, beta});
+}
+
+void cuda_scale_by_magnitude(struct backend *backend, struct matrix to, struct matrix by, double offset)
+{
+    launch_alone(backend, KERNEL_scale_by_magnitude, to.rows * to.columns, &(struct add_args){to, by, 0, offset});
+}
+
+void cuda_add_row(struct backend *backend, struct matrix to, struct matrix row)
+{
+    launch_alone(backend, KERNEL_add_row, to.rows * to.columns, &(struct add_args){to, row, 0, 0});
+}
+
+static double dot(struct cuda *cuda, struct matrix a, struct matrix b)
+{
+    double sum = NAN;
+    struct dot_args args = {.a = a, .b = b, .partials = NULL};
+    cuda_room(cuda, DOT_PARTS * sizeof(double));
+    if ((args.partials = cuda_result(cuda, DOT_PARTS * sizeof(double))) == NULL) return sum;
+    cuda_launch(cuda, KERNEL_dot, DOT_PARTS, &args);
+    cuda_launch(cuda, KERNEL_dot_end, 1, &args);
+    cuda_fetch(cuda, &sum, args.partials, sizeof sum);
+    return sum;
+}
+
+double cuda_dot(struct backend *backend, struct matrix a, struct matrix b)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    const double sum = dot(cuda, a, b);
+    cuda_leave(cuda);
+    return sum;
+}
+
+bool cuda_finite(struct backend *backend, struct matrix a)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    const double bad = dot(cuda, a, (struct matrix){0});
+    cuda_leave(cuda);
+    return bad == 0;
+}
+
+void cuda_sum_rows(struct backend *backend, struct matrix to_row, struct matrix from)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    const int64_t splits = (from.rows + SPLIT_ROWS - 1) / SPLIT_ROWS, across = (from.columns + SPLIT_COLUMNS - 1) / SPLIT_COLUMNS;
+    const struct sum_rows_args args = {.from = from,
+                                       .to = to_row,
+                                       .partials = cuda_scratch(cuda, (size_t)(splits * from.columns) * sizeof(double)),
+                                       .rows = from.rows,
+                                       .columns = from.columns};
+    cuda_launch(cuda, KERNEL_sum_rows, splits * across, &args);
+    cuda_launch(cuda, KERNEL_sum_rows_end, cuda_blocks(from.columns), &args);
+    cuda_leave(cuda);
+}
+
+void cuda_activation_forward(struct backend *backend, const struct activation_args *args)
+{
+    launch_alone(backend, KERNEL_activation_forward, args->gate.rows * args->gate.columns, args);
+}
+
+void cuda_activation_backward(struct backend *backend, const struct activation_args *args)
+{
+    launch_alone(backend, KERNEL_activation_backward, args->gate.rows * args->gate.columns, args);
+}
+
+void cuda_activation_tangent(struct backend *backend, const struct activation_args *args)
+{
+    launch_alone(backend, KERNEL_activation_tangent, args->gate.rows * args->gate.columns, args);
+}
+
+void cuda_activation_backward_tangent(struct backend *backend, const struct activation_args *args)
+{
+    launch_alone(backend, KERNEL_activation_backward_tangent, args->gate.rows * args->gate.columns, args);
+}
+
+void cuda_adamw(struct backend *backend, const struct adamw_args *args)
+{
+    launch_alone(backend, KERNEL_adamw, args->count, args);
+}

@@ -1,0 +1,89 @@
+/* activation.h: kernels of reference/activation.c, which has the equations. In double, as there. */
+#ifndef BACKEND_CUDA_KERNELS_ACTIVATION_H
+#define BACKEND_CUDA_KERNELS_ACTIVATION_H
+
+#include "backend/cuda/kernels/elementwise.h"
+
+struct slope {
+    double value, derivative, second;
+};
+
+DEVICE struct slope slope_of(enum activation_kind kind, double u)
+{
+    struct slope s;
+    if (kind == ACTIVATION_SILU) {
+        const double sigma = 1 / (1 + exp(-u));
+        s.value = u * sigma;
+        s.derivative = sigma * (1 + u * (1 - sigma));
+        s.second = sigma * (1 - sigma) * (2 + u * (1 - 2 * sigma));
+    } else if (kind == ACTIVATION_GELU) {
+        const double below = 0.5 * erfc(-u * 0.70710678118654752440), bell = exp(-0.5 * u * u) * 0.39894228040143267794;
+        s.value = u * below;
+        s.derivative = below + u * bell;
+        s.second = bell * (2 - u * u);
+    } else if (kind == ACTIVATION_GELU_TANH) {
+        const double root = 0.79788456080286535588, curved = 0.044715 * u * u, t = tanh(root * u * (1 + curved));
+        const double a1 = root * (1 + 3 * curved), a2 = root * 6 * 0.044715 * u, rest = 1 - t * t;
+        s.value = 0.5 * u * (1 + t);
+        s.derivative = 0.5 * (1 + t) + 0.5 * u * rest * a1;
+        s.second = rest * (a1 + u * (0.5 * a2 - t * a1 * a1));
+    } else { /* written so that NaN stays NaN */
+        s.value = u < 0 ? 0 : u;
+        s.derivative = u > 0 ? 1 : u <= 0 ? 0 : u;
+        s.second = u > 0 || u <= 0 ? 0 : u;
+    }
+    return s;
+}
+
+DEVICE double element_or(struct matrix m, int64_t i, double otherwise)
+{
+    return m.data != NULL ? (double)*element_of(m, i) : otherwise;
+}
+
+KERNEL(activation_forward, activation_args)
+{
+    EACH_ELEMENT(i, args->gate.rows * args->gate.columns)
+    {
+        const double up = element_or(args->up, i, 1);
+        *element_of(args->y, i) = (float)(slope_of(args->kind, (double)*element_of(args->gate, i)).value * up);
+    }
+}
+
+KERNEL(activation_backward, activation_args)
+{
+    EACH_ELEMENT(i, args->gate.rows * args->gate.columns)
+    {
+        const struct slope f = slope_of(args->kind, (double)*element_of(args->gate, i));
+        const double up = element_or(args->up, i, 1), dy = (double)*element_of(args->dy, i);
+        put(element_of(args->dgate, i), dy * up * f.derivative, args->accumulate_gate);
+        if (args->up.data != NULL) put(element_of(args->dup, i), dy * f.value, args->accumulate_up);
+    }
+}
+
+KERNEL(activation_tangent, activation_args)
+{
+    EACH_ELEMENT(i, args->gate.rows * args->gate.columns)
+    {
+        const struct slope f = slope_of(args->kind, (double)*element_of(args->gate, i));
+        const double up = element_or(args->up, i, 1), up_t = args->up.data != NULL ? (double)*element_of(args->up_t, i) : 0;
+        *element_of(args->y_t, i) = (float)(f.derivative * (double)*element_of(args->gate_t, i) * up + f.value * up_t);
+    }
+}
+
+KERNEL(activation_backward_tangent, activation_args)
+{
+    EACH_ELEMENT(i, args->gate.rows * args->gate.columns)
+    {
+        const struct slope f = slope_of(args->kind, (double)*element_of(args->gate, i));
+        const double up = element_or(args->up, i, 1), up_t = args->up.data != NULL ? (double)*element_of(args->up_t, i) : 0;
+        const double u_t = (double)*element_of(args->gate_t, i);
+        const double dy = (double)*element_of(args->dy, i), dy_t = (double)*element_of(args->dy_t, i);
+        put(element_of(args->dgate, i), dy * up * f.derivative, args->accumulate_gate);
+        put(element_of(args->dgate_t, i), (dy_t * up + dy * up_t) * f.derivative + dy * up * f.second * u_t, args->accumulate_gate);
+        if (args->up.data == NULL) continue;
+        put(element_of(args->dup, i), dy * f.value, args->accumulate_up);
+        put(element_of(args->dup_t, i), dy_t * f.value + dy * f.derivative * u_t, args->accumulate_up);
+    }
+}
+
+#endif

@@ -1,0 +1,13 @@
+/* all.h: every kernel. */
+#ifndef BACKEND_CUDA_KERNELS_ALL_H
+#define BACKEND_CUDA_KERNELS_ALL_H
+
+#include "backend/cuda/kernels/activation.h"
+#include "backend/cuda/kernels/attention_backward.h"
+#include "backend/cuda/kernels/cholesky.h"
+#include "backend/cuda/kernels/convolution.h"
+#include "backend/cuda/kernels/loss.h"
+#include "backend/cuda/kernels/norm.h"
+#include "backend/cuda/kernels/scan.h"
+
+#endif

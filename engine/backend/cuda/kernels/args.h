@@ -1,0 +1,163 @@
+/* args.h: what each kernel is given: one struct by value, its pointers in the device's memory (those of host arrays that a struct of
+ * backend.h names are replaced). */
+#ifndef BACKEND_CUDA_KERNELS_ARGS_H
+#define BACKEND_CUDA_KERNELS_ARGS_H
+
+#include "backend/backend.h"
+
+enum {
+    KERNEL_THREADS = 256,
+    DOT_PARTS = 512,      /* blocks of a dot product: never by the device, so that the bits are the same everywhere */
+    SPLIT_ROWS = 512,     /* rows that one block of a sum over rows takes */
+    SPLIT_COLUMNS = 32,   /* and columns */
+    ATTENTION_TILE = 32,  /* queries, keys and columns of a head that a block takes at a time */
+    ATTENTION_DIM = 256,  /* the largest head_dim */
+    CHOLESKY_BLOCK = 64,  /* columns that one block factors */
+};
+
+struct fill_args {
+    struct matrix to;
+    double value;
+};
+
+struct add_args {
+    struct matrix to, from; /* add_row: from is the row */
+    double alpha, beta;     /* scale_by_magnitude: beta is the offset */
+};
+
+/* partials[block] = a share of the sum; dot_end: partials[0] = their sum */
+struct dot_args {
+    struct matrix a, b; /* b absent: counts what is not finite in a */
+    double *partials;   /* [DOT_PARTS] */
+};
+
+/* Sums over rows go through partials [splits, columns]: of `rows` virtual rows each split takes SPLIT_ROWS. */
+struct sum_rows_args {
+    struct matrix from, to; /* to [1, columns] is added to */
+    double *partials;
+    int64_t rows, columns;
+};
+
+/* statistics [rows * groups, 4]: mean, scale; with tangents mean of x_t, and q (reference/norm.c). */
+struct norm_kernel_args {
+    struct norm_args norm;
+    double *statistics, *partials, *bias_partials;
+    int64_t rows, columns; /* of the sums that make gradients of parameters: virtual rows, columns of a parameter */
+    bool tangent;
+};
+
+struct rope_kernel_args {
+    struct rope_args rope;
+    const int32_t *positions;
+};
+
+/* Segment s of `order` ends where the next begins: the rows of `from` that are added to row ids[s] of the table, in this order. */
+struct embedding_args {
+    struct matrix table, rows;
+    const uint32_t *ids, *order;
+    const int64_t *starts; /* [segments + 1] */
+};
+
+struct convolution_kernel_args {
+    struct convolution_args convolution;
+    const int64_t *starts;  /* [sequences + 1] */
+    const int64_t *numbers; /* [T] the sequence of a row */
+    int64_t sequences;
+};
+
+struct scan_kernel_args {
+    struct scan_args scan;
+    const int64_t *starts;
+    int64_t sequences;
+    double *sums; /* gradients of parameters by sequence: [sequences, 3 parts]; see kernels/scan.h */
+};
+
+/* Keys that the queries of a sequence may see: positions [first, first + count) of its text are rows [row, row + count) of the batch
+ * or, when kept, of what earlier batches left behind. */
+struct attention_span {
+    int64_t kept, row, first, count;
+};
+
+/* Up to ATTENTION_TILE rows of one sequence. */
+struct attention_rows {
+    int64_t sequence, row, count, position; /* of the first row */
+};
+
+struct attention_kernel_args {
+    struct attention_args attention;
+    const struct attention_rows *tiles;
+    const struct attention_span *spans;
+    const int64_t *span_starts; /* [sequences + 1] */
+    const int64_t *starts;      /* [sequences + 1] */
+    double *delta;              /* [T, heads, 2]: dout·out and its tangent */
+};
+
+/* factor: block `first` of h, [count, count], becomes upper R with h = R Rᵀ, and inverse its inverse (row stride CHOLESKY_BLOCK). */
+struct cholesky_args {
+    struct matrix h;
+    int64_t first, count;
+    float *inverse;
+    int32_t *failed;
+};
+
+struct copy_args {
+    struct matrix to, from;
+};
+
+/* Every kernel with the type of its arguments. */
+#define KERNEL_LIST(X)                                                                                                             \
+    X(fill, fill_args)                                                                                                             \
+    X(add, add_args)                                                                                                               \
+    X(scale_by_magnitude, add_args)                                                                                                \
+    X(add_row, add_args)                                                                                                           \
+    X(dot, dot_args)                                                                                                               \
+    X(dot_end, dot_args)                                                                                                           \
+    X(sum_rows, sum_rows_args)                                                                                                     \
+    X(sum_rows_end, sum_rows_args)                                                                                                 \
+    X(adamw, adamw_args)                                                                                                           \
+    X(rope, rope_kernel_args)                                                                                                      \
+    X(gather, embedding_args)                                                                                                      \
+    X(scatter_add, embedding_args)                                                                                                 \
+    X(activation_forward, activation_args)                                                                                         \
+    X(activation_backward, activation_args)                                                                                        \
+    X(activation_tangent, activation_args)                                                                                         \
+    X(activation_backward_tangent, activation_args)                                                                                \
+    X(norm_forward, norm_kernel_args)                                                                                              \
+    X(norm_tangent, norm_kernel_args)                                                                                              \
+    X(norm_statistics, norm_kernel_args)                                                                                           \
+    X(norm_parameters, norm_kernel_args)                                                                                           \
+    X(norm_backward, norm_kernel_args)                                                                                             \
+    X(norm_backward_tangent, norm_kernel_args)                                                                                     \
+    X(cross_entropy_forward, cross_entropy_args)                                                                                   \
+    X(cross_entropy_backward, cross_entropy_args)                                                                                  \
+    X(cross_entropy_backward_tangent, cross_entropy_args)                                                                          \
+    X(compare, compare_args)                                                                                                       \
+    X(attention_forward, attention_kernel_args)                                                                                    \
+    X(attention_tangent, attention_kernel_args)                                                                                    \
+    X(attention_delta, attention_kernel_args)                                                                                      \
+    X(attention_backward_queries, attention_kernel_args)                                                                           \
+    X(attention_backward_keys, attention_kernel_args)                                                                              \
+    X(attention_backward_values, attention_kernel_args)                                                                            \
+    X(attention_backward_queries_tangent, attention_kernel_args)                                                                   \
+    X(attention_backward_keys_tangent, attention_kernel_args)                                                                      \
+    X(attention_backward_values_tangent, attention_kernel_args)                                                                    \
+    X(convolution_forward, convolution_kernel_args)                                                                                \
+    X(convolution_backward, convolution_kernel_args)                                                                               \
+    X(convolution_parameters, convolution_kernel_args)                                                                             \
+    X(scan_forward, scan_kernel_args)                                                                                              \
+    X(scan_backward, scan_kernel_args)                                                                                             \
+    X(scan_tangent, scan_kernel_args)                                                                                              \
+    X(scan_backward_tangent, scan_kernel_args)                                                                                     \
+    X(scan_sums, scan_kernel_args)                                                                                                 \
+    X(cholesky_mirror, cholesky_args)                                                                                              \
+    X(cholesky_factor, cholesky_args)                                                                                              \
+    X(cholesky_clear, cholesky_args)
+
+enum kernel {
+#define X(name, type) KERNEL_##name,
+    KERNEL_LIST(X)
+#undef X
+        KERNEL_COUNT
+};
+
+#endif

@@ -1,0 +1,201 @@
+/* elementwise.h: kernels of reference/elementwise.c, adamw.c, rope.c and embedding.c, which say what they compute. */
+#ifndef BACKEND_CUDA_KERNELS_ELEMENTWISE_H
+#define BACKEND_CUDA_KERNELS_ELEMENTWISE_H
+
+#include "backend/cuda/kernels/kernel.h"
+
+/* The elements of a matrix, shared among the threads of all blocks. */
+#define EACH_ELEMENT(i, count)                                                                                                     \
+    EACH_THREAD(thread)                                                                                                            \
+    for (int64_t i = grid->block * KERNEL_THREADS + thread; i < (count); i += grid->blocks * KERNEL_THREADS)
+
+KERNEL(fill, fill_args)
+{
+    EACH_ELEMENT(i, args->to.rows * args->to.columns)
+    {
+        *element_of(args->to, i) = (float)args->value;
+    }
+}
+
+KERNEL(add, add_args)
+{
+    EACH_ELEMENT(i, args->to.rows * args->to.columns)
+    {
+        float *to = element_of(args->to, i);
+        const float term = (float)args->alpha * *element_of(args->from, i);
+        *to = args->beta == 0 ? term : term + (float)args->beta * *to;
+    }
+}
+
+KERNEL(scale_by_magnitude, add_args)
+{
+    EACH_ELEMENT(i, args->to.rows * args->to.columns)
+    {
+        float *to = element_of(args->to, i);
+        *to = (float)((double)*to * (fabs((double)*element_of(args->from, i)) + args->beta));
+    }
+}
+
+KERNEL(add_row, add_args)
+{
+    EACH_ELEMENT(i, args->to.rows * args->to.columns)
+    {
+        *element_of(args->to, i) += row_of(args->from, 0)[i % args->to.columns];
+    }
+}
+
+DEVICE double dot_term(const struct dot_args *args, int64_t i)
+{
+    const float a = *element_of(args->a, i);
+    if (args->b.data == NULL) return a - a == 0 ? 0 : 1;
+    return (double)a * (double)*element_of(args->b, i);
+}
+
+KERNEL(dot, dot_args)
+{
+    SHARED double shared[KERNEL_THREADS];
+    PRIVATE(double, sum);
+    EACH_THREAD(thread)
+    {
+        sum[MINE(thread)] = 0;
+        for (int64_t i = grid->block * KERNEL_THREADS + thread; i < args->a.rows * args->a.columns; i += grid->blocks * KERNEL_THREADS)
+            sum[MINE(thread)] += dot_term(args, i);
+    }
+    const double total = block_sum(grid, sum, shared);
+    EACH_THREAD(thread)
+    {
+        if (thread == 0) args->partials[grid->block] = total;
+    }
+}
+
+KERNEL(dot_end, dot_args)
+{
+    SHARED double shared[KERNEL_THREADS];
+    PRIVATE(double, sum);
+    EACH_THREAD(thread)
+    {
+        sum[MINE(thread)] = 0;
+        for (int i = thread; i < DOT_PARTS; i += KERNEL_THREADS) sum[MINE(thread)] += args->partials[i];
+    }
+    const double total = block_sum(grid, sum, shared);
+    EACH_THREAD(thread)
+    {
+        if (thread == 0) args->partials[0] = total;
+    }
+}
+
+/* A block has SPLIT_ROWS rows of SPLIT_COLUMNS columns; a thread every eighth row of its column. `shared` is scratch. */
+enum { SPLIT_LANES = KERNEL_THREADS / SPLIT_COLUMNS };
+
+struct split {
+    int64_t first, end, column; /* rows; the first column */
+    int64_t index;              /* which split of the rows */
+};
+
+DEVICE struct split split_of(const struct grid *grid, int64_t rows, int64_t columns)
+{
+    const int64_t across = (columns + SPLIT_COLUMNS - 1) / SPLIT_COLUMNS, index = grid->block / across;
+    struct split split;
+    split.index = index;
+    split.first = index * SPLIT_ROWS;
+    split.end = least(rows, split.first + SPLIT_ROWS);
+    split.column = grid->block % across * SPLIT_COLUMNS;
+    return split;
+}
+
+/* partials[split, column] = the lanes' sums, in order. */
+DEVICE void split_store(const struct grid *grid, const struct split *split, const double *sums, double *shared, double *partials,
+                        int64_t columns)
+{
+    EACH_THREAD(thread)
+    {
+        shared[thread] = sums[MINE(thread)];
+    }
+    EACH_THREAD(thread)
+    {
+        const int64_t column = split->column + thread;
+        if (thread >= SPLIT_COLUMNS || column >= columns) continue;
+        double sum = 0;
+        for (int lane = 0; lane < SPLIT_LANES; lane++) sum += shared[lane * SPLIT_COLUMNS + thread];
+        partials[split->index * columns + column] = sum;
+    }
+}
+
+KERNEL(sum_rows, sum_rows_args)
+{
+    SHARED double shared[KERNEL_THREADS];
+    PRIVATE(double, sum);
+    const struct split split = split_of(grid, args->rows, args->columns);
+    EACH_THREAD(thread)
+    {
+        const int64_t column = split.column + thread % SPLIT_COLUMNS;
+        sum[MINE(thread)] = 0;
+        for (int64_t t = split.first + thread / SPLIT_COLUMNS; t < split.end && column < args->columns; t += SPLIT_LANES)
+            sum[MINE(thread)] += (double)row_of(args->from, t)[column];
+    }
+    split_store(grid, &split, sum, shared, args->partials, args->columns);
+}
+
+KERNEL(sum_rows_end, sum_rows_args)
+{
+    const int64_t splits = (args->rows + SPLIT_ROWS - 1) / SPLIT_ROWS;
+    EACH_ELEMENT(c, args->columns)
+    {
+        double sum = 0;
+        for (int64_t s = 0; s < splits; s++) sum += args->partials[s * args->columns + c];
+        row_of(args->to, 0)[c] += (float)sum;
+    }
+}
+
+KERNEL(adamw, adamw_args)
+{
+    float *parameter = (float *)args->parameter, *moment1 = (float *)args->moment1, *moment2 = (float *)args->moment2;
+    const float *gradient = (const float *)args->gradient;
+    EACH_ELEMENT(i, args->count)
+    {
+        const double g = (double)gradient[i] * args->gradient_scale, p = (double)parameter[i];
+        const double m = args->beta1 * (double)moment1[i] + (1 - args->beta1) * g;
+        const double v = args->beta2 * (double)moment2[i] + (1 - args->beta2) * g * g;
+        const double step = m / args->correction1 / (sqrt(v / args->correction2) + args->epsilon);
+        moment1[i] = (float)m;
+        moment2[i] = (float)v;
+        parameter[i] = (float)(p - args->rate * (step + args->weight_decay * p));
+    }
+}
+
+KERNEL(rope, rope_kernel_args)
+{
+    const struct rope_args *rope = &args->rope;
+    const int64_t half = rope->rotary / 2;
+    EACH_ELEMENT(i, rope->x.matrix.rows * rope->heads * half)
+    {
+        const int64_t j = i % half, head = i / half % rope->heads, t = i / half / rope->heads, position = args->positions[t];
+        float *x = head_of(rope->x, t, head);
+        const float a = x[j], b = x[j + half], cosine = row_of(rope->cosine, position)[j];
+        const float sine = rope->inverse ? -row_of(rope->sine, position)[j] : row_of(rope->sine, position)[j];
+        x[j] = a * cosine - b * sine;
+        x[j + half] = b * cosine + a * sine;
+    }
+}
+
+KERNEL(gather, embedding_args)
+{
+    EACH_ELEMENT(i, args->rows.rows * args->rows.columns)
+    {
+        *element_of(args->rows, i) = row_of(args->table, args->ids[i / args->rows.columns])[i % args->rows.columns];
+    }
+}
+
+/* A block adds to one row of the table: no two blocks meet, and the order is that of the tokens. */
+KERNEL(scatter_add, embedding_args)
+{
+    float *to = row_of(args->table, args->ids[grid->block]);
+    EACH_THREAD(thread)
+    {
+        for (int64_t c = thread; c < args->rows.columns; c += KERNEL_THREADS)
+            for (int64_t i = args->starts[grid->block]; i < args->starts[grid->block + 1]; i++)
+                to[c] += row_of(args->rows, args->order[i])[c];
+    }
+}
+
+#endif

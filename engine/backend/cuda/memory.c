@@ -1,0 +1,297 @@
+/* memory.c: the device's memory: blocks that are kept for the next who asks, under a budget, and the way to and from the host. One
+ * stream does everything in order, so a block may be given out again while kernels still read it. */
+#include "backend/cuda/cuda.h"
+
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GRAIN = 512, LARGE_GRAIN = 2 << 20, LEAST_STAGE = 8 << 20 };
+
+struct cuda_block {
+    void *address;
+    size_t bytes;
+    bool used;
+    struct cuda_block *next;
+};
+
+static size_t rounded(size_t bytes)
+{
+    const size_t grain = bytes > LARGE_GRAIN ? LARGE_GRAIN : GRAIN;
+    return (bytes / grain + 1) * grain;
+}
+
+/* The smallest free block that does without wasting a quarter of itself. */
+static struct cuda_block *find_free(struct cuda *cuda, size_t bytes)
+{
+    struct cuda_block *best = NULL;
+    for (struct cuda_block *block = cuda->blocks; block != NULL; block = block->next)
+        if (!block->used && block->bytes >= bytes && block->bytes - bytes <= bytes / 4 && (best == NULL || block->bytes < best->bytes))
+            best = block;
+    return best;
+}
+
+static void free_unused(struct cuda *cuda, bool all)
+{
+    for (struct cuda_block **at = &cuda->blocks; *at != NULL;) {
+        struct cuda_block *block = *at;
+        if (block->used && !all) {
+            at = &block->next;
+            continue;
+        }
+        (void)cuda_good(cuda, "freeing memory", cuda->device->release(cuda->device, block->address));
+        cuda->held -= (int64_t)block->bytes;
+        *at = block->next;
+        memory_free(block);
+    }
+}
+
+static struct cuda_block *take(struct cuda *cuda, size_t bytes, const char *what, struct error *error)
+{
+    struct cuda_block *block = NULL;
+    const int64_t size = (int64_t)bytes;
+    if (cuda->held + size > cuda->budget) free_unused(cuda, false);
+    if (cuda->held + size > cuda->budget) {
+        (void)error_set(error, STATUS_NO_MEMORY,
+                        "%s: %" PRId64 " MiB more than the %" PRId64 " MiB in use would pass the device's budget of %" PRId64
+                        " MiB: give it shorter sequences, or raise DELTAQ_CUDA_MEMORY",
+                        what, size >> 20, cuda->held >> 20, cuda->budget >> 20);
+        return NULL;
+    }
+    if (memory_new(1, sizeof *block, what, &block, error) != STATUS_OK) return NULL;
+    if (cuda->device->allocate(cuda->device, bytes, &block->address) != 0) {
+        free_unused(cuda, false);
+        if (cuda->device->allocate(cuda->device, bytes, &block->address) != 0) {
+            (void)error_set(error, STATUS_NO_MEMORY, "%s: the device has no %" PRId64 " MiB left", what, size >> 20);
+            memory_free(block);
+            return NULL;
+        }
+    }
+    block->bytes = bytes;
+    block->next = cuda->blocks;
+    cuda->blocks = block;
+    cuda->held += size;
+    return block;
+}
+
+static enum status allocate(struct cuda *cuda, size_t bytes, const char *what, void **out, struct error *error)
+{
+    struct cuda_block *block = find_free(cuda, rounded(bytes));
+    *out = NULL;
+    if (block == NULL && (block = take(cuda, rounded(bytes), what, error)) == NULL) return error->status;
+    block->used = true;
+    *out = block->address;
+    return STATUS_OK;
+}
+
+static void give_back(struct cuda *cuda, const void *address)
+{
+    for (struct cuda_block *block = cuda->blocks; block != NULL; block = block->next)
+        if (block->address == address) block->used = false;
+}
+
+enum status cuda_allocate(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error)
+{
+    size_t bytes = 0;
+    *out = NULL;
+    enum status status = size_multiply((size_t)elements, sizeof(float), what, &bytes, error);
+    if (status != STATUS_OK) return status;
+    struct cuda *cuda = cuda_enter(backend);
+    if ((status = cuda->status) != STATUS_OK)
+        *error = cuda->error;
+    else if ((status = allocate(cuda, bytes, what, out, error)) == STATUS_OK)
+        (void)cuda_good(cuda, "clearing memory", cuda->device->clear(cuda->device, *out, bytes));
+    cuda_leave(cuda);
+    return status;
+}
+
+void cuda_release(struct backend *backend, void *block)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    give_back(cuda, block);
+    cuda_leave(cuda);
+}
+
+void cuda_release_all(struct cuda *cuda)
+{
+    if (cuda->stage.host != NULL) (void)cuda->device->release_host(cuda->device, cuda->stage.host);
+    free_unused(cuda, true);
+    memory_free(cuda->host_scratch);
+}
+
+void *cuda_scratch(struct cuda *cuda, size_t bytes)
+{
+    struct error error;
+    if (bytes > cuda->scratch_bytes && cuda->status == STATUS_OK) {
+        give_back(cuda, cuda->scratch);
+        cuda->scratch_bytes = 0;
+        if (allocate(cuda, bytes, "scratch", &cuda->scratch, &error) == STATUS_OK)
+            cuda->scratch_bytes = bytes;
+        else
+            cuda_fail(cuda, error.status, error.detail);
+    }
+    return cuda->status == STATUS_OK ? cuda->scratch : NULL;
+}
+
+void *cuda_host_scratch(struct cuda *cuda, size_t bytes)
+{
+    struct error error;
+    if (bytes > cuda->host_scratch_bytes && cuda->status == STATUS_OK) {
+        memory_free(cuda->host_scratch);
+        cuda->host_scratch_bytes = 0;
+        if (memory_new((int64_t)bytes, 1, "scratch", &cuda->host_scratch, &error) == STATUS_OK)
+            cuda->host_scratch_bytes = bytes;
+        else
+            cuda_fail(cuda, error.status, error.detail);
+    }
+    return cuda->status == STATUS_OK ? cuda->host_scratch : NULL;
+}
+
+/* Larger halves, once nothing reads the old ones. */
+static void stage_grow(struct cuda *cuda, size_t bytes)
+{
+    struct cuda_stage *stage = &cuda->stage;
+    struct error error;
+    void *host = NULL, *device = NULL;
+    if (!cuda_wait(cuda)) return;
+    if (stage->host != NULL && !cuda_good(cuda, "freeing pinned memory", cuda->device->release_host(cuda->device, stage->host))) return;
+    if (stage->device != NULL) give_back(cuda, stage->device);
+    *stage = (struct cuda_stage){.half = (bytes > LEAST_STAGE ? bytes : LEAST_STAGE) + GRAIN};
+    if (allocate(cuda, 2 * stage->half, "staging", &device, &error) != STATUS_OK) {
+        cuda_fail(cuda, error.status, error.detail);
+        return;
+    }
+    stage->device = device;
+    if (cuda_good(cuda, "pinned memory", cuda->device->allocate_host(cuda->device, 2 * stage->half, &host))) stage->host = host;
+}
+
+/* The other half, as soon as what was copied from it has arrived. */
+static void stage_turn(struct cuda *cuda)
+{
+    struct cuda_stage *stage = &cuda->stage;
+    if (!cuda_good(cuda, "staging", cuda->device->mark(cuda->device, stage->which))) return;
+    stage->which = !stage->which;
+    stage->used = 0;
+    (void)cuda_good(cuda, "staging", cuda->device->wait(cuda->device, stage->which));
+}
+
+void cuda_room(struct cuda *cuda, size_t bytes)
+{
+    bytes += 16 * GRAIN; /* each piece begins at a round address */
+    if (cuda->status != STATUS_OK) return;
+    if (bytes > cuda->stage.half)
+        stage_grow(cuda, bytes);
+    else if (cuda->stage.used + bytes > cuda->stage.half)
+        stage_turn(cuda);
+}
+
+/* The next piece of the half in use. */
+static size_t stage_take(struct cuda_stage *stage, size_t bytes)
+{
+    const size_t at = (size_t)stage->which * stage->half + stage->used;
+    stage->used += (bytes + GRAIN - 1) / GRAIN * GRAIN;
+    return at;
+}
+
+void *cuda_result(struct cuda *cuda, size_t bytes)
+{
+    if (cuda->status != STATUS_OK) return NULL;
+    return cuda->stage.device + stage_take(&cuda->stage, bytes);
+}
+
+const void *cuda_staged(struct cuda *cuda, const void *array, size_t bytes)
+{
+    if (cuda->status != STATUS_OK || bytes == 0) return NULL;
+    const size_t at = stage_take(&cuda->stage, bytes);
+    memcpy(cuda->stage.host + at, array, bytes);
+    (void)cuda_good(cuda, "copying to the device",
+                    cuda->device->upload(cuda->device, cuda->stage.device + at, bytes, cuda->stage.host + at, bytes, bytes, 1));
+    return cuda->stage.device + at;
+}
+
+void cuda_fetch(struct cuda *cuda, void *array, const void *result, size_t bytes)
+{
+    if (cuda->status != STATUS_OK) {
+        memset(array, 0xff, bytes); /* NaN: nobody takes it for a result */
+        return;
+    }
+    char *host = cuda->stage.host + ((const char *)result - cuda->stage.device);
+    (void)cuda_good(cuda, "copying from the device", cuda->device->download(cuda->device, host, bytes, result, bytes, bytes, 1));
+    if (cuda_wait(cuda))
+        memcpy(array, host, bytes);
+    else
+        memset(array, 0xff, bytes);
+}
+
+/* Rows of `m` that one half takes, and where its columns begin: a row longer than a half goes in pieces. */
+static struct matrix next_piece(struct matrix m, int64_t row, int64_t column, size_t half)
+{
+    const int64_t most = (int64_t)(half / sizeof(float)), columns = m.columns - column < most ? m.columns - column : most;
+    int64_t rows = columns < m.columns ? 1 : most / columns;
+    if (rows > m.rows - row) rows = m.rows - row;
+    return matrix_columns(matrix_rows(m, row, rows), column, columns);
+}
+
+static void convert(float *to, const void *from, int64_t first, int64_t count, enum dtype dtype)
+{
+    if (dtype == DTYPE_F64)
+        for (int64_t i = 0; i < count; i++) to[i] = (float)((const double *)from)[first + i];
+    else
+        memcpy(to, (const float *)from + first, (size_t)count * sizeof *to);
+}
+
+void cuda_upload(struct backend *backend, struct matrix to, const void *from, enum dtype dtype)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    cuda_room(cuda, LEAST_STAGE / 2);
+    for (int64_t row = 0, column = 0; row < to.rows && to.columns > 0 && cuda->status == STATUS_OK;) {
+        const struct matrix piece = next_piece(to, row, column, LEAST_STAGE / 2);
+        const size_t width = (size_t)piece.columns * sizeof(float);
+        cuda_room(cuda, (size_t)piece.rows * width);
+        if (cuda->status != STATUS_OK) break;
+        char *host = cuda->stage.host + stage_take(&cuda->stage, (size_t)piece.rows * width);
+        convert((float *)(void *)host, from, row * to.columns + column, piece.rows * piece.columns, dtype);
+        (void)cuda_good(cuda, "copying to the device",
+                        cuda->device->upload(cuda->device, piece.data, (size_t)piece.stride * sizeof(float), host, width, width,
+                                             (size_t)piece.rows));
+        column += piece.columns;
+        if (column == to.columns) row += piece.rows, column = 0;
+    }
+    cuda_leave(cuda);
+}
+
+static void convert_back(void *to, int64_t first, const float *from, int64_t count, enum dtype dtype)
+{
+    if (dtype == DTYPE_F64)
+        for (int64_t i = 0; i < count; i++) ((double *)to)[first + i] = (double)from[i];
+    else
+        memcpy((float *)to + first, from, (size_t)count * sizeof *from);
+}
+
+void cuda_download(struct backend *backend, struct matrix from, void *to, enum dtype dtype)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    for (int64_t row = 0, column = 0; row < from.rows && from.columns > 0;) {
+        const struct matrix piece = next_piece(from, row, column, LEAST_STAGE / 2);
+        const size_t width = (size_t)piece.columns * sizeof(float), first = (size_t)(row * from.columns + column);
+        cuda_room(cuda, (size_t)piece.rows * width);
+        if (cuda->status == STATUS_OK) {
+            char *host = cuda->stage.host + stage_take(&cuda->stage, (size_t)piece.rows * width);
+            (void)cuda_good(cuda, "copying from the device",
+                            cuda->device->download(cuda->device, host, width, piece.data, (size_t)piece.stride * sizeof(float), width,
+                                                   (size_t)piece.rows));
+            if (cuda_wait(cuda))
+                convert_back(to, (int64_t)first, (const float *)(const void *)host, piece.rows * piece.columns, dtype);
+        }
+        if (cuda->status != STATUS_OK) break;
+        column += piece.columns;
+        if (column == from.columns) row += piece.rows, column = 0;
+    }
+    if (cuda->status != STATUS_OK) { /* nobody takes it for a result */
+        const size_t size = dtype == DTYPE_F64 ? sizeof(double) : sizeof(float);
+        memset(to, 0xff, (size_t)(from.rows * from.columns) * size);
+    }
+    cuda_leave(cuda);
+}

@@ -1,0 +1,12 @@
+/* open.h: a backend over a device, and the plugin that finds devices. */
+#ifndef BACKEND_CUDA_OPEN_H
+#define BACKEND_CUDA_OPEN_H
+
+#include "backend/backend.h"
+#include "backend/cuda/device.h"
+
+/* Takes the device over (closed by backend_free, and here on failure). budget: bytes of its memory. STATUS_NO_MEMORY. */
+MUST_CHECK enum status cuda_open_device(struct device *device, int64_t budget, struct team *team, struct backend **out,
+                                        struct error *error);
+
+#endif

@@ -1,0 +1,100 @@
+/* products.c: matrix products by cuBLAS, which is column-major: a row-major matrix is its own transpose there, so c = a b becomes
+ * cᵀ = bᵀ aᵀ with the same memory. And the inverse Cholesky factor, in blocks, from products and two small kernels. */
+#include "backend/cuda/cuda.h"
+
+static void gemm(struct cuda *cuda, const struct gemm_args *args)
+{
+    const struct device_gemm call = {
+        .transpose_a = args->transpose_b,
+        .transpose_b = args->transpose_a,
+        .m = args->c.columns,
+        .n = args->c.rows,
+        .k = args->transpose_a ? args->a.rows : args->a.columns,
+        .alpha = (float)args->alpha,
+        .beta = (float)args->beta,
+        .a = args->b.data,
+        .b = args->a.data,
+        .c = args->c.data,
+        .lda = args->b.stride,
+        .ldb = args->a.stride,
+        .ldc = args->c.stride,
+    };
+    if (call.m == 0 || call.n == 0 || cuda->status != STATUS_OK) return;
+    (void)cuda_good(cuda, "a matrix product", cuda->device->gemm(cuda->device, &call));
+}
+
+void cuda_gemm(struct backend *backend, const struct gemm_args *args)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    gemm(cuda, args);
+    cuda_leave(cuda);
+}
+
+void cuda_syrk(struct backend *backend, struct matrix c, struct matrix x, double alpha, double beta)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    if (c.rows > 0 && cuda->status == STATUS_OK)
+        (void)cuda_good(cuda, "a matrix product",
+                        cuda->device->syrk(cuda->device, c.rows, x.rows, (float)alpha, x.data, x.stride, (float)beta, c.data, c.stride));
+    cuda_leave(cuda);
+}
+
+static struct matrix part(struct matrix m, int64_t row, int64_t rows, int64_t column, int64_t columns)
+{
+    return matrix_columns(matrix_rows(m, row, rows), column, columns);
+}
+
+/* R of h = R Rᵀ, a block of columns at a time from the last one, in the upper triangle; `inverses` gets those of its diagonal blocks.
+ * panel: scratch [C, CHOLESKY_BLOCK]. */
+static void factor(struct cuda *cuda, struct matrix h, struct matrix panel, float *inverses, int32_t *failed)
+{
+    for (int64_t first = (h.rows - 1) / CHOLESKY_BLOCK * CHOLESKY_BLOCK; first >= 0; first -= CHOLESKY_BLOCK) {
+        const int64_t count = h.rows - first < CHOLESKY_BLOCK ? h.rows - first : CHOLESKY_BLOCK;
+        const struct cholesky_args args = {h, first, count, inverses + first * CHOLESKY_BLOCK, failed};
+        const struct matrix inverse = {inverses + first * CHOLESKY_BLOCK, count, count, CHOLESKY_BLOCK, sizeof(float)};
+        const struct matrix above = part(h, 0, first, first, count), copy = part(panel, 0, first, 0, count);
+        cuda_launch(cuda, KERNEL_cholesky_factor, 1, &args);
+        if (first == 0) break;
+        gemm(cuda, &(struct gemm_args){above, inverse, copy, false, true, 1, 0});
+        cuda_launch(cuda, KERNEL_add, cuda_blocks(first * count), &(struct add_args){above, copy, 1, 0});
+        gemm(cuda, &(struct gemm_args){above, above, part(h, 0, first, 0, first), false, true, -1, 1});
+    }
+}
+
+/* U = R⁻¹ in place: U[:, J] = -U[:J, :J] R[:J, J] U[J, J]. */
+static void invert(struct cuda *cuda, struct matrix h, struct matrix panel, float *inverses)
+{
+    for (int64_t first = 0; first < h.rows; first += CHOLESKY_BLOCK) {
+        const int64_t count = h.rows - first < CHOLESKY_BLOCK ? h.rows - first : CHOLESKY_BLOCK;
+        const struct matrix inverse = {inverses + first * CHOLESKY_BLOCK, count, count, CHOLESKY_BLOCK, sizeof(float)};
+        const struct matrix above = part(h, 0, first, first, count), copy = part(panel, 0, first, 0, count);
+        if (first > 0) {
+            gemm(cuda, &(struct gemm_args){part(h, 0, first, 0, first), above, copy, false, false, 1, 0});
+            gemm(cuda, &(struct gemm_args){copy, inverse, above, false, false, -1, 0});
+        }
+        cuda_launch(cuda, KERNEL_add, cuda_blocks(count * count),
+                    &(struct add_args){part(h, first, count, first, count), inverse, 1, 0});
+    }
+}
+
+bool cuda_inverse_cholesky(struct backend *backend, struct matrix h)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    const size_t panel_floats = (size_t)(h.rows * CHOLESKY_BLOCK);
+    float *scratch = cuda_scratch(cuda, 2 * panel_floats * sizeof(float));
+    int32_t *failed = NULL, code = 0;
+    cuda_room(cuda, sizeof code);
+    if (scratch != NULL && (failed = cuda_result(cuda, sizeof code)) != NULL) {
+        const struct matrix panel = matrix_of(scratch, h.rows, CHOLESKY_BLOCK, sizeof(float));
+        const struct cholesky_args whole = {.h = h};
+        (void)cuda_good(cuda, "clearing memory", cuda->device->clear(cuda->device, failed, sizeof *failed));
+        cuda_launch(cuda, KERNEL_cholesky_mirror, cuda_blocks(h.rows * h.columns), &whole);
+        factor(cuda, h, panel, scratch + panel_floats, failed);
+        cuda_launch(cuda, KERNEL_cholesky_clear, cuda_blocks(h.rows * h.columns), &whole);
+        invert(cuda, h, panel, scratch + panel_floats);
+        cuda_fetch(cuda, &code, failed, sizeof code);
+    }
+    const bool good = cuda->status == STATUS_OK && code == 0;
+    cuda_leave(cuda);
+    return good;
+}
