@@ -38,9 +38,29 @@ UNIT_BINARIES  := $(UNIT_SOURCES:%.c=$(OBJ)/%)
 ENGINE_LIBRARY := $(OBJ)/libdeltaq-engine.a
 SERVER_LIBRARY := $(OBJ)/libdeltaq-server.a
 
+# The CUDA plugin: the kernels and CUDA's runtime in a library of their own. cuBLAS and the driver are looked for when it is used.
+NVCC        := $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA_PLUGIN := $(BUILD)/libdeltaq-cuda.so
+CUDA_DIR    := engine/backend/cuda
+CUDA_FLAGS  := -std=c++17 -O3 -Iengine -diag-suppress 177 -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
+               -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
+CUDA_OBJECTS := $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard $(CUDA_DIR)/plugin/*.cu))
+
 .DELETE_ON_ERROR:
 .PHONY: all engine help clean format
-all: $(BINARY) ## Build build/deltaq
+all: $(BINARY) $(if $(NVCC),$(CUDA_PLUGIN)) ## Build build/deltaq, and the CUDA plugin where nvcc is
+
+.PHONY: cuda
+cuda: $(CUDA_PLUGIN) ## Build the CUDA plugin, build/libdeltaq-cuda.so (needs nvcc; never run on a GPU yet)
+
+$(BUILD)/cuda/%.o: %.cu $(wildcard $(CUDA_DIR)/*.h $(CUDA_DIR)/kernels/*.h $(CUDA_DIR)/plugin/*.h) engine/backend/backend.h engine/backend/batch.h
+	@mkdir -p $(@D)
+	@echo "  nvcc $<"
+	@$(or $(NVCC),$(error no nvcc: the CUDA plugin needs the CUDA toolkit)) $(CUDA_FLAGS) -c -o $@ $<
+
+$(CUDA_PLUGIN): $(CUDA_OBJECTS)
+	@echo "  link $@"
+	@$(NVCC) -shared -cudart static -o $@ $^ -ldl
 
 engine: $(ENGINE_LIBRARY) ## Build the engine library alone (no server, database or HTTP)
 
@@ -107,10 +127,12 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 EMULATED_TESTS := $(addprefix engine/backend/test_,cpu_attention cpu_products cpu_rows cpu_scan tangent_cpu) \
                   $(addprefix engine/model/test_,tangent gradient forest)
 EMULATED_BINARIES := $(EMULATED_TESTS:%=$(OBJ)/tests/emulated/%)
-$(OBJ)/tests/emulated/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
+EMULATED_DEVICE := $(OBJ)/tests/unit/engine/backend/cuda/emulated.o
+$(EMULATED_DEVICE): CPPFLAGS += -Itests/unit
+$(OBJ)/tests/emulated/%: tests/unit/%.c $(EMULATED_DEVICE) $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  test $< (emulated CUDA)"
-	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -include engine/backend/cuda/stand_in.h -MMD -MP -MF $@.d -o $@ $< $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
+	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -include engine/backend/cuda/stand_in.h -MMD -MP -MF $@.d -o $@ $< $(EMULATED_DEVICE) $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
 
 # The server that tests/http/test_http_raw.py talks to: server/http alone.
 $(OBJ)/tests/http/echo_server: tests/http/echo_server.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
@@ -158,6 +180,7 @@ $(BUILD)/static/plotly.js:
 
 # --- Checks ----------------------------------------------------------------------------------------------------------------------
 ASAN_UNIT = $(UNIT_SOURCES:%.c=$(BUILD)/asan/%)
+ASAN_EMULATED = $(addprefix $(BUILD)/asan/tests/emulated/engine/backend/test_,cpu_attention cpu_products cpu_rows cpu_scan tangent_cpu)
 TSAN_UNIT = $(UNIT_SOURCES:%.c=$(BUILD)/tsan/%)
 
 lint: ## Check the tree's own rules: layers, headers, formatting, banned functions
@@ -167,10 +190,10 @@ JOBS ?= $(shell nproc)
 check: ## Run every test but the sanitized and the long ones; ends with "N passed, N failed"
 	@$(MAKE) --no-print-directory -s -j$(JOBS) all venv static unit-binaries echo-server pool-tools
 	@$(MAKE) --no-print-directory -s -j$(JOBS) CONFIG=asan unit-binaries
-	@$(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" $(UNIT_BINARIES) $(ASAN_UNIT) $(wildcard tests/pool tests/faults tests/http tests/docs tests/dashboard tests/study)
+	@$(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" $(UNIT_BINARIES) $(EMULATED_BINARIES) $(ASAN_UNIT) $(ASAN_EMULATED) $(wildcard tests/pool tests/faults tests/http tests/docs tests/dashboard tests/study)
 
 .PHONY: unit-binaries
-unit-binaries: $(UNIT_BINARIES)
+unit-binaries: $(UNIT_BINARIES) $(if $(filter asan,$(CONFIG)),$(ASAN_EMULATED),$(EMULATED_BINARIES))
 
 # --- Fuzzing: each parser for FUZZ_SECONDS under libFuzzer, from the corpus that the unit tests replay ------------------------------
 FUZZ_SECONDS ?= 60
@@ -226,6 +249,7 @@ study: all ## Reproduce the paper in small, an hour on two cores (STUDY_SCALE=ti
 PREFIX ?= /usr/local
 install: all static ## Install the binary and the dashboard below PREFIX
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/deltaq
+	$(if $(NVCC),install -D -m 755 $(CUDA_PLUGIN) $(DESTDIR)$(PREFIX)/lib/deltaq/$(notdir $(CUDA_PLUGIN)))
 	install -d $(DESTDIR)$(PREFIX)/share/deltaq/static
 	install -m 644 static/* $(BUILD)/static/* $(DESTDIR)$(PREFIX)/share/deltaq/static/
 	install -m 644 openapi.yaml $(DESTDIR)$(PREFIX)/share/deltaq/

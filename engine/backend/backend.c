@@ -3,12 +3,25 @@
 #include "backend/reference/table.h"
 #include "base/memory.h"
 
+#include <stdio.h>
+#include <string.h>
+
 enum status backend_reference_new(bool use_double, struct team *team, struct backend **out, struct error *error)
 {
     enum status status;
     if ((status = memory_new(1, sizeof **out, "backend", out, error)) != STATUS_OK) return status;
     **out = (struct backend){use_double ? &reference_ops_double : &reference_ops_float, team, NULL};
     return STATUS_OK;
+}
+
+enum status backend_new(const char *device, struct team *team, struct backend **out, struct error *error)
+{
+    int ordinal = 0, length = 0;
+    *out = NULL;
+    if (strcmp(device, "cpu") == 0) return backend_cpu_new(team, out, error);
+    if (sscanf(device, "cuda:%4d%n", &ordinal, &length) == 1 && device[length] == '\0' && ordinal >= 0)
+        return backend_cuda_new(ordinal, team, out, error);
+    return error_set(error, STATUS_INVALID, "device \"%.40s\": expected cpu or cuda:N", device);
 }
 
 void backend_free(struct backend *backend)

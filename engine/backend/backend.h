@@ -242,7 +242,7 @@ struct adamw_args {
 struct backend;
 
 struct backend_ops {
-    const char *name; /* "reference", "reference64", "cpu" */
+    const char *name; /* "reference", "reference64", "cpu", "cuda" */
     size_t element;   /* bytes of an element */
     bool host;        /* matrices are plain host memory of float/double */
 
@@ -346,6 +346,17 @@ MUST_CHECK enum status backend_reference_new(bool use_double, struct team *team,
  * environment. Without OpenBLAS our own product kernel stands in (and plain loops for inverse_cholesky), and backend_describe says
  * so. DELTAQ_KERNELS names a lower level (x86-64-v2, -v3). STATUS_NO_MEMORY, STATUS_UNSUPPORTED (a processor below x86-64-v2). */
 MUST_CHECK enum status backend_cpu_new(struct team *team, struct backend **out, struct error *error);
+
+/* Device `ordinal` of CUDA, through the plugin build/libdeltaq-cuda.so (DELTAQ_CUDA_PLUGIN names another). Never run on a GPU yet.
+ * DELTAQ_CUDA_MEMORY: MiB of the device that it may take (nine tenths of what is free). DELTAQ_CUDA_PRODUCTS: f32, tf32 or bf16
+ * (factors rounded, sums in float). DELTAQ_CUBLAS, DELTAQ_CUDA_LIBRARIES: cuBLAS, or directories to look for it. STATUS_UNSUPPORTED
+ * saying what is missing, STATUS_NO_MEMORY. */
+MUST_CHECK enum status backend_cuda_new(int ordinal, struct team *team, struct backend **out, struct error *error);
+/* How many CUDA devices there are; in `text` what was found, or why there are none. */
+int backend_cuda_count(char *text, size_t size);
+
+/* By name: "cpu" or "cuda:N". STATUS_INVALID for another name. */
+MUST_CHECK enum status backend_new(const char *device, struct team *team, struct backend **out, struct error *error);
 
 void backend_free(struct backend *backend); /* NULL is fine */
 

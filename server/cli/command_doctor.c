@@ -33,6 +33,24 @@ static int check_engine(void)
     return wrong;
 }
 
+/* No device is nothing wrong: the CPU does the work. */
+static int check_cuda(void)
+{
+    struct error error;
+    struct backend *backend = NULL;
+    char text[500];
+    int wrong = 0;
+    const int count = backend_cuda_count(text, sizeof text);
+    if (count == 0) return say(true, "cuda", text);
+    for (int i = 0; i < count; i++) {
+        const enum status status = backend_cuda_new(i, NULL, &backend, &error);
+        if (status == STATUS_OK) backend_describe(backend, text, sizeof text);
+        wrong += say(status == STATUS_OK, "cuda", status == STATUS_OK ? text : error.detail);
+        backend_free(backend);
+    }
+    return wrong;
+}
+
 static int check_data_directory(const struct options *options)
 {
     struct error error;
@@ -67,7 +85,7 @@ static int check_files(void)
 
 static int doctor_run(const struct options *options)
 {
-    const int wrong = check_engine() + check_data_directory(options) + check_database(options) + check_files();
+    const int wrong = check_engine() + check_cuda() + check_data_directory(options) + check_database(options) + check_files();
     return wrong > 0;
 }
 

@@ -27,9 +27,9 @@ static const struct option_row serve_options[] = {
     PLACE_DATABASE_URL,
     PLACE_HUB_ENDPOINT,
     PLACE_HUB_CACHE,
-    {"--workers", "N", "DELTAQ_WORKERS", "1", false, "Worker processes; 0: others do the work"},
+    {"--workers", "N", "DELTAQ_WORKERS", "1", false, "Worker processes, at least one a CUDA device; 0: others do the work"},
     {"--threads", "N", "DELTAQ_THREADS", "0", false, "Threads of each worker; 0: one for each processor"},
-    {"--device", "DEVICE", "DELTAQ_DEVICE", "auto", false, "auto or cpu"},
+    PLACE_DEVICE,
     {"--watch-quiet", "SECONDS", "DELTAQ_WATCH_QUIET", "10", false,
      "How long files in watched directories must have been as they are before a checkpoint is registered"},
     {"--watch-poll", "SECONDS", "DELTAQ_WATCH_POLL", "5", false,
@@ -54,12 +54,6 @@ struct serving {
     struct supervisor *supervisor;
     const char *worker_arguments[WORKER_ARGUMENTS];
 };
-
-static enum status check_device(const char *device, struct error *error)
-{
-    if (strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0) return STATUS_OK;
-    return error_set(error, STATUS_UNSUPPORTED, "--device %s: this build computes on the CPU only; use auto or cpu", device);
-}
 
 /* A schema of this binary, and whether any token exists. */
 static enum status prepare_database(const char *conninfo, bool *tokens, struct error *error)
@@ -133,10 +127,13 @@ static enum status start_watcher(const struct options *options, struct serving *
 static enum status start_workers(const struct options *options, struct serving *serving, struct error *error)
 {
     size_t count = 0;
-    int64_t workers = 0;
+    int64_t workers = 0, devices = 0;
+    char device[PLACE_DEVICE_NAME];
     const char **words = serving->worker_arguments;
-    const enum status status = options_integer(options, "--workers", 0, 64, &workers, error);
+    enum status status = options_integer(options, "--workers", 0, 64, &workers, error);
+    if (status == STATUS_OK) status = place_device(options, 0, device, &devices, error);
     if (status != STATUS_OK) return status;
+    if (workers > 0 && workers < devices) workers = devices;
     words[count++] = "worker";
     words[count++] = "--data-dir";
     words[count++] = serving->data_directory;
@@ -164,10 +161,11 @@ static enum status start_workers(const struct options *options, struct serving *
 static enum status start(const struct options *options, struct serving *serving, struct error *error)
 {
     bool tokens = false;
-    int64_t threads, quiet;
+    int64_t threads, quiet, devices;
+    char device[PLACE_DEVICE_NAME];
     enum status status;
     if ((status = options_integer(options, "--watch-quiet", 0, 86400, &quiet, error)) != STATUS_OK) return status;
-    if ((status = check_device(options_text(options, "--device"), error)) != STATUS_OK) return status;
+    if ((status = place_device(options, 0, device, &devices, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
     if ((status = place_data_directory(options, serving->data_directory, error)) != STATUS_OK) return status;
     if ((status = place_roots(options, serving->data_directory, &serving->roots, error)) != STATUS_OK) return status;

@@ -5,31 +5,26 @@
 #include "postgres/embedded.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 static const struct option_row worker_options[] = {
-    PLACE_DATA_DIR,
-    PLACE_ROOT,
-    PLACE_DATABASE_URL,
-    PLACE_HUB_ENDPOINT,
-    PLACE_HUB_CACHE,
-    {"--threads", "N", "DELTAQ_THREADS", "0", false, "Threads of the engine; 0: one for each processor"},
-    {"--device", "DEVICE", "DELTAQ_DEVICE", "auto", false, "auto or cpu"},
-    {0},
+    PLACE_DATA_DIR,     PLACE_ROOT,
+    PLACE_DATABASE_URL, PLACE_HUB_ENDPOINT,
+    PLACE_HUB_CACHE,    {"--threads", "N", "DELTAQ_THREADS", "0", false, "Threads of the engine; 0: one for each processor"},
+    PLACE_DEVICE,       {0},
 };
 
 static enum status fill(const struct options *options, const char *data_directory, struct place_roots *roots, char attached[512],
-                        struct worker_options *out, struct error *error)
+                        char device[PLACE_DEVICE_NAME], struct worker_options *out, struct error *error)
 {
-    int64_t threads = 0;
-    const char *device = options_text(options, "--device");
+    int64_t threads = 0, devices = 0;
+    const char *slot = getenv("DELTAQ_WORKER_SLOT"); /* from the supervisor: workers share the devices */
     enum status status;
     *out = (struct worker_options){
-        .data_directory = data_directory, .device = "cpu", .kinds = kinds, .owner = getenv("DELTAQ_WORKER_ID")};
-    if (strcmp(device, "auto") != 0 && strcmp(device, "cpu") != 0)
-        return error_set(error, STATUS_UNSUPPORTED, "--device %s: this build computes on the CPU only; use auto or cpu", device);
+        .data_directory = data_directory, .device = device, .kinds = kinds, .owner = getenv("DELTAQ_WORKER_ID")};
+    if ((status = place_device(options, slot != NULL ? strtol(slot, NULL, 10) : 0, device, &devices, error)) != STATUS_OK)
+        return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
     out->threads = (int)threads;
     if ((status = place_roots(options, data_directory, roots, error)) != STATUS_OK) return status;
@@ -43,7 +38,7 @@ static enum status fill(const struct options *options, const char *data_director
 static int worker_command_run(const struct options *options)
 {
     static const struct rlimit no_core = {0};
-    char data_directory[PLACE_PATH], attached[512];
+    char data_directory[PLACE_PATH], attached[512], device[PLACE_DEVICE_NAME];
     struct place_roots roots = {0};
     struct worker_options how;
     struct hub *hub = NULL;
@@ -52,7 +47,7 @@ static int worker_command_run(const struct options *options)
     (void)umask(077);
     (void)setrlimit(RLIMIT_CORE, &no_core);
     enum status status = place_data_directory(options, data_directory, &error);
-    if (status == STATUS_OK) status = fill(options, data_directory, &roots, attached, &how, &error);
+    if (status == STATUS_OK) status = fill(options, data_directory, &roots, attached, device, &how, &error);
     if (status == STATUS_OK) status = place_hub(options, data_directory, &hub, &error);
     how.hub = hub;
     exit_status = status == STATUS_OK ? worker_run(&how) : place_fail("worker", &error);

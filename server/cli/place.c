@@ -1,10 +1,12 @@
 #include "cli/place.h"
 
+#include "backend/backend.h"
 #include "hub/hub.h"
 #include "postgres/embedded.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -106,6 +108,39 @@ bool place_find(const char *name, int index, char *out, size_t size)
         if (used > 0 && (size_t)used < size && access(out, R_OK) == 0 && index-- == 0) return true;
     }
     return false;
+}
+
+/* The number of the list at *at, which moves past it and a comma. */
+static bool next_ordinal(const char **at, long *out)
+{
+    char *end = NULL;
+    if (**at < '0' || **at > '9') return false;
+    *out = strtol(*at, &end, 10);
+    if (*out > 9999 || (*end != '\0' && *end != ',') || (*end == ',' && end[1] == '\0')) return false;
+    *at = *end == ',' ? end + 1 : end;
+    return true;
+}
+
+enum status place_device(const struct options *options, int64_t which, char out[PLACE_DEVICE_NAME], int64_t *count,
+                         struct error *error)
+{
+    const char *device = options_text(options, "--device"), *list = device + strlen("cuda:");
+    char found[300];
+    long ordinal = 0;
+    *count = 1;
+    (void)snprintf(out, PLACE_DEVICE_NAME, "cpu");
+    if (strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0) return STATUS_OK;
+    const bool cuda = strncmp(device, "cuda:", 5) == 0;
+    const char *at = cuda ? list : "";
+    for (*count = 0; cuda && *at != '\0'; ++*count)
+        if (!next_ordinal(&at, &ordinal)) break;
+    if (!cuda || *at != '\0' || *count == 0)
+        return error_set(error, STATUS_INVALID, "--device %.40s: expected auto, cpu, or cuda:0 or cuda:0,1", device);
+    at = list;
+    for (int64_t i = 0; i <= which % *count; i++) (void)next_ordinal(&at, &ordinal);
+    (void)snprintf(out, PLACE_DEVICE_NAME, "cuda:%ld", ordinal);
+    if (ordinal < backend_cuda_count(found, sizeof found)) return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED, "--device %.40s: %s; use --device cpu", device, found);
 }
 
 enum status place_database_open(const struct options *options, struct place_database *out, struct error *error)

@@ -34,6 +34,17 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
         "--hub-cache", "SIZE", "DELTAQ_HUB_CACHE", NULL, false, "What may be kept of it, like 200G (half of the file system)"      \
     }
 
+#define PLACE_DEVICE                                                                                                               \
+    {                                                                                                                              \
+        "--device", "DEVICE", "DELTAQ_DEVICE", "auto", false, "cpu, cuda:0 or cuda:0,1; auto: cpu (CUDA never ran on a GPU yet)"   \
+    }
+
+/* One of the devices of --device: "cpu", or that of cuda:A,B,… which worker number `which` has, round and round; *count: how many
+ * there are. STATUS_INVALID for another form, STATUS_UNSUPPORTED when there is no CUDA device. */
+enum { PLACE_DEVICE_NAME = 24 };
+MUST_CHECK enum status place_device(const struct options *options, int64_t which, char out[PLACE_DEVICE_NAME], int64_t *count,
+                                    struct error *error);
+
 /* Makes the data directory (mode 0700) if it is missing; canonical path in `out` [PLACE_PATH]. */
 MUST_CHECK enum status place_data_directory(const struct options *options, char *out, struct error *error);
 

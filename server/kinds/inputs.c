@@ -44,7 +44,7 @@ enum status inputs_open(const struct kind_context *context, const char *id, stru
     if ((status = checkpoint_place_open(context, &out->row, &out->place, error)) != STATUS_OK) goto done;
     if ((status = model_open_as(out->place.path, checkpoint_config(&out->row), &out->model, error)) != STATUS_OK) goto done;
     if ((status = check_content(context, out, error)) != STATUS_OK) goto done;
-    status = backend_cpu_new(context->team, &out->backend, error);
+    status = backend_new(context->device, context->team, &out->backend, error);
 done:
     if (status != STATUS_OK) inputs_reset(out);
     return status;

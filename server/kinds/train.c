@@ -167,7 +167,7 @@ static enum status places_open(const struct kind_context *context, const struct 
         status = roots_resolve(context->roots, params->tokenizer.path, "/params/tokenizer/path", out->tokenizer,
                                sizeof out->tokenizer, error);
     if (status == STATUS_OK) status = make_directory(context, out->directory, sizeof out->directory, error);
-    return status == STATUS_OK ? backend_cpu_new(context->team, &out->backend, error) : status;
+    return status == STATUS_OK ? backend_new(context->device, context->team, &out->backend, error) : status;
 }
 
 static void places_reset(struct places *places)

@@ -73,25 +73,30 @@ void supervisor_block_signals(void)
 
 /* ---- starting a worker ---- */
 
-/* The environment of a worker, made before the fork: ours, with the database and the worker's id. *out and the two texts are owned.
+/* The environment of a worker, made before the fork: ours, with the database and the worker's id and number. *out and the three
+ * texts are owned.
  */
 static enum status worker_environment(const struct supervisor *supervisor, const struct slot *slot, char ***out,
                                       struct error *error)
 {
     size_t count = 0, kept = 0;
-    char *database = NULL, *owner = NULL;
+    char *database = NULL, *owner = NULL, *number = NULL;
     while (environ[count] != NULL) count++;
-    char **variables = calloc(count + 3, sizeof *variables);
+    char **variables = calloc(count + 4, sizeof *variables);
     if (variables == NULL || asprintf(&database, "DATABASE_URL=%s", supervisor->options.conninfo) < 0 ||
-        asprintf(&owner, "DELTAQ_WORKER_ID=%s", slot->owner.text) < 0) {
+        asprintf(&owner, "DELTAQ_WORKER_ID=%s", slot->owner.text) < 0 ||
+        asprintf(&number, "DELTAQ_WORKER_SLOT=%d", (int)(slot - supervisor->slots)) < 0) {
         free(variables);
         free(database);
+        free(owner);
         return error_set(error, STATUS_NO_MEMORY, "no memory to start a worker");
     }
     variables[kept++] = database;
     variables[kept++] = owner;
+    variables[kept++] = number;
     for (size_t i = 0; i < count; i++)
-        if (strncmp(environ[i], "DATABASE_URL=", 13) != 0 && strncmp(environ[i], "DELTAQ_WORKER_ID=", 17) != 0)
+        if (strncmp(environ[i], "DATABASE_URL=", 13) != 0 && strncmp(environ[i], "DELTAQ_WORKER_ID=", 17) != 0 &&
+            strncmp(environ[i], "DELTAQ_WORKER_SLOT=", 19) != 0)
             variables[kept++] = environ[i];
     *out = variables;
     return STATUS_OK;
@@ -139,6 +144,7 @@ static void start_worker(struct supervisor *supervisor, struct slot *slot)
     }
     free(variables[0]);
     free(variables[1]);
+    free(variables[2]);
     free(variables);
 }
 

@@ -27,8 +27,8 @@ static void write_plan(const struct batch *batch, struct plan *plan)
     for (int64_t b = 0; b < batch->sequences; b++) {
         const int64_t start = batch->starts[b], stop = batch->starts[b + 1], past = batch->branches ? batch->branches->pasts[b] : 0;
         for (int64_t row = start; row < stop; row += ATTENTION_TILE)
-            plan->tiles[tile++] = (struct attention_rows){b, row, stop - row < ATTENTION_TILE ? stop - row : ATTENTION_TILE,
-                                                          past + row - start};
+            plan->tiles[tile++] =
+                (struct attention_rows){b, row, stop - row < ATTENTION_TILE ? stop - row : ATTENTION_TILE, past + row - start};
         plan->span_starts[b] = span;
         plan->spans[span++] = (struct attention_span){0, start, past, stop - start};
         if (batch->branches == NULL) continue;
@@ -48,9 +48,11 @@ static int64_t plan_call(struct cuda *cuda, const struct attention_args *args, s
     *call = (struct attention_kernel_args){.attention = *args};
     call->attention.batch = NULL;
     if (args->head_dim > ATTENTION_DIM)
-        cuda_fail(cuda, STATUS_UNSUPPORTED, "attention on CUDA takes heads of at most 256 columns; use --device cpu for this model");
+        cuda_fail(cuda, STATUS_UNSUPPORTED,
+                  "attention on CUDA takes heads of at most 256 columns; use --device cpu for this model");
     count_plan(batch, &plan);
-    const size_t tile_bytes = (size_t)plan.tile_count * sizeof *plan.tiles, span_bytes = (size_t)plan.span_count * sizeof *plan.spans;
+    const size_t tile_bytes = (size_t)plan.tile_count * sizeof *plan.tiles,
+                 span_bytes = (size_t)plan.span_count * sizeof *plan.spans;
     char *memory = cuda_host_scratch(cuda, tile_bytes + span_bytes + starts_bytes);
     if (memory == NULL) return 0;
     plan.tiles = (struct attention_rows *)(void *)memory;
@@ -93,7 +95,8 @@ static void backward(struct backend *backend, const struct attention_args *args,
     cuda_launch(cuda, KERNEL_attention_delta, (rows + KERNEL_THREADS - 1) / KERNEL_THREADS, &call);
     cuda_launch(cuda, tangent ? KERNEL_attention_backward_queries_tangent : KERNEL_attention_backward_queries, tiles * args->heads,
                 &call);
-    cuda_launch(cuda, tangent ? KERNEL_attention_backward_keys_tangent : KERNEL_attention_backward_keys, tiles * args->kv_heads, &call);
+    cuda_launch(cuda, tangent ? KERNEL_attention_backward_keys_tangent : KERNEL_attention_backward_keys, tiles * args->kv_heads,
+                &call);
     cuda_launch(cuda, tangent ? KERNEL_attention_backward_values_tangent : KERNEL_attention_backward_values, tiles * args->kv_heads,
                 &call);
     cuda_leave(cuda);

@@ -31,7 +31,8 @@ void cuda_fail(struct cuda *cuda, enum status status, const char *what)
 bool cuda_good(struct cuda *cuda, const char *what, int code)
 {
     if (code != 0 && cuda->status == STATUS_OK)
-        cuda->status = error_set(&cuda->error, STATUS_INTERNAL, "the CUDA device failed: %s: %s", what, cuda->device->error_text(code));
+        cuda->status =
+            error_set(&cuda->error, STATUS_INTERNAL, "the CUDA device failed: %s: %s", what, cuda->device->error_text(code));
     return cuda->status == STATUS_OK;
 }
 
@@ -91,6 +92,34 @@ static enum status cuda_sync(struct backend *backend, struct error *error)
     return status;
 }
 
+/* What is not written for CUDA yet: the model's run fails and says so. */
+static void refuse_xielu(struct backend *backend, const struct xielu_args *args)
+{
+    (void)args;
+    struct cuda *cuda = cuda_enter(backend);
+    cuda_fail(cuda, STATUS_UNSUPPORTED, "xIELU (apertus) is not written for CUDA yet: use --device cpu for this model");
+    cuda_leave(cuda);
+}
+
+static void refuse_experts(struct backend *backend)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    cuda_fail(cuda, STATUS_UNSUPPORTED, "mixtures of experts are not written for CUDA yet: use --device cpu for this model");
+    cuda_leave(cuda);
+}
+
+static void refuse_route(struct backend *backend, const struct route_args *args)
+{
+    (void)args;
+    refuse_experts(backend);
+}
+
+static void refuse_visits(struct backend *backend, const struct experts_args *args)
+{
+    (void)args;
+    refuse_experts(backend);
+}
+
 static const struct backend_ops ops = {
     .name = "cuda",
     .element = sizeof(float),
@@ -120,6 +149,17 @@ static const struct backend_ops ops = {
     .attention_backward = cuda_attention_backward,
     .activation_forward = cuda_activation_forward,
     .activation_backward = cuda_activation_backward,
+    .xielu_forward = refuse_xielu,
+    .xielu_backward = refuse_xielu,
+    .xielu_tangent = refuse_xielu,
+    .xielu_backward_tangent = refuse_xielu,
+    .route_forward = refuse_route,
+    .route_backward = refuse_route,
+    .route_tangent = refuse_route,
+    .route_backward_tangent = refuse_route,
+    .experts_spread = refuse_visits,
+    .experts_collect = refuse_visits,
+    .experts_dot = refuse_visits,
     .convolution_forward = cuda_convolution_forward,
     .convolution_backward = cuda_convolution_backward,
     .scan_forward = cuda_scan_forward,

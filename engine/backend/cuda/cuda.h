@@ -18,7 +18,6 @@ struct cuda_stage {
 
 struct cuda {
     struct device *device; /* owned */
-    void *library;         /* the plugin, or NULL */
     pthread_mutex_t mutex; /* one slot at a time, whichever thread asks */
     struct cuda_block *blocks;
     int64_t held, budget; /* bytes taken from the device, and the most that may be */
@@ -55,7 +54,8 @@ void cuda_release_all(struct cuda *cuda);
 /* Scratch until the slot's call ends, of the device or of the host (NULL after a failure). Asking again gives the same memory. */
 void *cuda_scratch(struct cuda *cuda, size_t bytes);
 void *cuda_host_scratch(struct cuda *cuda, size_t bytes);
-/* A host array's copy on the device, until the slot's call ends. All that a call stages must have been announced by one cuda_room. */
+/* A host array's copy on the device, until the slot's call ends. All that a call stages must have been announced by one cuda_room.
+ */
 void cuda_room(struct cuda *cuda, size_t bytes);
 const void *cuda_staged(struct cuda *cuda, const void *array, size_t bytes);
 /* Room for a result on the device, and its way into a host array (waits). */

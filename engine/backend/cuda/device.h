@@ -28,13 +28,14 @@ struct device {
     void (*close)(struct device *device);
     const char *(*error_text)(int code);
     int (*allocate)(struct device *device, size_t bytes, void **out);
-    int (*release)(struct device *device, void *block); /* waits for the stream */
+    int (*release)(struct device *device, void *block);                    /* waits for the stream */
     int (*allocate_host)(struct device *device, size_t bytes, void **out); /* pinned */
     int (*release_host)(struct device *device, void *block);
     int (*clear)(struct device *device, void *to, size_t bytes);
     /* `rows` rows of `width` bytes, the rows' distances in bytes; the host's side must stay as it is until the stream was there */
     int (*upload)(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows);
-    int (*download)(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows);
+    int (*download)(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                    size_t rows);
     int (*mark)(struct device *device, int which); /* notes a point of the stream, 0 or 1 */
     int (*wait)(struct device *device, int which); /* until the stream has passed it */
     int (*synchronize)(struct device *device);

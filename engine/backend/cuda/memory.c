@@ -28,7 +28,8 @@ static struct cuda_block *find_free(struct cuda *cuda, size_t bytes)
 {
     struct cuda_block *best = NULL;
     for (struct cuda_block *block = cuda->blocks; block != NULL; block = block->next)
-        if (!block->used && block->bytes >= bytes && block->bytes - bytes <= bytes / 4 && (best == NULL || block->bytes < best->bytes))
+        if (!block->used && block->bytes >= bytes && block->bytes - bytes <= bytes / 4 &&
+            (best == NULL || block->bytes < best->bytes))
             best = block;
     return best;
 }
@@ -156,7 +157,8 @@ static void stage_grow(struct cuda *cuda, size_t bytes)
     struct error error;
     void *host = NULL, *device = NULL;
     if (!cuda_wait(cuda)) return;
-    if (stage->host != NULL && !cuda_good(cuda, "freeing pinned memory", cuda->device->release_host(cuda->device, stage->host))) return;
+    if (stage->host != NULL && !cuda_good(cuda, "freeing pinned memory", cuda->device->release_host(cuda->device, stage->host)))
+        return;
     if (stage->device != NULL) give_back(cuda, stage->device);
     *stage = (struct cuda_stage){.half = (bytes > LEAST_STAGE ? bytes : LEAST_STAGE) + GRAIN};
     if (allocate(cuda, 2 * stage->half, "staging", &device, &error) != STATUS_OK) {
@@ -280,8 +282,8 @@ void cuda_download(struct backend *backend, struct matrix from, void *to, enum d
         if (cuda->status == STATUS_OK) {
             char *host = cuda->stage.host + stage_take(&cuda->stage, (size_t)piece.rows * width);
             (void)cuda_good(cuda, "copying from the device",
-                            cuda->device->download(cuda->device, host, width, piece.data, (size_t)piece.stride * sizeof(float), width,
-                                                   (size_t)piece.rows));
+                            cuda->device->download(cuda->device, host, width, piece.data, (size_t)piece.stride * sizeof(float),
+                                                   width, (size_t)piece.rows));
             if (cuda_wait(cuda))
                 convert_back(to, (int64_t)first, (const float *)(const void *)host, piece.rows * piece.columns, dtype);
         }

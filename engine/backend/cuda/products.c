@@ -34,8 +34,9 @@ void cuda_syrk(struct backend *backend, struct matrix c, struct matrix x, double
 {
     struct cuda *cuda = cuda_enter(backend);
     if (c.rows > 0 && cuda->status == STATUS_OK)
-        (void)cuda_good(cuda, "a matrix product",
-                        cuda->device->syrk(cuda->device, c.rows, x.rows, (float)alpha, x.data, x.stride, (float)beta, c.data, c.stride));
+        (void)cuda_good(
+            cuda, "a matrix product",
+            cuda->device->syrk(cuda->device, c.rows, x.rows, (float)alpha, x.data, x.stride, (float)beta, c.data, c.stride));
     cuda_leave(cuda);
 }
 
@@ -44,8 +45,8 @@ static struct matrix part(struct matrix m, int64_t row, int64_t rows, int64_t co
     return matrix_columns(matrix_rows(m, row, rows), column, columns);
 }
 
-/* R of h = R Rᵀ, a block of columns at a time from the last one, in the upper triangle; `inverses` gets those of its diagonal blocks.
- * panel: scratch [C, CHOLESKY_BLOCK]. */
+/* R of h = R Rᵀ, a block of columns at a time from the last one, in the upper triangle; `inverses` gets those of its diagonal
+ * blocks. panel: scratch [C, CHOLESKY_BLOCK]. */
 static void factor(struct cuda *cuda, struct matrix h, struct matrix panel, float *inverses, int32_t *failed)
 {
     for (int64_t first = (h.rows - 1) / CHOLESKY_BLOCK * CHOLESKY_BLOCK; first >= 0; first -= CHOLESKY_BLOCK) {

@@ -35,8 +35,7 @@ void cuda_convolution_backward(struct backend *backend, const struct convolution
 {
     struct cuda *cuda = cuda_enter(backend);
     const struct convolution_kernel_args call = convolution_call(cuda, args);
-    if (args->dx.data != NULL)
-        cuda_launch(cuda, KERNEL_convolution_backward, cuda_blocks(args->dy.rows * args->dy.columns), &call);
+    if (args->dx.data != NULL) cuda_launch(cuda, KERNEL_convolution_backward, cuda_blocks(args->dy.rows * args->dy.columns), &call);
     if (args->dweight.data != NULL || args->dbias.data != NULL)
         cuda_launch(cuda, KERNEL_convolution_parameters, args->dy.columns, &call);
     cuda_leave(cuda);
@@ -92,7 +91,8 @@ static void scan_back(struct backend *backend, const struct scan_args *args, boo
         clear(cuda, args->dbc);
         if (tangent) clear(cuda, args->dstep_t);
         if (tangent) clear(cuda, args->dbc_t);
-        cuda_launch(cuda, tangent ? KERNEL_scan_backward_tangent : KERNEL_scan_backward, args->batch->sequences * args->groups, &call);
+        cuda_launch(cuda, tangent ? KERNEL_scan_backward_tangent : KERNEL_scan_backward, args->batch->sequences * args->groups,
+                    &call);
         if (tangent) {
             call.scan.da_log = args->da_log_t;
             call.scan.dskip = args->dskip_t;

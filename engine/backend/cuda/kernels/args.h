@@ -1,5 +1,5 @@
-/* args.h: what each kernel is given: one struct by value, its pointers in the device's memory (those of host arrays that a struct of
- * backend.h names are replaced). */
+/* args.h: what each kernel is given: one struct by value, its pointers in the device's memory (those of host arrays that a struct
+ * of backend.h names are replaced). */
 #ifndef BACKEND_CUDA_KERNELS_ARGS_H
 #define BACKEND_CUDA_KERNELS_ARGS_H
 
@@ -7,12 +7,12 @@
 
 enum {
     KERNEL_THREADS = 256,
-    DOT_PARTS = 512,      /* blocks of a dot product: never by the device, so that the bits are the same everywhere */
-    SPLIT_ROWS = 512,     /* rows that one block of a sum over rows takes */
-    SPLIT_COLUMNS = 32,   /* and columns */
-    ATTENTION_TILE = 32,  /* queries, keys and columns of a head that a block takes at a time */
-    ATTENTION_DIM = 256,  /* the largest head_dim */
-    CHOLESKY_BLOCK = 64,  /* columns that one block factors */
+    DOT_PARTS = 512,     /* blocks of a dot product: never by the device, so that the bits are the same everywhere */
+    SPLIT_ROWS = 512,    /* rows that one block of a sum over rows takes */
+    SPLIT_COLUMNS = 32,  /* and columns */
+    ATTENTION_TILE = 32, /* queries, keys and columns of a head that a block takes at a time */
+    ATTENTION_DIM = 256, /* the largest head_dim */
+    CHOLESKY_BLOCK = 64, /* columns that one block factors */
 };
 
 struct fill_args {
@@ -72,8 +72,8 @@ struct scan_kernel_args {
     double *sums; /* gradients of parameters by sequence: [sequences, 3 parts]; see kernels/scan.h */
 };
 
-/* Keys that the queries of a sequence may see: positions [first, first + count) of its text are rows [row, row + count) of the batch
- * or, when kept, of what earlier batches left behind. */
+/* Keys that the queries of a sequence may see: positions [first, first + count) of its text are rows [row, row + count) of the
+ * batch or, when kept, of what earlier batches left behind. */
 struct attention_span {
     int64_t kept, row, first, count;
 };
@@ -92,7 +92,8 @@ struct attention_kernel_args {
     double *delta;              /* [T, heads, 2]: dout·out and its tangent */
 };
 
-/* factor: block `first` of h, [count, count], becomes upper R with h = R Rᵀ, and inverse its inverse (row stride CHOLESKY_BLOCK). */
+/* factor: block `first` of h, [count, count], becomes upper R with h = R Rᵀ, and inverse its inverse (row stride CHOLESKY_BLOCK).
+ */
 struct cholesky_args {
     struct matrix h;
     int64_t first, count;

@@ -1,6 +1,6 @@
-/* attention.h: kernels of reference/attention.c, which has the equations, in tiles of 32 queries by 32 keys whose scores never leave
- * the block (Dao et al., arXiv 2205.14135), so memory grows with T. Backward, one kernel walks the keys of a tile of queries and two
- * walk the queries of a tile of keys; scores are made anew in each, and no two blocks add to one number. */
+/* attention.h: kernels of reference/attention.c, which has the equations, in tiles of 32 queries by 32 keys whose scores never
+ * leave the block (Dao et al., arXiv 2205.14135), so memory grows with T. Backward, one kernel walks the keys of a tile of queries
+ * and two walk the queries of a tile of keys; scores are made anew in each, and no two blocks add to one number. */
 #ifndef BACKEND_CUDA_KERNELS_ATTENTION_H
 #define BACKEND_CUDA_KERNELS_ATTENTION_H
 
@@ -37,8 +37,8 @@ DEVICE int tile_row(int thread, int mine)
 }
 
 /* Rows [row, row + rows) of one panel of a head; zeros beside them. */
-DEVICE void tile_load(struct tile *to, struct head_view view, int64_t head, const struct attention_rows *rows, int panel, int64_t dim,
-                      int thread)
+DEVICE void tile_load(struct tile *to, struct head_view view, int64_t head, const struct attention_rows *rows, int panel,
+                      int64_t dim, int thread)
 {
     const int c = tile_column(thread);
     const int64_t column = (int64_t)panel * TILE + c;
@@ -75,14 +75,13 @@ DEVICE void tile_mix(float sums[TILE_MINE], const struct tile *weights, bool tra
 DEVICE void head_clear(struct head_part *part)
 {
     UNROLL
-    for (int panel = 0; panel < TILE_PANELS; panel++)
-        UNROLL
+    for (int panel = 0; panel < TILE_PANELS; panel++) UNROLL
     for (int m = 0; m < TILE_MINE; m++) part->at[panel][m] = 0;
 }
 
 /* sums += weights x (or weightsᵀ x), x the rows of a head. */
-DEVICE void head_mix(const struct grid *grid, struct head_part *sums, const struct tile *weights, bool transposed, struct tile *scratch,
-                     struct head_view x, int64_t head, const struct attention_rows *rows, int64_t dim)
+DEVICE void head_mix(const struct grid *grid, struct head_part *sums, const struct tile *weights, bool transposed,
+                     struct tile *scratch, struct head_view x, int64_t head, const struct attention_rows *rows, int64_t dim)
 {
     UNROLL
     for (int panel = 0; panel < TILE_PANELS; panel++) {
@@ -104,12 +103,12 @@ DEVICE void head_store(const struct grid *grid, const struct head_part *sums, st
     EACH_THREAD(thread)
     {
         UNROLL
-        for (int panel = 0; panel < TILE_PANELS; panel++)
-            UNROLL
+        for (int panel = 0; panel < TILE_PANELS; panel++) UNROLL
         for (int m = 0; m < TILE_MINE; m++) {
             const int r = tile_row(thread, m);
             const int64_t column = (int64_t)panel * TILE + tile_column(thread);
-            if (r < rows->count && column < dim) put(head_of(to, rows->row + r, head) + column, (double)sums[MINE(thread)].at[panel][m], add);
+            if (r < rows->count && column < dim)
+                put(head_of(to, rows->row + r, head) + column, (double)sums[MINE(thread)].at[panel][m], add);
         }
     }
 }
@@ -194,7 +193,8 @@ DEVICE void masked_scores(const struct grid *grid, const struct attention_args *
     {
         for (int m = 0; m < TILE_MINE; m++) {
             const int r = tile_row(thread, m), j = tile_column(thread);
-            const bool seen = r < queries->count && j < keys->count && key_visible(queries->position + r, keys->position + j, a->window);
+            const bool seen =
+                r < queries->count && j < keys->count && key_visible(queries->position + r, keys->position + j, a->window);
             scores->at[r][j] = seen ? (float)a->scale * sums[MINE(thread)].at[m] : -INFINITY;
         }
     }
@@ -225,8 +225,7 @@ KERNEL(attention_forward, attention_kernel_args)
             EACH_THREAD(thread)
             {
                 UNROLL
-                for (int panel = 0; panel < TILE_PANELS; panel++)
-                    UNROLL
+                for (int panel = 0; panel < TILE_PANELS; panel++) UNROLL
                 for (int m = 0; m < TILE_MINE; m++) out[MINE(thread)].at[panel][m] *= rows.factor[tile_row(thread, m)];
             }
             head_mix(grid, out, &scores, false, &right, v, kv_head, &keys, a->head_dim);
@@ -235,8 +234,7 @@ KERNEL(attention_forward, attention_kernel_args)
     EACH_THREAD(thread)
     {
         UNROLL
-        for (int panel = 0; panel < TILE_PANELS; panel++)
-            UNROLL
+        for (int panel = 0; panel < TILE_PANELS; panel++) UNROLL
         for (int m = 0; m < TILE_MINE; m++)
             out[MINE(thread)].at[panel][m] = (float)((double)out[MINE(thread)].at[panel][m] / rows.sum[tile_row(thread, m)]);
         if (thread < queries.count && a->log_sum.data != NULL)

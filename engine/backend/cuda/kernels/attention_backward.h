@@ -1,4 +1,5 @@
-/* attention_backward.h: the passes of attention that begin with a known log_sum: along a direction, back, and back along a direction. */
+/* attention_backward.h: the passes of attention that begin with a known log_sum: along a direction, back, and back along a
+ * direction. */
 #ifndef BACKEND_CUDA_KERNELS_ATTENTION_BACKWARD_H
 #define BACKEND_CUDA_KERNELS_ATTENTION_BACKWARD_H
 
@@ -54,7 +55,8 @@ DEVICE void work_weights(const struct grid *grid, const struct attention_args *a
     {
         for (int m = 0; m < TILE_MINE; m++) {
             const int r = tile_row(thread, m), j = tile_column(thread);
-            const bool seen = r < queries->count && j < keys->count && key_visible(queries->position + r, keys->position + j, a->window);
+            const bool seen =
+                r < queries->count && j < keys->count && key_visible(queries->position + r, keys->position + j, a->window);
             const float p = seen ? expf((float)a->scale * sums[MINE(thread)].value.at[m] - work->log_sum[r]) : 0;
             work->p.at[r][j] = p;
             if (!tangent) continue;
@@ -134,8 +136,7 @@ KERNEL(attention_tangent, attention_kernel_args)
     EACH_THREAD(thread)
     {
         UNROLL
-        for (int panel = 0; panel < TILE_PANELS; panel++)
-            UNROLL
+        for (int panel = 0; panel < TILE_PANELS; panel++) UNROLL
         for (int m = 0; m < TILE_MINE; m++) {
             const int r = tile_row(thread, m);
             const int64_t column = (int64_t)panel * TILE + tile_column(thread);
@@ -170,7 +171,8 @@ KERNEL(attention_delta, attention_kernel_args)
 }
 
 /* dq (and dq_t) of a tile of queries. */
-DEVICE void backward_queries(const struct grid *grid, const struct attention_kernel_args *args, struct tile_work *work, bool tangent)
+DEVICE void backward_queries(const struct grid *grid, const struct attention_kernel_args *args, struct tile_work *work,
+                             bool tangent)
 {
     PRIVATE(struct head_part, dq);
     PRIVATE(struct head_part, dq_t);

@@ -1,4 +1,5 @@
-/* cholesky.h: what the blocked factorisation of products.c needs besides matrix products; reference/cholesky.c has the equations. */
+/* cholesky.h: what the blocked factorisation of products.c needs besides matrix products; reference/cholesky.c has the equations.
+ */
 #ifndef BACKEND_CUDA_KERNELS_CHOLESKY_H
 #define BACKEND_CUDA_KERNELS_CHOLESKY_H
 
@@ -58,7 +59,8 @@ KERNEL(cholesky_factor, cholesky_args)
     EACH_THREAD(thread)
     {
         for (int i = thread; i < count * count; i += KERNEL_THREADS) {
-            row_of(args->h, args->first + i / count)[args->first + i % count] = i / count <= i % count ? r[i / count][i % count] : 0;
+            row_of(args->h, args->first + i / count)[args->first + i % count] =
+                i / count <= i % count ? r[i / count][i % count] : 0;
             args->inverse[i / count * CHOLESKY_BLOCK + i % count] = u[i / count][i % count];
         }
     }

@@ -30,7 +30,8 @@ KERNEL(convolution_backward, convolution_kernel_args)
     const struct convolution_args *v = &args->convolution;
     EACH_ELEMENT(i, v->dy.rows * v->dy.columns)
     {
-        const int64_t t = i / v->dy.columns, c = i % v->dy.columns, end = args->starts[args->numbers[t] + 1], taps = v->weight.columns;
+        const int64_t t = i / v->dy.columns, c = i % v->dy.columns, end = args->starts[args->numbers[t] + 1],
+                      taps = v->weight.columns;
         float sum = 0;
         for (int64_t ahead = 0; ahead < taps && t + ahead < end; ahead++)
             sum += row_of(v->weight, c)[taps - 1 - ahead] * row_of(v->dy, t + ahead)[c];

@@ -58,7 +58,8 @@ KERNEL(dot, dot_args)
     EACH_THREAD(thread)
     {
         sum[MINE(thread)] = 0;
-        for (int64_t i = grid->block * KERNEL_THREADS + thread; i < args->a.rows * args->a.columns; i += grid->blocks * KERNEL_THREADS)
+        for (int64_t i = grid->block * KERNEL_THREADS + thread; i < args->a.rows * args->a.columns;
+             i += grid->blocks * KERNEL_THREADS)
             sum[MINE(thread)] += dot_term(args, i);
     }
     const double total = block_sum(grid, sum, shared);

@@ -1,11 +1,11 @@
 /* kernel.h: how a kernel is written, once, in what C and CUDA C++ have in common: nvcc makes it for the device, and any C compiler
  * makes an emulation of it, which the unit tests run on machines without a device (tests/unit/engine/backend/cuda/emulated.h).
  *
- * A kernel is a function of one block of KERNEL_THREADS threads. What its threads do lies in phases, EACH_THREAD(thread) { … }, and a
- * barrier ends each phase; on a processor a phase is a loop over the threads. So within a phase a thread may not read what another
- * writes; the emulation runs the loops in both directions, and the bits must be the same. `continue` ends a thread's phase, `break` and
- * `return` may not leave one. What a thread keeps between phases is PRIVATE(type, name), its own element name[MINE(thread)]. Code
- * between phases is the same for all threads of the block. */
+ * A kernel is a function of one block of KERNEL_THREADS threads. What its threads do lies in phases, EACH_THREAD(thread) { … }, and
+ * a barrier ends each phase; on a processor a phase is a loop over the threads. So within a phase a thread may not read what
+ * another writes; the emulation runs the loops in both directions, and the bits must be the same. `continue` ends a thread's phase,
+ * `break` and `return` may not leave one. What a thread keeps between phases is PRIVATE(type, name), its own element
+ * name[MINE(thread)]. Code between phases is the same for all threads of the block. */
 #ifndef BACKEND_CUDA_KERNELS_KERNEL_H
 #define BACKEND_CUDA_KERNELS_KERNEL_H
 
@@ -27,7 +27,7 @@ struct grid {
 #define BARRIER()           __syncthreads()
 #define UNROLL              _Pragma("unroll")
 #else
-#define DEVICE              static inline
+#define DEVICE static inline
 #define SHARED
 #define PRIVATE(type, name) type name[KERNEL_THREADS]
 #define MINE(thread)        (thread)
@@ -77,8 +77,7 @@ DEVICE double block_sum(const struct grid *grid, const double *values, double *s
     {
         shared[thread] = values[MINE(thread)];
     }
-    for (int half = KERNEL_THREADS / 2; half > 0; half /= 2)
-        EACH_THREAD(thread)
+    for (int half = KERNEL_THREADS / 2; half > 0; half /= 2) EACH_THREAD(thread)
         {
             if (thread < half) shared[thread] += shared[thread + half];
         }
@@ -94,8 +93,7 @@ DEVICE double block_largest(const struct grid *grid, const double *values, doubl
     {
         shared[thread] = values[MINE(thread)];
     }
-    for (int half = KERNEL_THREADS / 2; half > 0; half /= 2)
-        EACH_THREAD(thread)
+    for (int half = KERNEL_THREADS / 2; half > 0; half /= 2) EACH_THREAD(thread)
         {
             if (thread < half && shared[thread + half] > shared[thread]) shared[thread] = shared[thread + half];
         }

@@ -88,8 +88,7 @@ DEVICE int64_t block_largest_index(const struct grid *grid, const float *z, int6
             if (z[v] > z[best] || (isnan(z[best]) && !isnan(z[v]))) best = v;
         shared[thread] = best;
     }
-    for (int half = KERNEL_THREADS / 2; half > 0; half /= 2)
-        EACH_THREAD(thread)
+    for (int half = KERNEL_THREADS / 2; half > 0; half /= 2) EACH_THREAD(thread)
         {
             if (thread >= half) continue;
             const int64_t a = shared[thread], b = shared[thread + half];

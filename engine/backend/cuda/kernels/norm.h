@@ -201,7 +201,8 @@ struct norm_point {
     double g, n, g_t, n_t;
 };
 
-DEVICE struct norm_point norm_point(const struct norm_args *norm, const struct norm_segment *s, const struct norm_numbers *n, int64_t i)
+DEVICE struct norm_point norm_point(const struct norm_args *norm, const struct norm_segment *s, const struct norm_numbers *n,
+                                    int64_t i)
 {
     const int64_t column = s->first + i;
     const double x = (double)row_of(norm->x, s->t)[column], x_t = (double)row_of(norm->x_t, s->t)[column];
@@ -239,7 +240,8 @@ KERNEL(norm_backward_tangent, norm_kernel_args)
     }
     const double count = (double)s.count, centred = norm->kind == NORM_RMS ? 0 : 1;
     const double mean_g = centred * block_sum(grid, sum_g, shared) / count, mean_gn = block_sum(grid, sum_gn, shared) / count;
-    const double mean_g_t = centred * block_sum(grid, sum_g_t, shared) / count, mean_gn_t = block_sum(grid, sum_gn_t, shared) / count;
+    const double mean_g_t = centred * block_sum(grid, sum_g_t, shared) / count,
+                 mean_gn_t = block_sum(grid, sum_gn_t, shared) / count;
     EACH_THREAD(thread)
     {
         for (int64_t i = thread; i < s.count; i += KERNEL_THREADS) {

@@ -1,6 +1,7 @@
-/* scan.h: kernels of reference/scan.c and scan_tangent.c, which have the equations; values and tangents go together as pairs. A thread
- * has a channel. Going back, a block has all channels of a group of one sequence, in stripes, because it sums over them; what is summed
- * over sequences goes through `sums` [sequences, channels, states + 2]: da_log by state, dskip, dstep_bias. In double. */
+/* scan.h: kernels of reference/scan.c and scan_tangent.c, which have the equations; values and tangents go together as pairs. A
+ * thread has a channel. Going back, a block has all channels of a group of one sequence, in stripes, because it sums over them;
+ * what is summed over sequences goes through `sums` [sequences, channels, states + 2]: da_log by state, dskip, dstep_bias. In
+ * double. */
 #ifndef BACKEND_CUDA_KERNELS_SCAN_H
 #define BACKEND_CUDA_KERNELS_SCAN_H
 
@@ -117,9 +118,11 @@ DEVICE void scan_channel(const struct scan_args *s, int64_t b, int64_t start, in
         for (int64_t n = 0; n < s->states; n++) {
             const struct pair a = scan_decay(s, &at, n);
             struct pair state = states[n];
-            if (kept.data != NULL && first > start) *scan_kept(kept, s, &at, first, n) = (float)(tangent ? state.tangent : state.value);
+            if (kept.data != NULL && first > start)
+                *scan_kept(kept, s, &at, first, n) = (float)(tangent ? state.tangent : state.value);
             for (int64_t i = 0; i < count; i++) {
-                const struct pair input = product(product(rows[i].delta, rows[i].x), pair_at(s->bc, s->bc_t, first + i, scan_b(s, &at, n)));
+                const struct pair input =
+                    product(product(rows[i].delta, rows[i].x), pair_at(s->bc, s->bc_t, first + i, scan_b(s, &at, n)));
                 state = sum_of(product(scan_factor(&rows[i], a), state), input);
                 y[i] = sum_of(y[i], product(state, pair_at(s->bc, s->bc_t, first + i, scan_c(s, &at, n))));
             }
@@ -189,7 +192,8 @@ DEVICE struct pair back_input(const struct scan_args *s, const struct scan_back 
 }
 
 /* Makes the states of the chunk again: before[i] = a_t s_{t-1}. */
-DEVICE void back_states(const struct scan_args *s, struct scan_back *back, bool chunk_has_kept, int64_t first, int64_t count, int64_t n)
+DEVICE void back_states(const struct scan_args *s, struct scan_back *back, bool chunk_has_kept, int64_t first, int64_t count,
+                        int64_t n)
 {
     if (!back->there) return;
     const struct pair a = scan_decay(s, &back->at, n);
@@ -283,7 +287,8 @@ DEVICE void scan_back_chunk(const struct grid *grid, const struct scan_kernel_ar
                 other_t[MINE(thread)] = dc.tangent;
             }
             const double db = block_sum(grid, share, shared), dc = block_sum(grid, other, shared);
-            const double db_t = tangent ? block_sum(grid, share_t, shared) : 0, dc_t = tangent ? block_sum(grid, other_t, shared) : 0;
+            const double db_t = tangent ? block_sum(grid, share_t, shared) : 0,
+                         dc_t = tangent ? block_sum(grid, other_t, shared) : 0;
             EACH_THREAD(thread)
             {
                 if (thread > 0) continue;

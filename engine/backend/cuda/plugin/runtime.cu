@@ -329,7 +329,11 @@ static int plugin_count(char *text, size_t size)
                        driver % 1000 / 10);
         return count;
     }
-    (void)snprintf(text, size, "%s", code == cudaSuccess ? "the driver shows no device" : cudaGetErrorString(code));
+    const bool without_driver = cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0;
+    (void)snprintf(text, size, "%s",
+                   code == cudaSuccess ? "the driver shows no device"
+                   : without_driver    ? "no NVIDIA driver here (libcuda.so.1)"
+                                       : cudaGetErrorString(code));
     return 0;
 }
 

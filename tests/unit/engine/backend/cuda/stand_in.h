@@ -1,6 +1,6 @@
-/* stand_in.h: included before a test (-include), puts the CUDA backend where the test asks for the fast one: over the emulated device,
- * or over the first real one with STAND_IN_DEVICE. Without a team the emulation runs its threads forwards, with one backwards: tests
- * that want the same bits from one thread and from several then want them from both orders. */
+/* stand_in.h: included before a test (-include), puts the CUDA backend where the test asks for the fast one: over the emulated
+ * device, or over the first real one with STAND_IN_DEVICE. Without a team the emulation runs its threads forwards, with one
+ * backwards: tests that want the same bits from one thread and from several then want them from both orders. */
 #ifndef TESTS_CUDA_STAND_IN_H
 #define TESTS_CUDA_STAND_IN_H
 

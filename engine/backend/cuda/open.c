@@ -1,0 +1,89 @@
+#include "backend/cuda/open.h"
+
+#include "backend/cuda/cuda.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KEPT_FREE_PERCENT = 10 };
+
+static const char plugin_name[] = "libdeltaq-cuda.so";
+
+/* DELTAQ_CUDA_PLUGIN, else beside the binary or where `make install` puts it. */
+static void *plugin_library(void)
+{
+    static const char *const places[] = {"", "../lib/deltaq/"};
+    const char *named = getenv("DELTAQ_CUDA_PLUGIN");
+    char binary[PATH_MAX], path[PATH_MAX + 64];
+    if (named != NULL) return dlopen(named, RTLD_NOW | RTLD_LOCAL);
+    const ssize_t length = readlink("/proc/self/exe", binary, sizeof binary - 1);
+    if (length <= 0) return NULL;
+    binary[length] = '\0';
+    char *slash = strrchr(binary, '/');
+    if (slash != NULL) slash[1] = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s%s%s", binary, places[i], plugin_name);
+        if (access(path, R_OK) == 0) return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    return NULL;
+}
+
+/* NULL with the reason in `text`. The library stays loaded. */
+static const struct device_plugin *plugin_load(char *text, size_t size)
+{
+    void *library = plugin_library(), *symbol = library != NULL ? dlsym(library, "deltaq_cuda_plugin") : NULL;
+    const struct device_plugin *plugin = symbol;
+    if (library == NULL)
+        (void)snprintf(text, size, "no %s that loads beside the binary: build it with `make cuda` where nvcc is", plugin_name);
+    else if (plugin == NULL || plugin->version != CUDA_PLUGIN_VERSION || plugin->args != sizeof(struct attention_kernel_args))
+        (void)snprintf(text, size, "%s is of another build than this binary: run `make cuda` again", plugin_name);
+    else
+        return plugin;
+    return NULL;
+}
+
+int backend_cuda_count(char *text, size_t size)
+{
+    const struct device_plugin *plugin = plugin_load(text, size);
+    return plugin != NULL ? plugin->count(text, size) : 0;
+}
+
+/* Bytes: DELTAQ_CUDA_MEMORY in MiB, else what is free but a tenth. */
+static enum status budget_of(const struct device *device, int64_t *out, struct error *error)
+{
+    const char *text = getenv("DELTAQ_CUDA_MEMORY");
+    char *end = NULL;
+    *out = device->memory_free / 100 * (100 - KEPT_FREE_PERCENT);
+    if (text == NULL) return STATUS_OK;
+    errno = 0;
+    const long long mebibytes = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || mebibytes < 1 || mebibytes > INT64_MAX >> 20)
+        return error_set(error, STATUS_INVALID, "DELTAQ_CUDA_MEMORY: expected a whole number of MiB, found \"%.40s\"", text);
+    *out = mebibytes << 20;
+    return STATUS_OK;
+}
+
+enum status backend_cuda_new(int ordinal, struct team *team, struct backend **out, struct error *error)
+{
+    char text[DEVICE_TEXT] = "";
+    const char *products = getenv("DELTAQ_CUDA_PRODUCTS");
+    const struct device_plugin *plugin = plugin_load(text, sizeof text);
+    int64_t budget = 0;
+    *out = NULL;
+    if (plugin == NULL) return error_set(error, STATUS_UNSUPPORTED, "device cuda:%d: %s", ordinal, text);
+    const int count = plugin->count(text, sizeof text);
+    if (count == 0) return error_set(error, STATUS_UNSUPPORTED, "device cuda:%d: %s; use --device cpu", ordinal, text);
+    if (ordinal < 0 || ordinal >= count)
+        return error_set(error, STATUS_UNSUPPORTED, "device cuda:%d: found %s, numbered from 0", ordinal, text);
+    struct device *device = plugin->open(ordinal, products != NULL ? products : "f32", text, sizeof text);
+    if (device == NULL) return error_set(error, STATUS_UNSUPPORTED, "device cuda:%d: %s", ordinal, text);
+    const enum status status = budget_of(device, &budget, error);
+    if (status == STATUS_OK) return cuda_open_device(device, budget, team, out, error);
+    device->close(device);
+    return status;
+}

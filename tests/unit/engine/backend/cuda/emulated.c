@@ -1,0 +1,204 @@
+#include "engine/backend/cuda/emulated.h"
+
+#include "backend/cuda/kernels/all.h"
+#include "backend/cuda/open.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifdef __SANITIZE_ADDRESS__
+enum { EMULATED_GUARDED = 0 };
+#else
+enum { EMULATED_GUARDED = 1 };
+#endif
+enum { EMULATED_BLOCKS = 4096, EMULATED_PAGE = 4096 };
+
+struct emulated {
+    struct device device;
+    bool reversed;
+    struct {
+        void *address;
+        size_t bytes;
+    } blocks[EMULATED_BLOCKS];
+    int count;
+};
+
+static void emulated_protect(struct device *device, int how)
+{
+    struct emulated *emulated = device->state;
+    for (int i = 0; i < emulated->count && EMULATED_GUARDED; i++)
+        (void)mprotect(emulated->blocks[i].address, emulated->blocks[i].bytes, how);
+}
+
+static void emulated_let(struct device *device)
+{
+    emulated_protect(device, PROT_READ | PROT_WRITE);
+}
+
+static int emulated_done(struct device *device)
+{
+    emulated_protect(device, PROT_NONE);
+    return 0;
+}
+
+static const char *emulated_error(int code)
+{
+    return code == 1 ? "no memory for the emulation" : "the emulation failed";
+}
+
+static int emulated_allocate(struct device *device, size_t bytes, void **out)
+{
+    struct emulated *emulated = device->state;
+    const size_t pages = (bytes / EMULATED_PAGE + 1) * EMULATED_PAGE;
+    if (emulated->count == EMULATED_BLOCKS) return 1;
+    if (EMULATED_GUARDED)
+        *out = mmap(NULL, pages, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    else
+        *out = malloc(bytes);
+    if (*out == NULL || *out == MAP_FAILED) return 1;
+    emulated->blocks[emulated->count].address = *out;
+    emulated->blocks[emulated->count++].bytes = pages;
+    return 0;
+}
+
+static int emulated_release(struct device *device, void *block)
+{
+    struct emulated *emulated = device->state;
+    for (int i = 0; i < emulated->count; i++) {
+        if (emulated->blocks[i].address != block) continue;
+        if (EMULATED_GUARDED)
+            (void)munmap(block, emulated->blocks[i].bytes);
+        else
+            free(block);
+        emulated->blocks[i] = emulated->blocks[--emulated->count];
+        return 0;
+    }
+    return 2;
+}
+
+static int emulated_allocate_host(struct device *device, size_t bytes, void **out)
+{
+    (void)device;
+    return (*out = malloc(bytes)) == NULL;
+}
+
+static int emulated_release_host(struct device *device, void *block)
+{
+    (void)device;
+    free(block);
+    return 0;
+}
+
+static int emulated_clear(struct device *device, void *to, size_t bytes)
+{
+    emulated_let(device);
+    memset(to, 0, bytes);
+    return emulated_done(device);
+}
+
+static int emulated_copy(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                         size_t rows)
+{
+    emulated_let(device);
+    for (size_t i = 0; i < rows; i++) memcpy((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
+    return emulated_done(device);
+}
+
+static int emulated_point(struct device *device, int which)
+{
+    (void)device;
+    return which < 0 || which > 1;
+}
+
+static int emulated_synchronize(struct device *device)
+{
+    (void)device;
+    return 0;
+}
+
+typedef void emulated_kernel(const struct grid *grid, const void *args);
+
+#define X(name, type)                                                                                                              \
+    static void emulated_##name(const struct grid *grid, const void *args)                                                         \
+    {                                                                                                                              \
+        name##_kernel(grid, args);                                                                                                 \
+    }
+KERNEL_LIST(X)
+#undef X
+
+static int emulated_launch(struct device *device, enum kernel kernel, int64_t blocks, const void *args)
+{
+    static emulated_kernel *const kernels[] = {
+#define X(name, type) emulated_##name,
+        KERNEL_LIST(X)
+#undef X
+    };
+    const struct emulated *emulated = device->state;
+    emulated_let(device);
+    for (int64_t i = 0; i < blocks; i++) {
+        const struct grid grid = {emulated->reversed ? blocks - 1 - i : i, blocks, emulated->reversed};
+        kernels[kernel](&grid, args);
+    }
+    return emulated_done(device);
+}
+
+static int emulated_gemm(struct device *device, const struct device_gemm *g)
+{
+    emulated_let(device);
+    for (int64_t j = 0; j < g->n; j++)
+        for (int64_t i = 0; i < g->m; i++) {
+            float sum = 0;
+            for (int64_t l = 0; l < g->k; l++)
+                sum +=
+                    g->a[g->transpose_a ? l + i * g->lda : i + l * g->lda] * g->b[g->transpose_b ? j + l * g->ldb : l + j * g->ldb];
+            float *c = &g->c[i + j * g->ldc];
+            *c = g->beta == 0 ? g->alpha * sum : g->alpha * sum + g->beta * *c;
+        }
+    return emulated_done(device);
+}
+
+static int emulated_syrk(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, float beta,
+                         float *c, int64_t ldc)
+{
+    emulated_let(device);
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i <= j; i++) {
+            float sum = 0;
+            for (int64_t l = 0; l < k; l++) sum += a[i + l * lda] * a[j + l * lda];
+            c[i + j * ldc] = beta == 0 ? alpha * sum : alpha * sum + beta * c[i + j * ldc];
+        }
+    return emulated_done(device);
+}
+
+static void emulated_close(struct device *device)
+{
+    free(device->state);
+}
+
+enum status emulated_new(bool reversed, struct team *team, struct backend **out, struct error *error)
+{
+    struct emulated *emulated = calloc(1, sizeof *emulated);
+    if (emulated == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for the emulation");
+    emulated->reversed = reversed;
+    emulated->device = (struct device){
+        .state = emulated,
+        .text = "emulated device",
+        .close = emulated_close,
+        .error_text = emulated_error,
+        .allocate = emulated_allocate,
+        .release = emulated_release,
+        .allocate_host = emulated_allocate_host,
+        .release_host = emulated_release_host,
+        .clear = emulated_clear,
+        .upload = emulated_copy,
+        .download = emulated_copy,
+        .mark = emulated_point,
+        .wait = emulated_point,
+        .synchronize = emulated_synchronize,
+        .launch = emulated_launch,
+        .gemm = emulated_gemm,
+        .syrk = emulated_syrk,
+    };
+    return cuda_open_device(&emulated->device, (int64_t)1 << 33, team, out, error);
+}
