@@ -124,8 +124,8 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
 
 # Tests of the fast backend, run once more with the CUDA backend in its place, over an emulated device (tests/unit/engine/backend/cuda).
-EMULATED_TESTS := $(addprefix engine/backend/test_,cpu_attention cpu_products cpu_rows cpu_scan tangent_cpu) \
-                  $(addprefix engine/model/test_,tangent gradient forest)
+EMULATED_TESTS := $(addprefix engine/backend/test_,cpu_attention cpu_products cpu_rows cpu_scan tangent_cpu xielu) \
+                  engine/model/test_tangent
 EMULATED_BINARIES := $(EMULATED_TESTS:%=$(OBJ)/tests/emulated/%)
 EMULATED_DEVICE := $(OBJ)/tests/unit/engine/backend/cuda/emulated.o
 $(EMULATED_DEVICE): CPPFLAGS += -Itests/unit
@@ -180,7 +180,7 @@ $(BUILD)/static/plotly.js:
 
 # --- Checks ----------------------------------------------------------------------------------------------------------------------
 ASAN_UNIT = $(UNIT_SOURCES:%.c=$(BUILD)/asan/%)
-ASAN_EMULATED = $(addprefix $(BUILD)/asan/tests/emulated/engine/backend/test_,cpu_attention cpu_products cpu_rows cpu_scan tangent_cpu)
+ASAN_EMULATED = $(addprefix $(BUILD)/asan/tests/emulated/engine/backend/test_,cpu_rows cpu_scan tangent_cpu xielu)
 TSAN_UNIT = $(UNIT_SOURCES:%.c=$(BUILD)/tsan/%)
 
 lint: ## Check the tree's own rules: layers, headers, formatting, banned functions

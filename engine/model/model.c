@@ -302,3 +302,10 @@ done:
     memory_free(host);
     return status;
 }
+
+enum status model_check_backend(const struct model_config *config, const struct backend *backend, struct error *error)
+{
+    if (backend->ops->host || config->experts == 0) return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED, "mixtures of experts do not go on device %s yet: use --device cpu for this model",
+                     backend->ops->name);
+}

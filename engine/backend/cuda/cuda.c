@@ -93,14 +93,6 @@ static enum status cuda_sync(struct backend *backend, struct error *error)
 }
 
 /* What is not written for CUDA yet: the model's run fails and says so. */
-static void refuse_xielu(struct backend *backend, const struct xielu_args *args)
-{
-    (void)args;
-    struct cuda *cuda = cuda_enter(backend);
-    cuda_fail(cuda, STATUS_UNSUPPORTED, "xIELU (apertus) is not written for CUDA yet: use --device cpu for this model");
-    cuda_leave(cuda);
-}
-
 static void refuse_experts(struct backend *backend)
 {
     struct cuda *cuda = cuda_enter(backend);
@@ -149,10 +141,12 @@ static const struct backend_ops ops = {
     .attention_backward = cuda_attention_backward,
     .activation_forward = cuda_activation_forward,
     .activation_backward = cuda_activation_backward,
-    .xielu_forward = refuse_xielu,
-    .xielu_backward = refuse_xielu,
-    .xielu_tangent = refuse_xielu,
-    .xielu_backward_tangent = refuse_xielu,
+    .clip = cuda_clip,
+    .clip_pass = cuda_clip_pass,
+    .xielu_forward = cuda_xielu_forward,
+    .xielu_backward = cuda_xielu_backward,
+    .xielu_tangent = cuda_xielu_tangent,
+    .xielu_backward_tangent = cuda_xielu_backward_tangent,
     .route_forward = refuse_route,
     .route_backward = refuse_route,
     .route_tangent = refuse_route,

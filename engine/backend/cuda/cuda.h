@@ -81,6 +81,12 @@ void cuda_activation_forward(struct backend *backend, const struct activation_ar
 void cuda_activation_backward(struct backend *backend, const struct activation_args *args);
 void cuda_activation_tangent(struct backend *backend, const struct activation_args *args);
 void cuda_activation_backward_tangent(struct backend *backend, const struct activation_args *args);
+void cuda_clip(struct backend *backend, struct matrix to, struct matrix from, double bound);
+void cuda_clip_pass(struct backend *backend, struct matrix to, struct matrix from, struct matrix by, double bound, bool accumulate);
+void cuda_xielu_forward(struct backend *backend, const struct xielu_args *args);
+void cuda_xielu_backward(struct backend *backend, const struct xielu_args *args);
+void cuda_xielu_tangent(struct backend *backend, const struct xielu_args *args);
+void cuda_xielu_backward_tangent(struct backend *backend, const struct xielu_args *args);
 void cuda_adamw(struct backend *backend, const struct adamw_args *args);
 
 /* rows.c */

@@ -96,3 +96,42 @@ void cuda_adamw(struct backend *backend, const struct adamw_args *args)
 {
     launch_alone(backend, KERNEL_adamw, args->count, args);
 }
+
+void cuda_clip(struct backend *backend, struct matrix to, struct matrix from, double bound)
+{
+    launch_alone(backend, KERNEL_clip, to.rows * to.columns, &(struct clip_args){.to = to, .from = from, .bound = bound});
+}
+
+void cuda_clip_pass(struct backend *backend, struct matrix to, struct matrix from, struct matrix by, double bound, bool accumulate)
+{
+    launch_alone(backend, KERNEL_clip_pass, to.rows * to.columns, &(struct clip_args){to, from, by, bound, accumulate});
+}
+
+void cuda_xielu_forward(struct backend *backend, const struct xielu_args *args)
+{
+    launch_alone(backend, KERNEL_xielu_forward, args->x.rows * args->x.columns, &(struct xielu_kernel_args){.xielu = *args});
+}
+
+void cuda_xielu_tangent(struct backend *backend, const struct xielu_args *args)
+{
+    launch_alone(backend, KERNEL_xielu_tangent, args->x.rows * args->x.columns, &(struct xielu_kernel_args){.xielu = *args});
+}
+
+static void xielu_back(struct backend *backend, const struct xielu_args *args, bool tangent)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    const struct xielu_kernel_args call = {*args, cuda_scratch(cuda, 4 * DOT_PARTS * sizeof(double)), tangent};
+    cuda_launch(cuda, tangent ? KERNEL_xielu_backward_tangent : KERNEL_xielu_backward, DOT_PARTS, &call);
+    cuda_launch(cuda, KERNEL_xielu_end, 1, &call);
+    cuda_leave(cuda);
+}
+
+void cuda_xielu_backward(struct backend *backend, const struct xielu_args *args)
+{
+    xielu_back(backend, args, false);
+}
+
+void cuda_xielu_backward_tangent(struct backend *backend, const struct xielu_args *args)
+{
+    xielu_back(backend, args, true);
+}

@@ -9,5 +9,6 @@
 #include "backend/cuda/kernels/loss.h"
 #include "backend/cuda/kernels/norm.h"
 #include "backend/cuda/kernels/scan.h"
+#include "backend/cuda/kernels/xielu.h"
 
 #endif

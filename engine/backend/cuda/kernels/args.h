@@ -72,6 +72,19 @@ struct scan_kernel_args {
     double *sums; /* gradients of parameters by sequence: [sequences, 3 parts]; see kernels/scan.h */
 };
 
+struct xielu_kernel_args {
+    struct xielu_args xielu;
+    double *partials; /* [4, DOT_PARTS] */
+    bool tangent;
+};
+
+/* to = from within bound; with `by`: to = from where |by| <= bound, else 0. */
+struct clip_args {
+    struct matrix to, from, by;
+    double bound;
+    bool accumulate;
+};
+
 /* Keys that the queries of a sequence may see: positions [first, first + count) of its text are rows [row, row + count) of the
  * batch or, when kept, of what earlier batches left behind. */
 struct attention_span {
@@ -101,10 +114,6 @@ struct cholesky_args {
     int32_t *failed;
 };
 
-struct copy_args {
-    struct matrix to, from;
-};
-
 /* Every kernel with the type of its arguments. */
 #define KERNEL_LIST(X)                                                                                                             \
     X(fill, fill_args)                                                                                                             \
@@ -123,6 +132,13 @@ struct copy_args {
     X(activation_backward, activation_args)                                                                                        \
     X(activation_tangent, activation_args)                                                                                         \
     X(activation_backward_tangent, activation_args)                                                                                \
+    X(xielu_forward, xielu_kernel_args)                                                                                            \
+    X(xielu_backward, xielu_kernel_args)                                                                                           \
+    X(xielu_tangent, xielu_kernel_args)                                                                                            \
+    X(xielu_backward_tangent, xielu_kernel_args)                                                                                   \
+    X(xielu_end, xielu_kernel_args)                                                                                                \
+    X(clip, clip_args)                                                                                                             \
+    X(clip_pass, clip_args)                                                                                                        \
     X(norm_forward, norm_kernel_args)                                                                                              \
     X(norm_tangent, norm_kernel_args)                                                                                              \
     X(norm_statistics, norm_kernel_args)                                                                                           \

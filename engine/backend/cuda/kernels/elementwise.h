@@ -44,6 +44,26 @@ KERNEL(add_row, add_args)
     }
 }
 
+/* Comparisons are written so that NaN stays NaN. */
+KERNEL(clip, clip_args)
+{
+    const float bound = (float)args->bound;
+    EACH_ELEMENT(i, args->to.rows * args->to.columns)
+    {
+        const float x = *element_of(args->from, i);
+        *element_of(args->to, i) = x > bound ? bound : x < -bound ? -bound : x;
+    }
+}
+
+KERNEL(clip_pass, clip_args)
+{
+    EACH_ELEMENT(i, args->to.rows * args->to.columns)
+    {
+        const float by = *element_of(args->by, i);
+        put(element_of(args->to, i), fabsf(by) > (float)args->bound ? 0 : (double)*element_of(args->from, i), args->accumulate);
+    }
+}
+
 DEVICE double dot_term(const struct dot_args *args, int64_t i)
 {
     const float a = *element_of(args->a, i);
