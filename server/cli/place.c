@@ -126,20 +126,22 @@ enum status place_device(const struct options *options, int64_t which, char out[
 {
     const char *device = options_text(options, "--device"), *list = device + strlen("cuda:");
     char found[300];
-    long ordinal = 0;
+    long ordinal = 0, largest = 0;
     *count = 1;
     (void)snprintf(out, PLACE_DEVICE_NAME, "cpu");
     if (strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0) return STATUS_OK;
     const bool cuda = strncmp(device, "cuda:", 5) == 0;
     const char *at = cuda ? list : "";
-    for (*count = 0; cuda && *at != '\0'; ++*count)
+    for (*count = 0; cuda && *at != '\0'; ++*count) {
         if (!next_ordinal(&at, &ordinal)) break;
+        largest = ordinal > largest ? ordinal : largest;
+    }
     if (!cuda || *at != '\0' || *count == 0)
         return error_set(error, STATUS_INVALID, "--device %.40s: expected auto, cpu, or cuda:0 or cuda:0,1", device);
     at = list;
     for (int64_t i = 0; i <= which % *count; i++) (void)next_ordinal(&at, &ordinal);
     (void)snprintf(out, PLACE_DEVICE_NAME, "cuda:%ld", ordinal);
-    if (ordinal < backend_cuda_count(found, sizeof found)) return STATUS_OK;
+    if (largest < backend_cuda_count(found, sizeof found)) return STATUS_OK;
     return error_set(error, STATUS_UNSUPPORTED, "--device %.40s: %s; use --device cpu", device, found);
 }
 

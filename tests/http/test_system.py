@@ -118,7 +118,9 @@ def test_it_does_not_listen_to_the_world_without_a_token(tmp_path):
 
 
 @pytest.mark.parametrize("arguments,status", [(["dance"], 2), (["serve", "--colour", "red"], 2), (["serve", "--workers", "x"], 1), ([], 2),
-                                              (["token", "create"], 2), (["serve", "--device", "cuda:0"], 1), (["serve", "--root", "/nowhere/at/all"], 1)])
+                                              (["token", "create"], 2), (["serve", "--device", "cuda:0,9000"], 1),
+                                              (["serve", "--device", "cuda:0,"], 1), (["serve", "--device", "tpu"], 1),
+                                              (["serve", "--root", "/nowhere/at/all"], 1)])
 def test_wrong_command_lines(tmp_path, arguments, status):
     more = ["--data-dir", str(tmp_path)] if arguments[:1] == ["serve"] else []
     done = subprocess.run([BINARY, *arguments, *more], capture_output=True, text=True, timeout=60)
