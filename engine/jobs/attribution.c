@@ -137,7 +137,8 @@ static enum status keep(struct work *work, const struct quantize_result *found, 
         row[ROW_WEIGHTS] += (double)(layer->rows * layer->columns);
     }
     work->done_cost += cost_of(work, work->tally.done);
-    const enum status status = tally_add(&work->tally, row, error);
+    enum status status = tally_add(&work->tally, row, error);
+    if (status == STATUS_OK) status = tally_save(&work->tally, error); /* a measurement takes far longer */
     report(work, 0);
     return status;
 }
@@ -209,9 +210,9 @@ static enum status measure_left_out(struct work *work, int64_t unit, const struc
     return status;
 }
 
-typedef enum status unit_measure(struct work *work, int64_t unit, const struct quantize_streams *streams, struct error *error);
-
-static enum status each_of_layer(struct work *work, const struct quantize_streams *streams, unit_measure *measure_unit,
+static enum status each_of_layer(struct work *work, const struct quantize_streams *streams,
+                                 enum status (*measure_unit)(struct work *, int64_t, const struct quantize_streams *,
+                                                             struct error *),
                                  struct error *error)
 {
     enum status status = STATUS_OK;
@@ -313,9 +314,14 @@ static void gather(struct work *work)
     struct attribution_result *out = work->out;
     const struct plan *plan = &work->plan;
     for (int64_t i = 0; i < plan->left_out; i++) out->alone[i] = number_at(work, i);
-    for (int64_t i = 0; i < out->unit_count && out->left_out != NULL; i++) out->left_out[i] = number_at(work, plan->left_out + i);
     for (int64_t i = 0, row = plan->others; i < out->width_count; i++)
         out->whole[i] = number_at(work, i == out->own ? plan->whole : row++);
+    for (int64_t i = 0; i < out->unit_count && out->left_out != NULL; i++) {
+        const struct attribution_number *whole = &out->whole[out->own], *alone = &out->alone[i * out->width_count + out->own];
+        out->left_out[i] = number_at(work, plan->left_out + i); /* which began at the unit's block, and counted from there */
+        out->left_out[i].bits = whole->bits - alone->bits;
+        out->left_out[i].weights = whole->weights - alone->weights;
+    }
     out->loss_fp = work->tally.values[ROW_LOSS_FP];
     out->calibration_tokens = (int64_t)work->tally.values[plan->whole * ROW_WIDTH + ROW_CALIBRATION];
 }

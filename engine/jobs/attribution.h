@@ -41,7 +41,7 @@ struct attribution_request {
 /* What one quantization gave. */
 struct attribution_number {
     double loss, delta, delta_low, delta_high, kl, top1_agreement; /* as in struct quantize_result */
-    int64_t bits, weights;                                         /* storage and numbers of what was quantized */
+    int64_t bits, weights; /* storage and numbers of what is quantized; left out: those of the whole less the unit's */
 };
 
 struct attribution_additive {
