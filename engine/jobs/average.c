@@ -1,10 +1,8 @@
 #include "jobs/average.h"
 
 #include "base/memory.h"
-#include "formats/file.h"
-#include "formats/file_writer.h"
 #include "formats/safetensors_writer.h"
-#include "model/recognise.h"
+#include "jobs/companions.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,47 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { COPY_LIMIT = 256 << 20 };
-
-/* What makes a directory of weights one that others load. */
-static const char *const companions[] = {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
-                                         "special_tokens_map.json"};
-
 static enum status path_in(const char *directory, const char *name, char out[PATH_MAX], struct error *error)
 {
     if (snprintf(out, PATH_MAX, "%s/%s", directory, name) < PATH_MAX) return STATUS_OK;
     return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
-}
-
-static enum status copy_companions(const char *from, const char *to, struct error *error)
-{
-    char path[PATH_MAX];
-    for (size_t i = 0; i < sizeof companions / sizeof companions[0]; i++) {
-        char *text = NULL;
-        size_t size = 0;
-        enum status status = path_in(from, companions[i], path, error);
-        if (status != STATUS_OK) return status;
-        status = file_read_all(AT_FDCWD, path, COPY_LIMIT, &text, &size, error);
-        if (status == STATUS_NOT_FOUND) continue;
-        if (status == STATUS_OK) status = path_in(to, companions[i], path, error);
-        if (status == STATUS_OK) status = file_writer_put(path, text, size, error);
-        memory_free(text);
-        if (status != STATUS_OK) return status;
-    }
-    return STATUS_OK;
-}
-
-/* Where config.json is not all that is said of the source, as with GGUF, the new one says it. */
-static enum status write_config(const struct weights *source, const char *directory, struct error *error)
-{
-    char path[PATH_MAX], *text = NULL;
-    size_t size = 0;
-    if (weights_given_config(source) == NULL && weights_config(source) == NULL) return STATUS_OK;
-    enum status status = path_in(directory, "config.json", path, error);
-    if (status == STATUS_OK) status = recognise_text(source, &text, &size, error);
-    if (status == STATUS_OK) status = file_writer_put(path, text, size, error);
-    memory_free(text);
-    return status;
 }
 
 /* The float from which rounding to a type of fewer bits gives what rounding `value` itself gives: toward zero, with the last bit
@@ -173,8 +134,7 @@ enum status average_write(const struct average_request *request, struct error *e
         status = error_set_errno(error, "cannot make a checkpoint's directory");
         goto done;
     }
-    status = copy_companions(weights_directory(request->family->sources[0]), request->directory, error);
-    if (status == STATUS_OK) status = write_config(request->family->sources[0], request->directory, error);
+    status = companions_write(request->family->sources[0], request->directory, NULL, error);
     if (status == STATUS_OK) status = path_in(request->directory, "model.safetensors", path, error);
     if (status == STATUS_OK) status = weights_write(request, mix, path, error);
     if (status == STATUS_OK) status = sync_parent(request->directory, error);

@@ -54,6 +54,7 @@ enum status quantize_draws_run(const struct quantize_request *request, int64_t c
             draw.calibration = &sample;
         }
         draw.monitor = &monitor;
+        if (relay.draw > 0) draw.hook = (struct sequential_hook){0}; /* what is kept is the first draw's */
         const enum status status = quantize_run(&draw, result, error);
         if (status != STATUS_OK) {
             if (relay.draw > 0) quantize_result_reset(first);

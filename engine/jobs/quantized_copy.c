@@ -8,6 +8,7 @@
 #include "formats/safetensors.h"
 #include "formats/safetensors_writer.h"
 #include "jobs/quantize.h"
+#include "jobs/weights_copy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +38,6 @@ struct maker {
     struct quantized_copy *out;
     struct safetensors_writer *writer;
     bool *written; /* by tensor of the model */
-    float *staging;
 };
 
 static enum status path_of(const struct quantized_copy_request *request, const char *name, char out[PATH_MAX], struct error *error)
@@ -153,26 +153,6 @@ static const struct parameter *parameter_of(const struct model *model, const cha
     return NULL;
 }
 
-/* As the file has it: row by row, or transposed. */
-static enum status weight_write(struct maker *maker, int64_t index, struct matrix weight, bool transposed, struct error *error)
-{
-    const float *values = weight.data;
-    enum status status = STATUS_OK;
-    if (!transposed) {
-        for (int64_t r = 0; r < weight.rows && status == STATUS_OK; r++)
-            status = safetensors_writer_f32(maker->writer, index, values + r * weight.stride, weight.columns, error);
-        return status;
-    }
-    float *column = NULL;
-    status = memory_new(weight.rows, sizeof *column, "tensor to write", &column, error);
-    for (int64_t c = 0; c < weight.columns && status == STATUS_OK; c++) {
-        for (int64_t r = 0; r < weight.rows; r++) column[r] = values[r * weight.stride + c];
-        status = safetensors_writer_f32(maker->writer, index, column, weight.rows, error);
-    }
-    memory_free(column);
-    return status;
-}
-
 static enum status note_inputs(struct maker *maker, const char *name, const struct quantized_layer *layer, struct error *error)
 {
     const int64_t columns = layer->columns + layer->kept;
@@ -204,7 +184,7 @@ static enum status note_layer(void *owner, const char *name, const struct quanti
     if (index < 0 || parameter == NULL)
         return error_set(error, STATUS_INTERNAL, "a quantized layer \"%s\" is not among the tensors", name);
     maker->written[index] = true;
-    const enum status status = weight_write(maker, index, weight, parameter->transposed, error);
+    const enum status status = weights_copy_matrix(maker->writer, index, weight, parameter->transposed, error);
     return status == STATUS_OK ? note_inputs(maker, full, layer, error) : status;
 }
 
@@ -213,19 +193,9 @@ static enum status note_layer(void *owner, const char *name, const struct quanti
 static enum status copy_rest(struct maker *maker, struct error *error)
 {
     const struct weights *weights = maker->request->model->weights;
-    enum { PIECE = 1 << 18 };
-    struct weights_tensor tensor;
-    enum status status = memory_new(PIECE, sizeof(float), "tensor to copy", &maker->staging, error);
-    for (int64_t i = 0; i < weights_count(weights) && status == STATUS_OK; i++) {
-        weights_tensor(weights, i, &tensor);
-        const bool floats = dtype_info(tensor.dtype)->to_f32 != NULL;
-        if (!floats) memset(maker->staging, 0, PIECE * sizeof(float));
-        for (int64_t at = 0, count; at < tensor.elements && !maker->written[i] && status == STATUS_OK; at += count) {
-            count = tensor.elements - at < PIECE ? tensor.elements - at : PIECE;
-            if (floats) status = weights_read_f32(weights, i, at, count, maker->staging, error);
-            if (status == STATUS_OK) status = safetensors_writer_f32(maker->writer, i, maker->staging, count, error);
-        }
-    }
+    enum status status = STATUS_OK;
+    for (int64_t i = 0; i < weights_count(weights) && status == STATUS_OK; i++)
+        if (!maker->written[i]) status = weights_copy_tensor(weights, i, maker->writer, i, error);
     return status;
 }
 
@@ -306,7 +276,6 @@ static enum status make(const struct quantized_copy_request *request, struct qua
 done:
     safetensors_writer_close(maker.writer);
     memory_free(maker.written);
-    memory_free(maker.staging);
     return status;
 }
 

@@ -157,6 +157,8 @@ enum status artifact_publish(struct artifact_writer *writer, struct error *error
         status = error_set_errno(error, "cannot put an artifact in place");
         goto done;
     }
+    /* Two names of one file, as when this is done a second time: rename leaves both. */
+    (void)unlinkat(artifacts->directory, writer->temporary, 0);
     writer->temporary[0] = '\0';
     if (fsync(artifacts->directory) != 0) {
         status = error_set_errno(error, "cannot make the artifacts' directory durable");
@@ -179,7 +181,7 @@ void artifact_abandon(struct artifact_writer *writer)
     free(writer);
 }
 
-static enum status copy_all(int fd, struct artifact_writer *writer, struct error *error)
+static enum status hash_all(int fd, struct artifact_writer *writer, bool copy, struct error *error)
 {
     char *buffer = malloc(BUFFER_BYTES);
     enum status status = buffer != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory to copy an artifact");
@@ -188,26 +190,47 @@ static enum status copy_all(int fd, struct artifact_writer *writer, struct error
         if (length < 0 && errno == EINTR) continue;
         if (length < 0) status = error_set_errno(error, "cannot read a finished file");
         if (length <= 0) break;
-        status = artifact_write(writer, buffer, (size_t)length, error);
+        if (copy) {
+            status = artifact_write(writer, buffer, (size_t)length, error);
+        } else {
+            hash_add(writer->hash, buffer, (size_t)length);
+            writer->item.bytes += (int64_t)length;
+        }
     }
     free(buffer);
     return status;
+}
+
+/* The file itself under the temporary name, in place of the empty one: large files are not there twice. Its time is now, so that it
+ * is not taken for something old before the run ends. False: it lies on another file system. */
+static bool link_in(const struct artifact_writer *writer, int fd, const char *path)
+{
+    char name[sizeof writer->temporary + 2];
+    const int directory = writer->artifacts->directory;
+    (void)snprintf(name, sizeof name, "%s-l", writer->temporary);
+    if (futimens(fd, NULL) != 0 || linkat(AT_FDCWD, path, directory, name, 0) != 0) return false;
+    if (renameat(directory, name, directory, writer->temporary) == 0) return true;
+    (void)unlinkat(directory, name, 0);
+    return false;
 }
 
 enum status artifact_publish_file(struct artifacts *artifacts, const char *name, const char *media_type, const char *path,
                                   struct error *error)
 {
     struct artifact_writer *writer = NULL;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return error_set_errno(error, "cannot open a finished file");
     enum status status = artifact_open(artifacts, name, media_type, &writer, error);
-    if (status == STATUS_OK) status = copy_all(fd, writer, error);
-    (void)close(fd);
-    if (status != STATUS_OK) {
-        artifact_abandon(writer);
-        return status;
+    const bool linked = status == STATUS_OK && link_in(writer, fd, path);
+    if (status == STATUS_OK) status = hash_all(fd, writer, !linked, error);
+    if (linked) { /* it is the one to be made durable */
+        const int empty = writer->fd;
+        writer->fd = fd;
+        fd = empty;
     }
-    if ((status = artifact_publish(writer, error)) == STATUS_OK) (void)unlink(path);
+    (void)close(fd);
+    if (status == STATUS_OK) return artifact_publish(writer, error);
+    artifact_abandon(writer);
     return status;
 }
 

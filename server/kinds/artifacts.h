@@ -25,7 +25,8 @@ MUST_CHECK enum status artifact_write(struct artifact_writer *writer, const void
 MUST_CHECK enum status artifact_publish(struct artifact_writer *writer, struct error *error);
 void artifact_abandon(struct artifact_writer *writer); /* removes the temporary file; NULL is fine */
 
-/* Publishes a finished file at `path` (moved if on the same file system, else copied). */
+/* Publishes a finished file at `path`, which nobody changes any more: as a second link where it lies on the same file system, else
+ * as a copy. */
 MUST_CHECK enum status artifact_publish_file(struct artifacts *artifacts, const char *name, const char *media_type,
                                              const char *path, struct error *error);
 

@@ -4,6 +4,7 @@
 #include "kinds/inputs.h"
 #include "kinds/method.h"
 #include "kinds/protocol.h"
+#include "kinds/quantize_export.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,10 +23,11 @@ struct findings {
     struct quantize_result result; /* of the first draw */
     struct quantize_draws draws;
     struct overlap overlap; /* windows 0: no calibration */
+    json_t *exported;       /* owned; NULL: nothing */
 };
 
 static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(offsetof(struct quantize_params, method)), {0}};
-static const char *const exports[] = {"gptq", "compressed-tensors", "dequantized", NULL};
+static const char *const exports[] = {"none", "gptq", "compressed-tensors", "dequantized", "awq", NULL}; /* enum export_id */
 
 static const struct param quantize_params[] = {
     {.name = "checkpoint",
@@ -56,7 +58,8 @@ static const struct param quantize_params[] = {
      .choices = exports,
      .fallback = "null",
      .nullable = true,
-     .help = "Format of the quantized checkpoint to keep; null: none"},
+     .help =
+         "Format of the quantized checkpoint to keep: packed ones become the run's artifacts, dequantized a checkpoint; null: none"},
     INPUTS_PRECISION_PARAM(offsetof(struct quantize_params, precision)),
     {.name = "seed",
      .type = PARAM_INTEGER,
@@ -85,12 +88,12 @@ static enum status quantize_check(struct kind_request *request, const void *fill
     const struct quantize_params *params = filled;
     enum status status;
     if ((status = inputs_check_precision(params->precision, error)) != STATUS_OK) return status;
-    if (!json_is_null(json_object_get(request->params, "export")))
-        return error_set_at(error, STATUS_UNSUPPORTED, "/params/export", "quantized checkpoints cannot be exported yet; use null");
     if (params->calibration_draws > 1 && params->calibration.max_sequences == 0)
         return error_set_at(error, STATUS_INVALID, "/params/calibration_draws",
                             "needs a calibration with max_sequences: the size of a draw");
     if ((status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error)) != STATUS_OK)
+        return status;
+    if ((status = quantize_export_check(request, params->export_as, params->checkpoint, &params->method, error)) != STATUS_OK)
         return status;
     status = inputs_check_use(request, params->checkpoint, params->evaluation.dataset, "evaluation", error);
     if (status != STATUS_OK || params->calibration.dataset == NULL) return status;
@@ -190,6 +193,11 @@ static json_t *render(const struct findings *found, const struct identity *ident
                                  (json_int_t)result->fp.sequences, "tokens", (json_int_t)result->fp.tokens, "calibration_sequences",
                                  (json_int_t)result->calibration_sequences, "calibration_tokens",
                                  (json_int_t)result->calibration_tokens, "layers", render_layers(result), "artifact", json_null());
+    if (document != NULL)
+        (void)json_object_set_new(document, "export", found->exported == NULL ? json_null() : json_incref(found->exported));
+    const json_t *artifact = json_object_get(found->exported, "artifact");
+    if (document != NULL && artifact != NULL)
+        (void)json_object_set_new(document, "artifact", json_string(json_string_value(artifact)));
     const char *recipe = recipes_name(identity->recipe);
     if (document != NULL) {
         (void)json_object_set_new(document, "recipe_id", json_string(identity->recipe));
@@ -243,6 +251,7 @@ static enum status run(const struct kind_context *context, const struct quantize
                        struct error *error)
 {
     char *baseline = NULL;
+    struct export_job *export = NULL;
     enum status status = baselines_path(context, inputs, evaluation, &baseline, error);
     struct quantize_request request = {
         .model = inputs->model,
@@ -255,11 +264,18 @@ static enum status run(const struct kind_context *context, const struct quantize
         .monitor = context->monitor,
     };
     if (status == STATUS_OK) status = quantize_method_settle(&request.method, error);
+    if (status == STATUS_OK && params->export_as != EXPORT_NONE) {
+        status = quantize_export_open(context, params->export_as, &request.method, inputs, &export, error);
+        if (status == STATUS_OK) request.hook = export_hook(export);
+    }
     if (status == STATUS_OK && calibration->count > 0) status = overlap_find(evaluation, calibration, &out->overlap, error);
     if (status == STATUS_OK && out->overlap.overlapping > 0)
         monitor_log(context->monitor, "%lld of %lld windows of %lld evaluation tokens stand in the calibration data too",
                     (long long)out->overlap.overlapping, (long long)out->overlap.windows, (long long)out->overlap.window);
     if (status == STATUS_OK) status = quantize_draws_run(&request, params->calibration_draws, &out->result, &out->draws, error);
+    if (status == STATUS_OK && export != NULL)
+        status = quantize_export_publish(context, params->export_as, &request.method, inputs, export, &out->exported, error);
+    export_close(export);
     free(baseline);
     return status;
 }
@@ -305,6 +321,7 @@ static enum status quantize_execute(const struct kind_context *context, const vo
     if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
 done:
     quantize_result_reset(&found.result);
+    json_decref(found.exported);
     dataset_sequences_free(&calibration);
     dataset_sequences_free(&evaluation);
     inputs_reset(&inputs);

@@ -121,7 +121,6 @@ def test_bad_runs_are_pointed_at(service, body, pointers):
 def test_what_is_not_there_yet_is_refused_by_name(service, ready):
     evaluate = {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "precision": "bf16"}
     assert service.post("/v1/runs", {"kind": "evaluate", "params": evaluate}).pointers == ["/params/precision"]
-    assert service.post("/v1/runs", {"kind": "quantize", "params": {**quantize(ready), "export": "gptq"}}).pointers == ["/params/export"]
 
 
 def test_bad_group_sizes_are_pointed_at(service, ready):

@@ -1,0 +1,302 @@
+#include "jobs/export.h"
+
+#include "base/memory.h"
+#include "formats/file_writer.h"
+#include "jobs/companions.h"
+#include "jobs/weights_copy.h"
+#include "model/architecture.h"
+#include "quant/overrides.h"
+#include "train/checkpoint.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* What becomes of a tensor of the original. */
+struct item {
+    const struct parameter *layer; /* quantized; NULL: copied */
+    int64_t first;                 /* entry; -1: left out, nobody reads it */
+    bool written;
+};
+
+struct export_job {
+    const struct export_format *format;
+    const struct quantize_method *method;
+    const struct model *model;
+    struct export_grid grid;
+    char directory[PATH_MAX];
+    struct item *items; /* [tensors of the original] */
+    int64_t entry_count, skipped_count;
+    struct safetensors_entry *entries;
+    char (*names)[PARAMETER_NAME + 24]; /* [entry_count] of tensors that take a layer's place */
+    int64_t (*shapes)[2];
+    char (*skipped)[PARAMETER_NAME]; /* modules */
+    struct safetensors_writer *writer;
+    bool finished;
+};
+
+/* ---- whether it can be ---- */
+
+static const char *module_of(const char *name, char out[PARAMETER_NAME])
+{
+    static const char ending[] = ".weight";
+    const size_t length = strlen(name), tail = sizeof ending - 1;
+    const bool cut = length > tail && strcmp(name + length - tail, ending) == 0;
+    (void)snprintf(out, PARAMETER_NAME, "%.*s", (int)(cut ? length - tail : length), name);
+    return out;
+}
+
+/* Calls `each` with every linear; `skipped`: an override leaves it as it is. */
+static enum status each_linear(const struct model *model, const struct quantize_method *method,
+                               enum status (*each)(void *, const struct parameter *, bool, struct error *), void *owner,
+                               struct error *error)
+{
+    struct overrides *overrides = NULL;
+    enum status status = overrides_new(method, &overrides, error);
+    for (int64_t layer = 0; layer < model->config.layers && status == STATUS_OK; layer++) {
+        const struct program *program = &model->programs[layer];
+        for (int i = 0; i < program->parameter_count && status == STATUS_OK; i++) {
+            const struct parameter *parameter = &program->parameters[i];
+            struct quantize_method applied;
+            int64_t index = OVERRIDES_NONE;
+            if (!parameter->linear) continue;
+            if ((status = overrides_find(overrides, parameter->name, &index, error)) == STATUS_OK)
+                status = each(owner, parameter, overrides_apply(overrides, index, &applied), error);
+        }
+    }
+    overrides_free(overrides);
+    return status;
+}
+
+struct fitting {
+    const struct export_format *format;
+    struct export_grid grid;
+};
+
+static enum status fits(void *owner, const struct parameter *parameter, bool skipped, struct error *error)
+{
+    const struct fitting *fitting = owner;
+    char module[PARAMETER_NAME];
+    if (skipped) return STATUS_OK;
+    return fitting->format->fits(&fitting->grid, module_of(parameter->name, module), parameter->rows, parameter->columns, error);
+}
+
+/* Loaders of packed layers know linear modules with weights [out, in], not those of a mixture that the model fuses. */
+static enum status check_architecture(const struct export_format *format, const struct model *model, struct error *error)
+{
+    const struct architecture *architecture = model->config.architecture;
+    if (architecture->block == BLOCK_ATTENTION && !architecture->transposed && architecture->names[ROLE_ROUTER] == NULL)
+        return STATUS_OK;
+    return error_set_at(error, STATUS_UNSUPPORTED, "/export", "layers of %s are not packed as \"%s\": use \"dequantized\"",
+                        architecture->model_type, format->name);
+}
+
+enum status export_check(int id, const struct quantize_method *method, const struct model *model, struct error *error)
+{
+    struct fitting fitting = {.format = export_format_by_id(id)};
+    enum status status = export_format_check(fitting.format, method, &fitting.grid, error);
+    if (status != STATUS_OK || fitting.format->fits == NULL) return status;
+    if ((status = check_architecture(fitting.format, model, error)) != STATUS_OK) return status;
+    return each_linear(model, method, fits, &fitting, error);
+}
+
+/* ---- the plan ---- */
+
+static enum status find_layers(void *owner, const struct parameter *parameter, bool skipped, struct error *error)
+{
+    struct export_job *job = owner;
+    const int64_t index = weights_find(job->model->weights, parameter->name);
+    if (index < 0) return error_set(error, STATUS_INTERNAL, "tensor \"%s\" is not there", parameter->name);
+    if (skipped)
+        (void)module_of(parameter->name, job->skipped[job->skipped_count++]);
+    else
+        job->items[index].layer = parameter;
+    return STATUS_OK;
+}
+
+/* As others read it: no 64 bits, no blocks. */
+static enum dtype stored_dtype(const struct export_job *job, enum dtype dtype)
+{
+    const bool wide = dtype == DTYPE_F64 || dtype_info(dtype)->block > 1;
+    return job->format->write == NULL || wide ? DTYPE_F32 : dtype;
+}
+
+static void plan_tensor(struct export_job *job, int64_t index)
+{
+    struct item *item = &job->items[index];
+    struct weights_tensor tensor;
+    struct export_tensor parts[EXPORT_TENSORS];
+    char module[PARAMETER_NAME];
+    weights_tensor(job->model->weights, index, &tensor);
+    item->first = dtype_info(tensor.dtype)->to_f32 == NULL ? -1 : job->entry_count;
+    if (item->first < 0) return;
+    if (item->layer == NULL || job->format->write == NULL) {
+        job->entries[job->entry_count++] =
+            (struct safetensors_entry){tensor.name, stored_dtype(job, tensor.dtype), tensor.rank, tensor.shape};
+        return;
+    }
+    const int count = job->format->tensors(&job->grid, item->layer->rows, item->layer->columns, parts);
+    for (int i = 0; i < count; i++) {
+        const int64_t at = job->entry_count++;
+        (void)snprintf(job->names[at], sizeof job->names[at], "%s.%s", module_of(tensor.name, module), parts[i].suffix);
+        memcpy(job->shapes[at], parts[i].shape, sizeof parts[i].shape);
+        job->entries[at] = (struct safetensors_entry){job->names[at], parts[i].dtype, parts[i].rank, job->shapes[at]};
+    }
+}
+
+static enum status plan(struct export_job *job, struct error *error)
+{
+    const int64_t tensors = weights_count(job->model->weights), most = tensors * EXPORT_TENSORS;
+    enum status status;
+    if ((status = memory_new(tensors, sizeof *job->items, "tensor list", &job->items, error)) != STATUS_OK ||
+        (status = memory_new(most, sizeof *job->entries, "tensor list", &job->entries, error)) != STATUS_OK ||
+        (status = memory_new(most, sizeof *job->names, "tensor list", &job->names, error)) != STATUS_OK ||
+        (status = memory_new(most, sizeof *job->shapes, "tensor list", &job->shapes, error)) != STATUS_OK ||
+        (status = memory_new(tensors, sizeof *job->skipped, "tensor list", &job->skipped, error)) != STATUS_OK)
+        return status;
+    if ((status = each_linear(job->model, job->method, find_layers, job, error)) != STATUS_OK) return status;
+    for (int64_t i = 0; i < tensors; i++) plan_tensor(job, i);
+    return STATUS_OK;
+}
+
+/* ---- writing ---- */
+
+static enum status path_in(const struct export_job *job, const char *name, char out[PATH_MAX], struct error *error)
+{
+    if (snprintf(out, PATH_MAX, "%s/%s", job->directory, name) < PATH_MAX) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "an export's path is too long");
+}
+
+/* The quantization's configuration as a JSON object; the caller frees it (free). */
+static enum status configuration(const struct export_job *job, char **out, struct error *error)
+{
+    char output[PARAMETER_NAME];
+    const char **names = NULL;
+    size_t size = 0;
+    enum status status = memory_new(job->skipped_count + 1, sizeof *names, "names of modules", &names, error);
+    FILE *stream = status == STATUS_OK ? open_memstream(out, &size) : NULL;
+    if (status == STATUS_OK && stream == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a configuration");
+    if (stream != NULL) {
+        for (int64_t i = 0; i < job->skipped_count; i++) names[i] = job->skipped[i];
+        const char *given = job->model->config.architecture->names[ROLE_OUTPUT];
+        (void)snprintf(output, sizeof output, "%s", given != NULL ? given : "lm_head");
+        const struct export_skipped skipped = {names, job->skipped_count, output};
+        job->format->configure(&job->grid, &skipped, stream);
+        if (fclose(stream) != 0) status = error_set(error, STATUS_NO_MEMORY, "no memory for a configuration");
+    }
+    memory_free(names);
+    return status;
+}
+
+static enum status write_companions(const struct export_job *job, struct error *error)
+{
+    static const char plain[] = "{\"torch_dtype\": \"float32\", \"dtype\": \"float32\"}";
+    char path[PATH_MAX], *text = NULL, *config = NULL;
+    enum status status;
+    if (job->format->write == NULL) return companions_write(job->model->weights, job->directory, plain, error);
+    if ((status = configuration(job, &text, error)) != STATUS_OK) goto done;
+    const size_t size = strlen(text) + 64;
+    if ((status = memory_new((int64_t)size, 1, "configuration", &config, error)) != STATUS_OK) goto done;
+    (void)snprintf(config, size, "{\"quantization_config\": %s}", text);
+    if ((status = companions_write(job->model->weights, job->directory, config, error)) != STATUS_OK) goto done;
+    if (job->format->configuration == NULL) goto done;
+    if ((status = path_in(job, job->format->configuration, path, error)) != STATUS_OK) goto done;
+    status = file_writer_put(path, text, strlen(text), error);
+done:
+    memory_free(config);
+    free(text);
+    return status;
+}
+
+enum status export_open(int id, const struct quantize_method *method, const struct model *model, const char *directory,
+                        struct export_job **out, struct error *error)
+{
+    struct export_job *job = NULL;
+    char path[PATH_MAX];
+    enum status status;
+    *out = NULL;
+    if ((status = export_check(id, method, model, error)) != STATUS_OK) return status;
+    if ((status = memory_new(1, sizeof *job, "export", &job, error)) != STATUS_OK) return status;
+    job->format = export_format_by_id(id);
+    job->method = method;
+    job->model = model;
+    if ((status = export_format_check(job->format, method, &job->grid, error)) != STATUS_OK) goto done;
+    job->grid.stored = weights_dtype(model->weights, NULL);
+    if (snprintf(job->directory, sizeof job->directory, "%s", directory) >= PATH_MAX) {
+        status = error_set(error, STATUS_INVALID, "an export's path is too long");
+        goto done;
+    }
+    checkpoint_remove(directory);
+    if (mkdir(directory, 0700) != 0) {
+        status = error_set_errno(error, "cannot make a directory for an export");
+        goto done;
+    }
+    if ((status = plan(job, error)) != STATUS_OK) goto done;
+    if ((status = write_companions(job, error)) != STATUS_OK) goto done;
+    if ((status = path_in(job, "model.safetensors", path, error)) != STATUS_OK) goto done;
+    if ((status = safetensors_writer_open(path, job->entries, job->entry_count, &job->writer, error)) != STATUS_OK) goto done;
+    *out = job;
+    job = NULL;
+done:
+    export_close(job);
+    return status;
+}
+
+static enum status note_layer(void *owner, const char *name, const struct quantized_layer *layer, struct matrix weight,
+                              struct error *error)
+{
+    struct export_job *job = owner;
+    char full[PARAMETER_NAME + 8];
+    (void)snprintf(full, sizeof full, "%s.weight", name);
+    const int64_t index = weights_find(job->model->weights, full);
+    if (index < 0) return error_set(error, STATUS_INTERNAL, "a quantized layer \"%s\" is not among the tensors", name);
+    struct item *item = &job->items[index];
+    if (layer->skipped) return STATUS_OK; /* copied with the rest */
+    if (item->layer == NULL || item->written) return error_set(error, STATUS_INTERNAL, "layer \"%s\" was not to be written", name);
+    item->written = true;
+    if (job->format->write != NULL) return job->format->write(&job->grid, layer, job->writer, item->first, error);
+    return weights_copy_matrix(job->writer, item->first, weight, item->layer->transposed, error);
+}
+
+struct sequential_hook export_hook(struct export_job *job)
+{
+    return (struct sequential_hook){job, note_layer};
+}
+
+enum status export_finish(struct export_job *job, const struct monitor *monitor, struct error *error)
+{
+    const struct weights *weights = job->model->weights;
+    enum status status;
+    for (int64_t i = 0; i < weights_count(weights); i++) {
+        const struct item *item = &job->items[i];
+        if (item->layer != NULL && !item->written)
+            return error_set(error, STATUS_INTERNAL, "layer \"%s\" was not quantized", item->layer->name);
+        if (item->layer == NULL && item->first >= 0 &&
+            (status = weights_copy_tensor(weights, i, job->writer, item->first, error)) != STATUS_OK)
+            return status;
+        if ((status = monitor_check(monitor, error)) != STATUS_OK) return status;
+    }
+    if ((status = weights_check_unchanged(weights, error)) != STATUS_OK) return status;
+    if ((status = safetensors_writer_commit(job->writer, error)) != STATUS_OK) return status;
+    job->finished = true;
+    return STATUS_OK;
+}
+
+void export_close(struct export_job *job)
+{
+    if (job == NULL) return;
+    safetensors_writer_close(job->writer);
+    if (!job->finished && job->directory[0] != '\0') checkpoint_remove(job->directory);
+    memory_free(job->items);
+    memory_free(job->entries);
+    memory_free(job->names);
+    memory_free(job->shapes);
+    memory_free(job->skipped);
+    memory_free(job);
+}
+
+void export_remove(const char *directory)
+{
+    checkpoint_remove(directory);
+}

@@ -1,0 +1,34 @@
+/* export.h: keeps the checkpoint that a quantization makes, in a directory that others load: model.safetensors, config.json, the
+ * tokenizer, and what a format wants besides (quant/export_format.h). Layers are written as the walk quantizes them, through its
+ * hook, each packed a few rows at a time; then the other tensors are copied. Packed formats leave those as they are stored;
+ * "dequantized" is float32 throughout, so that it holds exactly the model that was measured. */
+#ifndef JOBS_EXPORT_H
+#define JOBS_EXPORT_H
+
+#include "quant/export_format.h"
+#include "quant/sequential.h"
+
+struct export_job;
+
+/* Whether the model that `method` (settled) makes of this one can be stored in that format. STATUS_UNSUPPORTED with the pointer
+ * "/export": the method, a layer's shape, an architecture whose packed layers nobody loads; statuses of overrides_new. */
+MUST_CHECK enum status export_check(int format, const struct quantize_method *method, const struct model *model,
+                                    struct error *error);
+
+/* Begins `directory` (an older one is removed; its parent exists). model and method are lent. The caller owns *out (export_close).
+ * Statuses of export_check, safetensors_writer_open, companions_write. */
+MUST_CHECK enum status export_open(int format, const struct quantize_method *method, const struct model *model,
+                                   const char *directory, struct export_job **out, struct error *error);
+
+/* For quantize_request: writes each layer. */
+struct sequential_hook export_hook(struct export_job *job);
+
+/* Writes the rest and puts the weights in place, durable. STATUS_INTERNAL when a layer did not come by. Still needs export_close.
+ */
+MUST_CHECK enum status export_finish(struct export_job *job, const struct monitor *monitor, struct error *error);
+/* Without export_finish, removes the directory. NULL is fine. */
+void export_close(struct export_job *job);
+/* Removes the directory of a finished one. Ignores what is not there. */
+void export_remove(const char *directory);
+
+#endif

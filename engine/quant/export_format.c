@@ -1,0 +1,99 @@
+#include "quant/export_format.h"
+
+#include "base/memory.h"
+#include "quant/quantizer.h"
+
+#include <math.h>
+
+static const struct export_format *const formats[] = {
+    [EXPORT_GPTQ] = &export_gptq,
+    [EXPORT_COMPRESSED_TENSORS] = &export_compressed_tensors,
+    [EXPORT_DEQUANTIZED] = &export_dequantized,
+    [EXPORT_AWQ] = &export_awq,
+};
+_Static_assert(sizeof formats / sizeof formats[0] == EXPORT_COUNT, "a row for every format");
+
+/* Values as they are. */
+const struct export_format export_dequantized = {.name = "dequantized"};
+
+const struct export_format *export_format_by_id(int id)
+{
+    return formats[id];
+}
+
+static enum status refuse(struct error *error, const char *detail)
+{
+    return error_set_at(error, STATUS_UNSUPPORTED, "/export", "%s", detail);
+}
+
+/* What no file of weights says. */
+static enum status check_values(const struct quantize_method *method, struct error *error)
+{
+    const struct quantize_options *options = &method->options;
+    if (options->rotation != ROTATION_NONE)
+        return refuse(error, "a rotated model is no checkpoint of its architecture: export without a rotation, or use null");
+    if (options->embedding_bits != 0 || options->lm_head_bits != 0)
+        return refuse(error, "quantized embeddings and outputs are not exported: leave embedding_bits and lm_head_bits null");
+    if (quantize_method_treats_inputs(method))
+        return refuse(error, "the method rounds the inputs of linears as well, which a file of weights does not say: use null");
+    return STATUS_OK;
+}
+
+static enum status find_grid(const struct quantize_method *method, struct export_grid *grid, struct error *error)
+{
+    if (method->quantizer == QUANTIZER_RTN)
+        *grid = (struct export_grid){.bits = (int)method->rtn.bits, .group_size = method->rtn.group_size, .sym = method->rtn.sym};
+    else if (method->quantizer == QUANTIZER_GPTQ)
+        *grid = (struct export_grid){.bits = (int)method->gptq.bits,
+                                     .group_size = method->gptq.group_size,
+                                     .sym = method->gptq.sym,
+                                     .ordered = method->gptq.desc_act};
+    else if (method->quantizer == QUANTIZER_AWQ)
+        return refuse(error,
+                      "awq divides the columns of each weight by scales of their own, for which packed formats have no place: "
+                      "use \"dequantized\"");
+    else
+        return refuse(error, "packed formats store grids, and the method's codes are of a codebook: use \"dequantized\"");
+    return STATUS_OK;
+}
+
+enum status export_format_check(const struct export_format *format, const struct quantize_method *method, struct export_grid *grid,
+                                struct error *error)
+{
+    enum status status;
+    *grid = (struct export_grid){.group_size = -1};
+    if ((status = check_values(method, error)) != STATUS_OK || format->check == NULL) return status;
+    if ((status = find_grid(method, grid, error)) != STATUS_OK) return status;
+    if (method->options.keep_outliers != 0)
+        return refuse(error, "packed formats have no place for columns that are kept as they are: leave keep_outliers 0, or use "
+                             "\"dequantized\"");
+    for (int64_t i = 0; i < method->options.override_count; i++)
+        if (!method->options.overrides[i].skip)
+            return refuse(error, "a packed checkpoint has one grid: overrides may only skip modules; use \"dequantized\"");
+    return format->check(grid, error);
+}
+
+int64_t export_format_groups(const struct export_grid *grid, int64_t columns)
+{
+    return grid->group_size == -1 ? 1 : (columns + grid->group_size - 1) / grid->group_size;
+}
+
+enum status export_format_scales(const struct quantized_layer *layer, bool turned, enum dtype dtype,
+                                 struct safetensors_writer *writer, int64_t index, struct error *error)
+{
+    static const float half_largest = 65504;
+    const int64_t rows = turned ? layer->groups : layer->rows, columns = turned ? layer->rows : layer->groups;
+    float *line = NULL;
+    enum status status = memory_new(columns, sizeof *line, "scales", &line, error);
+    for (int64_t r = 0; r < rows && status == STATUS_OK; r++) {
+        for (int64_t c = 0; c < columns; c++) {
+            line[c] = layer->scales[turned ? c * layer->groups + r : r * layer->groups + c];
+            if (dtype == DTYPE_F16 && !(line[c] <= half_largest))
+                status = error_set(error, STATUS_UNSUPPORTED, "a scale of %g is too large for float16: use \"dequantized\"",
+                                   (double)line[c]);
+        }
+        if (status == STATUS_OK) status = safetensors_writer_f32(writer, index, line, columns, error);
+    }
+    memory_free(line);
+    return status;
+}

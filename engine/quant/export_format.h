@@ -1,0 +1,75 @@
+/* export_format.h: how others store quantized layers: which tensors a layer becomes, how its codes are packed, and what the
+ * configuration says. A format is a file with its row, and a line in export_format.c. All of them store a grid, value =
+ * (code - zero) * scale, with one scale for each group of a row's columns; what else a layer may be fits none of them. */
+#ifndef QUANT_EXPORT_FORMAT_H
+#define QUANT_EXPORT_FORMAT_H
+
+#include "formats/safetensors_writer.h"
+#include "quant/quantize_method.h"
+#include "quant/quantized_layer.h"
+
+#include <stdio.h>
+
+/* In the order of the API. */
+enum export_id { EXPORT_NONE, EXPORT_GPTQ, EXPORT_COMPRESSED_TENSORS, EXPORT_DEQUANTIZED, EXPORT_AWQ, EXPORT_COUNT };
+
+/* What the layers of a checkpoint have in common. */
+struct export_grid {
+    int bits;
+    int64_t group_size; /* as in the API: -1 for a whole row */
+    bool sym;
+    bool ordered;      /* g_idx says to which group a column belongs */
+    enum dtype stored; /* that most of the original's weights have */
+};
+
+enum { EXPORT_TENSORS = 5 };
+
+/* One of the tensors that take the place of NAME.weight. */
+struct export_tensor {
+    const char *suffix; /* NAME.suffix */
+    enum dtype dtype;
+    int rank;
+    int64_t shape[2];
+};
+
+/* Modules that stay as they are: full names without ".weight", lent. */
+struct export_skipped {
+    const char *const *names;
+    int64_t count;
+    const char *output; /* of the output matrix, which stays too */
+};
+
+struct export_format {
+    const char *name;          /* as in the API */
+    const char *configuration; /* name of the file that says the same as quantization_config in config.json; NULL: none */
+    /* What follows is NULL of a format that stores values. STATUS_UNSUPPORTED with a detail that names the parameter. */
+    enum status (*check)(const struct export_grid *grid, struct error *error);
+    /* Whether a layer of this shape can be stored; `name` for messages. STATUS_UNSUPPORTED. */
+    enum status (*fits)(const struct export_grid *grid, const char *name, int64_t rows, int64_t columns, struct error *error);
+    /* Fills out[0 … n) and returns n. */
+    int (*tensors)(const struct export_grid *grid, int64_t rows, int64_t columns, struct export_tensor out[EXPORT_TENSORS]);
+    /* Writes the tensors as entries `first` and those after it. Scales that float16 cannot hold are STATUS_UNSUPPORTED; statuses of
+     * the writer, STATUS_NO_MEMORY. */
+    enum status (*write)(const struct export_grid *grid, const struct quantized_layer *layer, struct safetensors_writer *writer,
+                         int64_t first, struct error *error);
+    /* The quantization's configuration, a JSON object. */
+    void (*configure)(const struct export_grid *grid, const struct export_skipped *skipped, FILE *out);
+};
+
+extern const struct export_format export_gptq, export_compressed_tensors, export_dequantized, export_awq;
+/* The row for an enum export_id that is not EXPORT_NONE. */
+const struct export_format *export_format_by_id(int id);
+
+/* Whether what the method makes can be so stored, whatever the model, and its grid where the format stores grids.
+ * STATUS_UNSUPPORTED with the pointer "/export". */
+MUST_CHECK enum status export_format_check(const struct export_format *format, const struct quantize_method *method,
+                                           struct export_grid *grid, struct error *error);
+
+/* For formats: groups of a row, and columns of a group (-1: all). */
+int64_t export_format_groups(const struct export_grid *grid, int64_t columns);
+
+/* Scales [rows, groups], or (turned) [groups, rows], as entry `index`. STATUS_UNSUPPORTED: too large for `dtype`. */
+MUST_CHECK enum status export_format_scales(const struct quantized_layer *layer, bool turned, enum dtype dtype,
+                                            struct safetensors_writer *writer, int64_t index, struct error *error);
+
+#endif

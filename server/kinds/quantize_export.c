@@ -1,0 +1,202 @@
+#include "kinds/quantize_export.h"
+
+#include "kinds/artifacts.h"
+#include "kinds/checkpoint_files.h"
+#include "kinds/method.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILES_MOST = 16 };
+
+static const char weights_name[] = "model.safetensors";
+
+static enum status no_memory(struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY, "no memory for an export");
+}
+
+static enum status path_of(char out[PATH_MAX], const char *directory, const char *name, struct error *error)
+{
+    if (snprintf(out, PATH_MAX, "%s/%s", directory, name) < PATH_MAX) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "an export's path is too long");
+}
+
+/* ---- when posted ---- */
+
+/* The model's part; what is not here yet is checked by the run. */
+static enum status check_model(const struct kind_request *request, int format, const struct checkpoint *row,
+                               const struct quantize_method *method, struct error *error)
+{
+    struct checkpoint_place place = {0};
+    struct model *model = NULL;
+    struct error ignored;
+    enum status status = STATUS_OK;
+    if (checkpoint_place_find(request->roots, request->data_directory, row, "/params/checkpoint", &place, &ignored) == STATUS_OK &&
+        model_open_as(place.path, checkpoint_config(row), &model, &ignored) == STATUS_OK)
+        status = export_check(format, method, model, error);
+    model_close(model);
+    checkpoint_place_close(&place);
+    return status;
+}
+
+enum status quantize_export_check(const struct kind_request *request, int format, const char *checkpoint,
+                                  const struct quantize_method *method, struct error *error)
+{
+    struct quantize_method settled = *method;
+    struct checkpoint *row = NULL;
+    struct export_grid grid;
+    struct error cause = {0};
+    char pointer[sizeof cause.pointer];
+    enum status status;
+    if (format == EXPORT_NONE) return STATUS_OK;
+    if ((status = quantize_method_settle(&settled, &cause)) != STATUS_OK) goto done;
+    if ((status = export_format_check(export_format_by_id(format), &settled, &grid, &cause)) != STATUS_OK) goto done;
+    if ((row = malloc(sizeof *row)) == NULL) {
+        status = no_memory(&cause);
+        goto done;
+    }
+    if ((status = checkpoint_find(request->connection, checkpoint, row, &cause)) != STATUS_OK) goto done;
+    status = check_model(request, format, row, &settled, &cause);
+done:
+    free(row);
+    if (status == STATUS_OK) return STATUS_OK;
+    (void)snprintf(pointer, sizeof pointer, "/params%.100s", cause.pointer);
+    return error_set_at(error, status, pointer, "%s", cause.detail);
+}
+
+/* ---- in the run ---- */
+
+enum status quantize_export_open(const struct kind_context *context, int format, const struct quantize_method *method,
+                                 const struct inputs *inputs, struct export_job **out, struct error *error)
+{
+    char directory[PATH_MAX];
+    const enum status status = path_of(directory, context->work_directory, "export", error);
+    *out = NULL;
+    return status == STATUS_OK ? export_open(format, method, inputs->model, directory, out, error) : status;
+}
+
+static const char *media_type(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot != NULL && strcmp(dot, ".json") == 0 ? "application/json" : "application/octet-stream";
+}
+
+static int compare_names(const void *left, const void *right)
+{
+    return strcmp(left, right);
+}
+
+/* In order of their names, so that a run says the same each time. */
+static enum status list_files(const char *directory, char names[FILES_MOST][NAME_MAX + 1], int *count, struct error *error)
+{
+    DIR *stream = opendir(directory);
+    *count = 0;
+    if (stream == NULL) return error_set_errno(error, "cannot list an export");
+    for (const struct dirent *entry; *count < FILES_MOST && (entry = readdir(stream)) != NULL;)
+        if (entry->d_name[0] != '.') (void)snprintf(names[(*count)++], NAME_MAX + 1, "%s", entry->d_name);
+    (void)closedir(stream);
+    qsort(names, (size_t)*count, sizeof names[0], compare_names);
+    return STATUS_OK;
+}
+
+static enum status publish_files(const struct kind_context *context, const char *directory, json_t *document, struct error *error)
+{
+    char names[FILES_MOST][NAME_MAX + 1], path[PATH_MAX];
+    json_t *list = json_array();
+    int count = 0;
+    enum status status = list_files(directory, names, &count, error);
+    for (int i = 0; i < count && status == STATUS_OK; i++) {
+        if ((status = path_of(path, directory, names[i], error)) == STATUS_OK)
+            status = artifact_publish_file(context->artifacts, names[i], media_type(names[i]), path, error);
+        if (status == STATUS_OK && json_array_append_new(list, json_string(names[i])) != 0) status = no_memory(error);
+    }
+    (void)json_object_set_new(document, "artifact", json_string(weights_name));
+    (void)json_object_set_new(document, "artifacts", list);
+    return status;
+}
+
+static enum status make_directory(const char *path, struct error *error)
+{
+    if (mkdir(path, 0700) == 0 || errno == EEXIST) return STATUS_OK;
+    return error_set_errno(error, "making the directory of checkpoints");
+}
+
+static enum status sync_directory(const char *path, struct error *error)
+{
+    const int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool failed = descriptor < 0 || fsync(descriptor) != 0;
+    const enum status status = failed ? error_set_errno(error, "cannot make a checkpoint durable") : STATUS_OK;
+    if (descriptor >= 0) (void)close(descriptor);
+    return status;
+}
+
+/* $DATA/checkpoints/RUN/dequantized. What an attempt that was killed here left has the same bits. */
+static enum status move_directory(const struct kind_context *context, const char *from, char to[PATH_MAX], struct error *error)
+{
+    char parent[PATH_MAX], run[PATH_MAX];
+    enum status status;
+    if ((status = path_of(parent, context->data_directory, "checkpoints", error)) != STATUS_OK) return status;
+    if ((status = make_directory(parent, error)) != STATUS_OK) return status;
+    if ((status = path_of(run, parent, context->run, error)) != STATUS_OK) return status;
+    if ((status = make_directory(run, error)) != STATUS_OK) return status;
+    if ((status = path_of(to, run, "dequantized", error)) != STATUS_OK) return status;
+    export_remove(to);
+    if (rename(from, to) != 0) return error_set_errno(error, "cannot put a checkpoint in place");
+    if ((status = sync_directory(run, error)) != STATUS_OK) return status;
+    return sync_directory(parent, error);
+}
+
+static enum status register_directory(const struct kind_context *context, const struct quantize_method *method,
+                                      const struct inputs *inputs, const char *path, json_t *document, struct error *error)
+{
+    const struct checkpoint *row = &inputs->row;
+    char trajectory[256], name[256], label[256];
+    enum store_outcome outcome;
+    json_t *registered = NULL;
+    method_label(method, label, sizeof label);
+    json_t *origin = json_pack("{s[s] ss ss}", "checkpoints", row->id.text, "run", context->run, "method", label);
+    (void)snprintf(trajectory, sizeof trajectory, "%.200s-quantized", row->trajectory_name);
+    (void)snprintf(name, sizeof name, "%.180s-%s-%.8s", row->name, quantizer_by_id(method->quantizer)->name, context->run);
+    const struct checkpoint_new new = {
+        .trajectory = trajectory,
+        .name = name,
+        .step = row->step >= 0 ? &row->step : NULL,
+        .tokens = row->tokens >= 0 ? &row->tokens : NULL,
+        .learning_rate = isfinite(row->learning_rate) ? &row->learning_rate : NULL,
+        .path = path,
+        .derived_from = origin,
+    };
+    enum status status = origin == NULL ? no_memory(error) : STATUS_OK;
+    if (status == STATUS_OK) status = checkpoint_files_register(context->connection, &new, NULL, &outcome, &registered, error);
+    if (status == STATUS_OK) (void)json_object_set(document, "checkpoint", json_object_get(registered, "id"));
+    json_decref(registered);
+    json_decref(origin);
+    return status;
+}
+
+enum status quantize_export_publish(const struct kind_context *context, int format, const struct quantize_method *method,
+                                    const struct inputs *inputs, struct export_job *job, json_t **out, struct error *error)
+{
+    char directory[PATH_MAX], path[PATH_MAX];
+    json_t *document =
+        json_pack("{ss sn s[] sn}", "format", export_format_by_id(format)->name, "artifact", "artifacts", "checkpoint");
+    enum status status = document == NULL ? no_memory(error) : export_finish(job, context->monitor, error);
+    if (status == STATUS_OK) status = path_of(directory, context->work_directory, "export", error);
+    if (status == STATUS_OK) status = publish_files(context, directory, document, error);
+    if (status == STATUS_OK && format != EXPORT_DEQUANTIZED)
+        export_remove(directory);
+    else if (status == STATUS_OK && (status = move_directory(context, directory, path, error)) == STATUS_OK)
+        status = register_directory(context, method, inputs, path, document, error);
+    if (status != STATUS_OK) json_decref(document);
+    *out = status == STATUS_OK ? document : NULL;
+    return status;
+}

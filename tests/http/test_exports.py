@@ -1,0 +1,175 @@
+"""Exports over HTTP: what a quantize run leaves, unpacked here bit by bit, against the dequantized checkpoint of the same method."""
+
+import json
+
+import models
+import numpy
+import pytest
+
+HALF, SINGLE = 2.0 ** -11, 2.0 ** -23  # roundoff of scales and of a product
+WIDTH, MIDDLE = 64, 96
+AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
+
+
+@pytest.fixture(scope="module")
+def subject(service):
+    made = service.checkpoint(models.write_llama(service.files / "exports", seed=4, hidden_size=WIDTH, intermediate_size=MIDDLE), "exports", "one",
+                              step=7, tokens=70)
+    return {"checkpoint": made["id"], "data": service.sequences("exports", models.rows(4, 32))["name"],
+            "calibration": service.sequences("exports-calibration", models.rows(4, 32, seed=3))["name"]}
+
+
+def post(service, subject, method, export, **more):
+    params = {"checkpoint": subject["checkpoint"], "method": method, "evaluation": {"dataset": subject["data"]},
+              "calibration": {"dataset": subject["calibration"]}, "export": export, **more}
+    return service.post("/v1/runs", {"kind": "quantize", "params": params})
+
+
+def run(service, *arguments, **more):
+    answer = post(service, *arguments, **more)
+    assert answer.status in (200, 202), answer.body
+    document = service.wait(answer.json["id"])
+    assert document["state"] == "succeeded", document["error"]
+    return document
+
+
+def artifact(service, document, name):
+    answer = service.get(f"/v1/runs/{document['id']}/artifacts/{name}")
+    assert answer.status == 200, answer.body
+    return answer.body
+
+
+def read(raw):
+    """Tensors of a safetensors file."""
+    size = int.from_bytes(raw[:8], "little")
+    header, kinds = json.loads(raw[8:8 + size]), {"F32": "<f4", "F16": "<f2", "I32": "<i4", "I64": "<i8"}
+    header.pop("__metadata__", None)
+    return {name: numpy.frombuffer(raw[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]],
+                                   kinds[entry["dtype"]]).reshape(entry["shape"]) for name, entry in header.items()}
+
+
+def unpack(words, bits, count):
+    """Codes along the last axis, the lowest bits first, without gaps between words."""
+    stream = ((words.astype(numpy.uint32)[..., None] >> numpy.arange(32, dtype=numpy.uint32)) & 1).reshape(*words.shape[:-1], -1)
+    codes = stream[..., :count * bits].reshape(*words.shape[:-1], count, bits)
+    return (codes * (1 << numpy.arange(bits))).sum(-1).astype(numpy.int64)
+
+
+def of_gptq(tensors, name, config):
+    bits, offset = config["bits"], 1 if config["checkpoint_format"] == "gptq" else 0
+    groups = tensors[f"{name}.g_idx"]
+    scales = tensors[f"{name}.scales"].astype(numpy.float64)
+    codes = unpack(tensors[f"{name}.qweight"].T, bits, len(groups))  # [rows, columns]
+    zeros = unpack(tensors[f"{name}.qzeros"], bits, scales.shape[1]) + offset
+    return (codes - zeros[groups].T) * scales[groups].T
+
+
+def of_awq(tensors, name, config):
+    def turned(words):
+        codes = unpack(words, 4, words.shape[1] * 8).reshape(len(words), -1, 8)
+        out = numpy.empty_like(codes)
+        out[:, :, AWQ_ORDER] = codes
+        return out.reshape(len(words), -1)
+
+    codes, zeros = turned(tensors[f"{name}.qweight"]), turned(tensors[f"{name}.qzeros"])
+    each = len(codes) // len(zeros)
+    assert config["group_size"] in (each, -1)
+    scales = tensors[f"{name}.scales"].astype(numpy.float64)
+    return ((codes - zeros.repeat(each, 0)) * scales.repeat(each, 0)).T
+
+
+def of_compressed(tensors, name, config):
+    weights = config["config_groups"]["group_0"]["weights"]
+    bits, (rows, columns) = weights["num_bits"], tensors[f"{name}.weight_shape"]
+    scales = tensors[f"{name}.weight_scale"].astype(numpy.float64)
+    codes = unpack(tensors[f"{name}.weight_packed"], bits, columns)
+    zeros = numpy.full(scales.shape, 1 << (bits - 1))
+    if not weights["symmetric"]:
+        zeros = unpack(tensors[f"{name}.weight_zero_point"].T, bits, rows).T
+    each = columns // scales.shape[1]
+    return (codes - zeros.repeat(each, 1)) * scales.repeat(each, 1)
+
+
+READERS = {"gptq": (of_gptq, "qweight"), "awq": (of_awq, "qweight"), "compressed-tensors": (of_compressed, "weight_packed")}
+
+
+@pytest.mark.parametrize("export,method", [
+    ("gptq", {"name": "rtn", "bits": 2, "group_size": 32}),
+    ("gptq", {"name": "gptq", "bits": 3, "group_size": 32, "sym": False}),
+    ("gptq", {"name": "gptq", "bits": 4, "group_size": 32, "desc_act": True}),
+    ("gptq", {"name": "gptq", "bits": 8, "group_size": -1, "overrides": [{"pattern": "layers.0.*down_proj$", "skip": True}]}),
+    ("awq", {"name": "gptq", "bits": 4, "group_size": 32}),
+    ("awq", {"name": "rtn", "bits": 4, "group_size": 16, "sym": False, "overrides": [{"pattern": "o_proj", "skip": True}]}),
+    ("compressed-tensors", {"name": "gptq", "bits": 4, "group_size": 32}),
+    ("compressed-tensors", {"name": "rtn", "bits": 8, "group_size": -1, "sym": False}),
+    ("compressed-tensors", {"name": "rtn", "bits": 4, "group_size": 32, "sym": False, "overrides": [{"pattern": "k_proj", "skip": True}]}),
+], ids=lambda x: x if isinstance(x, str) else f"{x['name']}-{x['bits']}")
+def test_packed_weights_are_those_that_were_measured(service, subject, export, method):
+    packed, plain = run(service, subject, method, export), run(service, subject, method, "dequantized")
+    assert packed["result"]["loss_q"] == plain["result"]["loss_q"]
+    assert packed["result"]["artifact"] == "model.safetensors" and packed["result"]["export"]["format"] == export
+    listed = {item["name"] for item in service.get(f"/v1/runs/{packed['id']}/artifacts").json["items"]}
+    assert listed == set(packed["result"]["export"]["artifacts"]) >= {"config.json", "model.safetensors", "tokenizer.json"}
+    tensors = read(artifact(service, packed, "model.safetensors"))
+    config = json.loads(artifact(service, packed, "config.json"))["quantization_config"]
+    values = read(artifact(service, plain, "model.safetensors"))
+    reader, mark = READERS[export]
+    layers = {name[:-len(mark) - 1] for name in tensors if name.endswith(mark)}
+    assert layers == {layer["name"] for layer in packed["result"]["layers"] if not layer["skipped"]} and layers
+    for name in layers:
+        expected, got = values[f"{name}.weight"], reader(tensors, name, config)
+        assert got.shape == expected.shape and numpy.all(numpy.abs(got - expected) <= (HALF + SINGLE) * numpy.abs(expected)), name
+    for name, expected in values.items():
+        if name.removesuffix(".weight") not in layers:
+            assert numpy.array_equal(tensors[name], expected), name
+    skipped = [layer["name"] for layer in packed["result"]["layers"] if layer["skipped"]]
+    told = json.dumps(config)
+    assert all(name in told or name.replace(".", "\\\\.") in told for name in skipped)
+
+
+def test_the_format_has_its_own_file_too(service, subject):
+    packed = run(service, subject, {"name": "gptq", "bits": 4, "group_size": 32, "desc_act": True}, "gptq")
+    alone = json.loads(artifact(service, packed, "quantize_config.json"))
+    assert alone == json.loads(artifact(service, packed, "config.json"))["quantization_config"]
+    assert (alone["bits"], alone["group_size"], alone["desc_act"], alone["sym"], alone["checkpoint_format"]) == (4, 32, True, True, "gptq")
+
+
+@pytest.mark.parametrize("method", [{"name": "awq", "group_size": 32}, {"name": "nf4"}, {"name": "gptq", "bits": 3, "group_size": 16, "keep_outliers": 3}],
+                         ids=lambda m: m["name"])
+def test_a_dequantized_checkpoint_is_registered_and_has_the_measured_loss(service, subject, method):
+    done = run(service, subject, method, "dequantized")
+    made = service.get(f"/v1/checkpoints/{done['result']['export']['checkpoint']}").json
+    assert (made["trajectory"], made["step"], made["tokens"], made["dtype"]) == ("exports-quantized", 7, 70, "F32")
+    assert made["derived_from"]["checkpoints"] == [subject["checkpoint"]] and made["derived_from"]["run"] == done["id"]
+    again = service.run("evaluate", checkpoint=made["id"], dataset=subject["data"])
+    assert again["result"]["loss"] == pytest.approx(done["result"]["loss_q"], rel=1e-6)
+    assert artifact(service, done, done["result"]["artifact"])[:8]
+
+
+@pytest.mark.parametrize("export,method", [
+    ("awq", {"name": "rtn", "bits": 3, "group_size": 32}),
+    ("awq", {"name": "gptq", "group_size": 32, "desc_act": True}),
+    ("awq", {"name": "gptq", "group_size": 40}),
+    ("compressed-tensors", {"name": "rtn", "bits": 3, "group_size": 32}),
+    ("compressed-tensors", {"name": "gptq", "group_size": 32, "desc_act": True}),
+    ("compressed-tensors", {"name": "gptq", "group_size": 64}),
+    ("gptq", {"name": "nf4"}),
+    ("gptq", {"name": "gptq", "group_size": 32, "rotation": "hadamard"}),
+    ("gptq", {"name": "gptq", "group_size": 32, "activation_bits": 8}),
+    ("gptq", {"name": "gptq", "group_size": 32, "keep_outliers": 2}),
+    ("gptq", {"name": "gptq", "group_size": 32, "lm_head_bits": 8}),
+    ("gptq", {"name": "gptq", "group_size": 32, "overrides": [{"pattern": "down", "bits": 8}]}),
+    ("dequantized", {"name": "llm_int8"}),
+    ("dequantized", {"name": "rtn", "rotation": "hadamard"}),
+    ("onnx", {"name": "rtn"}),
+], ids=lambda x: x if isinstance(x, str) else "-".join(map(str, x.values()))[:40])
+def test_what_a_format_cannot_express_is_refused_when_posted(service, subject, export, method):
+    answer = post(service, subject, method, export)
+    assert answer.status == 422 and answer.pointers == ["/params/export"], answer.body
+
+
+def test_shapes_that_a_format_cannot_pack_are_refused_by_name(service, subject):
+    made = service.checkpoint(models.write_llama(service.files / "odd", intermediate_size=40), "exports", "odd")
+    for export, group, skipped in (("gptq", -1, 422), ("awq", 32, 422), ("compressed-tensors", 32, 422), ("dequantized", 32, 202)):
+        answer = post(service, {**subject, "checkpoint": made["id"]}, {"name": "rtn", "group_size": group}, export)
+        assert answer.status == skipped and (skipped == 202 or "proj" in answer.json["errors"][0]["detail"]), answer.body
