@@ -3,8 +3,8 @@
 #include <string.h>
 
 const struct kind *const kinds[] = {
-    &evaluate_kind,  &quantize_kind, &sharpness_kind, &train_kind, &average_kind, &interpolate_kind,
-    &landscape_kind, &health_kind,   &fetch_kind,     &tasks_kind, NULL,
+    &evaluate_kind,  &quantize_kind, &sharpness_kind, &train_kind, &average_kind,     &interpolate_kind,
+    &landscape_kind, &health_kind,   &fetch_kind,     &tasks_kind, &attribution_kind, NULL,
 };
 
 const struct kind *kind_find(const struct kind *const *table, const char *name)

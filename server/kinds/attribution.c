@@ -1,0 +1,193 @@
+#include "jobs/attribution.h"
+
+#include "kinds/attribution_report.h"
+#include "kinds/baselines.h"
+#include "kinds/inputs.h"
+#include "kinds/method.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct attribution_params {
+    const char *checkpoint;
+    struct quantize_method method;
+    struct data_use calibration, evaluation; /* calibration.dataset NULL: none */
+    int part, objective, precision;
+    bool left_out;
+    struct param_list bits;
+    double budget; /* 0: none */
+    int64_t seed;
+};
+#define AT(field) offsetof(struct attribution_params, field)
+
+static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(AT(method)), {0}};
+static const char *const parts[] = {"linear", "block", NULL}, *const objectives[] = {"loss", "kl", NULL};
+static const struct param bits_item = {.type = PARAM_INTEGER, .minimum = 2, .maximum = 8, .help = "2, 3, 4 or 8"};
+
+static const struct param attribution_params[] = {
+    {.name = "checkpoint",
+     .type = PARAM_CHECKPOINT,
+     .offset = AT(checkpoint),
+     .help = "Id, name or TRAJECTORY/NAME of the checkpoint"},
+    {.name = "method",
+     .type = PARAM_VARIANT,
+     .offset = AT(method.quantizer),
+     .variants = method_variants,
+     .recipes = recipes_table,
+     .help = "The quantizer of the whole, by name, and its parameters; without overrides, embedding_bits and lm_head_bits"},
+    {.name = "calibration",
+     .type = PARAM_OBJECT,
+     .offset = AT(calibration),
+     .children = data_source_calibration,
+     .fallback = "null",
+     .nullable = true,
+     .help = "What the quantizer sees; null only for methods that need none"},
+    {.name = "evaluation",
+     .type = PARAM_OBJECT,
+     .offset = AT(evaluation),
+     .children = data_source_evaluation,
+     .help = "What all losses are measured on"},
+    {.name = "unit",
+     .type = PARAM_CHOICE,
+     .offset = AT(part),
+     .choices = parts,
+     .fallback = "\"linear\"",
+     .help = "What is quantized alone and left out: each linear (the experts of a step together), or each block"},
+    {.name = "left_out",
+     .type = PARAM_BOOLEAN,
+     .offset = AT(left_out),
+     .fallback = "true",
+     .help = "Also quantize all but each unit: half a run for each, many times what the units alone cost"},
+    {.name = "bits",
+     .type = PARAM_LIST,
+     .offset = AT(bits),
+     .item = &bits_item,
+     .fallback = "[]",
+     .maximum = ATTRIBUTION_WIDTHS,
+     .help = "Widths (2, 3, 4, 8) at which units are measured alone beside the method's own; with any there is a frontier"},
+    {.name = "budget",
+     .type = PARAM_NUMBER,
+     .offset = AT(budget),
+     .fallback = "null",
+     .nullable = true,
+     .minimum = 2,
+     .maximum = 16,
+     .help = "Bits per weight, scales included, of an allocation of these widths that is then measured; null: none"},
+    {.name = "allocate_by",
+     .type = PARAM_CHOICE,
+     .offset = AT(objective),
+     .choices = objectives,
+     .fallback = "\"loss\"",
+     .help = "What frontier and allocation make least: the loss, or the divergence, which is less noisy"},
+    INPUTS_PRECISION_PARAM(AT(precision)),
+    {.name = "seed",
+     .type = PARAM_INTEGER,
+     .offset = AT(seed),
+     .fallback = "0",
+     .minimum = 0,
+     .maximum = 9007199254740992.0,
+     .help = "Of the bootstrap behind intervals"},
+    {0},
+};
+
+/* All that follows from the parameters; the method is not settled yet. */
+static struct attribution_request request_of(const struct attribution_params *params)
+{
+    return (struct attribution_request){
+        .method = params->method,
+        .seed = (uint64_t)params->seed,
+        .part = (enum attribution_part)params->part,
+        .left_out = params->left_out,
+        .width_count = params->bits.count,
+        .widths = params->bits.integers,
+        .budget = params->budget,
+        .objective = (enum attribution_objective)params->objective,
+    };
+}
+
+static enum status attribution_kind_check(struct kind_request *request, const void *filled, struct error *error)
+{
+    const struct attribution_params *params = filled;
+    const struct attribution_request asked = request_of(params);
+    struct error cause;
+    char pointer[sizeof cause.pointer];
+    enum status status;
+    if ((status = inputs_check_precision(params->precision, error)) != STATUS_OK) return status;
+    if ((status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error)) != STATUS_OK)
+        return status;
+    if ((status = attribution_check(&asked, &cause)) != STATUS_OK) {
+        (void)snprintf(pointer, sizeof pointer, "/params%.100s", cause.pointer);
+        return error_set_at(error, status, pointer, "%s", cause.detail);
+    }
+    status = inputs_check_use(request, params->checkpoint, params->evaluation.dataset, "evaluation", error);
+    if (status != STATUS_OK || params->calibration.dataset == NULL) return status;
+    return inputs_check_use(request, params->checkpoint, params->calibration.dataset, "calibration", error);
+}
+
+/* The share of the cost that is the units' own: a curve of its own over training. */
+static enum status measure(const struct attribution_report *report, const struct inputs *inputs, const char *dataset,
+                           struct measurements *out, struct error *error)
+{
+    const struct quantize_method *method = &report->request->method;
+    struct measurement item = {.checkpoint = inputs->row.id,
+                               .value = report->result->additive[report->result->own].share,
+                               .low = NAN,
+                               .high = NAN,
+                               .bits = method_bits(method)};
+    (void)snprintf(item.metric, sizeof item.metric, "additive_share");
+    (void)snprintf(item.dataset, sizeof item.dataset, "%s", dataset);
+    (void)snprintf(item.protocol, sizeof item.protocol, "%s", report->protocol);
+    (void)snprintf(item.method, sizeof item.method, "%s", quantizer_by_id(method->quantizer)->name);
+    method_label(method, item.label, sizeof item.label);
+    return measurements_add(out, &item, error);
+}
+
+static enum status attribution_execute(const struct kind_context *context, const void *filled, json_t **result,
+                                       struct measurements *out, struct error *error)
+{
+    const struct attribution_params *params = filled;
+    struct attribution_request request = request_of(params);
+    struct attribution_result found = {0};
+    struct attribution_report report = {.request = &request, .result = &found};
+    struct inputs inputs = {0};
+    struct sequences calibration = {0}, evaluation = {0};
+    char dataset[128], *baseline = NULL;
+    enum status status;
+    if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
+    if ((status = inputs_sequences(context, &inputs, &params->evaluation, false, &evaluation, dataset, error)) != STATUS_OK)
+        goto done;
+    if (params->calibration.dataset != NULL)
+        status = inputs_sequences(context, &inputs, &params->calibration, true, &calibration, NULL, error);
+    if (status != STATUS_OK) goto done;
+    request.model = inputs.model;
+    request.backend = inputs.backend;
+    request.evaluation = &evaluation;
+    request.calibration = calibration.count > 0 ? &calibration : NULL;
+    request.work_directory = context->work_directory;
+    request.monitor = context->monitor;
+    if ((status = quantize_method_settle(&request.method, error)) != STATUS_OK) goto done;
+    if ((status = recipes_id(&request.method, report.recipe, error)) != STATUS_OK) goto done;
+    if ((status = protocol_id(&evaluation, inputs_precisions[params->precision], report.protocol, error)) != STATUS_OK) goto done;
+    if ((status = baselines_path(context, &inputs, &evaluation, &baseline, error)) != STATUS_OK) goto done;
+    request.baseline = baseline;
+    if ((status = attribution_run(&request, &found, error)) != STATUS_OK) goto done;
+    if ((status = measure(&report, &inputs, dataset, out, error)) != STATUS_OK) goto done;
+    status = attribution_report_result(&report, result, error);
+done:
+    attribution_result_reset(&found);
+    free(baseline);
+    dataset_sequences_free(&calibration);
+    dataset_sequences_free(&evaluation);
+    inputs_reset(&inputs);
+    return status;
+}
+
+const struct kind attribution_kind = {
+    .name = "attribution",
+    .help = "Measures what each part of a checkpoint adds to the cost of quantizing it",
+    .params = attribution_params,
+    .params_size = sizeof(struct attribution_params),
+    .check = attribution_kind_check,
+    .execute = attribution_execute,
+};

@@ -1,0 +1,18 @@
+/* attribution_report.h: what an attribution found, as the result of its run. */
+#ifndef KINDS_ATTRIBUTION_REPORT_H
+#define KINDS_ATTRIBUTION_REPORT_H
+
+#include "jobs/attribution.h"
+#include "kinds/protocol.h"
+#include "kinds/recipes.h"
+
+struct attribution_report {
+    const struct attribution_request *request;
+    const struct attribution_result *result;
+    char recipe[RECIPE_TEXT], protocol[PROTOCOL_TEXT]; /* of the method; of the evaluation */
+};
+
+/* A new reference. STATUS_NO_MEMORY. */
+MUST_CHECK enum status attribution_report_result(const struct attribution_report *report, json_t **out, struct error *error);
+
+#endif
