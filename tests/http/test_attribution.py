@@ -1,0 +1,153 @@
+"""Attributions over HTTP: held to plain quantizations, allocations posted back, what is refused, and a worker killed on the way."""
+
+import os
+import pathlib
+import signal
+import struct
+import time
+
+import models
+import pytest
+from service import Service
+
+METHOD = {"name": "gptq", "bits": 4, "group_size": 16}
+
+
+def subject_of(service, name, **config):
+    checkpoint = service.checkpoint(models.write_llama(service.files / name, seed=9, **config), name, "only", step=1, tokens=10)
+    data = service.sequences(f"{name}-data", models.rows(6, 32))
+    calibration = service.sequences(f"{name}-calibration", models.rows(6, 32, seed=7))
+    return {"checkpoint": checkpoint["id"], "evaluation": {"dataset": data["name"]}, "calibration": {"dataset": calibration["name"]}}
+
+
+@pytest.fixture(scope="module")
+def subject(service):
+    return subject_of(service, "attribution")
+
+
+def done(service, kind, params):
+    run = service.run(kind, **params)
+    assert run["state"] == "succeeded", run["error"]
+    return run["result"]
+
+
+NUMBERS = ("loss_q", "delta", "delta_interval", "kl", "top1_agreement")
+
+
+def same(part, whole):
+    assert [part[name] for name in NUMBERS] == [whole[name] for name in NUMBERS]
+
+
+def test_units_add_up_to_what_plain_quantizations_say(service, subject):
+    found = done(service, "attribution", {**subject, "method": METHOD})
+    whole = done(service, "quantize", {**subject, "method": METHOD})
+    same(found, whole)
+    assert [found[name] for name in ("loss_fp", "recipe_id", "protocol_id", "bits_per_weight")] == \
+        [whole[name] for name in ("loss_fp", "recipe_id", "protocol_id", "bits_per_weight")]
+    assert [unit["name"] for unit in found["units"]] == [layer["name"] for layer in whole["layers"]]
+    assert found["frontier"] == [] and found["allocation"] is None and [width["bits"] for width in found["widths"]] == [4]
+    total = sum(unit["alone"]["delta"] for unit in found["units"])
+    assert found["delta_alone"] == pytest.approx(total) and found["additive_share"] == pytest.approx(total / found["delta"])
+    assert found["interaction"] == pytest.approx(found["delta"] - total)
+    unit = found["units"][9]
+    assert unit["name"] == "model.layers.1.self_attn.v_proj" and unit["share"] == pytest.approx(unit["alone"]["delta"] / total)
+    pattern = r"^model\.layers\.1\.self_attn\.v_proj$"
+    alone = done(service, "quantize", {**subject, "method": {**METHOD, "overrides": [{"pattern": f"^(?!{pattern[1:]})", "skip": True}]}})
+    left_out = done(service, "quantize", {**subject, "method": {**METHOD, "overrides": [{"pattern": pattern, "skip": True}]}})
+    same(unit["alone"], alone)
+    same(unit["left_out"], left_out)
+    assert unit["marginal"] == found["delta"] - left_out["delta"]
+    assert unit["interaction"] == unit["marginal"] - unit["alone"]["delta"]
+    series = service.get("/v1/curves?trajectory=attribution&metric=additive_share").json["series"]
+    assert [point["y"] for item in series for point in item["points"]] == [found["additive_share"]]
+
+
+def test_an_allocation_can_be_posted(service, subject):
+    asked = {**subject, "method": METHOD, "bits": [2, 8], "budget": 4.9, "left_out": False}
+    found = done(service, "attribution", asked)
+    assert [width["bits"] for width in found["widths"]] == [2, 4, 8]
+    points = [(point["bits_per_weight"], point["loss_q"]) for point in found["frontier"]]
+    assert points == sorted(points) and [loss for _, loss in points] == sorted((loss for _, loss in points), reverse=True)
+    assert found["frontier"][0]["bits_per_weight"] == 3 and all(unit["left_out"] is None for unit in found["units"])
+    allocation = found["allocation"]
+    assert allocation["measured"]["bits_per_weight"] == allocation["predicted"]["bits_per_weight"] <= 4.9
+    assert min(loss for bits, loss in points if bits <= 4.9) >= allocation["predicted"]["loss_q"]
+    assert set(allocation["bits"].values()) <= {2, 4, 8} and set(allocation["bits"]) == {unit["name"] for unit in found["units"]}
+    for method in ({**METHOD, "overrides": allocation["overrides"]}, allocation["method"]):
+        plain = done(service, "quantize", {**subject, "method": method})
+        same(allocation["measured"], plain)
+        assert plain["recipe_id"] == allocation["recipe_id"] and plain["bits_per_weight"] == allocation["measured"]["bits_per_weight"]
+    blocks = done(service, "attribution", {**asked, "unit": "block", "budget": 2.5, "allocate_by": "kl"})
+    assert [unit["name"] for unit in blocks["units"]] == ["model.layers.0", "model.layers.1"]
+    assert blocks["allocation"] is None and "3 bits per weight" in blocks["note"]
+
+
+def test_a_method_without_bits_or_calibration(service, subject):
+    asked = {key: value for key, value in subject.items() if key != "calibration"}
+    found = done(service, "attribution", {**asked, "method": {"name": "nf4"}, "unit": "block"})
+    assert found["calibration_tokens"] == 0 and found["widths"][0]["bits"] is None and len(found["units"]) == 2
+
+
+@pytest.mark.parametrize("change, pointer", [
+    ({"unit": "head"}, "/params/unit"),
+    ({"bits": [5]}, "/params/bits"),
+    ({"bits": [16]}, "/params/bits/0"),
+    ({"bits": 4}, "/params/bits"),
+    ({"budget": 4}, "/params/budget"),
+    ({"budget": 3.5, "bits": [8]}, "/params/budget"),
+    ({"budget": "4", "bits": [8]}, "/params/budget"),
+    ({"allocate_by": "size"}, "/params/allocate_by"),
+    ({"left_out": 1}, "/params/left_out"),
+    ({"calibration": None}, "/params/calibration"),
+    ({"method": {"name": "nf4"}, "bits": [3]}, "/params/bits"),
+    ({"method": {**METHOD, "overrides": [{"pattern": ".", "skip": True}]}}, "/params/method/overrides"),
+    ({"method": {**METHOD, "embedding_bits": 8}}, "/params/method/embedding_bits"),
+    ({"method": {**METHOD, "lm_head_bits": 8}}, "/params/method/lm_head_bits"),
+    ({"export": "gptq"}, "/params/export"),
+])
+def test_bad_attributions_are_pointed_at(service, subject, change, pointer):
+    answer = service.post("/v1/runs", {"kind": "attribution", "params": {**subject, "method": METHOD, **change}})
+    assert answer.status == 422 and answer.pointers[0].startswith(pointer), answer.body
+
+
+def children(process):
+    return [int(child) for child in pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def test_an_attribution_goes_on_after_its_worker_was_killed(tmp_path):
+    service = Service(tmp_path, "--threads", "1")
+    try:
+        params = {**subject_of(service, "killed", num_hidden_layers=4), "method": METHOD, "bits": [2, 3, 8], "budget": 4.5}
+
+        def running(run):
+            return service.get(f"/v1/runs/{run}").json["state"] in ("queued", "running")
+
+        for _ in range(5):  # a run may be over before it is seen that it has begun
+            run = service.post("/v1/runs", {"kind": "attribution", "params": params, "force": True}).json["id"]
+            saved = service.data / "tmp" / f"run-{run}" / "attribution.tally"
+
+            def rows():
+                try:
+                    return struct.unpack("<q", saved.read_bytes()[32:40])[0]
+                except (FileNotFoundError, struct.error):
+                    return 0
+
+            while running(run) and rows() < 10:
+                time.sleep(0.01)
+            for child in children(service.process.pid):
+                if not pathlib.Path(f"/proc/{child}/comm").read_text().startswith("postgres"):
+                    os.kill(child, signal.SIGKILL)
+            kept, later = rows(), []
+            while running(run):
+                later.append(rows())
+                time.sleep(0.01)
+            done = service.get(f"/v1/runs/{run}").json
+            assert done["state"] == "succeeded", done["error"]
+            if done["attempt"] == 1:
+                break
+        assert done["attempt"] == 1 and kept >= 10
+        assert all(n == 0 or n >= kept for n in later), "what was measured stays"  # 0: the run is over, and its directory gone
+        forced = service.post("/v1/runs", {"kind": "attribution", "params": params, "force": True}).json["id"]
+        assert service.wait(forced)["result"] == done["result"], "interrupted or not: the same bits"
+    finally:
+        service.stop()
