@@ -2,39 +2,37 @@
 
 #include "base/memory.h"
 #include "eval/baseline.h"
-#include "eval/bootstrap.h"
-#include "model/head.h"
+#include "jobs/quantize_keep.h"
+#include "jobs/quantize_recipe.h"
 #include "model/hidden.h"
-#include "quant/ends.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
-#define SLACK_BYTES (220LL << 20) /* beside two blocks, the hidden states and as much as an embedding: see hold_bytes */
+struct walker;
 
-/* Tokens and their hidden states on the way through the model. */
-struct stream {
-    struct chunks chunks;
-    struct matrix hidden;
+/* A member's place on the walk. `monitor` is in place of its own while it is worked on: it asks everybody's. */
+struct seat {
+    struct walker *walker;
+    struct quantize_member *member;
+    struct quantize_recipe recipe;
+    struct monitor monitor;
+    bool live, embedded;
 };
 
-struct job {
-    const struct quantize_request *request;
-    const struct model *model;
-    struct backend *backend;
-    struct stream calibration, fp;
-    bool fp_ready;          /* fp.hidden came from a baseline, or is lent: it has passed all blocks already */
-    struct matrix q_hidden; /* the evaluation tokens again, on quantized weights */
-    struct embed embed;
+struct walker {
+    struct quantize_shared shared;
+    const struct quantize_request *request; /* the first: what all have in common */
+    struct seat *seats;
+    int64_t count, live;
+    int64_t fp_layer; /* the block that is next for the full-precision stream; all are behind it when that came from elsewhere */
+    struct matrix fp;
+    bool fp_found; /* it is a baseline's, or lent */
     struct matrix cosine, sine;
-    struct walk walk;
-    struct head head;
     struct loader *loader;
-    struct sequential sequential;
-    struct matrix output;              /* the quantized model's output matrix, where it has its own */
-    int64_t end_bits, end_weights;     /* of embeddings and output, where they are quantized */
-    double *losses_fp, *losses_q, *kl; /* [evaluation tokens] */
-    uint8_t *agree;
+    struct head head;
+    void *copy; /* of a block, where several recipes change it */
+    double *losses_fp;
+    struct quantize_keep keep;
 };
 
 void quantize_result_reset(struct quantize_result *result)
@@ -45,66 +43,76 @@ void quantize_result_reset(struct quantize_result *result)
     *result = (struct quantize_result){0};
 }
 
-struct length {
-    int64_t tokens, index;
-};
+/* ---- Who is on the walk ---------------------------------------------------------------------------------------------------------
+ */
 
-/* Descending; equal lengths keep their order. */
-static int length_compare(const void *left, const void *right)
+/* From here on the member is done with, and the others go on. */
+static void settle(struct seat *seat, enum status status, const struct error *error)
 {
-    const struct length *a = left, *b = right;
-    if (a->tokens != b->tokens) return a->tokens < b->tokens ? 1 : -1;
-    return a->index < b->index ? -1 : 1;
+    struct quantize_member *member = seat->member;
+    seat->live = false;
+    seat->walker->live--;
+    quantize_recipe_reset(&seat->recipe);
+    member->status = status;
+    member->error = *error;
+    member->result = seat->recipe.result;
+    if (status != STATUS_OK) quantize_result_reset(&member->result);
+    if (member->ended != NULL) member->ended(member);
 }
 
-/* The calibration tokens as they are visited: heads of at most `longest` tokens, long sequences first. */
-static enum status calibration_order(const struct sequences *from, int64_t longest, struct sequences *to, struct error *error)
+/* What befalls all of them. */
+static void settle_all(struct walker *walker, enum status status, const struct error *error)
 {
-    struct length *lengths = NULL;
-    int64_t tokens = 0;
-    enum status status;
-    *to = (struct sequences){0};
-    if ((status = memory_new(from->count, sizeof *lengths, "calibration order", &lengths, error)) != STATUS_OK) goto done;
-    for (int64_t s = 0; s < from->count; s++) {
-        const int64_t length = from->starts[s + 1] - from->starts[s];
-        lengths[s] = (struct length){length < longest ? length : longest, s};
-        tokens += lengths[s].tokens;
-    }
-    qsort(lengths, (size_t)from->count, sizeof *lengths, length_compare);
-    if ((status = memory_new(from->count + 1, sizeof *to->starts, "calibration tokens", &to->starts, error)) != STATUS_OK)
-        goto done;
-    if ((status = memory_new(tokens, sizeof *to->tokens, "calibration tokens", &to->tokens, error)) != STATUS_OK) goto done;
-    to->count = from->count;
-    for (int64_t s = 0; s < from->count; s++) {
-        memcpy(to->tokens + to->starts[s], from->tokens + from->starts[lengths[s].index],
-               (size_t)lengths[s].tokens * sizeof *to->tokens);
-        to->starts[s + 1] = to->starts[s] + lengths[s].tokens;
-    }
-done:
-    memory_free(lengths);
-    return status;
+    for (int64_t i = 0; i < walker->count; i++)
+        if (walker->seats[i].live) settle(&walker->seats[i], status, error);
 }
 
-static enum status calibration_prepare(struct job *job, struct error *error)
+/* Lets those go whose monitors say so, but for `except`, who is being worked on. */
+static void attend(struct walker *walker, const struct seat *except)
 {
-    const struct model_config *config = &job->model->config;
-    const struct sequences *given = job->request->calibration;
-    struct sequences ordered = {0};
-    enum status status = STATUS_OK;
-    if (given == NULL || given->count == 0) {
-        const struct quantizer *quantizer = quantizer_by_id(job->request->method.quantizer);
-        if (quantizer->needs != 0)
-            return error_set_at(error, STATUS_INVALID, "/calibration", "%s needs calibration data; name a dataset",
-                                quantizer->name);
-        return STATUS_OK;
+    for (int64_t i = 0; i < walker->count; i++) {
+        struct seat *seat = &walker->seats[i];
+        struct error error;
+        if (!seat->live || seat == except) continue;
+        const enum status status = monitor_check(seat->member->request.monitor, &error);
+        if (status != STATUS_OK) settle(seat, status, &error);
     }
-    if ((status = calibration_order(given, config->maximum_positions, &ordered, error)) != STATUS_OK) goto done;
-    if ((status = evaluate_check(config, &ordered, "calibration", error)) != STATUS_OK) goto done;
-    status = chunks_init(&ordered, chunks_tokens(config->hidden_size), &job->calibration.chunks, error);
-done:
-    memory_free(ordered.tokens);
-    memory_free(ordered.starts);
-    return status;
+}
+
+static enum status seat_check(void *owner, struct error *error)
+{
+    struct seat *seat = owner;
+    attend(seat->walker, seat);
+    return monitor_check(seat->member->request.monitor, error);
+}
+
+/* A step that each of them takes for itself. */
+static void each(struct walker *walker, enum status (*step)(struct seat *seat, struct error *error))
+{
+    struct error error = {0};
+    for (int64_t i = 0; i < walker->count; i++) {
+        struct seat *seat = &walker->seats[i];
+        const enum status status = seat->live ? step(seat, &error) : STATUS_OK;
+        if (status != STATUS_OK) settle(seat, status, &error);
+    }
+}
+
+/* ---- Before the first block -----------------------------------------------------------------------------------------------------
+ */
+
+static enum status seat_prepare(struct seat *seat, struct error *error)
+{
+    return quantize_recipe_prepare(&seat->recipe, error);
+}
+
+static enum status seat_begin(struct seat *seat, struct error *error)
+{
+    return quantize_recipe_begin(&seat->recipe, &seat->embedded, error);
+}
+
+static enum status seat_open(struct seat *seat, struct error *error)
+{
+    return quantize_recipe_open(&seat->recipe, seat->embedded, error);
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -112,291 +120,337 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Where the method says so: from here on the embeddings are the quantized model's. */
-static enum status round_embedding(struct job *job, struct error *error)
+/* Over the evaluation and every calibration. */
+static void longest_and_largest(const struct walker *walker, int64_t *longest, int64_t *largest)
 {
-    const struct matrix embedding = job->embed.weights.embedding;
-    const int64_t bits = job->request->method.options.embedding_bits;
-    int64_t stored = 0;
-    if (bits == 0) return STATUS_OK;
-    const enum status status = ends_round(job->backend, job->model->ends.embedding.name, embedding, bits, &stored, error);
-    job->end_bits += stored;
-    job->end_weights += embedding.rows * embedding.columns;
+    *longest = walker->shared.evaluation.longest;
+    *largest = walker->shared.evaluation.largest;
+    for (int64_t i = 0; i < walker->count; i++) {
+        *longest = larger(*longest, walker->seats[i].recipe.calibration.longest);
+        *largest = larger(*largest, walker->seats[i].recipe.calibration.largest);
+    }
+}
+
+/* The full-precision stream where it need not start at the embeddings: lent, in a baseline, or kept by an earlier attempt. */
+static enum status fp_begin(struct walker *walker, struct error *error)
+{
+    const struct quantize_shared *shared = &walker->shared;
+    struct backend *backend = shared->backend;
+    const int64_t tokens = shared->evaluation.tokens, width = shared->model->config.hidden_size;
+    void *data = NULL;
+    enum status status;
+    walker->fp_found = walker->request->fp_hidden.data != NULL;
+    walker->fp = walker->request->fp_hidden;
+    if (!walker->fp_found && walker->request->baseline != NULL) {
+        status = backend->ops->allocate(backend, tokens * width, "hidden states", &data, error);
+        if (status != STATUS_OK) return status;
+        walker->fp = matrix_of(data, tokens, width, backend->ops->element);
+        status = baseline_load(walker->request->baseline, backend, walker->fp, &walker->fp_found, error);
+        if (status != STATUS_OK) return status;
+        if (!walker->fp_found) matrix_release(backend, &walker->fp);
+    }
+    if (walker->fp_found) walker->fp_layer = shared->model->config.layers;
+    for (int64_t i = 0; i < walker->count && walker->fp.data == NULL; i++) {
+        if (!walker->seats[i].live) continue;
+        status = quantize_keep_fp_read(&walker->seats[i].recipe, &walker->fp, &walker->fp_layer, error);
+        if (status != STATUS_OK) return status;
+    }
+    return STATUS_OK;
+}
+
+static enum status embed_all(struct walker *walker, int64_t largest, struct error *error)
+{
+    struct embed embed = {0};
+    struct error own;
+    bool changed = true; /* the embeddings are not there, or no longer those of the checkpoint */
+    enum status status = STATUS_OK;
+    for (int64_t i = -1; i < walker->count && status == STATUS_OK; i++) {
+        struct seat *seat = i < 0 ? NULL : &walker->seats[i];
+        if (seat == NULL ? walker->fp.data != NULL : !seat->live || !seat->embedded) continue;
+        if (changed) {
+            embed_reset(&embed);
+            status = embed_load(&embed, walker->shared.model, walker->shared.backend, largest, error);
+            changed = false;
+        }
+        if (status != STATUS_OK) break;
+        if (seat == NULL) {
+            status = hidden_embed(&embed, &walker->shared.evaluation, &walker->fp, error);
+            continue;
+        }
+        const enum status taken = quantize_recipe_embed(&seat->recipe, &embed, &changed, &own);
+        if (taken != STATUS_OK) settle(seat, taken, &own);
+    }
+    embed_reset(&embed); /* a tied one is read again at the end: while blocks pass, its room is theirs */
     return status;
 }
 
-/* Likewise the output matrix, beside the one of full precision. */
-static enum status round_output(struct job *job, struct error *error)
+/* What calibrations take turns in, as the most demanding of them needs it. */
+static enum status room_open(struct walker *walker, struct error *error)
 {
-    const struct matrix output = job->head.weights.output;
-    const int64_t bits = job->request->method.options.lm_head_bits;
-    int64_t stored = 0;
-    void *data = NULL;
-    enum status status;
-    if (bits == 0) return STATUS_OK;
-    status = job->backend->ops->allocate(job->backend, output.rows * output.columns, "output matrix", &data, error);
-    if (status != STATUS_OK) return status;
-    job->output = matrix_of(data, output.rows, output.columns, job->backend->ops->element);
-    job->backend->ops->add(job->backend, job->output, output, 1, 0);
-    if ((status = ends_round(job->backend, job->model->ends.output.name, job->output, bits, &stored, error)) != STATUS_OK)
-        return status;
-    job->head.other_output = job->output;
-    job->end_bits += stored;
-    job->end_weights += output.rows * output.columns;
-    return STATUS_OK;
-}
-
-static enum status copy_stream(struct backend *backend, struct matrix from, struct matrix *to, struct error *error)
-{
-    void *data = NULL;
-    const enum status status = backend->ops->allocate(backend, from.rows * from.columns, "hidden states", &data, error);
-    if (status != STATUS_OK) return status;
-    *to = matrix_of(data, from.rows, from.columns, backend->ops->element);
-    backend->ops->add(backend, *to, from, 1, 0);
-    return STATUS_OK;
-}
-
-static enum status start(struct job *job, struct error *error)
-{
-    const struct quantize_streams *from = job->request->start;
-    const enum status status = copy_stream(job->backend, from->evaluation, &job->q_hidden, error);
-    if (status != STATUS_OK || from->calibration.data == NULL) return status;
-    return copy_stream(job->backend, from->calibration, &job->calibration.hidden, error);
-}
-
-/* Hidden states of all streams at the first block's input. */
-static enum status embed(struct job *job, struct error *error)
-{
-    struct backend *backend = job->backend;
-    const int64_t largest = larger(job->fp.chunks.largest, job->calibration.chunks.largest);
-    enum status status;
-    if ((status = embed_load(&job->embed, job->model, backend, largest, error)) != STATUS_OK) return status;
-    if (!job->fp_ready) status = hidden_embed(&job->embed, &job->fp.chunks, &job->fp.hidden, error);
-    if (status == STATUS_OK && !job->fp_ready && job->request->baseline != NULL)
-        status = baseline_load(job->request->baseline, backend, job->fp.hidden, &job->fp_ready, error);
-    if (status != STATUS_OK) return status;
-    if ((status = round_embedding(job, error)) != STATUS_OK) return status;
-    status = hidden_embed(&job->embed, &job->fp.chunks, &job->q_hidden, error);
-    if (status != STATUS_OK) return status;
-    if (job->calibration.chunks.count > 0) {
-        status = hidden_embed(&job->embed, &job->calibration.chunks, &job->calibration.hidden, error);
-        if (status != STATUS_OK) return status;
+    unsigned needs = 0;
+    int64_t tokens = 0, hold = INT64_MAX;
+    for (int64_t i = 0; i < walker->count; i++) {
+        const struct quantize_recipe *recipe = &walker->seats[i].recipe;
+        if (!walker->seats[i].live || recipe->calibration.count == 0) continue;
+        needs |= quantizer_by_id(recipe->request->method.quantizer)->needs;
+        tokens = larger(tokens, recipe->calibration.tokens);
+        const int64_t bytes = quantize_recipe_hold_bytes(recipe);
+        hold = bytes < hold ? bytes : hold;
     }
-    embed_reset(&job->embed); /* a tied one is read again at the end: while blocks pass, its room is theirs */
-    return STATUS_OK;
+    if (tokens == 0) return STATUS_OK;
+    if (walker->request->hold_bytes > 0) hold = walker->request->hold_bytes;
+    return sequential_room_init(&walker->shared.room, walker->shared.model, walker->shared.backend, needs, tokens, hold, error);
 }
 
-/* Room for what is held between cuts: a run takes two blocks, hidden states, an embedding, and SLACK_BYTES at most; before this
- * comes what it cannot do without, a chunk's activations, and the Hessian, its factor and a copy of the largest stack of weights.
+static enum status prepare(struct walker *walker, struct error *error)
+{
+    struct quantize_shared *shared = &walker->shared;
+    const struct model_config *config = &shared->model->config;
+    const struct sequences *evaluation = walker->request->evaluation;
+    int64_t longest, largest;
+    enum status status;
+    if ((status = evaluate_check(config, evaluation, "evaluation", error)) != STATUS_OK) return status;
+    if ((status = chunks_init(evaluation, chunks_tokens(config->hidden_size), &shared->evaluation, error)) != STATUS_OK)
+        return status;
+    each(walker, seat_prepare);
+    if (walker->live == 0) return STATUS_OK;
+    longest_and_largest(walker, &longest, &largest);
+    status = memory_new(shared->evaluation.tokens, sizeof(double), "token losses", &walker->losses_fp, error);
+    if (status != STATUS_OK) return status;
+    if ((status = shared->backend->ops->prepare(shared->backend, longest, config->vocabulary_size, error)) != STATUS_OK)
+        return status;
+    if ((status = model_rope_tables(config, shared->backend, longest, &walker->cosine, &walker->sine, error)) != STATUS_OK)
+        return status;
+    each(walker, seat_begin);
+    if ((status = fp_begin(walker, error)) != STATUS_OK) return status;
+    if ((status = embed_all(walker, largest, error)) != STATUS_OK) return status;
+    status = walk_init(&shared->walk, config, shared->backend, WALK_FORWARD, largest, walker->cosine, walker->sine, error);
+    if (status != STATUS_OK) return status;
+    if ((status = room_open(walker, error)) != STATUS_OK) return status;
+    each(walker, seat_open);
+    if (walker->live < 2) return STATUS_OK;
+    return shared->backend->ops->allocate(shared->backend, loader_elements(shared->model), "block weights", &walker->copy, error);
+}
+
+/* ---- The blocks -----------------------------------------------------------------------------------------------------------------
  */
-static int64_t hold_bytes(const struct job *job)
-{
-    const struct model_config *config = &job->model->config;
-    const int64_t element = (int64_t)job->backend->ops->element, inner = config->intermediate_size;
-    const int64_t widest = larger(larger(inner, config->hidden_size), config->heads * config->head_dim);
-    const int64_t solver = 2 * widest * widest + 3 * inner * config->hidden_size;
-    const int64_t treated = quantize_method_treats_inputs(&job->request->method) ? 2 * job->walk.tokens * widest : 0;
-    const int64_t needed = element * (solver + treated) + walk_bytes(config, job->backend, WALK_FORWARD, job->walk.tokens);
-    const int64_t left = SLACK_BYTES + element * config->vocabulary_size * config->hidden_size - needed;
-    return left > 0 ? left : 0;
-}
 
-static enum status sequential_prepare(struct job *job, struct error *error)
+static void fp_pass(struct walker *walker, const struct block *block)
 {
-    const struct quantize_request *request = job->request;
-    job->sequential = (struct sequential){
-        .model = job->model,
-        .backend = job->backend,
-        .method = &request->method,
-        .monitor = request->monitor,
-        .hook = request->hook,
-        .chunks = job->calibration.chunks.count > 0 ? &job->calibration.chunks : NULL,
-        .hidden = job->calibration.hidden,
-        .walk = &job->walk,
-    };
-    const enum status status =
-        sequential_init(&job->sequential, request->hold_bytes > 0 ? request->hold_bytes : hold_bytes(job), error);
-    if (status != STATUS_OK || request->start != NULL) return status; /* streams that have started have entered */
-    sequential_enter(&job->sequential, job->q_hidden);
-    if (job->sequential.chunks != NULL) sequential_enter(&job->sequential, job->calibration.hidden);
-    return STATUS_OK;
-}
-
-static enum status prepare(struct job *job, struct error *error)
-{
-    const struct model_config *config = &job->model->config;
-    struct backend *backend = job->backend;
-    enum status status;
-    if ((status = evaluate_check(config, job->request->evaluation, "evaluation", error)) != STATUS_OK) return status;
-    if ((status = calibration_prepare(job, error)) != STATUS_OK) return status;
-    if ((status = chunks_init(job->request->evaluation, chunks_tokens(config->hidden_size), &job->fp.chunks, error)) != STATUS_OK)
-        return status;
-    const struct chunks *evaluation = &job->fp.chunks, *calibration = &job->calibration.chunks;
-    const int64_t tokens = evaluation->tokens, longest = larger(evaluation->longest, calibration->longest);
-    if ((status = memory_new(tokens, sizeof(double), "token losses", &job->losses_fp, error)) != STATUS_OK ||
-        (status = memory_new(tokens, sizeof(double), "token losses", &job->losses_q, error)) != STATUS_OK ||
-        (status = memory_new(tokens, sizeof(double), "token divergences", &job->kl, error)) != STATUS_OK ||
-        (status = memory_new(tokens, sizeof(uint8_t), "token agreement", &job->agree, error)) != STATUS_OK)
-        return status;
-    if ((status = backend->ops->prepare(backend, longest, config->vocabulary_size, error)) != STATUS_OK) return status;
-    if ((status = model_rope_tables(config, backend, longest, &job->cosine, &job->sine, error)) != STATUS_OK) return status;
-    job->fp_ready = job->request->fp_hidden.data != NULL;
-    if (job->fp_ready) job->fp.hidden = job->request->fp_hidden;
-    status = job->request->start != NULL ? start(job, error) : embed(job, error);
-    if (status != STATUS_OK) return status;
-    status = walk_init(&job->walk, config, backend, WALK_FORWARD, larger(evaluation->largest, calibration->largest), job->cosine,
-                       job->sine, error);
-    return status == STATUS_OK ? sequential_prepare(job, error) : status;
-}
-
-/* Evaluation tokens through a block. */
-static enum status pass(struct job *job, const struct block *block, struct matrix hidden, struct error *error)
-{
-    for (int64_t i = 0; i < job->fp.chunks.count; i++) {
-        const struct chunk *chunk = &job->fp.chunks.chunks[i];
-        enum status status;
-        walk_forward(&job->walk, block->program, &chunk->batch, block->parameters, hidden_rows(hidden, chunk));
-        if ((status = monitor_check(job->request->monitor, error)) != STATUS_OK) return status;
+    const struct chunks *chunks = &walker->shared.evaluation;
+    for (int64_t i = 0; i < chunks->count && walker->live > 0; i++) {
+        walk_forward(&walker->shared.walk, block->program, &chunks->chunks[i].batch, block->parameters,
+                     hidden_rows(walker->fp, &chunks->chunks[i]));
+        attend(walker, NULL);
     }
-    return STATUS_OK;
+    walker->fp_layer++;
+}
+
+/* Each of those that come to this block quantizes a copy, the last of them the block itself. */
+static void recipes_pass(struct walker *walker, struct block *block)
+{
+    int64_t last = -1;
+    for (int64_t i = 0; i < walker->count; i++)
+        if (walker->seats[i].live && walker->seats[i].recipe.layer == block->layer) last = i;
+    for (int64_t i = 0; i <= last; i++) {
+        struct seat *seat = &walker->seats[i];
+        struct block own;
+        struct error error;
+        if (!seat->live || seat->recipe.layer != block->layer) continue;
+        if (i < last) loader_copy(walker->shared.backend, block, walker->copy, &own);
+        const enum status status = quantize_recipe_block(&seat->recipe, i < last ? &own : block, &error);
+        if (status != STATUS_OK) settle(seat, status, &error);
+    }
+}
+
+/* Streams may come from different blocks: those that are further wait for the others. */
+static int64_t first_layer(const struct walker *walker)
+{
+    int64_t first = walker->fp_layer;
+    for (int64_t i = 0; i < walker->count; i++)
+        if (walker->seats[i].live && walker->seats[i].recipe.layer < first) first = walker->seats[i].recipe.layer;
+    return first;
+}
+
+static void keep(struct walker *walker)
+{
+    const struct quantize_recipe *recipes[QUANTIZE_KEEP_MOST];
+    int64_t count = 0;
+    for (int64_t i = 0; i < walker->count; i++)
+        if (walker->seats[i].live && count < QUANTIZE_KEEP_MOST) recipes[count++] = &walker->seats[i].recipe;
+    quantize_keep_write(&walker->keep, recipes, count, walker->fp_found ? (struct matrix){0} : walker->fp, walker->fp_layer);
+}
+
+static enum status blocks_walk(struct walker *walker, struct error *error)
+{
+    const int64_t layers = walker->shared.model->config.layers, first = first_layer(walker);
+    enum status status;
+    if (first == layers) return STATUS_OK;
+    status = loader_open_at(walker->shared.model, walker->shared.backend, first, &walker->loader, error);
+    for (int64_t layer = first; layer < layers && status == STATUS_OK && walker->live > 0; layer++) {
+        struct block *block = NULL;
+        if ((status = loader_next(walker->loader, &block, error)) != STATUS_OK) return status;
+        if (walker->fp_layer == layer) fp_pass(walker, block);
+        recipes_pass(walker, block);
+        keep(walker);
+    }
+    loader_close(walker->loader);
+    walker->loader = NULL;
+    return status;
 }
 
 /* Only a help to later runs: a full disk does not fail this one. */
-static void baseline_keep(struct job *job)
+static void baseline_keep(const struct walker *walker)
 {
-    const struct quantize_request *request = job->request;
     struct error cause;
-    if (request->baseline == NULL || job->fp_ready) return;
-    if (baseline_save(request->baseline, job->backend, job->fp.hidden, &cause) != STATUS_OK)
-        monitor_log(request->monitor, "the baseline is not kept for later runs: %s", cause.detail);
+    if (walker->request->baseline == NULL || walker->fp_found) return;
+    if (baseline_save(walker->request->baseline, walker->shared.backend, walker->fp, &cause) != STATUS_OK)
+        monitor_log(walker->request->monitor, "the baseline is not kept for later runs: %s", cause.detail);
 }
 
-static enum status visit(const struct job *job, int64_t layer, struct error *error)
+/* ---- Behind the last block ------------------------------------------------------------------------------------------------------
+ */
+
+static enum status seat_leave(struct seat *seat, struct error *error)
 {
-    const struct quantize_visitor *visitor = &job->request->visitor;
-    const struct quantize_streams streams = {layer, job->calibration.hidden, job->q_hidden};
-    return visitor->streams == NULL ? STATUS_OK : visitor->streams(visitor->owner, &streams, error);
+    const enum status status = quantize_recipe_visit(&seat->recipe, error);
+    if (status == STATUS_OK) quantize_recipe_leave(&seat->recipe);
+    return status;
 }
 
-static enum status blocks_walk(struct job *job, struct quantize_result *out, struct error *error)
+static enum status seat_head(struct seat *seat, struct error *error)
 {
-    const int64_t layers = job->model->config.layers, first = job->request->start == NULL ? 0 : job->request->start->layer;
-    const int64_t settled_from = job->request->settled_from > 0 ? job->request->settled_from : layers;
+    return quantize_recipe_head(&seat->recipe, &seat->walker->head, error);
+}
+
+static enum status seat_summarise(struct seat *seat, struct error *error)
+{
+    const int64_t total = seat->walker->shared.model->config.layers + 1;
+    const enum status status = quantize_recipe_summarise(&seat->recipe, seat->walker->losses_fp, error);
+    if (status != STATUS_OK) return status;
+    monitor_progress(seat->member->request.monitor, total, total, "block");
+    settle(seat, STATUS_OK, &(struct error){0});
+    return STATUS_OK;
+}
+
+static enum status head_walk(struct walker *walker, struct error *error)
+{
+    const struct chunks *chunks = &walker->shared.evaluation;
+    struct backend *backend = walker->shared.backend;
+    struct head_other *others = NULL;
     enum status status;
-    if ((status = loader_open_at(job->model, job->backend, first, &job->loader, error)) != STATUS_OK) return status;
-    for (int64_t layer = first; layer < layers; layer++) {
-        struct block *block = NULL;
-        int64_t count = 0;
-        if ((status = visit(job, layer, error)) != STATUS_OK) return status;
-        if (layer == settled_from) job->sequential.chunks = NULL;
-        if ((status = loader_next(job->loader, &block, error)) != STATUS_OK) return status;
-        if (!job->fp_ready && (status = pass(job, block, job->fp.hidden, error)) != STATUS_OK) return status;
-        status =
-            sequential_block(&job->sequential, block, layer == settled_from - 1, out->layers + out->layer_count, &count, error);
-        if (status != STATUS_OK) return status;
-        out->layer_count += count;
-        job->walk.product = sequential_product(&job->sequential);
-        status = pass(job, block, job->q_hidden, error);
-        job->walk.product = NULL;
-        if (status != STATUS_OK) return status;
-        monitor_progress(job->request->monitor, layer + 1 - first, layers + 1 - first, "block");
-    }
-    loader_close(job->loader);
-    job->loader = NULL;
-    baseline_keep(job);
-    return visit(job, layers, error);
-}
-
-static enum status head_walk(struct job *job, struct error *error)
-{
-    const struct chunks *chunks = &job->fp.chunks;
-    enum status status;
-    sequential_leave(&job->sequential, job->q_hidden);
+    each(walker, seat_leave);
     /* what the blocks needed makes room for the output matrix and the logits */
-    sequential_reset(&job->sequential);
-    walk_reset(&job->walk);
-    matrix_release(job->backend, &job->calibration.hidden);
-    if ((status = head_load(&job->head, job->model, job->backend, (struct matrix){0}, HEAD_COMPARE, error)) != STATUS_OK)
-        return status;
-    if ((status = round_output(job, error)) != STATUS_OK) return status;
-    for (int64_t i = 0; i < chunks->count; i++) {
+    sequential_room_reset(&walker->shared.room);
+    walk_reset(&walker->shared.walk);
+    if (walker->copy != NULL) backend->ops->release(backend, walker->copy);
+    walker->copy = NULL;
+    status = head_load(&walker->head, walker->shared.model, backend, (struct matrix){0}, HEAD_COMPARE, error);
+    if (status != STATUS_OK) return status;
+    each(walker, seat_head);
+    if ((status = memory_new(walker->count, sizeof *others, "streams", &others, error)) != STATUS_OK) return status;
+    for (int64_t i = 0; i < chunks->count && walker->live > 0; i++) {
         const struct chunk *chunk = &chunks->chunks[i];
-        const int64_t first = chunk->first_token;
-        head_compare(&job->head, hidden_rows(job->fp.hidden, chunk), hidden_rows(job->q_hidden, chunk), &chunk->batch,
-                     job->losses_fp + first, job->losses_q + first, job->kl + first, job->agree + first);
-        if ((status = monitor_check(job->request->monitor, error)) != STATUS_OK) return status;
+        int64_t count = 0;
+        for (int64_t k = 0; k < walker->count; k++)
+            if (walker->seats[k].live) others[count++] = quantize_recipe_other(&walker->seats[k].recipe, chunk);
+        head_compare(&walker->head, hidden_rows(walker->fp, chunk), others, count, &chunk->batch,
+                     walker->losses_fp + chunk->first_token);
+        attend(walker, NULL);
     }
-    return job->backend->ops->sync(job->backend, error);
+    memory_free(others);
+    return backend->ops->sync(backend, error);
 }
 
-static enum status summarise(const struct job *job, struct quantize_result *out, struct error *error)
+static enum status work(struct walker *walker, struct error *error)
 {
-    const struct chunks *chunks = &job->fp.chunks;
-    double kl = 0;
-    int64_t agreed = 0, bits = job->end_bits, weights = job->end_weights;
     enum status status;
-    if ((status = evaluate_summarise(chunks, job->losses_fp, &out->fp, error)) != STATUS_OK) return status;
-    if ((status = evaluate_summarise(chunks, job->losses_q, &out->q, error)) != STATUS_OK) return status;
-    for (int64_t t = 0; t < chunks->tokens; t++) {
-        kl += job->kl[t];
-        agreed += job->agree[t];
-    }
-    for (int64_t i = 0; i < out->layer_count; i++) {
-        bits += out->layers[i].bits;
-        weights += out->layers[i].rows * out->layers[i].columns;
-    }
-    out->kl = kl / (double)chunks->predictions;
-    out->top1_agreement = (double)agreed / (double)chunks->predictions;
-    out->bits_per_weight = (double)bits / (double)weights;
-    out->calibration_sequences = job->calibration.chunks.sequences;
-    out->calibration_tokens = job->calibration.chunks.tokens;
-    out->delta = out->q.loss / out->fp.loss - 1;
-    return bootstrap_ratio(out->fp.sequence_losses, out->q.sequence_losses, out->fp.sequence_predictions, chunks->sequences,
-                           out->delta, job->request->seed, &out->delta_low, &out->delta_high, error);
+    if ((status = prepare(walker, error)) != STATUS_OK || walker->live == 0) return status;
+    if ((status = blocks_walk(walker, error)) != STATUS_OK || walker->live == 0) return status;
+    baseline_keep(walker);
+    if ((status = head_walk(walker, error)) != STATUS_OK || walker->live == 0) return status;
+    if ((status = weights_check_unchanged(walker->shared.model->weights, error)) != STATUS_OK) return status;
+    each(walker, seat_summarise);
+    return STATUS_OK;
 }
 
-static enum status layers_new(const struct model *model, struct layer_summary **out, struct error *error)
+static void walker_reset(struct walker *walker)
 {
-    int64_t count = 0;
-    for (int64_t layer = 0; layer < model->config.layers; layer++)
-        for (int i = 0; i < model->programs[layer].parameter_count; i++) count += model->programs[layer].parameters[i].linear;
-    return memory_new(count, sizeof **out, "layer results", out, error);
+    struct quantize_shared *shared = &walker->shared;
+    struct backend *backend = shared->backend;
+    loader_close(walker->loader);
+    if (walker->head.backend != NULL) head_reset(&walker->head);
+    if (walker->copy != NULL) backend->ops->release(backend, walker->copy);
+    sequential_room_reset(&shared->room);
+    if (shared->walk.backend != NULL) walk_reset(&shared->walk);
+    if (walker->request->fp_hidden.data == NULL) matrix_release(backend, &walker->fp);
+    matrix_release(backend, &walker->cosine); /* sine lies in the same block */
+    memory_free(walker->losses_fp);
+    chunks_reset(&shared->evaluation);
+    memory_free(walker->seats);
 }
 
-static void job_reset(struct job *job)
+static void seat_take(struct walker *walker, struct seat *seat, struct quantize_member *member)
 {
-    loader_close(job->loader);
-    if (job->head.backend != NULL) head_reset(&job->head);
-    if (job->sequential.backend != NULL) sequential_reset(&job->sequential);
-    if (job->walk.backend != NULL) walk_reset(&job->walk);
-    embed_reset(&job->embed);
-    if (job->request->fp_hidden.data == NULL) matrix_release(job->backend, &job->fp.hidden);
-    matrix_release(job->backend, &job->q_hidden);
-    matrix_release(job->backend, &job->calibration.hidden);
-    matrix_release(job->backend, &job->output);
-    matrix_release(job->backend, &job->cosine); /* sine lies in the same block */
-    memory_free(job->losses_fp);
-    memory_free(job->losses_q);
-    memory_free(job->kl);
-    memory_free(job->agree);
-    chunks_reset(&job->fp.chunks);
-    chunks_reset(&job->calibration.chunks);
+    *seat = (struct seat){.walker = walker, .member = member, .live = true};
+    seat->monitor = (struct monitor){.owner = seat, .check = seat_check};
+    seat->recipe = (struct quantize_recipe){
+        .shared = &walker->shared, .request = &member->request, .monitor = &seat->monitor, .result = {.layer_count = 0}};
+}
+
+void quantize_together(struct quantize_member *members, int64_t count)
+{
+    struct error error = {0};
+    const struct quantize_request *request = &members[0].request;
+    struct walker walker = {.shared = {.model = request->model, .backend = request->backend}, .request = request};
+    enum status status = memory_new(count, sizeof *walker.seats, "recipes", &walker.seats, &error);
+    if (status != STATUS_OK) {
+        for (int64_t i = 0; i < count; i++) {
+            members[i].status = status;
+            members[i].error = error;
+            members[i].result = (struct quantize_result){0};
+            if (members[i].ended != NULL) members[i].ended(&members[i]);
+        }
+        return;
+    }
+    walker.count = walker.live = count;
+    quantize_keep_begin(&walker.keep);
+    for (int64_t i = 0; i < count; i++) seat_take(&walker, &walker.seats[i], &members[i]);
+    if ((status = work(&walker, &error)) != STATUS_OK) settle_all(&walker, status, &error);
+    walker_reset(&walker);
 }
 
 enum status quantize_run(const struct quantize_request *request, struct quantize_result *out, struct error *error)
 {
-    struct job job = {.request = request, .model = request->model, .backend = request->backend};
-    enum status status;
-    *out = (struct quantize_result){0};
-    if ((status = layers_new(request->model, &out->layers, error)) != STATUS_OK) goto done;
-    if ((status = prepare(&job, error)) != STATUS_OK) goto done;
-    if ((status = blocks_walk(&job, out, error)) != STATUS_OK) goto done;
-    if ((status = head_walk(&job, error)) != STATUS_OK) goto done;
-    if ((status = weights_check_unchanged(request->model->weights, error)) != STATUS_OK) goto done;
-    if ((status = summarise(&job, out, error)) != STATUS_OK) goto done;
-    monitor_progress(request->monitor, request->model->config.layers + 1, request->model->config.layers + 1, "block");
-done:
-    job_reset(&job);
-    if (status != STATUS_OK) quantize_result_reset(out);
-    return status;
+    struct quantize_member member = {.request = *request};
+    quantize_together(&member, 1);
+    *out = member.result;
+    if (member.status != STATUS_OK) *error = member.error;
+    return member.status;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------------------------------------------
+ */
+
+static int64_t tokens_of(const struct sequences *sequences)
+{
+    return sequences == NULL ? 0 : sequences->starts[sequences->count] - sequences->starts[0];
+}
+
+int64_t quantize_together_most(const struct quantize_request *request, int64_t memory)
+{
+    const struct model_config *config = &request->model->config;
+    const int64_t element = (int64_t)request->backend->ops->element, width = config->hidden_size;
+    const int64_t evaluation = tokens_of(request->evaluation), calibration = tokens_of(request->calibration);
+    const int64_t output = request->method.options.lm_head_bits > 0 ? config->vocabulary_size * width : 0;
+    const int64_t treated =
+        quantize_method_treats_inputs(&request->method)
+            ? 3 * chunks_tokens(width) * sequential_room_widest(request->model) + loader_elements(request->model)
+            : 0;
+    const int64_t shared =
+        element * (3 * loader_elements(request->model) + 2 * config->vocabulary_size * width + evaluation * width) +
+        QUANTIZE_SLACK_BYTES;
+    const int64_t each_one = element * ((evaluation + calibration) * width + output + treated) + 17 * evaluation;
+    if (memory == 0) memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
+    return larger(1, each_one == 0 ? 1 : (memory - shared) / each_one);
 }

@@ -1,7 +1,8 @@
 /* quantize.h: what quantization costs a checkpoint. One forward walk over the blocks that quantizes as it goes: each block is read
  * once; the full-precision evaluation tokens pass it as it is, the calibration tokens make its quantized weights, the quantized
  * evaluation tokens pass those; and it is dropped. Memory: two blocks, the embedding, the hidden states of the three streams, one
- * chunk's activations, the Hessian of one linear and its factor, and what is held between cuts (quant/sequential.h). */
+ * chunk's activations, the Hessian of one linear and its factor, and what is held between cuts (quant/sequential.h). Several
+ * quantizations of one checkpoint share a walk: one more block, and two streams of hidden states for each. */
 #ifndef JOBS_QUANTIZE_H
 #define JOBS_QUANTIZE_H
 
@@ -41,6 +42,12 @@ struct quantize_request {
                                              options came to; it needs fp_hidden. NULL: at the embeddings */
     struct matrix fp_hidden;              /* of the evaluation in full precision after the last block, lent; no data: found out */
     int64_t settled_from; /* blocks from this one on have nothing to quantize, so that calibration ends before; 0: none are known */
+    /* How paths of files begin in which streams are kept between blocks, so that the same request, asked again after its process
+     * was killed, goes on behind the last block that was kept, with the same bits. Only for requests without hook, visitor and
+     * start. NULL: nothing is kept. The caller removes the files (or their directory). */
+    const char *keep;
+    uint64_t content;    /* a hash of the checkpoint's content: what was kept of another one is not read */
+    double save_seconds; /* between two savings, at least; 0: a minute, and longer when saving takes long; below 0: every block */
 };
 
 struct quantize_result {
@@ -63,5 +70,25 @@ void quantize_result_reset(struct quantize_result *result); /* {0} is fine */
  * STATUS_INPUT_CHANGED, STATUS_IO, STATUS_NO_MEMORY. Losses that are not finite are no error: they are in the result as they are.
  */
 MUST_CHECK enum status quantize_run(const struct quantize_request *request, struct quantize_result *out, struct error *error);
+
+/* One of several quantizations that share a walk, and what came of it. */
+struct quantize_member {
+    struct quantize_request request;
+    void *owner;
+    /* Called when nothing more will be done for this member, with `status`, `error` and `result` filled: at its end, or earlier
+     * when it failed or its monitor stopped it, while the others go on. May be NULL. */
+    void (*ended)(struct quantize_member *member);
+    enum status status;
+    struct error error;
+    struct quantize_result result; /* owned by the caller when `status` is STATUS_OK */
+};
+
+/* Runs them over one walk: a block is read once and the full-precision stream passes it once. Each has the result that it would
+ * have alone, to the bit, and fails or is stopped alone. They have model, backend, evaluation, baseline, content and fp_hidden in
+ * common; fp_hidden and hold_bytes are taken from the first. */
+void quantize_together(struct quantize_member *members, int64_t count);
+
+/* How many quantizations like this one fit a walk within `memory` bytes (0: half of the machine's); at least 1. */
+int64_t quantize_together_most(const struct quantize_request *request, int64_t memory);
 
 #endif

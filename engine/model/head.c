@@ -209,25 +209,29 @@ enum status head_answer(struct head *head, struct matrix hidden, struct head_que
     return status;
 }
 
-void head_compare(struct head *head, struct matrix hidden_p, struct matrix hidden_q, const struct batch *batch, double *losses_p,
-                  double *losses_q, double *kl, uint8_t *agree)
+void head_compare(struct head *head, struct matrix hidden, const struct head_other *others, int64_t count,
+                  const struct batch *batch, double *losses)
 {
-    const struct matrix other = head->other_output.data != NULL ? head->other_output : head->weights.output;
     for (int64_t first = 0, rows; first < batch->tokens; first += rows) {
         rows = slice_rows(head, batch, first);
         const uint32_t *targets = batch->targets + first;
-        const struct compare_args compare = {
-            .p = slice_losses(head, head->weights.output, matrix_rows(hidden_p, first, rows), head->logits, targets,
-                              losses_p + first, head->log_sum),
-            .q = slice_losses(head, other, matrix_rows(hidden_q, first, rows), head->other, targets, losses_q + first,
-                              head->other_log_sum),
-            .targets = targets,
-            .p_log_sum = head->log_sum,
-            .q_log_sum = head->other_log_sum,
-            .kl = kl + first,
-            .agree = agree + first,
-        };
-        head->backend->ops->compare(head->backend, &compare);
+        const struct matrix p = slice_losses(head, head->weights.output, matrix_rows(hidden, first, rows), head->logits, targets,
+                                             losses + first, head->log_sum);
+        for (int64_t i = 0; i < count; i++) {
+            const struct head_other *other = &others[i];
+            const struct matrix output = other->output.data != NULL ? other->output : head->weights.output;
+            const struct compare_args compare = {
+                .p = p,
+                .q = slice_losses(head, output, matrix_rows(other->hidden, first, rows), head->other, targets,
+                                  other->losses + first, head->other_log_sum),
+                .targets = targets,
+                .p_log_sum = head->log_sum,
+                .q_log_sum = head->other_log_sum,
+                .kl = other->kl + first,
+                .agree = other->agree + first,
+            };
+            head->backend->ops->compare(head->backend, &compare);
+        }
     }
 }
 

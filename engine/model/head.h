@@ -20,8 +20,7 @@ struct head {
     double norm_epsilon;
     struct head_weights weights; /* owned unless lent at head_init */
     bool owns_weights, owns_output;
-    struct matrix other_output; /* head_compare: output matrix of the second model, lent by the caller; absent: the same */
-    int64_t slice;              /* tokens at a time */
+    int64_t slice; /* tokens at a time */
     /* scratch of one slice; `other`: a second model's logits, or the tangent of the first's */
     struct matrix normed, dnormed, normed_t, dnormed_t, projected, dprojected, projected_t, dprojected_t, logits, other;
     double *log_sum, *other_log_sum;
@@ -52,10 +51,16 @@ struct head_question {
 MUST_CHECK enum status head_answer(struct head *head, struct matrix hidden, struct head_question *questions, int64_t count,
                                    const struct monitor *monitor, struct error *error);
 
-/* Losses of two models on the same tokens, and by token KL(p || q) and whether the likeliest next token agrees. `q` has the
- * weights of the same checkpoint. Needs HEAD_COMPARE. */
-void head_compare(struct head *head, struct matrix hidden_p, struct matrix hidden_q, const struct batch *batch, double *losses_p,
-                  double *losses_q, double *kl, uint8_t *agree);
+/* A model q beside p, on the same tokens: its losses, and by token KL(p || q) and whether the likeliest next token agrees. */
+struct head_other {
+    struct matrix hidden;
+    struct matrix output; /* its output matrix; absent: that of p. All else it has in common with p */
+    double *losses, *kl;
+    uint8_t *agree;
+};
+/* Losses of p, and what is asked of `count` others beside it. Needs HEAD_COMPARE. */
+void head_compare(struct head *head, struct matrix hidden, const struct head_other *others, int64_t count,
+                  const struct batch *batch, double *losses);
 
 /* Losses, and into dhidden (overwritten) the gradient of weight * sum of losses; gradients of the weights are added to
  * where given. Needs HEAD_GRADIENT. */

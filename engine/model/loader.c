@@ -25,6 +25,12 @@ struct loader {
     struct error error;
 };
 
+/* From a tensor to the next: whole cache lines of floats. */
+static int64_t padded(int64_t elements)
+{
+    return (elements + 15) & ~(int64_t)15;
+}
+
 static enum status layer_read(struct loader *loader, int64_t layer, struct error *error)
 {
     struct block *block = &loader->blocks[layer % 2];
@@ -39,8 +45,7 @@ static enum status layer_read(struct loader *loader, int64_t layer, struct error
         const enum status status =
             model_read(loader->model, loader->backend, parameter, block->parameters[i], loader->staging, error);
         if (status != STATUS_OK) return status;
-        const int64_t padded = (parameter->rows * parameter->columns + 15) & ~(int64_t)15;
-        at += (size_t)padded * element;
+        at += (size_t)padded(parameter->rows * parameter->columns) * element;
     }
     return STATUS_OK;
 }
@@ -81,7 +86,7 @@ static void sizes(const struct model *model, int64_t *block, int64_t *tensor, bo
         for (int i = 0; i < model->programs[layer].parameter_count; i++) {
             const struct parameter *parameter = &model->programs[layer].parameters[i];
             const int64_t count = parameter->rows * parameter->columns;
-            total += (count + 15) & ~(int64_t)15;
+            total += padded(count);
             if (count > *tensor) *tensor = count;
             *transposed = *transposed || model->programs[layer].parameters[i].transposed;
         }
@@ -143,6 +148,27 @@ enum status loader_next(struct loader *loader, struct block **out, struct error 
     pthread_mutex_unlock(&loader->mutex);
     if (status == STATUS_OK) *out = &loader->blocks[loader->given++ % 2];
     return status;
+}
+
+int64_t loader_elements(const struct model *model)
+{
+    int64_t block, tensor;
+    bool transposed;
+    sizes(model, &block, &tensor, &transposed);
+    return block;
+}
+
+void loader_copy(struct backend *backend, const struct block *from, void *memory, struct block *to)
+{
+    char *at = memory;
+    to->layer = from->layer;
+    to->program = from->program;
+    for (int i = 0; i < from->program->parameter_count; i++) {
+        const struct matrix original = from->parameters[i];
+        to->parameters[i] = matrix_of(at, original.rows, original.columns, original.element);
+        backend->ops->add(backend, to->parameters[i], original, 1, 0);
+        at += (size_t)padded(original.rows * original.columns) * original.element;
+    }
 }
 
 void loader_close(struct loader *loader)

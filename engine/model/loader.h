@@ -23,6 +23,10 @@ MUST_CHECK enum status loader_open_at(const struct model *model, struct backend 
 /* Lends the next block, valid until the next call. STATUS_NOT_FOUND after the last one; statuses of model_read. */
 MUST_CHECK enum status loader_next(struct loader *loader, struct block **out, struct error *error);
 
+/* For a copy of a block that may be changed while the block stays: elements of memory that the largest one takes, and the copy. */
+int64_t loader_elements(const struct model *model);
+void loader_copy(struct backend *backend, const struct block *from, void *memory, struct block *to);
+
 void loader_close(struct loader *loader); /* NULL is fine */
 
 #endif

@@ -7,40 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int64_t widest_linear(const struct model *model)
-{
-    int64_t widest = 0;
-    for (int64_t layer = 0; layer < model->config.layers; layer++) {
-        const struct program *program = &model->programs[layer];
-        for (int i = 0; i < program->parameter_count; i++)
-            if (program->parameters[i].linear && program->parameters[i].columns > widest) widest = program->parameters[i].columns;
-    }
-    return widest;
-}
-
-/* Experts are collected together as far as their statistics take no more than a block's weights; the others on further passes. */
-static enum status collectors_new(struct sequential *sequential, int64_t widest, struct error *error)
-{
-    const struct model *model = sequential->model;
-    const struct program *program = &model->programs[0];
-    const unsigned needs = quantizer_by_id(sequential->method->quantizer)->needs;
-    int64_t routed = 0, block = 0, count = 1;
-    enum status status;
-    for (int i = 0; i < program->step_count; i++)
-        if (program->steps[i].op == &op_experts && program->parameters[program->steps[i].parameter[0]].columns > routed)
-            routed = program->parameters[program->steps[i].parameter[0]].columns;
-    for (int i = 0; i < program->parameter_count; i++) block += program->parameters[i].rows * program->parameters[i].columns;
-    if (routed > 0) count = block / (routed * routed) < model->config.experts ? block / (routed * routed) : model->config.experts;
-    if (count < 1) count = 1;
-    status = memory_new(count, sizeof *sequential->collectors, "input statistics", &sequential->collectors, error);
-    for (int64_t i = 0; i < count && status == STATUS_OK; i++) {
-        sequential->collector_count = i + 1;
-        status = statistics_init(&sequential->collectors[i], sequential->backend, needs, i == 0 ? widest : routed,
-                                 sequential->chunks->tokens, error);
-    }
-    return status;
-}
-
 /* The method for experts that too few tokens visit. */
 static enum status fallback_new(struct sequential *sequential, struct error *error)
 {
@@ -53,58 +19,34 @@ static enum status fallback_new(struct sequential *sequential, struct error *err
     return overrides_new(&sequential->fallback, &sequential->cold, error);
 }
 
-enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, struct error *error)
+enum status sequential_init(struct sequential *sequential, struct error *error)
 {
     const struct model *model = sequential->model;
     struct backend *backend = sequential->backend;
     const struct quantize_options *options = &sequential->method->options;
-    const struct chunks *chunks = sequential->chunks;
-    const int64_t widest = widest_linear(model);
-    struct cuts cuts;
     enum status status;
-    sequential->collectors = NULL;
-    sequential->collector_count = 0;
     sequential->cold = NULL;
     sequential->activations = (struct activations){0};
     sequential->rotation = (struct rotation){0};
     sequential->overrides = NULL;
-    sequential->held = NULL;
     if (quantize_method_treats_inputs(sequential->method) &&
-        (status = activations_init(&sequential->activations, backend, sequential->walk->tokens, widest, error)) != STATUS_OK)
+        (status = activations_init(&sequential->activations, backend, sequential->walk->tokens, sequential_room_widest(model),
+                                   error)) != STATUS_OK)
         return status;
     if ((status = overrides_new(sequential->method, &sequential->overrides, error)) != STATUS_OK) return status;
     if ((status = fallback_new(sequential, error)) != STATUS_OK) return status;
-    if (options->rotation != ROTATION_NONE &&
-        (status = rotation_init(&sequential->rotation, model, backend, (uint64_t)options->rotation_seed, error)) != STATUS_OK)
-        return status;
-    if (chunks == NULL) return STATUS_OK;
-    sequential->held_width = 0;
-    sequential->budget_width = hold_bytes / chunks->tokens / (int64_t)backend->ops->element;
-    for (int64_t layer = 0; layer < model->config.layers; layer++) {
-        cuts_plan(&model->programs[layer], sequential->budget_width, &cuts);
-        for (int i = 0; i < cuts.count; i++)
-            if (cuts.cuts[i].held && cuts.cuts[i].live_width > sequential->held_width)
-                sequential->held_width = cuts.cuts[i].live_width;
-    }
-    if ((status = collectors_new(sequential, widest, error)) != STATUS_OK) return status;
-    return backend->ops->allocate(backend, chunks->tokens * sequential->held_width, "activations between layers", &sequential->held,
-                                  error);
+    if (options->rotation == ROTATION_NONE) return STATUS_OK;
+    return rotation_init(&sequential->rotation, model, backend, (uint64_t)options->rotation_seed, error);
 }
 
 void sequential_reset(struct sequential *sequential)
 {
-    for (int64_t i = 0; i < sequential->collector_count; i++) statistics_reset(&sequential->collectors[i]);
-    memory_free(sequential->collectors);
-    sequential->collectors = NULL;
-    sequential->collector_count = 0;
     activations_reset(&sequential->activations);
     rotation_reset(&sequential->rotation);
     overrides_free(sequential->overrides);
     overrides_free(sequential->cold);
     sequential->cold = NULL;
     sequential->overrides = NULL;
-    if (sequential->held != NULL) sequential->backend->ops->release(sequential->backend, sequential->held);
-    sequential->held = NULL;
 }
 
 /* Copies the live slots of a cut between the walk and the chunk's part of what is held, where they lie one after another. */
@@ -112,7 +54,7 @@ static void held_copy(const struct sequential *sequential, const struct cut *cut
 {
     const struct backend *backend = sequential->backend;
     const size_t element = backend->ops->element;
-    char *at = (char *)sequential->held + (size_t)(chunk->first_token * sequential->held_width) * element;
+    char *at = (char *)sequential->room->held + (size_t)(chunk->first_token * sequential->room->held_width) * element;
     for (int i = 0; i < cut->live_count; i++) {
         const struct matrix slot = sequential->walk->values[cut->live[i]];
         const struct matrix held = matrix_of(at, slot.rows, slot.columns, element);
@@ -158,7 +100,10 @@ static enum status collect(struct sequential *sequential, const struct block *bl
     const int from = held == NULL ? 0 : held->resume;
     const int parameter = block->program->steps[cut->step].parameter[0] + (int)part.first;
     const int64_t columns = block->parameters[parameter].columns;
-    for (int64_t i = 0; i < part.count; i++) statistics_begin(&sequential->collectors[i], columns);
+    for (int64_t i = 0; i < part.count; i++) {
+        statistics_aim(&sequential->room->collectors[i], quantizer_by_id(sequential->method->quantizer)->needs, chunks->tokens);
+        statistics_begin(&sequential->room->collectors[i], columns);
+    }
     for (int64_t i = 0; i < chunks->count; i++) {
         const struct chunk *chunk = &chunks->chunks[i];
         enum status status;
@@ -171,7 +116,8 @@ static enum status collect(struct sequential *sequential, const struct block *bl
         for (int64_t k = 0; k < part.count; k++) {
             const struct matrix x = rows_read(sequential, block, cut, part.first + k);
             if (x.rows > 0)
-                statistics_add(&sequential->collectors[k], activations_input(&sequential->activations, parameter + (int)k, x));
+                statistics_add(&sequential->room->collectors[k],
+                               activations_input(&sequential->activations, parameter + (int)k, x));
         }
         if ((status = monitor_check(sequential->monitor, error)) != STATUS_OK) return status;
     }
@@ -364,7 +310,7 @@ static enum status cut_run(struct sequential *sequential, const struct block *bl
 {
     const struct step *routed = routed_step(block, cut);
     const int64_t linears = routed == NULL ? 1 : routed->attributes.experts.count;
-    const int64_t together = sequential->chunks == NULL ? linears : sequential->collector_count;
+    const int64_t together = sequential->chunks == NULL ? linears : sequential->room->collector_count;
     bool idle = false;
     enum status status;
     if ((status = left_alone(sequential, block, cut, &idle, error)) != STATUS_OK) return status;
@@ -376,7 +322,7 @@ static enum status cut_run(struct sequential *sequential, const struct block *bl
         }
         for (int64_t k = 0; k < part.count; k++) {
             const struct statistics none = {0};
-            struct statistics_collector *collector = sequential->chunks == NULL || idle ? NULL : &sequential->collectors[k];
+            struct statistics_collector *collector = sequential->chunks == NULL || idle ? NULL : &sequential->room->collectors[k];
             const struct statistics *inputs = collector == NULL ? &none : statistics_finish(collector);
             const int64_t tokens = collector != NULL            ? collector->seen
                                    : sequential->chunks == NULL ? 0
@@ -397,7 +343,7 @@ static enum status block_run(struct sequential *sequential, const struct block *
     const struct cut *held = NULL;
     enum status status;
     *count = 0;
-    cuts_plan(block->program, sequential->budget_width, &cuts);
+    cuts_plan(block->program, sequential->chunks == NULL ? 0 : sequential->room->budget_width, &cuts);
     for (int i = 0; i < cuts.count; i++) {
         if ((status = cut_run(sequential, block, &cuts.cuts[i], &held, summaries, count, error)) != STATUS_OK) return status;
     }
@@ -407,10 +353,15 @@ static enum status block_run(struct sequential *sequential, const struct block *
 enum status sequential_block(struct sequential *sequential, struct block *block, bool last, struct layer_summary *summaries,
                              int64_t *count, struct error *error)
 {
-    if (sequential_product(sequential) != NULL) activations_clear(&sequential->activations);
+    sequential_forget(sequential);
     if (rotates(sequential)) rotate(sequential, block);
     sequential->walk->product = sequential_product(sequential);
     const enum status status = block_run(sequential, block, last, summaries, count, error);
     sequential->walk->product = NULL;
     return status;
+}
+
+void sequential_forget(struct sequential *sequential)
+{
+    if (sequential_product(sequential) != NULL) activations_clear(&sequential->activations);
 }

@@ -10,6 +10,7 @@
 #include "quant/activation.h"
 #include "quant/quantizer.h"
 #include "quant/rotation.h"
+#include "quant/sequential_room.h"
 #include "quant/subset.h"
 
 /* An expert that fewer calibration tokens than this share of them visit is rounded to nearest where a method needs to see inputs:
@@ -45,21 +46,16 @@ struct sequential {
     const struct chunks *chunks;
     struct matrix hidden;
     struct walk *walk;
+    struct sequential_room *room; /* for calibration; lent, and used by others between blocks */
     /* Owned. */
-    int64_t budget_width;                    /* columns that may be held of each token between cuts */
-    int64_t held_width;                      /* columns of `held` */
-    struct statistics_collector *collectors; /* [collector_count]: of as many experts as are collected at a time */
-    int64_t collector_count;
     struct activations activations;     /* of the block before; empty where no inputs are treated */
     struct rotation rotation;           /* empty where there is none */
     struct overrides *overrides, *cold; /* of the method, and of `fallback` */
     struct quantize_method fallback;    /* for experts that too few tokens visit */
-    void *held;                         /* [tokens, held_width] */
 };
 
-/* Fill model … walk first; allocates the rest: statistics and, as far as it fits `hold_bytes`, what is
- * held between cuts. On failure sequential_reset is still due. */
-MUST_CHECK enum status sequential_init(struct sequential *sequential, int64_t hold_bytes, struct error *error);
+/* Fill model … room first. On failure sequential_reset is still due. */
+MUST_CHECK enum status sequential_init(struct sequential *sequential, struct error *error);
 void sequential_reset(struct sequential *sequential);
 
 /* Hidden states of the quantized model between its embedding and its first block, or (leave) between its last block and the final
@@ -80,5 +76,7 @@ struct activation sequential_treatment(const struct quantize_method *method, con
  * outputs nobody calibrates on) moves `hidden` to the block's outputs. */
 MUST_CHECK enum status sequential_block(struct sequential *sequential, struct block *block, bool last,
                                         struct layer_summary *summaries, int64_t *count, struct error *error);
+/* Gives back what the walk over that block needed. */
+void sequential_forget(struct sequential *sequential);
 
 #endif

@@ -11,8 +11,8 @@ enum status statistics_init(struct statistics_collector *collector, struct backe
                             int64_t tokens, struct error *error)
 {
     enum status status;
-    *collector = (struct statistics_collector){.backend = backend, .needs = needs, .tokens = tokens};
-    collector->every = (tokens + STATISTICS_SAMPLE - 1) / STATISTICS_SAMPLE;
+    *collector = (struct statistics_collector){.backend = backend};
+    statistics_aim(collector, needs, tokens);
     if ((status = backend->ops->allocate(backend, widest * widest, "Hessian", &collector->hessian, error)) != STATUS_OK)
         return status;
     if (needs & NEED_INPUT_MAGNITUDE) {
@@ -22,6 +22,13 @@ enum status statistics_init(struct statistics_collector *collector, struct backe
     }
     if (!(needs & NEED_INPUT_SAMPLE)) return STATUS_OK;
     return memory_new(STATISTICS_SAMPLE * widest, sizeof *collector->sample, "a sample of inputs", &collector->sample, error);
+}
+
+void statistics_aim(struct statistics_collector *collector, unsigned needs, int64_t tokens)
+{
+    collector->needs = needs;
+    collector->tokens = tokens;
+    collector->every = (tokens + STATISTICS_SAMPLE - 1) / STATISTICS_SAMPLE;
 }
 
 void statistics_reset(struct statistics_collector *collector)
@@ -38,13 +45,13 @@ void statistics_begin(struct statistics_collector *collector, int64_t columns)
     const size_t element = collector->backend->ops->element;
     collector->seen = 0;
     collector->result = (struct statistics){.hessian = matrix_of(collector->hessian, columns, columns, element)};
-    if (collector->mean != NULL) {
+    if (collector->needs & NEED_INPUT_MAGNITUDE) {
         memset(collector->mean, 0, (size_t)columns * sizeof *collector->mean);
         memset(collector->largest, 0, (size_t)columns * sizeof *collector->largest);
         collector->result.mean = collector->mean;
         collector->result.largest = collector->largest;
     }
-    if (collector->sample != NULL) collector->result.sample = matrix_of(collector->sample, 0, columns, element);
+    if (collector->needs & NEED_INPUT_SAMPLE) collector->result.sample = matrix_of(collector->sample, 0, columns, element);
 }
 
 struct magnitude_job {
@@ -77,9 +84,9 @@ void statistics_add(struct statistics_collector *collector, struct matrix x)
     struct matrix *sample = &collector->result.sample;
     collector->backend->ops->syrk(collector->backend, collector->result.hessian, x, 2.0 / (double)collector->tokens,
                                   collector->seen > 0 ? 1 : 0);
-    if (collector->mean != NULL)
+    if (collector->needs & NEED_INPUT_MAGNITUDE)
         team_run(collector->backend->team, (x.columns + COLUMNS_A_TASK - 1) / COLUMNS_A_TASK, add_magnitudes, &job);
-    for (int64_t t = 0; t < x.rows && collector->sample != NULL; t++)
+    for (int64_t t = 0; t < x.rows && (collector->needs & NEED_INPUT_SAMPLE) != 0; t++)
         if ((collector->seen + t) % collector->every == 0)
             memcpy(collector->sample + sample->rows++ * x.columns, (const float *)x.data + t * x.stride,
                    (size_t)x.columns * sizeof(float));
@@ -92,7 +99,7 @@ const struct statistics *statistics_finish(struct statistics_collector *collecto
     if (collector->seen == 0) collector->result = (struct statistics){.hessian = {0}};
     if (collector->seen > 0 && collector->seen < collector->tokens)
         collector->backend->ops->add(collector->backend, hessian, hessian, 0, (double)collector->tokens / (double)collector->seen);
-    for (int64_t c = 0; c < hessian.columns && collector->mean != NULL && collector->seen > 0; c++)
+    for (int64_t c = 0; c < hessian.columns && (collector->needs & NEED_INPUT_MAGNITUDE) != 0 && collector->seen > 0; c++)
         collector->mean[c] /= (double)collector->seen;
     return &collector->result;
 }

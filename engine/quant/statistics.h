@@ -35,6 +35,9 @@ MUST_CHECK enum status statistics_init(struct statistics_collector *collector, s
                                        int64_t widest, int64_t tokens, struct error *error);
 void statistics_reset(struct statistics_collector *collector); /* a zeroed one is fine */
 
+/* Collections from here on are of `tokens` tokens, for a quantizer with these needs (among those that there is memory for). */
+void statistics_aim(struct statistics_collector *collector, unsigned needs, int64_t tokens);
+
 /* A collection: begin, add chunks of tokens in order, finish. The result is lent until the next one; it is that of the tokens seen
  * (an expert sees some of the calibration's), empty when there were none. */
 void statistics_begin(struct statistics_collector *collector, int64_t columns);

@@ -13,7 +13,9 @@ int main(int argc, char **argv)
                   runs = argc > 4 ? strtol(argv[4], NULL, 10) : 1;
     struct bench bench = bench_open(argv[1]);
     struct sequences calibration = bench_sequences(count, length, bench.model->config.vocabulary_size, 1);
-    struct sequences evaluation = bench_sequences(1, 16, bench.model->config.vocabulary_size, 2);
+    struct sequences evaluation =
+        bench_sequences(argc > 5 ? strtol(argv[5], NULL, 10) : 1, argc > 5 ? strtol(argv[6], NULL, 10) : 16,
+                        bench.model->config.vocabulary_size, 2);
     const struct quantize_request request = {
         .model = bench.model,
         .backend = bench.backend,

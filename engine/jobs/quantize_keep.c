@@ -1,0 +1,100 @@
+#include "jobs/quantize_keep.h"
+
+#include "jobs/quantize_state.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SAVE_SECONDS 60
+#define SAVE_SHARE   20 /* between two savings at least so many times what the last one took */
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void quantize_keep_begin(struct quantize_keep *keep)
+{
+    *keep = (struct quantize_keep){.saved = seconds_now()};
+}
+
+/* Each stream says by itself which block comes next, so that the files need not be of one moment. */
+static struct quantize_state fp_state(const struct quantize_recipe *recipe, struct matrix fp, int64_t layer)
+{
+    return (struct quantize_state){.fingerprint = quantize_recipe_fingerprint(recipe, false),
+                                   .layer = layer,
+                                   .streams = {fp},
+                                   .stream_count = 1};
+}
+
+static void fp_path(const struct quantize_recipe *recipe, const char *ending, char out[PATH_MAX])
+{
+    (void)snprintf(out, PATH_MAX, "%s.fp%s", recipe->request->keep, ending);
+}
+
+/* A second name, put in place as a whole. */
+static bool share(const struct quantize_recipe *from, const struct quantize_recipe *to)
+{
+    char source[PATH_MAX], beside[PATH_MAX], target[PATH_MAX];
+    fp_path(from, "", source);
+    fp_path(to, ".new", beside);
+    fp_path(to, "", target);
+    (void)unlink(beside);
+    return link(source, beside) == 0 && rename(beside, target) == 0;
+}
+
+static enum status fp_write(const struct quantize_recipe *recipe, const struct quantize_recipe *written, struct matrix fp,
+                            int64_t layer, struct error *error)
+{
+    char path[PATH_MAX];
+    const struct quantize_state state = fp_state(recipe, fp, layer);
+    if (written != NULL && share(written, recipe)) return STATUS_OK;
+    fp_path(recipe, "", path);
+    return quantize_state_write(path, recipe->shared->backend, &state, error);
+}
+
+static bool due(const struct quantize_keep *keep, double asked)
+{
+    const double since = seconds_now() - keep->saved;
+    if (asked != 0) return since >= asked;
+    return since >= SAVE_SECONDS && since >= SAVE_SHARE * keep->took;
+}
+
+void quantize_keep_write(struct quantize_keep *keep, const struct quantize_recipe *const *recipes, int64_t count, struct matrix fp,
+                         int64_t fp_layer)
+{
+    const struct quantize_recipe *written = NULL;
+    const double began = seconds_now();
+    struct error error;
+    if (count == 0 || !due(keep, recipes[0]->request->save_seconds)) return;
+    for (int64_t i = 0; i < count; i++) {
+        enum status status = STATUS_OK;
+        if (recipes[i]->request->keep == NULL) continue;
+        if (fp.data != NULL) status = fp_write(recipes[i], written, fp, fp_layer, &error);
+        if (status == STATUS_OK) written = recipes[i];
+        if (status == STATUS_OK) status = quantize_recipe_keep(recipes[i], &error);
+        if (status != STATUS_OK)
+            monitor_log(recipes[i]->request->monitor, "the streams to resume from are not kept: %s", error.detail);
+    }
+    keep->saved = seconds_now();
+    keep->took = keep->saved - began;
+}
+
+enum status quantize_keep_fp_read(const struct quantize_recipe *recipe, struct matrix *out, int64_t *layer, struct error *error)
+{
+    char path[PATH_MAX];
+    bool found = false;
+    const struct matrix shape = {.rows = recipe->shared->evaluation.tokens, .columns = recipe->shared->model->config.hidden_size};
+    struct quantize_state state = fp_state(recipe, shape, 0);
+    if (recipe->request->keep == NULL) return STATUS_OK;
+    fp_path(recipe, "", path);
+    const enum status status = quantize_state_read(path, recipe->shared->backend, &state, &found, error);
+    if (status != STATUS_OK || !found) return status;
+    *out = state.streams[0];
+    *layer = state.layer;
+    return STATUS_OK;
+}

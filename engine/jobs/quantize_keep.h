@@ -1,0 +1,24 @@
+/* quantize_keep.h: when the streams of a walk are kept, and the full-precision stream among them. For quantize.c. */
+#ifndef JOBS_QUANTIZE_KEEP_H
+#define JOBS_QUANTIZE_KEEP_H
+
+#include "jobs/quantize_recipe.h"
+
+enum { QUANTIZE_KEEP_MOST = 64 }; /* recipes of one walk that are kept; others begin again */
+
+struct quantize_keep {
+    double saved, took; /* when streams were kept last, and how long that took */
+};
+void quantize_keep_begin(struct quantize_keep *keep);
+
+/* Between two blocks: keeps the streams of the recipes that ask for it, if it is time. Whoever of them is asked again alone needs
+ * the full-precision stream `fp` (absent: it is elsewhere) too: it is written once and has a name beside each recipe's file. A
+ * failure costs a later attempt time, and goes into the log. */
+void quantize_keep_write(struct quantize_keep *keep, const struct quantize_recipe *const *recipes, int64_t count, struct matrix fp,
+                         int64_t fp_layer);
+
+/* The full-precision stream that was kept beside this recipe's; *out stays absent when there is none. STATUS_NO_MEMORY. */
+MUST_CHECK enum status quantize_keep_fp_read(const struct quantize_recipe *recipe, struct matrix *out, int64_t *layer,
+                                             struct error *error);
+
+#endif

@@ -1,0 +1,70 @@
+/* quantize_recipe.h: one quantization's part of a walk: its streams, its quantizer, what it finds. For quantize.c. */
+#ifndef JOBS_QUANTIZE_RECIPE_H
+#define JOBS_QUANTIZE_RECIPE_H
+
+#include "jobs/quantize.h"
+#include "model/embed.h"
+#include "model/head.h"
+
+#define QUANTIZE_SLACK_BYTES (220LL << 20) /* a run takes two blocks, hidden states, an embedding, and so much at most */
+
+/* What those on one walk have in common; lent to each. */
+struct quantize_shared {
+    const struct model *model;
+    struct backend *backend;
+    struct chunks evaluation;
+    struct walk walk;
+    struct sequential_room room;
+};
+
+struct quantize_recipe {
+    struct quantize_shared *shared;
+    const struct quantize_request *request; /* lent */
+    const struct monitor *monitor;          /* lent: in place of the request's */
+    int64_t layer;                          /* the block that comes next */
+    struct chunks calibration;
+    struct matrix calibration_hidden, hidden; /* the second: evaluation tokens, on quantized weights */
+    struct sequential sequential;
+    struct matrix output;          /* the quantized model's output matrix, where it has its own */
+    int64_t end_bits, end_weights; /* of embeddings and output, where they are quantized */
+    double *losses, *kl;           /* [evaluation tokens] */
+    uint8_t *agree;
+    struct quantize_result result;
+};
+
+/* First of all: calibration tokens in their order and room for results. On failure quantize_recipe_reset is still due. */
+MUST_CHECK enum status quantize_recipe_prepare(struct quantize_recipe *recipe, struct error *error);
+
+/* Where its streams begin: at request->start, or behind the block that `keep` was left at; else *embed: at the embeddings. */
+MUST_CHECK enum status quantize_recipe_begin(struct quantize_recipe *recipe, bool *embed, struct error *error);
+/* The streams at the first block's input. Where the method says so the embeddings become the quantized model's: *changed. */
+MUST_CHECK enum status quantize_recipe_embed(struct quantize_recipe *recipe, struct embed *embed, bool *changed,
+                                             struct error *error);
+
+/* Bytes that may be held between cuts: what is left of a run's bound. */
+int64_t quantize_recipe_hold_bytes(const struct quantize_recipe *recipe);
+/* Its quantizer, when the shared walk and room are there; streams that were `embedded` enter the quantized model. */
+MUST_CHECK enum status quantize_recipe_open(struct quantize_recipe *recipe, bool embedded, struct error *error);
+
+/* Takes it past the block, whose numbers it changes. */
+MUST_CHECK enum status quantize_recipe_block(struct quantize_recipe *recipe, struct block *block, struct error *error);
+/* Shows the streams to the visitor. */
+MUST_CHECK enum status quantize_recipe_visit(const struct quantize_recipe *recipe, struct error *error);
+
+/* After the last block: its streams leave, and what only blocks needed is given back. */
+void quantize_recipe_leave(struct quantize_recipe *recipe);
+/* Its side of head_compare, once the head is there. */
+MUST_CHECK enum status quantize_recipe_head(struct quantize_recipe *recipe, const struct head *head, struct error *error);
+struct head_other quantize_recipe_other(const struct quantize_recipe *recipe, const struct chunk *chunk);
+MUST_CHECK enum status quantize_recipe_summarise(struct quantize_recipe *recipe, const double *losses_fp, struct error *error);
+
+/* Keeps its streams in a file (request->keep). */
+MUST_CHECK enum status quantize_recipe_keep(const struct quantize_recipe *recipe, struct error *error);
+
+/* Everything but `result`. */
+void quantize_recipe_reset(struct quantize_recipe *recipe);
+
+/* Of the checkpoint's content, the backend, the evaluation's tokens and (calibrated) the calibration's. */
+uint64_t quantize_recipe_fingerprint(const struct quantize_recipe *recipe, bool calibrated);
+
+#endif

@@ -1,0 +1,204 @@
+#include "jobs/quantize_state.h"
+
+#include "base/checksum.h"
+#include "base/memory.h"
+#include "base/version.h"
+#include "formats/file.h"
+#include "formats/file_writer.h"
+
+#include <string.h>
+
+#define PIECE_ROWS 1024 /* rows that pass through memory at a time */
+
+/* The file: struct header; summaries as they lie in memory (for this very engine: its version is in the fingerprint); rows of each
+ * stream, elements as the backend has them; the checksum of all before it. */
+struct header {
+    char magic[8];
+    uint64_t fingerprint;
+    int64_t element, summary_bytes, layer, end_bits, end_weights, layer_count, stream_count;
+    int64_t rows[QUANTIZE_STATE_STREAMS], columns[QUANTIZE_STATE_STREAMS];
+};
+_Static_assert(sizeof(struct header) == 104, "the header has no gaps");
+
+static const char magic[8] = "deltaqQ1";
+
+static uint64_t full_fingerprint(uint64_t given)
+{
+    const int64_t revision = ENGINE_REVISION;
+    struct checksum sum;
+    checksum_init(&sum);
+    checksum_add(&sum, &revision, sizeof revision);
+    checksum_add(&sum, DELTAQ_VERSION, sizeof DELTAQ_VERSION);
+    checksum_add(&sum, &given, sizeof given);
+    return checksum_value(&sum);
+}
+
+static struct header header_of(const struct backend *backend, const struct quantize_state *state)
+{
+    struct header header = {
+        .fingerprint = full_fingerprint(state->fingerprint),
+        .element = (int64_t)backend->ops->element,
+        .summary_bytes = (int64_t)sizeof(struct layer_summary),
+        .layer = state->layer,
+        .end_bits = state->end_bits,
+        .end_weights = state->end_weights,
+        .layer_count = state->layer_count,
+        .stream_count = state->stream_count,
+    };
+    memcpy(header.magic, magic, sizeof magic);
+    for (int64_t i = 0; i < state->stream_count; i++) {
+        header.rows[i] = state->streams[i].rows;
+        header.columns[i] = state->streams[i].columns;
+    }
+    return header;
+}
+
+static int64_t file_size(const struct header *header)
+{
+    int64_t bytes = (int64_t)sizeof *header + header->layer_count * header->summary_bytes + (int64_t)sizeof(uint64_t);
+    for (int64_t i = 0; i < header->stream_count; i++) bytes += header->rows[i] * header->columns[i] * header->element;
+    return bytes;
+}
+
+static enum dtype dtype_of(const struct backend *backend)
+{
+    return backend->ops->element == sizeof(double) ? DTYPE_F64 : DTYPE_F32;
+}
+
+static enum status staging_new(const struct backend *backend, const struct quantize_state *state, void **out, struct error *error)
+{
+    int64_t widest = 0;
+    for (int64_t i = 0; i < state->stream_count; i++)
+        if (state->streams[i].columns > widest) widest = state->streams[i].columns;
+    return memory_new(PIECE_ROWS * widest, backend->ops->element, "the state of a run", out, error);
+}
+
+static int64_t piece_rows(struct matrix stream, int64_t first)
+{
+    return stream.rows - first < PIECE_ROWS ? stream.rows - first : PIECE_ROWS;
+}
+
+static enum status put(struct file_writer *writer, struct checksum *sum, const void *bytes, size_t size, struct error *error)
+{
+    if (size == 0) return STATUS_OK;
+    checksum_add(sum, bytes, size);
+    return file_writer_append(writer, bytes, size, error);
+}
+
+enum status quantize_state_write(const char *path, struct backend *backend, const struct quantize_state *state,
+                                 struct error *error)
+{
+    const struct header header = header_of(backend, state);
+    struct file_writer *writer = NULL;
+    struct checksum sum;
+    void *staging = NULL;
+    enum status status;
+    checksum_init(&sum);
+    if ((status = staging_new(backend, state, &staging, error)) != STATUS_OK) goto done;
+    if ((status = file_writer_open(path, file_size(&header), &writer, error)) != STATUS_OK) goto done;
+    if ((status = put(writer, &sum, &header, sizeof header, error)) != STATUS_OK) goto done;
+    status = put(writer, &sum, state->layers, (size_t)state->layer_count * sizeof *state->layers, error);
+    for (int64_t i = 0; i < state->stream_count; i++) {
+        const struct matrix stream = state->streams[i];
+        for (int64_t first = 0, rows; first < stream.rows && status == STATUS_OK; first += rows) {
+            rows = piece_rows(stream, first);
+            backend->ops->download(backend, matrix_rows(stream, first, rows), staging, dtype_of(backend));
+            status = put(writer, &sum, staging, (size_t)(rows * stream.columns) * backend->ops->element, error);
+        }
+    }
+    if (status != STATUS_OK) goto done;
+    const uint64_t value = checksum_value(&sum);
+    if ((status = file_writer_append(writer, &value, sizeof value, error)) != STATUS_OK) goto done;
+    status = file_writer_commit(writer, error);
+done:
+    file_writer_close(writer);
+    memory_free(staging);
+    return status;
+}
+
+/* Whether the file is one of what is asked for; its size is what its header says. */
+static bool fits(const struct file *file, const struct header *header, const struct backend *backend,
+                 const struct quantize_state *state)
+{
+    const struct header wanted = header_of(backend, state);
+    return memcmp(header->magic, magic, sizeof magic) == 0 && header->fingerprint == wanted.fingerprint &&
+           header->element == wanted.element && header->summary_bytes == wanted.summary_bytes &&
+           header->stream_count == wanted.stream_count && memcmp(header->rows, wanted.rows, sizeof wanted.rows) == 0 &&
+           memcmp(header->columns, wanted.columns, sizeof wanted.columns) == 0 && header->layer_count >= 0 &&
+           header->layer_count <= wanted.layer_count && file_size(header) == file_bytes(file);
+}
+
+static enum status get(const struct file *file, struct checksum *sum, int64_t *at, void *bytes, size_t size, struct error *error)
+{
+    const enum status status = file_read(file, *at, bytes, size, error);
+    if (status != STATUS_OK) return status;
+    checksum_add(sum, bytes, size);
+    *at += (int64_t)size;
+    return STATUS_OK;
+}
+
+static enum status body_read(const struct file *file, struct backend *backend, const struct header *header, void *staging,
+                             struct quantize_state *state, bool *found, struct error *error)
+{
+    struct checksum sum;
+    uint64_t kept = 0;
+    int64_t at = sizeof *header;
+    checksum_init(&sum);
+    checksum_add(&sum, header, sizeof *header);
+    enum status status = get(file, &sum, &at, state->layers, (size_t)header->layer_count * sizeof *state->layers, error);
+    for (int64_t i = 0; i < state->stream_count && status == STATUS_OK; i++) {
+        const struct matrix stream = state->streams[i];
+        for (int64_t first = 0, rows; first < stream.rows && status == STATUS_OK; first += rows) {
+            rows = piece_rows(stream, first);
+            status = get(file, &sum, &at, staging, (size_t)(rows * stream.columns) * backend->ops->element, error);
+            if (status == STATUS_OK)
+                backend->ops->upload(backend, matrix_rows(stream, first, rows), staging, dtype_of(backend));
+        }
+    }
+    if (status == STATUS_OK) status = file_read(file, at, &kept, sizeof kept, error);
+    *found = status == STATUS_OK && kept == checksum_value(&sum);
+    return status;
+}
+
+static enum status streams_new(struct backend *backend, struct quantize_state *state, struct error *error)
+{
+    enum status status = STATUS_OK;
+    for (int64_t i = 0; i < state->stream_count && status == STATUS_OK; i++) {
+        struct matrix *stream = &state->streams[i];
+        void *data = NULL;
+        status = backend->ops->allocate(backend, stream->rows * stream->columns, "hidden states", &data, error);
+        *stream = matrix_of(data, stream->rows, stream->columns, backend->ops->element);
+    }
+    return status;
+}
+
+/* A file that cannot be read is a file that is not there. */
+enum status quantize_state_read(const char *path, struct backend *backend, struct quantize_state *state, bool *found,
+                                struct error *error)
+{
+    struct file *file = NULL;
+    struct error cause;
+    struct header header;
+    void *staging = NULL;
+    enum status status = STATUS_OK;
+    *found = false;
+    if (file_open(AT_FDCWD, path, FILE_REFUSE_LINKS, INT64_MAX, &file, &cause) != STATUS_OK) return STATUS_OK;
+    if (file_read(file, 0, &header, sizeof header, &cause) != STATUS_OK || !fits(file, &header, backend, state)) goto done;
+    if ((status = staging_new(backend, state, &staging, error)) != STATUS_OK) goto done;
+    if ((status = streams_new(backend, state, error)) != STATUS_OK) goto done;
+    if (body_read(file, backend, &header, staging, state, found, &cause) != STATUS_OK) *found = false;
+    if (!*found) goto done;
+    state->layer = header.layer;
+    state->end_bits = header.end_bits;
+    state->end_weights = header.end_weights;
+    state->layer_count = header.layer_count;
+done:
+    for (int64_t i = 0; i < state->stream_count && !*found; i++) {
+        struct matrix *stream = &state->streams[i];
+        if (stream->data != NULL) backend->ops->release(backend, stream->data);
+        stream->data = NULL;
+    }
+    memory_free(staging);
+    file_close(file);
+    return status;
+}

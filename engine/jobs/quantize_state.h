@@ -1,0 +1,30 @@
+/* quantize_state.h: where a stream of hidden states stands between two blocks, in one file that is replaced as a whole: what an
+ * attempt that follows a killed one goes on from. For quantize.c and its tests. */
+#ifndef JOBS_QUANTIZE_STATE_H
+#define JOBS_QUANTIZE_STATE_H
+
+#include "quant/sequential.h"
+
+enum { QUANTIZE_STATE_STREAMS = 2 };
+
+struct quantize_state {
+    uint64_t fingerprint; /* of what decides the numbers: files with another one are not read */
+    int64_t layer;        /* the block that comes next */
+    int64_t end_bits, end_weights;
+    int64_t layer_count; /* of the summaries so far */
+    struct layer_summary *layers;
+    int64_t stream_count;
+    struct matrix streams[QUANTIZE_STATE_STREAMS];
+};
+
+/* Writes `path`, durable. STATUS_DISK_FULL, STATUS_IO, STATUS_NO_MEMORY. */
+MUST_CHECK enum status quantize_state_write(const char *path, struct backend *backend, const struct quantize_state *state,
+                                            struct error *error);
+
+/* Reads `path` into *state, whose fingerprint, streams (shapes; their data is allocated, for the caller to release) and layers
+ * (room for *layer_count, NULL: none are wanted) are given. *found false, and nothing allocated, when there is no such file, or not
+ * one of this fingerprint and shape with a good checksum. STATUS_NO_MEMORY. */
+MUST_CHECK enum status quantize_state_read(const char *path, struct backend *backend, struct quantize_state *state, bool *found,
+                                           struct error *error);
+
+#endif

@@ -1,0 +1,61 @@
+#include "quant/sequential_room.h"
+
+#include "base/memory.h"
+#include "quant/cuts.h"
+
+int64_t sequential_room_widest(const struct model *model)
+{
+    int64_t widest = 0;
+    for (int64_t layer = 0; layer < model->config.layers; layer++) {
+        const struct program *program = &model->programs[layer];
+        for (int i = 0; i < program->parameter_count; i++)
+            if (program->parameters[i].linear && program->parameters[i].columns > widest) widest = program->parameters[i].columns;
+    }
+    return widest;
+}
+
+/* Experts are collected together as far as their statistics take no more than a block's weights; the others on further passes. */
+static enum status collectors_new(struct sequential_room *room, const struct model *model, unsigned needs, int64_t tokens,
+                                  struct error *error)
+{
+    const struct program *program = &model->programs[0];
+    const int64_t widest = sequential_room_widest(model);
+    int64_t routed = 0, block = 0, count = 1;
+    enum status status;
+    for (int i = 0; i < program->step_count; i++)
+        if (program->steps[i].op == &op_experts && program->parameters[program->steps[i].parameter[0]].columns > routed)
+            routed = program->parameters[program->steps[i].parameter[0]].columns;
+    for (int i = 0; i < program->parameter_count; i++) block += program->parameters[i].rows * program->parameters[i].columns;
+    if (routed > 0) count = block / (routed * routed) < model->config.experts ? block / (routed * routed) : model->config.experts;
+    if (count < 1) count = 1;
+    status = memory_new(count, sizeof *room->collectors, "input statistics", &room->collectors, error);
+    for (int64_t i = 0; i < count && status == STATUS_OK; i++) {
+        room->collector_count = i + 1;
+        status = statistics_init(&room->collectors[i], room->backend, needs, i == 0 ? widest : routed, tokens, error);
+    }
+    return status;
+}
+
+enum status sequential_room_init(struct sequential_room *room, const struct model *model, struct backend *backend, unsigned needs,
+                                 int64_t tokens, int64_t hold_bytes, struct error *error)
+{
+    struct cuts cuts;
+    *room = (struct sequential_room){.backend = backend};
+    room->budget_width = hold_bytes / tokens / (int64_t)backend->ops->element;
+    for (int64_t layer = 0; layer < model->config.layers; layer++) {
+        cuts_plan(&model->programs[layer], room->budget_width, &cuts);
+        for (int i = 0; i < cuts.count; i++)
+            if (cuts.cuts[i].held && cuts.cuts[i].live_width > room->held_width) room->held_width = cuts.cuts[i].live_width;
+    }
+    const enum status status = collectors_new(room, model, needs, tokens, error);
+    if (status != STATUS_OK) return status;
+    return backend->ops->allocate(backend, tokens * room->held_width, "activations between layers", &room->held, error);
+}
+
+void sequential_room_reset(struct sequential_room *room)
+{
+    for (int64_t i = 0; i < room->collector_count; i++) statistics_reset(&room->collectors[i]);
+    memory_free(room->collectors);
+    if (room->held != NULL) room->backend->ops->release(room->backend, room->held);
+    *room = (struct sequential_room){0};
+}
