@@ -25,10 +25,8 @@ void quantize_keep_begin(struct quantize_keep *keep)
 /* Each stream says by itself which block comes next, so that the files need not be of one moment. */
 static struct quantize_state fp_state(const struct quantize_recipe *recipe, struct matrix fp, int64_t layer)
 {
-    return (struct quantize_state){.fingerprint = quantize_recipe_fingerprint(recipe, false),
-                                   .layer = layer,
-                                   .streams = {fp},
-                                   .stream_count = 1};
+    return (struct quantize_state){
+        .fingerprint = quantize_recipe_fingerprint(recipe, false), .layer = layer, .streams = {fp}, .stream_count = 1};
 }
 
 static void fp_path(const struct quantize_recipe *recipe, const char *ending, char out[PATH_MAX])

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-
-/* ---- Before the first block ---------------------------------------------------------------------------------------------------- */
+/* ---- Before the first block ----------------------------------------------------------------------------------------------------
+ */
 
 struct length {
     int64_t tokens, index;
@@ -197,8 +197,8 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Before what is held between cuts comes what a run cannot do without: a chunk's activations, and the Hessian, its factor and a copy
- * of the largest stack of weights. */
+/* Before what is held between cuts comes what a run cannot do without: a chunk's activations, and the Hessian, its factor and a
+ * copy of the largest stack of weights. */
 int64_t quantize_recipe_hold_bytes(const struct quantize_recipe *recipe)
 {
     const struct quantize_shared *shared = recipe->shared;
@@ -232,7 +232,8 @@ enum status quantize_recipe_open(struct quantize_recipe *recipe, bool embedded, 
     return STATUS_OK;
 }
 
-/* ---- The blocks ---------------------------------------------------------------------------------------------------------------- */
+/* ---- The blocks ----------------------------------------------------------------------------------------------------------------
+ */
 
 enum status quantize_recipe_visit(const struct quantize_recipe *recipe, struct error *error)
 {
@@ -277,7 +278,8 @@ enum status quantize_recipe_block(struct quantize_recipe *recipe, struct block *
     return STATUS_OK;
 }
 
-/* ---- What is kept between blocks ------------------------------------------------------------------------------------------------ */
+/* ---- What is kept between blocks ------------------------------------------------------------------------------------------------
+ */
 
 static void add_tokens(struct checksum *sum, const struct chunks *chunks)
 {
@@ -309,7 +311,8 @@ enum status quantize_recipe_keep(const struct quantize_recipe *recipe, struct er
     return quantize_state_write(path, recipe->shared->backend, &state, error);
 }
 
-/* ---- Behind the last block ------------------------------------------------------------------------------------------------------ */
+/* ---- Behind the last block ------------------------------------------------------------------------------------------------------
+ */
 
 void quantize_recipe_leave(struct quantize_recipe *recipe)
 {

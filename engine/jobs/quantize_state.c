@@ -85,8 +85,7 @@ static enum status put(struct file_writer *writer, struct checksum *sum, const v
     return file_writer_append(writer, bytes, size, error);
 }
 
-enum status quantize_state_write(const char *path, struct backend *backend, const struct quantize_state *state,
-                                 struct error *error)
+enum status quantize_state_write(const char *path, struct backend *backend, const struct quantize_state *state, struct error *error)
 {
     const struct header header = header_of(backend, state);
     struct file_writer *writer = NULL;
@@ -130,6 +129,7 @@ static bool fits(const struct file *file, const struct header *header, const str
 
 static enum status get(const struct file *file, struct checksum *sum, int64_t *at, void *bytes, size_t size, struct error *error)
 {
+    if (size == 0) return STATUS_OK;
     const enum status status = file_read(file, *at, bytes, size, error);
     if (status != STATUS_OK) return status;
     checksum_add(sum, bytes, size);
@@ -151,8 +151,7 @@ static enum status body_read(const struct file *file, struct backend *backend, c
         for (int64_t first = 0, rows; first < stream.rows && status == STATUS_OK; first += rows) {
             rows = piece_rows(stream, first);
             status = get(file, &sum, &at, staging, (size_t)(rows * stream.columns) * backend->ops->element, error);
-            if (status == STATUS_OK)
-                backend->ops->upload(backend, matrix_rows(stream, first, rows), staging, dtype_of(backend));
+            if (status == STATUS_OK) backend->ops->upload(backend, matrix_rows(stream, first, rows), staging, dtype_of(backend));
         }
     }
     if (status == STATUS_OK) status = file_read(file, at, &kept, sizeof kept, error);

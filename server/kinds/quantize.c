@@ -1,3 +1,4 @@
+#include "base/checksum.h"
 #include "eval/overlap.h"
 #include "jobs/quantize_draws.h"
 #include "kinds/baselines.h"
@@ -246,11 +247,31 @@ static enum status measure(const struct quantize_params *params, const struct in
     return status;
 }
 
+/* Where the streams stay between two attempts. An export is written as layers come by, so such a run begins anew. */
+static enum status keep_path(const struct kind_context *context, const struct quantize_params *params, char **out,
+                             struct error *error)
+{
+    if (params->export_as != EXPORT_NONE) return STATUS_OK;
+    if (asprintf(out, "%s/streams", context->work_directory) >= 0) return STATUS_OK;
+    *out = NULL;
+    return error_set(error, STATUS_NO_MEMORY, "no memory for a path");
+}
+
+/* The work directory is the run's own; what its checkpoint holds may have been replaced all the same. */
+static uint64_t content_of(const struct inputs *inputs)
+{
+    struct checksum sum;
+    checksum_init(&sum);
+    checksum_add(&sum, inputs->row.id.text, strlen(inputs->row.id.text));
+    checksum_add(&sum, inputs->row.sha256, strlen(inputs->row.sha256));
+    return checksum_value(&sum);
+}
+
 static enum status run(const struct kind_context *context, const struct quantize_params *params, const struct inputs *inputs,
                        const struct sequences *calibration, const struct sequences *evaluation, struct findings *out,
                        struct error *error)
 {
-    char *baseline = NULL;
+    char *baseline = NULL, *keep = NULL;
     struct export_job *export = NULL;
     enum status status = baselines_path(context, inputs, evaluation, &baseline, error);
     struct quantize_request request = {
@@ -262,7 +283,10 @@ static enum status run(const struct kind_context *context, const struct quantize
         .baseline = baseline,
         .seed = (uint64_t)params->seed,
         .monitor = context->monitor,
+        .content = content_of(inputs),
     };
+    if (status == STATUS_OK) status = keep_path(context, params, &keep, error);
+    request.keep = keep;
     if (status == STATUS_OK) status = quantize_method_settle(&request.method, error);
     if (status == STATUS_OK && params->export_as != EXPORT_NONE) {
         status = quantize_export_open(context, params->export_as, &request.method, inputs, &export, error);
@@ -277,6 +301,7 @@ static enum status run(const struct kind_context *context, const struct quantize
         status = quantize_export_publish(context, params->export_as, &request.method, inputs, export, &out->exported, error);
     export_close(export);
     free(baseline);
+    free(keep);
     return status;
 }
 
