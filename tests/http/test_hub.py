@@ -302,7 +302,10 @@ def test_a_killed_download_goes_on_where_it_stood(served, hub, tmp_path):
     end = time.monotonic() + 60
     while served.get(f"/v1/runs/{run}").json["progress"]["done"] < (18 << 20) and time.monotonic() < end:
         time.sleep(0.02)
-    os.kill(worker_of(served), signal.SIGKILL)
+    worker = worker_of(served)
+    os.kill(worker, signal.SIGKILL)
+    while os.path.exists(f"/proc/{worker}") and time.monotonic() < end + 60:
+        time.sleep(0.02)  # its connections take bytes until it is gone
     hub.clear()  # lets go of the connections, and counts from here
     document = served.wait(run)
     assert document["error"]["code"] != "unavailable", document["error"]
