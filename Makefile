@@ -270,9 +270,15 @@ bench-peers: ## Install the libraries that `make bench` measures beside ours (se
 	python3 -m venv $(PEERS)/main
 	$(PEERS)/main/bin/pip install -q numpy safetensors torch transformers
 	BUILD_CUDA_EXT=0 $(PEERS)/main/bin/pip install -q --no-build-isolation gptqmodel==7.7.0
-	$(PEERS)/main/bin/pip install -q --no-deps pyhessian
+	$(PEERS)/main/bin/pip install -q --no-deps pyhessian optimum gguf
 	python3 -m venv $(PEERS)/compressor
 	$(PEERS)/compressor/bin/pip install -q numpy safetensors llmcompressor
+
+.PHONY: check-interop
+check-interop: all ## Load what exports write with Transformers, GPTQModel and compressed-tensors and compare logits (installs them with bench-peers)
+	@[ -x $(PEERS)/main/bin/python ] && [ -x $(PEERS)/compressor/bin/python ] || $(MAKE) --no-print-directory bench-peers
+	@$(PEERS)/main/bin/python tests/interop/run.py --build $(BUILD) --peers $(PEERS)/main/bin/python \
+	    --peers-compressor $(PEERS)/compressor/bin/python $(INTEROP_OPTIONS)
 
 bench: all $(BENCH_BINARIES) ## Time our work beside PyTorch, GPTQModel and llm-compressor (after `make bench-peers`); prints ratios
 	@python3 tests/bench/run.py --build $(BUILD) $(if $(wildcard $(PEERS)/main/bin/python),--peers $(PEERS)/main/bin/python) \

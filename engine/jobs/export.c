@@ -5,6 +5,7 @@
 #include "jobs/companions.h"
 #include "jobs/weights_copy.h"
 #include "model/architecture.h"
+#include "model/gguf_names.h"
 #include "quant/overrides.h"
 #include "train/checkpoint.h"
 
@@ -17,6 +18,8 @@
 struct item {
     const struct parameter *layer; /* quantized; NULL: copied */
     int64_t first;                 /* entry; -1: left out, nobody reads it */
+    int64_t head_rows;             /* of GGUF: rows are interleaved within heads of so many; 0: they are not */
+    char name[GGUF_NAMES_SIZE];    /* in GGUF; "" elsewhere, and where it has none */
     bool written;
 };
 
@@ -32,7 +35,8 @@ struct export_job {
     char (*names)[PARAMETER_NAME + 24]; /* [entry_count] of tensors that take a layer's place */
     int64_t (*shapes)[2];
     char (*skipped)[PARAMETER_NAME]; /* modules */
-    struct safetensors_writer *writer;
+    struct gguf_metadata metadata;
+    struct weights_writer *writer;
     bool finished;
 };
 
@@ -86,6 +90,10 @@ static enum status fits(void *owner, const struct parameter *parameter, bool ski
 static enum status check_architecture(const struct export_format *format, const struct model *model, struct error *error)
 {
     const struct architecture *architecture = model->config.architecture;
+    if (format->describe != NULL) {
+        const enum status status = gguf_names_check(model, error);
+        return status == STATUS_OK ? status : error_set_at(error, status, "/export", "%s", error->detail);
+    }
     if (architecture->block == BLOCK_ATTENTION && !architecture->transposed && architecture->names[ROLE_ROUTER] == NULL)
         return STATUS_OK;
     return error_set_at(error, STATUS_UNSUPPORTED, "/export", "layers of %s are not packed as \"%s\": use \"dequantized\"",
@@ -115,39 +123,52 @@ static enum status find_layers(void *owner, const struct parameter *parameter, b
     return STATUS_OK;
 }
 
-/* As others read it: no 64 bits, no blocks. */
-static enum dtype stored_dtype(const struct export_job *job, enum dtype dtype)
+static void find_name(void *owner, int64_t tensor, const char *name, int64_t head_rows)
 {
-    const bool wide = dtype == DTYPE_F64 || dtype_info(dtype)->block > 1;
-    return job->format->write == NULL || wide ? DTYPE_F32 : dtype;
+    struct item *item = &((struct export_job *)owner)->items[tensor];
+    (void)snprintf(item->name, sizeof item->name, "%s", name);
+    item->head_rows = head_rows;
+}
+
+/* As others read it: no 64 bits, no blocks, and the vectors of GGUF wide. */
+static enum dtype stored_dtype(const struct export_job *job, const struct weights_tensor *tensor)
+{
+    const bool wide =
+        tensor->dtype == DTYPE_F64 || dtype_info(tensor->dtype)->block > 1 || (job->format->describe != NULL && tensor->rank == 1);
+    return job->format->write == NULL || wide ? DTYPE_F32 : tensor->dtype;
+}
+
+static void plan_layer(struct export_job *job, struct item *item, const char *name)
+{
+    struct export_tensor parts[EXPORT_TENSORS];
+    char module[PARAMETER_NAME];
+    const int count = job->format->tensors(&job->grid, item->layer->rows, item->layer->columns, parts);
+    for (int i = 0; i < count; i++) {
+        const int64_t at = job->entry_count++;
+        (void)snprintf(job->names[at], sizeof job->names[at], "%s.%s", module_of(name, module), parts[i].suffix);
+        memcpy(job->shapes[at], parts[i].shape, sizeof parts[i].shape);
+        job->entries[at] = (struct safetensors_entry){job->names[at], parts[i].dtype, parts[i].rank, job->shapes[at]};
+    }
 }
 
 static void plan_tensor(struct export_job *job, int64_t index)
 {
     struct item *item = &job->items[index];
     struct weights_tensor tensor;
-    struct export_tensor parts[EXPORT_TENSORS];
-    char module[PARAMETER_NAME];
     weights_tensor(job->model->weights, index, &tensor);
-    item->first = dtype_info(tensor.dtype)->to_f32 == NULL ? -1 : job->entry_count;
+    const bool named = job->format->describe == NULL || item->name[0] != '\0';
+    item->first = dtype_info(tensor.dtype)->to_f32 == NULL || !named ? -1 : job->entry_count;
     if (item->first < 0) return;
-    if (item->layer == NULL || job->format->write == NULL) {
-        job->entries[job->entry_count++] =
-            (struct safetensors_entry){tensor.name, stored_dtype(job, tensor.dtype), tensor.rank, tensor.shape};
-        return;
-    }
-    const int count = job->format->tensors(&job->grid, item->layer->rows, item->layer->columns, parts);
-    for (int i = 0; i < count; i++) {
-        const int64_t at = job->entry_count++;
-        (void)snprintf(job->names[at], sizeof job->names[at], "%s.%s", module_of(tensor.name, module), parts[i].suffix);
-        memcpy(job->shapes[at], parts[i].shape, sizeof parts[i].shape);
-        job->entries[at] = (struct safetensors_entry){job->names[at], parts[i].dtype, parts[i].rank, job->shapes[at]};
-    }
+    const char *name = item->name[0] != '\0' ? item->name : tensor.name;
+    if (item->layer != NULL && job->format->write != NULL)
+        plan_layer(job, item, name);
+    else
+        job->entries[job->entry_count++] = (struct safetensors_entry){name, stored_dtype(job, &tensor), tensor.rank, tensor.shape};
 }
 
 static enum status plan(struct export_job *job, struct error *error)
 {
-    const int64_t tensors = weights_count(job->model->weights), most = tensors * EXPORT_TENSORS;
+    const int64_t tensors = weights_count(job->model->weights), most = tensors * EXPORT_TENSORS + 1;
     enum status status;
     if ((status = memory_new(tensors, sizeof *job->items, "tensor list", &job->items, error)) != STATUS_OK ||
         (status = memory_new(most, sizeof *job->entries, "tensor list", &job->entries, error)) != STATUS_OK ||
@@ -156,8 +177,25 @@ static enum status plan(struct export_job *job, struct error *error)
         (status = memory_new(tensors, sizeof *job->skipped, "tensor list", &job->skipped, error)) != STATUS_OK)
         return status;
     if ((status = each_linear(job->model, job->method, find_layers, job, error)) != STATUS_OK) return status;
+    if (job->format->describe != NULL) gguf_names_each(job->model, find_name, job);
     for (int64_t i = 0; i < tensors; i++) plan_tensor(job, i);
     return STATUS_OK;
+}
+
+/* The writer. GGUF has metadata, and what scaled rotary frequencies are divided by as one more tensor. */
+static enum status begin(struct export_job *job, struct error *error)
+{
+    float divisors[GGUF_NAMES_DIVISORS];
+    const bool gguf = job->format->describe != NULL;
+    const int64_t extra = gguf ? gguf_names_divisors(job->model, divisors) : 0, index = job->entry_count;
+    const struct weights_writer_target target = {job->directory, WEIGHTS_WRITER_SHARD_BYTES, gguf ? &job->metadata : NULL};
+    if (gguf) {
+        gguf_names_describe(job->model, &job->metadata);
+        job->format->describe(&job->grid, &job->metadata);
+    }
+    if (extra > 0) job->entries[job->entry_count++] = (struct safetensors_entry){"rope_freqs.weight", DTYPE_F32, 1, &extra};
+    const enum status status = weights_writer_open(&target, job->entries, job->entry_count, &job->writer, error);
+    return status == STATUS_OK && extra > 0 ? weights_writer_f32(job->writer, index, divisors, extra, error) : status;
 }
 
 /* ---- writing ---- */
@@ -194,7 +232,8 @@ static enum status write_companions(const struct export_job *job, struct error *
     static const char plain[] = "{\"torch_dtype\": \"float32\", \"dtype\": \"float32\"}";
     char path[PATH_MAX], *text = NULL, *config = NULL;
     enum status status;
-    if (job->format->write == NULL) return companions_write(job->model->weights, job->directory, plain, error);
+    if (job->format->configure == NULL)
+        return companions_write(job->model->weights, job->directory, job->format->write == NULL ? plain : NULL, error);
     if ((status = configuration(job, &text, error)) != STATUS_OK) goto done;
     const size_t size = strlen(text) + 64;
     if ((status = memory_new((int64_t)size, 1, "configuration", &config, error)) != STATUS_OK) goto done;
@@ -213,7 +252,6 @@ enum status export_open(int id, const struct quantize_method *method, const stru
                         struct export_job **out, struct error *error)
 {
     struct export_job *job = NULL;
-    char path[PATH_MAX];
     enum status status;
     *out = NULL;
     if ((status = export_check(id, method, model, error)) != STATUS_OK) return status;
@@ -234,8 +272,7 @@ enum status export_open(int id, const struct quantize_method *method, const stru
     }
     if ((status = plan(job, error)) != STATUS_OK) goto done;
     if ((status = write_companions(job, error)) != STATUS_OK) goto done;
-    if ((status = path_in(job, "model.safetensors", path, error)) != STATUS_OK) goto done;
-    if ((status = safetensors_writer_open(path, job->entries, job->entry_count, &job->writer, error)) != STATUS_OK) goto done;
+    if ((status = begin(job, error)) != STATUS_OK) goto done;
     *out = job;
     job = NULL;
 done:
@@ -255,13 +292,39 @@ static enum status note_layer(void *owner, const char *name, const struct quanti
     if (layer->skipped) return STATUS_OK; /* copied with the rest */
     if (item->layer == NULL || item->written) return error_set(error, STATUS_INTERNAL, "layer \"%s\" was not to be written", name);
     item->written = true;
-    if (job->format->write != NULL) return job->format->write(&job->grid, layer, job->writer, item->first, error);
+    const struct export_place place = {job->writer, item->first, item->head_rows};
+    if (job->format->write != NULL) return job->format->write(&job->grid, layer, &place, error);
     return weights_copy_matrix(job->writer, item->first, weight, item->layer->transposed, error);
 }
 
 struct sequential_hook export_hook(struct export_job *job)
 {
     return (struct sequential_hook){job, note_layer};
+}
+
+/* Rows in GGUF's order, one at a time. */
+static enum status copy_interleaved(const struct export_job *job, int64_t tensor, const struct item *item, struct error *error)
+{
+    const struct weights *weights = job->model->weights;
+    struct weights_tensor from;
+    float *row = NULL;
+    weights_tensor(weights, tensor, &from);
+    const int64_t rows = from.shape[0], columns = from.elements / rows;
+    enum status status = memory_new(columns, sizeof *row, "row to copy", &row, error);
+    for (int64_t r = 0; r < rows && status == STATUS_OK; r++) {
+        status = weights_read_f32(weights, tensor, gguf_names_row(r, item->head_rows) * columns, columns, row, error);
+        if (status == STATUS_OK) status = weights_writer_f32(job->writer, item->first, row, columns, error);
+    }
+    memory_free(row);
+    return status;
+}
+
+static enum status copy_tensor(const struct export_job *job, int64_t tensor, struct error *error)
+{
+    const struct item *item = &job->items[tensor];
+    if (item->first < 0) return STATUS_OK;
+    if (item->head_rows > 0) return copy_interleaved(job, tensor, item, error);
+    return weights_copy_tensor(job->model->weights, tensor, job->writer, item->first, error);
 }
 
 enum status export_finish(struct export_job *job, const struct monitor *monitor, struct error *error)
@@ -272,21 +335,25 @@ enum status export_finish(struct export_job *job, const struct monitor *monitor,
         const struct item *item = &job->items[i];
         if (item->layer != NULL && !item->written)
             return error_set(error, STATUS_INTERNAL, "layer \"%s\" was not quantized", item->layer->name);
-        if (item->layer == NULL && item->first >= 0 &&
-            (status = weights_copy_tensor(weights, i, job->writer, item->first, error)) != STATUS_OK)
-            return status;
+        if (item->layer == NULL && (status = copy_tensor(job, i, error)) != STATUS_OK) return status;
         if ((status = monitor_check(monitor, error)) != STATUS_OK) return status;
     }
     if ((status = weights_check_unchanged(weights, error)) != STATUS_OK) return status;
-    if ((status = safetensors_writer_commit(job->writer, error)) != STATUS_OK) return status;
+    if ((status = weights_writer_commit(job->writer, error)) != STATUS_OK) return status;
     job->finished = true;
     return STATUS_OK;
+}
+
+const char *export_weights_name(const struct export_job *job)
+{
+    return weights_writer_name(job->writer);
 }
 
 void export_close(struct export_job *job)
 {
     if (job == NULL) return;
-    safetensors_writer_close(job->writer);
+    weights_writer_close(job->writer);
+    gguf_metadata_reset(&job->metadata);
     if (!job->finished && job->directory[0] != '\0') checkpoint_remove(job->directory);
     memory_free(job->items);
     memory_free(job->entries);

@@ -1,7 +1,7 @@
-/* export.h: keeps the checkpoint that a quantization makes, in a directory that others load: model.safetensors, config.json, the
- * tokenizer, and what a format wants besides (quant/export_format.h). Layers are written as the walk quantizes them, through its
- * hook, each packed a few rows at a time; then the other tensors are copied. Packed formats leave those as they are stored;
- * "dequantized" is float32 throughout, so that it holds exactly the model that was measured. */
+/* export.h: keeps the checkpoint that a quantization makes, in a directory that others load: model.safetensors (or shards, or
+ * model.gguf), config.json, the tokenizer, and what a format wants besides (quant/export_format.h). Layers are written as the walk
+ * quantizes them, through its hook, each packed a few rows at a time; then the other tensors are copied. Packed formats leave those
+ * as they are stored; "dequantized" is float32 throughout, so that it holds exactly the model that was measured. */
 #ifndef JOBS_EXPORT_H
 #define JOBS_EXPORT_H
 
@@ -26,6 +26,8 @@ struct sequential_hook export_hook(struct export_job *job);
 /* Writes the rest and puts the weights in place, durable. STATUS_INTERNAL when a layer did not come by. Still needs export_close.
  */
 MUST_CHECK enum status export_finish(struct export_job *job, const struct monitor *monitor, struct error *error);
+/* The file to name for the weights: themselves, or the index of their shards. Lent. */
+const char *export_weights_name(const struct export_job *job);
 /* Without export_finish, removes the directory. NULL is fine. */
 void export_close(struct export_job *job);
 /* Removes the directory of a finished one. Ignores what is not there. */

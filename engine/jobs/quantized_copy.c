@@ -6,7 +6,6 @@
 #include "formats/file.h"
 #include "formats/file_writer.h"
 #include "formats/safetensors.h"
-#include "formats/safetensors_writer.h"
 #include "jobs/quantize.h"
 #include "jobs/weights_copy.h"
 
@@ -36,7 +35,7 @@ static const char seal_magic[8] = "deltaqQ1";
 struct maker {
     const struct quantized_copy_request *request;
     struct quantized_copy *out;
-    struct safetensors_writer *writer;
+    struct weights_writer *writer;
     bool *written; /* by tensor of the model */
 };
 
@@ -208,12 +207,13 @@ static enum status writer_open(struct maker *maker, struct error *error)
     char path[PATH_MAX];
     enum status status = memory_new(count, sizeof *entries, "tensor list", &entries, error);
     if (status == STATUS_OK) status = memory_new(count, sizeof *maker->written, "tensor list", &maker->written, error);
-    if (status == STATUS_OK) status = path_of(maker->request, "/model.safetensors", path, error);
+    if (status == STATUS_OK) status = path_of(maker->request, "", path, error);
     for (int64_t i = 0; i < count && status == STATUS_OK; i++) {
         weights_tensor(weights, i, &tensor);
         entries[i] = (struct safetensors_entry){tensor.name, DTYPE_F32, tensor.rank, tensor.shape};
     }
-    if (status == STATUS_OK) status = safetensors_writer_open(path, entries, count, &maker->writer, error);
+    const struct weights_writer_target target = {.directory = path, .shard_bytes = INT64_MAX};
+    if (status == STATUS_OK) status = weights_writer_open(&target, entries, count, &maker->writer, error);
     memory_free(entries);
     return status;
 }
@@ -267,14 +267,14 @@ static enum status make(const struct quantized_copy_request *request, struct qua
     if ((status = writer_open(&maker, error)) != STATUS_OK) goto done;
     if ((status = quantize(&maker, error)) != STATUS_OK) goto done;
     if ((status = copy_rest(&maker, error)) != STATUS_OK) goto done;
-    if ((status = safetensors_writer_commit(maker.writer, error)) != STATUS_OK) goto done;
+    if ((status = weights_writer_commit(maker.writer, error)) != STATUS_OK) goto done;
     if ((status = inputs_write(request, out, error)) != STATUS_OK) goto done;
     memcpy(seal.magic, seal_magic, sizeof seal_magic);
     seal.bits_per_weight = out->bits_per_weight;
     if ((status = path_of(request, ".seal", path, error)) != STATUS_OK) goto done;
     status = file_writer_put(path, &seal, sizeof seal, error);
 done:
-    safetensors_writer_close(maker.writer);
+    weights_writer_close(maker.writer);
     memory_free(maker.written);
     return status;
 }

@@ -6,27 +6,27 @@
 
 enum { PIECE = 1 << 18 };
 
-enum status weights_copy_matrix(struct safetensors_writer *writer, int64_t index, struct matrix weight, bool transposed,
+enum status weights_copy_matrix(struct weights_writer *writer, int64_t index, struct matrix weight, bool transposed,
                                 struct error *error)
 {
     const float *values = weight.data;
     enum status status = STATUS_OK;
     if (!transposed) {
         for (int64_t r = 0; r < weight.rows && status == STATUS_OK; r++)
-            status = safetensors_writer_f32(writer, index, values + r * weight.stride, weight.columns, error);
+            status = weights_writer_f32(writer, index, values + r * weight.stride, weight.columns, error);
         return status;
     }
     float *column = NULL;
     status = memory_new(weight.rows, sizeof *column, "tensor to write", &column, error);
     for (int64_t c = 0; c < weight.columns && status == STATUS_OK; c++) {
         for (int64_t r = 0; r < weight.rows; r++) column[r] = values[r * weight.stride + c];
-        status = safetensors_writer_f32(writer, index, column, weight.rows, error);
+        status = weights_writer_f32(writer, index, column, weight.rows, error);
     }
     memory_free(column);
     return status;
 }
 
-enum status weights_copy_tensor(const struct weights *weights, int64_t tensor, struct safetensors_writer *writer, int64_t index,
+enum status weights_copy_tensor(const struct weights *weights, int64_t tensor, struct weights_writer *writer, int64_t index,
                                 struct error *error)
 {
     struct weights_tensor from;
@@ -39,7 +39,7 @@ enum status weights_copy_tensor(const struct weights *weights, int64_t tensor, s
     for (int64_t at = 0, count; at < from.elements && status == STATUS_OK; at += count) {
         count = from.elements - at < PIECE ? from.elements - at : PIECE;
         if (floats) status = weights_read_f32(weights, tensor, at, count, values, error);
-        if (status == STATUS_OK) status = safetensors_writer_f32(writer, index, values, count, error);
+        if (status == STATUS_OK) status = weights_writer_f32(writer, index, values, count, error);
     }
     memory_free(values);
     return status;

@@ -38,8 +38,8 @@ static int tensors(const struct export_grid *grid, int64_t rows, int64_t columns
 }
 
 /* `values` [rows, columns] column by column. */
-static enum status write_turned(const uint8_t *values, int64_t rows, int64_t columns, struct safetensors_writer *writer,
-                                int64_t index, struct error *error)
+static enum status write_turned(const uint8_t *values, int64_t rows, int64_t columns, struct weights_writer *writer, int64_t index,
+                                struct error *error)
 {
     uint32_t *words = NULL;
     enum status status = memory_new(rows / PACKED, sizeof *words, "packed codes", &words, error);
@@ -49,20 +49,22 @@ static enum status write_turned(const uint8_t *values, int64_t rows, int64_t col
             for (int i = 0; i < PACKED; i++) codes[i] = values[(w * PACKED + order[i]) * columns + c];
             packing_pack(codes, 1, PACKED, 4, words + w, 1);
         }
-        status = safetensors_writer_bytes(writer, index, words, rows / PACKED * (int64_t)sizeof *words, error);
+        status = weights_writer_bytes(writer, index, words, rows / PACKED * (int64_t)sizeof *words, error);
     }
     memory_free(words);
     return status;
 }
 
-static enum status write(const struct export_grid *grid, const struct quantized_layer *layer, struct safetensors_writer *writer,
-                         int64_t first, struct error *error)
+static enum status write(const struct export_grid *grid, const struct quantized_layer *layer, const struct export_place *place,
+                         struct error *error)
 {
     enum status status;
     (void)grid;
-    if ((status = write_turned(layer->codes, layer->rows, layer->columns, writer, first, error)) != STATUS_OK) return status;
-    if ((status = write_turned(layer->zeros, layer->rows, layer->groups, writer, first + 1, error)) != STATUS_OK) return status;
-    return export_format_scales(layer, true, DTYPE_F16, writer, first + 2, error);
+    if ((status = write_turned(layer->codes, layer->rows, layer->columns, place->writer, place->first, error)) != STATUS_OK)
+        return status;
+    if ((status = write_turned(layer->zeros, layer->rows, layer->groups, place->writer, place->first + 1, error)) != STATUS_OK)
+        return status;
+    return export_format_scales(layer, true, DTYPE_F16, place->writer, place->first + 2, error);
 }
 
 /* Zero points are stored for symmetric grids too: kernels of this format always subtract one. */

@@ -45,7 +45,7 @@ static int tensors(const struct export_grid *grid, int64_t rows, int64_t columns
     return grid->sym ? 3 : 4;
 }
 
-static enum status write_codes(const struct quantized_layer *layer, struct safetensors_writer *writer, int64_t index,
+static enum status write_codes(const struct quantized_layer *layer, struct weights_writer *writer, int64_t index,
                                struct error *error)
 {
     const int64_t count = packing_words(layer->columns, layer->bits);
@@ -53,13 +53,13 @@ static enum status write_codes(const struct quantized_layer *layer, struct safet
     enum status status = memory_new(count, sizeof *words, "packed codes", &words, error);
     for (int64_t r = 0; r < layer->rows && status == STATUS_OK; r++) {
         packing_pack(layer->codes + r * layer->columns, 1, layer->columns, layer->bits, words, 1);
-        status = safetensors_writer_bytes(writer, index, words, count * (int64_t)sizeof *words, error);
+        status = weights_writer_bytes(writer, index, words, count * (int64_t)sizeof *words, error);
     }
     memory_free(words);
     return status;
 }
 
-static enum status write_zeros(const struct quantized_layer *layer, struct safetensors_writer *writer, int64_t index,
+static enum status write_zeros(const struct quantized_layer *layer, struct weights_writer *writer, int64_t index,
                                struct error *error)
 {
     const int64_t count = packing_words(layer->rows, layer->bits) * layer->groups;
@@ -68,20 +68,22 @@ static enum status write_zeros(const struct quantized_layer *layer, struct safet
     if (status != STATUS_OK) return status;
     for (int64_t g = 0; g < layer->groups; g++)
         packing_pack(layer->zeros + g, layer->groups, layer->rows, layer->bits, words + g, layer->groups);
-    status = safetensors_writer_bytes(writer, index, words, count * (int64_t)sizeof *words, error);
+    status = weights_writer_bytes(writer, index, words, count * (int64_t)sizeof *words, error);
     memory_free(words);
     return status;
 }
 
-static enum status write(const struct export_grid *grid, const struct quantized_layer *layer, struct safetensors_writer *writer,
-                         int64_t first, struct error *error)
+static enum status write(const struct export_grid *grid, const struct quantized_layer *layer, const struct export_place *place,
+                         struct error *error)
 {
     const int64_t shape[] = {layer->rows, layer->columns};
     enum status status;
-    if ((status = write_codes(layer, writer, first, error)) != STATUS_OK) return status;
-    if ((status = export_format_scales(layer, false, scale_dtype(grid), writer, first + 1, error)) != STATUS_OK) return status;
-    if ((status = safetensors_writer_bytes(writer, first + 2, shape, sizeof shape, error)) != STATUS_OK || grid->sym) return status;
-    return write_zeros(layer, writer, first + 3, error);
+    if ((status = write_codes(layer, place->writer, place->first, error)) != STATUS_OK) return status;
+    if ((status = export_format_scales(layer, false, scale_dtype(grid), place->writer, place->first + 1, error)) != STATUS_OK)
+        return status;
+    if ((status = weights_writer_bytes(place->writer, place->first + 2, shape, sizeof shape, error)) != STATUS_OK || grid->sym)
+        return status;
+    return write_zeros(layer, place->writer, place->first + 3, error);
 }
 
 static void configure(const struct export_grid *grid, const struct export_skipped *skipped, FILE *out)

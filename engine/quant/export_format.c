@@ -10,6 +10,7 @@ static const struct export_format *const formats[] = {
     [EXPORT_COMPRESSED_TENSORS] = &export_compressed_tensors,
     [EXPORT_DEQUANTIZED] = &export_dequantized,
     [EXPORT_AWQ] = &export_awq,
+    [EXPORT_GGUF] = &export_gguf,
 };
 _Static_assert(sizeof formats / sizeof formats[0] == EXPORT_COUNT, "a row for every format");
 
@@ -78,21 +79,29 @@ int64_t export_format_groups(const struct export_grid *grid, int64_t columns)
     return grid->group_size == -1 ? 1 : (columns + grid->group_size - 1) / grid->group_size;
 }
 
-enum status export_format_scales(const struct quantized_layer *layer, bool turned, enum dtype dtype,
-                                 struct safetensors_writer *writer, int64_t index, struct error *error)
+enum status export_format_half(float scale, uint16_t *out, struct error *error)
 {
-    static const float half_largest = 65504;
+    static const float largest = 65504;
+    const bool small = fabsf(scale) <= largest;
+    dtype_info(DTYPE_F16)->from_f32(&scale, out, 1);
+    if (small && (scale == 0 || (*out & 0x7fff) != 0)) return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED, "a scale of %g is too %s for float16: use \"dequantized\"", (double)scale,
+                     small ? "small" : "large");
+}
+
+enum status export_format_scales(const struct quantized_layer *layer, bool turned, enum dtype dtype, struct weights_writer *writer,
+                                 int64_t index, struct error *error)
+{
     const int64_t rows = turned ? layer->groups : layer->rows, columns = turned ? layer->rows : layer->groups;
     float *line = NULL;
+    uint16_t half;
     enum status status = memory_new(columns, sizeof *line, "scales", &line, error);
     for (int64_t r = 0; r < rows && status == STATUS_OK; r++) {
-        for (int64_t c = 0; c < columns; c++) {
+        for (int64_t c = 0; c < columns && status == STATUS_OK; c++) {
             line[c] = layer->scales[turned ? c * layer->groups + r : r * layer->groups + c];
-            if (dtype == DTYPE_F16 && !(line[c] <= half_largest))
-                status = error_set(error, STATUS_UNSUPPORTED, "a scale of %g is too large for float16: use \"dequantized\"",
-                                   (double)line[c]);
+            if (dtype == DTYPE_F16) status = export_format_half(line[c], &half, error);
         }
-        if (status == STATUS_OK) status = safetensors_writer_f32(writer, index, line, columns, error);
+        if (status == STATUS_OK) status = weights_writer_f32(writer, index, line, columns, error);
     }
     memory_free(line);
     return status;

@@ -4,14 +4,14 @@
 #ifndef QUANT_EXPORT_FORMAT_H
 #define QUANT_EXPORT_FORMAT_H
 
-#include "formats/safetensors_writer.h"
+#include "formats/weights_writer.h"
 #include "quant/quantize_method.h"
 #include "quant/quantized_layer.h"
 
 #include <stdio.h>
 
 /* In the order of the API. */
-enum export_id { EXPORT_NONE, EXPORT_GPTQ, EXPORT_COMPRESSED_TENSORS, EXPORT_DEQUANTIZED, EXPORT_AWQ, EXPORT_COUNT };
+enum export_id { EXPORT_NONE, EXPORT_GPTQ, EXPORT_COMPRESSED_TENSORS, EXPORT_DEQUANTIZED, EXPORT_AWQ, EXPORT_GGUF, EXPORT_COUNT };
 
 /* What the layers of a checkpoint have in common. */
 struct export_grid {
@@ -39,6 +39,13 @@ struct export_skipped {
     const char *output; /* of the output matrix, which stays too */
 };
 
+/* Where a layer goes: its tensors are entries `first` and those after it. */
+struct export_place {
+    struct weights_writer *writer;
+    int64_t first;
+    int64_t head_rows; /* GGUF: rows are interleaved within heads of so many (model/gguf_names.h); 0: they are not */
+};
+
 struct export_format {
     const char *name;          /* as in the API */
     const char *configuration; /* name of the file that says the same as quantization_config in config.json; NULL: none */
@@ -48,15 +55,16 @@ struct export_format {
     enum status (*fits)(const struct export_grid *grid, const char *name, int64_t rows, int64_t columns, struct error *error);
     /* Fills out[0 … n) and returns n. */
     int (*tensors)(const struct export_grid *grid, int64_t rows, int64_t columns, struct export_tensor out[EXPORT_TENSORS]);
-    /* Writes the tensors as entries `first` and those after it. Scales that float16 cannot hold are STATUS_UNSUPPORTED; statuses of
-     * the writer, STATUS_NO_MEMORY. */
-    enum status (*write)(const struct export_grid *grid, const struct quantized_layer *layer, struct safetensors_writer *writer,
-                         int64_t first, struct error *error);
+    /* Scales that float16 cannot hold are STATUS_UNSUPPORTED; statuses of the writer, STATUS_NO_MEMORY. */
+    enum status (*write)(const struct export_grid *grid, const struct quantized_layer *layer, const struct export_place *place,
+                         struct error *error);
     /* The quantization's configuration, a JSON object. */
     void (*configure)(const struct export_grid *grid, const struct export_skipped *skipped, FILE *out);
+    /* In place of that, for GGUF: what the file's metadata say of the quantization. */
+    void (*describe)(const struct export_grid *grid, struct gguf_metadata *metadata);
 };
 
-extern const struct export_format export_gptq, export_compressed_tensors, export_dequantized, export_awq;
+extern const struct export_format export_gptq, export_compressed_tensors, export_dequantized, export_awq, export_gguf;
 /* The row for an enum export_id that is not EXPORT_NONE. */
 const struct export_format *export_format_by_id(int id);
 
@@ -68,8 +76,11 @@ MUST_CHECK enum status export_format_check(const struct export_format *format, c
 /* For formats: groups of a row, and columns of a group (-1: all). */
 int64_t export_format_groups(const struct export_grid *grid, int64_t columns);
 
-/* Scales [rows, groups], or (turned) [groups, rows], as entry `index`. STATUS_UNSUPPORTED: too large for `dtype`. */
+/* A scale as float16. STATUS_UNSUPPORTED: too large, or so small that nothing is left of it. */
+MUST_CHECK enum status export_format_half(float scale, uint16_t *out, struct error *error);
+
+/* Scales [rows, groups], or (turned) [groups, rows], as entry `index`. Statuses of export_format_half for DTYPE_F16. */
 MUST_CHECK enum status export_format_scales(const struct quantized_layer *layer, bool turned, enum dtype dtype,
-                                            struct safetensors_writer *writer, int64_t index, struct error *error);
+                                            struct weights_writer *writer, int64_t index, struct error *error);
 
 #endif

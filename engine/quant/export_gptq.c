@@ -37,7 +37,7 @@ static int tensors(const struct export_grid *grid, int64_t rows, int64_t columns
     return 4;
 }
 
-static enum status write_codes(const struct quantized_layer *layer, struct safetensors_writer *writer, int64_t index,
+static enum status write_codes(const struct quantized_layer *layer, struct weights_writer *writer, int64_t index,
                                struct error *error)
 {
     uint32_t *words = NULL;
@@ -45,13 +45,13 @@ static enum status write_codes(const struct quantized_layer *layer, struct safet
     for (int64_t c = 0; c < layer->columns && status == STATUS_OK; c += CODES) {
         for (int64_t r = 0; r < layer->rows; r++)
             packing_pack(layer->codes + r * layer->columns + c, 1, CODES, layer->bits, words + r, layer->rows);
-        status = safetensors_writer_bytes(writer, index, words, layer->bits * layer->rows * (int64_t)sizeof *words, error);
+        status = weights_writer_bytes(writer, index, words, layer->bits * layer->rows * (int64_t)sizeof *words, error);
     }
     memory_free(words);
     return status;
 }
 
-static enum status write_zeros(const struct quantized_layer *layer, struct safetensors_writer *writer, int64_t index,
+static enum status write_zeros(const struct quantized_layer *layer, struct weights_writer *writer, int64_t index,
                                struct error *error)
 {
     const int64_t count = packing_words(layer->rows, layer->bits);
@@ -62,22 +62,23 @@ static enum status write_zeros(const struct quantized_layer *layer, struct safet
     for (int64_t g = 0; g < layer->groups && status == STATUS_OK; g++) {
         for (int64_t r = 0; r < layer->rows; r++) stored[r] = (uint8_t)(layer->zeros[r * layer->groups + g] - layer->sym);
         packing_pack(stored, 1, layer->rows, layer->bits, words, 1);
-        status = safetensors_writer_bytes(writer, index, words, count * (int64_t)sizeof *words, error);
+        status = weights_writer_bytes(writer, index, words, count * (int64_t)sizeof *words, error);
     }
     memory_free(stored);
     memory_free(words);
     return status;
 }
 
-static enum status write(const struct export_grid *grid, const struct quantized_layer *layer, struct safetensors_writer *writer,
-                         int64_t first, struct error *error)
+static enum status write(const struct export_grid *grid, const struct quantized_layer *layer, const struct export_place *place,
+                         struct error *error)
 {
     enum status status;
     (void)grid;
-    if ((status = write_codes(layer, writer, first, error)) != STATUS_OK) return status;
-    if ((status = write_zeros(layer, writer, first + 1, error)) != STATUS_OK) return status;
-    if ((status = export_format_scales(layer, true, DTYPE_F16, writer, first + 2, error)) != STATUS_OK) return status;
-    return safetensors_writer_bytes(writer, first + 3, layer->g_idx, layer->columns * (int64_t)sizeof *layer->g_idx, error);
+    if ((status = write_codes(layer, place->writer, place->first, error)) != STATUS_OK) return status;
+    if ((status = write_zeros(layer, place->writer, place->first + 1, error)) != STATUS_OK) return status;
+    if ((status = export_format_scales(layer, true, DTYPE_F16, place->writer, place->first + 2, error)) != STATUS_OK) return status;
+    return weights_writer_bytes(place->writer, place->first + 3, layer->g_idx, layer->columns * (int64_t)sizeof *layer->g_idx,
+                                error);
 }
 
 /* A name as a regular expression in a JSON string. */

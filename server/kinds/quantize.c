@@ -28,7 +28,8 @@ struct findings {
 };
 
 static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(offsetof(struct quantize_params, method)), {0}};
-static const char *const exports[] = {"none", "gptq", "compressed-tensors", "dequantized", "awq", NULL}; /* enum export_id */
+static const char *const exports[] = {"none", "gptq", "compressed-tensors", "dequantized", "awq",
+                                      "gguf", NULL}; /* enum export_id */
 
 static const struct param quantize_params[] = {
     {.name = "checkpoint",

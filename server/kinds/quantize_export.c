@@ -15,9 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILES_MOST = 16 };
-
-static const char weights_name[] = "model.safetensors";
+enum { FILES_MOST = 256 };
 
 static enum status no_memory(struct error *error)
 {
@@ -95,31 +93,45 @@ static int compare_names(const void *left, const void *right)
     return strcmp(left, right);
 }
 
+struct files {
+    char names[FILES_MOST][128];
+    int count;
+};
+
 /* In order of their names, so that a run says the same each time. */
-static enum status list_files(const char *directory, char names[FILES_MOST][NAME_MAX + 1], int *count, struct error *error)
+static enum status list_files(const char *directory, struct files *files, struct error *error)
 {
+    enum status status = STATUS_OK;
     DIR *stream = opendir(directory);
-    *count = 0;
+    files->count = 0;
     if (stream == NULL) return error_set_errno(error, "cannot list an export");
-    for (const struct dirent *entry; *count < FILES_MOST && (entry = readdir(stream)) != NULL;)
-        if (entry->d_name[0] != '.') (void)snprintf(names[(*count)++], NAME_MAX + 1, "%s", entry->d_name);
+    for (const struct dirent *entry; status == STATUS_OK && (entry = readdir(stream)) != NULL;) {
+        if (entry->d_name[0] == '.') continue;
+        if (files->count == FILES_MOST)
+            status = error_set(error, STATUS_UNSUPPORTED, "an export of more than %d files", FILES_MOST);
+        else
+            (void)snprintf(files->names[files->count++], sizeof files->names[0], "%.127s", entry->d_name);
+    }
     (void)closedir(stream);
-    qsort(names, (size_t)*count, sizeof names[0], compare_names);
-    return STATUS_OK;
+    qsort(files->names, (size_t)files->count, sizeof files->names[0], compare_names);
+    return status;
 }
 
-static enum status publish_files(const struct kind_context *context, const char *directory, json_t *document, struct error *error)
+static enum status publish_files(const struct kind_context *context, const struct export_job *job, const char *directory,
+                                 json_t *document, struct error *error)
 {
-    char names[FILES_MOST][NAME_MAX + 1], path[PATH_MAX];
+    char path[PATH_MAX];
     json_t *list = json_array();
-    int count = 0;
-    enum status status = list_files(directory, names, &count, error);
-    for (int i = 0; i < count && status == STATUS_OK; i++) {
-        if ((status = path_of(path, directory, names[i], error)) == STATUS_OK)
-            status = artifact_publish_file(context->artifacts, names[i], media_type(names[i]), path, error);
-        if (status == STATUS_OK && json_array_append_new(list, json_string(names[i])) != 0) status = no_memory(error);
+    struct files *files = malloc(sizeof *files);
+    enum status status = files != NULL ? list_files(directory, files, error) : no_memory(error);
+    for (int i = 0; status == STATUS_OK && i < files->count; i++) {
+        const char *name = files->names[i];
+        if ((status = path_of(path, directory, name, error)) == STATUS_OK)
+            status = artifact_publish_file(context->artifacts, name, media_type(name), path, error);
+        if (status == STATUS_OK && json_array_append_new(list, json_string(name)) != 0) status = no_memory(error);
     }
-    (void)json_object_set_new(document, "artifact", json_string(weights_name));
+    free(files);
+    (void)json_object_set_new(document, "artifact", json_string(export_weights_name(job)));
     (void)json_object_set_new(document, "artifacts", list);
     return status;
 }
@@ -191,7 +203,7 @@ enum status quantize_export_publish(const struct kind_context *context, int form
         json_pack("{ss sn s[] sn}", "format", export_format_by_id(format)->name, "artifact", "artifacts", "checkpoint");
     enum status status = document == NULL ? no_memory(error) : export_finish(job, context->monitor, error);
     if (status == STATUS_OK) status = path_of(directory, context->work_directory, "export", error);
-    if (status == STATUS_OK) status = publish_files(context, directory, document, error);
+    if (status == STATUS_OK) status = publish_files(context, job, directory, document, error);
     if (status == STATUS_OK && format != EXPORT_DEQUANTIZED)
         export_remove(directory);
     else if (status == STATUS_OK && (status = move_directory(context, directory, path, error)) == STATUS_OK)

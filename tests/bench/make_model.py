@@ -54,9 +54,7 @@ SHAPES = {
 }
 
 
-def main():
-    shape, directory = sys.argv[1], pathlib.Path(sys.argv[2])
-    config, shapes = SHAPES[shape]()
+def write(directory, config, shapes):
     directory.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     tensors = {}
@@ -72,6 +70,13 @@ def main():
                  "post_processor": None, "decoder": None, "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "t0"}}
     (directory / "tokenizer.json").write_text(json.dumps(tokenizer))
     (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "t2", "pad_token": "t0"}))
+    return config
+
+
+def main():
+    shape, directory = sys.argv[1], pathlib.Path(sys.argv[2])
+    config, shapes = SHAPES[shape]()
+    write(directory, config, shapes)
     print(f"{directory}: {sum(int(np.prod(s)) for s in shapes.values()) / 1e6:.1f} M parameters")
 
 

@@ -146,7 +146,20 @@ def test_a_dequantized_checkpoint_is_registered_and_has_the_measured_loss(servic
     assert artifact(service, done, done["result"]["artifact"])[:8]
 
 
+def test_a_gguf_file_is_a_checkpoint_again(service, subject):
+    done = run(service, subject, {"name": "gptq", "bits": 8, "group_size": 32}, "gguf")
+    assert done["result"]["artifact"] == "model.gguf"
+    path = service.files / "exports.gguf"
+    path.write_bytes(artifact(service, done, "model.gguf"))
+    made = service.checkpoint(path, "exports", "gguf")
+    assert made["architecture"] == "llama"
+    again = service.run("evaluate", checkpoint=made["id"], dataset=subject["data"])
+    assert again["result"]["loss"] == pytest.approx(done["result"]["loss_q"], rel=1e-4)  # scales of 11 bits
+
+
 @pytest.mark.parametrize("export,method", [
+    ("gguf", {"name": "gptq", "bits": 3, "group_size": 32}),
+    ("gguf", {"name": "rtn", "bits": 4, "group_size": 48}),
     ("awq", {"name": "rtn", "bits": 3, "group_size": 32}),
     ("awq", {"name": "gptq", "group_size": 32, "desc_act": True}),
     ("awq", {"name": "gptq", "group_size": 40}),

@@ -73,18 +73,18 @@ static void write_layer(struct written *out, const struct export_format *format,
 {
     const struct export_grid grid = {.bits = 4, .group_size = 16, .sym = layer->sym, .stored = DTYPE_F32};
     struct safetensors_entry entries[EXPORT_TENSORS];
-    struct safetensors_writer *writer;
+    struct weights_writer *writer;
     scratch_open(&out->scratch);
     const int count = format->tensors(&grid, layer->rows, layer->columns, out->tensors);
     for (int i = 0; i < count; i++)
         entries[i] =
             (struct safetensors_entry){out->tensors[i].suffix, out->tensors[i].dtype, out->tensors[i].rank, out->tensors[i].shape};
-    assert_int_equal(safetensors_writer_open(scratch_path(&out->scratch, "a.safetensors"), entries, count, &writer, &error),
-                     STATUS_OK);
-    assert_int_equal(format->write(&grid, layer, writer, 0, &error), STATUS_OK);
-    assert_int_equal(safetensors_writer_commit(writer, &error), STATUS_OK);
-    safetensors_writer_close(writer);
-    const int descriptor = open(scratch_path(&out->scratch, "a.safetensors"), O_RDONLY | O_CLOEXEC);
+    const struct weights_writer_target target = {out->scratch.directory, WEIGHTS_WRITER_SHARD_BYTES, NULL};
+    assert_int_equal(weights_writer_open(&target, entries, count, &writer, &error), STATUS_OK);
+    assert_int_equal(format->write(&grid, layer, &(struct export_place){.writer = writer}, &error), STATUS_OK);
+    assert_int_equal(weights_writer_commit(writer, &error), STATUS_OK);
+    weights_writer_close(writer);
+    const int descriptor = open(scratch_path(&out->scratch, "model.safetensors"), O_RDONLY | O_CLOEXEC);
     struct stat file;
     assert_int_equal(fstat(descriptor, &file), 0);
     out->size = (size_t)file.st_size;

@@ -1,0 +1,304 @@
+/* Exports of tiny random models, read back with our own readers: what GGUF's blocks hold, shards, and what is left when a run ends
+ * early. */
+#include "base/memory.h"
+#include "formats/weights_writer.h"
+#include "jobs/export.h"
+#include "jobs/quantize.h"
+#include "tiny_model.h"
+
+/* rows of queries and keys are interleaved; scaled frequencies; a window */
+static const char wide_llama[] =
+    "{\"model_type\": \"llama\", \"vocab_size\": 50, \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
+    " \"num_hidden_layers\": 2, \"intermediate_size\": 96, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0,"
+    " \"max_position_embeddings\": 24, \"tie_word_embeddings\": true, \"attention_bias\": true, \"rope_scaling\": {\"rope_type\": \"llama3\","
+    " \"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 16}}";
+static const char wide_olmo2[] =
+    "{\"model_type\": \"olmo2\", \"vocab_size\": 50, \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_key_value_heads\": 4,"
+    " \"num_hidden_layers\": 2, \"intermediate_size\": 96, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0,"
+    " \"max_position_embeddings\": 24, \"tie_word_embeddings\": false}";
+static const char wide_qwen3[] =
+    "{\"model_type\": \"qwen3\", \"vocab_size\": 50, \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
+    " \"head_dim\": 16, \"num_hidden_layers\": 2, \"intermediate_size\": 96, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6,"
+    " \"rope_theta\": 10000.0, \"max_position_embeddings\": 24, \"tie_word_embeddings\": false}";
+
+static struct error error;
+
+static void ok(enum status status)
+{
+    if (status != STATUS_OK) fail_msg("%s", error.detail);
+}
+
+enum { LAYERS_MOST = 32, LENGTH = 24 };
+
+/* What the walk showed of each layer: the values that a reader of float16 scales must see. */
+struct seen {
+    char name[PARAMETER_NAME];
+    float *values;
+    int64_t count;
+};
+
+struct bench {
+    struct team *team;
+    struct backend *backend;
+    struct scratch scratch;
+    char directory[256];
+    struct model *model;
+    struct quantize_method method;
+    struct export_job *job;
+    struct seen seen[LAYERS_MOST];
+    int seen_count;
+    int fail_after; /* layers; 0: never */
+};
+
+static void bench_open(struct bench *bench, const char *config, struct quantize_method method)
+{
+    *bench = (struct bench){.method = method};
+    tiny_write(&bench->scratch, config, (struct tiny_change){0});
+    (void)snprintf(bench->directory, sizeof bench->directory, "%s/export", bench->scratch.directory);
+    ok(team_new(2, &bench->team, &error));
+    ok(backend_cpu_new(bench->team, &bench->backend, &error));
+    ok(model_open(bench->scratch.directory, &bench->model, &error));
+    ok(quantize_method_settle(&bench->method, &error));
+}
+
+static void bench_close(struct bench *bench)
+{
+    for (int i = 0; i < bench->seen_count; i++) free(bench->seen[i].values);
+    export_close(bench->job);
+    export_remove(bench->directory);
+    model_close(bench->model);
+    backend_free(bench->backend);
+    team_free(bench->team);
+    scratch_close(&bench->scratch);
+}
+
+static float halved(float value)
+{
+    uint16_t bits;
+    dtype_info(DTYPE_F16)->from_f32(&value, &bits, 1);
+    dtype_info(DTYPE_F16)->to_f32(&bits, &value, 1);
+    return value;
+}
+
+/* As a reader computes it: d (q - zero), or with a minimum d q + m. */
+static float value_of(const struct quantized_layer *layer, int64_t row, int64_t column)
+{
+    const int64_t at = row * layer->groups + layer->g_idx[column];
+    const float scale = halved(layer->scales[at]), code = layer->codes[row * layer->columns + column];
+    return layer->sym ? (code - (float)layer->zeros[at]) * scale : code * scale + halved(-(float)layer->zeros[at] * scale);
+}
+
+static enum status note(void *owner, const char *name, const struct quantized_layer *layer, struct matrix weight,
+                        struct error *cause)
+{
+    struct bench *bench = owner;
+    struct seen *seen = &bench->seen[bench->seen_count];
+    const struct sequential_hook hook = export_hook(bench->job);
+    if (bench->fail_after > 0 && bench->seen_count == bench->fail_after) return error_set(cause, STATUS_CANCELLED, "enough");
+    if (!layer->skipped) {
+        bench->seen_count++;
+        (void)snprintf(seen->name, sizeof seen->name, "%s.weight", name);
+        seen->count = layer->rows * layer->columns;
+        seen->values = calloc((size_t)seen->count, sizeof *seen->values);
+        for (int64_t r = 0; r < layer->rows; r++)
+            for (int64_t c = 0; c < layer->columns; c++) seen->values[r * layer->columns + c] = value_of(layer, r, c);
+    }
+    return hook.layer(hook.owner, name, layer, weight, cause);
+}
+
+static enum status quantize(struct bench *bench)
+{
+    int64_t starts[] = {0, LENGTH};
+    uint32_t tokens[LENGTH];
+    struct quantize_result result = {0};
+    for (int i = 0; i < LENGTH; i++) tokens[i] = (uint32_t)random_below(1, 0, (uint64_t)i, 50);
+    const struct sequences data = {1, starts, tokens};
+    const struct quantize_request request = {
+        .model = bench->model,
+        .backend = bench->backend,
+        .method = bench->method,
+        .calibration = &data,
+        .evaluation = &data,
+        .hook = {bench, note},
+    };
+    const enum status status = quantize_run(&request, &result, &error);
+    quantize_result_reset(&result);
+    return status;
+}
+
+static void export_as(struct bench *bench, int format)
+{
+    ok(export_open(format, &bench->method, bench->model, bench->directory, &bench->job, &error));
+    ok(quantize(bench));
+    ok(export_finish(bench->job, NULL, &error));
+}
+
+static void assert_values(const struct weights *weights, const char *name, const float *expected, int64_t count)
+{
+    const int64_t tensor = weights_find(weights, name);
+    if (tensor < 0) fail_msg("%s is not there", name);
+    float *values = calloc((size_t)count, sizeof *values);
+    ok(weights_read_f32(weights, tensor, 0, count, values, &error));
+    for (int64_t i = 0; i < count; i++)
+        if (values[i] != expected[i])
+            fail_msg("%s[%lld] is %.9g, not %.9g", name, (long long)i, (double)values[i], (double)expected[i]);
+    free(values);
+}
+
+/* Every tensor that was not quantized is the original's. */
+static void assert_rest(const struct bench *bench, const struct weights *weights)
+{
+    const struct weights *original = bench->model->weights;
+    assert_int_equal(weights_count(weights), weights_count(original));
+    for (int64_t i = 0; i < weights_count(original); i++) {
+        struct weights_tensor tensor;
+        bool quantized = false;
+        weights_tensor(original, i, &tensor);
+        for (int s = 0; s < bench->seen_count; s++) quantized = quantized || strcmp(bench->seen[s].name, tensor.name) == 0;
+        if (quantized) continue;
+        float *values = calloc((size_t)tensor.elements, sizeof *values);
+        ok(weights_read_f32(original, i, 0, tensor.elements, values, &error));
+        assert_values(weights, tensor.name, values, tensor.elements);
+        free(values);
+    }
+}
+
+static const struct quantize_override skip_keys = {.pattern = "layers.1.*k_proj", .skip = true};
+
+static struct quantize_method rtn(int64_t bits, int64_t group_size, bool sym)
+{
+    return (struct quantize_method){
+        .quantizer = QUANTIZER_RTN, .rtn = {bits, group_size, sym}, .options = {.override_count = 1, .overrides = &skip_keys}};
+}
+
+static void check_gguf(const char *config, struct quantize_method method, enum dtype dtype)
+{
+    struct bench bench;
+    struct model *back = NULL;
+    struct weights_tensor tensor;
+    char path[512];
+    bench_open(&bench, config, method);
+    export_as(&bench, EXPORT_GGUF);
+    assert_string_equal(export_weights_name(bench.job), "model.gguf");
+    (void)snprintf(path, sizeof path, "%s/config.json", bench.directory);
+    assert_int_equal(unlink(path), 0); /* the metadata must be enough */
+    (void)snprintf(path, sizeof path, "%s/model.gguf", bench.directory);
+    ok(model_open(path, &back, &error));
+    assert_null(config_difference(&back->config, &bench.model->config));
+    assert_int_equal(bench.seen_count, 13);
+    for (int i = 0; i < bench.seen_count; i++)
+        assert_values(back->weights, bench.seen[i].name, bench.seen[i].values, bench.seen[i].count);
+    assert_rest(&bench, back->weights);
+    weights_tensor(back->weights, weights_find(back->weights, bench.seen[0].name), &tensor);
+    assert_int_equal(tensor.dtype, dtype);
+    model_close(back);
+    bench_close(&bench);
+}
+
+static void test_gguf_gives_back_the_same_bits(void **state)
+{
+    (void)state;
+    check_gguf(wide_llama, rtn(8, 32, true), DTYPE_Q8_0);
+    check_gguf(wide_olmo2, rtn(4, 32, true), DTYPE_Q4_0);
+    check_gguf(wide_qwen3, rtn(4, 32, false), DTYPE_Q4_1);
+}
+
+static void test_gguf_repeats_the_scales_of_wide_groups(void **state)
+{
+    (void)state;
+    check_gguf(wide_llama, rtn(4, -1, false), DTYPE_Q4_1);
+    check_gguf(wide_qwen3, rtn(8, 64, true), DTYPE_Q8_0);
+}
+
+static void test_gguf_refuses_what_it_cannot_hold(void **state)
+{
+    static const struct {
+        const char *config;
+        int64_t bits, group_size;
+        bool sym;
+    } cases[] = {{wide_llama, 8, 32, false},
+                 {wide_llama, 3, 32, true},
+                 {wide_llama, 4, 16, true},
+                 {tiny_gpt_neox, 4, 32, true},
+                 {tiny_llama, 4, 32, true}}; /* the last: rows of 72 */
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bench bench;
+        bench_open(&bench, cases[i].config, rtn(cases[i].bits, cases[i].group_size, cases[i].sym));
+        assert_int_equal(export_check(EXPORT_GGUF, &bench.method, bench.model, &error), STATUS_UNSUPPORTED);
+        assert_string_equal(error.pointer, "/export");
+        bench_close(&bench);
+    }
+}
+
+static void test_a_run_that_ends_early_leaves_nothing(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_open(&bench, wide_llama, rtn(4, 32, true));
+    bench.fail_after = 5;
+    ok(export_open(EXPORT_GPTQ, &bench.method, bench.model, bench.directory, &bench.job, &error));
+    assert_int_equal(quantize(&bench), STATUS_CANCELLED);
+    assert_int_equal(export_finish(bench.job, NULL, &error), STATUS_INTERNAL);
+    export_close(bench.job);
+    bench.job = NULL;
+    assert_int_equal(access(bench.directory, F_OK), -1);
+    bench_close(&bench);
+}
+
+static void test_a_dequantized_export_is_the_model_that_was_measured(void **state)
+{
+    struct bench bench;
+    struct model *back = NULL;
+    (void)state;
+    bench_open(&bench, tiny_gpt2, rtn(4, 16, true)); /* weights lie as [in, out] */
+    bench.method.options.override_count = 0;
+    export_as(&bench, EXPORT_DEQUANTIZED);
+    ok(model_open(bench.directory, &back, &error));
+    assert_rest(&bench, back->weights);
+    model_close(back);
+    bench_close(&bench);
+}
+
+/* Three tensors of 8, 12 and 4 bytes in shards of 16: two files and an index. */
+static void test_large_checkpoints_are_cut_into_shards_with_an_index(void **state)
+{
+    struct scratch scratch;
+    struct weights_writer *writer;
+    struct weights *weights;
+    const int64_t shapes[] = {2, 3, 1};
+    const struct safetensors_entry entries[] = {
+        {"a", DTYPE_F32, 1, &shapes[0]}, {"b", DTYPE_F32, 1, &shapes[1]}, {"c", DTYPE_F32, 1, &shapes[2]}};
+    const float a[] = {1, 2}, b[] = {3, 4, 5}, c[] = {6};
+    (void)state;
+    scratch_open(&scratch);
+    const struct weights_writer_target target = {.directory = scratch.directory, .shard_bytes = 16};
+    ok(weights_writer_open(&target, entries, 3, &writer, &error));
+    ok(weights_writer_f32(writer, 2, c, 1, &error));
+    ok(weights_writer_f32(writer, 1, b, 3, &error));
+    ok(weights_writer_f32(writer, 0, a, 2, &error));
+    assert_string_equal(weights_writer_name(writer), "model.safetensors.index.json");
+    ok(weights_writer_commit(writer, &error));
+    weights_writer_close(writer);
+    assert_int_equal(access(scratch_path(&scratch, "model-00002-of-00002.safetensors"), F_OK), 0);
+    assert_int_equal(scratch_entries(&scratch, 0), 3);
+    ok(weights_open(scratch.directory, &weights, &error));
+    assert_values(weights, "a", a, 2);
+    assert_values(weights, "b", b, 3);
+    assert_values(weights, "c", c, 1);
+    weights_close(weights);
+    scratch_close(&scratch);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gguf_gives_back_the_same_bits),
+        cmocka_unit_test(test_gguf_repeats_the_scales_of_wide_groups),
+        cmocka_unit_test(test_gguf_refuses_what_it_cannot_hold),
+        cmocka_unit_test(test_a_run_that_ends_early_leaves_nothing),
+        cmocka_unit_test(test_a_dequantized_export_is_the_model_that_was_measured),
+        cmocka_unit_test(test_large_checkpoints_are_cut_into_shards_with_an_index),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
