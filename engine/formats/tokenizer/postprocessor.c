@@ -147,9 +147,9 @@ static enum status read_marker(const struct part *part, int field, uint32_t *out
         return error_set(error, STATUS_CORRUPT, "%s: post_processor lacks \"%s\"", part->document->name, part->fields[field]);
     part_reader(part->document, part->spans[field], &reader, error);
     json_reader_array(&reader);
-    if (json_reader_next_item(&reader)) json_reader_string(&reader, &content);
-    if (json_reader_next_item(&reader)) json_reader_int64(&reader, 0, TOKENIZER_ID_LIMIT - 1, &id);
-    if (json_reader_next_item(&reader) || id < 0) json_reader_fail(&reader, STATUS_CORRUPT, "expected a token and its id");
+    const bool paired = json_reader_next_item(&reader) && json_reader_string(&reader, &content) && json_reader_next_item(&reader) &&
+                        json_reader_int64(&reader, 0, TOKENIZER_ID_LIMIT - 1, &id) && !json_reader_next_item(&reader);
+    if (!paired) json_reader_fail(&reader, STATUS_CORRUPT, "expected a token and its id");
     *out = (uint32_t)id;
     return json_reader_finish(&reader);
 }
