@@ -58,6 +58,7 @@ struct entry {
     enum type type;
     int64_t integer;
     double number;
+    struct gguf_array array;
 };
 
 struct gguf {
@@ -92,8 +93,23 @@ static enum status read_scalar(struct gguf_cursor *cursor, enum type type, struc
     return STATUS_OK;
 }
 
-/* Only the shape of an array is looked at: what models need of them (vocabularies) comes from tokenizer.json. */
-static enum status skip_array(struct gguf_cursor *cursor, struct error *error)
+static enum gguf_items items_of(uint32_t type)
+{
+    switch (type) {
+    case TYPE_TEXT:
+        return GGUF_ITEMS_TEXT;
+    case TYPE_I32:
+    case TYPE_U32:
+        return GGUF_ITEMS_I32;
+    case TYPE_F32:
+        return GGUF_ITEMS_F32;
+    default:
+        return GGUF_ITEMS_OTHER;
+    }
+}
+
+/* Only the shape of an array is looked at, and where it lies: vocabularies are read when somebody asks for them. */
+static enum status skip_array(struct gguf_cursor *cursor, struct gguf_array *out, struct error *error)
 {
     uint32_t type = 0;
     uint64_t count = 0;
@@ -105,13 +121,18 @@ static enum status skip_array(struct gguf_cursor *cursor, struct error *error)
     const uint64_t least = type == TYPE_TEXT ? sizeof(uint64_t) : types[type].bytes;
     if (count > (uint64_t)gguf_cursor_left(cursor) / least || count > (uint64_t)TEXT_MAX / least)
         return gguf_cursor_corrupt(cursor, "an array longer than the file, or than 64 MiB", error);
-    if (type != TYPE_TEXT) return gguf_cursor_skip(cursor, (int64_t)(count * least), error);
+    *out = (struct gguf_array){.items = items_of(type), .count = (int64_t)count, .offset = cursor->at};
+    if (type != TYPE_TEXT) {
+        out->bytes = (int64_t)(count * least);
+        return gguf_cursor_skip(cursor, out->bytes, error);
+    }
     for (uint64_t i = 0; i < count; i++) {
         uint64_t size = 0;
         if ((status = gguf_cursor_take(cursor, &size, sizeof size, error)) != STATUS_OK) return status;
         if (size > (uint64_t)TEXT_MAX) return gguf_cursor_corrupt(cursor, "a text of more than 64 MiB", error);
         if ((status = gguf_cursor_skip(cursor, (int64_t)size, error)) != STATUS_OK) return status;
     }
+    out->bytes = cursor->at - out->offset;
     return STATUS_OK;
 }
 
@@ -140,7 +161,7 @@ static enum status read_entry(struct gguf_cursor *cursor, struct entry *entry, s
     if ((status = gguf_cursor_take(cursor, &type, sizeof type, error)) != STATUS_OK) return status;
     if (type >= TYPES) return gguf_cursor_corrupt(cursor, "a value of an unknown type", error);
     entry->type = (enum type)type;
-    if (type == TYPE_ARRAY) return skip_array(cursor, error);
+    if (type == TYPE_ARRAY) return skip_array(cursor, &entry->array, error);
     if (type == TYPE_TEXT) return read_text(cursor, &entry->text, error);
     return read_scalar(cursor, entry->type, entry, error);
 }
@@ -206,6 +227,29 @@ const char *gguf_text(const struct gguf *file, const char *key)
 {
     const struct entry *entry = find_entry(file, key);
     return entry ? entry->text : NULL;
+}
+
+bool gguf_array(const struct gguf *file, const char *key, struct gguf_array *out)
+{
+    const struct entry *entry = find_entry(file, key);
+    if (!entry || entry->type != TYPE_ARRAY || entry->array.offset == 0) return false;
+    *out = entry->array;
+    return true;
+}
+
+enum status gguf_array_read(const struct gguf *file, const struct gguf_array *array, int64_t limit, char **out, struct error *error)
+{
+    *out = NULL;
+    if (array->bytes > limit)
+        return error_set(error, STATUS_TOO_LARGE, "%s: an array of %lld bytes, at most %lld are read", file_name(file->file),
+                         (long long)array->bytes, (long long)limit);
+    if (array->bytes == 0) return STATUS_OK;
+    enum status status = memory_new(array->bytes, 1, "metadata", out, error);
+    if (status == STATUS_OK) status = file_read(file->file, array->offset, *out, (size_t)array->bytes, error);
+    if (status == STATUS_OK) return STATUS_OK;
+    memory_free(*out);
+    *out = NULL;
+    return status;
 }
 
 /* --- Tensors

@@ -33,11 +33,25 @@ const struct gguf_tensor *gguf_tensor(const struct gguf *file, int64_t index);
 const struct gguf_tensor *gguf_find(const struct gguf *file, const char *name); /* NULL: none */
 const struct file *gguf_file(const struct gguf *file);                          /* lent */
 
+/* An array of the metadata: where its items lie. */
+enum gguf_items { GGUF_ITEMS_TEXT, GGUF_ITEMS_I32, GGUF_ITEMS_F32, GGUF_ITEMS_OTHER };
+struct gguf_array {
+    enum gguf_items items; /* a text is 8 bytes of its length, then as many bytes */
+    int64_t count, offset, bytes;
+};
+
 /* Metadata. False (NULL) when the key is absent or of another type; integers of any width and sign count as integers. */
 bool gguf_integer(const struct gguf *file, const char *key, int64_t *out);
 bool gguf_number(const struct gguf *file, const char *key, double *out); /* floats and integers */
 bool gguf_boolean(const struct gguf *file, const char *key, bool *out);
-const char *gguf_text(const struct gguf *file, const char *key); /* lent; texts above 4096 bytes and arrays are not kept */
+const char *gguf_text(const struct gguf *file, const char *key); /* lent; texts above 4096 bytes are not kept */
+
+bool gguf_array(const struct gguf *file, const char *key, struct gguf_array *out); /* U32 counts as I32 */
+
+/* The items of an array as they lie in the file. The caller owns *out (memory_free), NULL for an empty one. STATUS_TOO_LARGE (above
+ * `limit` bytes), STATUS_INPUT_CHANGED, STATUS_IO, STATUS_NO_MEMORY. */
+MUST_CHECK enum status gguf_array_read(const struct gguf *file, const struct gguf_array *array, int64_t limit, char **out,
+                                       struct error *error);
 
 /* Elements [first, first + count) of a tensor, flattened row-major, as float32, blocks taken apart. Allocates nothing.
  * STATUS_INVALID (span outside the tensor), STATUS_UNSUPPORTED (not a floating point dtype), STATUS_INPUT_CHANGED, STATUS_IO. */

@@ -31,11 +31,25 @@ static const char *key_of(const struct gguf *file, const char *rest, char key[KE
     return key;
 }
 
-static int64_t integer(const struct gguf *file, const char *rest)
+bool gguf_config_integer(const struct gguf *file, const char *rest, int64_t *out)
 {
     char key[KEY_SIZE];
+    return gguf_integer(file, key_of(file, rest, key), out);
+}
+
+static int64_t integer(const struct gguf *file, const char *rest)
+{
     int64_t value = 0;
-    return gguf_integer(file, key_of(file, rest, key), &value) ? value : 0;
+    return gguf_config_integer(file, rest, &value) ? value : 0;
+}
+
+/* A tensor of any of the files, which *in is set to; NULL when there is none. */
+static const struct gguf_tensor *find(struct gguf *const *files, int count, const char *name, const struct gguf **in)
+{
+    const struct gguf_tensor *found = NULL;
+    for (int i = 0; i < count && !found; i++)
+        if ((found = gguf_find(files[i], name))) *in = files[i];
+    return found;
 }
 
 static double number(const struct gguf *file, const char *rest)
@@ -85,10 +99,11 @@ static double llama3_divisor(double theta, int64_t j, int64_t count, double fact
 
 /* GGUF stores what llama3 scaling does to each frequency, not its parameters. The factor is the largest divisor; of the original
  * lengths in use the one that gives the others back is taken. */
-static enum status add_divisors(const struct gguf *file, const struct gguf_tensor *tensor, struct text *text, struct error *error)
+static enum status add_divisors(const struct gguf *file, const struct gguf_tensor *tensor, double theta, struct text *text,
+                                struct error *error)
 {
     float divisors[DIVISORS_MAX];
-    double largest = 1, theta = number(file, "rope.freq_base");
+    double largest = 1;
     enum status status;
     if (!(theta > 0)) theta = 10000;
     if (tensor->rank != 1 || tensor->elements > DIVISORS_MAX)
@@ -114,12 +129,13 @@ static enum status add_divisors(const struct gguf *file, const struct gguf_tenso
                      file_name(gguf_file(file)), tensor->name);
 }
 
-static enum status add_scaling(const struct gguf *file, struct text *text, struct error *error)
+static enum status add_scaling(struct gguf *const *files, int count, struct text *text, struct error *error)
 {
     char key[KEY_SIZE];
+    const struct gguf *file = files[0], *in = NULL;
     const char *type = gguf_text(file, key_of(file, "rope.scaling.type", key));
-    const struct gguf_tensor *divisors = gguf_find(file, GGUF_CONFIG_ROPE_TENSOR);
-    if (divisors) return add_divisors(file, divisors, text, error);
+    const struct gguf_tensor *divisors = find(files, count, GGUF_CONFIG_ROPE_TENSOR, &in);
+    if (divisors) return add_divisors(in, divisors, number(file, "rope.freq_base"), text, error);
     double factor = number(file, "rope.scaling.factor");
     if (!type && !(factor > 0)) factor = number(file, "rope.scale_linear");
     if (!type && !(factor > 0)) return STATUS_OK;
@@ -132,17 +148,29 @@ static enum status add_scaling(const struct gguf *file, struct text *text, struc
     return STATUS_OK;
 }
 
-enum status gguf_config_text(const struct gguf *file, char **out, struct error *error)
+/* Of olmoe the weights of a token's experts are used as they are; llama.cpp's olmoe knows no other way. */
+static void add_experts(const struct gguf *file, struct text *text)
+{
+    add_integer(text, "num_experts", integer(file, "expert_count"));
+    add_integer(text, "num_experts_per_tok", integer(file, "expert_used_count"));
+    add(text, ", \"norm_topk_prob\": false");
+    add_number(text, "clip_qkv", number(file, "attention.clamp_kqv"));
+}
+
+enum status gguf_config_text(struct gguf *const *files, int count, char **out, struct error *error)
 {
     struct text text = {.used = 0};
+    const struct gguf *file = files[0], *in = NULL;
     const char *architecture = gguf_text(file, "general.architecture");
+    const bool experts = strcmp(architecture, "olmoe") == 0;
     const int64_t head = gguf_config_head_rows(file), rotary = integer(file, "rope.dimension_count");
     const int64_t window = integer(file, "attention.sliding_window");
-    const struct gguf_tensor *embedding = gguf_find(file, "token_embd.weight");
+    const struct gguf_tensor *embedding = find(files, count, "token_embd.weight", &in);
     *out = NULL;
-    if (integer(file, "expert_count") > 0)
-        return error_set(error, STATUS_UNSUPPORTED, "%s: a mixture of experts is not read from GGUF; register it as safetensors",
-                         file_name(gguf_file(file)));
+    if (integer(file, "expert_count") > 0 && !experts)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: a mixture of experts is read from GGUF only of olmoe, not of %.40s; register it as safetensors",
+                         file_name(gguf_file(file)), architecture);
     /* Mistral's models come as llama with a window, which Llama does not have. */
     add(&text, "{\"model_type\": \"%.40s\"", window > 0 && strcmp(architecture, "llama") == 0 ? "mistral" : architecture);
     add_integer(&text, "vocab_size", embedding ? embedding->shape[0] : 0);
@@ -157,11 +185,12 @@ enum status gguf_config_text(const struct gguf *file, char **out, struct error *
     add_number(&text, "rope_theta", number(file, "rope.freq_base"));
     if (rotary > 0 && head > 0 && rotary != head) add_number(&text, "partial_rotary_factor", (double)rotary / (double)head);
     if (window > 0) add(&text, ", \"sliding_window\": %lld, \"use_sliding_window\": true", (long long)window);
-    add(&text, ", \"tie_word_embeddings\": %s", gguf_find(file, "output.weight") ? "false" : "true");
+    add(&text, ", \"tie_word_embeddings\": %s", find(files, count, "output.weight", &in) ? "false" : "true");
+    if (experts) add_experts(file, &text);
     add_token(file, &text, "bos_token_id", "tokenizer.ggml.bos_token_id");
     add_token(file, &text, "eos_token_id", "tokenizer.ggml.eos_token_id");
     add_token(file, &text, "pad_token_id", "tokenizer.ggml.padding_token_id");
-    const enum status status = add_scaling(file, &text, error);
+    const enum status status = add_scaling(files, count, &text, error);
     if (status != STATUS_OK) return status;
     add(&text, "}");
     *out = strdup(text.bytes);

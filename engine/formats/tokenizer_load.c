@@ -3,6 +3,7 @@
 #include "formats/tokenizer/bpe_load.h"
 #include "formats/tokenizer/byte_alphabet.h"
 #include "formats/tokenizer/utf8.h"
+#include "formats/tokenizer_gguf.h"
 #include "formats/tokenizer_internal.h"
 
 #include <stdlib.h>
@@ -112,10 +113,17 @@ enum status tokenizer_open(const char *path, struct tokenizer **out, struct erro
 {
     char *json = NULL;
     size_t bytes;
-    const char *slash = strrchr(path, '/');
+    struct text text = {0};
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     *out = NULL;
+    if (tokenizer_gguf_is(path)) {
+        enum status made = tokenizer_gguf_text(path, &text, error);
+        if (made == STATUS_OK) made = tokenizer_open_memory(name, text.bytes, text.size, out, error);
+        text_free(&text);
+        return made;
+    }
     enum status status = file_read_all(AT_FDCWD, path, TOKENIZER_FILE_LIMIT, &json, &bytes, error);
-    if (status == STATUS_OK) status = tokenizer_open_memory(slash ? slash + 1 : path, json, bytes, out, error);
+    if (status == STATUS_OK) status = tokenizer_open_memory(name, json, bytes, out, error);
     memory_free(json);
     return status;
 }

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "formats/file.h"
+#include "formats/gguf_split.h"
 #include "formats/weights_container.h"
 #include "formats/weights_index.h"
 
@@ -24,6 +25,7 @@ enum { CONTAINERS = sizeof containers / sizeof containers[0] };
 struct part {
     char *name;      /* owned; in the directory */
     void *container; /* owned */
+    int first_file;  /* of its files, among all */
 };
 
 /* One tensor: where it is. */
@@ -39,8 +41,8 @@ struct weights {
     char *given; /* owned; or NULL */
     int directory;
     struct part *parts;
-    int part_count;
-    struct place *places; /* sorted by name */
+    int part_count, file_count; /* files of all parts */
+    struct place *places;       /* sorted by name */
     int64_t count;
     struct file *index;     /* or NULL */
     const char *index_name; /* lent by row */
@@ -78,10 +80,12 @@ static enum status add_part(struct weights *weights, const char *name, struct er
     if (!parts) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a list of files");
     weights->parts = parts;
     struct part *part = &parts[weights->part_count];
-    *part = (struct part){.name = strdup(name)};
+    *part = (struct part){.name = strdup(name), .first_file = weights->file_count};
     if (!part->name) return error_set(error, STATUS_NO_MEMORY, "cannot allocate the name of a file");
     weights->part_count++;
-    return weights->row->open(weights->directory, name, &part->container, error);
+    const enum status status = weights->row->open(weights->directory, name, &part->container, error);
+    if (status == STATUS_OK) weights->file_count += weights->row->files ? weights->row->files(part->container) : 1;
+    return status;
 }
 
 static int compare_places(const void *a, const void *b)
@@ -181,8 +185,16 @@ static bool is_companion(const char *name)
     return false;
 }
 
+/* A part of a split file that is not the first, which stands for all. */
+static bool is_later_part(const char *name)
+{
+    int part, count;
+    return gguf_split_read(name, &part, &count) && part > 1;
+}
+
 bool weights_file_is_whole(const char *name)
 {
+    if (is_later_part(name)) return false;
     for (int i = 0; i < CONTAINERS; i++)
         if (!containers[i]->index && has_suffix(name, containers[i]->suffix)) return !is_companion(name);
     return false;
@@ -201,7 +213,9 @@ static enum status scan(const struct weights *weights, const struct weights_cont
         return status;
     }
     for (const struct dirent *item; (item = readdir(directory));) {
-        if (item->d_name[0] == '.' || !has_suffix(item->d_name, row->suffix) || is_companion(item->d_name)) continue;
+        if (item->d_name[0] == '.' || !has_suffix(item->d_name, row->suffix) || is_companion(item->d_name) ||
+            is_later_part(item->d_name))
+            continue;
         (void)snprintf(name, NAME_MAX + 1, "%s", item->d_name);
         ++*found;
     }
@@ -341,7 +355,7 @@ void weights_tensor(const struct weights *weights, int64_t index, struct weights
     assert(index >= 0 && index < weights->count);
     const struct place *place = &weights->places[index];
     weights->row->tensor(weights->parts[place->part].container, place->index, out);
-    out->file = place->part;
+    out->file += weights->parts[place->part].first_file;
 }
 
 int64_t weights_find(const struct weights *weights, const char *name)
@@ -405,18 +419,21 @@ void weights_progress(const struct weights *weights, struct weights_progress *ou
 
 int weights_file_count(const struct weights *weights)
 {
-    return weights->row->file ? weights->part_count + (weights->index != NULL) : 0;
+    return weights->row->file ? weights->file_count + (weights->index != NULL) : 0;
 }
 
 void weights_file(const struct weights *weights, int index, struct weights_file *out)
 {
     assert(index >= 0 && index < weights_file_count(weights));
-    if (index == weights->part_count) {
+    if (index == weights->file_count) {
         *out = (struct weights_file){weights->index_name, file_bytes(weights->index)};
         return;
     }
-    const struct part *part = &weights->parts[index];
-    *out = (struct weights_file){part->name, file_bytes(weights->row->file(part->container))};
+    int at = weights->part_count - 1;
+    while (weights->parts[at].first_file > index) at--;
+    const struct part *part = &weights->parts[at];
+    const struct file *file = weights->row->file(part->container, index - part->first_file);
+    *out = (struct weights_file){weights->row->files ? file_name(file) : part->name, file_bytes(file)};
 }
 
 enum status weights_check_unchanged(const struct weights *weights, struct error *error)
@@ -424,8 +441,10 @@ enum status weights_check_unchanged(const struct weights *weights, struct error 
     enum status status;
     for (int i = 0; i < weights->part_count; i++) {
         const void *container = weights->parts[i].container;
-        status = weights->row->check_unchanged ? weights->row->check_unchanged(container, error)
-                                               : file_check_unchanged(weights->row->file(container), error);
+        const int files = weights->row->check_unchanged ? 0 : weights->row->files ? weights->row->files(container) : 1;
+        status = weights->row->check_unchanged ? weights->row->check_unchanged(container, error) : STATUS_OK;
+        for (int file = 0; status == STATUS_OK && file < files; file++)
+            status = file_check_unchanged(weights->row->file(container, file), error);
         if (status != STATUS_OK) return status;
     }
     return weights->index ? file_check_unchanged(weights->index, error) : STATUS_OK;

@@ -1,4 +1,5 @@
-/* weights.h: the tensors of a checkpoint, wherever they lie: one .safetensors file, one of torch.save (.bin, .pt, .pth), one .gguf;
+/* weights.h: the tensors of a checkpoint, wherever they lie: one .safetensors file, one of torch.save (.bin, .pt, .pth), one .gguf
+ * (or the first part of a split one);
  * or a directory in the Hugging Face layout with model.safetensors, or with model.safetensors.index.json and its shards, or the
  * same with pytorch_model.bin, or with one file of weights alone. Container formats are rows of a table in weights.c. Open weights
  * do not change; threads may share them and read at the same time. */
@@ -42,7 +43,7 @@ MUST_CHECK enum status weights_open(const char *path, struct weights **out, stru
 void weights_close(struct weights *weights); /* NULL is fine */
 
 /* Whether a file called `name` may hold a whole checkpoint, of which a directory may have several: .pt, .pth, .gguf, and none of
- * those that trainers put beside the weights (optimizer.pt). */
+ * those that trainers put beside the weights (optimizer.pt) nor later parts of a split .gguf. */
 bool weights_file_is_whole(const char *name);
 
 /* Directory of the files: where config.json and tokenizer.json lie. Absolute only if `path` was; not for messages. Lent. */

@@ -17,11 +17,12 @@ struct weights_container {
     enum status (*open)(int directory, const char *name, void **out, struct error *error);
     void (*close)(void *container); /* NULL is fine */
     int64_t (*count)(const void *container);
-    /* In ascending byte order of names. */
+    /* In ascending byte order of names; `file` counts within the container. */
     void (*tensor)(const void *container, int64_t index, struct weights_tensor *out);
     enum status (*read_f32)(const void *container, int64_t index, int64_t first, int64_t count, float *out, struct error *error);
     void (*readahead)(const void *container, int64_t index);
-    const struct file *(*file)(const void *container); /* NULL: lies in no file of its own */
+    int (*files)(const void *container);                          /* NULL: one */
+    const struct file *(*file)(const void *container, int index); /* NULL: lies in no file of its own */
     /* The text of a config.json, from what the file says of its model; lent. NULL: says nothing. */
     const char *(*config)(const void *container);
     /* NULL: says nothing. */

@@ -4,17 +4,15 @@
 
 static enum status container_open(int directory, const char *name, void **out, struct error *error)
 {
-    struct gguf *file;
-    struct gguf_model *model = NULL;
-    enum status status = gguf_open(directory, name, &file, error);
-    if (status == STATUS_OK) status = gguf_model_new(file, &model, error);
+    struct gguf_model *model;
+    const enum status status = gguf_model_open(directory, name, &model, error);
     *out = model;
     return status;
 }
 
 static void container_close(void *container)
 {
-    gguf_model_free(container);
+    gguf_model_close(container);
 }
 
 static int64_t container_count(const void *container)
@@ -27,10 +25,11 @@ static void container_tensor(const void *container, int64_t index, struct weight
     const struct gguf_model_tensor *tensor = gguf_model_tensor(container, index);
     *out = (struct weights_tensor){.name = tensor->name,
                                    .dtype = tensor->stored->dtype,
-                                   .rank = tensor->stored->rank,
-                                   .shape = tensor->stored->shape,
-                                   .elements = tensor->stored->elements,
-                                   .bytes = tensor->stored->bytes};
+                                   .rank = tensor->rank,
+                                   .shape = tensor->shape,
+                                   .elements = tensor->elements,
+                                   .bytes = tensor->bytes,
+                                   .file = tensor->part};
 }
 
 static enum status container_read_f32(const void *container, int64_t index, int64_t first, int64_t count, float *out,
@@ -41,13 +40,19 @@ static enum status container_read_f32(const void *container, int64_t index, int6
 
 static void container_readahead(const void *container, int64_t index)
 {
-    const struct gguf_tensor *stored = gguf_model_tensor(container, index)->stored;
-    file_readahead(gguf_file(gguf_model_file(container)), stored->offset, stored->bytes);
+    const struct gguf_model_tensor *tensor = gguf_model_tensor(container, index);
+    const struct file *file = gguf_file(gguf_model_part(container, tensor->part));
+    file_readahead(file, tensor->stored->offset + tensor->first / tensor->elements * tensor->bytes, tensor->bytes);
 }
 
-static const struct file *container_file(const void *container)
+static int container_files(const void *container)
 {
-    return gguf_file(gguf_model_file(container));
+    return gguf_model_parts(container);
+}
+
+static const struct file *container_file(const void *container, int index)
+{
+    return gguf_file(gguf_model_part(container, index));
 }
 
 static const char *container_config(const void *container)
@@ -65,6 +70,7 @@ const struct weights_container weights_gguf = {
     .tensor = container_tensor,
     .read_f32 = container_read_f32,
     .readahead = container_readahead,
+    .files = container_files,
     .file = container_file,
     .config = container_config,
 };

@@ -43,8 +43,9 @@ static void container_readahead(const void *container, int64_t index)
     safetensors_readahead(container, index);
 }
 
-static const struct file *container_file(const void *container)
+static const struct file *container_file(const void *container, int index)
 {
+    (void)index;
     return safetensors_file(container);
 }
 

@@ -42,8 +42,9 @@ static void container_readahead(const void *container, int64_t index)
     torch_file_readahead(container, index);
 }
 
-static const struct file *container_file(const void *container)
+static const struct file *container_file(const void *container, int index)
 {
+    (void)index;
     return torch_file_file(container);
 }
 

@@ -3,12 +3,14 @@
 #include "base/memory.h"
 #include "formats/file.h"
 #include "formats/file_writer.h"
+#include "formats/tokenizer_gguf.h"
 #include "model/config_text.h"
 #include "model/recognise.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { COPY_LIMIT = 256 << 20 };
 
@@ -39,6 +41,26 @@ static enum status copy(const char *from, const char *to, struct error *error)
     return STATUS_OK;
 }
 
+/* A GGUF file has its tokenizer within, which the new checkpoint cannot: it gets a tokenizer.json, if one can be made. */
+static enum status write_tokenizer(const struct weights *source, const char *directory, struct error *error)
+{
+    struct weights_file file;
+    struct text text = {0};
+    char from[PATH_MAX], to[PATH_MAX];
+    if (weights_file_count(source) == 0) return STATUS_OK;
+    weights_file(source, 0, &file);
+    enum status status = path_in(directory, "tokenizer.json", to, error);
+    if (status == STATUS_OK) status = path_in(weights_directory(source), file.name, from, error);
+    if (status != STATUS_OK || !tokenizer_gguf_is(file.name) || access(to, F_OK) == 0) return status;
+    status = tokenizer_gguf_text(from, &text, error);
+    if (status == STATUS_OK)
+        status = file_writer_put(to, text.bytes, text.size, error);
+    else if (status == STATUS_UNSUPPORTED)
+        status = STATUS_OK;
+    text_free(&text);
+    return status;
+}
+
 static enum status write_config(const struct weights *source, const char *directory, const char *config, struct error *error)
 {
     struct config_text texts[] = {{"added", config, config == NULL ? 0 : strlen(config)}, {.name = "config.json"}};
@@ -59,7 +81,8 @@ static enum status write_config(const struct weights *source, const char *direct
 
 enum status companions_write(const struct weights *source, const char *directory, const char *config, struct error *error)
 {
-    const enum status status = copy(weights_directory(source), directory, error);
+    enum status status = copy(weights_directory(source), directory, error);
+    if (status == STATUS_OK) status = write_tokenizer(source, directory, error);
     const bool copied = weights_given_config(source) == NULL && weights_config(source) == NULL && config == NULL;
     return status == STATUS_OK && !copied ? write_config(source, directory, config, error) : status;
 }

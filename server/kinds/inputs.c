@@ -1,5 +1,7 @@
 #include "kinds/inputs.h"
 
+#include "formats/tokenizer_gguf.h"
+#include "formats/tokenizer_place.h"
 #include "kinds/checkpoint_files.h"
 
 #include <limits.h>
@@ -7,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 const char *const inputs_precisions[] = {"f32", "bf16", NULL};
 
@@ -63,7 +63,7 @@ enum status inputs_open_tokenizer(struct inputs *inputs, struct error *error)
 {
     char path[PATH_MAX];
     if (inputs->tokenizer != NULL) return STATUS_OK;
-    (void)snprintf(path, sizeof path, "%s/tokenizer.json", weights_directory(inputs->model->weights));
+    (void)tokenizer_place_find(inputs->place.path, path, sizeof path);
     return tokenizer_open(path, &inputs->tokenizer, error);
 }
 
@@ -92,16 +92,6 @@ enum status inputs_sequences(const struct kind_context *context, struct inputs *
     return status;
 }
 
-/* $DIRECTORY/tokenizer.json, where the directory is the checkpoint's own or that of its file. */
-static void tokenizer_path(const char *checkpoint, char *out, size_t size)
-{
-    struct stat found;
-    size_t length = strlen(checkpoint);
-    if (stat(checkpoint, &found) == 0 && S_ISREG(found.st_mode))
-        while (length > 0 && checkpoint[length - 1] != '/') length--;
-    (void)snprintf(out, size, "%.*s/tokenizer.json", (int)length, checkpoint);
-}
-
 /* A commit decides every file of a repository, fetched or not. */
 static enum status add_pinned_tokenizer(struct kind_request *request, const struct checkpoint *row, struct error *error)
 {
@@ -111,22 +101,36 @@ static enum status add_pinned_tokenizer(struct kind_request *request, const stru
                : error_set(error, STATUS_NO_MEMORY, "no memory for a run");
 }
 
+/* Of a tokenizer.json its bytes; of a GGUF file the tokenizer.json that its metadata becomes, since its weights do not matter. */
+static enum status hash_tokenizer(const char *path, char sha256[HASH_TEXT], struct error *error)
+{
+    struct hash *hash = NULL;
+    struct text text = {0};
+    enum status status = hash_new(&hash, error);
+    if (status != STATUS_OK) return status;
+    if (tokenizer_gguf_is(path)) {
+        if ((status = tokenizer_gguf_text(path, &text, error)) == STATUS_OK) hash_add(hash, text.bytes, text.size);
+    } else {
+        status = hash_add_file(hash, path, error);
+    }
+    text_free(&text);
+    if (status == STATUS_OK) return hash_finish(hash, sha256, error);
+    hash_free(hash);
+    return status;
+}
+
 static enum status add_tokenizer(struct kind_request *request, const struct checkpoint *row, const char *pointer,
                                  struct error *error)
 {
     char path[PATH_MAX], sha256[HASH_TEXT];
-    struct hash *hash = NULL;
     if (row->repo[0] != '\0') return add_pinned_tokenizer(request, row, error);
-    tokenizer_path(row->path, path, sizeof path);
-    if (access(path, R_OK) != 0)
+    if (!tokenizer_place_find(row->path, path, sizeof path))
         return error_set_at(
             error, STATUS_INVALID, pointer,
             "text needs the checkpoint's tokenizer.json, which is not there; use a dataset of tokens, where one will do");
-    enum status status = hash_new(&hash, error);
-    if (status == STATUS_OK && (status = hash_add_file(hash, path, error)) != STATUS_OK)
-        hash_free(hash);
-    else if (status == STATUS_OK)
-        status = hash_finish(hash, sha256, error);
+    enum status status = hash_tokenizer(path, sha256, error);
+    if (status == STATUS_UNSUPPORTED && error->pointer[0] == '\0')
+        (void)snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
     if (status == STATUS_OK && json_object_set_new(request->identity, "tokenizer", json_string(sha256)) != 0)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a run");
     return status;

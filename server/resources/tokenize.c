@@ -1,5 +1,6 @@
 #include "base/memory.h"
 #include "formats/tokenizer.h"
+#include "formats/tokenizer_place.h"
 #include "kinds/checkpoint_place.h"
 #include "kinds/roots.h"
 #include "resources/answer.h"
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct tokenize_body {
     const char *checkpoint;
@@ -26,7 +26,7 @@ static const struct param place_params[] = {
      .type = PARAM_STRING,
      .offset = offsetof(struct tokenizer_place, path),
      .maximum = 4000,
-     .help = "A tokenizer.json below a root"},
+     .help = "A tokenizer.json, or a GGUF file that has one, below a root"},
     {0},
 };
 
@@ -36,7 +36,7 @@ const struct param tokenize_post_body[] = {
      .offset = offsetof(struct tokenize_body, checkpoint),
      .fallback = "null",
      .nullable = true,
-     .help = "The checkpoint whose tokenizer.json is used"},
+     .help = "The checkpoint whose tokenizer is used"},
     {.name = "tokenizer",
      .type = PARAM_OBJECT,
      .offset = offsetof(struct tokenize_body, tokenizer),
@@ -53,21 +53,17 @@ const struct param tokenize_post_body[] = {
     {0},
 };
 
-/* The path of the checkpoint's tokenizer.json: in its directory, or beside its file. */
+/* The path of the file that has the checkpoint's tokenizer. */
 static enum status checkpoint_tokenizer(struct http_context *context, const char *reference, struct checkpoint_place *place,
                                         char *out, size_t size, struct error *error)
 {
     const struct application *application = application_of(context);
-    struct stat found;
     struct checkpoint *row = malloc(sizeof *row);
     if (row == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
     enum status status = checkpoint_find(application_connection(context), reference, row, error);
     if (status == STATUS_OK) {
         status = checkpoint_place_find(application->roots, application->data_directory, row, "/checkpoint", place, error);
-        char *slash = strrchr(place->path, '/');
-        if (status == STATUS_OK && stat(place->path, &found) == 0 && S_ISREG(found.st_mode) && slash != NULL) *slash = '\0';
-        if (status == STATUS_OK && (size_t)snprintf(out, size, "%s/tokenizer.json", place->path) >= size)
-            status = error_set(error, STATUS_INVALID, "the path of the checkpoint is too long");
+        if (status == STATUS_OK) (void)tokenizer_place_find(place->path, out, size); /* where there is none, opening says so */
     } else if (status == STATUS_NOT_FOUND || status == STATUS_CONFLICT) {
         char detail[sizeof error->detail];
         (void)snprintf(detail, sizeof detail, "%s", error->detail);

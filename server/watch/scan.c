@@ -1,6 +1,7 @@
 #include "watch/scan.h"
 
 #include "base/checksum.h"
+#include "formats/gguf_split.h"
 #include "formats/weights.h"
 #include "kinds/checkpoint_files.h"
 #include "kinds/roots.h"
@@ -83,8 +84,12 @@ void scan_name(const char *top, const char *path, char *out, size_t size)
     const char *rest = path + strlen(top), *slash = strrchr(path, '/');
     while (*rest == '/') rest++;
     (void)snprintf(out, size, "%s", *rest != '\0' ? rest : slash != NULL ? slash + 1 : path);
+    int part, count;
     char *dot = strrchr(out, '.');
-    if (dot != NULL && dot != out && weights_file_is_whole(out)) *dot = '\0';
+    if (gguf_split_read(out, &part, &count)) /* X-00001-of-00003.gguf is X */
+        out[strlen(out) - strlen("-00001-of-00003.gguf")] = '\0';
+    else if (dot != NULL && dot != out && weights_file_is_whole(out))
+        *dot = '\0';
     for (char *at = out; *at != '\0'; at++)
         if (*at == '/') *at = '-';
 }
@@ -149,7 +154,12 @@ bool scan_signature(const char *path, uint64_t *signature, double *newest)
     *newest = 0;
     checksum_init(&sum);
     if (stat(path, &found) == 0 && S_ISREG(found.st_mode)) {
+        int part, count = 1;
+        char other[PATH_MAX];
         add_facts(&sum, "", &found, newest);
+        if (!gguf_split_read(path, &part, &count)) count = 1;
+        for (int i = 2; i <= count && i <= GGUF_SPLIT_MOST; i++)
+            if (gguf_split_name(path, i, other, sizeof other) && stat(other, &found) == 0) add_facts(&sum, "", &found, newest);
         *signature = checksum_value(&sum);
         return true;
     }

@@ -65,28 +65,82 @@ def gguf_name(name):
     return f"blk.{layer}.{LLAMA_TO_GGUF[rest]}.{ending}"
 
 
-def write_gguf(path, tensors, config):
-    string = lambda value: struct.pack("<Q", len(value)) + value.encode()  # noqa: E731
-    metadata = [("general.architecture", 8, string("llama"))]
-    for key, value in (("embedding_length", config["hidden_size"]), ("feed_forward_length", config["intermediate_size"]),
-                       ("block_count", config["num_hidden_layers"]), ("attention.head_count", config["num_attention_heads"]),
-                       ("attention.head_count_kv", config["num_key_value_heads"]), ("context_length", config["max_position_embeddings"])):
-        metadata.append((f"llama.{key}", 4, struct.pack("<I", value)))
-    metadata.append(("llama.attention.layer_norm_rms_epsilon", 6, struct.pack("<f", config["rms_norm_eps"])))
-    metadata.append(("llama.rope.freq_base", 6, struct.pack("<f", config["rope_theta"])))
+def gguf_string(value):
+    return struct.pack("<Q", len(value.encode())) + value.encode()
+
+
+def gguf_value(value):
+    """A value of the metadata behind its type: a list is an array of texts, integers or floats."""
+    if isinstance(value, bool):
+        return struct.pack("<IB", 7, value)
+    if isinstance(value, int):
+        return struct.pack("<II", 4, value)
+    if isinstance(value, float):
+        return struct.pack("<If", 6, value)
+    if isinstance(value, str):
+        return struct.pack("<I", 8) + gguf_string(value)
+    kind, items = {str: (8, gguf_string), int: (5, struct.Struct("<i").pack), float: (6, struct.Struct("<f").pack)}[type(value[0]) if value else str]
+    return struct.pack("<IIQ", 9, kind, len(value)) + b"".join(map(items, value))
+
+
+def gguf_file(path, tensors, metadata):
+    """Arrays by their names in the file; values by key."""
     head = io.BytesIO()
     head.write(b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata)))
-    for key, kind, value in metadata:
-        head.write(string(key) + struct.pack("<I", kind) + value)
+    for key, value in metadata.items():
+        head.write(gguf_string(key) + gguf_value(value))
     data = b""
     for name, array in tensors.items():
-        if "q_proj" in name:
-            array = interleaved(array, config["num_attention_heads"])
-        if "k_proj" in name:
-            array = interleaved(array, config["num_key_value_heads"])
         shape = array.shape[::-1]
-        head.write(string(gguf_name(name)) + struct.pack(f"<I{len(shape)}Q", len(shape), *shape) + struct.pack("<IQ", 0, len(data)))
+        head.write(gguf_string(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *shape) + struct.pack("<IQ", 0, len(data)))
         data += numpy.ascontiguousarray(array).tobytes()
         data += bytes(-len(data) % 32)
     head.write(bytes(-head.tell() % 32))
     path.write_bytes(head.getvalue() + data)
+
+
+def write_gguf(path, tensors, config, parts=1, more=None):
+    """A llama; in `parts` files path-00001-of-0000N.gguf when there is more than one; `more` goes into the metadata."""
+    metadata = {"general.architecture": "llama", **(more or {})}
+    for key, value in (("embedding_length", "hidden_size"), ("feed_forward_length", "intermediate_size"), ("block_count", "num_hidden_layers"),
+                       ("attention.head_count", "num_attention_heads"), ("attention.head_count_kv", "num_key_value_heads"),
+                       ("context_length", "max_position_embeddings")):
+        metadata[f"llama.{key}"] = config[value]
+    metadata["llama.attention.layer_norm_rms_epsilon"] = float(config["rms_norm_eps"])
+    metadata["llama.rope.freq_base"] = float(config["rope_theta"])
+    renamed = {}
+    for name, array in tensors.items():
+        heads = config["num_attention_heads"] if "q_proj" in name else config["num_key_value_heads"] if "k_proj" in name else 0
+        renamed[gguf_name(name)] = interleaved(array, heads) if heads else array
+    if parts == 1:
+        return gguf_file(path, renamed, metadata)
+    names = list(renamed)
+    for part in range(parts):
+        split = {"split.no": part, "split.count": parts, "split.tensors.count": len(names)}
+        own = {n: renamed[n] for n in names[part::parts]}
+        gguf_file(gguf_part(path, part + 1, parts), own, {**metadata, **split} if part == 0 else split)
+
+
+def gguf_part(path, part, parts):
+    return path.with_name(f"{path.name}-{part:05d}-of-{parts:05d}.gguf")
+
+
+def gguf_tokenizer(document, pre=None):
+    """The metadata that converters make of a tokenizer.json: byte-level with the name of its splitting, else SentencePiece with
+    scores in place of merges."""
+    vocabulary, added = document["model"]["vocab"], document["added_tokens"]
+    size = 1 + max([*vocabulary.values(), *(a["id"] for a in added)])
+    tokens, types = [f"[PAD{i}]" for i in range(size)], [5] * size
+    for token, at in vocabulary.items():
+        byte = pre is None and len(token) == 6 and token.startswith("<0x")
+        tokens[at], types[at] = token, 6 if byte else 1
+    for a in added:
+        tokens[a["id"]], types[a["id"]] = a["content"], 3 if a["special"] else 4
+    out = {"tokenizer.ggml.model": "gpt2" if pre else "llama", "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types}
+    if pre:
+        merges = [m if isinstance(m, str) else " ".join(m) for m in document["model"]["merges"]]
+        return {**out, "tokenizer.ggml.pre": pre, "tokenizer.ggml.merges": merges}
+    types[0] = 2
+    spaces = size > 1000  # runs of spaces come last in the one large vocabulary that there is
+    score = lambda t, i: 0.0 if i < 259 else -1e9 if spaces and len(t) > 1 and set(t) == {"\u2581"} else 259.0 - i  # noqa: E731
+    return {**out, "tokenizer.ggml.scores": [score(t, i) for i, t in enumerate(tokens)]}

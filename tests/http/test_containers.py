@@ -1,6 +1,9 @@
 """Checkpoints that are no safetensors: the same numbers as their twins, or a precise refusal; and configurations from elsewhere."""
 
+import gzip
 import json
+import os
+import pathlib
 import zipfile
 
 import containers
@@ -38,9 +41,9 @@ def views(tensors):
     return {n: a.T.copy().T if a.ndim == 2 else a for n, a in tensors.items()}
 
 
-@pytest.mark.parametrize("how", ["bin", "views", "sharded", "trainer", "gguf"])
+@pytest.mark.parametrize("how", ["bin", "views", "sharded", "trainer", "gguf", "gguf_parts"])
 def test_the_same_weights_give_the_same_bits(service, name, twin, how):
-    directory, tensors = beside(service.files / name / how, None if how == "gguf" else models.LLAMA), models.tensors_of(models.LLAMA, 0)
+    directory, tensors = beside(service.files / name / how, None if how.startswith("gguf") else models.LLAMA), models.tensors_of(models.LLAMA, 0)
     if how == "bin":
         containers.write_torch(directory / "pytorch_model.bin", tensors)
     elif how == "views":
@@ -55,7 +58,7 @@ def test_the_same_weights_give_the_same_bits(service, name, twin, how):
         containers.write_torch(directory / "ckpt_step_4000.pth", tensors, wrap="state_dict", prefix="_orig_mod.module.")
         (directory / "optimizer.pt").write_bytes(b"whatever")
     else:
-        containers.write_gguf(directory / "model.gguf", tensors, models.LLAMA)
+        containers.write_gguf(directory / ("model" if how == "gguf_parts" else "model.gguf"), tensors, models.LLAMA, 3 if how == "gguf_parts" else 1)
     made = post(service, name, directory)
     assert made.status == 201, made.body
     assert made.json["step"] == (4000 if how == "trainer" else None) and made.json["architecture"] == "llama"
@@ -143,6 +146,73 @@ def test_shards_lead_nowhere_else(service, name, where, tmp_path_factory):
     (directory / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": dict.fromkeys(tensors, where)}))
     refused = post(service, name, directory)
     assert refused.status == 422 and str(outside) not in refused.json["detail"], refused.body
+
+
+@pytest.mark.parametrize("fault, words", [
+    ("second", "give the first"), ("missing", "cannot open"), ("strange", "says that it is part"), ("link", "outside"), ("twice", "is in two parts")])
+def test_parts_of_a_gguf_belong_together(service, name, fault, words, tmp_path_factory):
+    directory, tensors = beside(service.files / name, None), models.tensors_of(models.LLAMA, 0)
+    containers.write_gguf(directory / "model", tensors, models.LLAMA, 3)
+    first, second, third = (containers.gguf_part(directory / "model", i, 3) for i in (1, 2, 3))
+    if fault == "missing":
+        third.unlink()
+    elif fault == "strange":
+        third.write_bytes(second.read_bytes())
+    elif fault == "twice":
+        third.write_bytes(second.read_bytes().replace(b"split.no\4\0\0\0\1", b"split.no\4\0\0\0\2"))
+    elif fault == "link":
+        outside = tmp_path_factory.mktemp("outside") / "x.gguf"
+        third.rename(outside)
+        third.symlink_to(outside)
+    refused = post(service, name, second if fault == "second" else first)
+    assert refused.status in (400, 403, 404, 409, 422) and (fault in ("link", "missing", "twice") or words in refused.json["detail"]), refused.body
+    assert str(directory) not in refused.json["detail"]
+
+
+def test_the_tokenizer_of_a_gguf_is_read_from_it(service, name):
+    path, twin = models.write_llama(service.files / name / "twin"), beside(service.files / name / "gguf", None)
+    service.checkpoint(path, name, "twin")
+    document = json.loads((path / "tokenizer.json").read_text())
+    said = containers.gguf_tokenizer(document, "gpt-2")
+    containers.write_gguf(twin / "model", models.tensors_of(models.LLAMA, 0), models.LLAMA, 2, said)
+    post(service, name, twin)
+    texts = ["hello world", " a  b\n", "\u00e9"]
+    ids = [service.post("/v1/tokenize", {"checkpoint": f"{name}/{c}", "texts": texts}) for c in ("twin", "gguf")]
+    assert ids[0].json["ids"] == ids[1].json["ids"], (ids[0].body, ids[1].body)
+
+
+PUBLISHED = {"dolma2": "dbrx", "gpt-neox-20b": "olmo", "gpt2": "gpt-2", "smollm2": "smollm", "llama3": "llama-bpe", "tekken-v3": "tekken",
+             "llama-sp": None, "tok512": None}
+
+
+@pytest.mark.parametrize("tokenizer, splitting", PUBLISHED.items())
+def test_published_tokenizers_come_back_exactly_from_a_gguf(service, name, tokenizer, splitting):
+    shared = pathlib.Path(os.environ.get("DELTAQ_SHARED", pathlib.Path(__file__).parents[3] / "shared")) / "data" / "tokenizers"
+    if not shared.is_dir():
+        pytest.skip("the golden tokenizers are not here")
+    with gzip.open(shared / f"{tokenizer}.tokenizer.json.gz") as file:
+        said = containers.gguf_tokenizer(json.load(file), splitting)
+    golden = [json.loads(line) for line in (shared / "goldens" / f"{tokenizer}.jsonl").read_text().splitlines()]
+    path = beside(service.files / name, None) / "x.gguf"
+    containers.gguf_file(path, {}, {"general.architecture": "llama", **said, "tokenizer.ggml.add_bos_token": False})
+    ids = service.post("/v1/tokenize", {"tokenizer": {"path": str(path)}, "texts": [g["text"] for g in golden]})
+    assert ids.status == 200 and ids.json["ids"] == [g["ids"] for g in golden]
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"tokenizer.ggml.pre": "default"}, "is not known exactly"), ({"tokenizer.ggml.model": "bert"}, "is not read"),
+    ({"tokenizer.ggml.token_type": [1]}, "which tokens are special"), ({"tokenizer.ggml.tokens": [1]}, "no vocabulary"),
+    ({"tokenizer.ggml.add_bos_token": True}, "is no token"), ({"tokenizer.ggml.add_space_prefix": True}, "add_space_prefix"),
+    ({"tokenizer.ggml.merges": ["ab"]}, "two tokens and one space"), ({"tokenizer.ggml.merges": ["a zz"]}, "the vocabulary lacks")])
+def test_a_tokenizer_that_is_not_certain_is_refused(service, name, change, words):
+    directory = beside(service.files / name, None)
+    said = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": ["a", "b", "ab"],
+            "tokenizer.ggml.token_type": [1, 1, 1], "tokenizer.ggml.merges": ["a b"]}
+    containers.gguf_file(directory / "x.gguf", {}, {"general.architecture": "llama", **said, **change})
+    refused = service.post("/v1/tokenize", {"tokenizer": {"path": str(directory / "x.gguf")}, "texts": ["ab"]})
+    assert refused.status == 422 and words in refused.json["detail"], refused.body
+    containers.gguf_file(directory / "x.gguf", {}, {"general.architecture": "llama", **said})
+    assert service.post("/v1/tokenize", {"tokenizer": {"path": str(directory / "x.gguf")}, "texts": ["ab", "ba"]}).json["ids"] == [[2], [1, 0]]
 
 
 def test_a_trainers_directory_is_scanned_file_by_file(service, name, twin):

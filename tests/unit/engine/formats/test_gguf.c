@@ -2,6 +2,7 @@
 #include "scratch.h"
 #include "unit.h"
 
+#include "formats/gguf_split.h"
 #include "formats/weights.h"
 
 /* Places in the sound file, to be spoiled. */
@@ -321,6 +322,90 @@ static void test_names_and_keys_are_there_once(void **state)
     free(file);
 }
 
+/* olmoe: two experts of two rows in one tensor, F32, value 100 e + 10 r + c. */
+static void build_experts(struct gguf_bytes *to, uint32_t said)
+{
+    memset(to, 0, sizeof *to);
+    memcpy(to->bytes, "GGUF", 4);
+    to->size = 4;
+    put(to, 3, 4);
+    put(to, 1, 8);
+    put(to, 3, 8);
+    text(to, "general.architecture");
+    put(to, 8, 4);
+    text(to, "olmoe");
+    number(to, "olmoe.expert_count", said);
+    number(to, "olmoe.expert_used_count", 1);
+    text(to, "blk.3.ffn_up_exps.weight");
+    put(to, 3, 4);
+    put(to, 4, 8);
+    put(to, 2, 8);
+    put(to, 2, 8);
+    put(to, 0, 4);
+    put(to, 0, 8);
+    while (to->size % 32 != 0) put(to, 0, 1);
+    for (int i = 0; i < 16; i++) {
+        const float value = (float)(100 * (i / 8) + 10 * (i / 4 % 2) + i % 4);
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        put(to, bits, 4);
+    }
+}
+
+static void test_the_experts_of_a_layer_are_tensors_of_their_own(void **state)
+{
+    struct gguf_bytes *file = malloc(sizeof *file);
+    struct weights *weights = NULL;
+    struct weights_tensor found;
+    struct error error;
+    float values[8];
+    (void)state;
+    assert_non_null(file);
+    build_experts(file, 2);
+    if (open_bytes(file, &weights, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    assert_int_equal(weights_count(weights), 2);
+    assert_non_null(strstr(weights_config(weights), "\"num_experts\": 2, \"num_experts_per_tok\": 1, \"norm_topk_prob\": false"));
+    for (int expert = 0; expert < 2; expert++) {
+        const int64_t at = weights_find(weights, expert == 0 ? "model.layers.3.mlp.experts.0.up_proj.weight"
+                                                             : "model.layers.3.mlp.experts.1.up_proj.weight");
+        assert_true(at >= 0);
+        weights_tensor(weights, at, &found);
+        assert_true(found.rank == 2 && found.shape[0] == 2 && found.shape[1] == 4 && found.elements == 8 && found.bytes == 32);
+        assert_int_equal(weights_read_f32(weights, at, 0, 8, values, &error), STATUS_OK);
+        for (int i = 0; i < 8; i++) assert_true(values[i] == (float)(100 * expert + 10 * (i / 4) + i % 4));
+        assert_int_equal(weights_read_f32(weights, at, 1, 8, values, &error), STATUS_INVALID);
+    }
+    weights_close(weights);
+    build_experts(file, 3);
+    assert_int_equal(open_bytes(file, &weights, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.detail, "is not one of 3 experts"));
+    free(file);
+}
+
+static void test_parts_are_told_by_their_names(void **state)
+{
+    char name[64];
+    int part, count;
+    (void)state;
+    assert_true(gguf_split_read("d/x-00002-of-00010.gguf", &part, &count) && part == 2 && count == 10);
+    assert_true(gguf_split_name("d/x-00002-of-00010.gguf", 7, name, sizeof name));
+    assert_string_equal(name, "d/x-00007-of-00010.gguf");
+    assert_false(gguf_split_name("d/x-00002-of-00010.gguf", 7, name, 10));
+    static const char *const others[] = {"-00001-of-00002.gguf",
+                                         "x-0001-of-0002.gguf",
+                                         "x-00003-of-00002.gguf",
+                                         "x-00000-of-00002.gguf",
+                                         "x-00001-of-00002.ggufx",
+                                         "x-00001of--00002.gguf",
+                                         "x-0000a-of-00002.gguf",
+                                         "x.gguf",
+                                         "",
+                                         "x-00001-of-00002.gguf.x",
+                                         "x_00001-of-00002.gguf"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) assert_false(gguf_split_read(others[i], &part, &count));
+    assert_true(weights_file_is_whole("x-00001-of-00002.gguf") && !weights_file_is_whole("x-00002-of-00002.gguf"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +413,8 @@ int main(void)
         cmocka_unit_test(test_headers_are_held_to_every_rule),
         cmocka_unit_test(test_a_file_cut_anywhere_is_refused),
         cmocka_unit_test(test_names_and_keys_are_there_once),
+        cmocka_unit_test(test_the_experts_of_a_layer_are_tensors_of_their_own),
+        cmocka_unit_test(test_parts_are_told_by_their_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

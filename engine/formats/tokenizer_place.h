@@ -1,0 +1,13 @@
+/* tokenizer_place.h: which file a checkpoint's tokenizer is read from. */
+#ifndef FORMATS_TOKENIZER_PLACE_H
+#define FORMATS_TOKENIZER_PLACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Writes the file's path into `out` [size]: the tokenizer.json in the directory of `checkpoint` (itself, or the one its file lies
+ * in); where there is none, the checkpoint's .gguf (the first part of a split one), whose metadata has a tokenizer. False when
+ * there is neither (*out is then where the tokenizer.json would be), or when the path is too long. */
+bool tokenizer_place_find(const char *checkpoint, char *out, size_t size);
+
+#endif
