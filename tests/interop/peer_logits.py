@@ -16,8 +16,12 @@ import torch
 
 
 def transformers_model(directory, dtype):
-    from transformers import AutoModelForCausalLM
-    return AutoModelForCausalLM.from_pretrained(directory, dtype=dtype, device_map="cpu")
+    """With GPTQModel's PyTorch kernels below: the fast ones are compiled first, for minutes."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AwqConfig, GPTQConfig
+    told = getattr(AutoConfig.from_pretrained(directory), "quantization_config", {})
+    kernel = {"gptq": lambda: GPTQConfig(bits=told["bits"], backend="gptq_torch"), "awq": lambda: AwqConfig(backend="torch_awq")}
+    chosen = {"quantization_config": kernel[told["quant_method"]]()} if told.get("quant_method") in kernel else {}
+    return AutoModelForCausalLM.from_pretrained(directory, dtype=dtype, device_map="cpu", **chosen)
 
 
 def gptqmodel_model(directory):
