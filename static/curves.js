@@ -8,6 +8,7 @@ export const METRICS = {
   loss_q: { name: "Quantized loss", axis: "quantized loss (nats)" },
   kl: { name: "KL divergence", axis: "KL divergence (nats)" },
   predicted_delta: { name: "Predicted ΔQL", axis: "ΔQL predicted from curvature (%)", percent: true },
+  additive_share: { name: "Additive share of ΔQL", axis: "units' own ΔQL, of the whole (%)", percent: true },
   top1_agreement: { name: "Top-1 agreement", axis: "top-1 agreement (%)", percent: true },
   weight_change: { name: "Change of weights", axis: "weights' change from checkpoint to checkpoint (%)", percent: true },
   weight_l2: { name: "Norm of weights", axis: "L2 norm of the weights" },

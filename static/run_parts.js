@@ -1,5 +1,6 @@
 /* run_parts.js: the result and the parameters of a run, by what stands in them. */
 import { checkpoint, dataset } from "./api.js";
+import { attributionSection } from "./attribution.js";
 import { h } from "./dom.js";
 import { integer, isNumber, loss, percent, percentInterval, plural, scalar, scientific } from "./format.js";
 import { averageSection, landscapeSection, lineSection } from "./geometry.js";
@@ -19,9 +20,10 @@ const FIGURES = {
   largest_algebraic: ["Largest eigenvalue", (value) => scientific(value, 4)], smallest_algebraic: ["Smallest eigenvalue", (value) => scientific(value, 4)],
   trace: ["Trace", (value) => scientific(value, 4)], gradient_norm: ["Gradient norm", (value) => scientific(value, 4)], weight_norm: ["Weight norm", (value) => scientific(value, 4)],
   predicted_delta: ["Predicted ΔQL", percent], measured_delta: ["Measured ΔQL", percent], gradient_term: ["Gradient term (nats)", (value) => scientific(value)],
-  curvature_term: ["Curvature term (nats)", (value) => scientific(value)],
+  curvature_term: ["Curvature term (nats)", (value) => scientific(value)], delta_alone: ["ΔQL of units alone, summed", percent], additive_share: ["Additive share", percent],
+  interaction: ["Interaction (ΔQL)", percent], delta_marginal: ["Lost without each, summed", percent], kl_alone: ["KL of units alone, summed", (value) => scientific(value)],
 };
-const OPTIONAL = new Set(["top_eigenvalue", "largest_algebraic", "smallest_algebraic", "trace"]); /* null where it was not asked for */
+const OPTIONAL = new Set(["top_eigenvalue", "largest_algebraic", "smallest_algebraic", "trace", "delta_marginal"]); /* null where it was not asked for */
 const IN_TABLE = /^(mean_accuracy|flips|mcnemar)/; /* the tasks' table has them */
 const QUIET = new Set(["delta_interval", "layers", "checkpoint", "checkpoints", "sequence_losses", "note", "artifact", "trace_stderr", "losses_q", "deltas", "delta_intervals", "spectrum"]);
 
@@ -50,6 +52,7 @@ function filled(...lists) {
 /* Sections by what stands in a result, so that a kind which learns to answer more is shown more. */
 const SECTIONS = [
   [({ kind, result: found }) => kind === "tasks" && filled(found.tasks), tasksSection],
+  [({ kind, result: found }) => kind === "attribution" && filled(found.units), attributionSection],
   [({ result: found }) => filled(found.x, found.y, found.losses, found.points), landscapeSection],
   [({ result: found }) => filled(found.alphas, found.losses), lineSection],
   [({ kind }) => kind === "average", averageSection],

@@ -7,6 +7,8 @@
  * blocks, a unit in block l
  *   alone      takes the calibration of one block, L - l passes of the evaluation tokens, and the head twice;
  *   left out   takes a quantization of L - l blocks: those behind see other inputs and are calibrated anew. Half a run on average.
+ * What lies behind a unit that is left out is rounded otherwise too: differences to the whole share the whole's own luck, and their
+ * sum is not what the whole costs.
  * One unquantized walk carries the streams that the former start from, the run of the whole model those of the latter. Memory: two
  * quantize_run at once, and the evaluation's hidden states once more. */
 #ifndef JOBS_ATTRIBUTION_H
