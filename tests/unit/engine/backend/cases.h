@@ -60,14 +60,27 @@ static inline double *world_doubles(int64_t count)
     return values;
 }
 
-/* Normal numbers times `scale`, rounded to float. */
+/* Nearly normal, and fast, for cases of millions of numbers: four 16-bit uniform ones added up, from the `index`-th output of
+ * SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). */
+static inline double nearly_normal(uint64_t seed, uint64_t stream, uint64_t index)
+{
+    uint64_t x = (seed << 56) + (stream << 36) + index + 1;
+    x *= 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    x ^= x >> 31;
+    const double sum = (double)((x & 0xffff) + ((x >> 16) & 0xffff) + ((x >> 32) & 0xffff) + (x >> 48));
+    return (sum / 65536 - 2) * 1.7320508075688772;
+}
+
+/* Nearly normal numbers times `scale`, rounded to float. */
 static inline struct matrix world_random(struct world *world, int64_t rows, int64_t columns, int64_t gap, double scale)
 {
     struct matrix m = world_zeros(world, rows, columns, gap);
     double *values = world_doubles(rows * columns);
     world->stream++;
     for (int64_t i = 0; i < rows * columns; i++)
-        values[i] = (double)(float)(scale * random_normal(world->seed, world->stream, (uint64_t)i));
+        values[i] = (double)(float)(scale * nearly_normal(world->seed, world->stream, (uint64_t)i));
     world->backend->ops->upload(world->backend, m, values, DTYPE_F64);
     free(values);
     return m;
