@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { LEVELS = 2 }; /* run/checkpoints/step100 */
+
 static bool ends_with(const char *name, const char *ending)
 {
     const size_t size = strlen(name), end = strlen(ending);
@@ -32,7 +34,19 @@ static bool only_gguf(const char *directory, char *out, size_t size)
     return found == 1;
 }
 
-bool tokenizer_place_find(const char *checkpoint, char *out, size_t size)
+/* tokenizer.json in one of the directories above `directory` [length]. */
+static bool find_above(const char *directory, int length, char *out, size_t size)
+{
+    for (int up = 0; up < LEVELS; up++) {
+        while (length > 0 && directory[length - 1] != '/') length--;
+        if (length <= 1) return false;
+        length--;
+        if ((size_t)snprintf(out, size, "%.*s/tokenizer.json", length, directory) < size && access(out, R_OK) == 0) return true;
+    }
+    return false;
+}
+
+bool tokenizer_place_find(const char *checkpoint, char *out, size_t size, bool *above)
 {
     struct stat found;
     const char *slash = strrchr(checkpoint, '/');
@@ -40,9 +54,13 @@ bool tokenizer_place_find(const char *checkpoint, char *out, size_t size)
     const int length = !file ? (int)strlen(checkpoint) : slash ? (int)(slash - checkpoint) : 0;
     const char *name = file && !slash ? "./tokenizer.json" : "/tokenizer.json";
     char other[4096];
+    if (above) *above = false;
     if ((size_t)snprintf(out, size, "%.*s%s", length, checkpoint, name) >= size) return false;
     if (access(out, R_OK) == 0) return true;
     if (file && tokenizer_gguf_is(checkpoint)) return (size_t)snprintf(out, size, "%s", checkpoint) < size;
-    if (file || !only_gguf(checkpoint, other, sizeof other)) return false;
-    return (size_t)snprintf(out, size, "%s", other) < size;
+    if ((!file && only_gguf(checkpoint, other, sizeof other)) || find_above(checkpoint, length, other, sizeof other)) {
+        if (above) *above = !tokenizer_gguf_is(other);
+        return (size_t)snprintf(out, size, "%s", other) < size;
+    }
+    return false;
 }

@@ -223,6 +223,9 @@ static enum status scan(const struct weights *weights, const struct weights_cont
     return STATUS_OK;
 }
 
+/* What torch.distributed.checkpoint writes of FSDP's shards; refused. */
+static const struct weights_container sharded_state = {.suffix = ".distcp"};
+
 /* A directory without one of the usual names. */
 static enum status open_only_file(struct weights *weights, struct error *error)
 {
@@ -242,6 +245,13 @@ static enum status open_only_file(struct weights *weights, struct error *error)
         weights->row = containers[i];
         return open_single(weights, name, error);
     }
+    int pieces = 0;
+    if ((status = scan(weights, &sharded_state, name, &pieces, error)) != STATUS_OK) return status;
+    if (pieces > 0)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "the directory is a sharded training state (%s): how its pieces fit is in a pickle that is not read; "
+                         "make one file of it with python -m torch.distributed.checkpoint.format_utils dcp_to_torch DIR model.pt",
+                         name);
     return error_set(error, STATUS_NOT_FOUND, "the directory has no weights; expected %s or %s", weights_safetensors.single,
                      weights_safetensors.index);
 }

@@ -3,6 +3,7 @@
 #include "formats/tokenizer_gguf.h"
 #include "formats/tokenizer_place.h"
 #include "kinds/checkpoint_files.h"
+#include "kinds/roots.h"
 
 #include <limits.h>
 #include <math.h>
@@ -39,7 +40,7 @@ static enum status check_content(const struct kind_context *context, struct inpu
 enum status inputs_open(const struct kind_context *context, const char *id, struct inputs *out, struct error *error)
 {
     enum status status;
-    *out = (struct inputs){0};
+    *out = (struct inputs){.roots = context->roots};
     if ((status = checkpoint_find(context->connection, id, &out->row, error)) != STATUS_OK) goto done;
     if ((status = checkpoint_place_open(context, &out->row, &out->place, error)) != STATUS_OK) goto done;
     if ((status = model_open_as(out->place.path, checkpoint_config(&out->row), &out->model, error)) != STATUS_OK) goto done;
@@ -59,12 +60,28 @@ void inputs_reset(struct inputs *inputs)
     *inputs = (struct inputs){0};
 }
 
+/* The path of the file that has the tokenizer of the checkpoint at `checkpoint`, whose own directory was checked. One above it must
+ * lie below a root too. STATUS_INVALID at `pointer` when there is none. */
+static enum status find_tokenizer(const char *const *roots, const char *checkpoint, const char *pointer, char out[PATH_MAX],
+                                  struct error *error)
+{
+    char path[PATH_MAX];
+    bool above;
+    if (!tokenizer_place_find(checkpoint, path, sizeof path, &above))
+        return error_set_at(
+            error, STATUS_INVALID, pointer,
+            "text needs the checkpoint's tokenizer.json, which is not there; use a dataset of tokens, where one will do");
+    if (above) return roots_resolve(roots, path, pointer, out, PATH_MAX, error);
+    memcpy(out, path, sizeof path);
+    return STATUS_OK;
+}
+
 enum status inputs_open_tokenizer(struct inputs *inputs, struct error *error)
 {
     char path[PATH_MAX];
     if (inputs->tokenizer != NULL) return STATUS_OK;
-    (void)tokenizer_place_find(inputs->place.path, path, sizeof path);
-    return tokenizer_open(path, &inputs->tokenizer, error);
+    const enum status status = find_tokenizer(inputs->roots, inputs->place.path, "", path, error);
+    return status == STATUS_OK ? tokenizer_open(path, &inputs->tokenizer, error) : status;
 }
 
 enum status inputs_sequences(const struct kind_context *context, struct inputs *inputs, const struct data_use *use,
@@ -124,11 +141,8 @@ static enum status add_tokenizer(struct kind_request *request, const struct chec
 {
     char path[PATH_MAX], sha256[HASH_TEXT];
     if (row->repo[0] != '\0') return add_pinned_tokenizer(request, row, error);
-    if (!tokenizer_place_find(row->path, path, sizeof path))
-        return error_set_at(
-            error, STATUS_INVALID, pointer,
-            "text needs the checkpoint's tokenizer.json, which is not there; use a dataset of tokens, where one will do");
-    enum status status = hash_tokenizer(path, sha256, error);
+    enum status status = find_tokenizer(request->roots, row->path, pointer, path, error);
+    if (status == STATUS_OK) status = hash_tokenizer(path, sha256, error);
     if (status == STATUS_UNSUPPORTED && error->pointer[0] == '\0')
         (void)snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
     if (status == STATUS_OK && json_object_set_new(request->identity, "tokenizer", json_string(sha256)) != 0)

@@ -22,6 +22,7 @@ struct inputs {
     struct checkpoint_place place;
     struct model *model;
     struct tokenizer *tokenizer; /* NULL until text asks for it */
+    const char *const *roots;    /* lent */
     struct backend *backend;
 };
 

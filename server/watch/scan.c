@@ -68,13 +68,15 @@ static bool ends_with(const char *name, const char *ending)
     return length > end && strcmp(name + length - end, ending) == 0;
 }
 
-/* Whether the directory is a checkpoint; a cheap look, the real check comes after. */
+/* Whether the directory is a checkpoint; a cheap look, the real check comes after. A sharded training state counts, so that the
+ * answer says why it is none. */
 static bool looks_like_checkpoint(const char *directory, bool configured)
 {
     bool weights = false;
-    DIR *stream = configured ? opendir(directory) : NULL;
+    DIR *stream = opendir(directory);
     for (const struct dirent *entry; stream != NULL && !weights && (entry = readdir(stream)) != NULL;)
-        weights = ends_with(entry->d_name, ".safetensors") || ends_with(entry->d_name, ".bin");
+        weights = ends_with(entry->d_name, ".distcp") ||
+                  (configured && (ends_with(entry->d_name, ".safetensors") || ends_with(entry->d_name, ".bin")));
     if (stream != NULL) (void)closedir(stream);
     return weights;
 }
@@ -103,13 +105,25 @@ static bool unfinished(const char *name)
     return false;
 }
 
-static enum status walk(const char *directory, int depth, const struct scan_visitor *visitor, struct error *error)
+/* What trainers keep in directories beside the weights. */
+static bool is_companion(const char *name)
+{
+    return strncmp(name, "optimizer", strlen("optimizer")) == 0 || strncmp(name, "rng_state", strlen("rng_state")) == 0;
+}
+
+/* What is known of a directory from those above. A config.json is about what lies below it unless its own directory is a
+ * checkpoint. */
+enum above { NOTHING, CONFIGURED, WITHIN_CHECKPOINT };
+
+static enum status walk(const char *directory, int depth, enum above above, const struct scan_visitor *visitor, struct error *error)
 {
     struct dirent **entries = NULL;
     enum status status = STATUS_OK;
     char config[PATH_MAX];
     (void)snprintf(config, sizeof config, "%s/config.json", directory);
-    const bool configured = access(config, F_OK) == 0, whole = looks_like_checkpoint(directory, configured);
+    const bool own = access(config, F_OK) == 0, configured = own || above == CONFIGURED;
+    const bool whole = (own || above != WITHIN_CHECKPOINT) && looks_like_checkpoint(directory, configured);
+    const enum above next = whole ? WITHIN_CHECKPOINT : own ? CONFIGURED : above;
     if (visitor->directory != NULL) visitor->directory(visitor->context, directory);
     if (whole) status = visitor->found(visitor->context, directory, error);
     if (status != STATUS_OK) return status;
@@ -120,8 +134,8 @@ static enum status walk(const char *directory, int depth, const struct scan_visi
         const int length = snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
         const bool looked = status == STATUS_OK && !unfinished(entries[i]->d_name) && length < (int)sizeof path;
         if (looked && lstat(path, &found) == 0) {
-            if (S_ISDIR(found.st_mode) && depth < SCAN_DEPTH)
-                status = walk(path, depth + 1, visitor, error);
+            if (S_ISDIR(found.st_mode) && depth < SCAN_DEPTH && !is_companion(entries[i]->d_name))
+                status = walk(path, depth + 1, next, visitor, error);
             else if (S_ISREG(found.st_mode) && !whole && weights_file_is_whole(entries[i]->d_name) &&
                      (configured || ends_with(path, ".gguf")))
                 status = visitor->found(visitor->context, path, error);
@@ -134,7 +148,7 @@ static enum status walk(const char *directory, int depth, const struct scan_visi
 
 enum status scan_walk(const char *top, const struct scan_visitor *visitor, struct error *error)
 {
-    return walk(top, 0, visitor, error);
+    return walk(top, 0, NOTHING, visitor, error);
 }
 
 static void add_facts(struct checksum *sum, const char *name, const struct stat *found, double *newest)
@@ -176,21 +190,59 @@ bool scan_signature(const char *path, uint64_t *signature, double *newest)
     return count >= 0;
 }
 
+/* {"path", "config"}: the config.json above `directory`, up to the top, where it has none of its own; else NULL, which stands for
+ * the path alone. */
+static enum status inherited_source(const struct scan_place *place, const char *directory, const char *path, json_t **out,
+                                    struct error *error)
+{
+    char at[PATH_MAX], config[PATH_MAX + 16];
+    const size_t top = strlen(place->top);
+    *out = NULL;
+    if (ends_with(path, ".gguf")) return STATUS_OK;
+    (void)snprintf(at, sizeof at, "%s", directory);
+    for (;;) {
+        (void)snprintf(config, sizeof config, "%s/config.json", at);
+        if (access(config, F_OK) == 0) break;
+        char *slash = strrchr(at, '/');
+        if (slash == NULL || (size_t)(slash - at) < top) return STATUS_OK;
+        *slash = '\0';
+    }
+    if (strcmp(at, directory) == 0) return STATUS_OK;
+    const enum status status = roots_check_links(place->roots, at, "/path", error);
+    if (status != STATUS_OK) return status;
+    json_t *read = json_load_file(config, 0, NULL);
+    char *text = json_dumps(read, JSON_COMPACT);
+    const bool large = text != NULL && strlen(text) >= CHECKPOINT_CONFIG_SIZE / 2;
+    free(text);
+    if (large) {
+        json_decref(read);
+        return error_set(error, STATUS_TOO_LARGE, "the config.json above it has more than %d bytes; put it beside the weights",
+                         CHECKPOINT_CONFIG_SIZE / 2 - 1);
+    }
+    if (json_is_object(read)) *out = json_pack("{ss sO}", "path", path, "config", read);
+    json_decref(read);
+    return *out != NULL ? STATUS_OK : error_set(error, STATUS_INVALID, "the config.json above it is no JSON object");
+}
+
 enum status scan_register(struct connection *connection, const struct scan_place *place, const char *path,
                           enum store_outcome *outcome, json_t **document, struct error *error)
 {
     char name[PATH_MAX], directory[PATH_MAX];
     struct checkpoint_guess guess;
     struct stat found;
-    const struct checkpoint_new new = {.trajectory = place->trajectory, .name = name, .path = path};
+    json_t *source = NULL;
     *document = NULL;
     (void)snprintf(directory, sizeof directory, "%s", path);
     char *slash = strrchr(directory, '/');
     if (slash != NULL && stat(path, &found) == 0 && S_ISREG(found.st_mode)) *slash = '\0';
     scan_name(place->top, path, name, sizeof name);
     scan_read_name(name, &guess.step, &guess.tokens);
-    const enum status status = roots_check_links(place->roots, directory, "/path", error);
-    return status == STATUS_OK ? checkpoint_files_register(connection, &new, &guess, outcome, document, error) : status;
+    enum status status = roots_check_links(place->roots, directory, "/path", error);
+    if (status == STATUS_OK) status = inherited_source(place, directory, path, &source, error);
+    const struct checkpoint_new new = {.trajectory = place->trajectory, .name = name, .path = path, .source = source};
+    if (status == STATUS_OK) status = checkpoint_files_register(connection, &new, &guess, outcome, document, error);
+    json_decref(source);
+    return status;
 }
 
 /* ---- one scan ---- */

@@ -29,11 +29,12 @@ struct scan_request {
 MUST_CHECK enum status scan_directory(struct connection *connection, const struct scan_request *request, json_t **document,
                                       struct error *error);
 
-/* Calls `found` for every directory below `top` that looks like a checkpoint, for every .pt and .pth beside a config.json and every
- * .gguf (weights_file_is_whole) where the directory itself does not, and `directory` (may be NULL) for every one it looks
- * into, until one gives another status than STATUS_OK. Links below the top are not followed: a tree cannot lead in circles or out
- * of the roots. What trainers are still to rename (a name that begins with "." or "tmp", or ends with ".tmp", ".partial",
- * ".incomplete") is passed over. */
+/* Calls `found` for every directory below `top` that looks like a checkpoint, for every .pt and .pth with a config.json beside it
+ * or above, and for every .gguf (weights_file_is_whole), where the directory itself does not; and `directory` (may be NULL) for
+ * every one it looks into, until one gives another status than STATUS_OK. A config.json is also about what lies in the directories
+ * below its own, where that is no checkpoint itself and they have none. Links below the top are not followed: a tree cannot lead in
+ * circles or out of the roots. What trainers are still to rename (a name that begins with "." or "tmp", or ends with ".tmp",
+ * ".partial", ".incomplete") is passed over. */
 struct scan_visitor {
     void *context;
     enum status (*found)(void *context, const char *path, struct error *error);

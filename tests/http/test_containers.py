@@ -227,3 +227,28 @@ def test_a_trainers_directory_is_scanned_file_by_file(service, name, twin):
     assert [d["step"] for d in found["registered"]] == [4000, 4000, None] and [f["path"] for f in found["failed"]] == ["broken"]
     assert service.post(f"/v1/trajectories/{name}/scan", {"path": str(directory)}).json["existing"] == 3
     assert evaluate(service, name, "quantized-small") == twin
+
+
+def test_what_lies_above_checkpoints_is_about_them_too(service, name, twin):
+    top, tensors = beside(service.files / name / "run"), models.tensors_of(models.LLAMA, 0)
+    (top / "tokenizer.json").write_text(json.dumps(models.byte_tokenizer()))
+    containers.write_torch(beside(top / "checkpoints" / "step10", None) / "model.pt", tensors)
+    models.write_llama(top / "step20", tokenizer=False)
+    (top / "step20" / "config.json").unlink()
+    containers.write_torch(beside(models.write_llama(top / "step30") / "original", None) / "consolidated.pth", tensors)
+    for piece in ("__0_0.distcp", "__1_0.distcp", ".metadata"):
+        (beside(top / "step40" / "pytorch_model_fsdp_0", None) / piece).write_bytes(b"whatever")
+    (beside(top / "step40" / "optimizer_0", None) / "__0_0.distcp").write_bytes(b"whatever")
+    found = service.post(f"/v1/trajectories/{name}/scan", {"path": str(top)}).json
+    assert [d["name"] for d in found["registered"]] == ["checkpoints-step10-model", "step20", "step30"], found
+    assert [f["path"] for f in found["failed"]] == ["step40-pytorch_model_fsdp_0"] and "dcp_to_torch" in found["failed"][0]["detail"]
+    for checkpoint in ("checkpoints-step10-model", "step20"):
+        assert evaluate(service, name, checkpoint) == twin
+        assert service.post("/v1/tokenize", {"checkpoint": f"{name}/{checkpoint}", "texts": ["ab"]}).json["ids"] == [[97, 98]]
+    text = service.files / name / "text.txt"
+    text.write_text("the same words over and over " * 20)
+    assert service.post("/v1/datasets", {"name": f"{name}-text", "path": str(text), "format": "text"}).status == 201
+    losses = {service.run("evaluate", checkpoint=f"{name}/{c}", dataset=f"{name}-text", sequence_length=32)["result"]["loss"] for c in ("step20", "step30")}
+    assert len(losses) == 1
+    refused = post(service, name, top / "step40" / "pytorch_model_fsdp_0")
+    assert refused.status == 422 and "sharded training state" in refused.json["detail"]
