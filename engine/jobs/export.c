@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "formats/file_writer.h"
 #include "jobs/companions.h"
+#include "jobs/export_fold.h"
 #include "jobs/weights_copy.h"
 #include "model/architecture.h"
 #include "model/gguf_names.h"
@@ -36,6 +37,7 @@ struct export_job {
     int64_t (*shapes)[2];
     char (*skipped)[PARAMETER_NAME]; /* modules */
     struct gguf_metadata metadata;
+    struct export_fold *fold; /* NULL: layers have no scales of columns, or values are stored */
     struct weights_writer *writer;
     bool finished;
 };
@@ -100,13 +102,43 @@ static enum status check_architecture(const struct export_format *format, const 
                         architecture->model_type, format->name);
 }
 
+struct skipping {
+    const struct model *model;
+    bool *skipped; /* [tensors] */
+};
+
+static enum status note_skipped(void *owner, const struct parameter *parameter, bool skipped, struct error *error)
+{
+    const struct skipping *skipping = owner;
+    const int64_t tensor = weights_find(skipping->model->weights, parameter->name);
+    if (tensor < 0) return error_set(error, STATUS_INTERNAL, "tensor \"%s\" is not there", parameter->name);
+    skipping->skipped[tensor] = skipped;
+    return STATUS_OK;
+}
+
+static enum status fold_new(const struct model *model, const struct quantize_method *method, struct export_fold **out,
+                            struct error *error)
+{
+    struct skipping skipping = {.model = model};
+    *out = NULL;
+    enum status status = memory_new(weights_count(model->weights), sizeof(bool), "tensor list", &skipping.skipped, error);
+    if (status == STATUS_OK) status = each_linear(model, method, note_skipped, &skipping, error);
+    if (status == STATUS_OK) status = export_fold_new(model, skipping.skipped, out, error);
+    memory_free(skipping.skipped);
+    return status;
+}
+
 enum status export_check(int id, const struct quantize_method *method, const struct model *model, struct error *error)
 {
     struct fitting fitting = {.format = export_format_by_id(id)};
     enum status status = export_format_check(fitting.format, method, &fitting.grid, error);
     if (status != STATUS_OK || fitting.format->fits == NULL) return status;
     if ((status = check_architecture(fitting.format, model, error)) != STATUS_OK) return status;
-    return each_linear(model, method, fits, &fitting, error);
+    if ((status = each_linear(model, method, fits, &fitting, error)) != STATUS_OK || !fitting.grid.column_scales) return status;
+    struct export_fold *fold;
+    status = fold_new(model, method, &fold, error);
+    export_fold_free(fold);
+    return status;
 }
 
 /* ---- the plan ---- */
@@ -130,12 +162,13 @@ static void find_name(void *owner, int64_t tensor, const char *name, int64_t hea
     item->head_rows = head_rows;
 }
 
-/* As others read it: no 64 bits, no blocks, and the vectors of GGUF wide. */
-static enum dtype stored_dtype(const struct export_job *job, const struct weights_tensor *tensor)
+/* As others read it: no 64 bits, no blocks; what is divided, and the vectors of GGUF, wide. */
+static enum dtype stored_dtype(const struct export_job *job, int64_t index, const struct weights_tensor *tensor)
 {
-    const bool wide =
-        tensor->dtype == DTYPE_F64 || dtype_info(tensor->dtype)->block > 1 || (job->format->describe != NULL && tensor->rank == 1);
-    return job->format->write == NULL || wide ? DTYPE_F32 : tensor->dtype;
+    const bool divided = job->fold != NULL && export_fold_divides(job->fold, index);
+    const bool vector = job->format->describe != NULL && tensor->rank == 1;
+    const bool wide = tensor->dtype == DTYPE_F64 || dtype_info(tensor->dtype)->block > 1;
+    return job->format->write == NULL || divided || vector || wide ? DTYPE_F32 : tensor->dtype;
 }
 
 static void plan_layer(struct export_job *job, struct item *item, const char *name)
@@ -163,7 +196,8 @@ static void plan_tensor(struct export_job *job, int64_t index)
     if (item->layer != NULL && job->format->write != NULL)
         plan_layer(job, item, name);
     else
-        job->entries[job->entry_count++] = (struct safetensors_entry){name, stored_dtype(job, &tensor), tensor.rank, tensor.shape};
+        job->entries[job->entry_count++] =
+            (struct safetensors_entry){name, stored_dtype(job, index, &tensor), tensor.rank, tensor.shape};
 }
 
 static enum status plan(struct export_job *job, struct error *error)
@@ -260,6 +294,7 @@ enum status export_open(int id, const struct quantize_method *method, const stru
     job->method = method;
     job->model = model;
     if ((status = export_format_check(job->format, method, &job->grid, error)) != STATUS_OK) goto done;
+    if (job->grid.column_scales && (status = fold_new(model, method, &job->fold, error)) != STATUS_OK) goto done;
     job->grid.stored = weights_dtype(model->weights, NULL);
     if (snprintf(job->directory, sizeof job->directory, "%s", directory) >= PATH_MAX) {
         status = error_set(error, STATUS_INVALID, "an export's path is too long");
@@ -291,10 +326,19 @@ static enum status note_layer(void *owner, const char *name, const struct quanti
     struct item *item = &job->items[index];
     if (layer->skipped) return STATUS_OK; /* copied with the rest */
     if (item->layer == NULL || item->written) return error_set(error, STATUS_INTERNAL, "layer \"%s\" was not to be written", name);
-    item->written = true;
-    const struct export_place place = {job->writer, item->first, item->head_rows};
-    if (job->format->write != NULL) return job->format->write(&job->grid, layer, &place, error);
-    return weights_copy_matrix(job->writer, item->first, weight, item->layer->transposed, error);
+    if (job->format->write == NULL) {
+        item->written = true;
+        return weights_copy_matrix(job->writer, item->first, weight, item->layer->transposed, error);
+    }
+    struct export_fold_ready ready = {1, {index}, {layer}};
+    enum status status = job->fold == NULL ? STATUS_OK : export_fold_layer(job->fold, index, layer, &ready, error);
+    for (int i = 0; i < ready.count && status == STATUS_OK; i++) {
+        struct item *due = &job->items[ready.tensors[i]];
+        const struct export_place place = {job->writer, due->first, due->head_rows};
+        due->written = true;
+        status = job->format->write(&job->grid, ready.layers[i], &place, error);
+    }
+    return status;
 }
 
 struct sequential_hook export_hook(struct export_job *job)
@@ -319,10 +363,27 @@ static enum status copy_interleaved(const struct export_job *job, int64_t tensor
     return status;
 }
 
+/* A vector, with AWQ's scales divided out of it. */
+static enum status copy_divided(const struct export_job *job, int64_t tensor, const float *divisors, struct error *error)
+{
+    const struct weights *weights = job->model->weights;
+    struct weights_tensor from;
+    float *values = NULL;
+    weights_tensor(weights, tensor, &from);
+    enum status status = memory_new(from.elements, sizeof *values, "vector to copy", &values, error);
+    if (status == STATUS_OK) status = weights_read_f32(weights, tensor, 0, from.elements, values, error);
+    for (int64_t i = 0; i < from.elements && status == STATUS_OK; i++) values[i] /= divisors[i];
+    if (status == STATUS_OK) status = weights_writer_f32(job->writer, job->items[tensor].first, values, from.elements, error);
+    memory_free(values);
+    return status;
+}
+
 static enum status copy_tensor(const struct export_job *job, int64_t tensor, struct error *error)
 {
     const struct item *item = &job->items[tensor];
     if (item->first < 0) return STATUS_OK;
+    const float *divisors = job->fold == NULL ? NULL : export_fold_divisors(job->fold, tensor);
+    if (divisors != NULL) return copy_divided(job, tensor, divisors, error);
     if (item->head_rows > 0) return copy_interleaved(job, tensor, item, error);
     return weights_copy_tensor(job->model->weights, tensor, job->writer, item->first, error);
 }
@@ -354,6 +415,7 @@ void export_close(struct export_job *job)
     if (job == NULL) return;
     weights_writer_close(job->writer);
     gguf_metadata_reset(&job->metadata);
+    export_fold_free(job->fold);
     if (!job->finished && job->directory[0] != '\0') checkpoint_remove(job->directory);
     memory_free(job->items);
     memory_free(job->entries);

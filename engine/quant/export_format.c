@@ -50,9 +50,8 @@ static enum status find_grid(const struct quantize_method *method, struct export
                                      .sym = method->gptq.sym,
                                      .ordered = method->gptq.desc_act};
     else if (method->quantizer == QUANTIZER_AWQ)
-        return refuse(error,
-                      "awq divides the columns of each weight by scales of their own, for which packed formats have no place: "
-                      "use \"dequantized\"");
+        *grid = (struct export_grid){
+            .bits = (int)method->awq.bits, .group_size = method->awq.group_size, .sym = method->awq.sym, .column_scales = true};
     else
         return refuse(error, "packed formats store grids, and the method's codes are of a codebook: use \"dequantized\"");
     return STATUS_OK;

@@ -18,8 +18,9 @@ struct export_grid {
     int bits;
     int64_t group_size; /* as in the API: -1 for a whole row */
     bool sym;
-    bool ordered;      /* g_idx says to which group a column belongs */
-    enum dtype stored; /* that most of the original's weights have */
+    bool column_scales; /* AWQ's, which are divided out of what stands before */
+    bool ordered;       /* g_idx says to which group a column belongs */
+    enum dtype stored;  /* that most of the original's weights have */
 };
 
 enum { EXPORT_TENSORS = 5 };

@@ -163,6 +163,7 @@ def test_a_gguf_file_is_a_checkpoint_again(service, subject):
     ("awq", {"name": "rtn", "bits": 3, "group_size": 32}),
     ("awq", {"name": "gptq", "group_size": 32, "desc_act": True}),
     ("awq", {"name": "gptq", "group_size": 40}),
+    ("awq", {"name": "awq", "group_size": 32}),
     ("compressed-tensors", {"name": "rtn", "bits": 3, "group_size": 32}),
     ("compressed-tensors", {"name": "gptq", "group_size": 32, "desc_act": True}),
     ("compressed-tensors", {"name": "gptq", "group_size": 64}),

@@ -31,6 +31,7 @@ TENSORS, LINEARS, SIGMAS = 12, 7, 6  # roundings in a block; its linears; how fa
 
 MODELS = {
     "llama": lambda: make_model.llama(256, 4, 8, 2, 512, 1024, 256, False),
+    "llama_mha": lambda: make_model.llama(256, 4, 8, 8, 512, 1024, 256, False),
     "gpt_neox": lambda: make_model.gpt_neox(128, 3, 4, 1024, 256),
 }
 GPTQ, RTN = {"name": "gptq", "group_size": 64}, {"name": "rtn", "group_size": 64}
@@ -47,6 +48,8 @@ CASES = [
     ("gptq-transformers", "llama", GPTQ, "gptq", "float16"),
     ("awq", "llama", {**GPTQ, "sym": False}, "awq", "gptqmodel"),
     ("awq-symmetric-skip", "llama", {**RTN, **SKIP}, "awq", "gptqmodel"),
+    ("awq-method", "llama_mha", {"name": "awq", "group_size": 64}, "awq", "gptqmodel"),
+    ("awq-method-compressed", "llama_mha", {"name": "awq", "group_size": 64}, "compressed-tensors", "float32"),
     ("awq-transformers", "llama", {**GPTQ, "sym": False}, "awq", "float16"),
     ("compressed-4bit", "llama", GPTQ, "compressed-tensors", "float32"),
     ("compressed-asymmetric", "llama", {**GPTQ, "sym": False}, "compressed-tensors", "float32"),

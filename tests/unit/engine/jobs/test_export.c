@@ -1,6 +1,7 @@
 /* Exports of tiny random models, read back with our own readers: what GGUF's blocks hold, shards, and what is left when a run ends
  * early. */
 #include "base/memory.h"
+#include "eval/evaluate.h"
 #include "formats/weights_writer.h"
 #include "jobs/export.h"
 #include "jobs/quantize.h"
@@ -48,6 +49,7 @@ struct bench {
     struct seen seen[LAYERS_MOST];
     int seen_count;
     int fail_after; /* layers; 0: never */
+    double loss;    /* of the quantized model */
 };
 
 static void bench_open(struct bench *bench, const char *config, struct quantize_method method)
@@ -122,6 +124,7 @@ static enum status quantize(struct bench *bench)
         .hook = {bench, note},
     };
     const enum status status = quantize_run(&request, &result, &error);
+    bench->loss = result.q.loss;
     quantize_result_reset(&result);
     return status;
 }
@@ -231,6 +234,75 @@ static void test_gguf_refuses_what_it_cannot_hold(void **state)
     }
 }
 
+static double loss_of(struct bench *bench, const struct model *model)
+{
+    int64_t starts[] = {0, LENGTH};
+    uint32_t tokens[LENGTH];
+    struct evaluate_result found = {0};
+    for (int i = 0; i < LENGTH; i++) tokens[i] = (uint32_t)random_below(1, 0, (uint64_t)i, 50);
+    const struct sequences data = {1, starts, tokens};
+    ok(evaluate_run(model, bench->backend, &data, NULL, &found, &error));
+    const double loss = found.loss;
+    evaluate_result_reset(&found);
+    return loss;
+}
+
+/* Through GGUF, which we read: only the rounding of scales to float16 is left between the two. */
+static void check_awq(const char *config, const struct quantize_override *overrides, int64_t count)
+{
+    struct bench bench;
+    struct model *back = NULL;
+    char path[512];
+    const struct quantize_method method = {.quantizer = QUANTIZER_AWQ,
+                                           .awq = {.bits = 4, .group_size = 32, .grid_points = 20, .clip = true},
+                                           .options = {.override_count = count, .overrides = overrides}};
+    bench_open(&bench, config, method);
+    export_as(&bench, EXPORT_GGUF);
+    (void)snprintf(path, sizeof path, "%s/model.gguf", bench.directory);
+    ok(model_open(path, &back, &error));
+    const double measured = bench.loss, found = loss_of(&bench, back), whole = loss_of(&bench, bench.model);
+    assert_true(fabs(measured - whole) > 1e-2);
+    assert_true(fabs(found - measured) < 5e-4 * measured); /* scales and minima have 11 bits */
+    model_close(back);
+    bench_close(&bench);
+}
+
+static const char wide_mha[] =
+    "{\"model_type\": \"llama\", \"vocab_size\": 50, \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_key_value_heads\": 4,"
+    " \"num_hidden_layers\": 2, \"intermediate_size\": 96, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0,"
+    " \"max_position_embeddings\": 24, \"tie_word_embeddings\": true, \"attention_bias\": true, \"mlp_bias\": true}";
+static const struct quantize_override skip_outputs = {.pattern = "o_proj", .skip = true};
+
+static void test_awqs_scales_go_into_what_stands_before(void **state)
+{
+    (void)state;
+    check_awq(wide_mha, NULL, 0);
+    check_awq(wide_llama, &skip_outputs, 1);
+}
+
+static void test_awqs_scales_without_a_place_are_refused(void **state)
+{
+    static const struct quantize_override skip_keys_only = {.pattern = "k_proj", .skip = true},
+                                          skip_up = {.pattern = "gate_proj|up_proj", .skip = true};
+    static const struct {
+        const char *config;
+        const struct quantize_override *override;
+    } cases[] = {{wide_llama, NULL}, {wide_olmo2, NULL}, {wide_mha, &skip_keys_only}, {wide_mha, &skip_up}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bench bench;
+        const struct quantize_method method = {
+            .quantizer = QUANTIZER_AWQ,
+            .awq = {.bits = 4, .group_size = 32, .grid_points = 20},
+            .options = {.override_count = cases[i].override != NULL, .overrides = cases[i].override}};
+        bench_open(&bench, cases[i].config, method);
+        assert_int_equal(export_check(EXPORT_GGUF, &bench.method, bench.model, &error), STATUS_UNSUPPORTED);
+        assert_string_equal(error.pointer, "/export");
+        ok(export_check(EXPORT_DEQUANTIZED, &bench.method, bench.model, &error));
+        bench_close(&bench);
+    }
+}
+
 static void test_a_run_that_ends_early_leaves_nothing(void **state)
 {
     struct bench bench;
@@ -296,6 +368,8 @@ int main(void)
         cmocka_unit_test(test_gguf_gives_back_the_same_bits),
         cmocka_unit_test(test_gguf_repeats_the_scales_of_wide_groups),
         cmocka_unit_test(test_gguf_refuses_what_it_cannot_hold),
+        cmocka_unit_test(test_awqs_scales_go_into_what_stands_before),
+        cmocka_unit_test(test_awqs_scales_without_a_place_are_refused),
         cmocka_unit_test(test_a_run_that_ends_early_leaves_nothing),
         cmocka_unit_test(test_a_dequantized_export_is_the_model_that_was_measured),
         cmocka_unit_test(test_large_checkpoints_are_cut_into_shards_with_an_index),
