@@ -38,3 +38,10 @@ void kind_request_reset(struct kind_request *request)
     json_decref(request->identity);
     *request = (struct kind_request){0};
 }
+
+void kind_member_end(struct kind_member *member, enum status status, const struct error *error)
+{
+    member->status = status;
+    if (status != STATUS_OK) member->error = *error;
+    member->ended(member);
+}

@@ -26,6 +26,7 @@ struct kind_request {
     /* Filled by check through kind_uses_*: what the run reads. */
     struct store_id *checkpoints, *trajectories, *datasets; /* owned (kind_request_reset) */
     size_t checkpoint_count, trajectory_count, dataset_count;
+    bool alone;       /* check says: never to be executed together with others */
     json_t *identity; /* object, owned: what else decides the result (content hashes, ...). NULL after check: never shared */
 };
 
@@ -47,6 +48,21 @@ struct kind_context {
     const struct hub *hub;       /* where repositories are fetched from; NULL: from nowhere */
 };
 
+/* One of several runs of a kind that are executed together. */
+struct kind_member {
+    struct kind_context context;
+    const void *params;                /* as for execute */
+    struct measurements *measurements; /* likewise */
+    void *owner;
+    /* Whoever executes calls this once for each member, through kind_member_end, when it will do nothing more for it. */
+    void (*ended)(struct kind_member *member);
+    enum status status;
+    struct error error;
+    json_t *result;
+    bool given_back; /* not begun: the run goes back to the queue as it came */
+};
+void kind_member_end(struct kind_member *member, enum status status, const struct error *error);
+
 struct kind {
     const char *name; /* as in the API */
     const char *help;
@@ -61,6 +77,10 @@ struct kind {
      * with `error`, except STATUS_CANCELLED and STATUS_LEASE_LOST from monitor_check, which are passed up untouched. */
     enum status (*execute)(const struct kind_context *context, const void *params, json_t **result, struct measurements *out,
                            struct error *error);
+    /* Runs whose parameters are equal but for those in `apart` (ends with NULL) may be executed together; each ends, fails and is
+     * stopped as if it were alone. NULL: every run is executed alone. */
+    const char *const *apart;
+    void (*together)(struct kind_member *members, size_t count);
 };
 
 extern const struct kind evaluate_kind, quantize_kind, sharpness_kind, train_kind, average_kind, interpolate_kind, landscape_kind,

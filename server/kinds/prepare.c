@@ -137,6 +137,20 @@ static enum status prepare_key(struct prepared_run *run, const json_t *content, 
     return status;
 }
 
+/* Ids and not content: what is read is opened once for all of them. */
+static enum status prepare_companions(struct prepared_run *run, struct error *error)
+{
+    const struct kind *kind = run->kind;
+    if (kind->together == NULL || run->request.alone) return STATUS_OK;
+    json_t *common = json_copy(run->request.params);
+    for (const char *const *name = kind->apart; common != NULL && *name != NULL; name++) (void)json_object_del(common, *name);
+    json_t *document = json_pack("{ss so}", "kind", kind->name, "params", common);
+    if (document == NULL) return no_memory(error);
+    const enum status status = hash_json(document, run->companions, error);
+    json_decref(document);
+    return status;
+}
+
 enum status prepare_run(struct connection *connection, const struct kind *kind, const json_t *params, const char *const *roots,
                         const char *data_directory, struct faults *faults, struct prepared_run *out, struct error *error)
 {
@@ -160,6 +174,7 @@ enum status prepare_run(struct connection *connection, const struct kind *kind, 
     if (status == STATUS_OK && kind->check != NULL) status = kind->check(&out->request, filled.params, error);
     if (status == STATUS_OK)
         status = schema_references(kind->params, out->request.params, "/params", make_trajectory, &resolver, error);
+    if (status == STATUS_OK) status = prepare_companions(out, error);
     if (status == STATUS_OK) status = prepare_key(out, resolver.content, error);
     schema_filled_reset(&filled);
     json_decref(resolver.content);
@@ -180,6 +195,7 @@ struct run_new prepare_row(const struct prepared_run *run)
         .kind = run->kind->name,
         .params = run->request.params,
         .dedupe_key = run->dedupe_key[0] != '\0' ? run->dedupe_key : NULL,
+        .companions = run->companions[0] != '\0' ? run->companions : NULL,
         .checkpoints = run->request.checkpoints,
         .checkpoint_count = run->request.checkpoint_count,
         .trajectories = run->request.trajectories,

@@ -10,6 +10,7 @@ struct prepared_run { /* start with {0} */
     const struct kind *kind;
     struct kind_request request; /* owns params among other things */
     char dedupe_key[65];         /* "" when an equal run may not be shared */
+    char companions[65];         /* the same for runs that may be executed together; "": it goes alone */
 };
 
 /* Checks `params` (lent; copied) by the kind's table, replaces references by ids, asks the kind's own check, and hashes what

@@ -32,6 +32,19 @@ static const double POLL_SECONDS = 1, BUSY_SECONDS = 0.25, FLUSH_SECONDS = 0.5, 
 #endif
 static const double STOP_SECONDS = 8, LOST_SECONDS = 60;
 
+/* A leased run of the job. */
+struct hold {
+    size_t number;                     /* in the job */
+    double renewed_at;                 /* when the last successful beat was *sent* */
+    double beat_at, peek_at, flush_at; /* next */
+    uint64_t version_written;
+    bool cancelling, lost;
+    double lost_at;
+    bool unsure;   /* an end of the lease was sent and its outcome is not known */
+    double end_at; /* when to try again */
+    bool done;     /* its end stands, or is not ours to say */
+};
+
 struct worker {
     struct worker_options options;
     struct worker_identity identity;
@@ -47,16 +60,10 @@ struct worker {
     double stop_at;                             /* when the first one came */
     double lease_at, housekeeping_at, sweep_at; /* next */
 
-    struct job *job;                   /* NULL: idle */
-    double renewed_at;                 /* when the last successful beat was *sent* */
-    double beat_at, peek_at, flush_at; /* next */
-    uint64_t version_written;
+    struct job *job; /* NULL: idle */
+    struct hold holds[WORKER_TOGETHER];
     uint64_t moves_seen;
     double moved_at;
-    bool cancelling, lost;
-    double lost_at;
-    bool unsure;   /* an end of the lease was sent and its outcome is not known */
-    double end_at; /* when to try again */
 };
 
 static double now(void)
@@ -120,43 +127,68 @@ static bool ready(struct worker *worker)
     return worker->registered;
 }
 
-static void take_job(struct worker *worker, struct leased_run *run, double sent_at)
+static const struct lease *lease_of(const struct worker *worker, const struct hold *hold)
+{
+    return job_lease(worker->job, hold->number);
+}
+
+static void take_job(struct worker *worker, struct leased_run *runs, size_t count, double sent_at)
 {
     struct error error;
-    const struct lease lease = run->lease;
-    if (job_start(&worker->options, run, worker->engine_connection, worker->team, worker->wake, &worker->job, &error) !=
+    if (job_start(&worker->options, runs, count, worker->engine_connection, worker->team, worker->wake, &worker->job, &error) !=
         STATUS_OK) {
         struct error ignored;
         say(worker, "cannot start a run", &error);
-        if (queue_release(worker->connection, &lease, &ignored) != STATUS_OK) say(worker, "cannot give it back", &ignored);
-        leased_run_reset(run);
+        for (size_t i = 0; i < count; i++) {
+            if (queue_release(worker->connection, &runs[i].lease, &ignored) != STATUS_OK)
+                say(worker, "cannot give it back", &ignored);
+            leased_run_reset(&runs[i]);
+        }
         worker->lease_at = now() + HOUSEKEEPING_SECONDS;
         return;
     }
-    worker->renewed_at = worker->moved_at = sent_at;
-    worker->beat_at = sent_at + worker->lease_seconds / 3;
-    worker->peek_at = sent_at + POLL_SECONDS;
-    worker->flush_at = sent_at;
-    worker->version_written = worker->moves_seen = 0;
-    worker->cancelling = worker->lost = worker->unsure = false;
-    worker->end_at = 0;
+    worker->moved_at = sent_at;
+    worker->moves_seen = 0;
+    for (size_t i = 0; i < count; i++)
+        worker->holds[i] = (struct hold){
+            .number = i,
+            .renewed_at = sent_at,
+            .beat_at = sent_at + worker->lease_seconds / 3,
+            .peek_at = sent_at + POLL_SECONDS,
+            .flush_at = sent_at,
+        };
+}
+
+/* Those that can be executed together with a run; without them it goes alone. */
+static size_t seek_companions(struct worker *worker, struct leased_run *runs)
+{
+    struct error error;
+    size_t count = 0;
+    const struct kind *kind = kind_find(worker->options.kinds, runs[0].kind);
+    if (kind == NULL || kind->together == NULL) return 0;
+    const enum status status = queue_lease_companions(worker->connection, &worker->identity, &runs[0].lease, worker->lease_seconds,
+                                                      WORKER_TOGETHER - 1, runs + 1, &count, &error);
+    if (status != STATUS_OK && status != STATUS_UNAVAILABLE) say(worker, "cannot ask for companions of a run", &error);
+    return count;
 }
 
 static void seek_work(struct worker *worker)
 {
-    struct leased_run run;
+    struct leased_run runs[WORKER_TOGETHER];
     struct error error;
     bool found;
     const double sent_at = now();
     worker->lease_at = sent_at + jittered(POLL_SECONDS);
     if (!ready(worker)) return;
     const enum status status = queue_lease(worker->connection, &worker->identity, worker->kinds, worker->kind_count,
-                                           worker->lease_seconds, &found, &run, &error);
+                                           worker->lease_seconds, &found, &runs[0], &error);
     if (status != STATUS_OK) {
         if (status != STATUS_UNAVAILABLE) say(worker, "cannot ask for work", &error);
         return;
     }
-    if (found) take_job(worker, &run, sent_at);
+    if (!found) return;
+    const size_t companions = seek_companions(worker, runs);
+    take_job(worker, runs, 1 + companions, sent_at);
 }
 
 static void keep_house(struct worker *worker)
@@ -186,62 +218,62 @@ static void sweep(struct worker *worker)
 
 /* ---- holding it ---- */
 
-static void lose(struct worker *worker, const char *why)
+static void lose(struct worker *worker, struct hold *hold, const char *why)
 {
-    if (worker->lost) return;
-    worker->lost = true;
-    worker->lost_at = now();
-    job_stop(worker->job, STATUS_LEASE_LOST, why);
-    (void)fprintf(stderr, "deltaq worker %d: lease lost on run %s: %s\n", worker->identity.pid, job_lease(worker->job)->run.text,
+    if (hold->lost) return;
+    hold->lost = true;
+    hold->lost_at = now();
+    job_stop(worker->job, hold->number, STATUS_LEASE_LOST, why);
+    (void)fprintf(stderr, "deltaq worker %d: lease lost on run %s: %s\n", worker->identity.pid, lease_of(worker, hold)->run.text,
                   why);
 }
 
-static void heed(struct worker *worker, enum status status, bool cancel)
+static void heed(struct worker *worker, struct hold *hold, enum status status, bool cancel)
 {
-    if (status == STATUS_LEASE_LOST) lose(worker, "the run belongs to another worker, or has ended");
-    if (status != STATUS_OK || !cancel || worker->cancelling) return;
-    worker->cancelling = true;
-    job_stop(worker->job, STATUS_CANCELLED, "the run was cancelled");
+    if (status == STATUS_LEASE_LOST) lose(worker, hold, "the run belongs to another worker, or has ended");
+    if (status != STATUS_OK || !cancel || hold->cancelling) return;
+    hold->cancelling = true;
+    job_stop(worker->job, hold->number, STATUS_CANCELLED, "the run was cancelled");
 }
 
-static void beat(struct worker *worker, const struct job_view *view)
+static void beat(struct worker *worker, struct hold *hold, const struct job_view *view)
 {
     struct error error;
     bool cancel;
     const double sent_at = now();
-    const enum status status = queue_beat(worker->connection, job_lease(worker->job), worker->lease_seconds,
+    const enum status status = queue_beat(worker->connection, lease_of(worker, hold), worker->lease_seconds,
                                           view->version > 0 ? &view->progress : NULL, &cancel, &error);
-    worker->peek_at = sent_at + POLL_SECONDS;
-    worker->flush_at = sent_at + FLUSH_SECONDS;
-    worker->beat_at = sent_at + RETRY_SECONDS;
+    hold->peek_at = sent_at + POLL_SECONDS;
+    hold->flush_at = sent_at + FLUSH_SECONDS;
+    hold->beat_at = sent_at + RETRY_SECONDS;
     if (status == STATUS_OK) {
-        worker->renewed_at = sent_at;
-        worker->beat_at = sent_at + worker->lease_seconds / 3;
-        worker->version_written = view->version;
+        hold->renewed_at = sent_at;
+        hold->beat_at = sent_at + worker->lease_seconds / 3;
+        hold->version_written = view->version;
     }
-    heed(worker, status, cancel);
+    heed(worker, hold, status, cancel);
 }
 
-static void peek(struct worker *worker)
+static void peek(struct worker *worker, struct hold *hold)
 {
     struct error error;
     bool cancel;
-    worker->peek_at = now() + POLL_SECONDS;
-    const enum status status = queue_peek(worker->connection, job_lease(worker->job), &cancel, &error);
-    heed(worker, status, cancel);
+    hold->peek_at = now() + POLL_SECONDS;
+    const enum status status = queue_peek(worker->connection, lease_of(worker, hold), &cancel, &error);
+    heed(worker, hold, status, cancel);
 }
 
-static void flush_log(struct worker *worker)
+static void flush_log(struct worker *worker, struct hold *hold)
 {
     struct error error;
-    json_t *lines = job_lines(worker->job);
+    json_t *lines = job_lines(worker->job, hold->number);
     if (lines == NULL) return;
-    const enum status status = queue_log(worker->connection, job_lease(worker->job), lines, &error);
+    const enum status status = queue_log(worker->connection, lease_of(worker, hold), lines, &error);
     if (status == STATUS_OK || status == STATUS_LEASE_LOST)
         json_decref(lines);
     else
-        job_put_back(worker->job, lines);
-    heed(worker, status, false);
+        job_put_back(worker->job, hold->number, lines);
+    heed(worker, hold, status, false);
 }
 
 /* The engine has not called its monitor for too long: nothing in this process can be trusted to end, so the process does. */
@@ -251,13 +283,16 @@ static void give_up(struct worker *worker, double seconds)
     char evidence[160];
     (void)snprintf(evidence, sizeof evidence, "the engine stood still for %.0f s; its worker process was ended", seconds);
     (void)fprintf(stderr, "deltaq worker %d: %s\n", worker->identity.pid, evidence);
-    if (!worker->lost && queue_stalled(worker->connection, job_lease(worker->job), evidence, &error) != STATUS_OK)
-        say(worker, "cannot say so", &error);
+    for (size_t i = 0; i < job_count(worker->job); i++) {
+        const struct hold *hold = &worker->holds[i];
+        if (!hold->done && !hold->lost && queue_stalled(worker->connection, lease_of(worker, hold), evidence, &error) != STATUS_OK)
+            say(worker, "cannot say so", &error);
+    }
     if (worker_gone(worker->connection, &worker->identity.id, &error) != STATUS_OK) _exit(EXIT_STALLED);
     _exit(EXIT_STALLED);
 }
 
-static void watch_engine(struct worker *worker, const struct job_view *view)
+static void watch_engine(struct worker *worker, const struct hold *hold, const struct job_view *view)
 {
     const double time = now();
     const double limit = worker->options.stall_seconds > 0 ? worker->options.stall_seconds : STALL_SECONDS;
@@ -266,83 +301,91 @@ static void watch_engine(struct worker *worker, const struct job_view *view)
         worker->moved_at = time;
     }
     if (time - worker->moved_at > limit) give_up(worker, time - worker->moved_at);
-    if (worker->lost && time - worker->lost_at > LOST_SECONDS) give_up(worker, time - worker->lost_at);
+    if (hold->lost && time - hold->lost_at > LOST_SECONDS) give_up(worker, time - hold->lost_at);
 }
 
 /* ---- the end ---- */
 
-/* Sends what the job came to. STATUS_LEASE_LOST: it is not ours to say. */
-static enum status send_end(struct worker *worker, struct error *error)
+/* Sends what the run came to. STATUS_LEASE_LOST: it is not ours to say. */
+static enum status send_end(struct worker *worker, const struct hold *hold, struct error *error)
 {
     struct job_outcome outcome;
-    const struct lease *lease = job_lease(worker->job);
-    job_outcome(worker->job, &outcome);
+    const struct lease *lease = lease_of(worker, hold);
+    job_outcome(worker->job, hold->number, &outcome);
     if (outcome.status == STATUS_OK) {
         const enum status status = queue_finish(worker->connection, lease, &outcome.result, error);
         if (status == STATUS_OK || status == STATUS_LEASE_LOST || status_info(status)->retry) return status;
         outcome.error = *error; /* the database refuses what the kind gave: that is how the run ends */
         return queue_fail(worker->connection, lease, &outcome.error, &outcome.result.usage, error);
     }
-    if (worker->cancelling && outcome.status == STATUS_CANCELLED)
+    if (hold->cancelling && outcome.status == STATUS_CANCELLED)
         return queue_cancelled(worker->connection, lease, &outcome.result.usage, error);
-    if (worker->stops > 0 && outcome.status == STATUS_LEASE_LOST) return queue_release(worker->connection, lease, error);
+    if (outcome.given_back || (worker->stops > 0 && outcome.status == STATUS_LEASE_LOST))
+        return queue_release(worker->connection, lease, error);
     return queue_fail(worker->connection, lease, &outcome.error, &outcome.result.usage, error);
 }
 
-static void drop_job(struct worker *worker)
-{
-    job_free(worker->job);
-    worker->job = NULL;
-    worker->lease_at = 0;
-}
-
 /* Tries to commit the end until it stands or the lease is lost. After a failure it is asked first whether it had been committed. */
-static void end_job(struct worker *worker)
+static void end_run(struct worker *worker, struct hold *hold)
 {
     struct error error;
     bool open = true;
     enum status status = STATUS_OK;
-    if (worker->lost) {
-        drop_job(worker);
+    if (hold->lost) {
+        hold->done = true;
         return;
     }
-    if (now() < worker->end_at) return;
-    flush_log(worker);
-    if (worker->unsure) status = queue_outcome(worker->connection, job_lease(worker->job), &open, &error);
-    if (status == STATUS_OK && open) status = send_end(worker, &error);
+    if (now() < hold->end_at) return;
+    flush_log(worker, hold);
+    if (hold->unsure) status = queue_outcome(worker->connection, lease_of(worker, hold), &open, &error);
+    if (status == STATUS_OK && open) status = send_end(worker, hold, &error);
     if (status != STATUS_OK && status != STATUS_LEASE_LOST) {
-        worker->unsure = true;
-        worker->end_at = now() + RETRY_SECONDS;
+        hold->unsure = true;
+        hold->end_at = now() + RETRY_SECONDS;
         return;
     }
     /* What is not swept now, because the database went away, is swept within the hour. */
     if (status == STATUS_OK &&
-        sweep_run(worker->connection, worker->options.data_directory, job_lease(worker->job)->run.text, &error) != STATUS_OK)
+        sweep_run(worker->connection, worker->options.data_directory, lease_of(worker, hold)->run.text, &error) != STATUS_OK)
         say(worker, "cannot sweep up after a run", &error);
     store_notify(worker->connection);
-    drop_job(worker);
+    hold->done = true;
+}
+
+static void hold_run(struct worker *worker, struct hold *hold, bool hinted)
+{
+    struct job_view view;
+    job_look(worker->job, hold->number, &view);
+    if (!hold->lost && now() - hold->renewed_at > worker->lease_seconds * WORKER_PATIENCE)
+        lose(worker, hold, "the database did not answer for two thirds of the lease");
+    if (!hold->lost) {
+        const double time = now();
+        const bool flush = time >= hold->flush_at;
+        if (time >= hold->beat_at || ((flush || view.ended) && view.version != hold->version_written))
+            beat(worker, hold, &view);
+        else if (hinted || time >= hold->peek_at)
+            peek(worker, hold);
+        if (flush && !hold->lost) flush_log(worker, hold);
+        if (flush) hold->flush_at = now() + FLUSH_SECONDS;
+    }
+    if (view.ended)
+        end_run(worker, hold);
+    else
+        watch_engine(worker, hold, &view);
 }
 
 static void hold_job(struct worker *worker, bool hinted)
 {
-    struct job_view view;
-    job_look(worker->job, &view);
-    if (!worker->lost && now() - worker->renewed_at > worker->lease_seconds * WORKER_PATIENCE)
-        lose(worker, "the database did not answer for two thirds of the lease");
-    if (!worker->lost) {
-        const double time = now();
-        const bool flush = time >= worker->flush_at;
-        if (time >= worker->beat_at || ((flush || view.ended) && view.version != worker->version_written))
-            beat(worker, &view);
-        else if (hinted || time >= worker->peek_at)
-            peek(worker);
-        if (flush && !worker->lost) flush_log(worker);
-        if (flush) worker->flush_at = now() + FLUSH_SECONDS;
+    bool done = true;
+    for (size_t i = 0; i < job_count(worker->job); i++) {
+        struct hold *hold = &worker->holds[i];
+        if (!hold->done) hold_run(worker, hold, hinted);
+        done = done && hold->done;
     }
-    if (view.ended)
-        end_job(worker);
-    else
-        watch_engine(worker, &view);
+    if (!done) return;
+    job_free(worker->job);
+    worker->job = NULL;
+    worker->lease_at = 0;
 }
 
 /* ---- stopping ---- */
@@ -352,7 +395,8 @@ static void read_signals(struct worker *worker)
     struct signalfd_siginfo info;
     while (read(worker->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         if (worker->stops++ == 0) worker->stop_at = now();
-        if (worker->job != NULL) job_stop(worker->job, STATUS_LEASE_LOST, "the worker is stopping");
+        for (size_t i = 0; worker->job != NULL && i < job_count(worker->job); i++)
+            job_stop(worker->job, i, STATUS_LEASE_LOST, "the worker is stopping");
     }
 }
 
@@ -360,8 +404,11 @@ static void read_signals(struct worker *worker)
 static void leave_engine(struct worker *worker)
 {
     struct error error;
-    if (!worker->lost && queue_release(worker->connection, job_lease(worker->job), &error) != STATUS_OK)
-        say(worker, "cannot give the run back", &error);
+    for (size_t i = 0; i < job_count(worker->job); i++) {
+        const struct hold *hold = &worker->holds[i];
+        if (!hold->done && !hold->lost && queue_release(worker->connection, lease_of(worker, hold), &error) != STATUS_OK)
+            say(worker, "cannot give the run back", &error);
+    }
     if (worker->registered && worker_gone(worker->connection, &worker->identity.id, &error) != STATUS_OK) _exit(EXIT_STOPPED);
     _exit(EXIT_STOPPED);
 }

@@ -57,43 +57,91 @@ static json_t *text_array(const char *const *texts, size_t count)
     return array;
 }
 
+/* Of the rows that `candidate` names; $1 owner, $2 seconds, $3 and $4 for people. */
+#define LEASE_CANDIDATES                                                                                                           \
+    " leased as (update runs r set state = 'running', epoch = r.epoch + 1, owner = $1, beat_at = clock_timestamp(),"               \
+    " lease_until = clock_timestamp() + $2 * interval '1 second', started_at = coalesce(r.started_at, clock_timestamp()),"         \
+    " worker = $3, device = $4 from candidate c where r.id = c.id returning r.*),"                                                 \
+    " event as (insert into run_events (run, epoch, type, data) select id, epoch, 'state', json_build_object('from', 'queued'"     \
+    ", 'to', 'running', 'owner', owner, 'worker', worker, 'device', device) from leased)"                                          \
+    " select l.id, l.epoch, l.kind, l.tries + l.crashes + l.stalls, s.params from leased l join run_specs s on s.run = l.id"       \
+    " order by l.number"
+
+static void worker_name(const struct worker_identity *worker, char out[128])
+{
+    (void)snprintf(out, 128, "%s/%d", worker->host, worker->pid);
+}
+
+/* Takes the rows over; what cannot be read is left to its lease. */
+static enum status leased_read(const struct worker_identity *worker, struct rows *rows, size_t most, struct leased_run *out,
+                               size_t *count, struct error *error)
+{
+    enum status status = STATUS_OK;
+    *count = 0;
+    for (int row = 0; row < rows_count(rows) && *count < most && status == STATUS_OK; row++) {
+        struct leased_run *run = &out[*count];
+        memset(run, 0, sizeof *run);
+        (void)snprintf(run->lease.run.text, sizeof run->lease.run.text, "%s", rows_text(rows, row, 0));
+        run->lease.owner = worker->id;
+        run->lease.epoch = rows_integer(rows, row, 1);
+        (void)snprintf(run->kind, sizeof run->kind, "%s", rows_text(rows, row, 2));
+        run->attempt = (int)rows_integer(rows, row, 3);
+        status = rows_json(rows, row, 4, &run->params, error);
+        *count += status == STATUS_OK;
+    }
+    rows_free(rows);
+    return status;
+}
+
 enum status queue_lease(struct connection *connection, const struct worker_identity *worker, const char *const *kinds,
                         size_t kind_count, double lease_seconds, bool *found, struct leased_run *out, struct error *error)
 {
     struct rows *rows;
     char name[128];
+    size_t count = 0;
     json_t *wanted = text_array(kinds, kind_count);
     *found = false;
     memset(out, 0, sizeof *out);
     if (wanted == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to ask for work");
-    (void)snprintf(name, sizeof name, "%s/%d", worker->host, worker->pid);
+    worker_name(worker, name);
     /* Materialised: a nested loop could run the subselect again and take more than one. */
     enum status status = connection_query(
         connection,
         "with candidate as materialized (select id from runs where state = 'queued' and" DUE
-        " and kind in (select json_array_elements_text($1::json)) order by priority desc, run_at, number limit 1 for update skip locked),"
-        " leased as (update runs r set state = 'running', epoch = r.epoch + 1, owner = $2, beat_at = clock_timestamp(),"
-        " lease_until = clock_timestamp() + $3 * interval '1 second', started_at = coalesce(r.started_at, clock_timestamp()),"
-        " worker = $4, device = $5 from candidate c where r.id = c.id returning r.*),"
-        " event as (insert into run_events (run, epoch, type, data) select id, epoch, 'state', json_build_object('from', 'queued', 'to', 'running',"
-        " 'owner', owner, 'worker', worker, 'device', device) from leased)"
-        " select l.id, l.epoch, l.kind, l.tries + l.crashes + l.stalls, s.params from leased l join run_specs s on s.run = l.id",
-        VALUES(value_json(wanted), value_text(worker->id.text), value_double(lease_seconds), value_text(name),
-               value_text(worker->device)),
+        " and kind in (select json_array_elements_text($5::json)) order by priority desc, run_at, number limit 1 for update skip locked)," LEASE_CANDIDATES,
+        VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name), value_text(worker->device),
+               value_json(wanted)),
         &rows, error);
     json_decref(wanted);
     if (status != STATUS_OK) return status;
-    if (rows_count(rows) == 1) {
-        (void)snprintf(out->lease.run.text, sizeof out->lease.run.text, "%s", rows_text(rows, 0, 0));
-        out->lease.owner = worker->id;
-        out->lease.epoch = rows_integer(rows, 0, 1);
-        (void)snprintf(out->kind, sizeof out->kind, "%s", rows_text(rows, 0, 2));
-        out->attempt = (int)rows_integer(rows, 0, 3);
-        status = rows_json(rows, 0, 4, &out->params, error);
-        *found = status == STATUS_OK;
-    }
-    rows_free(rows);
+    status = leased_read(worker, rows, 1, out, &count, error);
+    *found = count == 1;
     return status;
+}
+
+enum status queue_lease_companions(struct connection *connection, const struct worker_identity *worker, const struct lease *lease,
+                                   double lease_seconds, size_t most, struct leased_run *out, size_t *count, struct error *error)
+{
+    struct rows *rows;
+    char name[128];
+    *count = 0;
+    worker_name(worker, name);
+    const enum status status = connection_query(
+        connection,
+        "with held as (select companions, kind from runs where id = $5 and epoch = $6 and owner = $1 and state = 'running'"
+        " and crashes < $8 - 1 and stalls < $9 - 1),"
+        " idle as (select count(*) as workers from workers w where w.seen_at > clock_timestamp() - interval '1 minute'"
+        " and not exists (select 1 from runs b where b.owner = w.id and b.state = 'running')),"
+        " waiting as materialized (select r.id from runs r join held h on r.companions = h.companions and r.kind = h.kind"
+        " where r.state = 'queued' and r.crashes < $8 - 1 and r.stalls < $9 - 1 and" DUE "),"
+        " candidate as materialized (select r.id from runs r where r.id in (select id from waiting) and r.state = 'queued'"
+        " order by r.priority desc, r.run_at, r.number limit least($7, (select ceil((count(*) + 1)"
+        " / (select workers + 1.0 from idle)) - 1 from waiting))::bigint for update of r skip locked)," LEASE_CANDIDATES,
+        VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name), value_text(worker->device),
+               value_text(lease->run.text), value_integer(lease->epoch), value_integer((int64_t)most),
+               value_integer(QUEUE_CRASH_BUDGET), value_integer(STALL_BUDGET)),
+        &rows, error);
+    return status == STATUS_OK ? leased_read(worker, rows, most, out, count, error) : status;
 }
 
 void leased_run_reset(struct leased_run *run)

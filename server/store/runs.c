@@ -52,16 +52,16 @@ static enum status insert_row(struct connection *connection, const struct run_ne
                               struct error *error)
 {
     struct rows *rows;
-    const enum status status =
-        connection_query(connection,
-                         "with made as (insert into runs (kind, priority, dedupe_key, forced) values ($1, $2, $3, $4)"
-                         " on conflict (dedupe_key) where state in ('queued', 'running') and not forced do nothing returning id),"
-                         " spec as (insert into run_specs (run, params) select id, $5::json from made),"
-                         " event as (insert into run_events (run, epoch, type, data)"
-                         " select id, 0, 'state', json_build_object('from', null, 'to', 'queued') from made) select id from made",
-                         VALUES(value_text(run->kind), value_integer(run->priority), value_text(run->dedupe_key),
-                                value_boolean(run->force), value_json(run->params)),
-                         &rows, error);
+    const enum status status = connection_query(
+        connection,
+        "with made as (insert into runs (kind, priority, dedupe_key, forced, companions) values ($1, $2, $3, $4, $6)"
+        " on conflict (dedupe_key) where state in ('queued', 'running') and not forced do nothing returning id),"
+        " spec as (insert into run_specs (run, params) select id, $5::json from made),"
+        " event as (insert into run_events (run, epoch, type, data)"
+        " select id, 0, 'state', json_build_object('from', null, 'to', 'queued') from made) select id from made",
+        VALUES(value_text(run->kind), value_integer(run->priority), value_text(run->dedupe_key), value_boolean(run->force),
+               value_json(run->params), value_text(run->companions)),
+        &rows, error);
     if (status != STATUS_OK) return status;
     *made = rows_count(rows) == 1;
     if (*made) (void)snprintf(id->text, sizeof id->text, "%s", rows_text(rows, 0, 0));

@@ -1,45 +1,70 @@
-/* bench_quantize MODEL SEQUENCES LENGTH [RUNS]: times GPTQ (4 bit, groups of 128, the defaults) of a whole checkpoint on random
- * calibration tokens. One short evaluation sequence keeps the other streams from counting; a line of JSON a run. */
+/* bench_quantize MODEL SEQUENCES LENGTH [RUNS [EVALUATION_SEQUENCES EVALUATION_LENGTH [BITS …]]]: times GPTQ (groups of 128, the
+ * defaults) of a whole checkpoint on random calibration tokens, at 4 bits, or at several widths on one walk. Without an evaluation
+ * one short sequence keeps the other streams from counting. A line of JSON a run. */
 #include "bench.h"
 #include "jobs/quantize.h"
 
+enum { RECIPES = 8 };
+
+static int64_t number(int argc, char **argv, int at, int64_t otherwise)
+{
+    return argc > at ? strtol(argv[at], NULL, 10) : otherwise;
+}
+
+static int run(const struct bench *bench, struct quantize_member *members, int64_t recipes, int64_t tokens)
+{
+    int failed = 0;
+    double proxy = 0;
+    const double began = bench_seconds();
+    quantize_together(members, recipes);
+    const double took = bench_seconds() - began;
+    for (int64_t i = 0; i < recipes; i++) {
+        if (members[i].status != STATUS_OK) {
+            failed = 1;
+            (void)fprintf(stderr, "%s\n", members[i].error.detail);
+            continue;
+        }
+        for (int64_t k = 0; k < members[i].result.layer_count; k++) proxy += members[i].result.layers[k].proxy_error;
+    }
+    printf("{\"seconds\": %.4f, \"recipes\": %lld, \"tokens\": %lld, \"layers\": %lld, \"proxy_error\": %.6g, \"peak_mib\": %.0f, "
+           "\"what\": \"%s\"}\n",
+           took, (long long)recipes, (long long)tokens, (long long)members[0].result.layer_count, proxy, bench_peak_mib(),
+           bench->description);
+    (void)fflush(stdout);
+    for (int64_t i = 0; i < recipes; i++)
+        if (members[i].status == STATUS_OK) quantize_result_reset(&members[i].result);
+    return failed;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc < 4) {
-        (void)fputs("usage: bench_quantize MODEL SEQUENCES LENGTH [RUNS]\n", stderr);
+    if (argc < 4 || argc == 6 || argc > 7 + RECIPES) {
+        (void)fputs("usage: bench_quantize MODEL SEQUENCES LENGTH [RUNS [EVALUATION_SEQUENCES EVALUATION_LENGTH [BITS …]]]\n",
+                    stderr);
         return 2;
     }
-    const int64_t count = strtol(argv[2], NULL, 10), length = strtol(argv[3], NULL, 10),
-                  runs = argc > 4 ? strtol(argv[4], NULL, 10) : 1;
+    const int64_t count = number(argc, argv, 2, 0), length = number(argc, argv, 3, 0), runs = number(argc, argv, 4, 1);
+    const int64_t recipes = argc > 7 ? argc - 7 : 1;
     struct bench bench = bench_open(argv[1]);
-    struct sequences calibration = bench_sequences(count, length, bench.model->config.vocabulary_size, 1);
-    struct sequences evaluation =
-        bench_sequences(argc > 5 ? strtol(argv[5], NULL, 10) : 1, argc > 5 ? strtol(argv[6], NULL, 10) : 16,
-                        bench.model->config.vocabulary_size, 2);
-    const struct quantize_request request = {
-        .model = bench.model,
-        .backend = bench.backend,
-        .method = {.quantizer = QUANTIZER_GPTQ,
-                   .gptq = {.bits = 4, .group_size = 128, .sym = true, .act_group_aware = true, .damp_percent = 0.05}},
-        .calibration = &calibration,
-        .evaluation = &evaluation,
-    };
+    const int64_t vocabulary = bench.model->config.vocabulary_size;
+    struct sequences calibration = bench_sequences(count, length, vocabulary, 1);
+    struct sequences evaluation = bench_sequences(number(argc, argv, 5, 1), number(argc, argv, 6, 16), vocabulary, 2);
+    struct quantize_member members[RECIPES] = {{.status = STATUS_OK}};
     int failed = 0;
-    for (int64_t run = 0; run < runs && !failed; run++) {
-        struct quantize_result result;
-        struct error error = {0};
-        double proxy = 0;
-        const double began = bench_seconds();
-        failed = quantize_run(&request, &result, &error) != STATUS_OK;
-        const double took = bench_seconds() - began;
-        if (failed) (void)fprintf(stderr, "%s\n", error.detail);
-        for (int64_t i = 0; i < result.layer_count; i++) proxy += result.layers[i].proxy_error;
-        printf(
-            "{\"seconds\": %.4f, \"tokens\": %lld, \"layers\": %lld, \"proxy_error\": %.6g, \"peak_mib\": %.0f, \"what\": \"%s\"}\n",
-            took, (long long)(count * length), (long long)result.layer_count, proxy, bench_peak_mib(), bench.description);
-        (void)fflush(stdout);
-        quantize_result_reset(&result);
-    }
+    for (int64_t i = 0; i < recipes; i++)
+        members[i].request = (struct quantize_request){
+            .model = bench.model,
+            .backend = bench.backend,
+            .method = {.quantizer = QUANTIZER_GPTQ,
+                       .gptq = {.bits = number(argc, argv, 7 + (int)i, 4),
+                                .group_size = 128,
+                                .sym = true,
+                                .act_group_aware = true,
+                                .damp_percent = 0.05}},
+            .calibration = &calibration,
+            .evaluation = &evaluation,
+        };
+    for (int64_t i = 0; i < runs && !failed; i++) failed = run(&bench, members, recipes, count * length);
     dataset_sequences_free(&calibration);
     dataset_sequences_free(&evaluation);
     bench_close(&bench);

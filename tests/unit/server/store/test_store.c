@@ -1,91 +1,15 @@
 /* The questions of server/store, asked of a real database: an embedded cluster in a temporary directory, made once for all tests.
  */
-#include "unit.h"
-
-#include "postgres/embedded.h"
+#include "database.h"
 #include "store/checkpoints.h"
 #include "store/curves.h"
 #include "store/datasets.h"
 #include "store/idempotency.h"
-#include "store/migrations.h"
-#include "store/queue.h"
-#include "store/runs.h"
 #include "store/sweeps.h"
 #include "store/tokens.h"
 #include "store/trajectories.h"
 
-#include <ftw.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#define OK(call)            assert_int_equal_or_say((call), STATUS_OK, &error, __LINE__)
-#define GIVES(status, call) assert_int_equal_or_say((call), (status), &error, __LINE__)
-
-struct fixture {
-    char directory[64];
-    struct embedded *embedded;
-    struct connection *connection;
-};
-
-static void assert_int_equal_or_say(enum status got, enum status expected, const struct error *error, int line)
-{
-    if (got != expected) print_message("line %d: %s: %s\n", line, status_info(got)->name, got != STATUS_OK ? error->detail : "");
-    assert_int_equal(got, expected);
-}
-
-static int set_up(void **state)
-{
-    struct error error;
-    struct fixture *fixture = calloc(1, sizeof *fixture);
-    assert_non_null(fixture);
-    (void)snprintf(fixture->directory, sizeof fixture->directory, "/tmp/deltaq-test-XXXXXX");
-    assert_non_null(mkdtemp(fixture->directory));
-    const struct embedded_options options = {.data_directory = fixture->directory, .ballast_bytes = 0};
-    OK(embedded_start(&options, &fixture->embedded, &error));
-    OK(connection_new(embedded_conninfo(fixture->embedded), "test", &fixture->connection, &error));
-    OK(migrations_apply(fixture->connection, NULL, &error));
-    *state = fixture;
-    return 0;
-}
-
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
-{
-    (void)status;
-    (void)where;
-    return type == FTW_DP ? rmdir(path) : unlink(path);
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *fixture = *state;
-    connection_free(fixture->connection);
-    embedded_stop(fixture->embedded);
-    const int ended = nftw(fixture->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-    free(fixture);
-    return ended;
-}
-
-static struct connection *connection_of(void **state)
-{
-    return ((struct fixture *)*state)->connection;
-}
-
-static const char *text_at(const json_t *document, const char *key)
-{
-    const char *text = json_string_value(json_object_get(document, key));
-    return text != NULL ? text : "(none)";
-}
-
-static struct store_id id_of(const json_t *document)
-{
-    struct store_id id;
-    (void)snprintf(id.text, sizeof id.text, "%s", text_at(document, "id"));
-    return id;
-}
 
 /* A checkpoint of `trajectory` at `step`, with learning rate 0.1 / (step + 1). */
 static struct store_id add_checkpoint(struct connection *connection, const char *trajectory, const char *name, int64_t step)
@@ -130,22 +54,6 @@ static struct store_id add_run(struct connection *connection, const char *key, b
     return id;
 }
 
-static const struct worker_identity someone = {
-    .id = {"worker-1"}, .host = "here", .boot_id = "b", .device = "cpu", .pid = 1, .threads = 1};
-static const char *const test_kind[] = {"test"};
-
-static struct lease take(struct connection *connection)
-{
-    struct error error;
-    struct leased_run run;
-    bool found;
-    OK(queue_lease(connection, &someone, test_kind, 1, 30, &found, &run, &error));
-    assert_true(found);
-    const struct lease lease = run.lease;
-    leased_run_reset(&run);
-    return lease;
-}
-
 static void finish(struct connection *connection, const struct lease *lease, const struct measurements *measurements)
 {
     struct error error;
@@ -154,15 +62,6 @@ static void finish(struct connection *connection, const struct lease *lease, con
         .result = answer, .measurements = measurements, .usage = {.seconds = 1, .peak_host_bytes = 5, .peak_device_bytes = -1}};
     OK(queue_finish(connection, lease, &result, &error));
     json_decref(answer);
-}
-
-static void expect_state(struct connection *connection, const struct store_id *run, const char *state)
-{
-    struct error error;
-    json_t *document;
-    OK(run_get(connection, run->text, &document, &error));
-    assert_string_equal(text_at(document, "state"), state);
-    json_decref(document);
 }
 
 /* ---- tests ---- */

@@ -1,0 +1,33 @@
+/* quantize_report.h: what a quantize run found, in the API's shape and as numbers for curves. */
+#ifndef KINDS_QUANTIZE_REPORT_H
+#define KINDS_QUANTIZE_REPORT_H
+
+#include "eval/overlap.h"
+#include "jobs/quantize_draws.h"
+#include "kinds/inputs.h"
+#include "kinds/protocol.h"
+#include "kinds/quantize_run.h"
+#include "kinds/recipes.h"
+
+/* What one run finds. */
+struct quantize_findings {
+    struct quantize_result result; /* of the first draw; owned, like `exported` */
+    struct quantize_draws draws;
+    struct overlap overlap; /* windows 0: no calibration */
+    json_t *exported;       /* NULL: nothing */
+};
+
+/* What a number of a run is a number of. */
+struct quantize_identity {
+    char dataset[128], protocol[PROTOCOL_TEXT], recipe[RECIPE_TEXT];
+};
+
+/* A new reference; NULL without memory. */
+json_t *quantize_report_render(const struct quantize_findings *found, const struct quantize_identity *identity);
+
+/* STATUS_NO_MEMORY. */
+MUST_CHECK enum status quantize_report_measure(const struct quantize_params *params, const struct inputs *inputs,
+                                               const struct quantize_identity *identity, const struct quantize_findings *found,
+                                               struct measurements *out, struct error *error);
+
+#endif

@@ -1,0 +1,23 @@
+/* quantize_run.h: executes runs of the kind quantize, one or several that differ in method, seed and export: what they have in
+ * common is opened once, and one walk over the model serves all. */
+#ifndef KINDS_QUANTIZE_RUN_H
+#define KINDS_QUANTIZE_RUN_H
+
+#include "kinds/data_source.h"
+#include "kinds/kind.h"
+#include "quant/quantize_method.h"
+
+/* Filled by the kind's table (quantize.c). */
+struct quantize_params {
+    const char *checkpoint;
+    struct quantize_method method;
+    struct data_use calibration, evaluation; /* calibration.dataset NULL: none */
+    int precision, export_as;
+    int64_t seed, calibration_draws;
+};
+
+/* As kind.together. Those that memory has no room for beside the others are given back. A run with several calibration draws comes
+ * alone. */
+void quantize_run_members(struct kind_member *members, size_t count);
+
+#endif

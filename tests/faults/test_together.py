@@ -1,0 +1,88 @@
+"""Runs of a sweep that one worker takes together: each has the numbers it has alone, and ends, fails, is cancelled and is tried again
+by itself, whatever becomes of the others."""
+
+import os
+import signal
+import time
+
+import models
+from faults import kill, settled, wait_for_none_left, wait_for_progress, workers_of
+from test_kills import comparable, events
+
+METHODS = [{"name": "gptq", "bits": 3, "group_size": 32}, {"name": "gptq", "bits": 4, "group_size": 32}, {"name": "awq", "bits": 4, "group_size": 32}]
+TOGETHER = "one walk over the model serves all"
+
+
+def prepare(service, **shape):
+    service.checkpoint(models.write_llama(service.files / "large", **shape), "large", "step1", step=1, tokens=64)
+    service.sequences("evaluation", models.rows(24, 64))
+    service.sequences("calibration", models.rows(48, 64, seed=2))
+
+
+def sweep(service, name, methods):
+    """All of them are in the queue at once. Their ids by method."""
+    base = {"checkpoint": "large/step1", "evaluation": {"dataset": "evaluation", "sequence_length": None},
+            "calibration": {"dataset": "calibration", "sequence_length": None}}
+    answer = service.post("/v1/sweeps", {"name": name, "kind": "quantize", "base": base, "grid": {"method": methods}})
+    assert answer.status == 202, answer.body
+    items = service.get(f"/v1/runs?sweep={name}").json["items"]
+    found = [next(r["id"] for r in items if all(r["params"]["method"].get(k) == v for k, v in m.items())) for m in methods]
+    assert len(set(found)) == len(methods)
+    return found
+
+
+def alone(service, run):
+    """The same work once more, by itself."""
+    body = {"kind": "quantize", "params": service.get(f"/v1/runs/{run}").json["params"], "force": True}
+    answer = service.post("/v1/runs", body)
+    assert answer.status == 202, answer.body
+    return settled(service, answer.json["id"])
+
+
+def lines(service, run):
+    return service.get(f"/v1/runs/{run}/events").body.decode()
+
+
+def test_runs_taken_together_have_the_numbers_they_have_alone_and_fail_alone(own):
+    prepare(own, hidden_size=64, intermediate_size=128)
+    *runs, refused = sweep(own, "together", [*METHODS, {"name": "rtn", "bits": 4, "group_size": 32, "keep_outliers": 400}])
+    documents = [settled(own, run) for run in runs]
+    assert [d["state"] for d in documents] == ["succeeded"] * 3, [d["error"] for d in documents]
+    failed = settled(own, refused)
+    assert failed["state"] == "failed" and "keep" in failed["error"]["detail"], failed
+    for run, document in zip(runs, documents):
+        assert TOGETHER in lines(own, run) and events(own, run) == ["queued", "running", "succeeded"]
+    again = alone(own, runs[1])
+    assert TOGETHER not in lines(own, again["id"])
+    assert comparable(again) == comparable(documents[1])
+    assert len({d["result"]["delta"] for d in documents}) == 3
+    wait_for_none_left(own)
+
+
+def halt(service, runs, attempt):
+    """Stops the worker while it has all of them."""
+    for run in runs:
+        while wait_for_progress(service, run, 1)["attempt"] < attempt:
+            time.sleep(0.01)
+    (worker,) = workers_of(service)
+    os.kill(worker, signal.SIGSTOP)
+    assert [service.get(f"/v1/runs/{run}").json["state"] for run in runs] == ["running"] * len(runs)
+    return worker
+
+
+def test_all_survive_their_worker_and_one_is_cancelled(own):
+    prepare(own, hidden_size=192, intermediate_size=384, num_hidden_layers=8)
+    runs = sweep(own, "killed", METHODS)
+    kill(halt(own, runs, 0))
+    worker = halt(own, runs, 1)
+    assert own.post(f"/v1/runs/{runs[2]}/cancel").status == 202
+    os.kill(worker, signal.SIGCONT)
+    assert settled(own, runs[2])["state"] == "cancelled"
+    documents = [settled(own, run) for run in runs[:2]]
+    for run, document in zip(runs, documents):
+        assert document["state"] == "succeeded" and document["attempt"] == 1, document
+        assert events(own, run) == ["queued", "running", "queued", "running", "succeeded"]
+        assert lines(own, run).count(TOGETHER) >= 1
+    assert comparable(alone(own, runs[0])) == comparable(documents[0])
+    assert own.get(f"/v1/runs/{runs[2]}").json["state"] == "cancelled"
+    wait_for_none_left(own)
