@@ -151,7 +151,7 @@ echo-server: $(OBJ)/tests/http/echo_server
 DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev libssl-dev zlib1g-dev libcurl4-openssl-dev \
                 libopenblas0-pthread postgresql ca-certificates
 DEBIAN_TEST  := libcmocka-dev clang clang-format python3 python3-venv git curl chromium nodejs procps
-PYPI_TEST    := pytest==8.3.4 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0
+PYPI_TEST    := pytest==8.3.4 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0 pyarrow==18.1.0
 VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python
 
