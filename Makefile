@@ -273,6 +273,8 @@ bench-peers: ## Install the libraries that `make bench` measures beside ours (se
 	$(PEERS)/main/bin/pip install -q --no-deps pyhessian optimum gguf
 	python3 -m venv $(PEERS)/compressor
 	$(PEERS)/compressor/bin/pip install -q numpy safetensors llmcompressor
+	python3 -m venv $(PEERS)/harness
+	$(PEERS)/harness/bin/pip install -q numpy safetensors torch "lm-eval[hf]==0.4.13"
 
 .PHONY: check-interop
 check-interop: all ## Load what exports write with Transformers, GPTQModel and compressed-tensors and compare logits (installs them with bench-peers)
@@ -280,9 +282,10 @@ check-interop: all ## Load what exports write with Transformers, GPTQModel and c
 	@$(PEERS)/main/bin/python tests/interop/run.py --build $(BUILD) --peers $(PEERS)/main/bin/python \
 	    --peers-compressor $(PEERS)/compressor/bin/python $(INTEROP_OPTIONS)
 
-bench: all $(BENCH_BINARIES) ## Time our work beside PyTorch, GPTQModel and llm-compressor (after `make bench-peers`); prints ratios
+bench: all $(BENCH_BINARIES) ## Time our work beside PyTorch, GPTQModel, llm-compressor and lm-eval (after `make bench-peers`); prints ratios
 	@python3 tests/bench/run.py --build $(BUILD) $(if $(wildcard $(PEERS)/main/bin/python),--peers $(PEERS)/main/bin/python) \
-	    $(if $(wildcard $(PEERS)/compressor/bin/python),--peers-compressor $(PEERS)/compressor/bin/python) $(BENCH_OPTIONS)
+	    $(if $(wildcard $(PEERS)/compressor/bin/python),--peers-compressor $(PEERS)/compressor/bin/python) \
+	    $(if $(wildcard $(PEERS)/harness/bin/python),--peers-harness $(PEERS)/harness/bin/python) $(BENCH_OPTIONS)
 
 bench-backend: $(OBJ)/tests/bench/bench_backend ## Time the CPU backend against this machine's limits
 	$<

@@ -17,6 +17,12 @@ async function read({ trajectory, task, label }, signal) {
   return { items: answer.items, points };
 }
 
+/* The quantizations whose tasks were answered. */
+async function labelsOf(trajectory, signal) {
+  const { series } = await get(query("/v1/curves", { trajectory, metric: "mean_accuracy", x: "step" }), signal);
+  return [...new Set(series.map(({ label }) => label).filter(Boolean))].sort();
+}
+
 function nothing(trajectory) {
   return h("div", {}, h("p", {}, trajectory ? `No checkpoint of ${trajectory} has answered tasks yet.` : "There is no trajectory yet."),
     h("p", {}, "A run of the kind ", h("code", {}, "tasks"), " asks them; a sweep over a trajectory fills this page."));
@@ -28,9 +34,11 @@ export async function showFlips({ root, query: search, signal }) {
   const { items: trajectories } = await list(query("/v1/trajectories", { limit: 100 }), signal, 500);
   const options = { trajectory: search.get("trajectory") ?? trajectories[0]?.name ?? "", task: search.get("task"), label: search.get("label") };
   const controls = h("div", { class: "controls" }), body = h("div");
-  let tasks = [""];
+  let tasks = [""], labels = [];
 
   const show = async () => {
+    labels = options.trajectory ? await labelsOf(options.trajectory, signal) : [];
+    if (!options.label) options.label = labels[0] ?? null;
     amend(flipsLink(options.trajectory, { task: options.task, label: options.label }));
     const { items, points } = options.trajectory ? await read(options, signal) : { items: [], points: [] };
     if (!options.task) tasks = ["", ...new Set(items.map((item) => item.task.replace(/^mmlu_.*/, "mmlu")))].sort();
@@ -44,6 +52,7 @@ export async function showFlips({ root, query: search, signal }) {
   const refresh = () => show().catch((error) => { if (!signal.aborted) fill(body, failure(error)); });
   const choose = () => fill(controls,
     dropdown("Trajectory", trajectories.map(({ name }) => [name, name]), options.trajectory, (value) => { Object.assign(options, { trajectory: value, task: null, label: null }); refresh(); }),
+    labels.length ? dropdown("Method", labels.map((label) => [label, label]), options.label ?? "", (value) => { options.label = value; refresh(); }) : null,
     dropdown("Task", tasks.map((name) => [name, name || "all"]), options.task ?? "", (value) => { options.task = value || null; refresh(); }));
   fill(root, h("h1", {}, "Tasks"), controls, body);
   await show();

@@ -71,10 +71,13 @@ export function result(run, signal) {
     SECTIONS.filter(([holds]) => holds(run)).map(([, section]) => section(run, signal)));
 }
 
-/* {"method": {"bits": 4}} -> [["method.bits", 4]]; lists of objects stay JSON, lists of checkpoints lists. */
+/* {"method": {"bits": 4}} -> [["method.bits", 4]]; named objects of a list are told by their names, other lists of objects stay JSON, lists of
+ * checkpoints lists. */
 function flatten(value, prefix = "") {
   if (prefix === "checkpoints" && Array.isArray(value)) return [[prefix, value]];
   if (value === null || typeof value !== "object") return [[prefix, value]];
+  if (Array.isArray(value) && value.length > 0 && value.every((item) => typeof item?.name === "string"))
+    return value.flatMap(({ name, ...rest }) => flatten(rest, `${prefix}.${name}`));
   if (Array.isArray(value)) return [[prefix, value.some((item) => typeof item === "object") ? JSON.stringify(value) : value.map(scalar).join(", ")]];
   return Object.entries(value).flatMap(([name, inner]) => flatten(inner, prefix ? `${prefix}.${name}` : name));
 }

@@ -1,13 +1,14 @@
 /* tasks.js: what a run of tasks found, and accuracy beside ΔQL along a trajectory. */
 import { h } from "./dom.js";
-import { integer, isNumber, percent, percentInterval, scientific } from "./format.js";
+import { integer, isNumber, percent, percentNumber, scientific } from "./format.js";
 import { axisOf, legendOf, paperOf } from "./look.js";
 import { link } from "./router.js";
 import { dataTable } from "./table.js";
 
 function accuracy(value, interval) {
   if (!isNumber(value)) return "–";
-  return h("span", {}, percent(value), Array.isArray(interval) ? h("span", { class: "interval" }, percentInterval(...interval)) : null);
+  const tenths = (share) => percentNumber(share, 1);
+  return h("span", {}, `${tenths(value)} %`, Array.isArray(interval) ? h("span", { class: "interval under" }, `${tenths(interval[0])} to ${tenths(interval[1])} %`) : null);
 }
 
 function probability(value) {
@@ -34,7 +35,7 @@ export function tasksSection(run) {
     accuracy_norm_interval: found.mean_accuracy_norm_interval, accuracy_q: found.mean_accuracy_q, accuracy_q_interval: found.mean_accuracy_q_interval,
     accuracy_change: found.mean_accuracy_change, accuracy_change_interval: found.mean_accuracy_change_interval };
   const rows = found.tasks.length > 1 ? [mean, ...found.tasks] : found.tasks;
-  return h("section", {}, h("h2", {}, "Tasks"), dataTable({ caption: "Tasks", columns: paired ? [...PLAIN, ...PAIRED] : PLAIN, rows, sortable: true }),
+  return h("section", {}, h("h2", {}, "Tasks"), dataTable({ caption: "Tasks", className: "cards", columns: paired ? [...PLAIN, ...PAIRED] : PLAIN, rows, sortable: true }),
     h("p", { class: "muted caption" }, "95 % bootstrap intervals. ", paired ? "A flip is an item that one of the two models alone gets right; p is the exact probability of a split as uneven by chance. " : "",
       `Of ${integer(found.tokens_alone)} tokens ${integer(found.tokens_computed)} were computed: what prompts share is computed once.`));
 }
@@ -80,7 +81,7 @@ export function flipsTable(items) {
 
 export function accuracyTable(points) {
   return dataTable({
-    caption: "Accuracy and ΔQL by checkpoint", sortable: true, rows: points,
+    caption: "Accuracy and ΔQL by checkpoint", className: "cards", sortable: true, rows: points,
     columns: [
       { label: "Checkpoint", value: (point) => point.x, cell: (point) => h("span", { class: "name" }, point.name) },
       { label: "Items", numeric: true, value: (point) => point.items, cell: (point) => integer(point.items) },

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Writes a checkpoint of random weights in a real shape, for measurements of speed: make_model.py SHAPE DIRECTORY
+"""Writes a checkpoint of random weights in a real shape, for measurements of speed: make_model.py SHAPE DIRECTORY [TOKENIZER]
 
-SHAPE: pythia-160m, llama-135m, llama-3m, llama-1b. F32 safetensors + config.json + tokenizer files that GPTQModel wants to see."""
+SHAPE: pythia-160m, llama-135m, llama-3m, llama-1b. F32 safetensors + config.json + tokenizer files that GPTQModel wants to see;
+TOKENIZER, a tokenizer.json (or .json.gz) of no more tokens than the shape has, where texts are to be read."""
 
+import gzip
 import json
 import pathlib
 import sys
@@ -54,7 +56,21 @@ SHAPES = {
 }
 
 
-def write(directory, config, shapes):
+def words_of(vocabulary):
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None, "pre_tokenizer": {"type": "Whitespace"},
+            "post_processor": None, "decoder": None, "model": {"type": "WordLevel", "vocab": {f"t{i}": i for i in range(vocabulary)}, "unk_token": "t0"}}
+
+
+def read_tokenizer(path, config):
+    """Its first added token begins and ends texts."""
+    tokenizer = json.loads(gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes())
+    first = tokenizer["added_tokens"][0]
+    config |= {"bos_token_id": first["id"], "eos_token_id": first["id"]}
+    return tokenizer, {"bos_token": first["content"], "eos_token": first["content"]}
+
+
+def write(directory, config, shapes, given=None):
+    """`given`: a tokenizer's file, or None."""
     directory.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     tensors = {}
@@ -64,19 +80,19 @@ def write(directory, config, shapes):
         else:
             tensors[name] = rng.standard_normal(size, np.float32) * np.float32(0.02)
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    tokenizer, special = words_of(config["vocab_size"]), {"eos_token": "t2", "pad_token": "t0"}
+    if given is not None:
+        tokenizer, special = read_tokenizer(given, config)
     (directory / "config.json").write_text(json.dumps(config, indent=1))
-    vocabulary = {f"t{i}": i for i in range(config["vocab_size"])}
-    tokenizer = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None, "pre_tokenizer": {"type": "Whitespace"},
-                 "post_processor": None, "decoder": None, "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "t0"}}
     (directory / "tokenizer.json").write_text(json.dumps(tokenizer))
-    (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "t2", "pad_token": "t0"}))
+    (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", **special}))
     return config
 
 
 def main():
     shape, directory = sys.argv[1], pathlib.Path(sys.argv[2])
     config, shapes = SHAPES[shape]()
-    write(directory, config, shapes)
+    write(directory, config, shapes, pathlib.Path(sys.argv[3]) if len(sys.argv) > 3 else None)
     print(f"{directory}: {sum(int(np.prod(s)) for s in shapes.values()) / 1e6:.1f} M parameters")
 
 

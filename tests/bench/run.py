@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Times deltaq and the libraries people use today on the same work, in turn, and prints medians and ratios.
 
-    run.py [--runs 5] [--only REGEX] [--peers PYTHON] [--peers-compressor PYTHON] [--markdown FILE]       (make bench)
+    run.py [--runs 5] [--only REGEX] [--peers PYTHON] [--peers-compressor PYTHON] [--peers-harness PYTHON] [--markdown FILE]       (make bench)
 
-`--peers` is a Python with torch, transformers and GPTQModel; `--peers-compressor` one with llm-compressor (the two disagree about versions).
+`--peers` is a Python with torch, transformers and GPTQModel; `--peers-compressor` one with llm-compressor (the two disagree about versions);
+`--peers-harness` one with lm-eval. Tasks need their records and a tokenizer beside the project ($DELTAQ_SHARED, default ../shared).
 `make bench-peers` makes both below build/. Without them only our side is timed. Ours and theirs alternate, so that a machine whose speed
 drifts is fair to both. Whole processes, but the time that counts is taken inside, around the work: no imports, no loading of models for
 the peers; for deltaq reading the weights is part of the work. Standard library only."""
@@ -37,10 +38,10 @@ class Bench:
         self.models = ROOT / options.build / "bench"
         self.rows, self.limit = [], None
 
-    def model(self, shape, python):
-        path = self.models / shape
+    def model(self, shape, python, tokenizer=None):
+        path = self.models / (f"{shape}-text" if tokenizer else shape)
         if not (path / "config.json").exists():
-            subprocess.run([python, str(HERE / "make_model.py"), shape, str(path)], check=True)
+            subprocess.run([python, str(HERE / "make_model.py"), shape, str(path), *([str(tokenizer)] if tokenizer else [])], check=True)
         return path
 
     def measure_limit(self):
@@ -70,10 +71,13 @@ class Bench:
         if share and self.limit:
             share += f" = {100 * ours['flop'] / median['deltaq'] * 1e-9 / self.limit:.0f} % of the limit"
         for label, runs in results.items():
+            tokens = f", {runs[0]['tokens']} tokens computed" if "processor_seconds" in runs[0] else ""
+            if tokens:
+                tokens += f", {statistics.median(run['processor_seconds'] for run in runs):.1f} s of processor time"
             spread = f"{min(r['seconds'] for r in runs):.2f}–{max(r['seconds'] for r in runs):.2f}"
             ratio = "" if label == "deltaq" else f"{median[label] / median['deltaq']:.2f}×"
             peak = f"{max(r.get('peak_mib', 0) for r in runs):.0f}"
-            row = (name, label, len(runs), f"{median[label]:.2f}", spread, ratio, peak, (share[2:] if label == "deltaq" else ""), goal)
+            row = (name, label, len(runs), f"{median[label]:.2f}", spread, ratio, peak, (tokens[2:] or (share[2:] if label == "deltaq" else "")), goal)
             self.rows.append(row)
             print(f"{name:<34} {label:<14} median {row[3]:>8} s ({spread}, {len(runs)} runs) {ratio:>7} peak {peak} MiB {row[7]}", flush=True)
         print(flush=True)
@@ -86,15 +90,33 @@ class Bench:
         pathlib.Path(path).write_text(f"{processor}, {os.cpu_count()} processors; limit {self.limit} GFLOP/s.\n\n{head}{body}")
 
 
+TASKS = ("arc_challenge", "arc_easy", "openbookqa", "piqa", "hellaswag", "winogrande", "mathqa", "pubmedqa", "sciq", "social_iqa",
+         "commonsense_qa", "mmlu")
+
+
+def compare_tasks(bench, python, harness, records):
+    """Both over the same records of every task; the counts of tokens are of all of them, the times of the first `records`."""
+    shared = pathlib.Path(os.environ.get("DELTAQ_SHARED", ROOT.parent / "shared")).resolve() / "data"
+    if not (shared / "tasks").is_dir():
+        print(f"tasks: skipped, there is no {shared.name}/tasks in $DELTAQ_SHARED")
+        return
+    model = bench.model("llama-135m", python, shared / "tokenizers" / "smollm2.tokenizer.json.gz")
+    bench.compare(f"twelve tasks llama-135m, 5 shots, {records} records each", [bench.programs / "bench_tasks", model, shared / "tasks", 5, records, *TASKS],
+                  [("lm-eval", harness and [harness, HERE / "peer_tasks.py", model, shared / "tasks", 5, records, 1, *TASKS], None, None)],
+                  "≥ 4×, ≥ 3× fewer tokens", 1 if records > 20 else None)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--slow-runs", type=int, default=5, help="of the peers that take minutes")
     parser.add_argument("--sequences", type=int, default=16, help="of 2048 tokens, in the evaluation")
+    parser.add_argument("--records", type=int, default=4, help="of each task: 100 are all")
     parser.add_argument("--only", default="")
     parser.add_argument("--build", default="build")
     parser.add_argument("--peers")
     parser.add_argument("--peers-compressor")
+    parser.add_argument("--peers-harness")
     parser.add_argument("--markdown")
     options = parser.parse_args()
     bench, peer = Bench(options), options.peers
@@ -120,6 +142,8 @@ def main():
         for shape, path, sequences, length in (("llama-3m", small, 8, 256), ("pythia-160m", pythia, 4, 512)):
             bench.compare(f"Hessian-vector product {shape} {sequences}x{length}", [bench.programs / "bench_hvp", path, sequences, length],
                           [("PyTorch/PyHessian", script("peer_hessian.py", path, sequences, length), None, None)], "≥ 3×, ≤ 1/4 peak")
+    if re.search(options.only, "twelve tasks"):
+        compare_tasks(bench, options.peers_harness or python, options.peers_harness, options.records)
     if options.markdown:
         bench.markdown(options.markdown)
 

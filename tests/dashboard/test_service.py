@@ -1,6 +1,8 @@
 """The dashboard on the real server: what the stand-in claims of it holds."""
 
 import json
+import os
+import pathlib
 
 import pytest
 
@@ -10,7 +12,7 @@ import models  # noqa: E402
 from conftest import PLOTLY  # noqa: E402
 from service import BINARY, Service  # noqa: E402
 from stand_in import HOSTILE  # noqa: E402
-from test_dashboard import CURVES, DRAWN, traces  # noqa: E402
+from test_dashboard import CONTRAST, CURVES, DRAWN, SETTLED, traces  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +81,51 @@ def test_missing_things_are_problems(service, visit):
     page = visit("#/runs/none", url=service.url)
     page.expected = ["404"]
     assert "no run" in page.run("document.querySelector('.problem').innerText")
+
+
+def test_tasks_show_accuracy_and_the_questions_that_flip(service, visit):
+    question = {"sol1": "with fire", "sol2": "with ice"}
+    path = service.files / "piqa.jsonl"
+    path.write_text("".join(json.dumps({"goal": f"{HOSTILE} {k}", "label": k % 2, **question}) + "\n" for k in range(12)))
+    for step in (1, 2):
+        directory = models.write_llama(service.files / f"asked{step}", seed=step, max_position_embeddings=160)
+        service.checkpoint(directory, "asked", f"step{step}", step=step)
+    body = {"name": "asking", "kind": "tasks", "base": {"tasks": [{"name": "piqa", "path": str(path)}], "shots": 0},
+            "grid": {"checkpoint": {"trajectory": "asked"}, "method": [{"name": "rtn", "bits": bits, "group_size": 16} for bits in (2, 8)]}}
+    assert service.post("/v1/sweeps", body).status == 202
+    runs = [service.wait(run["id"]) for run in service.get("/v1/runs?sweep=asking").json["items"]]
+    assert {run["state"] for run in runs} == {"succeeded"}
+    page = visit("#/flips?trajectory=asked", url=service.url, ready=DRAWN_ACCURACY)
+    assert page.run("[...document.querySelectorAll('[aria-label=Method] option')].map(option => option.value)") == ["rtn 2-bit g16", "rtn 8-bit g16"]
+    for label in ("rtn 2-bit g16", "rtn 8-bit g16"):
+        page.run(f"location.hash = '#/flips?trajectory=asked&label={label}'")
+        page.wait(f"document.querySelector('[aria-label=Method]')?.value === {json.dumps(label)}")
+        page.wait(DRAWN_ACCURACY)
+        flips = service.get(f"/v1/flips?trajectory=asked&label={label.replace(' ', '%20')}").json
+        rows = "document.querySelectorAll('[aria-label=\"Questions that flip most\"] tbody tr').length"
+        assert page.run(rows) == len(flips["items"])
+        assert page.run("[...document.querySelector('#accuracy-plot').data[1].y]") == pytest.approx([100 * at["right_q"] / at["items"] for at in flips["checkpoints"]])
+    fits(page, "flips")
+    page.run(f"location.hash = '#/runs/{runs[0]['id']}'")
+    page.wait("document.querySelector('[aria-label=Tasks] tbody tr') !== null && document.querySelector('.params').innerText.includes('tasks.piqa.path')")
+    fits(page, "tasks")
+    assert page.run("window.hurt") is None
+
+
+DRAWN_ACCURACY = "document.querySelector('#accuracy-plot .main-svg') !== null"
+
+
+def fits(page, name):
+    """Nothing runs over, nothing is unreadable, and the heading's parts keep apart."""
+    for width in (1280, 400):
+        page.size = (width, 900)
+        page.resize(*page.size)
+        for dark in (False, True):
+            page.scheme(dark)
+            page.wait(f"(Number(getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/)[0]) < 60) === {json.dumps(dark)}")
+            page.wait(SETTLED)
+            assert page.run("document.documentElement.scrollWidth") <= width
+            assert page.run(CONTRAST) == []
+            assert page.run("document.querySelector('.top nav a:last-child').getBoundingClientRect().right <= document.querySelector('#theme').getBoundingClientRect().left")
+            if os.environ.get("DELTAQ_SCREENSHOTS"):
+                page.screenshot(pathlib.Path(os.environ["DELTAQ_SCREENSHOTS"]) / f"{name}-{'dark' if dark else 'light'}-{width}.png")
