@@ -73,9 +73,10 @@ static void configure(const struct export_grid *grid, const struct export_skippe
     (void)fprintf(out,
                   "{\"quant_method\": \"awq\", \"bits\": 4, \"group_size\": %lld, \"zero_point\": true, \"version\": \"gemm\", ",
                   (long long)grid->group_size);
-    (void)fprintf(out, "\"modules_to_not_convert\": [\"%s\"", skipped->output);
-    for (int64_t i = 0; i < skipped->count; i++) (void)fprintf(out, ", \"%s\"", skipped->names[i]);
-    (void)fputs("]}", out);
+    export_format_dynamic(skipped, out);
+    (void)fputs("\"modules_to_not_convert\": ", out);
+    export_format_names(skipped, out);
+    (void)fputc('}', out);
 }
 
 const struct export_format export_awq = {

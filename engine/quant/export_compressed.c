@@ -95,10 +95,10 @@ static void configure(const struct export_grid *grid, const struct export_skippe
                   "{\"quant_method\": \"compressed-tensors\", \"format\": \"pack-quantized\", \"quantization_status\": "
                   "\"compressed\", \"config_groups\": {\"group_0\": {\"targets\": [\"Linear\"], \"weights\": {\"num_bits\": %d, "
                   "\"type\": \"int\", \"symmetric\": %s, %s, \"dynamic\": false}, \"input_activations\": null, "
-                  "\"output_activations\": null}}, \"kv_cache_scheme\": null, \"ignore\": [\"%s\"",
-                  grid->bits, grid->sym ? "true" : "false", group, skipped->output);
-    for (int64_t i = 0; i < skipped->count; i++) (void)fprintf(out, ", \"%s\"", skipped->names[i]);
-    (void)fputs("]}", out);
+                  "\"output_activations\": null}}, \"kv_cache_scheme\": null, \"ignore\": ",
+                  grid->bits, grid->sym ? "true" : "false", group);
+    export_format_names(skipped, out);
+    (void)fputc('}', out);
 }
 
 const struct export_format export_compressed_tensors = {

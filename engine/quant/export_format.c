@@ -4,6 +4,7 @@
 #include "quant/quantizer.h"
 
 #include <math.h>
+#include <string.h>
 
 static const struct export_format *const formats[] = {
     [EXPORT_GPTQ] = &export_gptq,
@@ -104,4 +105,31 @@ enum status export_format_scales(const struct quantized_layer *layer, bool turne
     }
     memory_free(line);
     return status;
+}
+
+/* A name as a regular expression in a JSON string. */
+static void put_pattern(const char *name, FILE *out)
+{
+    for (; *name != '\0'; name++) {
+        if (*name == '.') (void)fputs("\\\\", out);
+        (void)fputc(*name, out);
+    }
+}
+
+void export_format_dynamic(const struct export_skipped *skipped, FILE *out)
+{
+    for (int64_t i = 0; i < skipped->count; i++) {
+        (void)fputs(i == 0 ? "\"dynamic\": {\"-:^" : ", \"-:^", out);
+        put_pattern(skipped->names[i], out);
+        (void)fputs("$\": {}", out);
+    }
+    if (skipped->count > 0) (void)fputs("}, ", out);
+}
+
+void export_format_names(const struct export_skipped *skipped, FILE *out)
+{
+    (void)fprintf(out, "[\"lm_head\"");
+    if (strcmp(skipped->output, "lm_head") != 0) (void)fprintf(out, ", \"%s\"", skipped->output);
+    for (int64_t i = 0; i < skipped->count; i++) (void)fprintf(out, ", \"%s\"", skipped->names[i]);
+    (void)fputc(']', out);
 }

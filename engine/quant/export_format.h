@@ -77,6 +77,11 @@ MUST_CHECK enum status export_format_check(const struct export_format *format, c
 /* For formats: groups of a row, and columns of a group (-1: all). */
 int64_t export_format_groups(const struct export_grid *grid, int64_t columns);
 
+/* For configurations: "dynamic": {…}, with a comma behind it, as GPTQModel wants skipped modules to be named (nothing where none
+ * are); and a list of their names and of the output's, which Transformers calls lm_head whatever files say. */
+void export_format_dynamic(const struct export_skipped *skipped, FILE *out);
+void export_format_names(const struct export_skipped *skipped, FILE *out);
+
 /* A scale as float16. STATUS_UNSUPPORTED: too large, or so small that nothing is left of it. */
 MUST_CHECK enum status export_format_half(float scale, uint16_t *out, struct error *error);
 

@@ -81,15 +81,6 @@ static enum status write(const struct export_grid *grid, const struct quantized_
                                 error);
 }
 
-/* A name as a regular expression in a JSON string. */
-static void put_pattern(const char *name, FILE *out)
-{
-    for (; *name != '\0'; name++) {
-        if (*name == '.') (void)fputs("\\\\", out);
-        (void)fputc(*name, out);
-    }
-}
-
 static void configure(const struct export_grid *grid, const struct export_skipped *skipped, FILE *out)
 {
     const char *version = grid->sym ? "gptq" : "gptq_v2";
@@ -97,12 +88,8 @@ static void configure(const struct export_grid *grid, const struct export_skippe
                   "{\"quant_method\": \"gptq\", \"bits\": %d, \"group_size\": %lld, \"desc_act\": %s, \"sym\": %s, \"lm_head\": "
                   "false, \"checkpoint_format\": \"%s\", \"pack_dtype\": \"int32\", ",
                   grid->bits, (long long)grid->group_size, grid->ordered ? "true" : "false", grid->sym ? "true" : "false", version);
-    for (int64_t i = 0; i < skipped->count; i++) {
-        (void)fputs(i == 0 ? "\"dynamic\": {\"-:^" : ", \"-:^", out);
-        put_pattern(skipped->names[i], out);
-        (void)fputs("$\": {}", out);
-    }
-    (void)fprintf(out, "%s\"meta\": {\"quantizer\": [\"deltaq:%s\"]}}", skipped->count > 0 ? "}, " : "", DELTAQ_VERSION);
+    export_format_dynamic(skipped, out);
+    (void)fprintf(out, "\"meta\": {\"quantizer\": [\"deltaq:%s\"]}}", DELTAQ_VERSION);
 }
 
 const struct export_format export_gptq = {
