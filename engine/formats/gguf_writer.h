@@ -3,6 +3,7 @@
 #ifndef FORMATS_GGUF_WRITER_H
 #define FORMATS_GGUF_WRITER_H
 
+#include "base/buffer.h"
 #include "formats/safetensors_writer.h" /* struct safetensors_entry */
 
 #include <stddef.h>
@@ -10,10 +11,8 @@
 /* Pairs of key and value as they lie in the file. Start with {0}; gguf_metadata_reset. What fails (no memory) sticks: it shows when
  * the file is opened. */
 struct gguf_metadata {
-    char *bytes; /* owned */
-    size_t used, capacity;
+    struct buffer pairs;
     uint64_t count;
-    bool failed;
 };
 
 void gguf_metadata_text(struct gguf_metadata *metadata, const char *key, const char *value);

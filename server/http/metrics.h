@@ -2,7 +2,7 @@
 #ifndef HTTP_METRICS_H
 #define HTTP_METRICS_H
 
-#include "http/buffer.h"
+#include "base/buffer.h"
 #include "http/router.h"
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
 #include "http/streams.h"
 
-#include "http/buffer.h"
+#include "base/buffer.h"
 #include "http/clock.h"
 #include "http/exchange.h"
 #include "http/json_answer.h"

@@ -1,5 +1,6 @@
 #include "hub/repository.h"
 
+#include "base/buffer.h"
 #include "hub/patience.h"
 #include "hub/transfer.h"
 
@@ -10,12 +11,6 @@
 
 enum { ANSWER_MOST = 8 << 20, URL_BYTES = 8192, MOVES_MOST = 5, POLL_MILLISECONDS = 250, PAGES_MOST = 200 };
 
-struct body {
-    char *bytes;
-    size_t length, room;
-    bool too_large;
-};
-
 static enum status no_memory(struct error *error)
 {
     return error_set(error, STATUS_NO_MEMORY, "no memory for the hub's answer");
@@ -23,20 +18,10 @@ static enum status no_memory(struct error *error)
 
 static bool take(void *owner, const struct transfer_head *head, const char *bytes, size_t length)
 {
-    struct body *body = owner;
+    struct buffer *body = owner;
     (void)head;
-    body->too_large = length > ANSWER_MOST - body->length;
-    if (body->too_large) return false;
-    if (length > body->room - body->length) {
-        const size_t room = 2 * (body->length + length);
-        char *larger = realloc(body->bytes, room);
-        if (larger == NULL) return false;
-        body->bytes = larger;
-        body->room = room;
-    }
-    memcpy(body->bytes + body->length, bytes, length);
-    body->length += length;
-    return true;
+    buffer_append(body, bytes, length);
+    return body->status == STATUS_OK;
 }
 
 /* ---- one request ---- */
@@ -62,7 +47,7 @@ static enum status perform(const struct repository_caller *caller, struct transf
 }
 
 /* One try. A renamed repository is a redirect within the endpoint; the API sends nobody elsewhere. */
-static enum status try_once(const struct repository_caller *caller, char url[URL_BYTES], const char *what, struct body *body,
+static enum status try_once(const struct repository_caller *caller, char url[URL_BYTES], const char *what, struct buffer *body,
                             struct transfer_head *head, enum transfer_verdict *verdict, struct error *error)
 {
     struct origin origin;
@@ -72,7 +57,7 @@ static enum status try_once(const struct repository_caller *caller, char url[URL
         CURLcode code;
         struct transfer *transfer = NULL;
         const struct transfer_request request = {.url = url, .last = -1, .seconds = caller->seconds, .sink = take, .owner = body};
-        body->length = 0;
+        buffer_reset(body);
         status = transfer_new(caller->hub, &request, &transfer, error);
         if (status == STATUS_OK) status = perform(caller, transfer, &code, error);
         if (status == STATUS_OK) {
@@ -87,16 +72,14 @@ static enum status try_once(const struct repository_caller *caller, char url[URL
     }
     if (status == STATUS_OK && *verdict == TRANSFER_MOVED)
         status = error_set(error, STATUS_CORRUPT, "%.200s: the hub redirects in circles", what);
-    if (body->too_large)
-        status = error_set(error, STATUS_TOO_LARGE, "%.200s: the hub's answer has more than %d MiB", what, ANSWER_MOST >> 20);
-    return status;
+    return body->status == STATUS_OK ? status : buffer_status(body, "the hub's answer", error);
 }
 
 /* The document at `url`, asked for as often as the caller has patience. *next: the query of the page after it, or "". */
 static enum status get(const struct repository_caller *caller, char url[URL_BYTES], const char *what, json_t **out, char *next,
                        size_t next_size, struct error *error)
 {
-    struct body body = {0};
+    struct buffer body = {.limit = ANSWER_MOST};
     struct patience patience = {.most = caller->tries, .longest = caller->longest_wait};
     struct transfer_head *head = calloc(1, sizeof *head);
     enum transfer_verdict verdict = TRANSFER_AGAIN;
@@ -119,7 +102,7 @@ static enum status get(const struct repository_caller *caller, char url[URL_BYTE
         }
     }
     free(head);
-    free(body.bytes);
+    buffer_reset(&body);
     return status;
 }
 

@@ -1,6 +1,6 @@
 #include "resources/answer.h"
 
-#include "http/buffer.h"
+#include "base/buffer.h"
 
 #include <stdlib.h>
 #include <string.h>

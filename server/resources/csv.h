@@ -2,7 +2,7 @@
 #ifndef RESOURCES_CSV_H
 #define RESOURCES_CSV_H
 
-#include "http/buffer.h"
+#include "base/buffer.h"
 #include "http/response.h"
 
 #include <jansson.h>

@@ -1,5 +1,5 @@
+#include "base/buffer.h"
 #include "base/version.h"
-#include "http/buffer.h"
 #include "http/server.h"
 #include "postgres/embedded.h"
 #include "resources/application.h"

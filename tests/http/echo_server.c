@@ -1,7 +1,7 @@
 /* A small server over server/http for the tests beside it: no database, no engine. It prints its address and runs until SIGTERM.
  *     echo_server [--token] [--listen ADDRESS] [--short] [--threads N] [--queue N] [--static DIRECTORY] [--log]
  * --token: the tokens "reader", "writer", "admin" are asked for. --short: deadlines of a second or less. */
-#include "http/buffer.h"
+#include "base/buffer.h"
 #include "http/server.h"
 #include "http/static_files.h"
 

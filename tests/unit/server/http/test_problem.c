@@ -1,4 +1,4 @@
-#include "http/buffer.h"
+#include "base/buffer.h"
 #include "http/problem.h"
 #include "http/response.h"
 #include "unit.h"

@@ -1,6 +1,7 @@
-#include "http/buffer.h"
+#include "base/buffer.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static void buffer_fail(struct buffer *buffer, enum status status)
 static bool buffer_reserve(struct buffer *buffer, size_t more)
 {
     if (buffer->status != STATUS_OK) return false;
-    if (more > buffer->limit - buffer->length) {
+    if (more > (buffer->limit > 0 ? buffer->limit : SIZE_MAX / 4) - buffer->length) {
         buffer_fail(buffer, STATUS_TOO_LARGE);
         return false;
     }

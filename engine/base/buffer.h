@@ -1,14 +1,14 @@
-/* buffer.h: a growing text buffer, born with a ceiling. A failed append empties it and marks it failed; later appends do nothing,
- * so a caller appends freely and checks once at the end. */
-#ifndef HTTP_BUFFER_H
-#define HTTP_BUFFER_H
+/* buffer.h: bytes that grow, up to a ceiling. A failed append empties the buffer and marks it failed; later appends do nothing, so
+ * a caller appends freely and checks once at the end. {0} is an empty one without a ceiling. */
+#ifndef BASE_BUFFER_H
+#define BASE_BUFFER_H
 
 #include "base/error.h"
 
 struct buffer {
-    char *bytes; /* owned; always ends with a NUL that `length` does not count; NULL while empty */
-    size_t length, capacity, limit;
-    enum status status; /* STATUS_OK, STATUS_NO_MEMORY, STATUS_TOO_LARGE */
+    char *bytes;                    /* owned; always ends with a NUL that `length` does not count; NULL while empty */
+    size_t length, capacity, limit; /* 0: none */
+    enum status status;             /* STATUS_OK, STATUS_NO_MEMORY, STATUS_TOO_LARGE */
 };
 
 void buffer_init(struct buffer *buffer, size_t limit);
