@@ -12,6 +12,7 @@ import json
 import math
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -116,7 +117,8 @@ class Interop:
     def __init__(self, options):
         self.options = options
         self.directory = ROOT / options.build / "interop"
-        self.directory.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self.directory, ignore_errors=True)  # a server that remembers runs would answer with old exports
+        self.directory.mkdir(parents=True)
         self.server = Server(ROOT / options.build / "deltaq", self.directory)
         random = numpy.random.default_rng(7)
         self.data = {}
