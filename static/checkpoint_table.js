@@ -22,7 +22,7 @@ export function checkpointTable(model, colours, flags = new Map()) {
   if (!rows.length) return h("p", { class: "muted" }, "None yet.");
   const several = model.names.length > 1;
   const all = [
-    { label: "Checkpoint", value: (row) => row.checkpoint.name, cell: (row) => h("span", { class: "row" }, several ? h("span", { class: `swatch c${colours.get(row.checkpoint.trajectory)}`, "aria-hidden": "true" }) : null, h("span", { class: row.checkpoint.name.length > 24 ? "name" : "short" }, row.checkpoint.name), badges(flags.get(row.checkpoint.id))) },
+    { label: "Checkpoint", value: (row) => row.checkpoint.name, cell: (row) => h("span", { class: "row" }, several ? h("span", { class: `swatch c${colours.get(row.checkpoint.trajectory)}`, "aria-hidden": "true" }) : null, h("span", { class: row.checkpoint.name.length > 14 ? "name" : "short" }, row.checkpoint.name), badges(flags.get(row.checkpoint.id))) },
     several ? { label: "Trajectory", value: (row) => row.checkpoint.trajectory, cell: (row) => h("span", { class: "name" }, row.checkpoint.trajectory) } : null,
     { label: "Step", numeric: true, value: (row) => row.checkpoint.step, cell: (row) => integer(row.checkpoint.step) },
     { label: "Tokens", numeric: true, value: (row) => row.checkpoint.tokens, cell: (row) => compact(row.checkpoint.tokens) },

@@ -76,13 +76,13 @@ function block(trajectory, integrity, several) {
   const found = KINDS.filter(([field]) => integrity[field].length);
   return h("section", { class: "integrity", "aria-label": `Integrity of ${integrity.trajectory}` }, several ? h("h3", { class: "name" }, integrity.trajectory) : null,
     watching(trajectory),
-    integrity.measured ? state(integrity) : h("div", {}, h("p", { class: "muted" }, "The weights have not been read yet. A standing sweep reads them, and those to come:"), healthCommand(integrity.trajectory)),
+    !integrity.checkpoints ? h("p", { class: "muted" }, "No checkpoint yet.") : integrity.measured ? state(integrity) : h("div", {}, h("p", { class: "muted" }, "The weights have not been read yet. A standing sweep reads them, and those to come:"), healthCommand(integrity.trajectory)),
     found.length ? h("div", { class: "findings" }, found.map(([field, title, show]) => h("div", {}, h("h4", {}, title), items(integrity[field], show)))) : null);
 }
 
-/* null while there is no checkpoint. */
+/* null while there is neither a checkpoint nor a directory where some are waited for. */
 export function integrityPanel(trajectories, integrities) {
-  const own = [...integrities].filter(([, integrity]) => integrity.checkpoints);
+  const own = [...integrities].filter(([title, integrity]) => integrity.checkpoints || trajectories.find((one) => one.name === title)?.watch);
   if (!own.length) return null;
   return h("section", { class: "panel", "aria-label": "Integrity" }, own.map(([title, integrity]) => block(trajectories.find((one) => one.name === title), integrity, own.length > 1)));
 }

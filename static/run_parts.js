@@ -2,7 +2,7 @@
 import { checkpoint, dataset } from "./api.js";
 import { attributionSection } from "./attribution.js";
 import { h } from "./dom.js";
-import { integer, isNumber, loss, percent, percentInterval, plural, scalar, scientific } from "./format.js";
+import { bytes, integer, isNumber, loss, percent, percentInterval, plural, scalar, scientific } from "./format.js";
 import { averageSection, landscapeSection, lineSection } from "./geometry.js";
 import { BLOCK_COLUMNS } from "./integrity.js";
 import { layersFigure, layersTable } from "./layers.js";
@@ -22,6 +22,7 @@ const FIGURES = {
   predicted_delta: ["Predicted ΔQL", percent], measured_delta: ["Measured ΔQL", percent], gradient_term: ["Gradient term (nats)", (value) => scientific(value)],
   curvature_term: ["Curvature term (nats)", (value) => scientific(value)], delta_alone: ["ΔQL of units alone, summed", percent], additive_share: ["Additive share", percent],
   interaction: ["Interaction (ΔQL)", percent], delta_marginal: ["Lost without each, summed", percent], kl_alone: ["KL of units alone, summed", (value) => scientific(value)],
+  bytes: ["Size", bytes], downloaded: ["Downloaded", bytes],
 };
 const OPTIONAL = new Set(["top_eigenvalue", "largest_algebraic", "smallest_algebraic", "trace", "delta_marginal"]); /* null where it was not asked for */
 const IN_TABLE = /^(mean_accuracy|flips|mcnemar)/; /* the tasks' table has them */

@@ -1,7 +1,7 @@
 /* runs.js: how a run is named and shown wherever runs are listed. */
 import { checkpoint } from "./api.js";
 import { fill, h } from "./dom.js";
-import { duration, integer, method, plural } from "./format.js";
+import { bytes, duration, integer, method, plural } from "./format.js";
 import { runLink } from "./router.js";
 
 export const STATES = ["queued", "running", "succeeded", "failed", "cancelled"];
@@ -21,6 +21,7 @@ export async function subject(run) {
   if (typeof given.checkpoint === "string") return nameOf(given.checkpoint);
   if (typeof given.from === "string" && typeof given.to === "string") return (await Promise.all([given.from, given.to].map(nameOf))).join(" → ");
   if (!given.trajectory && Array.isArray(given.checkpoints)) return plural(given.checkpoints.length, "checkpoint");
+  if (given.repo && given.revision) return `${given.repo}@${given.revision}`;
   return String(given.trajectory ?? given.name ?? given.repo ?? "");
 }
 
@@ -40,7 +41,7 @@ export function progressText({ done, total, unit, eta_seconds: eta }, state = "r
   if (state === "queued") return "waiting for a worker";
   if (!total) return "starting";
   const left = eta === null || eta === undefined ? "" : ` · ${duration(eta)} to go`;
-  return `${integer(done)} of ${plural(total, unit || "step")}${left}`;
+  return unit === "byte" ? `${bytes(done)} of ${bytes(total)}${left}` : `${integer(done)} of ${plural(total, unit || "step")}${left}`;
 }
 
 /* A bar and its words; update(progress, state) moves both. */
