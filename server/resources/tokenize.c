@@ -63,7 +63,8 @@ static enum status checkpoint_tokenizer(struct http_context *context, const char
     enum status status = checkpoint_find(application_connection(context), reference, row, error);
     if (status == STATUS_OK) {
         status = checkpoint_place_find(application->roots, application->data_directory, row, "/checkpoint", place, error);
-        if (status == STATUS_OK) (void)tokenizer_place_find(place->path, out, size, NULL); /* where there is none, opening says so */
+        if (status == STATUS_OK)
+            (void)tokenizer_place_find(place->path, out, size, NULL); /* where there is none, opening says so */
     } else if (status == STATUS_NOT_FOUND || status == STATUS_CONFLICT) {
         char detail[sizeof error->detail];
         (void)snprintf(detail, sizeof detail, "%s", error->detail);
