@@ -12,13 +12,23 @@ SANITIZE_release :=
 SANITIZE_asan    := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 SANITIZE_tsan    := -fsanitize=thread -fno-omit-frame-pointer
 SANITIZE  := $(SANITIZE_$(CONFIG))
-OPTIMISE  := $(if $(filter release,$(CONFIG)),-O2,-O1)
-CPPFLAGS  := -D_GNU_SOURCE -Iengine -Iserver -I$(BUILD)/generated -isystem $(shell pg_config --includedir 2>/dev/null)
+OPTIMISE  := $(if $(filter release gpu,$(CONFIG)),-O2,-O1)
+CPPFLAGS  := -D_GNU_SOURCE -Iengine -Iserver -I$(BUILD)/generated $(addprefix -isystem ,$(shell pg_config --includedir 2>/dev/null))
 CFLAGS    := -std=c11 $(OPTIMISE) -g -fopenmp-simd -ffp-contract=off -fno-math-errno -fvisibility=hidden -fstack-protector-strong \
              -pthread $(WARNINGS) $(SANITIZE)
 LDFLAGS   := -pthread $(SANITIZE) -Wl,-z,relro,-z,now
 ENGINE_LIBS := -lpcre2-8 -lutf8proc -lz -lm -ldl
 SERVER_LIBS := -lmicrohttpd -ljansson -lpq -lcurl -lcrypto -lz
+
+# CONFIG=gpu: the engine and its tests on a machine that may have little else. What stands in for libraries it lacks: tests/gpu/absent.
+ifeq ($(CONFIG),gpu)
+have       = $(shell echo '\#include <$(1).h>' | $(CC) -E -x c -DPCRE2_CODE_UNIT_WIDTH=8 - >/dev/null 2>&1 && echo $(1))
+GPU_ABSENT ?= $(filter-out $(foreach name,pcre2 utf8proc zlib cmocka,$(call have,$(name))),pcre2 utf8proc zlib cmocka)
+CPPFLAGS   += $(GPU_ABSENT:%=-isystem tests/gpu/absent/%)
+GPU_CMOCKA := $(if $(filter cmocka,$(GPU_ABSENT)),,-lcmocka)
+ENGINE_LIBS := $(filter-out $(if $(filter pcre2,$(GPU_ABSENT)),-lpcre2-8) $(if $(filter utf8proc,$(GPU_ABSENT)),-lutf8proc) \
+               $(if $(filter zlib,$(GPU_ABSENT)),-lz),$(ENGINE_LIBS))
+endif
 
 ENGINE_SOURCES := $(shell find engine -name '*.c' | sort)
 SERVER_SOURCES := $(shell find server -name '*.c' | sort)
@@ -128,7 +138,7 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 
 # Tests of the fast backend, run once more with the CUDA backend in its place, over an emulated device (tests/unit/engine/backend/cuda).
 # `make check` runs the quick ones; under AddressSanitizer whole models, which launch nearly every kernel.
-EMULATED_QUICK := $(addprefix engine/backend/test_,cpu_attention cpu_products cpu_scan xielu) engine/model/test_tangent
+EMULATED_QUICK := $(addprefix engine/backend/test_,cpu_attention cpu_products cpu_scan xielu) engine/model/test_tangent engine/backend/cuda/whole_models
 EMULATED_TESTS := $(EMULATED_QUICK) $(addprefix engine/backend/test_,cpu_rows tangent_cpu)
 EMULATED_BINARIES := $(EMULATED_QUICK:%=$(OBJ)/tests/emulated/%)
 EMULATED_DEVICE := $(OBJ)/tests/unit/engine/backend/cuda/emulated.o
@@ -137,6 +147,25 @@ $(OBJ)/tests/emulated/%: tests/unit/%.c $(EMULATED_DEVICE) $(SERVER_LIBRARY) $(E
 	@mkdir -p $(@D)
 	@echo "  test $< (emulated CUDA)"
 	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -include engine/backend/cuda/stand_in.h -MMD -MP -MF $@.d -o $@ $< $(EMULATED_DEVICE) $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
+
+# The emulated device as a plugin for the program itself.
+EMULATED_PLUGIN := $(BUILD)/emulated/libdeltaq-cuda.so
+emulated-plugin: $(EMULATED_PLUGIN)
+$(EMULATED_PLUGIN): $(wildcard tests/unit/engine/backend/cuda/emulated*.[ch] $(CUDA_DIR)/*.h $(CUDA_DIR)/kernels/*.h)
+	@mkdir -p $(@D)
+	@echo "  test $@"
+	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -fPIC -shared -o $@ $(filter %.c,$^) -lm
+
+# The same tests on the first real device, for tests/gpu/check.py: the engine alone.
+GPU_TESTS := $(EMULATED_TESTS:%=$(BUILD)/gpu/tests/gpu/%)
+ifeq ($(CONFIG),gpu)
+$(BUILD)/gpu/tests/gpu/%: tests/unit/%.c $(ENGINE_LIBRARY)
+	@mkdir -p $(@D)
+	@echo "  test $< (CUDA device 0)"
+	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) '-DSTAND_IN_DEVICE="cuda:0"' -include engine/backend/cuda/stand_in.h -MMD -MP -MF $@.d -o $@ $< $(ENGINE_LIBRARY) $(LDFLAGS) $(GPU_CMOCKA) $(ENGINE_LIBS)
+endif
+.PHONY: emulated-plugin gpu-tests gpu-bench check-gpu bench-gpu
+gpu-tests: $(GPU_TESTS)
 
 # The server that tests/http/test_http_raw.py talks to: server/http alone.
 $(OBJ)/tests/http/echo_server: tests/http/echo_server.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
@@ -192,7 +221,7 @@ lint: ## Check the tree's own rules: layers, headers, formatting, banned functio
 
 JOBS ?= $(shell nproc)
 check: ## Run every test but the sanitized and the long ones; ends with "N passed, N failed"
-	@$(MAKE) --no-print-directory -s -j$(JOBS) all venv static unit-binaries echo-server pool-tools
+	@$(MAKE) --no-print-directory -s -j$(JOBS) all venv static unit-binaries echo-server pool-tools emulated-plugin
 	@$(MAKE) --no-print-directory -s -j$(JOBS) CONFIG=asan unit-binaries
 	@$(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" $(UNIT_BINARIES) $(EMULATED_BINARIES) $(ASAN_UNIT) $(ASAN_EMULATED) $(wildcard tests/pool tests/faults tests/http tests/docs tests/dashboard tests/study)
 
@@ -236,10 +265,13 @@ check-emulated: ## Run every test of the CUDA backend over an emulated device, p
 	@$(MAKE) --no-print-directory -s -j$(JOBS) CONFIG=asan $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%)
 	@python3 tests/run.py $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
 
+check-gpu: ## Hold the first CUDA device to the CPU: every primitive, whole models, the same bits twice, compute-sanitizer
+	@python3 tests/gpu/check.py
+
 check-tsan: ## Run the C unit tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory CONFIG=tsan check-unit
 
-check-http: all venv static echo-server ## Run the tests of the HTTP interface
+check-http: all venv static echo-server emulated-plugin ## Run the tests of the HTTP interface
 	@$(PYTHON) tests/run.py tests/http
 
 check-fresh: ## Prove the README on a minimal Debian 12 made by debootstrap (as root; SUITE=trixie for Debian 13)

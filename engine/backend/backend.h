@@ -327,8 +327,9 @@ struct backend_ops {
 
 struct backend {
     const struct backend_ops *ops;
-    struct team *team; /* lent; NULL: one thread */
-    void *state;       /* the backend's own */
+    struct team *team;    /* lent; NULL: one thread */
+    void *state;          /* the backend's own */
+    struct backend *host; /* owned: of a device, what works on floats in host memory for it; NULL where matrices lie there */
 };
 
 /* Gives an allocated matrix back and clears it; an absent one is fine. */

@@ -28,6 +28,7 @@ struct export_job {
     const struct export_format *format;
     const struct quantize_method *method;
     const struct model *model;
+    struct backend *backend;
     struct export_grid grid;
     char directory[PATH_MAX];
     struct item *items; /* [tensors of the original] */
@@ -328,7 +329,7 @@ static enum status note_layer(void *owner, const char *name, const struct quanti
     if (item->layer == NULL || item->written) return error_set(error, STATUS_INTERNAL, "layer \"%s\" was not to be written", name);
     if (job->format->write == NULL) {
         item->written = true;
-        return weights_copy_matrix(job->writer, item->first, weight, item->layer->transposed, error);
+        return weights_copy_matrix(job->writer, item->first, job->backend, weight, item->layer->transposed, error);
     }
     struct export_fold_ready ready = {1, {index}, {layer}};
     enum status status = job->fold == NULL ? STATUS_OK : export_fold_layer(job->fold, index, layer, &ready, error);
@@ -341,8 +342,9 @@ static enum status note_layer(void *owner, const char *name, const struct quanti
     return status;
 }
 
-struct sequential_hook export_hook(struct export_job *job)
+struct sequential_hook export_hook(struct export_job *job, struct backend *backend)
 {
+    job->backend = backend;
     return (struct sequential_hook){job, note_layer};
 }
 

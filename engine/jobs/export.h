@@ -20,8 +20,8 @@ MUST_CHECK enum status export_check(int format, const struct quantize_method *me
 MUST_CHECK enum status export_open(int format, const struct quantize_method *method, const struct model *model,
                                    const char *directory, struct export_job **out, struct error *error);
 
-/* For quantize_request: writes each layer. */
-struct sequential_hook export_hook(struct export_job *job);
+/* For quantize_request, whose backend is lent too: writes each layer. */
+struct sequential_hook export_hook(struct export_job *job, struct backend *backend);
 
 /* Writes the rest and puts the weights in place, durable. STATUS_INTERNAL when a layer did not come by. Still needs export_close.
  */

@@ -183,7 +183,8 @@ static enum status note_layer(void *owner, const char *name, const struct quanti
     if (index < 0 || parameter == NULL)
         return error_set(error, STATUS_INTERNAL, "a quantized layer \"%s\" is not among the tensors", name);
     maker->written[index] = true;
-    const enum status status = weights_copy_matrix(maker->writer, index, weight, parameter->transposed, error);
+    const enum status status =
+        weights_copy_matrix(maker->writer, index, maker->request->backend, weight, parameter->transposed, error);
     return status == STATUS_OK ? note_inputs(maker, full, layer, error) : status;
 }
 

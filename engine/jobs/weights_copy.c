@@ -6,7 +6,7 @@
 
 enum { PIECE = 1 << 18 };
 
-enum status weights_copy_matrix(struct weights_writer *writer, int64_t index, struct matrix weight, bool transposed,
+static enum status write_values(struct weights_writer *writer, int64_t index, struct matrix weight, bool transposed,
                                 struct error *error)
 {
     const float *values = weight.data;
@@ -23,6 +23,20 @@ enum status weights_copy_matrix(struct weights_writer *writer, int64_t index, st
         status = weights_writer_f32(writer, index, column, weight.rows, error);
     }
     memory_free(column);
+    return status;
+}
+
+enum status weights_copy_matrix(struct weights_writer *writer, int64_t index, struct backend *backend, struct matrix weight,
+                                bool transposed, struct error *error)
+{
+    float *copy = NULL;
+    if (backend->ops->host) return write_values(writer, index, weight, transposed, error);
+    enum status status = memory_new(weight.rows * weight.columns, sizeof *copy, "tensor to write", &copy, error);
+    if (status != STATUS_OK) return status;
+    backend->ops->download(backend, weight, copy, DTYPE_F32);
+    if ((status = backend->ops->sync(backend, error)) == STATUS_OK)
+        status = write_values(writer, index, matrix_of(copy, weight.rows, weight.columns, sizeof *copy), transposed, error);
+    memory_free(copy);
     return status;
 }
 

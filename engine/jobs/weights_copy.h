@@ -6,10 +6,10 @@
 #include "formats/weights.h"
 #include "formats/weights_writer.h"
 
-/* A host matrix of float as entry `index`, as the original's file has it: row by row, or transposed. Statuses of the writer,
- * STATUS_NO_MEMORY. */
-MUST_CHECK enum status weights_copy_matrix(struct weights_writer *writer, int64_t index, struct matrix weight, bool transposed,
-                                           struct error *error);
+/* A matrix of floats as entry `index`, as the original's file has it: row by row, or transposed. Statuses of the writer
+ * and of the backend, STATUS_NO_MEMORY. */
+MUST_CHECK enum status weights_copy_matrix(struct weights_writer *writer, int64_t index, struct backend *backend,
+                                           struct matrix weight, bool transposed, struct error *error);
 
 /* Tensor `tensor` as entry `index`, a slice at a time, converted to the entry's dtype (exact where that is its own); one without
  * floats becomes zeros. Statuses of weights_read_f32 and the writer, STATUS_NO_MEMORY. */

@@ -141,6 +141,11 @@ enum status activations_init(struct activations *activations, struct backend *ba
                              struct error *error)
 {
     enum status status;
+    *activations = (struct activations){0};
+    if (!backend->ops->host)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "methods that round the inputs of layers do not go on device %s yet: use --device cpu for them",
+                         backend->ops->name);
     *activations = (struct activations){.backend = backend, .tokens = tokens, .widest = widest};
     activations->product = (struct linear_product){activations, product_run};
     if ((status = memory_new(tokens * widest, sizeof(float), "turned activations", &activations->turned, error)) != STATUS_OK ||

@@ -39,7 +39,7 @@ struct quantizer {
     enum status (*settle)(struct quantize_method *method, struct error *error);
     /* Quantizes every linear of the task into out[0 … count) (the caller resets them, also after a failure) and replaces its weight
      * by the dequantized one. STATUS_NOT_FINITE (a weight, the Hessian), STATUS_UNSUPPORTED (a
-     * backend of doubles or a device), STATUS_NO_MEMORY. Weights are untouched unless STATUS_OK. */
+     * backend of doubles, or of a device: on_host.h), STATUS_NO_MEMORY. Weights are untouched unless STATUS_OK. */
     enum status (*quantize)(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,
                             struct quantized_layer *out, struct error *error);
 };

@@ -104,6 +104,10 @@ enum status rotation_init(struct rotation *rotation, const struct model *model, 
     const struct model_config *config = &model->config;
     bool residual[PROGRAM_SLOTS];
     enum status status;
+    *rotation = (struct rotation){0};
+    if (!backend->ops->host)
+        return error_set(error, STATUS_UNSUPPORTED, "rotations do not go on device %s yet: use --device cpu for them",
+                         backend->ops->name);
     *rotation = (struct rotation){.backend = backend, .fused = true};
     for (int64_t layer = 0; layer < config->layers; layer++) {
         const struct program *program = &model->programs[layer];

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { COLUMNS_A_TASK = 64 };
+enum { COLUMNS_A_TASK = 64, ROWS_A_SLAB = 256 };
 
 enum status statistics_init(struct statistics_collector *collector, struct backend *backend, unsigned needs, int64_t widest,
                             int64_t tokens, struct error *error)
@@ -20,8 +20,12 @@ enum status statistics_init(struct statistics_collector *collector, struct backe
             (status = memory_new(widest, sizeof *collector->largest, "input statistics", &collector->largest, error)) != STATUS_OK)
             return status;
     }
-    if (!(needs & NEED_INPUT_SAMPLE)) return STATUS_OK;
-    return memory_new(STATISTICS_SAMPLE * widest, sizeof *collector->sample, "a sample of inputs", &collector->sample, error);
+    if (needs & NEED_INPUT_SAMPLE) {
+        status = memory_new(STATISTICS_SAMPLE * widest, sizeof *collector->sample, "a sample of inputs", &collector->sample, error);
+        if (status != STATUS_OK) return status;
+    }
+    if (backend->ops->host || !(needs & (NEED_INPUT_MAGNITUDE | NEED_INPUT_SAMPLE))) return STATUS_OK;
+    return memory_new(ROWS_A_SLAB * widest, sizeof *collector->slab, "inputs on the host", &collector->slab, error);
 }
 
 void statistics_aim(struct statistics_collector *collector, unsigned needs, int64_t tokens)
@@ -37,6 +41,7 @@ void statistics_reset(struct statistics_collector *collector)
     memory_free(collector->mean);
     memory_free(collector->largest);
     memory_free(collector->sample);
+    memory_free(collector->slab);
     *collector = (struct statistics_collector){0};
 }
 
@@ -78,12 +83,11 @@ static void add_magnitudes(void *context, int64_t task, int thread)
     }
 }
 
-void statistics_add(struct statistics_collector *collector, struct matrix x)
+/* What is not a product, of rows in host memory. */
+static void add_rows(struct statistics_collector *collector, struct matrix x)
 {
     struct magnitude_job job = {collector, x};
     struct matrix *sample = &collector->result.sample;
-    collector->backend->ops->syrk(collector->backend, collector->result.hessian, x, 2.0 / (double)collector->tokens,
-                                  collector->seen > 0 ? 1 : 0);
     if (collector->needs & NEED_INPUT_MAGNITUDE)
         team_run(collector->backend->team, (x.columns + COLUMNS_A_TASK - 1) / COLUMNS_A_TASK, add_magnitudes, &job);
     for (int64_t t = 0; t < x.rows && (collector->needs & NEED_INPUT_SAMPLE) != 0; t++)
@@ -91,6 +95,21 @@ void statistics_add(struct statistics_collector *collector, struct matrix x)
             memcpy(collector->sample + sample->rows++ * x.columns, (const float *)x.data + t * x.stride,
                    (size_t)x.columns * sizeof(float));
     collector->seen += x.rows;
+}
+
+void statistics_add(struct statistics_collector *collector, struct matrix x)
+{
+    struct backend *backend = collector->backend;
+    backend->ops->syrk(backend, collector->result.hessian, x, 2.0 / (double)collector->tokens, collector->seen > 0 ? 1 : 0);
+    if (collector->slab == NULL || (collector->needs & (NEED_INPUT_MAGNITUDE | NEED_INPUT_SAMPLE)) == 0) {
+        add_rows(collector, x);
+        return;
+    }
+    for (int64_t first = 0; first < x.rows; first += ROWS_A_SLAB) {
+        const int64_t count = x.rows - first < ROWS_A_SLAB ? x.rows - first : ROWS_A_SLAB;
+        backend->ops->download(backend, matrix_rows(x, first, count), collector->slab, DTYPE_F32);
+        add_rows(collector, matrix_of(collector->slab, count, x.columns, sizeof(float)));
+    }
 }
 
 const struct statistics *statistics_finish(struct statistics_collector *collector)

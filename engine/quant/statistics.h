@@ -15,10 +15,11 @@ struct statistics {
     struct matrix hessian; /* [columns, columns] of 2/N XᵀX, lower triangle; `data` NULL: nothing was collected */
     const double *mean;    /* [columns] mean |x|; with NEED_INPUT_MAGNITUDE */
     const float *largest;  /* [columns] max |x|; likewise */
-    struct matrix sample;  /* [rows, columns]: tokens at equal distances, STATISTICS_SAMPLE at most; with NEED_INPUT_SAMPLE */
+    struct matrix
+        sample; /* host floats [rows, columns]: tokens at equal distances, STATISTICS_SAMPLE at most; with NEED_INPUT_SAMPLE */
 };
 
-/* Collects one set of statistics after another in memory of its own. Host floats. */
+/* Collects one set of statistics after another in memory of its own: the Hessian in the backend's, the rest in the host's. */
 struct statistics_collector {
     struct backend *backend;
     unsigned needs;
@@ -27,6 +28,7 @@ struct statistics_collector {
     void *hessian;           /* [widest, widest] owned, like the rest */
     double *mean;            /* [widest] sums until statistics_finish */
     float *largest, *sample; /* [widest], [STATISTICS_SAMPLE, widest] */
+    float *slab;             /* rows of a device on their way through the host; NULL where they lie there */
     struct statistics result;
 };
 

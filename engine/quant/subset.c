@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "quant/check.h"
+#include "quant/on_host.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -211,8 +212,8 @@ static enum status quantize_alike(struct backend *backend, const struct override
     return quantizer_by_id(method.quantizer)->quantize(backend, &method, task, out, error);
 }
 
-enum status subset_quantize(struct backend *backend, const struct overrides *overrides, const struct quantize_task *task,
-                            struct quantized_layer *out, struct error *error)
+static enum status quantize_parts(struct backend *backend, const struct overrides *overrides, const struct quantize_task *task,
+                                  struct quantized_layer *out, struct error *error)
 {
     int64_t first_index = OVERRIDES_NONE;
     enum status status = STATUS_OK;
@@ -226,5 +227,16 @@ enum status subset_quantize(struct backend *backend, const struct overrides *ove
         const struct quantize_task part = {task->linears + first, end - first, task->inputs};
         if (status == STATUS_OK) status = quantize_alike(backend, overrides, first_index, &part, out + first, error);
     }
+    return status;
+}
+
+enum status subset_quantize(struct backend *backend, const struct overrides *overrides, const struct quantize_task *task,
+                            struct quantized_layer *out, struct error *error)
+{
+    struct on_host copy;
+    enum status status = on_host_init(&copy, backend, task, error);
+    if (status == STATUS_OK) status = quantize_parts(copy.backend, overrides, &copy.task, out, error);
+    if (status == STATUS_OK) on_host_return(&copy);
+    on_host_reset(&copy);
     return status;
 }

@@ -165,7 +165,7 @@ static enum status guest_open(struct guest *guest, struct quantize_request *requ
     }
     if ((status = quantize_export_open(context, format, &request->method, &party->inputs, &guest->export, error)) != STATUS_OK)
         return status;
-    request->hook = export_hook(guest->export);
+    request->hook = export_hook(guest->export, party->inputs.backend);
     return STATUS_OK;
 }
 

@@ -66,6 +66,7 @@ static void cuda_close(struct backend *backend)
         cuda_release_all(cuda);
         cuda->device->close(cuda->device);
     }
+    backend_free(backend->host);
     pthread_mutex_destroy(&cuda->mutex);
     memory_free(cuda); /* the plugin stays loaded: the driver's threads outlive a backend */
 }
@@ -177,20 +178,22 @@ static const struct backend_ops ops = {
 
 enum status cuda_open_device(struct device *device, int64_t budget, struct team *team, struct backend **out, struct error *error)
 {
-    struct backend *backend = NULL;
+    struct backend *backend = NULL, *host = NULL;
     struct cuda *cuda = NULL;
     enum status status;
     *out = NULL;
     if ((status = memory_new(1, sizeof *backend, "backend", &backend, error)) != STATUS_OK) goto failed;
     if ((status = memory_new(1, sizeof *cuda, "backend", &cuda, error)) != STATUS_OK) goto failed;
-    pthread_mutex_init(&cuda->mutex, NULL);
     cuda->device = device;
     cuda->budget = budget;
-    *backend = (struct backend){&ops, team, cuda};
+    if ((status = backend_cpu_new(team, &host, error)) != STATUS_OK) goto failed;
+    pthread_mutex_init(&cuda->mutex, NULL);
+    *backend = (struct backend){&ops, team, cuda, host};
     *out = backend;
     return STATUS_OK;
 failed:
     device->close(device);
+    memory_free(cuda);
     memory_free(backend);
     return status;
 }

@@ -95,7 +95,7 @@ static enum status note(void *owner, const char *name, const struct quantized_la
 {
     struct bench *bench = owner;
     struct seen *seen = &bench->seen[bench->seen_count];
-    const struct sequential_hook hook = export_hook(bench->job);
+    const struct sequential_hook hook = export_hook(bench->job, bench->backend);
     if (bench->fail_after > 0 && bench->seen_count == bench->fail_after) return error_set(cause, STATUS_CANCELLED, "enough");
     if (!layer->skipped) {
         bench->seen_count++;

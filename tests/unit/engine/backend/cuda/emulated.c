@@ -1,7 +1,6 @@
 #include "engine/backend/cuda/emulated.h"
 
 #include "backend/cuda/kernels/all.h"
-#include "backend/cuda/open.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -176,10 +175,10 @@ static void emulated_close(struct device *device)
     free(device->state);
 }
 
-enum status emulated_new(bool reversed, struct team *team, struct backend **out, struct error *error)
+struct device *emulated_device(bool reversed)
 {
     struct emulated *emulated = calloc(1, sizeof *emulated);
-    if (emulated == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for the emulation");
+    if (emulated == NULL) return NULL;
     emulated->reversed = reversed;
     emulated->device = (struct device){
         .state = emulated,
@@ -200,5 +199,6 @@ enum status emulated_new(bool reversed, struct team *team, struct backend **out,
         .gemm = emulated_gemm,
         .syrk = emulated_syrk,
     };
-    return cuda_open_device(&emulated->device, (int64_t)1 << 33, team, out, error);
+    emulated->device.memory_free = (int64_t)1 << 33;
+    return &emulated->device;
 }

@@ -6,8 +6,9 @@
 #ifndef TESTS_CUDA_EMULATED_H
 #define TESTS_CUDA_EMULATED_H
 
-#include "backend/backend.h"
+#include "backend/cuda/device.h"
 
-MUST_CHECK enum status emulated_new(bool reversed, struct team *team, struct backend **out, struct error *error);
+/* NULL: no memory. Closed by its own `close`. */
+struct device *emulated_device(bool reversed);
 
 #endif

@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 
 #ifndef STAND_IN_DEVICE
+#include "backend/cuda/open.h"
 #include "engine/backend/cuda/emulated.h"
 #endif
 
@@ -15,7 +16,9 @@ static inline enum status stand_in_new(struct team *team, struct backend **out, 
 #ifdef STAND_IN_DEVICE
     return backend_new(STAND_IN_DEVICE, team, out, error);
 #else
-    return emulated_new(team != NULL, team, out, error);
+    struct device *device = emulated_device(team != NULL);
+    if (device == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for the emulation");
+    return cuda_open_device(device, device->memory_free, team, out, error);
 #endif
 }
 

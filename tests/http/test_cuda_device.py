@@ -1,0 +1,65 @@
+"""The server with --device cuda:0,1, over the emulated device that the unit tests use: runs go to workers of their own devices and come
+to what the CPU comes to; what a device cannot do is refused in words; a device too small fails the run and not the worker."""
+
+import time
+
+import models
+import pytest
+from service import ROOT, Service
+
+PLUGIN = ROOT / "build/emulated/libdeltaq-cuda.so"
+pytestmark = pytest.mark.skipif(not PLUGIN.exists(), reason="build/emulated/libdeltaq-cuda.so is not built (make emulated-plugin)")
+
+
+def serve(directory, device, **environment):
+    own = Service(directory, "--device", device, environment={"DELTAQ_CUDA_PLUGIN": str(PLUGIN), **environment})
+    own.made = own.checkpoint(models.write_llama(own.files / "model"), "cuda", "step1", step=1)["id"]
+    own.rows, own.more = (own.sequences(f"cuda-{seed}", models.rows(6, 32, seed=seed))["id"] for seed in (1, 2))
+    return own
+
+
+@pytest.fixture(scope="module")
+def devices(tmp_path_factory):
+    own = serve(tmp_path_factory.mktemp("cuda"), "cuda:0,1")
+    yield own
+    own.stop()
+
+
+def quantize(own, **method):
+    return own.run("quantize", checkpoint=own.made, method={"name": "gptq", "bits": 4, "group_size": 16, "sym": False, **method},
+                   calibration={"dataset": own.more, "sequence_length": None}, evaluation={"dataset": own.rows, "sequence_length": None})
+
+
+def test_each_device_has_a_worker(devices):
+    for _ in range(600):  # they come up beside the server
+        found = sorted(w["device"] for w in devices.get("/v1/workers").json["items"])
+        if len(found) == 2:
+            break
+        time.sleep(0.1)
+    assert found == ["cuda:0", "cuda:1"]
+
+
+def test_losses_and_quantizations_are_those_of_the_cpu(devices, service):
+    made = service.checkpoint(models.write_llama(service.files / "cuda"), "cuda", "step1", step=1)["id"]
+    rows, more = (service.sequences(f"cuda-{seed}", models.rows(6, 32, seed=seed))["id"] for seed in (1, 2))
+    service.made, service.rows, service.more = made, rows, more
+    here, there = (quantize(own, name="rtn")["result"] for own in (service, devices))
+    assert there["loss_fp"] == pytest.approx(here["loss_fp"], rel=1e-5) and there["loss_q"] == pytest.approx(here["loss_q"], rel=1e-5)
+    run = quantize(devices)
+    assert run["state"] == "succeeded" and run["device"].startswith("cuda:"), run["error"]
+    assert run["result"]["loss_fp"] == pytest.approx(here["loss_fp"], rel=1e-5) and run["result"]["kl"] > 0
+
+
+def test_what_a_device_lacks_is_refused_in_words(devices):
+    run = quantize(devices, rotation="hadamard")
+    assert run["state"] == "failed" and "--device cpu" in run["error"]["detail"]
+
+
+def test_a_device_without_memory_fails_the_run_alone(tmp_path):
+    own = serve(tmp_path, "cuda:0", DELTAQ_CUDA_MEMORY="1")
+    try:
+        run = quantize(own)
+        assert run["state"] == "failed" and run["error"]["code"] == "no_memory" and "DELTAQ_CUDA_MEMORY" in run["error"]["detail"]
+        assert [w["device"] for w in own.get("/v1/workers").json["items"]] == ["cuda:0"]
+    finally:
+        own.stop()
