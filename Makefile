@@ -166,6 +166,7 @@ $(BUILD)/gpu/tests/gpu/%: tests/unit/%.c $(ENGINE_LIBRARY)
 endif
 .PHONY: emulated-plugin gpu-tests gpu-bench check-gpu bench-gpu
 gpu-tests: $(GPU_TESTS)
+gpu-bench: $(patsubst %,$(BUILD)/gpu/tests/bench/bench_%,evaluate quantize hvp train)
 
 # The server that tests/http/test_http_raw.py talks to: server/http alone.
 $(OBJ)/tests/http/echo_server: tests/http/echo_server.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
@@ -267,6 +268,9 @@ check-emulated: ## Run every test of the CUDA backend over an emulated device, p
 
 check-gpu: ## Hold the first CUDA device to the CPU: every primitive, whole models, the same bits twice, compute-sanitizer
 	@python3 tests/gpu/check.py
+
+bench-gpu: ## Time the first CUDA device beside plain PyTorch on it (ARGUMENTS: see tests/gpu/bench.py)
+	@python3 tests/gpu/bench.py $(ARGUMENTS)
 
 check-tsan: ## Run the C unit tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory CONFIG=tsan check-unit

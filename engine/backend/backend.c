@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum status backend_reference_new(bool use_double, struct team *team, struct backend **out, struct error *error)
 {
@@ -22,6 +23,12 @@ enum status backend_new(const char *device, struct team *team, struct backend **
     if (sscanf(device, "cuda:%4d%n", &ordinal, &length) == 1 && device[length] == '\0' && ordinal >= 0)
         return backend_cuda_new(ordinal, team, out, error);
     return error_set(error, STATUS_INVALID, "device \"%.40s\": expected cpu or cuda:N", device);
+}
+
+int64_t backend_host_memory(struct backend *backend)
+{
+    (void)backend;
+    return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
 }
 
 void backend_free(struct backend *backend)

@@ -249,6 +249,8 @@ struct backend_ops {
     void (*close)(struct backend *backend); /* releases the state; backend_free calls it */
     void (*describe)(const struct backend *backend, char *text, size_t size);
 
+    /* Bytes that a run may plan with: half of the machine's memory, or what is left of a device's budget. */
+    int64_t (*memory)(struct backend *backend);
     /* Zeroed, 64-byte aligned. STATUS_NO_MEMORY. */
     enum status (*allocate)(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error);
     void (*release)(struct backend *backend, void *block);
@@ -358,6 +360,9 @@ int backend_cuda_count(char *text, size_t size);
 
 /* By name: "cpu" or "cuda:N". STATUS_INVALID for another name. */
 MUST_CHECK enum status backend_new(const char *device, struct team *team, struct backend **out, struct error *error);
+
+/* The slot `memory` of those whose matrices lie in host memory. */
+int64_t backend_host_memory(struct backend *backend);
 
 void backend_free(struct backend *backend); /* NULL is fine */
 

@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { CHUNK_TOKENS = 2048, SPARE_VECTORS = 4, ENDS_NUMBERS = 6, TRACE_NUMBERS = 4, SAVE_SECONDS = 60 };
 #define SAVE_SHARE 20 /* between two savings at least so many times what the last one took */
@@ -370,7 +369,7 @@ static enum status resume(struct sharpness *s, struct error *error)
 static int64_t memory_limit(const struct sharpness_request *request)
 {
     if (request->memory_limit > 0) return request->memory_limit;
-    return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
+    return request->backend->ops->memory(request->backend);
 }
 
 static int64_t basis_wanted(const struct sharpness *s)

@@ -40,7 +40,7 @@ struct sharpness_request {
     const struct quantize_method *direction; /* settled; NULL: none */
     const struct sequences *calibration;     /* for the direction's method; may be NULL */
     const char *work_directory;              /* existing, the run's own, kept between its attempts; NULL: nothing is saved */
-    int64_t memory_limit;                    /* bytes; 0: half of the machine's memory */
+    int64_t memory_limit;                    /* bytes; 0: what the backend has for a run */
     double save_seconds;                     /* the state is saved this often; 0: every 60 s, less often when that takes long */
     const struct monitor *monitor;           /* progress by "product"; may be NULL */
 };

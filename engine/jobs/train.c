@@ -166,13 +166,6 @@ static enum status data_load(struct training *t, const struct model_config *conf
     return train_plan_blame(status, "/params/dataset", error);
 }
 
-/* Half of the machine's memory, when nobody says. */
-static int64_t memory_limit(const struct train_request *request)
-{
-    if (request->memory_limit > 0) return request->memory_limit;
-    return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
-}
-
 static enum status trainer_prepare(struct training *t, const struct model_config *config, struct error *error)
 {
     const struct train_params *params = t->params;
@@ -187,7 +180,7 @@ static enum status trainer_prepare(struct training *t, const struct model_config
         .tokens = t->tokens,
         .token_count = t->token_count,
         .monitor = t->request->monitor,
-        .memory_limit = memory_limit(t->request),
+        .memory_limit = t->request->memory_limit > 0 ? t->request->memory_limit : t->backend->ops->memory(t->backend),
     };
     enum status status;
     if ((status = parameters_layout_new(config, &t->layout, error)) != STATUS_OK) return status;

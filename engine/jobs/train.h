@@ -83,7 +83,7 @@ struct train_request {
     const struct dataset_source *dataset, *validation; /* validation NULL: none */
     const char *directory;                             /* existing; checkpoints appear in it */
     const char *work_directory;                        /* existing, the run's own, kept between its attempts */
-    int64_t memory_limit; /* bytes for parameters, gradients, moments, activations; 0: half of the machine's memory */
+    int64_t memory_limit; /* bytes for parameters, gradients, moments, activations; 0: what the backend has for a run */
     double save_seconds;  /* the state to resume from is saved this often, besides at checkpoints; 0: 60 */
     struct backend *backend;
     const struct monitor *monitor;

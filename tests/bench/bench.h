@@ -61,12 +61,20 @@ struct bench {
     char description[256];
 };
 
+/* The device that is measured: DELTAQ_BENCH_DEVICE, such as cuda:0; the CPU. */
+static inline const char *bench_device(void)
+{
+    const char *device = getenv("DELTAQ_BENCH_DEVICE");
+    return device != NULL ? device : "cpu";
+}
+
 /* Exits with a message when something is missing: these are programs for people. */
 static inline struct bench bench_open(const char *path)
 {
     struct bench bench = {0};
     struct error error = {0};
-    if (team_new(0, &bench.team, &error) != STATUS_OK || backend_cpu_new(bench.team, &bench.backend, &error) != STATUS_OK ||
+    if (team_new(0, &bench.team, &error) != STATUS_OK ||
+        backend_new(bench_device(), bench.team, &bench.backend, &error) != STATUS_OK ||
         model_open(path, &bench.model, &error) != STATUS_OK) {
         (void)fprintf(stderr, "%s\n", error.detail);
         exit(1);

@@ -1,20 +1,8 @@
 /* bench_train MODEL SEQUENCES LENGTH STEPS [RUNS]: times training steps of the shape in MODEL/config.json from fresh weights on
  * random tokens; a line of JSON a run. Two steps go before the clock starts. */
 #include "base/memory.h"
-#include "base/random.h"
+#include "bench.h"
 #include "train/trainer.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/resource.h>
-#include <time.h>
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* Forward 2 a weight and token and 2 d a key that a query may see (twice: scores and sums), backward twice that. */
 static double flop(const struct parameters_layout *layout, int64_t sequences, int64_t length)
@@ -64,7 +52,7 @@ static enum status measure(const char *path, int64_t sequences, int64_t length, 
     uint32_t *tokens = NULL;
     enum status status;
     if ((status = team_new(0, &team, error)) != STATUS_OK) goto done;
-    if ((status = backend_cpu_new(team, &backend, error)) != STATUS_OK) goto done;
+    if ((status = backend_new(bench_device(), team, &backend, error)) != STATUS_OK) goto done;
     if ((status = config_read(path, &config, error)) != STATUS_OK) goto done;
     if ((status = parameters_layout_new(&config, &layout, error)) != STATUS_OK) goto done;
     if ((status = memory_new(count, sizeof *tokens, "tokens", &tokens, error)) != STATUS_OK) goto done;
@@ -83,9 +71,9 @@ static enum status measure(const char *path, int64_t sequences, int64_t length, 
     if ((status = parameters_initialise(&trainer.parameters, 0, error)) != STATUS_OK) goto done;
     if ((status = steps_run(&trainer, 2, error)) != STATUS_OK) goto done;
     for (int64_t run = 0; run < runs; run++) {
-        const double began = seconds();
+        const double began = bench_seconds();
         if ((status = steps_run(&trainer, steps, error)) != STATUS_OK) goto done;
-        report(&trainer, steps, seconds() - began);
+        report(&trainer, steps, bench_seconds() - began);
     }
 done:
     trainer_reset(&trainer);

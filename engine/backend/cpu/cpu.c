@@ -101,6 +101,7 @@ static const struct backend_ops ops = {
     .host = true,
     .close = cpu_close,
     .describe = cpu_describe,
+    .memory = backend_host_memory,
     .allocate = cpu_allocate,
     .release = cpu_release,
     .prepare = cpu_prepare,

@@ -77,6 +77,15 @@ static void cuda_describe(const struct backend *backend, char *text, size_t size
     (void)snprintf(text, size, "%s, budget %lld MiB", cuda->device->text, (long long)(cuda->budget >> 20));
 }
 
+/* What is kept for the next who asks counts as free. */
+static int64_t cuda_memory(struct backend *backend)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    const int64_t left = cuda->budget - cuda_memory_used(cuda);
+    cuda_leave(cuda);
+    return left > 0 ? left : 0;
+}
+
 static enum status cuda_prepare(struct backend *backend, int64_t longest_sequence, int64_t widest_row, struct error *error)
 {
     (void)backend, (void)longest_sequence, (void)widest_row, (void)error;
@@ -119,6 +128,7 @@ static const struct backend_ops ops = {
     .host = false,
     .close = cuda_close,
     .describe = cuda_describe,
+    .memory = cuda_memory,
     .allocate = cuda_allocate,
     .release = cuda_release,
     .prepare = cuda_prepare,

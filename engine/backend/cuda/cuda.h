@@ -51,6 +51,7 @@ bool cuda_wait(struct cuda *cuda);
 enum status cuda_allocate(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error);
 void cuda_release(struct backend *backend, void *block);
 void cuda_release_all(struct cuda *cuda);
+int64_t cuda_memory_used(const struct cuda *cuda); /* bytes that somebody holds */
 /* Scratch until the slot's call ends, of the device or of the host (NULL after a failure). Asking again gives the same memory. */
 void *cuda_scratch(struct cuda *cuda, size_t bytes);
 void *cuda_host_scratch(struct cuda *cuda, size_t bytes);

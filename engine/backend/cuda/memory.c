@@ -115,6 +115,14 @@ void cuda_release(struct backend *backend, void *block)
     cuda_leave(cuda);
 }
 
+int64_t cuda_memory_used(const struct cuda *cuda)
+{
+    int64_t used = 0;
+    for (const struct cuda_block *block = cuda->blocks; block != NULL; block = block->next)
+        if (block->used) used += (int64_t)block->bytes;
+    return used;
+}
+
 void cuda_release_all(struct cuda *cuda)
 {
     if (cuda->stage.host != NULL) (void)cuda->device->release_host(cuda->device, cuda->stage.host);

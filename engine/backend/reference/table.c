@@ -46,6 +46,7 @@ const struct backend_ops REFERENCE(ops) = {
     .host = true,
     .close = reference_close,
     .describe = reference_describe,
+    .memory = backend_host_memory,
     .allocate = reference_allocate,
     .release = reference_release,
     .prepare = reference_prepare,
