@@ -102,11 +102,15 @@ def wait_for_all(service, identity, limit=120):
     raise TimeoutError(runs)
 
 
-def test_a_sweep_is_shared_and_each_run_is_done_once(pair):
-    service, _, database = pair
+def both_there(database):
     end = time.monotonic() + 90
     while database.sql("select count(*) from workers") != "2" and time.monotonic() < end:
         time.sleep(0.1)
+
+
+def test_a_sweep_is_shared_and_each_run_is_done_once(pair):
+    service, _, database = pair
+    both_there(database)
     runs = wait_for_all(service, sweep(service))
     assert len(runs) == 12 and all(r["state"] == "succeeded" and r["attempt"] == 0 for r in runs)
     assert len({r["worker"] for r in runs}) == 2, "both worked"
@@ -117,15 +121,16 @@ def test_a_sweep_is_shared_and_each_run_is_done_once(pair):
 
 def test_what_a_killed_worker_had_begun_the_other_ends(pair):
     service, second, database = pair
+    both_there(database)
     identity = sweep(service)
     end = time.monotonic() + 120
     begun = "select count(*) from runs r join workers w on w.id = r.owner where r.state = 'running' and w.pid = "
-    while database.sql(begun + str(second.pid)) != "1":
+    while database.sql(begun + str(second.pid)) == "0":
         assert time.monotonic() < end, "it never got work"
         time.sleep(0.02)
     kill(second.pid)
     second.wait()
     (left,) = workers_of(service)
     runs = wait_for_all(service, identity)
-    assert all(r["state"] == "succeeded" for r in runs) and sorted(r["attempt"] for r in runs) == [0] * 11 + [1]
+    assert all(r["state"] == "succeeded" for r in runs) and {r["attempt"] for r in runs} == {0, 1}  # it may hold several
     assert database.sql("select count(*) from run_results") == "12" and workers_of(service) == [left]
