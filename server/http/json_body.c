@@ -48,6 +48,8 @@ static enum status parse(const char *bytes, size_t length, size_t flags, json_t 
     if (*out) return STATUS_OK;
     if (json_error_code(&cause) == json_error_out_of_memory)
         return error_set(error, STATUS_NO_MEMORY, "out of memory for the body");
+    if (json_error_code(&cause) == json_error_null_character)
+        return error_set(error, STATUS_MALFORMED, "line %d, column %d: \\u0000 is not allowed here", cause.line, cause.column);
     return error_set(error, STATUS_MALFORMED, "line %d, column %d: %s", cause.line, cause.column, cause.text);
 }
 

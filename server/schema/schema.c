@@ -37,6 +37,21 @@ static void check_bounds(struct reader *reader, const struct param *param, const
         faults_add(reader->faults, pointer, "must be from %.12g to %.12g, found %.12g", param->minimum, param->maximum, value);
 }
 
+/* In whole digits: 9.00719925474e+15 cannot be copied back into a request. */
+static void check_integer_bounds(struct reader *reader, const struct param *param, const char *pointer, int64_t value)
+{
+    if (has_bounds(param) && ((double)value < param->minimum || (double)value > param->maximum))
+        faults_add(reader->faults, pointer, "must be from %.0f to %.0f, found %lld", param->minimum, param->maximum, (long long)value);
+}
+
+static void list_length_fault(struct reader *reader, const struct param *param, const char *pointer, int64_t count)
+{
+    if (param->minimum == param->maximum)
+        faults_add(reader->faults, pointer, "must have %.0f items, found %lld", param->minimum, (long long)count);
+    else
+        faults_add(reader->faults, pointer, "must have %.0f to %.0f items, found %lld", param->minimum, param->maximum, (long long)count);
+}
+
 static void fill_integer(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
 {
     if (!json_is_integer(value)) {
@@ -58,7 +73,7 @@ static void fill_integer(struct reader *reader, const struct param *param, const
         faults_add(reader->faults, pointer, "must be one of %s, found %lld", list, (long long)integer);
         return;
     }
-    check_bounds(reader, param, pointer, (double)integer);
+    check_integer_bounds(reader, param, pointer, integer);
     memcpy(base + param->offset, &integer, sizeof integer);
 }
 
@@ -201,8 +216,7 @@ static void fill_list(struct reader *reader, const struct param *param, const ch
         return;
     }
     if (has_bounds(param) && ((double)list.count < param->minimum || (double)list.count > param->maximum)) {
-        faults_add(reader->faults, pointer, "must have %.0f to %.0f items, found %lld", param->minimum, param->maximum,
-                   (long long)list.count);
+        list_length_fault(reader, param, pointer, list.count);
         return;
     }
     const size_t size = item_size(param->item);

@@ -55,6 +55,9 @@ static void test_failure_says_line_and_column(void **state)
     struct error error;
     assert_int_equal(parse(text, sizeof text - 1, &error), STATUS_MALFORMED);
     assert_memory_equal(error.detail, "line 3, column 7", 16);
+    static const char null[] = "{\"a\": \"\\u0000\"}";
+    assert_int_equal(parse(null, sizeof null - 1, &error), STATUS_MALFORMED);
+    assert_non_null(strstr(error.detail, "\\u0000 is not allowed here"));
 }
 
 static void test_depth_is_counted_outside_strings(void **state)

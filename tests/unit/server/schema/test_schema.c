@@ -316,11 +316,31 @@ static void test_faults_of_lists_point_at_the_item(void **state)
     }
 }
 
+static void test_bounds_are_told_in_digits_that_can_be_copied(void **state)
+{
+    static const struct param pair[] = {
+        {.name = "seed", .type = PARAM_INTEGER, .fallback = "0", .minimum = 0, .maximum = 9007199254740992},
+        {.name = "grid", .type = PARAM_LIST, .offset = 16, .item = &count_item, .fallback = "[1, 1]", .minimum = 2, .maximum = 2},
+        {0},
+    };
+    struct faults faults = {0};
+    struct schema_filled filled;
+    struct error error;
+    json_t *document = json_loads("{\"seed\": -1234567890123456789, \"grid\": []}", 0, NULL);
+    (void)state;
+    assert_int_equal(schema_fill(pair, 64, document, "/params", &faults, &filled, &error), STATUS_INVALID);
+    assert_int_equal(faults.count, 2);
+    assert_string_equal(faults.items[0].detail, "must be from 0 to 9007199254740992, found -1234567890123456789");
+    assert_string_equal(faults.items[1].detail, "must have 2 items, found 0");
+    json_decref(document);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lists_are_filled_and_their_references_visited),
         cmocka_unit_test(test_faults_of_lists_point_at_the_item),
+        cmocka_unit_test(test_bounds_are_told_in_digits_that_can_be_copied),
         cmocka_unit_test(test_defaults_are_written_into_struct_and_document),
         cmocka_unit_test(test_variants_fill_their_own_struct),
         cmocka_unit_test(test_each_fault_is_pointed_at),
