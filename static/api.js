@@ -109,6 +109,10 @@ export function checkpoint(id) {
   return once(at("checkpoints", id));
 }
 
+export function trajectory(id) {
+  return once(at("trajectories", id));
+}
+
 export function dataset(id) {
   return once(at("datasets", id));
 }

@@ -143,11 +143,11 @@ export function logTicks(values) {
   return ticks.length <= 60 ? { tickmode: "array", tickvals: ticks, ticktext: ticks.map((tick) => (tick >= 1e3 ? compact(tick) : scientific(tick))) } : {};
 }
 
-/* The panels below the measure, top down: loss, curvature where it was measured, and the learning rate unless it is the x axis. */
+/* The panels below the measure, top down: loss, curvature where it was measured, and the learning rate where it is known and not the x axis. */
 function sides(model) {
   const curvature = [{ series: model.top_eigenvalue, title: "top eigenvalue of the Hessian", nticks: 4 }, { series: model.trace, title: "trace of the Hessian", nticks: 4 }]
     .filter(({ series }) => series.some(({ points }) => points.length));
-  const rate = model.x === "learning_rate" ? [] : [{ series: model.rate, title: "learning rate", nticks: 4, rangemode: "tozero" }];
+  const rate = model.x === "learning_rate" || !model.rate.some(({ points }) => points.length) ? [] : [{ series: model.rate, title: "learning rate", nticks: 4, rangemode: "tozero" }];
   return [{ series: model.loss, title: "validation loss (nats)", nticks: 6 }, ...curvature, ...rate];
 }
 

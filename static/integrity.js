@@ -58,7 +58,7 @@ function healthCommand(trajectory) {
 
 function state(integrity) {
   const { measured, checkpoints, clean, gaps } = integrity;
-  const read = measured === checkpoints ? `All ${plural(checkpoints, "checkpoint")} read` : `${integer(measured)} of ${plural(checkpoints, "checkpoint")} read`;
+  const read = measured === checkpoints ? `${checkpoints === 1 ? "The only checkpoint is" : `All ${plural(checkpoints, "checkpoint")}`} read` : `${integer(measured)} of ${plural(checkpoints, "checkpoint")} read`;
   const marked = integrity.points.filter((point) => point.flags.length).length;
   const verdict = !clean ? `${plural(marked, "checkpoint")} marked.` : gaps.length ? "nothing wrong with their weights." : "nothing wrong.";
   return h("p", { class: clean ? "good" : "bad" }, h("span", { "aria-hidden": "true" }, clean ? "✓ " : "▲ "), `${read}, ${verdict}`);

@@ -5,7 +5,7 @@ import { followRun, isFinal } from "./events.js";
 import { bytes, duration, time } from "./format.js";
 import { loading, problem } from "./notice.js";
 import { link } from "./router.js";
-import { badge, methodOf, progressBar, subject } from "./runs.js";
+import { badge, methodOf, progressBar, subject, trajectoryName } from "./runs.js";
 import { params, result } from "./run_parts.js";
 import { facts } from "./table.js";
 
@@ -68,7 +68,7 @@ export async function showRun({ root, parameters, signal }) {
   };
   const show = async () => {
     const name = await subject(run), home = typeof run.params?.checkpoint === "string" ? await checkpoint(run.params.checkpoint) : null;
-    const trajectory = home?.trajectory ?? (typeof run.params?.trajectory === "string" ? run.params.trajectory : null);
+    const trajectory = home?.trajectory ?? (typeof run.params?.trajectory === "string" && run.kind !== "fetch" ? await trajectoryName(run.params.trajectory) : null);
     document.title = `${run.kind} ${name} · deltaq`;
     fill(head, h("p", { class: "crumbs" }, h("a", { href: "#/runs" }, "Runs"), trajectory ? [" · ", h("a", { href: link("/curves", { trajectory }), class: "name" }, trajectory)] : null),
       h("div", { class: "row between heading" }, h("h1", {}, h("span", { class: "kind" }, run.kind), " ", h("span", { class: "name" }, name), " ", h("span", { class: "muted" }, methodOf(run))), h("div", { class: "row" }, badge(run.state), buttons(run, act))));

@@ -10,7 +10,7 @@ import { pause } from "./events.js";
 import { dataTable } from "./table.js";
 
 const PAGE = 50, SECONDS = 5;
-const KINDS = ["evaluate", "quantize", "train", "sharpness", "average", "interpolate", "landscape", "attribution", "tasks", "fetch"];
+const KINDS = ["evaluate", "quantize", "train", "sharpness", "average", "interpolate", "landscape", "attribution", "tasks", "health", "fetch"];
 
 function outcome(run) {
   if (run.state === "failed") return h("span", { class: "name" }, run.error?.detail ?? run.error?.title ?? "");

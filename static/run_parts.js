@@ -8,13 +8,14 @@ import { BLOCK_COLUMNS } from "./integrity.js";
 import { layersFigure, layersTable } from "./layers.js";
 import { drawing } from "./look.js";
 import { curvesLink } from "./router.js";
+import { trajectoryName } from "./runs.js";
 import { groupsSection, spectrumSection, termsSection } from "./spectrum.js";
 import { dataTable, facts } from "./table.js";
 import { tasksSection } from "./tasks.js";
 
 /* Fields of results with a name and a unit of their own; the others are shown as they are called. */
 const FIGURES = {
-  delta: ["ΔQL", percent], loss_fp: ["Loss (nats)", loss], loss_q: ["Quantized loss (nats)", loss], loss: ["Loss (nats)", loss], final_loss: ["Final loss (nats)", loss],
+  delta: ["ΔQL", percent], loss_fp: ["Loss (nats)", loss], loss: ["Loss (nats)", loss], loss_q: ["Quantized loss (nats)", loss], final_loss: ["Final loss (nats)", loss],
   perplexity: ["Perplexity", (value) => scientific(value, 4)], kl: ["KL divergence (nats)", (value) => scientific(value)], top1_agreement: ["Top-1 agreement", percent],
   bits_per_weight: ["Bits per weight", (value) => scientific(value, 4)], mean_accuracy: ["Mean accuracy", percent], top_eigenvalue: ["Top eigenvalue", (value) => scientific(value, 4)],
   largest_algebraic: ["Largest eigenvalue", (value) => scientific(value, 4)], smallest_algebraic: ["Smallest eigenvalue", (value) => scientific(value, 4)],
@@ -68,7 +69,7 @@ export function result(run, signal) {
   const found = run.result, rest = others(found);
   const figures = [found.note ? h("p", { class: "notice remark" }, found.note) : null, tiles(found), rest.childElementCount ? rest : null].filter(Boolean);
   return h("section", { "aria-label": "Result" }, figures.length ? [h("h2", {}, "Result"), figures] : null,
-    run.kind === "train" && Array.isArray(found.checkpoints) && run.params?.trajectory ? h("p", {}, h("a", { href: curvesLink([run.params.trajectory]) }, plural(found.checkpoints.length, "checkpoint")), " registered") : null,
+    run.kind === "train" && Array.isArray(found.checkpoints) && run.params?.trajectory ? h("p", {}, `${plural(found.checkpoints.length, "checkpoint")} registered in `, trajectoryLink(run.params.trajectory)) : null,
     SECTIONS.filter(([holds]) => holds(run)).map(([, section]) => section(run, signal)));
 }
 
@@ -79,7 +80,7 @@ function flatten(value, prefix = "") {
   if (value === null || typeof value !== "object") return [[prefix, value]];
   if (Array.isArray(value) && value.length > 0 && value.every((item) => typeof item?.name === "string"))
     return value.flatMap(({ name, ...rest }) => flatten(rest, `${prefix}.${name}`));
-  if (Array.isArray(value)) return [[prefix, value.some((item) => typeof item === "object") ? JSON.stringify(value) : value.map(scalar).join(", ")]];
+  if (Array.isArray(value)) return [[prefix, value.length === 0 ? null : value.some((item) => typeof item === "object") ? JSON.stringify(value) : value.map(scalar).join(", ")]];
   return Object.entries(value).flatMap(([name, inner]) => flatten(inner, prefix ? `${prefix}.${name}` : name));
 }
 
@@ -95,11 +96,18 @@ function datasetName(id) {
   return node;
 }
 
+function trajectoryLink(id) {
+  const node = h("span", { class: "name" }, id);
+  trajectoryName(id).then((name) => node.replaceChildren(h("a", { href: curvesLink([name]) }, name)));
+  return node;
+}
+
 /* References are shown by name. */
-function shown(name, value) {
+function shown(kind, name, value) {
   if (Array.isArray(value)) return value.map((id, index) => [index ? ", " : "", checkpointName(String(id))]);
   if (typeof value === "string" && ["checkpoint", "from", "to"].includes(name)) return checkpointName(value);
   if (typeof value === "string" && /(^|\.)(dataset|validation)$/.test(name)) return datasetName(value);
+  if (typeof value === "string" && name === "trajectory" && kind !== "fetch") return trajectoryLink(value);
   return h("span", { class: "name" }, exact(value));
 }
 
@@ -109,5 +117,5 @@ function exact(value) {
 
 export function params(run) {
   const rows = flatten(run.params ?? {});
-  return h("dl", { class: "params" }, rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, shown(name, value)))));
+  return h("dl", { class: "params" }, rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, shown(run.kind, name, value)))));
 }

@@ -1,5 +1,5 @@
 /* runs.js: how a run is named and shown wherever runs are listed. */
-import { checkpoint } from "./api.js";
+import { checkpoint, trajectory } from "./api.js";
 import { fill, h } from "./dom.js";
 import { bytes, duration, integer, method, plural } from "./format.js";
 import { runLink } from "./router.js";
@@ -15,14 +15,20 @@ async function nameOf(id) {
   return found ? `${found.trajectory}/${found.name}` : id;
 }
 
+/* Runs hold the ids of trajectories; one that is gone, or not made yet, keeps what was asked for. */
+export async function trajectoryName(id) {
+  return (await trajectory(id))?.name ?? id;
+}
+
 /* What a run works on, as text; ids become names where the checkpoint is known. */
 export async function subject(run) {
   const given = run.params ?? {};
   if (typeof given.checkpoint === "string") return nameOf(given.checkpoint);
   if (typeof given.from === "string" && typeof given.to === "string") return (await Promise.all([given.from, given.to].map(nameOf))).join(" → ");
   if (!given.trajectory && Array.isArray(given.checkpoints)) return plural(given.checkpoints.length, "checkpoint");
-  if (given.repo && given.revision) return `${given.repo}@${given.revision}`;
-  return String(given.trajectory ?? given.name ?? given.repo ?? "");
+  if (typeof given.repo === "string") return given.revision ? `${given.repo}@${given.revision}` : given.repo;
+  if (typeof given.trajectory === "string") return trajectoryName(given.trajectory);
+  return String(given.name ?? "");
 }
 
 export function methodOf(run) {
@@ -31,7 +37,7 @@ export function methodOf(run) {
 
 /* The run's subject and method as a link that fills itself in. */
 export function title(run) {
-  const name = h("span", { class: "name" }, run.params?.checkpoint ? "…" : "");
+  const name = h("span", { class: "name" }, run.params?.checkpoint || run.params?.trajectory ? "…" : "");
   subject(run).then((text) => { name.textContent = text; });
   const how = methodOf(run);
   return h("a", { href: runLink(run.id), class: "run-title" }, h("span", { class: "kind" }, run.kind), " ", name, how ? h("span", { class: "muted" }, ` ${how}`) : null);

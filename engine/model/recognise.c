@@ -302,7 +302,7 @@ static enum status settle(const struct weights *weights, struct said *said, char
     struct hints hints;
     enum status status = said_read(weights, said, error);
     if (status == STATUS_NOT_FOUND)
-        return error_set(error, STATUS_NOT_FOUND,
+        return error_set(error, STATUS_INVALID,
                          "config.json is not beside the weights: put it there, or give it as source.config when registering");
     if (status == STATUS_OK) status = hints_read(said, &hints, error);
     if (status != STATUS_OK) return status;

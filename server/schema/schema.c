@@ -41,7 +41,8 @@ static void check_bounds(struct reader *reader, const struct param *param, const
 static void check_integer_bounds(struct reader *reader, const struct param *param, const char *pointer, int64_t value)
 {
     if (has_bounds(param) && ((double)value < param->minimum || (double)value > param->maximum))
-        faults_add(reader->faults, pointer, "must be from %.0f to %.0f, found %lld", param->minimum, param->maximum, (long long)value);
+        faults_add(reader->faults, pointer, "must be from %.0f to %.0f, found %lld", param->minimum, param->maximum,
+                   (long long)value);
 }
 
 static void list_length_fault(struct reader *reader, const struct param *param, const char *pointer, int64_t count)
@@ -49,7 +50,8 @@ static void list_length_fault(struct reader *reader, const struct param *param, 
     if (param->minimum == param->maximum)
         faults_add(reader->faults, pointer, "must have %.0f items, found %lld", param->minimum, (long long)count);
     else
-        faults_add(reader->faults, pointer, "must have %.0f to %.0f items, found %lld", param->minimum, param->maximum, (long long)count);
+        faults_add(reader->faults, pointer, "must have %.0f to %.0f items, found %lld", param->minimum, param->maximum,
+                   (long long)count);
 }
 
 static void fill_integer(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)

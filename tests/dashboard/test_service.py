@@ -63,6 +63,23 @@ def test_first_page_curves_and_run(service, measured, visit):
     assert page.run("window.hurt") is None
 
 
+def test_what_a_user_meets_first(service, measured, visit):
+    """No trajectory goes by its id, every kind can be asked for, and the header keeps its words apart on a telephone."""
+    service.checkpoint(models.write_llama(service.files / "alone"), "alone", "only", step=1, tokens=10)
+    assert service.run("health", checkpoint="alone/only")["state"] == "succeeded"
+    page = visit("#/runs", url=service.url)
+    page.wait("document.querySelectorAll('.controls select').length > 1")
+    kinds = set(page.run("[...document.querySelectorAll('.controls option')].map(option => option.value)"))
+    assert {"train", "health", "attribution", "fetch"} <= kinds
+    page.wait("document.body.innerText.includes('alone/only')")
+    page.open(f"{service.url}/#/curves?trajectory=alone")
+    page.wait("document.body.innerText.includes('The only checkpoint is read, nothing wrong.')")
+    page.resize(400, 800)
+    boxes = page.run("[...document.querySelectorAll('.top nav a, .top button, .brand')].map(node => { const box = node.getBoundingClientRect(); return [box.left, box.right]; })")
+    boxes.sort()
+    assert all(one[1] <= other[0] for one, other in zip(boxes, boxes[1:])) and boxes[-1][1] <= 400, boxes
+
+
 def test_training_is_followed_and_cancelled(service, visit):
     service.sequences("much", models.rows(64, 33))
     body = {"kind": "train", "params": {"trajectory": "live", "model": models.LLAMA, "dataset": "much", "tokens": 4_000_000, "batch_sequences": 4, "sequence_length": 32,
@@ -70,6 +87,8 @@ def test_training_is_followed_and_cancelled(service, visit):
     answer = service.post("/v1/runs", body)
     assert answer.status == 202, answer.body
     page = visit(f"#/runs/{answer.json['id']}", url=service.url)
+    page.wait("document.querySelector('h1').innerText === 'Train live' && document.querySelector('.crumbs').innerText.endsWith('live')")
+    page.wait("document.querySelector('.params').innerText.includes('trajectory\\nlive')")
     page.wait("document.querySelector('progress')?.value > 0", seconds=30)
     page.click("#cancel")
     page.wait("document.querySelector('.badge.cancelled') !== null", seconds=20)

@@ -141,13 +141,17 @@ def spoil_fifo(path):
     os.mkfifo(path / "model.safetensors")
 
 
+def spoil_no_config(path):
+    (path / "config.json").unlink()
+
+
 def spoil_pickle(path):
     (path / "model.safetensors").rename(path / "pytorch_model.bin")
 
 
 @pytest.mark.parametrize("spoil,words", [
     (spoil_truncated, ""), (spoil_length, ""), (spoil_overlap, ""), (spoil_config, "config.json"), (spoil_architecture, "dancer"),
-    (spoil_shape, ""), (spoil_fifo, ""), (spoil_pickle, "safetensors"),
+    (spoil_shape, ""), (spoil_no_config, "config.json is not beside the weights"), (spoil_fifo, ""), (spoil_pickle, "safetensors"),
 ], ids=lambda x: getattr(x, "__name__", ""))
 def test_broken_checkpoints_are_refused_precisely(service, name, spoil, words):
     path = models.write_llama(service.files / name)
