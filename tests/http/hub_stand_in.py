@@ -25,10 +25,12 @@ def git_hash(data):
 
 
 class Rule:
-    """Does `what` to the next `times` requests whose path matches `pattern` (a regular expression), at `server` ("hub" or "store")."""
+    """Does `what` to the next `times` requests whose path and range match `pattern` and `ranges` (regular expressions), at `server` ("hub"
+    or "store")."""
 
-    def __init__(self, server, pattern, what, times=1, **details):
+    def __init__(self, server, pattern, what, times=1, ranges="", **details):
         self.server, self.pattern, self.what, self.times, self.details = server, pattern, what, times, details
+        self.ranges = ranges
         self.reached, self.released, self.dropped = threading.Event(), threading.Event(), False
 
 
@@ -87,10 +89,10 @@ class StandIn:
         """Requests to the store that carry a token."""
         return [r for r in self.asked(server="store") if r["token"] is not None]
 
-    def rule_for(self, server, path):
+    def rule_for(self, server, path, range_asked):
         with self.lock:
             for rule in self.rules:
-                if rule.server == server and rule.times > 0 and re.search(rule.pattern, path):
+                if rule.server == server and rule.times > 0 and re.search(rule.pattern, path) and re.search(rule.ranges, range_asked or ""):
                     rule.times -= 1
                     return rule
         return None
@@ -115,7 +117,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with self.stand_in.lock:
             self.stand_in.requests.append({"server": self.role, "path": self.path, "token": authorization, "range": self.headers.get("Range"),
                                            "agent": self.headers.get("User-Agent"), "encoding": self.headers.get("Accept-Encoding")})
-        self.rule = self.stand_in.rule_for(self.role, self.path)
+        self.rule = self.stand_in.rule_for(self.role, self.path, self.headers.get("Range"))
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             try:
                 if self.rule and self.rule.what == "status":

@@ -71,7 +71,7 @@ def test_a_trainers_checkpoint_needs_its_configuration_from_somewhere(service, n
     directory = beside(service.files / name / "bare", None)
     containers.write_torch(directory / "ckpt.pt", models.tensors_of(models.LLAMA, 0), wrap="model", prefix="module.")
     refused = post(service, name, directory)
-    assert refused.status == 404 and "source.config" in refused.json["detail"]
+    assert refused.status == 422 and "source.config" in refused.json["detail"]
     refused = post(service, name, directory, {"rope_theta": 10000.0})
     assert refused.status == 422 and "llama" in refused.json["detail"] and "num_attention_heads" in refused.json["detail"]
     given = {k: models.LLAMA[k] for k in ("num_attention_heads", "num_key_value_heads", "max_position_embeddings", "rms_norm_eps")}

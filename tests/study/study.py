@@ -49,13 +49,19 @@ class Server:
         command = [binary, "serve", "--listen", self.url.split("//")[1], "--data-dir", str(directory / "data"), "--root", str(directory)]
         with open(directory / "server.log", "ab") as log:
             self.process = subprocess.Popen([*command, "--threads", threads], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        try:
+            self.wait(directory)
+        except BaseException:  # Ctrl-C too: a server that is left behind would hold the data directory
+            self.stop()
+            raise
+
+    def wait(self, directory):
         for _ in range(600):
             if self.ready():
                 return
             if self.process.poll() is not None:
                 break
             time.sleep(0.1)
-        self.stop()
         sys.exit(f"study: the server did not become ready; see {directory / 'server.log'}")
 
     def ready(self):
@@ -277,4 +283,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("study: interrupted; the same command goes on where it stopped")
