@@ -1,14 +1,12 @@
 """The page of a run of the kind attribution, against the stand-in. DELTAQ_SCREENSHOTS=DIR keeps pictures, as for test_dashboard.py."""
 
 import json
-import os
-import pathlib
 
 import pytest
 import stand_in
 import stand_in_attribution
+from looks import check_looks
 from stand_in import HOSTILE
-from test_dashboard import CONTRAST, SETTLED
 
 DRAWN = "['units-plot', 'frontier-plot'].every(id => document.querySelector(`#${id} .main-svg`) && document.querySelector(`#${id}`).data)"
 
@@ -64,14 +62,4 @@ def test_without_widths_and_left_out_units_there_are_bars_alone(world, visit):
 
 
 def test_it_fits_its_width_and_is_readable_in_light_and_dark(page):
-    for width in (1280, 400):
-        page.size = (width, 900)
-        page.resize(*page.size)
-        for dark in (False, True):
-            page.scheme(dark)
-            page.wait(f"(Number(getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/)[0]) < 60) === {json.dumps(dark)}")
-            page.wait(SETTLED)
-            assert page.run("document.documentElement.scrollWidth") <= width
-            assert page.run(CONTRAST) == []
-            if os.environ.get("DELTAQ_SCREENSHOTS"):
-                page.screenshot(pathlib.Path(os.environ["DELTAQ_SCREENSHOTS"]) / f"attribution-{'dark' if dark else 'light'}-{width}.png")
+    check_looks(page, "attribution")

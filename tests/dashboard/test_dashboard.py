@@ -2,8 +2,6 @@
 page, light and dark, wide and narrow."""
 
 import json
-import os
-import pathlib
 import shutil
 import struct
 import subprocess
@@ -11,16 +9,10 @@ import xml.etree.ElementTree as xml
 
 import pytest
 import stand_in
+from looks import CURVES, DRAWN, THREE, check_looks, traces
 from stand_in import HOSTILE, ROOT
 
-DRAWN = "Boolean(document.querySelector('#plot .main-svg') && document.querySelector('#plot').data)"
-THREE = "#/curves?trajectory=constant&trajectory=decay-1M&trajectory=decay-3M"
-CURVES = "document.querySelector('#plot').data.filter(trace => trace.meta.kind === %s)"
 MODULES = sorted((ROOT / "static").glob("*.js"))
-
-
-def traces(page, kind):
-    return page.run(CURVES % json.dumps(kind) + ".map(({name, x, y, yaxis, line, text, marker}) => ({name, x, y, yaxis, line, text, marker}))")
 
 
 def axis(page, name):
@@ -363,40 +355,7 @@ def test_pages_fit_their_width_and_are_readable_in_light_and_dark(world, visit, 
     if name == "run":
         page.wait("document.querySelector('#layers-plot .main-svg') !== null")
     page.wait("![...document.querySelectorAll('.run-title .name')].some(name => name.textContent === '…')")
-    for width in (1280, 400):
-        page.size = (width, 900)
-        page.resize(*page.size)
-        for dark in (False, True):
-            page.scheme(dark)
-            page.wait(f"(Number(getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/)[0]) < 60) === {json.dumps(dark)}")
-            page.wait(SETTLED)
-            assert page.run("document.documentElement.scrollWidth") <= width
-            assert page.run(CONTRAST) == []
-            if os.environ.get("DELTAQ_SCREENSHOTS"):
-                page.screenshot(pathlib.Path(os.environ["DELTAQ_SCREENSHOTS"]) / f"{name}-{'dark' if dark else 'light'}-{width}.png")
-
-
-# Every figure has the colours and the width of the page.
-SETTLED = """[...document.querySelectorAll('.js-plotly-plot')].every(plot => {
-  const paper = getComputedStyle(plot.querySelector('.main-svg')).backgroundColor, panel = getComputedStyle(plot.closest('.panel')).backgroundColor;
-  return paper === panel && Math.abs(plot._fullLayout.width - plot.clientWidth) <= 1; })"""
-# Texts whose contrast with what is behind them is below WCAG's 4.5 (3 for large ones).
-CONTRAST = """(() => {
-  const parse = (colour) => { const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number); return {r, g, b, a}; };
-  const light = ({r, g, b}) => [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = (node) => { for (; node; node = node.parentElement) { const found = parse(getComputedStyle(node).backgroundColor); if (found.a > 0.5) return found; } return parse('rgb(255,255,255)'); };
-  const weak = [];
-  for (const node of document.querySelectorAll('body *')) {
-    const own = [...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim());
-    if (!own || !node.getClientRects().length || node.closest('.unseen, .skip, option')) continue;
-    const style = getComputedStyle(node), inSvg = node.closest('svg');
-    const front = parse(inSvg ? style.fill : style.color), back = behind(node);
-    const [high, low] = [light(front), light(back)].sort((a, b) => b - a), ratio = (high + 0.05) / (low + 0.05);
-    const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.6 && Number(style.fontWeight) >= 600);
-    if (ratio < (large ? 3 : 4.5)) weak.push(`${node.textContent.trim().slice(0, 40)}: ${ratio.toFixed(2)}`);
-  }
-  return weak;
-})()"""
+    check_looks(page, name)
 
 
 def test_the_colour_scheme_button_overrules_the_system_and_recolours_the_figure(visit):

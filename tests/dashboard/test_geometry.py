@@ -3,14 +3,12 @@ stand-in. DELTAQ_SCREENSHOTS=DIR keeps pictures, as for test_dashboard.py."""
 
 import json
 import math
-import os
-import pathlib
 
 import pytest
 import stand_in
 import stand_in_geometry
+from looks import DRAWN, THREE, check_looks, traces
 from stand_in import HOSTILE
-from test_dashboard import CONTRAST, DRAWN, SETTLED, THREE, traces
 
 
 @pytest.fixture
@@ -185,14 +183,4 @@ PAGES = {"curvature": (THREE + "&trajectory=constant-lawa5", "plot"), "scatter":
 def test_pages_fit_their_width_and_are_readable_in_light_and_dark(visit, figure, name):
     address, identity = PAGES[name]
     page = figure(address, identity) if identity else visit(address)
-    for width in (1280, 400):
-        page.size = (width, 900)
-        page.resize(*page.size)
-        for dark in (False, True):
-            page.scheme(dark)
-            page.wait(f"(Number(getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/)[0]) < 60) === {json.dumps(dark)}")
-            page.wait(SETTLED)
-            assert page.run("document.documentElement.scrollWidth") <= width
-            assert page.run(CONTRAST) == []
-            if os.environ.get("DELTAQ_SCREENSHOTS"):
-                page.screenshot(pathlib.Path(os.environ["DELTAQ_SCREENSHOTS"]) / f"{name}-{'dark' if dark else 'light'}-{width}.png")
+    check_looks(page, name)

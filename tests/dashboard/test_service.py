@@ -1,8 +1,6 @@
 """The dashboard on the real server: what the stand-in claims of it holds."""
 
 import json
-import os
-import pathlib
 
 import pytest
 
@@ -10,9 +8,9 @@ pytest.importorskip("jsonschema")
 pytest.importorskip("yaml")
 import models  # noqa: E402
 from conftest import PLOTLY  # noqa: E402
+from looks import CURVES, DRAWN, check_looks, traces  # noqa: E402
 from service import BINARY, Service  # noqa: E402
 from stand_in import HOSTILE  # noqa: E402
-from test_dashboard import CONTRAST, CURVES, DRAWN, SETTLED, traces  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -124,27 +122,11 @@ def test_tasks_show_accuracy_and_the_questions_that_flip(service, visit):
         rows = "document.querySelectorAll('[aria-label=\"Questions that flip most\"] tbody tr').length"
         assert page.run(rows) == len(flips["items"])
         assert page.run("[...document.querySelector('#accuracy-plot').data[1].y]") == pytest.approx([100 * at["right_q"] / at["items"] for at in flips["checkpoints"]])
-    fits(page, "flips")
+    check_looks(page, "flips")
     page.run(f"location.hash = '#/runs/{runs[0]['id']}'")
     page.wait("document.querySelector('[aria-label=Tasks] tbody tr') !== null && document.querySelector('.params').innerText.includes('tasks.piqa.path')")
-    fits(page, "tasks")
+    check_looks(page, "tasks")
     assert page.run("window.hurt") is None
 
 
 DRAWN_ACCURACY = "document.querySelector('#accuracy-plot .main-svg') !== null"
-
-
-def fits(page, name):
-    """Nothing runs over, nothing is unreadable, and the heading's parts keep apart."""
-    for width in (1280, 400):
-        page.size = (width, 900)
-        page.resize(*page.size)
-        for dark in (False, True):
-            page.scheme(dark)
-            page.wait(f"(Number(getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/)[0]) < 60) === {json.dumps(dark)}")
-            page.wait(SETTLED)
-            assert page.run("document.documentElement.scrollWidth") <= width
-            assert page.run(CONTRAST) == []
-            assert page.run("document.querySelector('.top nav a:last-child').getBoundingClientRect().right <= document.querySelector('#theme').getBoundingClientRect().left")
-            if os.environ.get("DELTAQ_SCREENSHOTS"):
-                page.screenshot(pathlib.Path(os.environ["DELTAQ_SCREENSHOTS"]) / f"{name}-{'dark' if dark else 'light'}-{width}.png")

@@ -1,13 +1,6 @@
 /* The fast backend's attention against the plain loops in double, and one thread against three: ragged batches, shared key/value
  * heads, windows, heads fused as [head][q|k|v][head_dim], lengths on both sides of every tile. */
-#include "engine/backend/cases.h"
-
-struct attention_shape {
-    int64_t lengths[8];
-    int64_t heads, kv_heads, head_dim, window;
-    bool fused;
-    double scale;
-};
+#include "engine/backend/attention_cases.h"
 
 static void attention_inputs(struct world *world, const struct attention_shape *s, int64_t tokens, struct attention_args *args)
 {
@@ -65,18 +58,7 @@ static void run_attention(struct world *world, const void *context)
 
 static void test_attention_agrees(void **state)
 {
-    const struct attention_shape shapes[] = {
-        {{1}, 1, 1, 4, 0, false, 0.5},
-        {{5, 1, 9}, 2, 2, 8, 0, false, 0.35},
-        {{63, 64, 65, 130}, 4, 2, 16, 0, false, 0.25},
-        {{40, 200}, 3, 3, 32, 0, true, 0.18},
-        {{300, 7}, 4, 1, 24, 50, false, 0.2},
-        {{260}, 2, 2, 8, 1, false, 0.35},
-        {{600, 513}, 2, 1, 64, 0, false, 0.125},
-        {{1200}, 1, 1, 16, 520, false, 0.25},
-        {{1100}, 1, 1, 40, 0, true, 0.158},
-    };
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) rivals_run(*state, run_attention, &shapes[i]);
+    for (int i = 0; i < ATTENTION_SHAPES; i++) rivals_run(*state, run_attention, &attention_shapes[i]);
 }
 
 static void run_forward_alone(struct world *world, const void *context)

@@ -1,7 +1,7 @@
 /* The fast backend's tangents against the plain loops in double, and one thread against three. Sums of n terms grow by the
  * probabilistic bound 6 sqrt(n) u (Higham and Mary, SISC 41, 2019) unless a line says otherwise; directions are normal numbers, so
  * the products in a tangent are as large as those of its pass, and there are about twice as many. */
-#include "engine/backend/cases.h"
+#include "engine/backend/attention_cases.h"
 
 static struct matrix gradient(struct world *world, int64_t rows, int64_t columns, int64_t gap, bool accumulate)
 {
@@ -182,13 +182,6 @@ static void test_losses_agree(void **state)
     for (int i = 0; i < 5; i++) rivals_run(*state, run_loss, &shapes[i]);
 }
 
-struct attention_shape {
-    int64_t lengths[8];
-    int64_t heads, kv_heads, head_dim, window;
-    bool fused;
-    double scale;
-};
-
 struct views {
     struct head_view q, k, v;
 };
@@ -266,18 +259,7 @@ static void run_attention(struct world *world, const void *context)
 
 static void test_attention_agrees(void **state)
 {
-    const struct attention_shape shapes[] = {
-        {{1}, 1, 1, 4, 0, false, 0.5},
-        {{5, 1, 9}, 2, 2, 8, 0, false, 0.35},
-        {{63, 64, 65, 130}, 4, 2, 16, 0, false, 0.25},
-        {{40, 200}, 3, 3, 32, 0, true, 0.18},
-        {{300, 7}, 4, 1, 24, 50, false, 0.2},
-        {{260}, 2, 2, 8, 1, false, 0.35},
-        {{600, 513}, 2, 1, 64, 0, false, 0.125},
-        {{1200}, 1, 1, 16, 520, false, 0.25},
-        {{1100}, 1, 1, 40, 0, true, 0.158},
-    };
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) rivals_run(*state, run_attention, &shapes[i]);
+    for (int i = 0; i < ATTENTION_SHAPES; i++) rivals_run(*state, run_attention, &attention_shapes[i]);
 }
 
 int main(void)

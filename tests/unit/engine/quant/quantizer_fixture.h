@@ -8,15 +8,33 @@
 #include <math.h>
 #include <string.h>
 
-static inline int fixture_setup(void **state)
+typedef enum status fixture_backend_new(struct team *team, struct backend **out, struct error *error);
+
+static inline int fixture_start(void **state, fixture_backend_new *make)
 {
     struct error error;
     struct team *team;
     struct backend *backend;
     if (team_new(2, &team, &error) != STATUS_OK) return -1;
-    if (backend_cpu_new(team, &backend, &error) != STATUS_OK) return -1;
+    if (make(team, &backend, &error) != STATUS_OK) return -1;
     *state = backend;
     return 0;
+}
+
+static inline int fixture_setup(void **state)
+{
+    return fixture_start(state, backend_cpu_new);
+}
+
+static inline enum status fixture_reference_new(struct team *team, struct backend **out, struct error *error)
+{
+    return backend_reference_new(false, team, out, error);
+}
+
+/* The backend that is written to be read: the numbers must be the definition's. */
+static inline int fixture_setup_reference(void **state)
+{
+    return fixture_start(state, fixture_reference_new);
 }
 
 static inline int fixture_teardown(void **state)

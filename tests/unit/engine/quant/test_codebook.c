@@ -1,31 +1,7 @@
 /* NF4 and FP4: the reference codes, blocks and double quantization; books and rounding as the papers say; and the order of the
  * 4-bit methods' errors on weights with tails like those of trained ones. */
 #include "base/random.h"
-#include "quant/quantizer.h"
-#include "shared.h"
-
-#include <math.h>
-#include <string.h>
-
-static int setup(void **state)
-{
-    struct error error;
-    struct team *team;
-    struct backend *backend;
-    if (team_new(2, &team, &error) != STATUS_OK) return -1;
-    if (backend_reference_new(false, team, &backend, &error) != STATUS_OK) return -1;
-    *state = backend;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct backend *backend = *state;
-    struct team *team = backend->team;
-    backend_free(backend);
-    team_free(team);
-    return 0;
-}
+#include "quantizer_fixture.h"
 
 static void run(struct backend *backend, struct quantize_method method, struct matrix weight, struct quantized_layer *layer)
 {
@@ -194,5 +170,5 @@ int main(void)
         cmocka_unit_test(test_nf4_errs_less_than_fp4_and_that_less_than_int4),
         cmocka_unit_test(test_codes_and_errors_do_not_depend_on_threads),
     };
-    return cmocka_run_group_tests_name("codebooks", tests, setup, teardown);
+    return cmocka_run_group_tests_name("codebooks", tests, fixture_setup_reference, fixture_teardown);
 }

@@ -1,30 +1,9 @@
 /* GPTQ against the oracle (every option), on its edges, and against the reference layers. */
 #include "base/memory.h"
 #include "oracle.h"
-#include "quant/quantizer.h"
-#include "unit.h"
+#include "quantizer_fixture.h"
 
 #include <stdio.h>
-
-static int setup(void **state)
-{
-    struct error error;
-    struct team *team;
-    struct backend *backend;
-    if (team_new(2, &team, &error) != STATUS_OK) return -1;
-    if (backend_reference_new(false, team, &backend, &error) != STATUS_OK) return -1;
-    *state = backend;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct backend *backend = *state;
-    struct team *team = backend->team;
-    backend_free(backend);
-    team_free(team);
-    return 0;
-}
 
 static struct quantize_method method_of(const struct oracle_case *c)
 {
@@ -269,5 +248,5 @@ int main(void)
         cmocka_unit_test(test_settle_turns_group_awareness_off),
         cmocka_unit_test(test_variants_name_the_quantizers_in_order),
     };
-    return cmocka_run_group_tests_name("gptq", tests, setup, teardown);
+    return cmocka_run_group_tests_name("gptq", tests, fixture_setup_reference, fixture_teardown);
 }

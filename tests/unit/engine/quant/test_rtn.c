@@ -1,28 +1,7 @@
 /* Rounding to nearest: groups of every kind, what is measured and refused, and the reference codes, which must be exact. */
 #include "base/random.h"
 #include "oracle.h"
-#include "quant/quantizer.h"
-#include "shared.h"
-
-static int setup(void **state)
-{
-    struct error error;
-    struct team *team;
-    struct backend *backend;
-    if (team_new(2, &team, &error) != STATUS_OK) return -1;
-    if (backend_reference_new(false, team, &backend, &error) != STATUS_OK) return -1;
-    *state = backend;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct backend *backend = *state;
-    struct team *team = backend->team;
-    backend_free(backend);
-    team_free(team);
-    return 0;
-}
+#include "quantizer_fixture.h"
 
 static enum status run(struct backend *backend, struct rtn_params params, struct matrix weight, struct matrix hessian,
                        struct quantized_layer *layer, struct error *error)
@@ -173,5 +152,5 @@ int main(void)
         cmocka_unit_test(test_settle_checks_the_group_size),
         cmocka_unit_test(test_reference_codes_are_exact),
     };
-    return cmocka_run_group_tests_name("rtn", tests, setup, teardown);
+    return cmocka_run_group_tests_name("rtn", tests, fixture_setup_reference, fixture_teardown);
 }
