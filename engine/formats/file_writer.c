@@ -9,13 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WRITE_MAX = 1 << 30, TEMPORARY_MAX = 40 };
+enum { WRITE_MAX = 1 << 30, TEMPORARY_MAX = 280 };
 
 struct file_writer {
     int directory, descriptor;
     char *path;                    /* owned */
     const char *name;              /* last component of path */
     char temporary[TEMPORARY_MAX]; /* in `directory`; "" when there is none to remove */
+    bool left;                     /* a later writer may go on with it */
     int64_t appended;
 };
 
@@ -61,18 +62,23 @@ static enum status reserve(struct file_writer *writer, int64_t bytes, struct err
     return refuse("cannot set space aside", error);
 }
 
-enum status file_writer_open(const char *path, int64_t bytes, struct file_writer **out, struct error *error)
+/* A writer with its directory open. */
+static enum status begin(const char *path, struct file_writer **out, struct error *error)
 {
-    enum status status = STATUS_NO_MEMORY;
-    *out = NULL;
     struct file_writer *writer = calloc(1, sizeof *writer);
+    *out = writer;
     if (!writer) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a file writer");
     *writer = (struct file_writer){.directory = -1, .descriptor = -1, .path = strdup(path)};
-    if (!writer->path) {
-        status = error_set(error, STATUS_NO_MEMORY, "cannot allocate a file writer");
-        goto done;
-    }
-    if ((status = open_directory(writer, error)) != STATUS_OK) goto done;
+    if (!writer->path) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a file writer");
+    return open_directory(writer, error);
+}
+
+enum status file_writer_open(const char *path, int64_t bytes, struct file_writer **out, struct error *error)
+{
+    enum status status;
+    struct file_writer *writer = NULL;
+    *out = NULL;
+    if ((status = begin(path, &writer, error)) != STATUS_OK) goto done;
     if ((status = open_temporary(writer, error)) != STATUS_OK) goto done;
     if (bytes > 0 && (status = reserve(writer, bytes, error)) != STATUS_OK) goto done;
     *out = writer;
@@ -80,6 +86,63 @@ enum status file_writer_open(const char *path, int64_t bytes, struct file_writer
 done:
     file_writer_close(writer);
     return status;
+}
+
+/* Whether `name` is a plain file of that size. */
+static bool is_there(const struct file_writer *writer, const char *name, int64_t bytes)
+{
+    struct stat found;
+    return fstatat(writer->directory, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(found.st_mode) && found.st_size == bytes;
+}
+
+static enum status open_left(struct file_writer *writer, int64_t bytes, bool *found, struct error *error)
+{
+    const int length = snprintf(writer->temporary, sizeof writer->temporary, ".deltaq-%s.part", writer->name);
+    if (length >= (int)sizeof writer->temporary) return error_set(error, STATUS_INVALID, "a file's name is too long to write to");
+    *found = is_there(writer, writer->temporary, bytes);
+    if (!*found && is_there(writer, writer->name, bytes))
+        *found = renameat(writer->directory, writer->name, writer->directory, writer->temporary) == 0;
+    if (!*found) (void)unlinkat(writer->directory, writer->temporary, 0);
+    writer->descriptor =
+        openat(writer->directory, writer->temporary, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (*found ? 0 : O_CREAT | O_EXCL), 0666);
+    return writer->descriptor >= 0 ? STATUS_OK : refuse("cannot open a file to write to", error);
+}
+
+enum status file_writer_take_up(const char *path, int64_t bytes, struct file_writer **out, bool *found, struct error *error)
+{
+    enum status status;
+    struct file_writer *writer = NULL;
+    *out = NULL;
+    *found = false;
+    if ((status = begin(path, &writer, error)) != STATUS_OK) goto done;
+    if ((status = open_left(writer, bytes, found, error)) != STATUS_OK) goto done;
+    if (!*found && (status = reserve(writer, bytes, error)) != STATUS_OK) goto done;
+    writer->left = true;
+    *out = writer;
+    writer = NULL;
+done:
+    file_writer_close(writer);
+    return status;
+}
+
+enum status file_writer_read(const struct file_writer *writer, int64_t offset, void *bytes, size_t size, struct error *error)
+{
+    char *to = bytes;
+    while (size > 0) {
+        const ssize_t got = pread(writer->descriptor, to, size < WRITE_MAX ? size : WRITE_MAX, offset);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return refuse("cannot read what was written", error);
+        if (got == 0) return error_set(error, STATUS_CORRUPT, "what was written ends at %lld bytes", (long long)offset);
+        to += got;
+        size -= (size_t)got;
+        offset += got;
+    }
+    return STATUS_OK;
+}
+
+enum status file_writer_sync(struct file_writer *writer, struct error *error)
+{
+    return fdatasync(writer->descriptor) == 0 ? STATUS_OK : refuse("cannot make a file durable", error);
 }
 
 enum status file_writer_write(struct file_writer *writer, int64_t offset, const void *bytes, size_t size, struct error *error)
@@ -117,7 +180,7 @@ enum status file_writer_commit(struct file_writer *writer, struct error *error)
 void file_writer_close(struct file_writer *writer)
 {
     if (!writer) return;
-    if (writer->temporary[0]) (void)unlinkat(writer->directory, writer->temporary, 0);
+    if (writer->temporary[0] && !writer->left) (void)unlinkat(writer->directory, writer->temporary, 0);
     if (writer->descriptor >= 0) (void)close(writer->descriptor);
     if (writer->directory >= 0) (void)close(writer->directory);
     free(writer->path);

@@ -147,7 +147,7 @@ static enum status describe(struct gguf_writer *writer, const struct safetensors
 }
 
 enum status gguf_writer_open(const char *path, const struct gguf_metadata *metadata, const struct safetensors_entry *entries,
-                             int64_t count, struct gguf_writer **out, struct error *error)
+                             int64_t count, bool kept, struct gguf_writer **out, struct error *error)
 {
     static const char zeros[ALIGNMENT];
     const uint32_t version = VERSION;
@@ -168,7 +168,7 @@ enum status gguf_writer_open(const char *path, const struct gguf_metadata *metad
     if ((status = describe(writer, entries, &head, &total, error)) != STATUS_OK) goto done;
     buffer_append(&head, zeros, (size_t)padded((int64_t)head.length) - head.length);
     if ((status = buffer_status(&head, "a GGUF header", error)) != STATUS_OK) goto done;
-    if ((status = file_slots_open(&writer->slots, path, head.bytes, head.length, total, error)) != STATUS_OK) goto done;
+    if ((status = file_slots_open(&writer->slots, path, head.bytes, head.length, total, kept, error)) != STATUS_OK) goto done;
     *out = writer;
     writer = NULL;
 done:
@@ -180,6 +180,21 @@ done:
 enum status gguf_writer_bytes(struct gguf_writer *writer, int64_t index, const void *bytes, int64_t size, struct error *error)
 {
     return file_slots_add(&writer->slots, index, bytes, size, error);
+}
+
+bool gguf_writer_full(const struct gguf_writer *writer, int64_t index)
+{
+    return file_slots_full(&writer->slots, index);
+}
+
+void gguf_writer_rewind(struct gguf_writer *writer, int64_t index)
+{
+    file_slots_rewind(&writer->slots, index);
+}
+
+enum status gguf_writer_keep(struct gguf_writer *writer, struct error *error)
+{
+    return file_slots_keep(&writer->slots, error);
 }
 
 enum status gguf_writer_commit(struct gguf_writer *writer, struct error *error)

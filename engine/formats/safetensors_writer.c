@@ -86,8 +86,8 @@ static enum status check_header(const struct buffer *text, int64_t total, struct
     return status;
 }
 
-enum status safetensors_writer_open(const char *path, const struct safetensors_entry *entries, int64_t count,
-                                    struct safetensors_writer **out, struct error *error)
+static enum status begin(const char *path, const struct safetensors_entry *entries, int64_t count, bool kept,
+                         struct safetensors_writer **out, struct error *error)
 {
     struct buffer text = {0}, head = {0};
     struct safetensors_writer *writer = NULL;
@@ -104,7 +104,7 @@ enum status safetensors_writer_open(const char *path, const struct safetensors_e
     buffer_append(&head, &length, sizeof length);
     buffer_append(&head, text.bytes, text.length);
     if ((status = buffer_status(&head, "a safetensors header", error)) != STATUS_OK) goto done;
-    if ((status = file_slots_open(&writer->slots, path, head.bytes, head.length, total, error)) != STATUS_OK) goto done;
+    if ((status = file_slots_open(&writer->slots, path, head.bytes, head.length, total, kept, error)) != STATUS_OK) goto done;
     *out = writer;
     writer = NULL;
 done:
@@ -112,6 +112,18 @@ done:
     buffer_reset(&head);
     safetensors_writer_close(writer);
     return status;
+}
+
+enum status safetensors_writer_open(const char *path, const struct safetensors_entry *entries, int64_t count,
+                                    struct safetensors_writer **out, struct error *error)
+{
+    return begin(path, entries, count, false, out, error);
+}
+
+enum status safetensors_writer_take_up(const char *path, const struct safetensors_entry *entries, int64_t count,
+                                       struct safetensors_writer **out, struct error *error)
+{
+    return begin(path, entries, count, true, out, error);
 }
 
 enum status safetensors_writer_bytes(struct safetensors_writer *writer, int64_t index, const void *bytes, int64_t size,
@@ -142,6 +154,21 @@ enum status safetensors_writer_f32(struct safetensors_writer *writer, int64_t in
         count -= now;
     }
     return STATUS_OK;
+}
+
+bool safetensors_writer_full(const struct safetensors_writer *writer, int64_t index)
+{
+    return file_slots_full(&writer->slots, index);
+}
+
+void safetensors_writer_rewind(struct safetensors_writer *writer, int64_t index)
+{
+    file_slots_rewind(&writer->slots, index);
+}
+
+enum status safetensors_writer_keep(struct safetensors_writer *writer, struct error *error)
+{
+    return file_slots_keep(&writer->slots, error);
 }
 
 enum status safetensors_writer_commit(struct safetensors_writer *writer, struct error *error)

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "tensor/dtype.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct safetensors_entry {
@@ -24,6 +25,11 @@ struct safetensors_writer;
 MUST_CHECK enum status safetensors_writer_open(const char *path, const struct safetensors_entry *entries, int64_t count,
                                                struct safetensors_writer **out, struct error *error);
 
+/* The same, going on with what a writer of the same path and entries left that was killed (file_slots.h); its full entries need not
+ * be written again. */
+MUST_CHECK enum status safetensors_writer_take_up(const char *path, const struct safetensors_entry *entries, int64_t count,
+                                                  struct safetensors_writer **out, struct error *error);
+
 /* Appends `count` values to what was written of entry `index`, converted to its dtype (nearest even). Entries may be written in any
  * order, each in as many pieces as convenient. STATUS_INVALID (more than its shape holds, a dtype that is no float),
  * STATUS_DISK_FULL, STATUS_IO. */
@@ -33,9 +39,14 @@ MUST_CHECK enum status safetensors_writer_f32(struct safetensors_writer *writer,
 MUST_CHECK enum status safetensors_writer_bytes(struct safetensors_writer *writer, int64_t index, const void *bytes, int64_t size,
                                                 struct error *error);
 
+/* For writers that are taken up: file_slots_full, file_slots_rewind, file_slots_keep. */
+bool safetensors_writer_full(const struct safetensors_writer *writer, int64_t index);
+void safetensors_writer_rewind(struct safetensors_writer *writer, int64_t index);
+MUST_CHECK enum status safetensors_writer_keep(struct safetensors_writer *writer, struct error *error);
+
 /* Makes the file durable and puts it in place. STATUS_INVALID when an entry is not complete; STATUS_DISK_FULL, STATUS_IO. */
 MUST_CHECK enum status safetensors_writer_commit(struct safetensors_writer *writer, struct error *error);
-/* Releases the writer; without a commit the file is removed. NULL is fine. */
+/* Releases the writer; without a commit the file is removed, unless it may be taken up. NULL is fine. */
 void safetensors_writer_close(struct safetensors_writer *writer);
 
 #endif

@@ -69,7 +69,7 @@ static void shard_name(const struct weights_writer *writer, int64_t shard, char 
         (void)snprintf(out, SHARD_NAME, "model-%05lld-of-%05lld.safetensors", (long long)shard + 1, (long long)writer->shard_count);
 }
 
-static enum status open_shards(struct weights_writer *writer, const struct safetensors_entry *entries, int64_t count,
+static enum status open_shards(struct weights_writer *writer, const struct safetensors_entry *entries, int64_t count, bool kept,
                                struct error *error)
 {
     char name[SHARD_NAME], path[PATH_MAX];
@@ -79,7 +79,8 @@ static enum status open_shards(struct weights_writer *writer, const struct safet
         while (after < count && writer->places[after].shard == shard) after++;
         shard_name(writer, shard, name);
         if ((status = path_in(writer, name, path, error)) == STATUS_OK)
-            status = safetensors_writer_open(path, entries + first, after - first, &writer->shards[shard], error);
+            status = (kept ? safetensors_writer_take_up : safetensors_writer_open)(path, entries + first, after - first,
+                                                                                   &writer->shards[shard], error);
         first = after;
     }
     return status;
@@ -119,8 +120,8 @@ enum status weights_writer_open(const struct weights_writer_target *target, cons
     const int64_t total = share_out(writer, entries, count, most);
     if (target->gguf != NULL) {
         if ((status = path_in(writer, gguf_name, path, error)) != STATUS_OK) goto done;
-        status = gguf_writer_open(path, target->gguf, entries, count, &writer->gguf, error);
-    } else if ((status = open_shards(writer, entries, count, error)) == STATUS_OK && writer->shard_count > 1) {
+        status = gguf_writer_open(path, target->gguf, entries, count, target->kept, &writer->gguf, error);
+    } else if ((status = open_shards(writer, entries, count, target->kept, error)) == STATUS_OK && writer->shard_count > 1) {
         status = write_index(writer, entries, count, total, error);
     }
     if (status != STATUS_OK) goto done;
@@ -154,6 +155,31 @@ enum status weights_writer_f32(struct weights_writer *writer, int64_t index, con
         if (status != STATUS_OK) return status;
     }
     return STATUS_OK;
+}
+
+bool weights_writer_full(const struct weights_writer *writer, int64_t index)
+{
+    const struct place *place = &writer->places[index];
+    if (writer->gguf != NULL) return gguf_writer_full(writer->gguf, index);
+    return safetensors_writer_full(writer->shards[place->shard], place->index);
+}
+
+void weights_writer_rewind(struct weights_writer *writer, int64_t index)
+{
+    const struct place *place = &writer->places[index];
+    if (writer->gguf != NULL)
+        gguf_writer_rewind(writer->gguf, index);
+    else
+        safetensors_writer_rewind(writer->shards[place->shard], place->index);
+}
+
+enum status weights_writer_keep(struct weights_writer *writer, struct error *error)
+{
+    enum status status = STATUS_OK;
+    if (writer->gguf != NULL) return gguf_writer_keep(writer->gguf, error);
+    for (int64_t i = 0; i < writer->shard_count && status == STATUS_OK; i++)
+        status = safetensors_writer_keep(writer->shards[i], error);
+    return status;
 }
 
 const char *weights_writer_name(const struct weights_writer *writer)

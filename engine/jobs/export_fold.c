@@ -13,6 +13,7 @@ struct part {
     int64_t makers[MAKERS];       /* of a linear: norm and its bias, which make its inputs */
     int64_t feeder, feeder_bias;  /* of a linear: the one whose rows are its inputs */
     bool feeds, divided, noted;   /* the other way round; a norm or bias; its divisors are known */
+    int64_t block;                /* of one that is divided */
     float *divisors;              /* owned; NULL: 1 */
     struct quantized_layer *held; /* owned: of one that feeds */
 };
@@ -41,6 +42,13 @@ static enum status refuse(struct error *error, const char *detail)
     return error_set_at(error, STATUS_UNSUPPORTED, "/export", "%s", detail);
 }
 
+static void divide(struct export_fold *fold, int64_t tensor, int64_t layer)
+{
+    if (tensor < 0) return;
+    fold->parts[tensor].divided = true;
+    fold->parts[tensor].block = layer;
+}
+
 /* Linears of one input, each of which is quantized or none. */
 static enum status plan_set(struct export_fold *fold, int64_t layer, enum role norm, const enum role *roles, int count,
                             struct error *error)
@@ -54,7 +62,7 @@ static enum status plan_set(struct export_fold *fold, int64_t layer, enum role n
         static const char *const endings[MAKERS] = {".weight", ".bias"};
         for (int m = 0; m < MAKERS; m++) {
             const int64_t maker = fold->parts[tensor].makers[m] = tensor_of(fold->model, layer, norm, endings[m]);
-            if (maker >= 0) fold->parts[maker].divided = true;
+            divide(fold, maker, layer);
         }
     }
     return STATUS_OK;
@@ -73,7 +81,7 @@ static enum status plan_pair(struct export_fold *fold, int64_t layer, enum role 
     part->feeder = feeder;
     part->feeder_bias = tensor_of(fold->model, layer, from, ".bias");
     fold->parts[feeder].feeds = true;
-    if (part->feeder_bias >= 0) fold->parts[part->feeder_bias].divided = true;
+    divide(fold, part->feeder_bias, layer);
     return STATUS_OK;
 }
 
@@ -108,7 +116,7 @@ enum status export_fold_new(const struct model *model, const bool *skipped, stru
     *fold = (struct export_fold){.model = model, .skipped = skipped, .written = NONE};
     if ((status = memory_new(count, sizeof *fold->parts, "folded scales", &fold->parts, error)) != STATUS_OK) goto done;
     fold->count = count;
-    for (int64_t i = 0; i < count; i++) fold->parts[i] = (struct part){{NONE, NONE}, NONE, NONE, false, false, false, NULL, NULL};
+    for (int64_t i = 0; i < count; i++) fold->parts[i] = (struct part){.makers = {NONE, NONE}, .feeder = NONE, .feeder_bias = NONE};
     if ((status = plan(fold, error)) != STATUS_OK) goto done;
     fold->skipped = NULL;
     *out = fold;
@@ -202,6 +210,16 @@ enum status export_fold_layer(struct export_fold *fold, int64_t tensor, const st
 bool export_fold_divides(const struct export_fold *fold, int64_t tensor)
 {
     return fold->parts[tensor].divided;
+}
+
+int64_t export_fold_block(const struct export_fold *fold, int64_t tensor)
+{
+    return fold->parts[tensor].block;
+}
+
+bool export_fold_settled(const struct export_fold *fold, int64_t tensor)
+{
+    return fold->parts[tensor].divided && fold->parts[tensor].noted;
 }
 
 const float *export_fold_divisors(const struct export_fold *fold, int64_t tensor)

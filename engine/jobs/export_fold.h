@@ -28,8 +28,11 @@ void export_fold_free(struct export_fold *fold); /* NULL is fine */
 MUST_CHECK enum status export_fold_layer(struct export_fold *fold, int64_t tensor, const struct quantized_layer *layer,
                                          struct export_fold_ready *out, struct error *error);
 
-/* Whether a tensor, a norm or a bias, is divided, and once all layers came by, by what [elements]; NULL: by nothing. Lent. */
+/* Whether a tensor, a norm or a bias, is divided, and in which block it lies; whether the layers that say by what came by; and once
+ * all layers came by, by what [elements]; NULL: by nothing. Lent. */
 bool export_fold_divides(const struct export_fold *fold, int64_t tensor);
+int64_t export_fold_block(const struct export_fold *fold, int64_t tensor);
+bool export_fold_settled(const struct export_fold *fold, int64_t tensor);
 const float *export_fold_divisors(const struct export_fold *fold, int64_t tensor);
 
 #endif

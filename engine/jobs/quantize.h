@@ -25,6 +25,16 @@ struct quantize_visitor {
     enum status (*streams)(void *owner, const struct quantize_streams *streams, struct error *error);
 };
 
+/* Whoever keeps what the hook made of the layers, for runs that are kept themselves. */
+struct quantize_keeper {
+    void *owner;
+    /* The walk begins at block `layer`: whether all that the layers before it came to is there. If not it begins at 0, and asks
+     * again; then nothing of an earlier attempt may be used. */
+    bool (*begin)(void *owner, int64_t layer);
+    /* Makes all that came by so far durable; on failure the run's streams are not kept either. */
+    enum status (*keep)(void *owner, struct error *error);
+};
+
 struct quantize_request {
     const struct model *model;
     struct backend *backend;
@@ -43,10 +53,11 @@ struct quantize_request {
     struct matrix fp_hidden;              /* of the evaluation in full precision after the last block, lent; no data: found out */
     int64_t settled_from; /* blocks from this one on have nothing to quantize, so that calibration ends before; 0: none are known */
     /* How paths of files begin in which streams are kept between blocks, so that the same request, asked again after its process
-     * was killed, goes on behind the last block that was kept, with the same bits. Only for requests without hook, visitor and
-     * start. NULL: nothing is kept. The caller removes the files (or their directory). */
+     * was killed, goes on behind the last block that was kept, with the same bits. Only for requests without visitor and start, and
+     * with a hook only beside a keeper. NULL: nothing is kept. The caller removes the files (or their directory). */
     const char *keep;
-    uint64_t content;    /* a hash of the checkpoint's content: what was kept of another one is not read */
+    struct quantize_keeper keeper; /* {0}: nobody */
+    uint64_t content;              /* a hash of the checkpoint's content: what was kept of another one is not read */
     double save_seconds; /* between two savings, at least; 0: a minute, and longer when saving takes long; below 0: every block */
 };
 

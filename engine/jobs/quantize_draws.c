@@ -59,7 +59,10 @@ static void draw_take(const struct quantize_request *request, struct relay *rela
     draw->number = number;
     draw->monitor = (struct monitor){draw, relay_progress, relay_log, relay_check};
     member->request.monitor = &draw->monitor;
-    if (number > 0) member->request.hook = (struct sequential_hook){0}; /* what is kept is the first draw's */
+    if (number > 0) { /* what is exported is the first draw's */
+        member->request.hook = (struct sequential_hook){0};
+        member->request.keeper = (struct quantize_keeper){0};
+    }
     if (request->calibration != NULL) {
         draw->sample = (struct sequences){part, request->calibration->starts + number * part, request->calibration->tokens};
         member->request.calibration = &draw->sample;

@@ -135,12 +135,19 @@ static void state_path(const struct quantize_recipe *recipe, char out[PATH_MAX])
 /* A file that was left holds no more layers than there are. */
 static enum status take_up(struct quantize_recipe *recipe, bool *found, struct error *error)
 {
+    const struct quantize_keeper *keeper = &recipe->request->keeper;
     char path[PATH_MAX];
     struct quantize_state state = state_of(recipe);
     state.layer_count = linears(recipe->shared->model);
     state_path(recipe, path);
     const enum status status = quantize_state_read(path, recipe->shared->backend, &state, found, error);
-    if (status != STATUS_OK || !*found) return status;
+    if (status != STATUS_OK) return status;
+    if (*found && keeper->begin != NULL && !keeper->begin(keeper->owner, state.layer)) {
+        for (int64_t i = 0; i < state.stream_count; i++) matrix_release(recipe->shared->backend, &state.streams[i]);
+        *found = false;
+    }
+    if (!*found && keeper->begin != NULL) (void)keeper->begin(keeper->owner, 0);
+    if (!*found) return STATUS_OK;
     recipe->layer = state.layer;
     recipe->end_bits = state.end_bits;
     recipe->end_weights = state.end_weights;
@@ -305,8 +312,11 @@ uint64_t quantize_recipe_fingerprint(const struct quantize_recipe *recipe, bool 
 
 enum status quantize_recipe_keep(const struct quantize_recipe *recipe, struct error *error)
 {
+    const struct quantize_keeper *keeper = &recipe->request->keeper;
     char path[PATH_MAX];
     const struct quantize_state state = state_of(recipe);
+    enum status status = keeper->keep == NULL ? STATUS_OK : keeper->keep(keeper->owner, error);
+    if (status != STATUS_OK) return status;
     state_path(recipe, path);
     return quantize_state_write(path, recipe->shared->backend, &state, error);
 }

@@ -68,14 +68,14 @@ static enum status write(const struct export_grid *grid, const struct quantized_
 }
 
 /* Zero points are stored for symmetric grids too: kernels of this format always subtract one. */
-static void configure(const struct export_grid *grid, const struct export_skipped *skipped, FILE *out)
+static void configure(const struct export_grid *grid, const struct export_modules *modules, FILE *out)
 {
     (void)fprintf(out,
                   "{\"quant_method\": \"awq\", \"bits\": 4, \"group_size\": %lld, \"zero_point\": true, \"version\": \"gemm\", ",
                   (long long)grid->group_size);
-    export_format_dynamic(skipped, out);
+    export_format_dynamic(grid, modules, out);
     (void)fputs("\"modules_to_not_convert\": ", out);
-    export_format_names(skipped, out);
+    export_format_names(modules, out);
     (void)fputc('}', out);
 }
 

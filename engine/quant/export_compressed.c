@@ -86,23 +86,58 @@ static enum status write(const struct export_grid *grid, const struct quantized_
     return write_zeros(layer, place->writer, place->first + 3, error);
 }
 
-static void configure(const struct export_grid *grid, const struct export_skipped *skipped, FILE *out)
+static void put_group(const struct export_grid *grid, const struct export_modules *modules, bool only, FILE *out)
 {
     char group[64] = "\"strategy\": \"channel\", \"group_size\": null";
+    const char *between = "";
     if (grid->group_size != -1)
         (void)snprintf(group, sizeof group, "\"strategy\": \"group\", \"group_size\": %lld", (long long)grid->group_size);
+    (void)fputs("{\"targets\": [", out);
+    for (int64_t i = 0; i < modules->count && !only; i++) {
+        const struct export_grid *own = modules->list[i].grid;
+        if (own == NULL || !export_format_same(own, grid)) continue;
+        (void)fprintf(out, "%s\"%s\"", between, modules->list[i].name);
+        between = ", ";
+    }
     (void)fprintf(out,
-                  "{\"quant_method\": \"compressed-tensors\", \"format\": \"pack-quantized\", \"quantization_status\": "
-                  "\"compressed\", \"config_groups\": {\"group_0\": {\"targets\": [\"Linear\"], \"weights\": {\"num_bits\": %d, "
-                  "\"type\": \"int\", \"symmetric\": %s, %s, \"dynamic\": false}, \"input_activations\": null, "
-                  "\"output_activations\": null}}, \"kv_cache_scheme\": null, \"ignore\": ",
-                  grid->bits, grid->sym ? "true" : "false", group);
-    export_format_names(skipped, out);
+                  "%s], \"weights\": {\"num_bits\": %d, \"type\": \"int\", \"symmetric\": %s, %s, \"dynamic\": false}, "
+                  "\"input_activations\": null, \"output_activations\": null}",
+                  only ? "\"Linear\"" : "", grid->bits, grid->sym ? "true" : "false", group);
+}
+
+/* The grid of module `index`, where no module before has it; else NULL. */
+static const struct export_grid *new_grid(const struct export_modules *modules, int64_t index)
+{
+    const struct export_grid *grid = modules->list[index].grid;
+    for (int64_t i = 0; i < index && grid != NULL; i++)
+        if (modules->list[i].grid != NULL && export_format_same(modules->list[i].grid, grid)) return NULL;
+    return grid;
+}
+
+/* Modules of one grid are a group; where all have the same, the group is all linear modules. */
+static void configure(const struct export_grid *grid, const struct export_modules *modules, FILE *out)
+{
+    int64_t grids = 0, group = 0;
+    for (int64_t i = 0; i < modules->count; i++) grids += new_grid(modules, i) != NULL;
+    (void)fputs("{\"quant_method\": \"compressed-tensors\", \"format\": \"pack-quantized\", \"quantization_status\": "
+                "\"compressed\", \"config_groups\": {",
+                out);
+    for (int64_t i = 0; i < modules->count; i++) {
+        const struct export_grid *own = new_grid(modules, i);
+        if (own == NULL) continue;
+        (void)fprintf(out, "%s\"group_%lld\": ", group > 0 ? ", " : "", (long long)group);
+        put_group(own, modules, grids == 1, out);
+        group++;
+    }
+    (void)grid;
+    (void)fputs("}, \"kv_cache_scheme\": null, \"ignore\": ", out);
+    export_format_names(modules, out);
     (void)fputc('}', out);
 }
 
 const struct export_format export_compressed_tensors = {
     .name = "compressed-tensors",
+    .mixed = true,
     .check = check,
     .fits = fits,
     .tensors = tensors,

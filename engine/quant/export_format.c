@@ -41,7 +41,7 @@ static enum status check_values(const struct quantize_method *method, struct err
     return STATUS_OK;
 }
 
-static enum status find_grid(const struct quantize_method *method, struct export_grid *grid, struct error *error)
+enum status export_format_grid(const struct quantize_method *method, struct export_grid *grid, struct error *error)
 {
     if (method->quantizer == QUANTIZER_RTN)
         *grid = (struct export_grid){.bits = (int)method->rtn.bits, .group_size = method->rtn.group_size, .sym = method->rtn.sym};
@@ -64,14 +64,16 @@ enum status export_format_check(const struct export_format *format, const struct
     enum status status;
     *grid = (struct export_grid){.group_size = -1};
     if ((status = check_values(method, error)) != STATUS_OK || format->check == NULL) return status;
-    if ((status = find_grid(method, grid, error)) != STATUS_OK) return status;
+    if ((status = export_format_grid(method, grid, error)) != STATUS_OK) return status;
     if (method->options.keep_outliers != 0)
         return refuse(error, "packed formats have no place for columns that are kept as they are: leave keep_outliers 0, or use "
                              "\"dequantized\"");
-    for (int64_t i = 0; i < method->options.override_count; i++)
-        if (!method->options.overrides[i].skip)
-            return refuse(error, "a packed checkpoint has one grid: overrides may only skip modules; use \"dequantized\"");
     return format->check(grid, error);
+}
+
+bool export_format_same(const struct export_grid *a, const struct export_grid *b)
+{
+    return a->bits == b->bits && a->group_size == b->group_size;
 }
 
 int64_t export_format_groups(const struct export_grid *grid, int64_t columns)
@@ -116,20 +118,28 @@ static void put_pattern(const char *name, FILE *out)
     }
 }
 
-void export_format_dynamic(const struct export_skipped *skipped, FILE *out)
+void export_format_dynamic(const struct export_grid *grid, const struct export_modules *modules, FILE *out)
 {
-    for (int64_t i = 0; i < skipped->count; i++) {
-        (void)fputs(i == 0 ? "\"dynamic\": {\"-:^" : ", \"-:^", out);
-        put_pattern(skipped->names[i], out);
-        (void)fputs("$\": {}", out);
+    const char *between = "\"dynamic\": {";
+    for (int64_t i = 0; i < modules->count; i++) {
+        const struct export_grid *own = modules->list[i].grid;
+        if (own != NULL && export_format_same(own, grid)) continue;
+        (void)fprintf(out, "%s\"%s:^", between, own == NULL ? "-" : "+");
+        put_pattern(modules->list[i].name, out);
+        if (own == NULL)
+            (void)fputs("$\": {}", out);
+        else
+            (void)fprintf(out, "$\": {\"bits\": %d, \"group_size\": %lld}", own->bits, (long long)own->group_size);
+        between = ", ";
     }
-    if (skipped->count > 0) (void)fputs("}, ", out);
+    if (strcmp(between, ", ") == 0) (void)fputs("}, ", out);
 }
 
-void export_format_names(const struct export_skipped *skipped, FILE *out)
+void export_format_names(const struct export_modules *modules, FILE *out)
 {
     (void)fprintf(out, "[\"lm_head\"");
-    if (strcmp(skipped->output, "lm_head") != 0) (void)fprintf(out, ", \"%s\"", skipped->output);
-    for (int64_t i = 0; i < skipped->count; i++) (void)fprintf(out, ", \"%s\"", skipped->names[i]);
+    if (strcmp(modules->output, "lm_head") != 0) (void)fprintf(out, ", \"%s\"", modules->output);
+    for (int64_t i = 0; i < modules->count; i++)
+        if (modules->list[i].grid == NULL) (void)fprintf(out, ", \"%s\"", modules->list[i].name);
     (void)fputc(']', out);
 }

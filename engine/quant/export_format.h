@@ -33,11 +33,15 @@ struct export_tensor {
     int64_t shape[2];
 };
 
-/* Modules that stay as they are: full names without ".weight", lent. */
-struct export_skipped {
-    const char *const *names;
+/* The linear modules of the model, by their full names without ".weight". */
+struct export_module {
+    const char *name;               /* lent */
+    const struct export_grid *grid; /* NULL: it stays as it is */
+};
+struct export_modules {
+    const struct export_module *list;
     int64_t count;
-    const char *output; /* of the output matrix, which stays too */
+    const char *output; /* name of the output matrix, which stays too */
 };
 
 /* Where a layer goes: its tensors are entries `first` and those after it. */
@@ -50,6 +54,9 @@ struct export_place {
 struct export_format {
     const char *name;          /* as in the API */
     const char *configuration; /* name of the file that says the same as quantization_config in config.json; NULL: none */
+    /* Whether its readers take layers of different grids; weights that lie as [in, out]; experts as linear modules each; state
+     * space models. */
+    bool mixed, transposed, experts, state_spaces;
     /* What follows is NULL of a format that stores values. STATUS_UNSUPPORTED with a detail that names the parameter. */
     enum status (*check)(const struct export_grid *grid, struct error *error);
     /* Whether a layer of this shape can be stored; `name` for messages. STATUS_UNSUPPORTED. */
@@ -60,7 +67,7 @@ struct export_format {
     enum status (*write)(const struct export_grid *grid, const struct quantized_layer *layer, const struct export_place *place,
                          struct error *error);
     /* The quantization's configuration, a JSON object. */
-    void (*configure)(const struct export_grid *grid, const struct export_skipped *skipped, FILE *out);
+    void (*configure)(const struct export_grid *grid, const struct export_modules *modules, FILE *out);
     /* In place of that, for GGUF: what the file's metadata say of the quantization. */
     void (*describe)(const struct export_grid *grid, struct gguf_metadata *metadata);
 };
@@ -74,13 +81,19 @@ const struct export_format *export_format_by_id(int id);
 MUST_CHECK enum status export_format_check(const struct export_format *format, const struct quantize_method *method,
                                            struct export_grid *grid, struct error *error);
 
+/* The grid of a layer with this method (overrides applied); without the model's part. Statuses and pointer of export_format_check.
+ */
+MUST_CHECK enum status export_format_grid(const struct quantize_method *method, struct export_grid *grid, struct error *error);
+bool export_format_same(const struct export_grid *a, const struct export_grid *b); /* bits and groups */
+
 /* For formats: groups of a row, and columns of a group (-1: all). */
 int64_t export_format_groups(const struct export_grid *grid, int64_t columns);
 
-/* For configurations: "dynamic": {…}, with a comma behind it, as GPTQModel wants skipped modules to be named (nothing where none
- * are); and a list of their names and of the output's, which Transformers calls lm_head whatever files say. */
-void export_format_dynamic(const struct export_skipped *skipped, FILE *out);
-void export_format_names(const struct export_skipped *skipped, FILE *out);
+/* For configurations: "dynamic": {…}, with a comma behind it, as GPTQModel wants modules to be named that are skipped or have a
+ * grid of their own (nothing where none are); and a list of the names of those that stay and of the output's, which Transformers
+ * calls lm_head whatever files say. */
+void export_format_dynamic(const struct export_grid *grid, const struct export_modules *modules, FILE *out);
+void export_format_names(const struct export_modules *modules, FILE *out);
 
 /* A scale as float16. STATUS_UNSUPPORTED: too large, or so small that nothing is left of it. */
 MUST_CHECK enum status export_format_half(float scale, uint16_t *out, struct error *error);

@@ -120,6 +120,7 @@ static void describe(const struct export_grid *grid, struct gguf_metadata *metad
 
 const struct export_format export_gguf = {
     .name = "gguf",
+    .mixed = true,
     .check = check,
     .fits = fits,
     .tensors = tensors,

@@ -81,20 +81,21 @@ static enum status write(const struct export_grid *grid, const struct quantized_
                                 error);
 }
 
-static void configure(const struct export_grid *grid, const struct export_skipped *skipped, FILE *out)
+static void configure(const struct export_grid *grid, const struct export_modules *modules, FILE *out)
 {
     const char *version = grid->sym ? "gptq" : "gptq_v2";
     (void)fprintf(out,
                   "{\"quant_method\": \"gptq\", \"bits\": %d, \"group_size\": %lld, \"desc_act\": %s, \"sym\": %s, \"lm_head\": "
                   "false, \"checkpoint_format\": \"%s\", \"pack_dtype\": \"int32\", ",
                   grid->bits, (long long)grid->group_size, grid->ordered ? "true" : "false", grid->sym ? "true" : "false", version);
-    export_format_dynamic(skipped, out);
+    export_format_dynamic(grid, modules, out);
     (void)fprintf(out, "\"meta\": {\"quantizer\": [\"deltaq:%s\"]}}", DELTAQ_VERSION);
 }
 
 const struct export_format export_gptq = {
     .name = "gptq",
     .configuration = "quantize_config.json",
+    .mixed = true,
     .check = check,
     .fits = fits,
     .tensors = tensors,

@@ -161,6 +161,7 @@ static enum status move_directory(const struct kind_context *context, const char
     if ((status = path_of(run, parent, context->run, error)) != STATUS_OK) return status;
     if ((status = make_directory(run, error)) != STATUS_OK) return status;
     if ((status = path_of(to, run, "dequantized", error)) != STATUS_OK) return status;
+    export_tidy(from);
     export_remove(to);
     if (rename(from, to) != 0) return error_set_errno(error, "cannot put a checkpoint in place");
     if ((status = sync_directory(run, error)) != STATUS_OK) return status;

@@ -135,7 +135,7 @@ static uint64_t content_of(const struct inputs *inputs)
     return checksum_value(&sum);
 }
 
-/* Streams stay in the work directory between two attempts. An export is written as layers come by, so such a run begins anew. */
+/* Streams stay in the work directory between two attempts, and so does what was exported of the blocks behind them. */
 static enum status guest_open(struct guest *guest, struct quantize_request *request, struct error *error)
 {
     struct party *party = guest->party;
@@ -158,14 +158,14 @@ static enum status guest_open(struct guest *guest, struct quantize_request *requ
     memcpy(guest->identity.protocol, party->protocol, sizeof party->protocol);
     if ((status = quantize_method_settle(&request->method, error)) != STATUS_OK) return status;
     if ((status = recipes_id(&request->method, guest->identity.recipe, error)) != STATUS_OK) return status;
-    if (format == EXPORT_NONE) {
-        if (asprintf(&guest->keep, "%s/streams", context->work_directory) < 0) guest->keep = NULL;
-        request->keep = guest->keep;
-        return guest->keep != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a path");
-    }
+    if (asprintf(&guest->keep, "%s/streams", context->work_directory) < 0) guest->keep = NULL;
+    if (guest->keep == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a path");
+    request->keep = guest->keep;
+    if (format == EXPORT_NONE) return STATUS_OK;
     if ((status = quantize_export_open(context, format, &request->method, &party->inputs, &guest->export, error)) != STATUS_OK)
         return status;
     request->hook = export_hook(guest->export, party->inputs.backend);
+    request->keeper = export_keeper(guest->export);
     return STATUS_OK;
 }
 

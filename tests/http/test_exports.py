@@ -1,6 +1,7 @@
 """Exports over HTTP: what a quantize run leaves, unpacked here bit by bit, against the dequantized checkpoint of the same method."""
 
 import json
+import re
 
 import models
 import numpy
@@ -56,7 +57,9 @@ def unpack(words, bits, count):
 
 
 def of_gptq(tensors, name, config):
-    bits, offset = config["bits"], 1 if config["checkpoint_format"] == "gptq" else 0
+    own = next((told for pattern, told in config.get("dynamic", {}).items() if pattern[0] == "+" and re.match(pattern[2:], name)), config)
+    bits, offset = own["bits"], 1 if config["checkpoint_format"] == "gptq" else 0
+    assert len(tensors[f"{name}.scales"]) == (len(tensors[f"{name}.g_idx"]) // own["group_size"] if own["group_size"] > 0 else 1)
     groups = tensors[f"{name}.g_idx"]
     scales = tensors[f"{name}.scales"].astype(numpy.float64)
     codes = unpack(tensors[f"{name}.qweight"].T, bits, len(groups))  # [rows, columns]
@@ -79,7 +82,8 @@ def of_awq(tensors, name, config):
 
 
 def of_compressed(tensors, name, config):
-    weights = config["config_groups"]["group_0"]["weights"]
+    groups = config["config_groups"].values()
+    weights = next(group for group in groups if group["targets"] == ["Linear"] or name in group["targets"])["weights"]
     bits, (rows, columns) = weights["num_bits"], tensors[f"{name}.weight_shape"]
     scales = tensors[f"{name}.weight_scale"].astype(numpy.float64)
     codes = unpack(tensors[f"{name}.weight_packed"], bits, columns)
@@ -90,6 +94,7 @@ def of_compressed(tensors, name, config):
     return (codes - zeros.repeat(each, 1)) * scales.repeat(each, 1)
 
 
+MIXED = [{"pattern": "layers.0.*o_proj", "skip": True}, {"pattern": "down_proj$", "bits": 8}, {"pattern": "k_proj", "bits": 8, "group_size": 16}]
 READERS = {"gptq": (of_gptq, "qweight"), "awq": (of_awq, "qweight"), "compressed-tensors": (of_compressed, "weight_packed")}
 
 
@@ -98,10 +103,12 @@ READERS = {"gptq": (of_gptq, "qweight"), "awq": (of_awq, "qweight"), "compressed
     ("gptq", {"name": "gptq", "bits": 3, "group_size": 32, "sym": False}),
     ("gptq", {"name": "gptq", "bits": 4, "group_size": 32, "desc_act": True}),
     ("gptq", {"name": "gptq", "bits": 8, "group_size": -1, "overrides": [{"pattern": "layers.0.*down_proj$", "skip": True}]}),
+    ("gptq", {"name": "gptq", "bits": 4, "group_size": 32, "overrides": [*MIXED, {"pattern": "up_proj", "bits": 3}]}),
     ("awq", {"name": "gptq", "bits": 4, "group_size": 32}),
     ("awq", {"name": "rtn", "bits": 4, "group_size": 16, "sym": False, "overrides": [{"pattern": "o_proj", "skip": True}]}),
     ("compressed-tensors", {"name": "gptq", "bits": 4, "group_size": 32}),
     ("compressed-tensors", {"name": "rtn", "bits": 8, "group_size": -1, "sym": False}),
+    ("compressed-tensors", {"name": "gptq", "bits": 4, "group_size": 32, "overrides": MIXED}),
     ("compressed-tensors", {"name": "rtn", "bits": 4, "group_size": 32, "sym": False, "overrides": [{"pattern": "k_proj", "skip": True}]}),
 ], ids=lambda x: x if isinstance(x, str) else f"{x['name']}-{x['bits']}")
 def test_packed_weights_are_those_that_were_measured(service, subject, export, method):
@@ -146,12 +153,13 @@ def test_a_dequantized_checkpoint_is_registered_and_has_the_measured_loss(servic
     assert artifact(service, done, done["result"]["artifact"])[:8]
 
 
-def test_a_gguf_file_is_a_checkpoint_again(service, subject):
-    done = run(service, subject, {"name": "gptq", "bits": 8, "group_size": 32}, "gguf")
+@pytest.mark.parametrize("overrides", [[], [{"pattern": "down_proj$|k_proj$", "bits": 4}]], ids=["Q8_0", "mixed"])
+def test_a_gguf_file_is_a_checkpoint_again(service, subject, overrides):
+    done = run(service, subject, {"name": "gptq", "bits": 8, "group_size": 32, "overrides": overrides}, "gguf")
     assert done["result"]["artifact"] == "model.gguf"
-    path = service.files / "exports.gguf"
+    path = service.files / f"exports-{len(overrides)}.gguf"
     path.write_bytes(artifact(service, done, "model.gguf"))
-    made = service.checkpoint(path, "exports", "gguf")
+    made = service.checkpoint(path, "exports", f"gguf-{len(overrides)}")
     assert made["architecture"] == "llama"
     again = service.run("evaluate", checkpoint=made["id"], dataset=subject["data"])
     assert again["result"]["loss"] == pytest.approx(done["result"]["loss_q"], rel=1e-4)  # scales of 11 bits
@@ -172,7 +180,9 @@ def test_a_gguf_file_is_a_checkpoint_again(service, subject):
     ("gptq", {"name": "gptq", "group_size": 32, "activation_bits": 8}),
     ("gptq", {"name": "gptq", "group_size": 32, "keep_outliers": 2}),
     ("gptq", {"name": "gptq", "group_size": 32, "lm_head_bits": 8}),
-    ("gptq", {"name": "gptq", "group_size": 32, "overrides": [{"pattern": "down", "bits": 8}]}),
+    ("awq", {"name": "gptq", "group_size": 32, "overrides": [{"pattern": "down", "group_size": 16}]}),
+    ("compressed-tensors", {"name": "gptq", "group_size": 32, "overrides": [{"pattern": "down", "bits": 3}]}),
+    ("gguf", {"name": "rtn", "group_size": 32, "overrides": [{"pattern": "down", "bits": 2}]}),
     ("dequantized", {"name": "llm_int8"}),
     ("dequantized", {"name": "rtn", "rotation": "hadamard"}),
     ("onnx", {"name": "rtn"}),
