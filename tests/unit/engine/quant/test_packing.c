@@ -79,7 +79,7 @@ static void write_layer(struct written *out, const struct export_format *format,
     for (int i = 0; i < count; i++)
         entries[i] =
             (struct safetensors_entry){out->tensors[i].suffix, out->tensors[i].dtype, out->tensors[i].rank, out->tensors[i].shape};
-    const struct weights_writer_target target = {out->scratch.directory, WEIGHTS_WRITER_SHARD_BYTES, NULL};
+    const struct weights_writer_target target = {.directory = out->scratch.directory, .shard_bytes = WEIGHTS_WRITER_SHARD_BYTES};
     assert_int_equal(weights_writer_open(&target, entries, count, &writer, &error), STATUS_OK);
     assert_int_equal(format->write(&grid, layer, &(struct export_place){.writer = writer}, &error), STATUS_OK);
     assert_int_equal(weights_writer_commit(writer, &error), STATUS_OK);
