@@ -191,7 +191,8 @@ static enum status read_central(struct zip *zip, char *at, size_t left, uint64_t
             "%s: entry \"%.80s\" of the archive is compressed (method %d); torch.save stores entries as they are: load "
             "the file and save it again (of a TorchScript module its state_dict)",
             file_name(zip->file), slot->entry.name, method);
-    if (packed != bytes || disk != 0) return corrupt_entry(zip, slot, "has two different sizes", error);
+    if (disk != 0) return corrupt_entry(zip, slot, "is on another disk", error);
+    if (packed != bytes) return corrupt_entry(zip, slot, "has two different sizes", error);
     if (header > end || bytes > end - header) return corrupt_entry(zip, slot, "lies outside the file", error);
     slot->entry.bytes = (int64_t)bytes;
     slot->header = (int64_t)header;

@@ -1,16 +1,9 @@
 """One browser for all tests, a fresh tab and a fresh world for each."""
 
-import pathlib
-import sys
-
+import browser as chromium
 import pytest
-
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "http")]
-import browser as chromium  # noqa: E402
-import stand_in  # noqa: E402
-
-PLOTLY = stand_in.ROOT / "build" / "static" / "plotly.js"
+import stand_in
+from stand_in import PLOTLY
 
 
 @pytest.fixture(scope="session")

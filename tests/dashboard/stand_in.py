@@ -17,6 +17,7 @@ import urllib.parse
 import stand_in_geometry
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+PLOTLY = ROOT / "build" / "static" / "plotly.js"
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 POLICY = ("default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; base-uri 'none'; "
           "form-action 'self'; frame-ancestors 'none'")

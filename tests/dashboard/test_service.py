@@ -7,10 +7,9 @@ import pytest
 pytest.importorskip("jsonschema")
 pytest.importorskip("yaml")
 import models  # noqa: E402
-from conftest import PLOTLY  # noqa: E402
 from looks import CURVES, DRAWN, check_looks, traces  # noqa: E402
 from service import BINARY, Service  # noqa: E402
-from stand_in import HOSTILE  # noqa: E402
+from stand_in import HOSTILE, PLOTLY  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -3,19 +3,11 @@ asked for comes about once, and nothing half-written stays."""
 
 import pathlib
 import shutil
-import sys
 import tempfile
 
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "http"))
-from service import BINARY, Service  # noqa: E402
-
-
-def started(directory, *options, **more):
-    if not BINARY.exists():
-        pytest.skip("build/deltaq is not built")
-    return Service(directory, "--threads", "1", *options, **more)
+from faults import started
+from service import BINARY
 
 
 @pytest.fixture

@@ -8,9 +8,17 @@ import subprocess
 import time
 
 import models
+import pytest
+from service import BINARY, Service
 
 FINAL = ("succeeded", "failed", "cancelled")
 LARGE = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 12}
+
+
+def started(directory, *options, **more):
+    if not BINARY.exists():
+        pytest.skip("build/deltaq is not built")
+    return Service(directory, "--threads", "1", *options, **more)
 
 
 def workers_of(service):

@@ -8,8 +8,7 @@ import time
 
 import models
 import pytest
-from conftest import started
-from faults import body_of, prepare, settled, submit, wait_for_none_left, wait_for_progress, workers_of
+from faults import body_of, prepare, settled, started, submit, wait_for_none_left, wait_for_progress, workers_of
 
 
 @pytest.fixture

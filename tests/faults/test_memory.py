@@ -8,8 +8,7 @@ import struct
 import models
 import numpy
 import pytest
-from conftest import started
-from faults import settled, submit, workers_of
+from faults import settled, started, submit, workers_of
 
 LAYERS, WIDTH, MIDDLE, VOCABULARY, LENGTH, ROWS = 24, 1024, 2048, 256, 64, 4
 CONFIG = {**models.LLAMA, "hidden_size": WIDTH, "intermediate_size": MIDDLE, "num_hidden_layers": LAYERS, "num_attention_heads": 16,

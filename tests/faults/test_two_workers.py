@@ -10,8 +10,7 @@ import time
 
 import models
 import pytest
-from conftest import started
-from faults import FINAL, kill, workers_of
+from faults import FINAL, kill, started, workers_of
 from service import BINARY
 
 ROWS = 48

@@ -11,6 +11,7 @@ import tempfile
 import time
 
 import pytest
+from processes import postgres_processes, send
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = ROOT / "build" / "release" / "tests" / "pool"
@@ -125,25 +126,6 @@ class Pool:
             time.sleep(0.02)
         for pid in postgres_processes(self.directory):
             send(pid, signal.SIGKILL)
-
-
-def send(pid, number):
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        pass
-
-
-def postgres_processes(directory):
-    """Processes whose working directory is the cluster's."""
-    found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and os.readlink(entry / "cwd") == str(directory / "pg" / "data"):
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
 
 
 @pytest.fixture

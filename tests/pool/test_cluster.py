@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from conftest import postgres_processes
+from processes import postgres_processes
 
 
 def wait_until(condition, limit=15.0):
