@@ -2,9 +2,8 @@
 
 #include "base/memory.h"
 #include "formats/file.h"
-#include "formats/json_reader.h"
 #include "model/architecture.h"
-#include "model/state_space.h"
+#include "model/config_raw.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -13,276 +12,12 @@
 
 #define CONFIG_LIMIT (4 << 20) /* bytes of a config.json; real ones have a few kilobytes */
 
-/* The keys as they stand, NAN and -1 where absent: defaults need the architecture, which may come last in the file. */
-struct raw_config {
-    char model_type[64];
-    char activation[32];
-    char rope_type[32];
-    int64_t vocab_size, hidden_size, intermediate_size, layers, heads, kv_heads, head_dim, positions, bos, eos, pad;
-    double rms_norm_eps, layer_norm_eps, initializer_range;
-    double rope_theta, rotary_base, partial, rotary_pct, factor, low, high, original_positions;
-    int64_t tied, attention_bias, mlp_bias, parallel_residual, use_window, norm_before, norm_removed; /* -1, 0, 1 */
-    int64_t embedding_size, experts, experts_per_token, experts_normalised;
-    double clip_qkv;
-    int64_t window, no_rope_interval;
-    struct state_space_raw state_space;
-    int64_t rope_layers; /* entries of no_rope_layers; -1: not given */
-    uint64_t no_rope[CONFIG_LAYERS_MAX / 64];
-    bool quantized;
-    uint64_t refused; /* bit i: demands[i] is not met */
-};
-
-enum field_type { FIELD_INTEGER, FIELD_NUMBER, FIELD_BOOLEAN, FIELD_TEXT };
-
-struct field {
-    const char *key;
-    enum field_type type;
-    size_t offset, size;
-};
-
-#define FIELD(key, type, member)                                                                                                   \
-    {                                                                                                                              \
-        key, type, offsetof(struct raw_config, member), sizeof(((struct raw_config *)0)->member)                                   \
-    }
-
-static const struct field fields[] = {
-    FIELD("model_type", FIELD_TEXT, model_type),
-    FIELD("hidden_act", FIELD_TEXT, activation),
-    FIELD("vocab_size", FIELD_INTEGER, vocab_size),
-    FIELD("hidden_size", FIELD_INTEGER, hidden_size),
-    FIELD("intermediate_size", FIELD_INTEGER, intermediate_size),
-    FIELD("num_hidden_layers", FIELD_INTEGER, layers),
-    FIELD("num_attention_heads", FIELD_INTEGER, heads),
-    FIELD("num_key_value_heads", FIELD_INTEGER, kv_heads),
-    FIELD("head_dim", FIELD_INTEGER, head_dim),
-    FIELD("max_position_embeddings", FIELD_INTEGER, positions),
-    FIELD("rms_norm_eps", FIELD_NUMBER, rms_norm_eps),
-    FIELD("layer_norm_eps", FIELD_NUMBER, layer_norm_eps),
-    FIELD("initializer_range", FIELD_NUMBER, initializer_range),
-    FIELD("rope_theta", FIELD_NUMBER, rope_theta),
-    FIELD("rotary_emb_base", FIELD_NUMBER, rotary_base),
-    FIELD("partial_rotary_factor", FIELD_NUMBER, partial),
-    FIELD("rotary_pct", FIELD_NUMBER, rotary_pct),
-    FIELD("tie_word_embeddings", FIELD_BOOLEAN, tied),
-    FIELD("attention_bias", FIELD_BOOLEAN, attention_bias),
-    FIELD("mlp_bias", FIELD_BOOLEAN, mlp_bias),
-    FIELD("use_parallel_residual", FIELD_BOOLEAN, parallel_residual),
-    FIELD("sliding_window", FIELD_INTEGER, window),
-    FIELD("use_sliding_window", FIELD_BOOLEAN, use_window),
-    FIELD("no_rope_layer_interval", FIELD_INTEGER, no_rope_interval),
-    FIELD("layer_norm_epsilon", FIELD_NUMBER, layer_norm_eps),
-    FIELD("state_size", FIELD_INTEGER, state_space.state_size),
-    FIELD("conv_kernel", FIELD_INTEGER, state_space.conv_kernel),
-    FIELD("n_groups", FIELD_INTEGER, state_space.n_groups),
-    FIELD("num_heads", FIELD_INTEGER, state_space.num_heads),
-    FIELD("expand", FIELD_NUMBER, state_space.expand),
-    FIELD("use_bias", FIELD_BOOLEAN, state_space.use_bias),
-    FIELD("use_conv_bias", FIELD_BOOLEAN, state_space.use_conv_bias),
-    FIELD("num_experts", FIELD_INTEGER, experts),
-    FIELD("num_experts_per_tok", FIELD_INTEGER, experts_per_token),
-    FIELD("norm_topk_prob", FIELD_BOOLEAN, experts_normalised),
-    FIELD("clip_qkv", FIELD_NUMBER, clip_qkv),
-    /* GPT-2 and OPT */
-    FIELD("n_embd", FIELD_INTEGER, hidden_size),
-    FIELD("n_inner", FIELD_INTEGER, intermediate_size),
-    FIELD("n_layer", FIELD_INTEGER, layers),
-    FIELD("n_head", FIELD_INTEGER, heads),
-    FIELD("n_positions", FIELD_INTEGER, positions),
-    FIELD("activation_function", FIELD_TEXT, activation),
-    FIELD("ffn_dim", FIELD_INTEGER, intermediate_size),
-    FIELD("word_embed_proj_dim", FIELD_INTEGER, embedding_size),
-    FIELD("do_layer_norm_before", FIELD_BOOLEAN, norm_before),
-    FIELD("_remove_final_layer_norm", FIELD_BOOLEAN, norm_removed),
-};
-
-static const struct field rope_fields[] = {
-    FIELD("rope_type", FIELD_TEXT, rope_type),     FIELD("type", FIELD_TEXT, rope_type),
-    FIELD("rope_theta", FIELD_NUMBER, rope_theta), FIELD("partial_rotary_factor", FIELD_NUMBER, partial),
-    FIELD("factor", FIELD_NUMBER, factor),         FIELD("low_freq_factor", FIELD_NUMBER, low),
-    FIELD("high_freq_factor", FIELD_NUMBER, high), FIELD("original_max_position_embeddings", FIELD_NUMBER, original_positions),
-};
-
-static void field_read(struct json_reader *reader, const struct field *field, struct raw_config *raw)
-{
-    char *at = (char *)raw + field->offset;
-    bool flag = false;
-    if (json_reader_null(reader)) return;
-    switch (field->type) {
-    case FIELD_INTEGER:
-        json_reader_int64(reader, 0, INT32_MAX, (int64_t *)(void *)at);
-        break;
-    case FIELD_NUMBER:
-        json_reader_double(reader, (double *)(void *)at);
-        break;
-    case FIELD_BOOLEAN:
-        if (json_reader_bool(reader, &flag)) *(int64_t *)(void *)at = flag;
-        break;
-    case FIELD_TEXT:
-        json_reader_string_copy(reader, at, field->size);
-        break;
-    }
-}
-
-static bool fields_read(struct json_reader *reader, struct json_reader_text key, const struct field *table, size_t count,
-                        struct raw_config *raw)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (!json_reader_is(key, table[i].key)) continue;
-        field_read(reader, &table[i], raw);
-        return true;
-    }
-    return false;
-}
-
-static void rope_read(struct json_reader *reader, struct raw_config *raw)
-{
-    struct json_reader_text key;
-    if (json_reader_null(reader)) return;
-    json_reader_object(reader);
-    while (json_reader_next_key(reader, &key))
-        fields_read(reader, key, rope_fields, sizeof rope_fields / sizeof rope_fields[0], raw);
-}
-
-/* Special token ids are a number, null, or (newer files) a list whose first entry counts. */
-static void special_id_read(struct json_reader *reader, int64_t *out)
-{
-    if (json_reader_null(reader)) return;
-    if (json_reader_peek(reader) != JSON_READER_ARRAY) {
-        json_reader_int64(reader, -1, INT32_MAX, out);
-        return;
-    }
-    json_reader_array(reader);
-    for (bool first = true; json_reader_next_item(reader); first = false)
-        if (first) json_reader_int64(reader, 0, INT32_MAX, out);
-}
-
-/* no_rope_layers: 1 where a layer rotates, 0 where it does not. */
-static void rope_layers_read(struct json_reader *reader, struct raw_config *raw)
-{
-    if (json_reader_null(reader)) return;
-    json_reader_array(reader);
-    for (raw->rope_layers = 0; json_reader_next_item(reader); raw->rope_layers++) {
-        int64_t rotates = 1;
-        if (raw->rope_layers >= CONFIG_LAYERS_MAX)
-            json_reader_fail(reader, STATUS_INVALID, "more than %d layers", CONFIG_LAYERS_MAX);
-        if (!json_reader_int64(reader, 0, 1, &rotates)) return;
-        if (rotates == 0) raw->no_rope[raw->rope_layers / 64] |= (uint64_t)1 << raw->rope_layers % 64;
-    }
-}
-
-/* Switches whose other position is another model, which deltaq does not have. Keys mean this for one architecture alone. */
-static const struct demand {
-    const char *model_type, *key;
-    bool wanted;
-} demands[] = {
-    {"gpt2", "scale_attn_weights", true},
-    {"gpt2", "scale_attn_by_inverse_layer_idx", false},
-    {"gpt2", "add_cross_attention", false},
-    {"opt", "enable_bias", true},
-    {"opt", "layer_norm_elementwise_affine", true},
-    {"apertus", "qk_norm", true},
-    {"apertus", "post_norm", false},
-};
-enum { DEMANDS = sizeof demands / sizeof demands[0] };
-_Static_assert(DEMANDS <= 64, "a bit for each in raw_config");
-
-static bool demand_read(struct json_reader *reader, struct json_reader_text key, struct raw_config *raw)
-{
-    bool value = false;
-    for (int i = 0; i < DEMANDS; i++) {
-        if (!json_reader_is(key, demands[i].key)) continue;
-        if (!json_reader_null(reader) && json_reader_bool(reader, &value) && value != demands[i].wanted) raw->refused |= 1ull << i;
-        return true;
-    }
-    return false;
-}
-
-static enum status demands_check(const char *name, const struct raw_config *raw, const struct architecture *architecture,
-                                 struct error *error)
-{
-    for (int i = 0; i < DEMANDS; i++)
-        if ((raw->refused >> i & 1) != 0 && strcmp(architecture->model_type, demands[i].model_type) == 0)
-            return error_set(error, STATUS_UNSUPPORTED, "%s: \"%s\" must be %s for %s: deltaq has no other form of it", name,
-                             demands[i].key, demands[i].wanted ? "true" : "false", architecture->model_type);
-    return STATUS_OK;
-}
-
-static enum status raw_parse(const char *name, const char *text, size_t size, struct raw_config *raw, struct error *error)
-{
-    const struct json_reader_options options = {.not_finite = true};
-    struct json_reader reader;
-    struct json_reader_text key;
-    *raw = (struct raw_config){
-        .vocab_size = -1,
-        .hidden_size = -1,
-        .intermediate_size = -1,
-        .layers = -1,
-        .heads = -1,
-        .kv_heads = -1,
-        .head_dim = -1,
-        .positions = -1,
-        .bos = -1,
-        .pad = -1,
-        .eos = -1,
-        .rms_norm_eps = NAN,
-        .layer_norm_eps = NAN,
-        .initializer_range = NAN,
-        .rope_theta = NAN,
-        .rotary_base = NAN,
-        .partial = NAN,
-        .rotary_pct = NAN,
-        .factor = NAN,
-        .low = NAN,
-        .high = NAN,
-        .original_positions = NAN,
-        .embedding_size = -1,
-        .experts = -1,
-        .experts_per_token = -1,
-        .experts_normalised = -1,
-        .clip_qkv = NAN,
-        .norm_before = -1,
-        .norm_removed = -1,
-        .tied = -1,
-        .attention_bias = -1,
-        .use_window = -1,
-        .window = -1,
-        .no_rope_interval = -1,
-        .rope_layers = -1,
-        .mlp_bias = -1,
-        .parallel_residual = -1,
-        .state_space = STATE_SPACE_ABSENT,
-    };
-    json_reader_init(&reader, name, text, size, &options, error);
-    json_reader_object(&reader);
-    while (json_reader_next_key(&reader, &key)) {
-        if (json_reader_is(key, "rope_scaling") || json_reader_is(key, "rope_parameters"))
-            rope_read(&reader, raw);
-        else if (json_reader_is(key, "pad_token_id"))
-            special_id_read(&reader, &raw->pad);
-        else if (json_reader_is(key, "no_rope_layers"))
-            rope_layers_read(&reader, raw);
-        else if (json_reader_is(key, "bos_token_id"))
-            special_id_read(&reader, &raw->bos);
-        else if (json_reader_is(key, "eos_token_id"))
-            special_id_read(&reader, &raw->eos);
-        else if (json_reader_is(key, "time_step_rank"))
-            state_space_rank_read(&reader, &raw->state_space);
-        else if (json_reader_is(key, "time_step_limit"))
-            state_space_limit_read(&reader, &raw->state_space);
-        else if (json_reader_is(key, "quantization_config"))
-            raw->quantized = json_reader_peek(&reader) != JSON_READER_NULL;
-        else if (!demand_read(&reader, key, raw))
-            fields_read(&reader, key, fields, sizeof fields / sizeof fields[0], raw);
-    }
-    return json_reader_finish(&reader);
-}
-
 static double first_given(double a, double b, double fallback)
 {
     return !isnan(a) ? a : !isnan(b) ? b : fallback;
 }
 
-static enum status rope_settle(const char *name, const struct raw_config *raw, const struct architecture *architecture,
+static enum status rope_settle(const char *name, const struct config_raw *raw, const struct architecture *architecture,
                                struct rope_config *rope, struct error *error)
 {
     static const char *const kinds[] = {"default", "linear", "llama3"};
@@ -318,7 +53,7 @@ static enum status rope_settle(const char *name, const struct raw_config *raw, c
     return STATUS_OK;
 }
 
-static enum status activation_settle(const char *name, const struct raw_config *raw, const struct architecture *architecture,
+static enum status activation_settle(const char *name, const struct config_raw *raw, const struct architecture *architecture,
                                      struct model_config *out, struct error *error)
 {
     static const struct {
@@ -383,7 +118,7 @@ static enum status shape_check(const char *name, const struct model_config *c, s
 }
 
 /* What differs from layer to layer, and the window. */
-static void layers_settle(const struct raw_config *raw, struct model_config *out)
+static void layers_settle(const struct config_raw *raw, struct model_config *out)
 {
     const struct architecture *row = out->architecture;
     const bool used = row->window == WINDOW_ALWAYS || (row->window == WINDOW_IF_USED && raw->use_window == 1);
@@ -402,9 +137,9 @@ bool config_rotates(const struct model_config *config, int64_t layer)
 
 enum status config_parse(const char *name, const char *text, size_t size, struct model_config *out, struct error *error)
 {
-    struct raw_config raw;
+    struct config_raw raw;
     enum status status;
-    if ((status = raw_parse(name, text, size, &raw, error)) != STATUS_OK) return status;
+    if ((status = config_raw_parse(name, text, size, &raw, error)) != STATUS_OK) return status;
     if (raw.quantized)
         return error_set(error, STATUS_UNSUPPORTED,
                          "%s: the checkpoint is already quantized (quantization_config); register the full-precision one", name);
@@ -413,7 +148,7 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
     if (architecture == NULL)
         return error_set(error, STATUS_UNSUPPORTED, "%s: architecture \"%s\" is not supported; supported are %s", name,
                          raw.model_type, architecture_list(supported, sizeof supported));
-    if ((status = demands_check(name, &raw, architecture, error)) != STATUS_OK) return status;
+    if ((status = config_raw_check(name, &raw, architecture, error)) != STATUS_OK) return status;
     /* OPT's own: do_layer_norm_before false puts the norms after the sums, and then there is no final one */
     const bool routed = architecture->names[ROLE_ROUTER] != NULL;
     const bool projects = architecture->names[ROLE_PROJECT_IN] != NULL, after_sum = projects && raw.norm_before == 0;

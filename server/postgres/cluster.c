@@ -329,69 +329,47 @@ enum status cluster_ensure(struct cluster *cluster, struct error *error)
 
 /* ---- running it ---- */
 
+/* Small, and safe before fast. mmap: containers often have no usable /dev/shm. */
+static const char *const settings[] = {
+    "listen_addresses=",
+    "unix_socket_directories=../socket",
+    "unix_socket_permissions=0700",
+    "port=5432",
+    "max_connections=120",
+    "shared_buffers=64MB",
+    "work_mem=8MB",
+    "maintenance_work_mem=32MB",
+    "max_parallel_workers_per_gather=0",
+    "dynamic_shared_memory_type=mmap",
+    "wal_level=minimal",
+    "max_wal_senders=0",
+    "max_wal_size=256MB",
+    "min_wal_size=32MB",
+    "jit=off",
+    "fsync=on",
+    "full_page_writes=on",
+    "synchronous_commit=on",
+    "data_sync_retry=off",
+    "autovacuum_naptime=15s",
+    "idle_in_transaction_session_timeout=10s",
+    "log_timezone=UTC",
+    "log_checkpoints=off",
+    "logging_collector=off",
+    "log_destination=stderr",
+    "cluster_name=deltaq",
+    "max_logical_replication_workers=0",
+};
+enum { SETTINGS = sizeof settings / sizeof settings[0] };
+
 enum status cluster_start(struct cluster *cluster, pid_t *pid, struct error *error)
 {
     char postgres[600];
     struct stat log;
-    /* Small, and safe before fast. mmap: containers often have no usable /dev/shm. */
-    const char *const arguments[] = {postgres,
-                                     "-D",
-                                     "/proc/self/fd/10",
-                                     "-c",
-                                     "listen_addresses=",
-                                     "-c",
-                                     "unix_socket_directories=../socket",
-                                     "-c",
-                                     "unix_socket_permissions=0700",
-                                     "-c",
-                                     "port=5432",
-                                     "-c",
-                                     "max_connections=120",
-                                     "-c",
-                                     "shared_buffers=64MB",
-                                     "-c",
-                                     "work_mem=8MB",
-                                     "-c",
-                                     "maintenance_work_mem=32MB",
-                                     "-c",
-                                     "max_parallel_workers_per_gather=0",
-                                     "-c",
-                                     "dynamic_shared_memory_type=mmap",
-                                     "-c",
-                                     "wal_level=minimal",
-                                     "-c",
-                                     "max_wal_senders=0",
-                                     "-c",
-                                     "max_wal_size=256MB",
-                                     "-c",
-                                     "min_wal_size=32MB",
-                                     "-c",
-                                     "jit=off",
-                                     "-c",
-                                     "fsync=on",
-                                     "-c",
-                                     "full_page_writes=on",
-                                     "-c",
-                                     "synchronous_commit=on",
-                                     "-c",
-                                     "data_sync_retry=off",
-                                     "-c",
-                                     "autovacuum_naptime=15s",
-                                     "-c",
-                                     "idle_in_transaction_session_timeout=10s",
-                                     "-c",
-                                     "log_timezone=UTC",
-                                     "-c",
-                                     "log_checkpoints=off",
-                                     "-c",
-                                     "logging_collector=off",
-                                     "-c",
-                                     "log_destination=stderr",
-                                     "-c",
-                                     "cluster_name=deltaq",
-                                     "-c",
-                                     "max_logical_replication_workers=0",
-                                     NULL};
+    const char *arguments[3 + 2 * SETTINGS + 1] = {postgres, "-D", "/proc/self/fd/10"};
+    for (size_t i = 0; i < SETTINGS; i++) {
+        arguments[3 + 2 * i] = "-c";
+        arguments[4 + 2 * i] = settings[i];
+    }
     (void)snprintf(postgres, sizeof postgres, "%s/postgres", cluster->binaries);
     cluster->log_start = fstat(cluster->log, &log) == 0 ? log.st_size : 0;
     const struct child child = server_child(cluster, postgres, arguments, cluster->data);

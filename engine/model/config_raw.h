@@ -1,0 +1,37 @@
+/* config_raw.h: config.json as it stands, key by key. What absent keys mean depends on the architecture, which may come last in the
+ * file: config.c settles that. */
+#ifndef MODEL_CONFIG_RAW_H
+#define MODEL_CONFIG_RAW_H
+
+#include "model/config.h"
+#include "model/state_space.h"
+
+/* NAN and -1 where absent. */
+struct config_raw {
+    char model_type[64];
+    char activation[32];
+    char rope_type[32];
+    int64_t vocab_size, hidden_size, intermediate_size, layers, heads, kv_heads, head_dim, positions, bos, eos, pad;
+    double rms_norm_eps, layer_norm_eps, initializer_range;
+    double rope_theta, rotary_base, partial, rotary_pct, factor, low, high, original_positions;
+    int64_t tied, attention_bias, mlp_bias, parallel_residual, use_window, norm_before, norm_removed; /* -1, 0, 1 */
+    int64_t embedding_size, experts, experts_per_token, experts_normalised;
+    double clip_qkv;
+    int64_t window, no_rope_interval;
+    struct state_space_raw state_space;
+    int64_t rope_layers; /* entries of no_rope_layers; -1: not given */
+    uint64_t no_rope[CONFIG_LAYERS_MAX / 64];
+    bool quantized;
+    uint64_t refused; /* bit i: row i of config_raw.c's demands is not met */
+};
+
+/* Reads a config.json; `name` is for messages. STATUS_MALFORMED: not JSON; STATUS_INVALID: a value of another type or out of range.
+ */
+MUST_CHECK enum status config_raw_parse(const char *name, const char *text, size_t size, struct config_raw *out,
+                                        struct error *error);
+
+/* STATUS_UNSUPPORTED where a switch of the architecture stands in a position that deltaq does not have. */
+MUST_CHECK enum status config_raw_check(const char *name, const struct config_raw *raw, const struct architecture *architecture,
+                                        struct error *error);
+
+#endif
