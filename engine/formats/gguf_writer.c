@@ -83,6 +83,12 @@ void gguf_metadata_integers(struct gguf_metadata *metadata, const char *key, con
     buffer_append(&metadata->pairs, values, (size_t)count * sizeof *values);
 }
 
+void gguf_metadata_numbers(struct gguf_metadata *metadata, const char *key, const float *values, int64_t count)
+{
+    begin_array(metadata, key, VALUE_F32, count);
+    buffer_append(&metadata->pairs, values, (size_t)count * sizeof *values);
+}
+
 void gguf_metadata_reset(struct gguf_metadata *metadata)
 {
     buffer_reset(&metadata->pairs);

@@ -23,6 +23,7 @@ void gguf_metadata_boolean(struct gguf_metadata *metadata, const char *key, bool
 void gguf_metadata_texts(struct gguf_metadata *metadata, const char *key, int64_t count);
 void gguf_metadata_texts_add(struct gguf_metadata *metadata, const char *value, size_t size);
 void gguf_metadata_integers(struct gguf_metadata *metadata, const char *key, const int32_t *values, int64_t count);
+void gguf_metadata_numbers(struct gguf_metadata *metadata, const char *key, const float *values, int64_t count);
 void gguf_metadata_reset(struct gguf_metadata *metadata);
 
 struct gguf_writer;

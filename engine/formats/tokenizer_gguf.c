@@ -5,51 +5,13 @@
 #include "formats/tokenizer.h"
 #include "formats/tokenizer/utf8.h"
 #include "formats/tokenizer_gguf_merges.h"
+#include "formats/tokenizer_gguf_steps.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define ADVICE       "put the model's tokenizer.json beside the file"
-#define SPACE        "\xe2\x96\x81" /* U+2581, SentencePiece's space */
-#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-
-/* What stands for a piece in the metadata: llama.cpp's numbers. */
-enum token_type { TOKEN_NORMAL = 1, TOKEN_UNKNOWN, TOKEN_CONTROL, TOKEN_USER, TOKEN_UNUSED, TOKEN_BYTE, TOKEN_TYPES };
-
-/* tokenizer.ggml.pre: the byte-level tokenizers whose splitting is known by that name. */
-static const struct splitting {
-    const char *name;
-    const char *expression; /* NULL: GPT-2's, which the byte level step has in itself */
-    bool digits;            /* each digit by itself, before that */
-    bool normal_form;       /* NFC first */
-    bool whole_words;       /* a word of the vocabulary is not put together from merges */
-    bool begins;            /* the first token is added unless the metadata says otherwise */
-} splittings[] = {
-    {"gpt-2", NULL, false, false, false, false},
-    {"mpt", NULL, false, true, false, false},
-    {"olmo", NULL, false, true, false, false},
-    {"smollm", NULL, true, false, false, false},
-    {"dbrx",
-     CONTRACTIONS
-     "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+"
-     "|\\\\s+(?!\\\\S)|\\\\s+",
-     false, false, false, false},
-    {"llama-bpe",
-     CONTRACTIONS
-     "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+"
-     "|\\\\s+(?!\\\\S)|\\\\s+",
-     false, false, true, true},
-    {"qwen2",
-     CONTRACTIONS "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+"
-                  "|\\\\s+(?!\\\\S)|\\\\s+",
-     false, true, false, false},
-    {"tekken",
-     "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+"
-     "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*"
-     "|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+",
-     false, false, true, true},
-};
-#define KNOWN "gpt-2, mpt, olmo, smollm, dbrx, llama-bpe, qwen2 and tekken"
+#define ADVICE "put the model's tokenizer.json beside the file"
+#define SPACE  "\xe2\x96\x81" /* U+2581, SentencePiece's space */
 
 struct source {
     struct gguf *file; /* owned */
@@ -57,7 +19,7 @@ struct source {
     char *tokens, *types; /* owned; as they lie in the file */
     struct tokenizer_gguf_span *spans;
     int64_t count;
-    const struct splitting *splitting; /* NULL: SentencePiece */
+    const struct tokenizer_gguf_splitting *splitting; /* NULL: SentencePiece */
 };
 
 /* ---- reading ---- */
@@ -85,11 +47,11 @@ enum status tokenizer_gguf_spans(const char *name, const char *bytes, const stru
     return status;
 }
 
-static enum token_type type_of(const struct source *source, int64_t id)
+static enum tokenizer_gguf_type type_of(const struct source *source, int64_t id)
 {
     int32_t type;
     memcpy(&type, source->types + id * (int64_t)sizeof type, sizeof type);
-    return type >= TOKEN_NORMAL && type < TOKEN_TYPES ? (enum token_type)type : TOKEN_NORMAL;
+    return type >= TOKEN_NORMAL && type < TOKEN_TYPES ? (enum tokenizer_gguf_type)type : TOKEN_NORMAL;
 }
 
 static enum status read_vocabulary(struct source *source, struct error *error)
@@ -126,13 +88,14 @@ static enum status check_byte_level(struct source *source, struct error *error)
 {
     const char *name = gguf_text(source->file, "tokenizer.ggml.pre");
     bool prefix = false, separator = false;
-    for (size_t i = 0; name && i < sizeof splittings / sizeof splittings[0]; i++)
-        if (strcmp(splittings[i].name, name) == 0) source->splitting = &splittings[i];
+    for (int i = 0; name && tokenizer_gguf_splitting_at(i); i++)
+        if (strcmp(tokenizer_gguf_splitting_at(i)->name, name) == 0) source->splitting = tokenizer_gguf_splitting_at(i);
     if (!source->splitting)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "%s: how its tokenizer splits text (tokenizer.ggml.pre: \"%.40s\") is not known exactly; known are " KNOWN
-                         "; " ADVICE,
-                         source->name, name ? name : "");
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "%s: how its tokenizer splits text (tokenizer.ggml.pre: \"%.40s\") is not known exactly; known are " TOKENIZER_GGUF_KNOWN
+            "; " ADVICE,
+            source->name, name ? name : "");
     (void)gguf_boolean(source->file, "tokenizer.ggml.add_space_prefix", &prefix);
     (void)gguf_boolean(source->file, "tokenizer.ggml.add_sep_token", &separator);
     if (prefix || separator)
@@ -165,7 +128,7 @@ static enum status add_added(const struct source *source, struct text *out, stru
     enum status status = text_format(out, error, "\"added_tokens\":[");
     bool first = true;
     for (int64_t i = 0; status == STATUS_OK && i < source->count; i++) {
-        const enum token_type type = type_of(source, i);
+        const enum tokenizer_gguf_type type = type_of(source, i);
         const struct tokenizer_gguf_span token = source->spans[i];
         if (type != TOKEN_UNKNOWN && type != TOKEN_CONTROL && type != TOKEN_USER) continue;
         if (type == TOKEN_USER && !source->splitting && memmem(token.bytes, token.size, SPACE, strlen(SPACE)))
@@ -183,59 +146,11 @@ static enum status add_added(const struct source *source, struct text *out, stru
     return status == STATUS_OK ? text_format(out, error, "],") : status;
 }
 
-/* Appends texts up to a NULL; they are longer than text_format takes. */
-static enum status put_all(struct text *out, const char *const *texts, struct error *error)
-{
-    enum status status = STATUS_OK;
-    for (; status == STATUS_OK && *texts; texts++) status = text_append(out, *texts, strlen(*texts), error);
-    return status;
-}
-
-static enum status add_sentencepiece(bool prefix, struct text *out, struct error *error)
-{
-    const char *const texts[] = {
-        "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[",
-        prefix ? "{\"type\":\"Prepend\",\"prepend\":\"" SPACE "\"}," : "",
-        "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" SPACE "\"}]},\"pre_tokenizer\":null,",
-        "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"" SPACE
-        "\"},\"content\":\" \"},",
-        "{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}",
-        prefix ? ",{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}" : "",
-        "]},",
-        NULL,
-    };
-    return put_all(out, texts, error);
-}
-
-#define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":"
-
-static enum status add_byte_level(const struct splitting *splitting, struct text *out, struct error *error)
-{
-    const char *expression = splitting->expression;
-    const bool sequence = expression || splitting->digits;
-    const char *const texts[] = {
-        "\"normalizer\":",
-        splitting->normal_form ? "{\"type\":\"NFC\"}" : "null",
-        ",\"pre_tokenizer\":",
-        sequence ? "{\"type\":\"Sequence\",\"pretokenizers\":[" : "",
-        splitting->digits ? "{\"type\":\"Digits\",\"individual_digits\":true}," : "",
-        expression ? "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" : "",
-        expression ? expression : "",
-        expression ? "\"},\"behavior\":\"Isolated\",\"invert\":false}," : "",
-        expression ? BYTE_LEVEL "false}" : BYTE_LEVEL "true}",
-        sequence ? "]}" : "",
-        ",\"decoder\":" BYTE_LEVEL "true},",
-        NULL,
-    };
-    return put_all(out, texts, error);
-}
-
 static enum status add_steps(const struct source *source, struct text *out, struct error *error)
 {
     bool prefix = true;
-    if (source->splitting) return add_byte_level(source->splitting, out, error);
     (void)gguf_boolean(source->file, "tokenizer.ggml.add_space_prefix", &prefix);
-    return add_sentencepiece(prefix, out, error);
+    return tokenizer_gguf_steps(source->splitting, prefix, out, error);
 }
 
 /* Appends {"SpecialToken": ...} for the token that `key` names, which is to be added. */
@@ -302,7 +217,7 @@ static enum status add_merges(const struct source *source, struct text *out, str
 /* A byte-level tokenizer's special tokens are looked for in the text and are no part of its vocabulary of bytes. */
 static bool in_vocabulary(const struct source *source, int64_t id)
 {
-    const enum token_type type = type_of(source, id);
+    const enum tokenizer_gguf_type type = type_of(source, id);
     if (type == TOKEN_UNUSED) return false;
     return !source->splitting || type == TOKEN_NORMAL || type == TOKEN_BYTE;
 }

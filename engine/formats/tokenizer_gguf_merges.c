@@ -91,25 +91,32 @@ static enum status find_cuts(struct cuts *cuts, const char *name, const char *sc
     return status;
 }
 
-static enum status by_scores(const struct gguf *file, const struct tokenizer_gguf_span *tokens, int64_t count,
-                             struct tokenizer_gguf_merge **out, int64_t *merges, struct error *error)
+enum status tokenizer_gguf_merges_by_scores(const char *name, const struct tokenizer_gguf_span *tokens, const char *scores,
+                                            int64_t count, struct tokenizer_gguf_merge **out, int64_t *merges, struct error *error)
 {
-    const char *name = file_name(gguf_file(file));
-    struct gguf_array array;
     struct cuts cuts = {.tokens = tokens};
-    char *scores = NULL;
-    enum status status;
-    if (!gguf_array(file, "tokenizer.ggml.scores", &array) || array.items != GGUF_ITEMS_F32 || array.count != count)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "%s has neither merges nor scores of its tokens; put the model's tokenizer.json beside the file", name);
-    status = gguf_array_read(file, &array, TOKENIZER_FILE_LIMIT, &scores, error);
-    if (status == STATUS_OK) status = find_cuts(&cuts, name, scores, count, error);
+    *out = NULL;
+    enum status status = find_cuts(&cuts, name, scores, count, error);
     if (status == STATUS_OK) status = memory_new(cuts.count, sizeof **out, "merges", out, error);
     for (int64_t i = 0; status == STATUS_OK && i < cuts.count; i++)
         (*out)[i] = (struct tokenizer_gguf_merge){tokens[cuts.items[i].left], tokens[cuts.items[i].right]};
     *merges = cuts.count;
     vocabulary_reset(&cuts.vocabulary);
     free(cuts.items);
+    return status;
+}
+
+static enum status by_scores(const struct gguf *file, const struct tokenizer_gguf_span *tokens, int64_t count,
+                             struct tokenizer_gguf_merge **out, int64_t *merges, struct error *error)
+{
+    const char *name = file_name(gguf_file(file));
+    struct gguf_array array;
+    char *scores = NULL;
+    if (!gguf_array(file, "tokenizer.ggml.scores", &array) || array.items != GGUF_ITEMS_F32 || array.count != count)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s has neither merges nor scores of its tokens; put the model's tokenizer.json beside the file", name);
+    enum status status = gguf_array_read(file, &array, TOKENIZER_FILE_LIMIT, &scores, error);
+    if (status == STATUS_OK) status = tokenizer_gguf_merges_by_scores(name, tokens, scores, count, out, merges, error);
     memory_free(scores);
     return status;
 }

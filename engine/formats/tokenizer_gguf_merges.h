@@ -26,4 +26,9 @@ MUST_CHECK enum status tokenizer_gguf_merges(const struct gguf *file, const stru
                                              bool scored, struct tokenizer_gguf_merge **out, int64_t *merges, char **held,
                                              struct error *error);
 
+/* The second way alone, with `scores` [count] as bytes. */
+MUST_CHECK enum status tokenizer_gguf_merges_by_scores(const char *name, const struct tokenizer_gguf_span *tokens,
+                                                       const char *scores, int64_t count, struct tokenizer_gguf_merge **out,
+                                                       int64_t *merges, struct error *error);
+
 #endif

@@ -2,6 +2,8 @@
 
 #include "base/memory.h"
 #include "formats/file_writer.h"
+#include "formats/tokenizer_gguf_writer.h"
+#include "formats/tokenizer_place.h"
 #include "jobs/companions.h"
 #include "jobs/export_plan.h"
 #include "jobs/weights_copy.h"
@@ -26,9 +28,32 @@ struct export_job {
     float divisors[GGUF_NAMES_DIVISORS];
 };
 
+/* The checkpoint's tokenizer, where it has one, in the words of GGUF. */
+static enum status describe_tokenizer(const struct model *model, struct gguf_metadata *metadata, struct error *error)
+{
+    struct weights_file file;
+    struct tokenizer *tokenizer = NULL;
+    struct error cause;
+    char weights[PATH_MAX], path[PATH_MAX];
+    if (weights_file_count(model->weights) == 0) return STATUS_OK;
+    weights_file(model->weights, 0, &file);
+    if (snprintf(weights, sizeof weights, "%s/%s", weights_directory(model->weights), file.name) >= PATH_MAX)
+        return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
+    if (!tokenizer_place_find(weights, path, sizeof path, NULL)) return STATUS_OK;
+    enum status status = tokenizer_open(path, &tokenizer, &cause);
+    if (status == STATUS_OK) status = tokenizer_gguf_write(tokenizer, model->config.vocabulary_size, metadata, &cause);
+    tokenizer_close(tokenizer);
+    return status == STATUS_OK ? status : error_set_at(error, status, "/export", "%s; take another format", cause.detail);
+}
+
 enum status export_check(int id, const struct quantize_method *method, const struct model *model, struct error *error)
 {
-    return export_plan_check(id, method, model, error);
+    struct gguf_metadata metadata = {0};
+    enum status status = export_plan_check(id, method, model, error);
+    if (status != STATUS_OK || export_format_by_id(id)->describe == NULL) return status;
+    status = describe_tokenizer(model, &metadata, error);
+    gguf_metadata_reset(&metadata);
+    return status;
 }
 
 /* The writer. GGUF has metadata, and what scaled rotary frequencies are divided by as one more tensor. */
@@ -42,6 +67,8 @@ static enum status begin(struct export_job *job, struct error *error)
         job->divisor_count = gguf_names_divisors(plan->model, job->divisors);
         gguf_names_describe(plan->model, &job->metadata);
         plan->format->describe(&plan->grid, &job->metadata);
+        const enum status status = describe_tokenizer(plan->model, &job->metadata, error);
+        if (status != STATUS_OK) return status;
     }
     if (job->divisor_count > 0)
         plan->entries[plan->entry_count++] = (struct safetensors_entry){"rope_freqs.weight", DTYPE_F32, 1, &job->divisor_count};

@@ -163,6 +163,19 @@ def test_a_gguf_file_is_a_checkpoint_again(service, subject, overrides):
     assert made["architecture"] == "llama"
     again = service.run("evaluate", checkpoint=made["id"], dataset=subject["data"])
     assert again["result"]["loss"] == pytest.approx(done["result"]["loss_q"], rel=1e-4)  # scales of 11 bits
+    texts = ["hello world", " a  b\n", "\u00e9"]
+    ids = [service.post("/v1/tokenize", {"checkpoint": checkpoint, "texts": texts}).json["ids"] for checkpoint in (made["id"], subject["checkpoint"])]
+    assert ids[0] == ids[1] and ids[0][0] == list(b"hello world")
+
+
+def test_a_tokenizer_that_gguf_has_no_words_for_is_refused_when_posted(service, subject):
+    directory = models.write_llama(service.files / "lowercase", hidden_size=WIDTH, intermediate_size=MIDDLE)
+    tokenizer = json.loads((directory / "tokenizer.json").read_text())
+    (directory / "tokenizer.json").write_text(json.dumps({**tokenizer, "normalizer": {"type": "NFKD"}}))
+    made = service.checkpoint(directory, "exports", "nfkd")
+    answer = post(service, {**subject, "checkpoint": made["id"]}, {"name": "rtn", "group_size": 32}, "gguf")
+    assert answer.status == 422 and answer.pointers == ["/params/export"] and "no name for how text is normalized" in answer.json["errors"][0]["detail"]
+    assert post(service, {**subject, "checkpoint": made["id"]}, {"name": "rtn", "group_size": 32}, "gptq").status == 202
 
 
 @pytest.mark.parametrize("export,method", [

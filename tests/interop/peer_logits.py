@@ -30,9 +30,20 @@ def gptqmodel_model(directory):
     return GPTQModel.load(directory, device="cpu", dtype=torch.float16, backend=BACKEND.AWQ_TORCH if awq else BACKEND.TORCH).model
 
 
+def check_tokenizer(directory, name):
+    """What Transformers makes of the tokenizer in the file has to give the ids of the one beside it."""
+    from tokenizers import Tokenizer
+    from transformers import AutoTokenizer
+    within, beside = AutoTokenizer.from_pretrained(directory, gguf_file=name), Tokenizer.from_file(str(pathlib.Path(directory) / "tokenizer.json"))
+    for text in ("Hello, world", " a  b\n\tc", "\u00e9 \u4f60\u597d 12345", "it's"):
+        got, expected = within(text, add_special_tokens=False)["input_ids"], beside.encode(text).ids
+        assert got == expected, f"{text!r}: {got}, not {expected}"
+
+
 def gguf_model(directory):
     from transformers import AutoModelForCausalLM
     name = next(path.name for path in pathlib.Path(directory).iterdir() if path.suffix == ".gguf")
+    check_tokenizer(directory, name)
     return AutoModelForCausalLM.from_pretrained(directory, gguf_file=name, dtype=torch.float32, device_map="cpu")
 
 

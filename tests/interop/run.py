@@ -24,7 +24,9 @@ import numpy
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "tests" / "bench"))
+sys.path.insert(0, str(ROOT / "tests" / "http"))
 import make_model
+import models
 
 UNIT = {"float32": 2.0 ** -24, "float16": 2.0 ** -11, "gptqmodel": 2.0 ** -11, "gguf": 2.0 ** -24}
 SEQUENCES, LENGTH = 4, 64
@@ -132,6 +134,7 @@ class Interop:
         if name not in self.models:
             path = self.directory / name
             config = make_model.write(path, *MODELS[name]())
+            (path / "tokenizer.json").write_text(json.dumps(models.byte_tokenizer()))
             made = self.server.json("/v1/checkpoints", {"trajectory": "interop", "name": name, "source": {"path": str(path)}})
             self.models[name] = (made["id"], config)
         return self.models[name]

@@ -238,3 +238,15 @@ bool normalizer_splits(const struct normalizer *normalizer)
     }
     return true;
 }
+
+bool normalizer_same(const struct normalizer *a, const struct normalizer *b)
+{
+    const int count = a ? a->count : 0;
+    bool same = count == (b ? b->count : 0);
+    for (int i = 0; i < count && same; i++) {
+        const struct step *one = &a->steps[i], *other = &b->steps[i];
+        same = one->kind == other->kind && one->form == other->form && one->left == other->left && one->right == other->right &&
+               pattern_same(one->pattern, other->pattern) && text_same(&one->content, &other->content);
+    }
+    return same;
+}

@@ -19,6 +19,9 @@ void normalizer_free(struct normalizer *normalizer); /* NULL is fine */
 MUST_CHECK enum status normalizer_apply(const struct normalizer *normalizer, struct pattern_scratch *scratch, bool continued,
                                         struct text *text, struct text *other, bool *stripped, struct error *error);
 
+/* Whether both rewrite every text alike by construction: the same steps in the same order. NULL has none. */
+bool normalizer_same(const struct normalizer *a, const struct normalizer *b);
+
 /* True when text may be cut between an ASCII letter and a space without changing what comes out (the second part `continued`). */
 bool normalizer_splits(const struct normalizer *normalizer);
 

@@ -22,7 +22,9 @@ static const double seconds_allowed = 10.0, seconds_per_byte = 4e-6;
 
 struct pattern {
     pcre2_code *code;
-    bool compiled; /* to machine code */
+    bool compiled;      /* to machine code */
+    struct text source; /* what was compiled */
+    bool literal;
 };
 
 struct pattern_scratch {
@@ -61,6 +63,9 @@ enum status pattern_new(const char *expression, size_t bytes, enum pattern_synta
         goto done;
     }
     pattern->compiled = pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE) == 0;
+    pattern->literal = syntax == PATTERN_LITERAL;
+    pattern->source = translated;
+    translated = (struct text){0};
     *out = pattern;
     pattern = NULL;
 done:
@@ -74,7 +79,14 @@ void pattern_free(struct pattern *pattern)
 {
     if (!pattern) return;
     pcre2_code_free(pattern->code);
+    text_free(&pattern->source);
     free(pattern);
+}
+
+bool pattern_same(const struct pattern *a, const struct pattern *b)
+{
+    if (!a || !b) return a == b;
+    return a->literal == b->literal && text_same(&a->source, &b->source);
 }
 
 enum status pattern_scratch_new(struct pattern_scratch **out, struct error *error)

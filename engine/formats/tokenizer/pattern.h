@@ -16,7 +16,8 @@ enum pattern_syntax { PATTERN_ONIGURUMA, PATTERN_LITERAL, PATTERN_PCRE2 };
 /* The caller owns *out. STATUS_UNSUPPORTED (a construct that is not accepted, or does not compile), STATUS_NO_MEMORY. */
 MUST_CHECK enum status pattern_new(const char *expression, size_t bytes, enum pattern_syntax syntax, struct pattern **out,
                                    struct error *error);
-void pattern_free(struct pattern *pattern); /* NULL is fine */
+void pattern_free(struct pattern *pattern);                          /* NULL is fine */
+bool pattern_same(const struct pattern *a, const struct pattern *b); /* written alike; NULL equals NULL */
 
 MUST_CHECK enum status pattern_scratch_new(struct pattern_scratch **out, struct error *error);
 void pattern_scratch_free(struct pattern_scratch *scratch); /* NULL is fine */

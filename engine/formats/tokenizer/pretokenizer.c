@@ -202,3 +202,23 @@ enum status pretokenizer_apply(const struct pretokenizer *pretokenizer, struct p
     }
     return status;
 }
+
+/* An expression that matches every character has nothing between its matches: to isolate them and to remove what is not one of them
+ * is the same. */
+static bool isolates(const struct pretokenizer_step *step)
+{
+    const bool kept = step->behavior == PRETOKENIZER_REMOVED && step->invert;
+    return step->kind == PRETOKENIZER_SPLIT && step->border.separates && (kept || step->behavior == PRETOKENIZER_ISOLATED);
+}
+
+bool pretokenizer_same(const struct pretokenizer *a, const struct pretokenizer *b)
+{
+    bool same = a->count == b->count && a->raw_bytes == b->raw_bytes;
+    for (int i = 0; i < a->count && same; i++) {
+        const struct pretokenizer_step *one = &a->steps[i], *other = &b->steps[i];
+        const bool alike = one->behavior == other->behavior && one->invert == other->invert;
+        same = one->kind == other->kind && (alike || (isolates(one) && isolates(other))) && one->prepend == other->prepend &&
+               pattern_same(one->pattern, other->pattern) && text_same(&one->replacement, &other->replacement);
+    }
+    return same;
+}

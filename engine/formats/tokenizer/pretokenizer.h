@@ -29,6 +29,9 @@ MUST_CHECK enum status pretokenizer_load(const struct part_document *document, s
                                          struct pretokenizer **out, struct error *error);
 void pretokenizer_free(struct pretokenizer *pretokenizer); /* NULL is fine */
 
+/* Whether both cut every text alike by construction: the same steps in the same order. */
+bool pretokenizer_same(const struct pretokenizer *a, const struct pretokenizer *b);
+
 /* True when the pieces are bytes whose stand-ins (byte_alphabet.h) the model must take. */
 bool pretokenizer_raw_bytes(const struct pretokenizer *pretokenizer);
 

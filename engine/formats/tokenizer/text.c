@@ -61,3 +61,8 @@ enum status text_grow(void *items, int64_t count, int64_t *capacity, size_t size
     *capacity = wanted;
     return STATUS_OK;
 }
+
+bool text_same(const struct text *a, const struct text *b)
+{
+    return a->size == b->size && (a->size == 0 || memcmp(a->bytes, b->bytes, a->size) == 0);
+}

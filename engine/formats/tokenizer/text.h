@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct text {
@@ -17,6 +18,7 @@ MUST_CHECK enum status text_append(struct text *text, const char *bytes, size_t 
 MUST_CHECK enum status text_format(struct text *text, struct error *error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void text_free(struct text *text); /* leaves {0} */
+bool text_same(const struct text *a, const struct text *b);
 
 /* Grows *items (malloc'd, elements of `size` bytes) so that it holds `count`; doubles. For arrays that grow one by one. */
 MUST_CHECK enum status text_grow(void *items, int64_t count, int64_t *capacity, size_t size, struct error *error);

@@ -5,6 +5,7 @@
 
 #include "formats/file.h"
 #include "formats/json_reader.h"
+#include "formats/tokenizer_gguf_writer.h"
 #include "formats/tokenizer_stream.h"
 #include "scratch.h"
 
@@ -94,6 +95,26 @@ static void check_text(const struct tokenizer *tokenizer, const struct golden *g
     memory_free(text);
 }
 
+/* Written into a GGUF file and read from it again. */
+static struct tokenizer *through_gguf(const struct tokenizer *tokenizer, const char *name)
+{
+    struct scratch scratch;
+    struct gguf_metadata metadata = {0};
+    struct gguf_writer *writer = NULL;
+    struct tokenizer *back = NULL;
+    struct error error;
+    scratch_open(&scratch);
+    if (tokenizer_gguf_write(tokenizer, tokenizer_vocabulary_size(tokenizer) + 3, &metadata, &error) != STATUS_OK)
+        fail_msg("%s: %s", name, error.detail);
+    assert_int_equal(gguf_writer_open(scratch_path(&scratch, "x.gguf"), &metadata, NULL, 0, false, &writer, &error), STATUS_OK);
+    assert_int_equal(gguf_writer_commit(writer, &error), STATUS_OK);
+    gguf_writer_close(writer);
+    gguf_metadata_reset(&metadata);
+    if (tokenizer_open(scratch_path(&scratch, "x.gguf"), &back, &error) != STATUS_OK) fail_msg("%s: %s", name, error.detail);
+    scratch_close(&scratch);
+    return back;
+}
+
 static void test_gives_the_golden_ids_and_texts(void **state)
 {
     static const char *const names[] = {"dolma2", "gpt-neox-20b", "gpt2", "llama-sp", "llama3", "smollm2", "tekken-v3", "tok512"};
@@ -104,13 +125,14 @@ static void test_gives_the_golden_ids_and_texts(void **state)
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         char relative[128];
         struct error error;
-        struct tokenizer *tokenizer;
+        struct tokenizer *tokenizer, *back;
         size_t size;
         int line = 0;
         snprintf(relative, sizeof relative, "data/tokenizers/%s.tokenizer.json.gz", names[n]);
         char *json = unpack(shared_require(relative, path, sizeof path), &size);
         if (tokenizer_open_memory(names[n], json, size, &tokenizer, &error) != STATUS_OK) fail_msg("%s", error.detail);
         free(json);
+        back = through_gguf(tokenizer, names[n]);
         snprintf(relative, sizeof relative, "data/tokenizers/goldens/%s.jsonl", names[n]);
         char *lines;
         assert_int_equal(file_read_all(AT_FDCWD, shared_require(relative, path, sizeof path), 1 << 24, &lines, &size, &error),
@@ -119,11 +141,14 @@ static void test_gives_the_golden_ids_and_texts(void **state)
             read_golden(at, (size_t)(end - at), golden);
             check_ids(tokenizer, golden, false, names[n], line);
             check_ids(tokenizer, golden, true, names[n], line);
+            check_ids(back, golden, false, names[n], line);
+            check_ids(back, golden, true, names[n], line);
             check_text(tokenizer, golden, names[n], line);
         }
         assert_int_equal(line, 179);
         memory_free(lines);
         tokenizer_close(tokenizer);
+        tokenizer_close(back);
     }
     free(golden->ids.ids);
     free(golden->special.ids);
