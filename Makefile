@@ -35,7 +35,7 @@ SERVER_SOURCES := $(shell find server -name '*.c' | sort)
 UNIT_SOURCES   := $(shell find tests/unit -name 'test_*.c' | sort)
 # The plain loops are compiled for float and for double, the vectorised kernels for three levels of x86-64.
 REFERENCE_SOURCES := $(filter engine/backend/reference/%,$(ENGINE_SOURCES))
-KERNEL_SOURCES := $(filter engine/backend/cpu/kernels/% engine/quant/kernels/%,$(ENGINE_SOURCES))
+KERNEL_SOURCES := $(filter engine/backend/cpu/kernels/%,$(ENGINE_SOURCES))
 ENGINE_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(filter-out $(REFERENCE_SOURCES) $(KERNEL_SOURCES),$(ENGINE_SOURCES))) \
                   $(foreach kind,float double,$(REFERENCE_SOURCES:%.c=$(OBJ)/%.$(kind).o)) \
                   $(foreach level,v2 v3 v4,$(KERNEL_SOURCES:%.c=$(OBJ)/%.$(level).o))
@@ -138,7 +138,7 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 
 # Tests of the fast backend, run once more with the CUDA backend in its place, over an emulated device (tests/unit/engine/backend/cuda).
 # `make check` runs the quick ones; under AddressSanitizer whole models, which launch nearly every kernel.
-EMULATED_QUICK := $(addprefix engine/backend/test_,cpu_attention cpu_scan xielu) engine/model/test_tangent engine/backend/cuda/whole_models
+EMULATED_QUICK := $(addprefix engine/backend/test_,cpu_attention cpu_codes cpu_scan xielu) engine/model/test_tangent engine/backend/cuda/whole_models
 EMULATED_TESTS := $(EMULATED_QUICK) $(addprefix engine/backend/test_,cpu_products cpu_rows tangent_cpu)
 EMULATED_BINARIES := $(EMULATED_QUICK:%=$(OBJ)/tests/emulated/%)
 EMULATED_DEVICE := $(OBJ)/tests/unit/engine/backend/cuda/emulated.o

@@ -15,38 +15,13 @@
 #define BACKEND_BACKEND_H
 
 #include "backend/batch.h"
+#include "backend/codes.h"
+#include "backend/matrix.h"
 #include "base/error.h"
 #include "base/parallel.h"
 #include "tensor/dtype.h"
 
 #include <stdint.h>
-
-struct matrix {
-    void *data; /* NULL: absent (a bias that is not there) */
-    int64_t rows, columns;
-    int64_t stride; /* elements from a row to the next, >= columns */
-    size_t element; /* bytes of an element: 4 (float) or 8 (double) */
-};
-
-static inline struct matrix matrix_of(void *data, int64_t rows, int64_t columns, size_t element)
-{
-    return (struct matrix){data, rows, columns, columns, element};
-}
-
-/* Rows (columns) [first, first + count) of the same memory. */
-static inline struct matrix matrix_rows(struct matrix m, int64_t first, int64_t count)
-{
-    m.data = (char *)m.data + (size_t)(first * m.stride) * m.element;
-    m.rows = count;
-    return m;
-}
-
-static inline struct matrix matrix_columns(struct matrix m, int64_t first, int64_t count)
-{
-    m.data = (char *)m.data + (size_t)first * m.element;
-    m.columns = count;
-    return m;
-}
 
 /* Heads inside the columns of an activation: head h of a row is columns [offset + h * head_stride, … + head_dim). */
 struct head_view {
@@ -260,6 +235,9 @@ struct backend_ops {
     /* Between a matrix and dense host memory of F32 or F64. */
     void (*upload)(struct backend *backend, struct matrix to, const void *from, enum dtype dtype);
     void (*download)(struct backend *backend, struct matrix from, void *to, enum dtype dtype);
+    /* Bytes as they are, between memory of the backend and the host's. */
+    void (*write_bytes)(struct backend *backend, void *to, const void *from, size_t bytes);
+    void (*read_bytes)(struct backend *backend, const void *from, void *to, size_t bytes);
 
     void (*fill)(struct backend *backend, struct matrix to, double value);
     /* to = alpha from + beta to; beta == 0 never reads `to`. */
@@ -325,6 +303,21 @@ struct backend_ops {
     void (*cross_entropy_backward_tangent)(struct backend *backend, const struct cross_entropy_args *args);
     void (*compare)(struct backend *backend, const struct compare_args *args);
     void (*adamw)(struct backend *backend, const struct adamw_args *args);
+
+    /* What quantizers are made of (codes.h). */
+    void (*mirror)(struct backend *backend, struct matrix h); /* [C, C]: the lower triangle above the diagonal */
+    /* to[r][c] = from[rows[r]][columns[c]]; host arrays, NULL: r, c. */
+    void (*select)(struct backend *backend, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns);
+    /* to[r][c] = from[r][c] by[c], by [1, C]; `to` may be `from`. */
+    void (*scale_columns)(struct backend *backend, struct matrix to, struct matrix from, struct matrix by);
+    /* The grid of every run of grids.group_size columns (the last may be shorter) of every row. */
+    void (*grid_find)(struct backend *backend, struct grid grid, struct matrix weight, struct grids grids);
+    /* The grid of every group, and the codes in it. */
+    void (*grid_encode)(struct backend *backend, struct grid grid, struct matrix weight, const struct codes *codes);
+    /* to = the values of rows [first, first + to.rows), or from - values when `from` is there. */
+    void (*decode)(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to, struct matrix from);
+    void (*clip_search)(struct backend *backend, const struct clip_search_args *args);
+    void (*gptq_block)(struct backend *backend, const struct gptq_block_args *args);
 };
 
 struct backend {
@@ -333,6 +326,13 @@ struct backend {
     void *state;          /* the backend's own */
     struct backend *host; /* owned: of a device, what works on floats in host memory for it; NULL where matrices lie there */
 };
+
+/* Elements that hold so many bytes, for `allocate`. */
+static inline int64_t backend_elements(const struct backend *backend, int64_t bytes)
+{
+    const int64_t element = (int64_t)backend->ops->element;
+    return (bytes + element - 1) / element;
+}
 
 /* Gives an allocated matrix back and clears it; an absent one is fine. */
 static inline void matrix_release(struct backend *backend, struct matrix *matrix)

@@ -8,13 +8,13 @@
  * numbers. */
 #include "base/memory.h"
 #include "quant/check.h"
-#include "quant/grid.h"
+#include "quant/coded.h"
 #include "quant/quantizer.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { CLIP_STEPS = 10, CLIP_PARTS = 20, SLAB = 64 };
+enum { CLIP_STEPS = 10, CLIP_PARTS = 20 };
 
 const struct param awq_params[] = {
     QUANTIZE_GRID_PARAMS(awq, "false"),
@@ -46,21 +46,34 @@ struct awq {
     const struct awq_params *params;
     const struct quantize_task *task;
     struct quantized_layer *out;
+    struct coded *coded; /* [count], one a linear */
     struct grid grid;
     int64_t columns, group; /* columns of a group */
     float *scales;          /* [columns] */
-    float *scaled;          /* [largest rows, columns] W diag(s) */
-    float *clip_scratch;    /* [threads, 2, SLAB, group] */
+    /* In memory of the backend. */
+    struct matrix column_scales; /* [1, columns] the same */
+    struct matrix scaled;        /* [largest rows, columns] W diag(s) */
+    struct matrix clip_scratch;  /* (backend/codes.h); absent on a device */
 };
+
+static enum status matrix_new(struct backend *backend, int64_t rows, int64_t columns, const char *what, struct matrix *out,
+                              struct error *error)
+{
+    *out = matrix_of(NULL, rows, columns, backend->ops->element);
+    return backend->ops->allocate(backend, rows * columns, what, &out->data, error);
+}
 
 static enum status awq_init(struct awq *awq, struct error *error)
 {
+    struct backend *backend = awq->backend;
     int64_t rows = 0;
     enum status status;
     for (int64_t i = 0; i < awq->task->count; i++)
         rows = awq->task->linears[i].weight.rows > rows ? awq->task->linears[i].weight.rows : rows;
-    if ((status = memory_new(awq->columns, sizeof(float), "column scales", &awq->scales, error)) != STATUS_OK) return status;
-    if ((status = memory_new(rows * awq->columns, sizeof(float), "scaled weights", &awq->scaled, error)) != STATUS_OK)
+    if ((status = memory_new(awq->columns, sizeof(float), "column scales", &awq->scales, error)) != STATUS_OK ||
+        (status = memory_new(awq->task->count, sizeof *awq->coded, "codes", &awq->coded, error)) != STATUS_OK ||
+        (status = matrix_new(backend, 1, awq->columns, "column scales", &awq->column_scales, error)) != STATUS_OK ||
+        (status = matrix_new(backend, rows, awq->columns, "scaled weights", &awq->scaled, error)) != STATUS_OK)
         return status;
     for (int64_t i = 0; i < awq->task->count; i++) {
         struct quantized_layer *layer = &awq->out[i];
@@ -71,15 +84,20 @@ static enum status awq_init(struct awq *awq, struct error *error)
         if (status != STATUS_OK) return status;
         layer->sym = awq->params->sym;
         awq->group = layer->group_size < awq->columns ? layer->group_size : awq->columns;
+        if ((status = coded_init(&awq->coded[i], backend, layer, NULL, error)) != STATUS_OK) return status;
     }
-    const int64_t scratch = awq->params->clip ? 2 * SLAB * awq->group * team_size(awq->backend->team) : 0;
-    return memory_new(scratch, sizeof(float), "clipping", &awq->clip_scratch, error);
+    if (!awq->params->clip || !backend->ops->host) return STATUS_OK;
+    return matrix_new(backend, 2 * CLIP_SEARCH_ROWS * (int64_t)team_size(backend->team), awq->group, "clipping", &awq->clip_scratch,
+                      error);
 }
 
 static void awq_reset(struct awq *awq)
 {
-    memory_free(awq->clip_scratch);
-    memory_free(awq->scaled);
+    for (int64_t i = 0; i < awq->task->count && awq->coded != NULL; i++) coded_reset(&awq->coded[i]);
+    matrix_release(awq->backend, &awq->clip_scratch);
+    matrix_release(awq->backend, &awq->scaled);
+    matrix_release(awq->backend, &awq->column_scales);
+    memory_free(awq->coded);
     memory_free(awq->scales);
 }
 
@@ -93,29 +111,17 @@ static void find_scales(struct awq *awq, double alpha)
     }
     for (int64_t c = 0; c < awq->columns; c++)
         awq->scales[c] = (float)(fmax(pow(awq->task->inputs.mean[c], alpha), 1e-4) / sqrt(most * least));
+    awq->backend->ops->upload(awq->backend, awq->column_scales, awq->scales, DTYPE_F32);
 }
 
-struct scale_job {
-    const struct awq *awq;
-    struct matrix weight;
-};
-
-static void scale_row(void *context, int64_t row, int thread)
-{
-    (void)thread;
-    const struct scale_job *job = context;
-    const float *from = (const float *)job->weight.data + row * job->weight.stride, *scales = job->awq->scales;
-    float *to = job->awq->scaled + row * job->awq->columns;
-#pragma omp simd
-    for (int64_t c = 0; c < job->awq->columns; c++) to[c] = from[c] * scales[c];
-}
-
+/* W diag(s) of one linear, whose layer gets s. */
 static struct matrix scale(struct awq *awq, int64_t index)
 {
-    struct scale_job job = {awq, awq->task->linears[index].weight};
-    team_run(awq->backend->team, job.weight.rows, scale_row, &job);
+    const struct matrix weight = awq->task->linears[index].weight, scaled = matrix_rows(awq->scaled, 0, weight.rows);
+    awq->backend->ops->scale_columns(awq->backend, scaled, weight, awq->column_scales);
     memcpy(awq->out[index].column_scales, awq->scales, (size_t)awq->columns * sizeof(float));
-    return matrix_of(awq->scaled, job.weight.rows, awq->columns, sizeof(float));
+    coded_push(&awq->coded[index]);
+    return scaled;
 }
 
 /* The sum over all linears for one alpha. */
@@ -125,78 +131,13 @@ static enum status try_alpha(struct awq *awq, double alpha, double *out, struct 
     find_scales(awq, alpha);
     for (int64_t i = 0; i < awq->task->count; i++) {
         double part;
-        quantized_layer_encode(&awq->out[i], awq->backend->team, awq->grid, scale(awq, i));
-        const enum status status = quantized_layer_error(&awq->out[i], awq->backend, awq->task->linears[i].weight,
-                                                         awq->task->inputs.hessian, &part, error);
+        coded_encode(&awq->coded[i], awq->grid, scale(awq, i));
+        const enum status status =
+            coded_error(&awq->coded[i], awq->task->linears[i].weight, awq->task->inputs.hessian, &part, error);
         if (status != STATUS_OK) return status;
         *out += part;
     }
     return STATUS_OK;
-}
-
-struct clip_job {
-    const struct awq *awq;
-    struct matrix scaled;
-};
-
-/* Differences from `weight` that the grid of `weight` clamped to [-most, most] leaves, over s: as the inputs weigh them. */
-static void clipped_difference(const struct awq *awq, const float *weight, const float *scales, int64_t count, float most,
-                               float *out)
-{
-    double step;
-    uint8_t zero;
-    for (int64_t c = 0; c < count; c++) out[c] = fminf(fmaxf(weight[c], -most), most);
-    grid_find(awq->grid, out, count, &step, &zero);
-    const double point = zero, top = grid_top(awq->grid);
-    const float stored = (float)step;
-#pragma omp simd
-    for (int64_t c = 0; c < count; c++)
-        out[c] = (weight[c] - (float)(grid_code(out[c], step, point, top) - point) * stored) / scales[c];
-}
-
-/* Clamps the group [first, first + count) of some rows to each row's best magnitude. */
-static void clip_group(const struct clip_job *job, int64_t row, int64_t rows, int64_t first, int64_t count, float *scratch)
-{
-    const struct awq *awq = job->awq;
-    const struct matrix d = matrix_of(scratch, rows, count, sizeof(float));
-    const struct matrix product = matrix_of(scratch + SLAB * awq->group, rows, count, sizeof(float));
-    const struct matrix hessian = matrix_columns(matrix_rows(awq->task->inputs.hessian, first, count), first, count);
-    float most[SLAB], best[SLAB];
-    double least[SLAB];
-    for (int64_t r = 0; r < rows; r++) {
-        const float *weight = awq->scaled + (row + r) * awq->columns + first;
-        most[r] = 0;
-        least[r] = INFINITY;
-        for (int64_t c = 0; c < count; c++) most[r] = fmaxf(most[r], fabsf(weight[c]));
-        best[r] = most[r];
-    }
-    for (int step = 0; step < CLIP_STEPS; step++) {
-        for (int64_t r = 0; r < rows; r++)
-            clipped_difference(awq, awq->scaled + (row + r) * awq->columns + first, awq->scales + first, count,
-                               most[r] * (float)(1 - (double)step / CLIP_PARTS), scratch + r * count);
-        awq->backend->ops->gemm(awq->backend, &(struct gemm_args){.a = d, .b = hessian, .c = product, .alpha = 1});
-        for (int64_t r = 0; r < rows; r++) {
-            const double error = awq->backend->ops->dot(awq->backend, matrix_rows(d, r, 1), matrix_rows(product, r, 1));
-            if (!(error < least[r])) continue;
-            least[r] = error;
-            best[r] = most[r] * (float)(1 - (double)step / CLIP_PARTS);
-        }
-    }
-    for (int64_t r = 0; r < rows; r++) {
-        float *weight = awq->scaled + (row + r) * awq->columns + first;
-        for (int64_t c = 0; c < count; c++) weight[c] = fminf(fmaxf(weight[c], -best[r]), best[r]);
-    }
-}
-
-static void clip_slab(void *context, int64_t slab, int thread)
-{
-    const struct clip_job *job = context;
-    const int64_t row = slab * SLAB, left = job->scaled.rows - row, rows = left < SLAB ? left : SLAB;
-    float *scratch = job->awq->clip_scratch + thread * 2 * SLAB * job->awq->group;
-    for (int64_t first = 0; first < job->awq->columns; first += job->awq->group) {
-        const int64_t rest = job->awq->columns - first;
-        clip_group(job, row, rows, first, rest < job->awq->group ? rest : job->awq->group, scratch);
-    }
 }
 
 static bool may_clip(const char *name)
@@ -213,14 +154,14 @@ static enum status encode_best(struct awq *awq, double alpha, struct error *erro
     find_scales(awq, alpha);
     for (int64_t i = 0; i < awq->task->count; i++) {
         const struct quantize_linear *linear = &awq->task->linears[i];
-        struct quantized_layer *layer = &awq->out[i];
-        struct clip_job job = {awq, scale(awq, i)};
-        if (awq->params->clip && may_clip(linear->name))
-            team_run(awq->backend->team, (job.scaled.rows + SLAB - 1) / SLAB, clip_slab, &job);
-        quantized_layer_encode(layer, awq->backend->team, awq->grid, job.scaled);
-        layer->alpha = alpha;
-        if ((status = check_scales(layer, linear->name, error)) != STATUS_OK) return status;
-        status = quantized_layer_measure(layer, awq->backend, linear->weight, awq->task->inputs.hessian, error);
+        struct clip_search_args clip = {awq->grid,  scale(awq, i), awq->column_scales, awq->task->inputs.hessian,
+                                        awq->group, CLIP_STEPS,    CLIP_PARTS,         awq->clip_scratch};
+        if (awq->params->clip && may_clip(linear->name)) awq->backend->ops->clip_search(awq->backend, &clip);
+        coded_encode(&awq->coded[i], awq->grid, clip.weight);
+        awq->out[i].alpha = alpha;
+        if ((status = coded_pull(&awq->coded[i], error)) != STATUS_OK) return status;
+        if ((status = check_scales(&awq->out[i], linear->name, error)) != STATUS_OK) return status;
+        status = coded_measure(&awq->coded[i], linear->weight, awq->task->inputs.hessian, error);
         if (status != STATUS_OK) return status;
     }
     return STATUS_OK;
@@ -249,7 +190,7 @@ static enum status awq_quantize(struct backend *backend, const struct quantize_m
         best = alpha;
     }
     if ((status = encode_best(&awq, best, error)) != STATUS_OK) goto done;
-    for (int64_t i = 0; i < task->count; i++) quantized_layer_dequantize(&out[i], backend->team, task->linears[i].weight);
+    for (int64_t i = 0; i < task->count; i++) coded_decode(&awq.coded[i], task->linears[i].weight);
 done:
     awq_reset(&awq);
     return status;
@@ -263,6 +204,7 @@ static struct rtn_params awq_fallback(const struct quantize_method *method)
 const struct quantizer quantizer_awq = {.name = "awq",
                                         .params = awq_params,
                                         .needs = NEED_INPUT_HESSIAN | NEED_INPUT_MAGNITUDE,
+                                        .anywhere = true,
                                         .fallback = awq_fallback,
                                         .settle = awq_settle,
                                         .quantize = awq_quantize};

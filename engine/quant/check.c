@@ -3,8 +3,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { TILE = 64 };
-
 enum status check_group_size(int64_t group_size, struct error *error)
 {
     if (group_size == -1 || (group_size >= 1 && group_size <= GROUP_SIZE_MAXIMUM)) return STATUS_OK;
@@ -12,40 +10,31 @@ enum status check_group_size(int64_t group_size, struct error *error)
                         "found %" PRId64 ", expected a number of columns, or -1 for a whole row", group_size);
 }
 
-/* Copies the lower triangle above the diagonal, a square tile of the upper one at a time. */
-static void mirror_task(void *context, int64_t i, int thread)
-{
-    (void)thread;
-    const struct matrix *h = context;
-    float *data = h->data;
-    const int64_t first = i * TILE, last = first + TILE < h->rows ? first + TILE : h->rows;
-    for (int64_t tile = first; tile < h->columns; tile += TILE) {
-        const int64_t end = tile + TILE < h->columns ? tile + TILE : h->columns;
-        for (int64_t r = first; r < last; r++)
-            for (int64_t c = tile > r ? tile : r + 1; c < end; c++) data[r * h->stride + c] = data[c * h->stride + r];
-    }
-}
-
 enum status check_task(struct backend *backend, const struct quantize_task *task, struct error *error)
 {
     struct matrix hessian = task->inputs.hessian;
-    if (backend->ops->element != sizeof(float) || !backend->ops->host)
-        return error_set(error, STATUS_UNSUPPORTED, "backend %s: quantization runs on host memory of floats; use the cpu backend",
+    if (backend->ops->element != sizeof(float))
+        return error_set(error, STATUS_UNSUPPORTED, "backend %s: quantization runs on floats; use the cpu backend",
                          backend->ops->name);
     for (int64_t i = 0; i < task->count; i++) {
         const struct quantize_linear *linear = &task->linears[i];
         if (linear->weight.columns != task->linears[0].weight.columns)
             return error_set(error, STATUS_INTERNAL, "%s: %" PRId64 " inputs, %s has %" PRId64, linear->name,
                              linear->weight.columns, task->linears[0].name, task->linears[0].weight.columns);
-        if (!backend->ops->finite(backend, linear->weight))
-            return error_set(error, STATUS_NOT_FINITE, "%s: a weight is NaN or infinite", linear->name);
+        const bool finite = backend->ops->finite(backend, linear->weight);
+        const enum status status = backend->ops->sync(backend, error);
+        if (status != STATUS_OK) return status;
+        if (!finite) return error_set(error, STATUS_NOT_FINITE, "%s: a weight is NaN or infinite", linear->name);
     }
     if (hessian.data == NULL) return STATUS_OK;
     if (hessian.rows != hessian.columns || hessian.columns != task->linears[0].weight.columns)
         return error_set(error, STATUS_INTERNAL, "%s: Hessian of %" PRId64 " inputs, expected %" PRId64, task->linears[0].name,
                          hessian.columns, task->linears[0].weight.columns);
-    team_run(backend->team, (hessian.rows + TILE - 1) / TILE, mirror_task, &hessian);
-    if (!backend->ops->finite(backend, hessian))
+    backend->ops->mirror(backend, hessian);
+    const bool finite = backend->ops->finite(backend, hessian);
+    const enum status status = backend->ops->sync(backend, error);
+    if (status != STATUS_OK) return status;
+    if (!finite)
         return error_set(error, STATUS_NOT_FINITE, "%s: an input activation is NaN or infinite (or too large for a float Hessian)",
                          task->linears[0].name);
     return STATUS_OK;

@@ -161,7 +161,7 @@ struct codebook {
 };
 
 static enum status codebook_encode(void *owner, struct backend *backend, const struct quantize_linear *linear,
-                                   struct quantized_layer *layer, struct error *error)
+                                   struct quantized_layer *layer, struct coded *coded, struct error *error)
 {
     const struct codebook *book = owner;
     struct codebook_job job = {layer, linear->weight, {0}};
@@ -171,7 +171,7 @@ static enum status codebook_encode(void *owner, struct backend *backend, const s
     for (int i = 0; i < VALUES; i++) job.values[i] = (double)book->values[i];
     team_run(backend->team, (layer->groups + BLOCKS_A_TASK - 1) / BLOCKS_A_TASK, encode_blocks, &job);
     if (book->params->double_quant) quantize_maxima(layer);
-    return STATUS_OK;
+    return coded_init(coded, backend, layer, NULL, error);
 }
 
 static enum status nf4_quantize(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,

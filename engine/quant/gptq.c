@@ -4,17 +4,15 @@
  *   2. dead inputs (H[c, c] = 0): H[c, c] = 1, column c becomes 0
  *   3. visiting order (gptq_order.h), 4. damping and factor U (gptq_factor.h)
  *   5. blocks of 128 columns. The grid of a group is found when its first column's block begins, on the weight as the blocks before
- * left it; the block is solved (gptq_block.h); then W[:, rest] -= E U[block, rest] in one product. The rows of all linears that
+ * left it; the block is solved (backend/codes.h); then W[:, rest] -= E U[block, rest] in one product. The rows of all linears that
  * share the input are stacked: one factor, one set of products. Floats, with grids and sums of errors in double. */
 #include "base/memory.h"
 #include "quant/check.h"
-#include "quant/gptq_block.h"
+#include "quant/coded.h"
 #include "quant/gptq_factor.h"
 #include "quant/gptq_order.h"
-#include "quant/grid.h"
 
 #include <math.h>
-#include <string.h>
 
 const struct param gptq_params[] = {
     QUANTIZE_GRID_PARAMS(gptq, "true"),
@@ -56,55 +54,82 @@ struct solver {
     const struct gptq_params *params;
     const struct quantize_task *task;
     struct quantized_layer *out;
+    struct coded *coded; /* [count] */
     struct grid grid;
     struct gptq_order order;
     int64_t rows, padded, columns;
     float *diagonal; /* [columns] of H, 1 where dead */
+    bool *is_dead;   /* [columns] */
     int64_t dead;
-    float *upper;                /* [columns, columns] */
-    float *upper_block;          /* [GPTQ_BLOCK, GPTQ_BLOCK] transposed */
-    float *weights;              /* [rows, columns] all linears stacked, in visiting order */
-    double *scales, *zeros;      /* [runs, padded] */
-    float *errors;               /* [GPTQ_BLOCK, padded] transposed */
-    uint8_t *codes;              /* [rows, columns] in the original order */
-    int64_t block;               /* first column of the current block */
-    int64_t first_run, last_run; /* runs whose grid is found now */
+    double *found; /* [2, runs, padded] scales and zero points, when all are known */
+    /* In memory of the backend. */
+    struct matrix upper;   /* [columns, columns] */
+    struct matrix weights; /* [rows, columns] all linears stacked, in visiting order */
+    struct matrix errors;  /* [GPTQ_BLOCK, rows], transposed, rows of `padded` */
+    double *grids;         /* [2, runs, padded] */
+    uint8_t *codes;        /* [rows, columns] in the original order */
 };
+
+/* Room for bytes in memory of the backend. */
+static enum status room(struct solver *solver, int64_t bytes, const char *what, void **out, struct error *error)
+{
+    struct backend *backend = solver->backend;
+    return backend->ops->allocate(backend, backend_elements(backend, bytes), what, out, error);
+}
 
 static enum status solver_init(struct solver *solver, struct error *error)
 {
-    const int64_t rows = solver->rows, columns = solver->columns;
+    const int64_t rows = solver->rows, columns = solver->columns, grids = solver->order.runs * solver->padded * 2;
+    const int64_t element = (int64_t)solver->backend->ops->element;
+    void *found = NULL;
     enum status status;
-    if ((status = memory_new(columns, sizeof(float), "Hessian diagonal", &solver->diagonal, error)) != STATUS_OK ||
-        (status = memory_new(columns * columns, sizeof(float), "Hessian factor", &solver->upper, error)) != STATUS_OK ||
-        (status = memory_new(GPTQ_BLOCK * GPTQ_BLOCK, sizeof(float), "factor block", &solver->upper_block, error)) != STATUS_OK ||
-        (status = memory_new(rows * columns, sizeof(float), "weights in visiting order", &solver->weights, error)) != STATUS_OK ||
-        (status = memory_new(GPTQ_BLOCK * solver->padded, sizeof(float), "block errors", &solver->errors, error)) != STATUS_OK)
+    solver->upper = matrix_of(NULL, columns, columns, (size_t)element);
+    solver->weights = matrix_of(NULL, rows, columns, (size_t)element);
+    solver->errors = (struct matrix){NULL, GPTQ_BLOCK, rows, solver->padded, (size_t)element};
+    if ((status = memory_new(grids, sizeof(double), "grids", &solver->found, error)) != STATUS_OK ||
+        (status = memory_new(solver->task->count, sizeof *solver->coded, "codes", &solver->coded, error)) != STATUS_OK ||
+        (status = room(solver, columns * columns * element, "Hessian factor", &solver->upper.data, error)) != STATUS_OK ||
+        (status = room(solver, rows * columns * element, "weights in visiting order", &solver->weights.data, error)) != STATUS_OK ||
+        (status = room(solver, GPTQ_BLOCK * solver->padded * element, "block errors", &solver->errors.data, error)) != STATUS_OK ||
+        (status = room(solver, grids * (int64_t)sizeof(double), "grids", &found, error)) != STATUS_OK)
         return status;
-    return memory_new(rows * columns, sizeof(uint8_t), "codes", &solver->codes, error);
+    solver->grids = found;
+    if ((status = room(solver, rows * columns, "codes", &found, error)) != STATUS_OK) return status;
+    solver->codes = found;
+    return STATUS_OK;
 }
 
 static void solver_reset(struct solver *solver)
 {
-    memory_free(solver->codes);
-    memory_free(solver->errors);
-    memory_free(solver->zeros);
-    memory_free(solver->scales);
-    memory_free(solver->weights);
-    memory_free(solver->upper_block);
-    memory_free(solver->upper);
+    const struct backend_ops *ops = solver->backend->ops;
+    for (int64_t i = 0; i < solver->task->count && solver->coded != NULL; i++) coded_reset(&solver->coded[i]);
+    if (solver->codes != NULL) ops->release(solver->backend, solver->codes);
+    if (solver->grids != NULL) ops->release(solver->backend, solver->grids);
+    matrix_release(solver->backend, &solver->errors);
+    matrix_release(solver->backend, &solver->weights);
+    matrix_release(solver->backend, &solver->upper);
+    memory_free(solver->coded);
+    memory_free(solver->found);
+    memory_free(solver->is_dead);
     memory_free(solver->diagonal);
     gptq_order_reset(&solver->order);
 }
 
-static void find_dead(struct solver *solver)
+static enum status find_dead(struct solver *solver, struct error *error)
 {
-    const struct matrix hessian = solver->task->inputs.hessian;
+    struct backend *backend = solver->backend;
+    enum status status;
+    if ((status = memory_new(solver->columns, sizeof(float), "Hessian diagonal", &solver->diagonal, error)) != STATUS_OK ||
+        (status = memory_new(solver->columns, sizeof(bool), "Hessian diagonal", &solver->is_dead, error)) != STATUS_OK)
+        return status;
+    backend->ops->download(backend, matrix_diagonal(solver->task->inputs.hessian), solver->diagonal, DTYPE_F32);
+    if ((status = backend->ops->sync(backend, error)) != STATUS_OK) return status;
     for (int64_t c = 0; c < solver->columns; c++) {
-        const float value = ((const float *)hessian.data)[c * hessian.stride + c];
-        solver->dead += value == 0;
-        solver->diagonal[c] = value == 0 ? 1 : value;
+        solver->is_dead[c] = solver->diagonal[c] == 0;
+        solver->dead += solver->is_dead[c];
+        if (solver->is_dead[c]) solver->diagonal[c] = 1;
     }
+    return STATUS_OK;
 }
 
 static enum status set_order(struct solver *solver, struct error *error)
@@ -112,118 +137,94 @@ static enum status set_order(struct solver *solver, struct error *error)
     const struct gptq_params *params = solver->params;
     const int64_t group_size = params->group_size == -1 ? solver->columns : params->group_size;
     enum gptq_order_kind kind = GPTQ_ORDER_NONE;
-    enum status status;
     if (params->act_group_aware && params->group_size != -1) kind = GPTQ_ORDER_GAR;
     if (params->desc_act) kind = GPTQ_ORDER_ACT;
-    status = gptq_order_init(&solver->order, kind, solver->diagonal, solver->columns, group_size, error);
-    if (status != STATUS_OK) return status;
-    const int64_t count = solver->order.runs * solver->padded;
-    if ((status = memory_new(count, sizeof(double), "scales", &solver->scales, error)) != STATUS_OK) return status;
-    if ((status = memory_new(count, sizeof(double), "zero points", &solver->zeros, error)) != STATUS_OK) return status;
-    for (int64_t i = 0; i < count; i++) solver->scales[i] = 1; /* rows of padding divide by it */
-    return STATUS_OK;
+    return gptq_order_init(&solver->order, kind, solver->diagonal, solver->columns, group_size, error);
 }
 
-/* The stacked row `row` as it came in. */
-static const float *original_row(const struct solver *solver, int64_t row)
+/* The grids of runs from `run` on, of rows from `row` on. */
+static struct grids grids_from(const struct solver *solver, int64_t run, int64_t row)
 {
-    const struct quantize_linear *linear = solver->task->linears;
-    for (; row >= linear->weight.rows; linear++) row -= linear->weight.rows;
-    return (const float *)linear->weight.data + row * linear->weight.stride;
+    const int64_t stride = solver->padded, at = run * stride + row;
+    return (struct grids){solver->grids + at, solver->grids + solver->order.runs * stride + at, stride, solver->order.group_size};
 }
 
-static void set_grid(struct solver *solver, int64_t run, int64_t row, const float *weights, int64_t count)
+/* Stacks the linears in visiting order; the one grid of a whole row is that of the weight as it came. */
+static void gather_rows(struct solver *solver)
 {
-    uint8_t zero;
-    grid_find(solver->grid, weights, count, &solver->scales[run * solver->padded + row], &zero);
-    solver->zeros[run * solver->padded + row] = zero;
-}
-
-static void gather_row(void *context, int64_t row, int thread)
-{
-    (void)thread;
-    struct solver *solver = context;
-    const float *from = original_row(solver, row);
-    float *to = solver->weights + row * solver->columns;
-    const struct matrix hessian = solver->task->inputs.hessian;
-    if (solver->params->group_size == -1) set_grid(solver, 0, row, from, solver->columns);
-    for (int64_t i = 0; i < solver->columns; i++) {
-        const int64_t c = solver->order.from[i];
-        to[i] = ((const float *)hessian.data)[c * hessian.stride + c] == 0 ? 0 : from[c];
+    struct backend *backend = solver->backend;
+    for (int64_t i = 0, row = 0; i < solver->task->count; row += solver->task->linears[i++].weight.rows) {
+        const struct matrix weight = solver->task->linears[i].weight;
+        backend->ops->select(backend, matrix_rows(solver->weights, row, weight.rows), weight, NULL, solver->order.from);
+        if (solver->params->group_size == -1) backend->ops->grid_find(backend, solver->grid, weight, grids_from(solver, 0, row));
     }
+    for (int64_t i = 0; i < solver->columns && solver->dead > 0; i++)
+        if (solver->is_dead[solver->order.from[i]]) backend->ops->fill(backend, matrix_columns(solver->weights, i, 1), 0);
 }
 
-static void find_grids(void *context, int64_t row, int thread)
+static void solve_block(struct solver *solver, int64_t first, int64_t width)
 {
-    (void)thread;
-    struct solver *solver = context;
-    for (int64_t run = solver->first_run; run < solver->last_run; run++) {
-        const int64_t first = run * solver->order.group_size, left = solver->columns - first;
-        set_grid(solver, run, row, solver->weights + row * solver->columns + first,
-                 left < solver->order.group_size ? left : solver->order.group_size);
-    }
-}
-
-static void solve_tile(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    gptq_block_solve(context, tile);
-}
-
-static void solve_block(struct solver *solver, int64_t width)
-{
-    const int64_t columns = solver->columns, first = solver->block, size = solver->order.group_size;
-    const struct gptq_block block = {
-        .rows = solver->rows,
-        .width = width,
-        .weights = solver->weights + first,
-        .weights_stride = columns,
-        .upper = solver->upper_block,
-        .scales = solver->scales,
-        .zeros = solver->zeros,
-        .padded = solver->padded,
+    struct backend *backend = solver->backend;
+    const int64_t size = solver->order.group_size, columns = solver->columns;
+    /* runs that begin in this block: all their grids come from the weight as it is now */
+    const int64_t run = (first + size - 1) / size, last = (first + width + size - 1) / size;
+    const int64_t end = last * size < columns ? last * size : columns;
+    const struct gptq_block_args block = {
+        .weights = matrix_columns(solver->weights, first, width),
+        .upper = matrix_columns(matrix_rows(solver->upper, first, width), first, width),
+        .grids = grids_from(solver, 0, 0),
         .position = first,
-        .group_size = size,
         .top = grid_top(solver->grid),
         .from = solver->order.from + first,
         .codes = solver->codes,
         .codes_stride = columns,
-        .errors = solver->errors,
+        .errors = matrix_rows(solver->errors, 0, width),
     };
-    for (int64_t j = 0; j < width; j++)
-        for (int64_t i = 0; i <= j; i++) solver->upper_block[j * GPTQ_BLOCK + i] = solver->upper[(first + i) * columns + first + j];
-    /* runs that begin in this block: all their grids come from the weight as it is now */
-    solver->first_run = (first + size - 1) / size;
-    solver->last_run = (first + width + size - 1) / size;
-    if (solver->params->group_size != -1) team_run(solver->backend->team, solver->rows, find_grids, solver);
-    struct gptq_block lent = block;
-    team_run(solver->backend->team, solver->padded / GPTQ_ROW_TILE, solve_tile, &lent);
+    if (solver->params->group_size != -1 && run < last)
+        backend->ops->grid_find(backend, solver->grid, matrix_columns(solver->weights, run * size, end - run * size),
+                                grids_from(solver, run, 0));
+    backend->ops->gptq_block(backend, &block);
 }
 
 /* W[:, rest] -= E U[block, rest] */
-static void update_rest(struct solver *solver, int64_t width)
+static void update_rest(struct solver *solver, int64_t first, int64_t width)
 {
-    const int64_t columns = solver->columns, next = solver->block + width;
-    if (next == columns) return;
-    const struct matrix weights = matrix_of(solver->weights, solver->rows, columns, sizeof(float));
-    const struct matrix upper = matrix_of(solver->upper, columns, columns, sizeof(float));
-    struct matrix errors = matrix_of(solver->errors, width, solver->padded, sizeof(float));
-    errors.columns = solver->rows;
-    solver->backend->ops->gemm(
-        solver->backend, &(struct gemm_args){.a = errors,
-                                             .transpose_a = true,
-                                             .b = matrix_columns(matrix_rows(upper, solver->block, width), next, columns - next),
-                                             .c = matrix_columns(weights, next, columns - next),
-                                             .alpha = -1,
-                                             .beta = 1});
+    const int64_t next = first + width, rest = solver->columns - next;
+    if (rest == 0) return;
+    solver->backend->ops->gemm(solver->backend,
+                               &(struct gemm_args){.a = matrix_rows(solver->errors, 0, width),
+                                                   .transpose_a = true,
+                                                   .b = matrix_columns(matrix_rows(solver->upper, first, width), next, rest),
+                                                   .c = matrix_columns(solver->weights, next, rest),
+                                                   .alpha = -1,
+                                                   .beta = 1});
 }
 
-static enum status take_layer(const struct solver *solver, int64_t index, int64_t first_row, double damp, struct error *error)
+/* All blocks, and the grids that were found on the way. */
+static enum status solve(struct solver *solver, struct error *error)
+{
+    struct backend *backend = solver->backend;
+    gather_rows(solver);
+    for (int64_t first = 0; first < solver->columns; first += GPTQ_BLOCK) {
+        const int64_t left = solver->columns - first, width = left < GPTQ_BLOCK ? left : GPTQ_BLOCK;
+        solve_block(solver, first, width);
+        update_rest(solver, first, width);
+    }
+    backend->ops->read_bytes(backend, solver->grids, solver->found,
+                             (size_t)(2 * solver->order.runs * solver->padded) * sizeof *solver->found);
+    return backend->ops->sync(backend, error);
+}
+
+/* The rows from first_row on as a layer; its codes stay where they are until its values are written. */
+static enum status take_layer(struct solver *solver, int64_t index, int64_t first_row, double damp, struct error *error)
 {
     const struct gptq_params *params = solver->params;
     const struct gptq_order *order = &solver->order;
     const struct quantize_linear *linear = &solver->task->linears[index];
+    const double *scales = solver->found, *zeros = solver->found + order->runs * solver->padded;
+    uint8_t *codes = solver->codes + first_row * solver->columns;
     struct quantized_layer *layer = &solver->out[index];
+    struct backend *backend = solver->backend;
     enum status status =
         quantized_layer_init(layer, linear->weight.rows, solver->columns, params->bits, params->group_size, params->sym, error);
     if (status != STATUS_OK) return status;
@@ -232,15 +233,17 @@ static enum status take_layer(const struct solver *solver, int64_t index, int64_
     layer->dead_columns = solver->dead;
     layer->ordered = params->desc_act;
     for (int64_t i = 0; i < solver->columns && layer->ordered; i++) layer->g_idx[order->from[i]] = (int32_t)(i / order->group_size);
-    memcpy(layer->codes, solver->codes + first_row * solver->columns, (size_t)(layer->rows * solver->columns));
+    backend->ops->read_bytes(backend, codes, layer->codes, (size_t)(layer->rows * solver->columns));
     for (int64_t run = 0; run < order->runs; run++)
         for (int64_t r = 0; r < layer->rows; r++) {
             const int64_t to = r * layer->groups + order->group[run], from = run * solver->padded + first_row + r;
-            layer->scales[to] = (float)solver->scales[from];
-            layer->zeros[to] = (uint8_t)solver->zeros[from];
+            layer->scales[to] = (float)scales[from];
+            layer->zeros[to] = (uint8_t)zeros[from];
         }
     if ((status = check_scales(layer, linear->name, error)) != STATUS_OK) return status;
-    return quantized_layer_measure(layer, solver->backend, linear->weight, solver->task->inputs.hessian, error);
+    if ((status = coded_init(&solver->coded[index], backend, layer, codes, error)) != STATUS_OK) return status;
+    coded_push(&solver->coded[index]);
+    return coded_measure(&solver->coded[index], linear->weight, solver->task->inputs.hessian, error);
 }
 
 static struct rtn_params gptq_fallback(const struct quantize_method *method)
@@ -276,26 +279,21 @@ static enum status gptq_quantize(struct backend *backend, const struct quantize_
     solver.columns = task->linears[0].weight.columns;
     solver.padded = (solver.rows + GPTQ_ROW_TILE - 1) / GPTQ_ROW_TILE * GPTQ_ROW_TILE;
     if ((status = check_task(backend, task, error)) != STATUS_OK) goto done;
-    if ((status = solver_init(&solver, error)) != STATUS_OK) goto done;
-    find_dead(&solver);
+    if ((status = find_dead(&solver, error)) != STATUS_OK) goto done;
     if (solver.dead == solver.columns) {
         status = round_instead(&solver, method, DEGRADED_SILENT, error);
         goto done;
     }
     if ((status = set_order(&solver, error)) != STATUS_OK) goto done;
+    if ((status = solver_init(&solver, error)) != STATUS_OK) goto done;
     status = gptq_factor(backend, &solver.order, task->inputs.hessian, solver.diagonal, params->damp_percent, task->linears[0].name,
-                         matrix_of(solver.upper, solver.columns, solver.columns, sizeof(float)), &damp, error);
+                         solver.upper, &damp, error);
     if (status == STATUS_INVALID) status = round_instead(&solver, method, DEGRADED_SINGULAR, error), factored = false;
     if (status != STATUS_OK || !factored) goto done;
-    team_run(backend->team, solver.rows, gather_row, &solver);
-    for (; solver.block < solver.columns; solver.block += GPTQ_BLOCK) {
-        const int64_t left = solver.columns - solver.block, width = left < GPTQ_BLOCK ? left : GPTQ_BLOCK;
-        solve_block(&solver, width);
-        update_rest(&solver, width);
-    }
+    if ((status = solve(&solver, error)) != STATUS_OK) goto done;
     for (int64_t i = 0, row = 0; i < task->count; row += task->linears[i++].weight.rows)
         if ((status = take_layer(&solver, i, row, damp, error)) != STATUS_OK) goto done;
-    for (int64_t i = 0; i < task->count; i++) quantized_layer_dequantize(&out[i], backend->team, task->linears[i].weight);
+    for (int64_t i = 0; i < task->count; i++) coded_decode(&solver.coded[i], task->linears[i].weight);
 done:
     solver_reset(&solver);
     return status;
@@ -304,6 +302,7 @@ done:
 const struct quantizer quantizer_gptq = {.name = "gptq",
                                          .params = gptq_params,
                                          .needs = NEED_INPUT_HESSIAN,
+                                         .anywhere = true,
                                          .fallback = gptq_fallback,
                                          .settle = gptq_settle,
                                          .quantize = gptq_quantize};

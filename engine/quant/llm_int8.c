@@ -42,13 +42,14 @@ static enum status keep_original(struct matrix weight, struct quantized_layer *l
 }
 
 static enum status llm_int8_encode(void *owner, struct backend *backend, const struct quantize_linear *linear,
-                                   struct quantized_layer *layer, struct error *error)
+                                   struct quantized_layer *layer, struct coded *coded, struct error *error)
 {
     const struct llm_int8_params *params = owner;
     const struct grid grid = {.bits = 8, .rule = GRID_ABSMAX};
-    const enum status status = quantized_layer_init(layer, linear->weight.rows, linear->weight.columns, 8, -1, true, error);
+    enum status status = quantized_layer_init(layer, linear->weight.rows, linear->weight.columns, 8, -1, true, error);
+    if (status == STATUS_OK) status = coded_init(coded, backend, layer, NULL, error);
     if (status != STATUS_OK) return status;
-    quantized_layer_encode(layer, backend->team, grid, linear->weight);
+    coded_encode(coded, grid, linear->weight);
     layer->scale_bits = 32;
     layer->input_bits = 8;
     layer->input_threshold = params->threshold;

@@ -1,5 +1,5 @@
-/* on_host.h: quantizers work on floats in host memory. What lies on a device is copied there, quantized with the backend that the
- * device keeps for it (backend.h, `host`), and the dequantized weights are copied back. */
+/* on_host.h: for quantizers that work on floats in host memory alone (quantizer.h, `anywhere`): what lies on a device is copied
+ * there, quantized with the backend that the device keeps for it (backend.h, `host`), and the dequantized weights copied back. */
 #ifndef QUANT_ON_HOST_H
 #define QUANT_ON_HOST_H
 

@@ -3,12 +3,13 @@
 #ifndef QUANT_QUANTIZE_EACH_H
 #define QUANT_QUANTIZE_EACH_H
 
-#include "quant/grid.h"
+#include "quant/coded.h"
 #include "quant/quantizer.h"
 
-/* Fills `layer` (quantized_layer_init and what follows) from linear->weight, which it does not change. */
+/* Fills `layer` (quantized_layer_init and what follows) from linear->weight, which it does not change, and makes `coded` of it;
+ * what it leaves on a device is pulled afterwards. */
 typedef enum status quantize_each_encoder(void *owner, struct backend *backend, const struct quantize_linear *linear,
-                                          struct quantized_layer *layer, struct error *error);
+                                          struct quantized_layer *layer, struct coded *coded, struct error *error);
 
 /* The `quantize` of a row (quantizer.h), with `encode` for its linears. */
 MUST_CHECK enum status quantize_each(struct backend *backend, const struct quantize_task *task, void *owner,

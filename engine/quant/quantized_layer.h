@@ -4,7 +4,6 @@
 
 #include "backend/backend.h"
 #include "base/error.h"
-#include "quant/grid.h"
 
 /* Why a layer was rounded to nearest in place of what the method does. */
 enum degraded {
@@ -59,26 +58,8 @@ MUST_CHECK enum status quantized_layer_init_codebook(struct quantized_layer *lay
                                                      int64_t block_size, const float *codebook, struct error *error);
 void quantized_layer_reset(struct quantized_layer *layer); /* a zeroed one is fine */
 
-/* Finds the grid of every group of `weight` [rows, columns] of float, and its codes. With column_scales, `weight` is W diag(s). */
-void quantized_layer_encode(struct quantized_layer *layer, struct team *team, struct grid grid, struct matrix weight);
-
 /* Bits that a checkpoint needs: the codes, a scale for each group, a zero point of `bits` bits for each group of an asymmetric
  * grid, 32 bits a column for g_idx where it must be stored, 16 for its scale where columns have one. */
 int64_t quantized_layer_bits(const struct quantized_layer *layer);
-
-/* Writes the values into `weight` [rows, columns] of float. */
-void quantized_layer_dequantize(const struct quantized_layer *layer, struct team *team, struct matrix weight);
-
-/* tr(A H Aᵀ) of a [rows, columns]; `product` is scratch of its shape; H as below. */
-double quantized_layer_energy(struct backend *backend, struct matrix a, struct matrix hessian, struct matrix product);
-
-/* The proxy error alone. STATUS_NOT_FINITE when it is not finite, STATUS_NO_MEMORY. */
-MUST_CHECK enum status quantized_layer_error(const struct quantized_layer *layer, struct backend *backend, struct matrix weight,
-                                             struct matrix hessian, double *out, struct error *error);
-
-/* Sets proxy_error and relative_error from the original weight. `hessian` is [columns, columns] with both triangles, or absent: H =
- * I. STATUS_NOT_FINITE when an error is not finite, STATUS_NO_MEMORY. */
-MUST_CHECK enum status quantized_layer_measure(struct quantized_layer *layer, struct backend *backend, struct matrix weight,
-                                               struct matrix hessian, struct error *error);
 
 #endif

@@ -18,7 +18,7 @@
 struct quantize_task {
     const struct quantize_linear {
         const char *name;     /* lent, for errors */
-        struct matrix weight; /* float, host: original in, dequantized out */
+        struct matrix weight; /* float: original in, dequantized out */
     } * linears;
     int64_t count;
     /* Of the N calibration tokens; the Hessian's upper triangle is overwritten with the mirror of its lower one. Without a Hessian
@@ -31,6 +31,7 @@ struct quantizer {
     const struct param *params;
     unsigned needs;     /* NEED_… (statistics.h) */
     bool treats_inputs; /* its layers say what becomes of their inputs */
+    bool anywhere;      /* works on memory of any backend of floats; else on the host's alone: on_host.h */
     /* What takes its place for an expert that too few calibration tokens visit; NULL: it needs none. */
     struct rtn_params (*fallback)(const struct quantize_method *method);
     int bits; /* of a code, where no parameter says it; 0: the parameter "bits" */
@@ -39,7 +40,7 @@ struct quantizer {
     enum status (*settle)(struct quantize_method *method, struct error *error);
     /* Quantizes every linear of the task into out[0 … count) (the caller resets them, also after a failure) and replaces its weight
      * by the dequantized one. STATUS_NOT_FINITE (a weight, the Hessian), STATUS_UNSUPPORTED (a
-     * backend of doubles, or of a device: on_host.h), STATUS_NO_MEMORY. Weights are untouched unless STATUS_OK. */
+     * backend of doubles, or of a device unless `anywhere`), STATUS_NO_MEMORY. Weights are untouched unless STATUS_OK. */
     enum status (*quantize)(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,
                             struct quantized_layer *out, struct error *error);
 };

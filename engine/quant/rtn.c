@@ -10,13 +10,14 @@ static enum status rtn_settle(struct quantize_method *method, struct error *erro
 }
 
 static enum status rtn_encode(void *owner, struct backend *backend, const struct quantize_linear *linear,
-                              struct quantized_layer *layer, struct error *error)
+                              struct quantized_layer *layer, struct coded *coded, struct error *error)
 {
     const struct rtn_params *params = owner;
     const struct grid grid = {.bits = (int)params->bits, .sym = params->sym};
-    const enum status status = quantized_layer_init(layer, linear->weight.rows, linear->weight.columns, params->bits,
-                                                    params->group_size, params->sym, error);
-    if (status == STATUS_OK) quantized_layer_encode(layer, backend->team, grid, linear->weight);
+    enum status status = quantized_layer_init(layer, linear->weight.rows, linear->weight.columns, params->bits, params->group_size,
+                                              params->sym, error);
+    if (status == STATUS_OK) status = coded_init(coded, backend, layer, NULL, error);
+    if (status == STATUS_OK) coded_encode(coded, grid, linear->weight);
     return status;
 }
 
@@ -28,4 +29,4 @@ static enum status rtn_quantize(struct backend *backend, const struct quantize_m
 }
 
 const struct quantizer quantizer_rtn = {
-    .name = "rtn", .params = rtn_params, .needs = 0, .settle = rtn_settle, .quantize = rtn_quantize};
+    .name = "rtn", .params = rtn_params, .needs = 0, .anywhere = true, .settle = rtn_settle, .quantize = rtn_quantize};

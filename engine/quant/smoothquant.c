@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "quant/activation.h"
 #include "quant/check.h"
+#include "quant/coded.h"
 #include "quant/quantizer.h"
 
 #include <math.h>
@@ -54,6 +55,7 @@ struct smoother {
     const struct smoothquant_params *params;
     const struct quantize_task *task;
     struct quantized_layer *out;
+    struct coded *coded;      /* [count], one a linear */
     int64_t rows, columns;    /* rows of the tallest linear */
     float *largest, *scales;  /* [columns] max |W|; s */
     float *weights;           /* [rows, columns] scaled, then dequantized */
@@ -75,6 +77,7 @@ static enum status smoother_init(struct smoother *smoother, struct error *error)
             STATUS_OK ||
         (status = memory_new(sample * smoother->rows, sizeof(float), "outputs", &smoother->outputs, error)) != STATUS_OK)
         return status;
+    if ((status = memory_new(task->count, sizeof *smoother->coded, "codes", &smoother->coded, error)) != STATUS_OK) return status;
     for (int64_t i = 0; i < task->count; i++) {
         struct quantized_layer *layer = &smoother->out[i];
         status =
@@ -83,12 +86,15 @@ static enum status smoother_init(struct smoother *smoother, struct error *error)
         status = memory_new(smoother->columns, sizeof(float), "column scales", &layer->column_scales, error);
         if (status != STATUS_OK) return status;
         layer->input_bits = (int)smoother->params->activation_bits;
+        if ((status = coded_init(&smoother->coded[i], smoother->backend, layer, NULL, error)) != STATUS_OK) return status;
     }
     return STATUS_OK;
 }
 
 static void smoother_reset(struct smoother *smoother)
 {
+    for (int64_t i = 0; i < smoother->task->count && smoother->coded != NULL; i++) coded_reset(&smoother->coded[i]);
+    memory_free(smoother->coded);
     memory_free(smoother->outputs);
     memory_free(smoother->rounded);
     memory_free(smoother->weights);
@@ -139,8 +145,7 @@ static void encode(struct smoother *smoother, int64_t index)
     struct quantized_layer *layer = &smoother->out[index];
     team_run(smoother->backend->team, layer->rows, scale_row, &job);
     memcpy(layer->column_scales, smoother->scales, (size_t)smoother->columns * sizeof(float));
-    quantized_layer_encode(layer, smoother->backend->team, grid,
-                           matrix_of(smoother->weights, layer->rows, smoother->columns, sizeof(float)));
+    coded_encode(&smoother->coded[index], grid, matrix_of(smoother->weights, layer->rows, smoother->columns, sizeof(float)));
 }
 
 /* |X Wᵀ - X̂ Ŵᵀ|² over the sample and all linears. */
@@ -158,7 +163,7 @@ static double output_error(struct smoother *smoother, double alpha)
         const struct matrix weight = matrix_of(smoother->weights, layer->rows, layer->columns, sizeof(float));
         const struct matrix y = matrix_of(smoother->outputs, x.rows, layer->rows, sizeof(float));
         encode(smoother, i);
-        quantized_layer_dequantize(layer, backend->team, weight);
+        coded_decode(&smoother->coded[i], weight);
         backend->ops->gemm(
             backend, &(struct gemm_args){.a = x, .b = smoother->task->linears[i].weight, .c = y, .transpose_b = true, .alpha = 1});
         backend->ops->gemm(backend,
@@ -195,10 +200,10 @@ static enum status smoothquant_quantize(struct backend *backend, const struct qu
         encode(&smoother, i);
         out[i].alpha = alpha;
         if ((status = check_scales(&out[i], task->linears[i].name, error)) != STATUS_OK) goto done;
-        status = quantized_layer_measure(&out[i], backend, task->linears[i].weight, task->inputs.hessian, error);
+        status = coded_measure(&smoother.coded[i], task->linears[i].weight, task->inputs.hessian, error);
         if (status != STATUS_OK) goto done;
     }
-    for (int64_t i = 0; i < task->count; i++) quantized_layer_dequantize(&out[i], backend->team, task->linears[i].weight);
+    for (int64_t i = 0; i < task->count; i++) coded_decode(&smoother.coded[i], task->linears[i].weight);
 done:
     smoother_reset(&smoother);
     return status;

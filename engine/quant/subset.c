@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "quant/check.h"
+#include "quant/coded.h"
 #include "quant/on_host.h"
 
 #include <inttypes.h>
@@ -143,8 +144,8 @@ static enum status settle_error(struct backend *backend, struct matrix weight, s
     const enum status status = memory_new(slab * weight.columns, sizeof *product, "quantization error", &product, error);
     for (int64_t first = 0; first < weight.rows && status == STATUS_OK; first += slab) {
         const int64_t count = weight.rows - first < slab ? weight.rows - first : slab;
-        whole += quantized_layer_energy(backend, matrix_rows(weight, first, count), hessian,
-                                        matrix_of(product, count, weight.columns, sizeof *product));
+        whole += coded_energy(backend, matrix_rows(weight, first, count), hessian,
+                              matrix_of(product, count, weight.columns, sizeof *product));
     }
     layer->relative_error = whole > 0 ? layer->proxy_error / whole : 0;
     memory_free(product);
@@ -200,6 +201,21 @@ static void skip(const struct quantize_task *task, struct quantized_layer *out)
             .rows = task->linears[i].weight.rows, .columns = task->linears[i].weight.columns, .skipped = true, .alpha = NAN};
 }
 
+/* What works on host memory alone gets copies of what lies on a device. */
+static enum status quantize_on_host(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,
+                                    struct quantized_layer *out, struct error *error)
+{
+    struct on_host copy;
+    enum status status = on_host_init(&copy, backend, task, error);
+    if (status == STATUS_OK && method->options.keep_outliers > 0)
+        status = quantize_keeping(copy.backend, method, &copy.task, out, error);
+    else if (status == STATUS_OK)
+        status = quantizer_by_id(method->quantizer)->quantize(copy.backend, method, &copy.task, out, error);
+    if (status == STATUS_OK) on_host_return(&copy);
+    on_host_reset(&copy);
+    return status;
+}
+
 static enum status quantize_alike(struct backend *backend, const struct overrides *overrides, int64_t index,
                                   const struct quantize_task *task, struct quantized_layer *out, struct error *error)
 {
@@ -208,12 +224,13 @@ static enum status quantize_alike(struct backend *backend, const struct override
         skip(task, out);
         return STATUS_OK;
     }
-    if (method.options.keep_outliers > 0) return quantize_keeping(backend, &method, task, out, error);
-    return quantizer_by_id(method.quantizer)->quantize(backend, &method, task, out, error);
+    const struct quantizer *quantizer = quantizer_by_id(method.quantizer);
+    if (!quantizer->anywhere || method.options.keep_outliers > 0) return quantize_on_host(backend, &method, task, out, error);
+    return quantizer->quantize(backend, &method, task, out, error);
 }
 
-static enum status quantize_parts(struct backend *backend, const struct overrides *overrides, const struct quantize_task *task,
-                                  struct quantized_layer *out, struct error *error)
+enum status subset_quantize(struct backend *backend, const struct overrides *overrides, const struct quantize_task *task,
+                            struct quantized_layer *out, struct error *error)
 {
     int64_t first_index = OVERRIDES_NONE;
     enum status status = STATUS_OK;
@@ -227,16 +244,5 @@ static enum status quantize_parts(struct backend *backend, const struct override
         const struct quantize_task part = {task->linears + first, end - first, task->inputs};
         if (status == STATUS_OK) status = quantize_alike(backend, overrides, first_index, &part, out + first, error);
     }
-    return status;
-}
-
-enum status subset_quantize(struct backend *backend, const struct overrides *overrides, const struct quantize_task *task,
-                            struct quantized_layer *out, struct error *error)
-{
-    struct on_host copy;
-    enum status status = on_host_init(&copy, backend, task, error);
-    if (status == STATUS_OK) status = quantize_parts(copy.backend, overrides, &copy.task, out, error);
-    if (status == STATUS_OK) on_host_return(&copy);
-    on_host_reset(&copy);
     return status;
 }

@@ -157,6 +157,16 @@ static const struct backend_ops ops = {
     .cross_entropy_backward_tangent = cpu_cross_entropy_backward_tangent,
     .compare = cpu_compare,
     .adamw = cpu_adamw,
+    .write_bytes = cpu_write_bytes,
+    .read_bytes = cpu_read_bytes,
+    .mirror = cpu_mirror,
+    .select = cpu_select,
+    .scale_columns = cpu_scale_columns,
+    .grid_find = cpu_grid_find,
+    .grid_encode = cpu_grid_encode,
+    .decode = cpu_decode,
+    .clip_search = cpu_clip_search,
+    .gptq_block = cpu_gptq_block,
 };
 
 enum status backend_cpu_new(struct team *team, struct backend **out, struct error *error)

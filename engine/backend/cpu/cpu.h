@@ -117,4 +117,15 @@ void cpu_scan_backward(struct backend *backend, const struct scan_args *args);
 void cpu_scan_tangent(struct backend *backend, const struct scan_args *args);
 void cpu_scan_backward_tangent(struct backend *backend, const struct scan_args *args);
 
+void cpu_write_bytes(struct backend *backend, void *to, const void *from, size_t bytes);
+void cpu_read_bytes(struct backend *backend, const void *from, void *to, size_t bytes);
+void cpu_mirror(struct backend *backend, struct matrix h);
+void cpu_select(struct backend *backend, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns);
+void cpu_scale_columns(struct backend *backend, struct matrix to, struct matrix from, struct matrix by);
+void cpu_grid_find(struct backend *backend, struct grid grid, struct matrix weight, struct grids grids);
+void cpu_grid_encode(struct backend *backend, struct grid grid, struct matrix weight, const struct codes *codes);
+void cpu_decode(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to, struct matrix from);
+void cpu_clip_search(struct backend *backend, const struct clip_search_args *args);
+void cpu_gptq_block(struct backend *backend, const struct gptq_block_args *args);
+
 #endif

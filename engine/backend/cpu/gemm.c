@@ -40,11 +40,11 @@ void cpu_multiply(const struct cpu *cpu, bool transpose_a, bool transpose_b, int
 enum { TILE_ROWS = 1024, TILE_COLUMNS = 1536, TILE_ALIGN = 16, TILES_ENOUGH = 8, TILE_SMALL = 512 * 768 };
 enum { NARROW_ROWS = 512 }; /* our own kernel keeps a stretch of so many rows of a in the second-level cache */
 
-struct grid {
+struct tiling {
     int64_t tile_rows, tile_columns, down, across;
 };
 
-static bool too_few(struct grid grid, int64_t depth)
+static bool too_few(struct tiling grid, int64_t depth)
 {
     const double worth_two = 4e6, worth_four = 1e8; /* multiply-adds: some 50 microseconds, and some milliseconds */
     const int64_t tiles = grid.down * grid.across, area = grid.tile_rows * grid.tile_columns;
@@ -53,10 +53,10 @@ static bool too_few(struct grid grid, int64_t depth)
            (tiles < 2 && work > worth_two);
 }
 
-static struct grid grid_of(int64_t rows, int64_t columns, int64_t depth, bool is_narrow)
+static struct tiling grid_of(int64_t rows, int64_t columns, int64_t depth, bool is_narrow)
 {
-    struct grid grid = {.down = ceil_divide(rows, is_narrow ? NARROW_ROWS : TILE_ROWS),
-                        .across = ceil_divide(columns, TILE_COLUMNS)};
+    struct tiling grid = {.down = ceil_divide(rows, is_narrow ? NARROW_ROWS : TILE_ROWS),
+                          .across = ceil_divide(columns, TILE_COLUMNS)};
     for (;;) {
         grid.tile_rows = ceil_divide(ceil_divide(rows, grid.down), TILE_ALIGN) * TILE_ALIGN;
         grid.tile_columns = ceil_divide(ceil_divide(columns, grid.across), TILE_ALIGN) * TILE_ALIGN;
@@ -74,7 +74,7 @@ static struct grid grid_of(int64_t rows, int64_t columns, int64_t depth, bool is
 struct product {
     const struct cpu *cpu;
     const struct gemm_args *args;
-    struct grid grid;
+    struct tiling grid;
     int64_t depth;
 };
 

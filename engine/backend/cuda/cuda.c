@@ -184,6 +184,16 @@ static const struct backend_ops ops = {
     .cross_entropy_backward_tangent = cuda_cross_entropy_backward_tangent,
     .compare = cuda_compare,
     .adamw = cuda_adamw,
+    .write_bytes = cuda_write_bytes,
+    .read_bytes = cuda_read_bytes,
+    .mirror = cuda_mirror,
+    .select = cuda_select,
+    .scale_columns = cuda_scale_columns,
+    .grid_find = cuda_grid_find,
+    .grid_encode = cuda_grid_encode,
+    .decode = cuda_decode,
+    .clip_search = cuda_clip_search,
+    .gptq_block = cuda_gptq_block,
 };
 
 enum status cuda_open_device(struct device *device, int64_t budget, struct team *team, struct backend **out, struct error *error)

@@ -62,10 +62,14 @@ const void *cuda_staged(struct cuda *cuda, const void *array, size_t bytes);
 /* Room for a result on the device, and its way into a host array (waits). */
 void *cuda_result(struct cuda *cuda, size_t bytes);
 void cuda_fetch(struct cuda *cuda, void *array, const void *result, size_t bytes);
+/* Bytes between the host and the device, at most as many as are staged at once; cuda_take waits. */
+void cuda_put(struct cuda *cuda, void *to, const void *from, size_t bytes);
+void cuda_take(struct cuda *cuda, void *to, const void *from, size_t bytes);
 void cuda_upload(struct backend *backend, struct matrix to, const void *from, enum dtype dtype);
 void cuda_download(struct backend *backend, struct matrix from, void *to, enum dtype dtype);
 
 /* products.c */
+void cuda_multiply(struct cuda *cuda, const struct gemm_args *args); /* inside a slot's call */
 void cuda_gemm(struct backend *backend, const struct gemm_args *args);
 void cuda_syrk(struct backend *backend, struct matrix c, struct matrix x, double alpha, double beta);
 bool cuda_inverse_cholesky(struct backend *backend, struct matrix h);
@@ -89,6 +93,18 @@ void cuda_xielu_backward(struct backend *backend, const struct xielu_args *args)
 void cuda_xielu_tangent(struct backend *backend, const struct xielu_args *args);
 void cuda_xielu_backward_tangent(struct backend *backend, const struct xielu_args *args);
 void cuda_adamw(struct backend *backend, const struct adamw_args *args);
+
+/* codes.c */
+void cuda_write_bytes(struct backend *backend, void *to, const void *from, size_t bytes);
+void cuda_read_bytes(struct backend *backend, const void *from, void *to, size_t bytes);
+void cuda_mirror(struct backend *backend, struct matrix h);
+void cuda_select(struct backend *backend, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns);
+void cuda_scale_columns(struct backend *backend, struct matrix to, struct matrix from, struct matrix by);
+void cuda_grid_find(struct backend *backend, struct grid grid, struct matrix weight, struct grids grids);
+void cuda_grid_encode(struct backend *backend, struct grid grid, struct matrix weight, const struct codes *codes);
+void cuda_decode(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to, struct matrix from);
+void cuda_clip_search(struct backend *backend, const struct clip_search_args *args);
+void cuda_gptq_block(struct backend *backend, const struct gptq_block_args *args);
 
 /* rows.c */
 void cuda_norm_forward(struct backend *backend, const struct norm_args *args);

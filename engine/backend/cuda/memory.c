@@ -235,6 +235,27 @@ void cuda_fetch(struct cuda *cuda, void *array, const void *result, size_t bytes
         memset(array, 0xff, bytes);
 }
 
+void cuda_put(struct cuda *cuda, void *to, const void *from, size_t bytes)
+{
+    cuda_room(cuda, bytes);
+    if (cuda->status != STATUS_OK || bytes == 0) return;
+    char *host = cuda->stage.host + stage_take(&cuda->stage, bytes);
+    memcpy(host, from, bytes);
+    (void)cuda_good(cuda, "copying to the device", cuda->device->upload(cuda->device, to, bytes, host, bytes, bytes, 1));
+}
+
+void cuda_take(struct cuda *cuda, void *to, const void *from, size_t bytes)
+{
+    cuda_room(cuda, bytes);
+    if (cuda->status != STATUS_OK || bytes == 0) {
+        memset(to, 0xff, bytes); /* nobody takes it for a result */
+        return;
+    }
+    char *host = cuda->stage.host + stage_take(&cuda->stage, bytes);
+    (void)cuda_good(cuda, "copying from the device", cuda->device->download(cuda->device, host, bytes, from, bytes, bytes, 1));
+    if (cuda_wait(cuda)) memcpy(to, host, bytes);
+}
+
 /* Rows of `m` that one half takes, and where its columns begin: a row longer than a half goes in pieces. */
 static struct matrix next_piece(struct matrix m, int64_t row, int64_t column, size_t half)
 {

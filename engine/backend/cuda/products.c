@@ -2,7 +2,7 @@
  * cᵀ = bᵀ aᵀ with the same memory. And the inverse Cholesky factor, in blocks, from products and two small kernels. */
 #include "backend/cuda/cuda.h"
 
-static void gemm(struct cuda *cuda, const struct gemm_args *args)
+void cuda_multiply(struct cuda *cuda, const struct gemm_args *args)
 {
     const struct device_gemm call = {
         .transpose_a = args->transpose_b,
@@ -26,7 +26,7 @@ static void gemm(struct cuda *cuda, const struct gemm_args *args)
 void cuda_gemm(struct backend *backend, const struct gemm_args *args)
 {
     struct cuda *cuda = cuda_enter(backend);
-    gemm(cuda, args);
+    cuda_multiply(cuda, args);
     cuda_leave(cuda);
 }
 
@@ -56,9 +56,9 @@ static void factor(struct cuda *cuda, struct matrix h, struct matrix panel, floa
         const struct matrix above = part(h, 0, first, first, count), copy = part(panel, 0, first, 0, count);
         cuda_launch(cuda, KERNEL_cholesky_factor, 1, &args);
         if (first == 0) break;
-        gemm(cuda, &(struct gemm_args){above, inverse, copy, false, true, 1, 0});
+        cuda_multiply(cuda, &(struct gemm_args){above, inverse, copy, false, true, 1, 0});
         cuda_launch(cuda, KERNEL_add, cuda_blocks(first * count), &(struct add_args){above, copy, 1, 0});
-        gemm(cuda, &(struct gemm_args){above, above, part(h, 0, first, 0, first), false, true, -1, 1});
+        cuda_multiply(cuda, &(struct gemm_args){above, above, part(h, 0, first, 0, first), false, true, -1, 1});
     }
 }
 
@@ -70,8 +70,8 @@ static void invert(struct cuda *cuda, struct matrix h, struct matrix panel, floa
         const struct matrix inverse = {inverses + first * CHOLESKY_BLOCK, count, count, CHOLESKY_BLOCK, sizeof(float)};
         const struct matrix above = part(h, 0, first, first, count), copy = part(panel, 0, first, 0, count);
         if (first > 0) {
-            gemm(cuda, &(struct gemm_args){part(h, 0, first, 0, first), above, copy, false, false, 1, 0});
-            gemm(cuda, &(struct gemm_args){copy, inverse, above, false, false, -1, 0});
+            cuda_multiply(cuda, &(struct gemm_args){part(h, 0, first, 0, first), above, copy, false, false, 1, 0});
+            cuda_multiply(cuda, &(struct gemm_args){copy, inverse, above, false, false, -1, 0});
         }
         cuda_launch(cuda, KERNEL_add, cuda_blocks(count * count),
                     &(struct add_args){part(h, first, count, first, count), inverse, 1, 0});

@@ -78,5 +78,15 @@ void REFERENCE(cross_entropy_backward)(struct backend *backend, const struct cro
 void REFERENCE(cross_entropy_backward_tangent)(struct backend *backend, const struct cross_entropy_args *args);
 void REFERENCE(compare)(struct backend *backend, const struct compare_args *args);
 void REFERENCE(adamw)(struct backend *backend, const struct adamw_args *args);
+void REFERENCE(write_bytes)(struct backend *backend, void *to, const void *from, size_t bytes);
+void REFERENCE(read_bytes)(struct backend *backend, const void *from, void *to, size_t bytes);
+void REFERENCE(mirror)(struct backend *backend, struct matrix h);
+void REFERENCE(select)(struct backend *backend, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns);
+void REFERENCE(scale_columns)(struct backend *backend, struct matrix to, struct matrix from, struct matrix by);
+void REFERENCE(grid_find)(struct backend *backend, struct grid grid, struct matrix weight, struct grids grids);
+void REFERENCE(grid_encode)(struct backend *backend, struct grid grid, struct matrix weight, const struct codes *codes);
+void REFERENCE(decode)(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to, struct matrix from);
+void REFERENCE(clip_search)(struct backend *backend, const struct clip_search_args *args);
+void REFERENCE(gptq_block)(struct backend *backend, const struct gptq_block_args *args);
 
 #endif

@@ -42,5 +42,6 @@ void KERNEL(scan_forward)(const struct scan_strip *strip);
 void KERNEL(scan_tangent)(const struct scan_strip *strip);
 void KERNEL(scan_backward)(const struct scan_strip *strip, float *dbc, bool first_of_head);
 void KERNEL(scan_backward_tangent)(const struct scan_strip *strip, float *dbc, float *dbc_t, bool first_of_head);
+void KERNEL(gptq_tile)(const struct gptq_block_args *block, const float *upper, int64_t index);
 
 #endif

@@ -111,6 +111,8 @@ struct kernels {
     void (*scan_tangent)(const struct scan_strip *strip);
     void (*scan_backward)(const struct scan_strip *strip, float *dbc, bool first_of_head);
     void (*scan_backward_tangent)(const struct scan_strip *strip, float *dbc, float *dbc_t, bool first_of_head);
+    /* rows [index * GPTQ_ROW_TILE, …); upper: U[i, j] at j * GPTQ_BLOCK + i */
+    void (*gptq_tile)(const struct gptq_block_args *block, const float *upper, int64_t index);
 };
 
 extern const struct kernels kernels_v2, kernels_v3, kernels_v4;

@@ -39,6 +39,7 @@ const struct kernels KERNEL_TABLE(KERNEL_LEVEL) = {
     .softmax_gradient_tangent = KERNEL(softmax_gradient_tangent),
     .convolution_forward = KERNEL(convolution_forward),
     .convolution_backward = KERNEL(convolution_backward),
+    .gptq_tile = KERNEL(gptq_tile),
     .scan_forward = KERNEL(scan_forward),
     .scan_tangent = KERNEL(scan_tangent),
     .scan_backward = KERNEL(scan_backward),

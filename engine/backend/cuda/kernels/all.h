@@ -5,6 +5,8 @@
 #include "backend/cuda/kernels/activation.h"
 #include "backend/cuda/kernels/attention_backward.h"
 #include "backend/cuda/kernels/cholesky.h"
+#include "backend/cuda/kernels/clip_search.h"
+#include "backend/cuda/kernels/codes.h"
 #include "backend/cuda/kernels/convolution.h"
 #include "backend/cuda/kernels/loss.h"
 #include "backend/cuda/kernels/norm.h"

@@ -13,6 +13,9 @@ enum {
     ATTENTION_TILE = 32, /* queries, keys and columns of a head that a block takes at a time */
     ATTENTION_DIM = 256, /* the largest head_dim */
     CHOLESKY_BLOCK = 64, /* columns that one block factors */
+    CODES_LANES = 32,    /* threads that a group of weights has when its grid is found … */
+    CODES_GROUPS = KERNEL_THREADS / CODES_LANES, /* … and the groups of a block of threads */
+    GPTQ_KERNEL_ROWS = 64, /* rows of a block of GPTQ that a block of threads takes: its weights and codes fill shared memory */
 };
 
 struct fill_args {
@@ -114,6 +117,45 @@ struct cholesky_args {
     int32_t *failed;
 };
 
+/* rows and columns: what is read of `from`; scale_columns: times `by`. */
+struct select_args {
+    struct matrix to, from, by;
+    const int32_t *rows, *columns;
+};
+
+/* Grids go into `grids`, or with codes into `codes`. */
+struct grid_kernel_args {
+    struct grid grid;
+    struct matrix weight;
+    struct grids grids;
+    struct codes codes;
+    int64_t groups, group_size;
+};
+
+struct decode_args {
+    struct codes codes;
+    int64_t first; /* row of the codes */
+    struct matrix to, from;
+};
+
+struct clip_row {
+    double least, scale, zero;
+    float low, high, most, best;
+};
+
+/* One group of the columns of some rows, clamped to `part` of their largest magnitudes. */
+struct clip_search_kernel_args {
+    struct grid grid;
+    struct matrix weight, scales, difference, product;
+    struct clip_row *rows;
+    float part;
+};
+
+struct gptq_kernel_args {
+    struct gptq_block_args block;
+    const int32_t *from;
+};
+
 /* Every kernel with the type of its arguments. */
 #define KERNEL_LIST(X)                                                                                                             \
     X(fill, fill_args)                                                                                                             \
@@ -168,7 +210,16 @@ struct cholesky_args {
     X(scan_sums, scan_kernel_args)                                                                                                 \
     X(cholesky_mirror, cholesky_args)                                                                                              \
     X(cholesky_factor, cholesky_args)                                                                                              \
-    X(cholesky_clear, cholesky_args)
+    X(cholesky_clear, cholesky_args)                                                                                               \
+    X(select, select_args)                                                                                                         \
+    X(scale_columns, select_args)                                                                                                  \
+    X(grid_encode, grid_kernel_args)                                                                                               \
+    X(decode, decode_args)                                                                                                         \
+    X(clip_begin, clip_search_kernel_args)                                                                                         \
+    X(clip_difference, clip_search_kernel_args)                                                                                    \
+    X(clip_judge, clip_search_kernel_args)                                                                                         \
+    X(clip_end, clip_search_kernel_args)                                                                                           \
+    X(gptq_block, gptq_kernel_args)
 
 enum kernel {
 #define X(name, type) KERNEL_##name,

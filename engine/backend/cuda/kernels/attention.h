@@ -80,7 +80,7 @@ DEVICE void head_clear(struct head_part *part)
 }
 
 /* sums += weights x (or weightsᵀ x), x the rows of a head. */
-DEVICE void head_mix(const struct grid *grid, struct head_part *sums, const struct tile *weights, bool transposed,
+DEVICE void head_mix(const struct launch *grid, struct head_part *sums, const struct tile *weights, bool transposed,
                      struct tile *scratch, struct head_view x, int64_t head, const struct attention_rows *rows, int64_t dim)
 {
     UNROLL
@@ -97,7 +97,7 @@ DEVICE void head_mix(const struct grid *grid, struct head_part *sums, const stru
     }
 }
 
-DEVICE void head_store(const struct grid *grid, const struct head_part *sums, struct head_view to, int64_t head,
+DEVICE void head_store(const struct launch *grid, const struct head_part *sums, struct head_view to, int64_t head,
                        const struct attention_rows *rows, int64_t dim, bool add)
 {
     EACH_THREAD(thread)
@@ -140,7 +140,7 @@ struct softmax_rows {
 };
 
 /* Scores become weights against the largest score so far; what was summed before is to be multiplied by `factor`. */
-DEVICE void softmax_step(const struct grid *grid, struct softmax_rows *rows, struct tile *scores)
+DEVICE void softmax_step(const struct launch *grid, struct softmax_rows *rows, struct tile *scores)
 {
     EACH_THREAD(thread)
     {
@@ -169,7 +169,7 @@ DEVICE void softmax_step(const struct grid *grid, struct softmax_rows *rows, str
 }
 
 /* scores = scale a bᵀ, minus infinity where a key is not seen. */
-DEVICE void masked_scores(const struct grid *grid, const struct attention_args *a, struct tile *scores, struct tile *left,
+DEVICE void masked_scores(const struct launch *grid, const struct attention_args *a, struct tile *scores, struct tile *left,
                           struct tile *right, struct head_view k, const struct attention_rows *queries, int64_t head,
                           const struct attention_rows *keys, int64_t kv_head)
 {

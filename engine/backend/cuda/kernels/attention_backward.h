@@ -18,7 +18,7 @@ struct pair_part {
 };
 
 /* value += x yᵀ and, with a tangent, tangent += x_t yᵀ + x y_tᵀ, over all columns of a head. */
-DEVICE void pair_dots(const struct grid *grid, struct pair_part *sums, struct tile_work *work, const struct head_view views[4],
+DEVICE void pair_dots(const struct launch *grid, struct pair_part *sums, struct tile_work *work, const struct head_view views[4],
                       const int64_t heads[2], const struct attention_rows *rows[2], int64_t dim, bool tangent)
 {
     EACH_THREAD(thread)
@@ -42,7 +42,7 @@ DEVICE void pair_dots(const struct grid *grid, struct pair_part *sums, struct ti
 }
 
 /* The softmax's weights, and p_t when their tangents are wanted; `centre`: of log_sum_t too, else p_t is p s_t. */
-DEVICE void work_weights(const struct grid *grid, const struct attention_args *a, struct tile_work *work,
+DEVICE void work_weights(const struct launch *grid, const struct attention_args *a, struct tile_work *work,
                          const struct attention_rows *queries, int64_t head, const struct attention_rows *keys, int64_t kv_head,
                          bool tangent, bool centre)
 {
@@ -67,7 +67,7 @@ DEVICE void work_weights(const struct grid *grid, const struct attention_args *a
 }
 
 /* scale ds (and its tangent) from the weights. */
-DEVICE void work_slopes(const struct grid *grid, const struct attention_args *a, struct tile_work *work,
+DEVICE void work_slopes(const struct launch *grid, const struct attention_args *a, struct tile_work *work,
                         const struct attention_rows *queries, int64_t head, const struct attention_rows *keys, int64_t kv_head,
                         bool tangent)
 {
@@ -91,7 +91,7 @@ DEVICE void work_slopes(const struct grid *grid, const struct attention_args *a,
 }
 
 /* What is known of the queries' softmax. */
-DEVICE void work_rows(const struct grid *grid, const struct attention_kernel_args *args, struct tile_work *work,
+DEVICE void work_rows(const struct launch *grid, const struct attention_kernel_args *args, struct tile_work *work,
                       const struct attention_rows *queries, int64_t head, bool tangent, bool backward)
 {
     const struct attention_args *a = &args->attention;
@@ -171,7 +171,7 @@ KERNEL(attention_delta, attention_kernel_args)
 }
 
 /* dq (and dq_t) of a tile of queries. */
-DEVICE void backward_queries(const struct grid *grid, const struct attention_kernel_args *args, struct tile_work *work,
+DEVICE void backward_queries(const struct launch *grid, const struct attention_kernel_args *args, struct tile_work *work,
                              bool tangent)
 {
     PRIVATE(struct head_part, dq);
@@ -217,7 +217,7 @@ DEVICE bool query_tile(const struct attention_kernel_args *args, const struct at
 }
 
 /* dk, or dv, of a tile of keys: from all queries of all heads that read it. */
-DEVICE void backward_keys(const struct grid *grid, const struct attention_kernel_args *args, struct tile_work *work, bool values,
+DEVICE void backward_keys(const struct launch *grid, const struct attention_kernel_args *args, struct tile_work *work, bool values,
                           bool tangent)
 {
     PRIVATE(struct head_part, sums);

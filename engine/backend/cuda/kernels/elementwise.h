@@ -113,7 +113,7 @@ struct split {
     int64_t index;              /* which split of the rows */
 };
 
-DEVICE struct split split_of(const struct grid *grid, int64_t rows, int64_t columns)
+DEVICE struct split split_of(const struct launch *grid, int64_t rows, int64_t columns)
 {
     const int64_t across = (columns + SPLIT_COLUMNS - 1) / SPLIT_COLUMNS, index = grid->block / across;
     struct split split;
@@ -125,7 +125,7 @@ DEVICE struct split split_of(const struct grid *grid, int64_t rows, int64_t colu
 }
 
 /* partials[split, column] = the lanes' sums, in order. */
-DEVICE void split_store(const struct grid *grid, const struct split *split, const double *sums, double *shared, double *partials,
+DEVICE void split_store(const struct launch *grid, const struct split *split, const double *sums, double *shared, double *partials,
                         int64_t columns)
 {
     EACH_THREAD(thread)

@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-struct grid {
+struct launch {
     int64_t block, blocks;
     bool reversed; /* emulation only: the order of the threads */
 };
@@ -38,7 +38,7 @@ struct grid {
 #define UNROLL
 #endif
 
-#define KERNEL(name, type) DEVICE void name##_kernel(const struct grid *grid, const struct type *args)
+#define KERNEL(name, type) DEVICE void name##_kernel(const struct launch *grid, const struct type *args)
 
 DEVICE float *row_of(struct matrix m, int64_t t)
 {
@@ -71,7 +71,7 @@ DEVICE void put(float *to, double value, bool accumulate)
 }
 
 /* The sum of all threads' values, always in the same order. `shared` is scratch of KERNEL_THREADS. */
-DEVICE double block_sum(const struct grid *grid, const double *values, double *shared)
+DEVICE double block_sum(const struct launch *grid, const double *values, double *shared)
 {
     EACH_THREAD(thread)
     {
@@ -87,7 +87,7 @@ DEVICE double block_sum(const struct grid *grid, const double *values, double *s
 }
 
 /* The largest; NaN never wins. */
-DEVICE double block_largest(const struct grid *grid, const double *values, double *shared)
+DEVICE double block_largest(const struct launch *grid, const double *values, double *shared)
 {
     EACH_THREAD(thread)
     {

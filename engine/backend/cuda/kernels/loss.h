@@ -79,7 +79,7 @@ KERNEL(cross_entropy_backward_tangent, cross_entropy_args)
 }
 
 /* The index of the row's largest entry, the first of equals; NaN never wins but from the first place, where nothing beats it. */
-DEVICE int64_t block_largest_index(const struct grid *grid, const float *z, int64_t count, int64_t *shared)
+DEVICE int64_t block_largest_index(const struct launch *grid, const float *z, int64_t count, int64_t *shared)
 {
     EACH_THREAD(thread)
     {

@@ -30,7 +30,7 @@ DEVICE double parameter_at(struct matrix parameter, int64_t column)
 }
 
 /* The sum over the segment of what `term` says of an element: 0: x, 1: (x - mean)², 2: x_t, 3: n (x_t - mean_t). */
-DEVICE double norm_sum(const struct grid *grid, const struct norm_args *norm, const struct norm_segment *s, int term,
+DEVICE double norm_sum(const struct launch *grid, const struct norm_args *norm, const struct norm_segment *s, int term,
                        const struct norm_numbers *numbers, double *shared)
 {
     PRIVATE(double, sum);
@@ -49,7 +49,7 @@ DEVICE double norm_sum(const struct grid *grid, const struct norm_args *norm, co
     return block_sum(grid, sum, shared);
 }
 
-DEVICE struct norm_numbers norm_numbers(const struct grid *grid, const struct norm_args *norm, const struct norm_segment *s,
+DEVICE struct norm_numbers norm_numbers(const struct launch *grid, const struct norm_args *norm, const struct norm_segment *s,
                                         bool tangent, double *shared)
 {
     struct norm_numbers n = {0, 0, 0, 0};

@@ -134,7 +134,7 @@ DEVICE void scan_channel(const struct scan_args *s, int64_t b, int64_t start, in
         row_of(s->final, b)[n * s->x.columns + channel] = (float)states[n].value;
 }
 
-DEVICE void scan_walk(const struct grid *grid, const struct scan_kernel_args *args, bool tangent)
+DEVICE void scan_walk(const struct launch *grid, const struct scan_kernel_args *args, bool tangent)
 {
     const struct scan_args *s = &args->scan;
     const int64_t stripes = (s->x.columns + KERNEL_THREADS - 1) / KERNEL_THREADS, b = grid->block / stripes;
@@ -242,7 +242,7 @@ DEVICE struct pair back_store(const struct scan_args *s, struct scan_back *back,
 }
 
 /* to[head of each channel] += the channels' shares, summed in order by the first thread of each head. */
-DEVICE void back_heads(const struct grid *grid, const struct scan_args *s, const struct scan_back *back, const double *shares,
+DEVICE void back_heads(const struct launch *grid, const struct scan_args *s, const struct scan_back *back, const double *shares,
                        struct matrix to, int64_t t)
 {
     const int64_t width = s->x.columns / s->heads;
@@ -257,7 +257,7 @@ DEVICE void back_heads(const struct grid *grid, const struct scan_args *s, const
     }
 }
 
-DEVICE void scan_back_chunk(const struct grid *grid, const struct scan_kernel_args *args, struct scan_back *back, int64_t start,
+DEVICE void scan_back_chunk(const struct launch *grid, const struct scan_kernel_args *args, struct scan_back *back, int64_t start,
                             int64_t first, int64_t count, int64_t stripe, int64_t group, double *shared, bool tangent)
 {
     const struct scan_args *s = &args->scan;
@@ -322,7 +322,7 @@ DEVICE void scan_back_chunk(const struct grid *grid, const struct scan_kernel_ar
     }
 }
 
-DEVICE void scan_walk_back(const struct grid *grid, const struct scan_kernel_args *args, double *shared, bool tangent)
+DEVICE void scan_walk_back(const struct launch *grid, const struct scan_kernel_args *args, double *shared, bool tangent)
 {
     PRIVATE(struct scan_back, back);
     const struct scan_args *s = &args->scan;

@@ -73,7 +73,7 @@ KERNEL(xielu_tangent, xielu_kernel_args)
 }
 
 /* The sums of dy h and, with a tangent, of dy_t h + dy h' x_t, by side: four rows of partials. */
-DEVICE void xielu_back(const struct grid *grid, const struct xielu_kernel_args *args, double *shared, bool tangent)
+DEVICE void xielu_back(const struct launch *grid, const struct xielu_kernel_args *args, double *shared, bool tangent)
 {
     PRIVATE(double, sum0);
     PRIVATE(double, sum1);

@@ -116,10 +116,10 @@ static int emulated_synchronize(struct device *device)
     return 0;
 }
 
-typedef void emulated_kernel(const struct grid *grid, const void *args);
+typedef void emulated_kernel(const struct launch *grid, const void *args);
 
 #define X(name, type)                                                                                                              \
-    static void emulated_##name(const struct grid *grid, const void *args)                                                         \
+    static void emulated_##name(const struct launch *grid, const void *args)                                                       \
     {                                                                                                                              \
         name##_kernel(grid, args);                                                                                                 \
     }
@@ -136,7 +136,7 @@ static int emulated_launch(struct device *device, enum kernel kernel, int64_t bl
     const struct emulated *emulated = device->state;
     emulated_let(device);
     for (int64_t i = 0; i < blocks; i++) {
-        const struct grid grid = {emulated->reversed ? blocks - 1 - i : i, blocks, emulated->reversed};
+        const struct launch grid = {emulated->reversed ? blocks - 1 - i : i, blocks, emulated->reversed};
         kernels[kernel](&grid, args);
     }
     return emulated_done(device);

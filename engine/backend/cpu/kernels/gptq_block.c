@@ -1,13 +1,8 @@
-/* gptq_block.c: the column loop of gptq_block.h, compiled for three levels of x86-64 as the kernels of the cpu backend are. */
-#include "quant/gptq_block.h"
-
-#include "quant/grid.h"
+/* gptq_block.c: the column loop of GPTQ (backend/codes.h), written from the receiving column's side: the running column stays in
+ * registers for many rows at once, and each U[i, j] is one broadcast. */
+#include "backend/cpu/kernels/all.h"
 
 #include <string.h>
-
-/* KERNEL_LEVEL is v2, v3 or v4. */
-#define JOIN(name, level)    name##_##level
-#define NAME_AT(name, level) JOIN(name, level)
 
 /* As many floats as the instruction set holds in one register. */
 #if defined(__AVX512F__)
@@ -26,19 +21,19 @@ struct tile {
     uint8_t codes[GPTQ_BLOCK][GPTQ_ROW_TILE];
 };
 
-static void tile_load(struct tile *tile, const struct gptq_block *block, int64_t first, int64_t count)
+static void tile_load(struct tile *tile, const struct gptq_block_args *block, int64_t first, int64_t count)
 {
     if (count < GPTQ_ROW_TILE) memset(tile->weights, 0, sizeof tile->weights);
     for (int64_t r = 0; r < count; r++) {
-        const float *row = block->weights + (first + r) * block->weights_stride;
-        for (int64_t j = 0; j < block->width; j++) tile->weights[j][r] = row[j];
+        const float *row = float_row(block->weights, first + r);
+        for (int64_t j = 0; j < block->weights.columns; j++) tile->weights[j][r] = row[j];
     }
 }
 
-/* W[:, j] - sum_{i<j} E[:, i] U[i, j], left in weights[j]. Two sums, so that one addition need not wait for the last. */
-static void tile_update(struct tile *tile, const struct gptq_block *block, int64_t j)
+/* W[:, j] - sum_{i<j} E[:, i] U[i, j], left in weights[j]. `column` has U[0 … j, j]. Two sums, so that one addition need not
+ * wait for the last. */
+static void tile_update(struct tile *tile, const float *column, int64_t j)
 {
-    const float *column = block->upper + j * GPTQ_BLOCK;
     vector even[PARTS], odd[PARTS] = {0};
     memcpy(even, tile->weights[j], sizeof even);
     for (int64_t i = 0; i + 1 < j; i += 2) {
@@ -57,11 +52,10 @@ static void tile_update(struct tile *tile, const struct gptq_block *block, int64
     memcpy(tile->weights[j], even, sizeof even);
 }
 
-static void tile_quantize(struct tile *tile, const struct gptq_block *block, int64_t j, int64_t first)
+static void tile_quantize(struct tile *tile, const struct gptq_block_args *block, float divisor, int64_t j, int64_t first)
 {
-    const int64_t run = (block->position + j) / block->group_size;
-    const double *scales = block->scales + run * block->padded + first, *zeros = block->zeros + run * block->padded + first;
-    const float divisor = block->upper[j * GPTQ_BLOCK + j];
+    const int64_t at = (block->position + j) / block->grids.group_size * block->grids.stride + first;
+    const double *scales = block->grids.scales + at, *zeros = block->grids.zeros + at;
     const double top = block->top;
     const float *weights = tile->weights[j];
     float *errors = tile->errors[j];
@@ -74,25 +68,26 @@ static void tile_quantize(struct tile *tile, const struct gptq_block *block, int
     }
 }
 
-static void tile_store(const struct tile *tile, const struct gptq_block *block, int64_t first, int64_t count)
+static void tile_store(const struct tile *tile, const struct gptq_block_args *block, int64_t first, int64_t count)
 {
     for (int64_t r = 0; r < count; r++) {
         uint8_t *row = block->codes + (first + r) * block->codes_stride;
-        for (int64_t j = 0; j < block->width; j++) row[block->from[j]] = tile->codes[j][r];
+        for (int64_t j = 0; j < block->weights.columns; j++) row[block->from[j]] = tile->codes[j][r];
     }
-    for (int64_t j = 0; j < block->width; j++)
-        memcpy(block->errors + j * block->padded + first, tile->errors[j], sizeof tile->errors[j]);
+    for (int64_t j = 0; j < block->weights.columns; j++)
+        memcpy(float_row(block->errors, j) + first, tile->errors[j], sizeof tile->errors[j]);
 }
 
-void NAME_AT(gptq_block_solve, KERNEL_LEVEL)(const struct gptq_block *block, int64_t index)
+void KERNEL(gptq_tile)(const struct gptq_block_args *block, const float *upper, int64_t index)
 {
     struct tile tile;
-    const int64_t first = index * GPTQ_ROW_TILE, left = block->rows - first;
+    const int64_t first = index * GPTQ_ROW_TILE, left = block->weights.rows - first;
     const int64_t count = left < GPTQ_ROW_TILE ? left : GPTQ_ROW_TILE;
     tile_load(&tile, block, first, count);
-    for (int64_t j = 0; j < block->width; j++) {
-        tile_update(&tile, block, j);
-        tile_quantize(&tile, block, j, first);
+    for (int64_t j = 0; j < block->weights.columns; j++) {
+        const float *column = upper + j * GPTQ_BLOCK;
+        tile_update(&tile, column, j);
+        tile_quantize(&tile, block, column[j], j, first);
     }
     tile_store(&tile, block, first, count);
 }

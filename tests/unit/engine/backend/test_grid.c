@@ -1,5 +1,5 @@
 /* Grids against their definition, and at the edges: ties, groups without negatives, zeros, ends of float's range. */
-#include "quant/grid.h"
+#include "backend/grid.h"
 
 #include "base/random.h"
 #include "unit.h"

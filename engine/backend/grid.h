@@ -1,4 +1,4 @@
-/* grid.h: the grids of a group of weights. The min-max grid, of rtn and gptq:
+/* grid.h: the grids of a group of weights, the same in every backend. The min-max grid, of rtn and gptq:
  *
  *     lo = min(min w, 0), hi = max(max w, 0); an all-zero group: -1, 1
  *     symmetric:   m = max(|lo|, hi); hi = m; lo = -m where lo < 0, else 0; zero = 2^(bits-1)
@@ -14,15 +14,20 @@
  *     range    (awq) scale = max(max w - min w, 1e-5) / (2^bits - 1), zero = clamp(rint(-min w / scale), 0, 2^bits - 1): zero need
  * not lie in the range absmax   (int8, symmetric awq) scale = max |w| / (2^(bits-1) - 1), zero = 2^(bits-1): no tie, and code 0 is
  * never used */
-#ifndef QUANT_GRID_H
-#define QUANT_GRID_H
+#ifndef BACKEND_GRID_H
+#define BACKEND_GRID_H
 
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __CUDACC__
+#define GRID_FUNCTION static __host__ __device__ __forceinline__
+#else
+#define GRID_FUNCTION static inline
 _Static_assert(FLT_EVAL_METHOD == 0, "grids are defined by single operations");
+#endif
 
 enum grid_rule { GRID_MIN_MAX, GRID_RANGE, GRID_ABSMAX };
 
@@ -32,17 +37,52 @@ struct grid {
     enum grid_rule rule;
 };
 
-static inline double grid_top(struct grid grid)
+GRID_FUNCTION double grid_top(struct grid grid)
 {
     return (double)((1 << grid.bits) - 1);
 }
 
-/* The scale and zero point of one group of `count` >= 1 finite weights. A step below FLT_MIN becomes FLT_MIN: it has to be stored
- * as a float. */
-void grid_find(struct grid grid, const float *weights, int64_t count, double *scale, uint8_t *zero);
+/* Where the search for a group's range begins; `first` is its first weight. */
+GRID_FUNCTION float grid_origin(struct grid grid, float first)
+{
+    return grid.rule == GRID_RANGE ? first : 0;
+}
+
+GRID_FUNCTION double grid_at_least(double step, double least)
+{
+    return step > least ? step : least;
+}
+
+/* The scale and zero point for weights from lo to hi, both found from grid_origin on. A step below FLT_MIN becomes FLT_MIN: it has
+ * to be stored as a float. */
+GRID_FUNCTION void grid_of_range(struct grid grid, double lo, double hi, double *scale, double *point)
+{
+    const double top = grid_top(grid), middle = (double)(1 << (grid.bits - 1)), most = hi > -lo ? hi : -lo;
+    if (grid.rule == GRID_ABSMAX) {
+        *scale = most == 0 ? 1 : grid_at_least(most / (middle - 1), (double)FLT_MIN);
+        *point = middle;
+        return;
+    }
+    if (grid.rule == GRID_RANGE) {
+        *scale = grid_at_least(hi - lo, 1e-5) / top;
+        const double zero = rint(-lo / *scale);
+        *point = zero < 0 ? 0 : zero > top ? top : zero;
+        return;
+    }
+    if (grid.sym) {
+        hi = most;
+        lo = lo < 0 ? -most : 0;
+    }
+    if (lo == 0 && hi == 0) {
+        lo = -1;
+        hi = 1;
+    }
+    *scale = grid_at_least((hi - lo) / top, (double)FLT_MIN);
+    *point = grid.sym ? middle : rint(-lo / *scale);
+}
 
 /* The code, as a number. Clamping comes first, so that adding and taking away 1.5 * 2^52 rounds half to even; a NaN gives 0. */
-static inline double grid_code(float weight, double scale, double zero, double top)
+GRID_FUNCTION double grid_code(float weight, double scale, double zero, double top)
 {
     const double magic = 6755399441055744.0, low = -zero, high = top - zero;
     double x = (double)weight / scale;
@@ -51,6 +91,8 @@ static inline double grid_code(float weight, double scale, double zero, double t
     return ((x + magic) - magic) + zero;
 }
 
+/* Of `count` >= 1 finite weights in host memory. */
+void grid_find(struct grid grid, const float *weights, int64_t count, double *scale, uint8_t *zero);
 void grid_encode(struct grid grid, const float *weights, int64_t count, double scale, uint8_t zero, uint8_t *codes);
 
 #endif

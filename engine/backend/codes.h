@@ -1,0 +1,61 @@
+/* codes.h: weights as codes, and what backend.h's slots for quantizers are given. Arrays lie in memory of the backend unless said
+ * otherwise. */
+#ifndef BACKEND_CODES_H
+#define BACKEND_CODES_H
+
+#include "backend/grid.h"
+#include "backend/matrix.h"
+
+/* Two codings of a matrix [rows, columns]. A grid: value = (code - zero) * scale, with a scale and a zero point for each group of a
+ * row's columns. A codebook (`codebook` given): value = codebook[code] * scale, with a scale for each run of `group_size` values of
+ * the matrix written out row by row, so that runs cross rows; then `groups` counts all runs. With column_scales s the value of a
+ * column is divided by its s. */
+struct codes {
+    int64_t rows, columns, groups, group_size;
+    uint8_t *codes;             /* [rows, columns] */
+    float *scales;              /* [rows, groups]; of a codebook [groups] */
+    uint8_t *zeros;             /* [rows, groups] */
+    const int32_t *g_idx;       /* [columns] the group of a column; NULL: column / group_size */
+    const float *codebook;      /* [2^bits]; NULL: a grid */
+    const float *column_scales; /* [columns], above 0; NULL: none */
+};
+
+/* Grids as GPTQ needs them while it works: run g of `group_size` columns of row r has scales[g * stride + r], in double. */
+struct grids {
+    double *scales, *zeros; /* [runs, stride] */
+    int64_t stride, group_size;
+};
+
+/* For each row and group of weight = W diag(s), the largest magnitude m is lowered to the best of m (1 - i / parts), i < steps, the
+ * first of equals: what is coded of the clamped group is weighed against the unclamped one by d H dᵀ, d = (weight - values) / s, H
+ * the group's own block of the Hessian. The groups of `weight` are clamped in place. */
+enum { CLIP_SEARCH_ROWS = 64 };
+struct clip_search_args {
+    struct grid grid;
+    struct matrix weight, scales, hessian; /* [R, C], [1, C], [C, C] */
+    int64_t group_size, steps, parts;
+    struct matrix scratch; /* of a host backend: 2 * CLIP_SEARCH_ROWS rows of group_size columns for each thread of the team */
+};
+
+/* GPTQ inside one block of columns: quantize a column, spread its error over the columns of the block still to come.
+ *
+ *     for each column j:  w = W[:, j] - sum_{i<j} E[:, i] U[i, j];  q = grid(w);  E[:, j] = (w - q) / U[j, j]
+ *
+ * Rows do not meet. Sums of w in the backend's own type and order; the grid in double (grid.h). */
+enum {
+    GPTQ_BLOCK = 128,   /* the most columns of a block */
+    GPTQ_ROW_TILE = 32, /* what is indexed by row has room up to a multiple of it */
+};
+struct gptq_block_args {
+    struct matrix weights; /* [R, width] as the blocks before left it; what becomes of it is not said */
+    struct matrix upper;   /* [width, width] U[block, block] */
+    struct grids grids;    /* stride a multiple of GPTQ_ROW_TILE */
+    int64_t position;      /* the block's first column in visiting order: column j belongs to run (position + j) / group_size */
+    double top;            /* the largest code */
+    const int32_t *from;   /* host: [width] the column of `codes` where column j belongs */
+    uint8_t *codes;        /* [R, codes_stride] out */
+    int64_t codes_stride;
+    struct matrix errors; /* [width, R] out: E transposed; stride as that of the grids */
+};
+
+#endif

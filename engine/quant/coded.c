@@ -1,0 +1,157 @@
+#include "quant/coded.h"
+
+#include <math.h>
+
+enum { SLAB = 256, ALIGNMENT = 256 }; /* rows measured at a time; bytes that arrays of a block begin at multiples of */
+
+enum part { PART_CODES, PART_SCALES, PART_ZEROS, PART_GROUPS, PART_BOOK, PART_COLUMNS, PARTS };
+
+/* What a layer has, and the bytes of each. */
+static void list_parts(const struct quantized_layer *layer, const void *from[PARTS], size_t bytes[PARTS])
+{
+    const size_t grids = (size_t)(layer->codebook != NULL ? layer->groups : layer->rows * layer->groups);
+    const size_t columns = (size_t)layer->columns;
+    const void *const all[PARTS] = {layer->codes,    layer->scales,       layer->zeros, layer->ordered ? layer->g_idx : NULL,
+                                    layer->codebook, layer->column_scales};
+    const size_t sizes[PARTS] = {(size_t)layer->rows * columns,          grids * sizeof(float),  grids, columns * sizeof(int32_t),
+                                 sizeof(float) << (unsigned)layer->bits, columns * sizeof(float)};
+    for (int i = 0; i < PARTS; i++) {
+        from[i] = all[i];
+        bytes[i] = all[i] != NULL ? sizes[i] : 0;
+    }
+}
+
+static void *block_at(const struct coded *coded, enum part part)
+{
+    return coded->offsets[part] == 0 ? NULL : (char *)coded->block + coded->offsets[part];
+}
+
+enum status coded_init(struct coded *coded, struct backend *backend, struct quantized_layer *layer, uint8_t *codes,
+                       struct error *error)
+{
+    const void *from[PARTS];
+    size_t bytes[PARTS], next = ALIGNMENT; /* offset 0 is: not there */
+    *coded = (struct coded){.backend = backend, .layer = layer};
+    coded->at = (struct codes){layer->rows,     layer->columns,      layer->groups, layer->group_size,
+                               layer->codes,    layer->scales,       layer->zeros,  layer->ordered ? layer->g_idx : NULL,
+                               layer->codebook, layer->column_scales};
+    if (backend->ops->host) return STATUS_OK;
+    list_parts(layer, from, bytes);
+    for (int i = codes != NULL ? PART_SCALES : PART_CODES; i < PARTS; i++) {
+        coded->offsets[i] = bytes[i] > 0 ? next : 0;
+        next += (bytes[i] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    const enum status status =
+        backend->ops->allocate(backend, backend_elements(backend, (int64_t)next), "codes", &coded->block, error);
+    if (status != STATUS_OK) return status;
+    coded->at.codes = codes != NULL ? codes : block_at(coded, PART_CODES);
+    coded->at.scales = block_at(coded, PART_SCALES);
+    coded->at.zeros = block_at(coded, PART_ZEROS);
+    coded->at.g_idx = block_at(coded, PART_GROUPS);
+    coded->at.codebook = block_at(coded, PART_BOOK);
+    coded->at.column_scales = block_at(coded, PART_COLUMNS);
+    return STATUS_OK;
+}
+
+void coded_reset(struct coded *coded)
+{
+    if (coded->block != NULL) coded->backend->ops->release(coded->backend, coded->block);
+    *coded = (struct coded){0};
+}
+
+void coded_push(struct coded *coded)
+{
+    const void *from[PARTS];
+    size_t bytes[PARTS];
+    list_parts(coded->layer, from, bytes);
+    for (int i = PART_SCALES; i < PARTS && coded->block != NULL; i++)
+        if (bytes[i] > 0) coded->backend->ops->write_bytes(coded->backend, block_at(coded, (enum part)i), from[i], bytes[i]);
+}
+
+enum status coded_pull(struct coded *coded, struct error *error)
+{
+    struct backend *backend = coded->backend;
+    struct quantized_layer *layer = coded->layer;
+    const size_t weights = (size_t)(layer->rows * layer->columns), grids = (size_t)(layer->rows * layer->groups);
+    if (coded->block == NULL) return STATUS_OK;
+    backend->ops->read_bytes(backend, coded->at.codes, layer->codes, weights);
+    backend->ops->read_bytes(backend, coded->at.scales, layer->scales, grids * sizeof *layer->scales);
+    backend->ops->read_bytes(backend, coded->at.zeros, layer->zeros, grids);
+    return backend->ops->sync(backend, error);
+}
+
+void coded_encode(struct coded *coded, struct grid grid, struct matrix weight)
+{
+    coded->backend->ops->grid_encode(coded->backend, grid, weight, &coded->at);
+}
+
+void coded_decode(const struct coded *coded, struct matrix weight)
+{
+    coded->backend->ops->decode(coded->backend, &coded->at, 0, weight, (struct matrix){0});
+}
+
+/* H is symmetric, so the products with what lies above its diagonal blocks count twice and those below are not done: little more
+ * than half the work. */
+double coded_energy(struct backend *backend, struct matrix a, struct matrix hessian, struct matrix product)
+{
+    if (hessian.data == NULL) return backend->ops->dot(backend, a, a);
+    const int64_t eighth = (a.columns / 8 + 63) / 64 * 64, width = eighth < 128 ? 128 : eighth;
+    for (int64_t first = 0; first < a.columns; first += width) {
+        const int64_t count = a.columns - first < width ? a.columns - first : width;
+        const struct matrix columns = matrix_columns(hessian, first, count), c = matrix_columns(product, first, count);
+        const struct gemm_args diagonal = {
+            .a = matrix_columns(a, first, count), .b = matrix_rows(columns, first, count), .c = c, .alpha = 1};
+        const struct gemm_args above = {
+            .a = matrix_columns(a, 0, first), .b = matrix_rows(columns, 0, first), .c = c, .alpha = 2, .beta = 1};
+        backend->ops->gemm(backend, &diagonal);
+        if (first > 0) backend->ops->gemm(backend, &above);
+    }
+    return backend->ops->dot(backend, a, product);
+}
+
+/* Sums of energies of W - Q and, where `whole` is wanted, of W. */
+static enum status sum_energies(const struct coded *coded, struct matrix weight, struct matrix hessian, double *proxy,
+                                double *whole, struct error *error)
+{
+    struct backend *backend = coded->backend;
+    const int64_t rows = coded->at.rows, columns = coded->at.columns, slab = rows < SLAB ? rows : SLAB;
+    void *difference = NULL, *product = NULL;
+    enum status status;
+    *proxy = 0;
+    if (whole != NULL) *whole = 0;
+    if ((status = backend->ops->allocate(backend, slab * columns, "quantization error", &difference, error)) != STATUS_OK)
+        goto done;
+    status = backend->ops->allocate(backend, slab * columns, "quantization error", &product, error);
+    if (status != STATUS_OK) goto done;
+    for (int64_t first = 0; first < rows; first += slab) {
+        const int64_t count = rows - first < slab ? rows - first : slab;
+        const struct matrix d = matrix_of(difference, count, columns, backend->ops->element), w = matrix_rows(weight, first, count);
+        const struct matrix scratch = matrix_of(product, count, columns, backend->ops->element);
+        backend->ops->decode(backend, &coded->at, first, d, w);
+        *proxy += coded_energy(backend, d, hessian, scratch);
+        if (whole != NULL) *whole += coded_energy(backend, w, hessian, scratch);
+    }
+    if ((status = backend->ops->sync(backend, error)) != STATUS_OK) goto done;
+    if (!isfinite(*proxy) || (whole != NULL && !isfinite(*whole)))
+        status =
+            error_set(error, STATUS_NOT_FINITE, "quantization error is not finite: weights or activations are too large for float");
+    /* H is positive semidefinite: below zero is rounding */
+    if (*proxy < 0) *proxy = 0;
+done:
+    if (product != NULL) backend->ops->release(backend, product);
+    if (difference != NULL) backend->ops->release(backend, difference);
+    return status;
+}
+
+enum status coded_error(const struct coded *coded, struct matrix weight, struct matrix hessian, double *out, struct error *error)
+{
+    return sum_energies(coded, weight, hessian, out, NULL, error);
+}
+
+enum status coded_measure(struct coded *coded, struct matrix weight, struct matrix hessian, struct error *error)
+{
+    double whole;
+    const enum status status = sum_energies(coded, weight, hessian, &coded->layer->proxy_error, &whole, error);
+    if (status == STATUS_OK) coded->layer->relative_error = whole > 0 ? coded->layer->proxy_error / whole : 0;
+    return status;
+}

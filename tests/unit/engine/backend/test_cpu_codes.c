@@ -1,0 +1,373 @@
+/* The slots that quantizers are made of: the plain loops in both types and the fast backend. Grids and codes are defined bit by
+ * bit, and must be equal; what follows from sums is checked against its own equations in double, with the backend's own earlier
+ * results put in, so that a weight that is rounded the other way is not taken for a fault. */
+#include "engine/backend/cases.h"
+
+enum { BACKENDS = 4, ROWS = 70, COLUMNS = 150, GAP = 3, MOST = 192 };
+
+struct quartet {
+    struct team *team;
+    struct backend *all[BACKENDS]; /* float loops, double loops, fast on two threads, fast on one */
+};
+
+static int setup(void **state)
+{
+    struct quartet *q = calloc(1, sizeof *q);
+    struct error error;
+    if (q == NULL || team_new(2, &q->team, &error) != STATUS_OK) return -1;
+    if (backend_reference_new(false, NULL, &q->all[0], &error) != STATUS_OK) return -1;
+    if (backend_reference_new(true, NULL, &q->all[1], &error) != STATUS_OK) return -1;
+    if (backend_cpu_new(q->team, &q->all[2], &error) != STATUS_OK) return -1;
+    if (backend_cpu_new(NULL, &q->all[3], &error) != STATUS_OK) return -1;
+    *state = q;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct quartet *q = *state;
+    for (int i = 0; i < BACKENDS; i++) backend_free(q->all[i]);
+    team_free(q->team);
+    free(q);
+    return 0;
+}
+
+static void *bytes_new(struct world *world, const void *from, int64_t bytes)
+{
+    const struct matrix m = world_zeros(world, 1, backend_elements(world->backend, bytes), 0);
+    if (from != NULL) world->backend->ops->write_bytes(world->backend, m.data, from, (size_t)bytes);
+    return m.data;
+}
+
+static void bytes_read(struct world *world, const void *from, void *to, int64_t bytes)
+{
+    struct error error;
+    world->backend->ops->read_bytes(world->backend, from, to, (size_t)bytes);
+    if (world->backend->ops->sync(world->backend, &error) != STATUS_OK) fail_msg("%s", error.detail);
+}
+
+static struct codes codes_new(struct world *world, int64_t group_size)
+{
+    struct codes codes = {.rows = ROWS, .columns = COLUMNS, .group_size = group_size};
+    codes.groups = (COLUMNS + group_size - 1) / group_size;
+    codes.codes = bytes_new(world, NULL, ROWS * COLUMNS);
+    codes.scales = bytes_new(world, NULL, ROWS * codes.groups * 4);
+    codes.zeros = bytes_new(world, NULL, ROWS * codes.groups);
+    return codes;
+}
+
+struct found {
+    uint8_t codes[ROWS * COLUMNS], zeros[ROWS * COLUMNS];
+    float scales[ROWS * COLUMNS];
+    double scale[COLUMNS * MOST], zero[COLUMNS * MOST];
+};
+
+static void find_all(struct world *world, struct grid grid, int64_t group_size, struct found *out)
+{
+    const struct matrix weight = world_random(world, ROWS, COLUMNS, GAP, 0.3);
+    struct codes codes = codes_new(world, group_size);
+    const int64_t bytes = codes.groups * MOST * 8;
+    const struct grids grids = {bytes_new(world, NULL, bytes), bytes_new(world, NULL, bytes), MOST, group_size};
+    memset(out, 0, sizeof *out);
+    world->backend->ops->fill(world->backend, matrix_rows(weight, 3, 1), 0);
+    world->backend->ops->grid_encode(world->backend, grid, weight, &codes);
+    world->backend->ops->grid_find(world->backend, grid, weight, grids);
+    bytes_read(world, codes.codes, out->codes, ROWS * COLUMNS);
+    bytes_read(world, codes.scales, out->scales, ROWS * codes.groups * 4);
+    bytes_read(world, codes.zeros, out->zeros, ROWS * codes.groups);
+    bytes_read(world, grids.scales, out->scale, bytes);
+    bytes_read(world, grids.zeros, out->zero, bytes);
+    world_clear(world);
+}
+
+static void test_grids_and_codes_are_the_same_everywhere(void **state)
+{
+    const struct quartet *q = *state;
+    const struct grid grids[] = {{4, true, GRID_MIN_MAX}, {3, false, GRID_MIN_MAX}, {4, false, GRID_RANGE}, {8, true, GRID_ABSMAX}};
+    const int64_t sizes[] = {1, 16, 33, 128, COLUMNS};
+    struct found *found = calloc(2, sizeof *found);
+    assert_non_null(found);
+    for (int i = 0; i < 20; i++)
+        for (int b = 0; b < BACKENDS; b++) {
+            struct world world = {.backend = q->all[b], .seed = 3};
+            find_all(&world, grids[i % 4], sizes[i / 4], &found[b > 0]);
+            if (b > 0) assert_memory_equal(&found[1], &found[0], sizeof *found);
+        }
+    for (int64_t r = 0; r < ROWS; r++) assert_true((float)found[0].scale[r] == found[0].scales[r]);
+    free(found);
+}
+
+static void test_codes_become_values(void **state)
+{
+    const struct quartet *q = *state;
+    float book[16], scales[ROWS * COLUMNS], columns[COLUMNS];
+    uint8_t codes[ROWS * COLUMNS], zeros[ROWS * COLUMNS];
+    int32_t groups[COLUMNS];
+    for (int i = 0; i < 16; i++) book[i] = (float)(i - 7) / 8.1f;
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        scales[i] = 0.01f + (float)(i % 91) / 777;
+        codes[i] = (uint8_t)(i * 7 % 16);
+        zeros[i] = (uint8_t)(i * 5 % 16);
+    }
+    for (int c = 0; c < COLUMNS; c++) columns[c] = 0.3f + (float)c / 100, groups[c] = c * 7 % 5;
+    for (int kind = 0; kind < 8; kind++)
+        for (int b = 0; b < BACKENDS; b++) {
+            struct world world = {.backend = q->all[b], .seed = 5};
+            const bool of_book = kind % 2 != 0, ordered = !of_book && kind / 2 % 2 != 0, scaled = kind / 4 != 0;
+            struct codes c = {ROWS,
+                              COLUMNS,
+                              5,
+                              32,
+                              bytes_new(&world, codes, sizeof codes),
+                              bytes_new(&world, scales, sizeof scales),
+                              bytes_new(&world, zeros, sizeof zeros),
+                              NULL,
+                              NULL,
+                              NULL};
+            if (of_book) c.groups = (ROWS * COLUMNS + 31) / 32, c.codebook = bytes_new(&world, book, sizeof book);
+            if (ordered) c.g_idx = bytes_new(&world, groups, sizeof groups);
+            if (scaled) c.column_scales = bytes_new(&world, columns, sizeof columns);
+            const struct matrix from = world_random(&world, 41, COLUMNS, GAP, 1), to = world_zeros(&world, 41, COLUMNS, 1);
+            const struct matrix values = world_zeros(&world, ROWS, COLUMNS, 0);
+            world.backend->ops->decode(world.backend, &c, 0, values, (struct matrix){0});
+            world.backend->ops->decode(world.backend, &c, 29, to, from);
+            double *all = world_read(&world, values), *rest = world_read(&world, to), *w = world_read(&world, from);
+            for (int i = 0; i < ROWS * COLUMNS; i++) {
+                const int row = i / COLUMNS, column = i % COLUMNS, group = row * 5 + (ordered ? groups[column] : column / 32);
+                const double value = of_book ? (double)book[codes[i]] * (double)scales[i / 32]
+                                             : (double)(codes[i] - zeros[group]) * (double)scales[group];
+                const double expected = scaled ? value / (double)columns[column] : value;
+                /* a product and a division, each rounded once */
+                assert_true(fabs(all[i] - expected) <= 2.1 * ROUNDOFF * fabs(expected));
+                if (row < 29) continue;
+                const int k = i - 29 * COLUMNS;
+                assert_true(fabs(rest[k] - (w[k] - expected)) <= ROUNDOFF * (2.1 * fabs(expected) + fabs(w[k] - expected)));
+            }
+            free(all), free(rest), free(w);
+            world_clear(&world);
+        }
+}
+
+static void test_copies_are_exact(void **state)
+{
+    const struct quartet *q = *state;
+    enum { LARGE = (9 << 20) + 5 };
+    uint8_t *bytes = malloc(LARGE), *back = malloc(LARGE);
+    int32_t rows[20], columns[90];
+    assert_true(bytes != NULL && back != NULL);
+    for (int i = 0; i < LARGE; i++) bytes[i] = (uint8_t)(i * 31 + i / 251);
+    for (int i = 0; i < 20; i++) rows[i] = i * 7 % 50;
+    for (int i = 0; i < 90; i++) columns[i] = i * 13 % 50;
+    for (int b = 0; b < BACKENDS; b++) {
+        struct world world = {.backend = q->all[b], .seed = 7};
+        const struct backend_ops *ops = world.backend->ops;
+        void *there = bytes_new(&world, bytes, LARGE);
+        bytes_read(&world, there, back, LARGE);
+        assert_memory_equal(bytes, back, LARGE);
+        const struct matrix from = world_random(&world, 50, 50, GAP, 1), by = world_random(&world, 1, 50, 0, 1);
+        const struct matrix picked = world_zeros(&world, 20, 90, 1), half = world_zeros(&world, 50, 90, 0);
+        double *before = world_read(&world, from), *s = world_read(&world, by);
+        ops->select(world.backend, picked, from, rows, columns);
+        ops->select(world.backend, half, from, NULL, columns);
+        ops->mirror(world.backend, from);
+        double *p = world_read(&world, picked), *h = world_read(&world, half), *mirrored = world_read(&world, from);
+        ops->scale_columns(world.backend, from, from, by);
+        double *scaled = world_read(&world, from);
+        for (int i = 0; i < 20 * 90; i++) assert_true(p[i] == before[rows[i / 90] * 50 + columns[i % 90]]);
+        for (int i = 0; i < 50 * 90; i++) assert_true(h[i] == before[i / 90 * 50 + columns[i % 90]]);
+        for (int i = 0; i < 50 * 50; i++) {
+            const int r = i / 50, c = i % 50;
+            assert_true(mirrored[i] == before[c > r ? c * 50 + r : i]);
+            assert_true(fabs(scaled[i] - mirrored[i] * s[c]) <= ROUNDOFF * fabs(scaled[i]) + 1e-30);
+        }
+        free(before), free(s), free(p), free(h), free(mirrored), free(scaled);
+        world_clear(&world);
+    }
+    free(bytes), free(back);
+}
+
+/* One block of GPTQ, and what came out of it. */
+struct block {
+    int64_t width, position, group_size;
+    double *weights, *upper, *errors; /* [ROWS, width], [width, width], [width, ROWS] */
+    double scales[16 * 96], zeros[16 * 96];
+    int32_t from[GPTQ_BLOCK];
+    uint8_t codes[ROWS * 140];
+};
+
+static void block_run(struct world *world, struct block *b)
+{
+    const struct backend_ops *ops = world->backend->ops;
+    const struct matrix weights = world_random(world, ROWS, b->width, GAP, 0.3);
+    const struct matrix upper = world_random(world, b->width, b->width, GAP, 0.05);
+    const struct matrix errors = world_zeros(world, b->width, ROWS, 96 - ROWS), diagonal = matrix_diagonal(upper);
+    double *ones = world_doubles(b->width);
+    for (int64_t j = 0; j < b->width; j++) ones[j] = 0.5 + (double)(j % 8) / 8, b->from[j] = (int32_t)(j * 3 % b->width);
+    ops->upload(world->backend, diagonal, ones, DTYPE_F64);
+    for (int i = 0; i < 16 * 96; i++) b->scales[i] = 0.02 + (double)(i % 37) / 555, b->zeros[i] = 5 + i % 5;
+    b->weights = world_read(world, weights);
+    b->upper = world_read(world, upper);
+    uint8_t *codes = bytes_new(world, NULL, sizeof b->codes);
+    const struct gptq_block_args args = {
+        .weights = weights,
+        .upper = upper,
+        .grids = {bytes_new(world, b->scales, sizeof b->scales), bytes_new(world, b->zeros, sizeof b->zeros), 96, b->group_size},
+        .position = b->position,
+        .top = 15,
+        .from = b->from,
+        .codes = codes,
+        .codes_stride = 140,
+        .errors = errors};
+    ops->gptq_block(world->backend, &args);
+    b->errors = world_read(world, errors);
+    bytes_read(world, codes, b->codes, sizeof b->codes);
+    free(ones);
+    world_clear(world);
+}
+
+/* Column j is what the equations make of the errors that the backend found left of it. Its sum of j + 1 terms carries as many
+ * roundings of its terms' sizes; where that reaches a half the code may be either neighbour. */
+static void block_check(const struct block *b, int64_t r)
+{
+    for (int64_t j = 0; j < b->width; j++) {
+        double w = b->weights[r * b->width + j], size = fabs(w);
+        for (int64_t i = 0; i < j; i++) {
+            const double term = b->errors[i * ROWS + r] * b->upper[i * b->width + j];
+            w -= term;
+            size += fabs(term);
+        }
+        const int64_t at = (b->position + j) / b->group_size * 96 + r;
+        const double scale = b->scales[at], zero = b->zeros[at], code = b->codes[r * 140 + b->from[j]];
+        const double bound = (double)(j + 2) * ROUNDOFF * size, steps = fmin(fmax(w / scale, -zero), 15 - zero);
+        if (!(fabs(steps - (code - zero)) <= 0.5 + bound / scale))
+            fail_msg("row %d, column %d: %g steps became %g", (int)r, (int)j, steps, code - zero);
+        const double value = (code - zero) * (double)(float)scale, divisor = b->upper[j * b->width + j];
+        const double error = (w - value) / divisor, found = b->errors[j * ROWS + r];
+        if (!(fabs(found - error) <= (bound + 3 * ROUNDOFF * (fabs(w) + fabs(value))) / divisor))
+            fail_msg("row %d, column %d: error %g, not %g", (int)r, (int)j, found, error);
+    }
+}
+
+static void test_a_block_of_gptq_satisfies_its_equations(void **state)
+{
+    const struct quartet *q = *state;
+    const int64_t shapes[][3] = {{128, 0, 32}, {128, 128, 1000}, {37, 40, 24}, {1, 0, 1}}; /* width, position, group_size */
+    for (int i = 0; i < 4; i++) {
+        struct block *blocks = calloc(BACKENDS, sizeof *blocks);
+        assert_non_null(blocks);
+        for (int b = 0; b < BACKENDS; b++) {
+            struct world world = {.backend = q->all[b], .seed = (uint64_t)(11 + i)};
+            blocks[b].width = shapes[i][0];
+            blocks[b].position = shapes[i][1];
+            blocks[b].group_size = shapes[i][2];
+            block_run(&world, &blocks[b]);
+            for (int64_t r = 0; r < ROWS; r++) block_check(&blocks[b], r);
+        }
+        assert_memory_equal(blocks[2].codes, blocks[3].codes, sizeof blocks[2].codes);
+        assert_memory_equal(blocks[2].errors, blocks[3].errors, (size_t)(ROWS * shapes[i][0]) * sizeof(double));
+        for (int b = 0; b < BACKENDS; b++) free(blocks[b].weights), free(blocks[b].upper), free(blocks[b].errors);
+        free(blocks);
+    }
+}
+
+enum { STEPS = 10, PARTS = 20 };
+
+/* d H dᵀ of a group when it is clamped to `most`, and how far a float backend may be from it: d's own three roundings and those of
+ * the sums, 2 count + 2 of their terms' sizes. */
+static double clip_error(struct grid grid, const double *w, const double *s, const double *h, int64_t count, float most,
+                         double *bound)
+{
+    double scale, zero, sum = 0, d[COLUMNS], size[COLUMNS];
+    float lo = fminf(fmaxf((float)w[0], -most), most), hi = lo;
+    if (grid.rule != GRID_RANGE) lo = hi = 0;
+    for (int64_t c = 0; c < count; c++) {
+        const float x = fminf(fmaxf((float)w[c], -most), most);
+        lo = x < lo ? x : lo;
+        hi = x > hi ? x : hi;
+    }
+    grid_of_range(grid, (double)lo, (double)hi, &scale, &zero);
+    for (int64_t c = 0; c < count; c++) {
+        const float x = fminf(fmaxf((float)w[c], -most), most);
+        const double value = (grid_code(x, scale, zero, grid_top(grid)) - zero) * (double)(float)scale;
+        d[c] = (w[c] - value) / s[c];
+        size[c] = (fabs(w[c]) + fabs(value)) / s[c];
+    }
+    *bound = 0;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t k = 0; k < count; k++) {
+            const double entry = h[i * COLUMNS + k];
+            sum += d[i] * entry * d[k];
+            *bound += ROUNDOFF * fabs(entry) * ((double)(2 * count + 2) * fabs(d[i] * d[k]) + 6 * size[i] * fabs(d[k]));
+        }
+    return sum;
+}
+
+/* What came out is one of the tried magnitudes, and none of them is better by more than rounding. */
+static void clip_check(struct grid grid, const double *before, const double *after, const double *s, const double *h, int64_t count)
+{
+    float most = 0;
+    double least = (double)INFINITY, slack = 0, found = (double)INFINITY;
+    for (int64_t c = 0; c < count; c++) most = fmaxf(most, fabsf((float)before[c]));
+    for (int step = 0; step < STEPS; step++) {
+        const float tried = most * (float)(1 - (double)step / PARTS);
+        double bound;
+        const double error = clip_error(grid, before, s, h, count, tried, &bound);
+        bool same = true;
+        for (int64_t c = 0; c < count; c++) same = same && after[c] == (double)fminf(fmaxf((float)before[c], -tried), tried);
+        if (same) found = fmin(found, error - bound);
+        if (error < least) least = error, slack = bound;
+    }
+    if (!(found <= least + slack)) fail_msg("a group's error is %g where %g was to be had", found, least);
+}
+
+static void clip_run(struct world *world, struct grid grid, int64_t group_size)
+{
+    const struct matrix weight = world_random(world, ROWS, COLUMNS, GAP, 0.3), scales = world_random(world, 1, COLUMNS, 0, 1);
+    const struct matrix x = world_random(world, 200, COLUMNS, 0, 1), h = world_zeros(world, COLUMNS, COLUMNS, 1);
+    const int64_t threads = team_size(world->backend->team), widest = group_size < COLUMNS ? group_size : COLUMNS;
+    const struct matrix scratch = world_zeros(world, 2 * CLIP_SEARCH_ROWS * threads, widest, 0);
+    struct backend *backend = world->backend;
+    backend->ops->syrk(backend, h, x, 0.01, 0);
+    backend->ops->mirror(backend, h);
+    backend->ops->fill(backend, scales, 1.25);
+    backend->ops->fill(backend, matrix_columns(scales, 3, 20), 0.5);
+    double *before = world_read(world, weight), *s = world_read(world, scales), *hessian = world_read(world, h);
+    backend->ops->clip_search(backend, &(struct clip_search_args){grid, weight, scales, h, group_size, STEPS, PARTS, scratch});
+    double *after = world_read(world, weight);
+    for (int64_t r = 0; r < ROWS; r++)
+        for (int64_t first = 0; first < COLUMNS; first += group_size) {
+            const int64_t at = r * COLUMNS + first, left = COLUMNS - first;
+            clip_check(grid, before + at, after + at, s + first, hessian + first * COLUMNS + first,
+                       left < group_size ? left : group_size);
+        }
+    world_put(world, "clamped", after, ROWS * COLUMNS, 0);
+    free(before), free(s), free(hessian);
+}
+
+static void test_clipping_finds_the_best_magnitude(void **state)
+{
+    const struct quartet *q = *state;
+    const struct grid grids[] = {{4, false, GRID_RANGE}, {3, true, GRID_ABSMAX}};
+    for (int i = 0; i < 4; i++) {
+        struct world worlds[BACKENDS] = {0};
+        for (int b = 0; b < BACKENDS; b++) {
+            worlds[b].backend = q->all[b];
+            worlds[b].seed = (uint64_t)(21 + i);
+            clip_run(&worlds[b], grids[i % 2], i / 2 == 0 ? 32 : COLUMNS);
+        }
+        assert_memory_equal(worlds[2].outputs[0].values, worlds[3].outputs[0].values, ROWS * COLUMNS * sizeof(double));
+        for (int b = 0; b < BACKENDS; b++) world_clear(&worlds[b]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_grids_and_codes_are_the_same_everywhere),
+        cmocka_unit_test(test_codes_become_values),
+        cmocka_unit_test(test_copies_are_exact),
+        cmocka_unit_test(test_a_block_of_gptq_satisfies_its_equations),
+        cmocka_unit_test(test_clipping_finds_the_best_magnitude),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
