@@ -49,6 +49,7 @@ static void error_fill(struct error *error, enum status status, const char *poin
 static void error_fill(struct error *error, enum status status, const char *pointer, const char *format, va_list list)
 {
     error->status = status;
+    error->again_seconds = 0;
     (void)snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
     (void)vsnprintf(error->detail, sizeof error->detail, format, list);
 }

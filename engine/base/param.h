@@ -70,6 +70,7 @@ struct param {
                                            help are read */
     size_t size;                        /* PARAM_OBJECT as the item of a list: bytes of its struct */
     bool nullable;                      /* null is allowed and stored as 0 / 0.0 / NULL / a zeroed struct */
+    bool null_is_negative;              /* null of a PARAM_INTEGER or PARAM_NUMBER is stored as -1: 0 is a value of its own */
     const char *help;                   /* one line, ends without a full stop */
 };
 

@@ -10,21 +10,28 @@
 enum { LEAST = 3 };
 
 /* Two passes, so that large means cost no digits. NAN without variance. */
-static double pearson(const double *x, const double *y, int64_t n)
+static double around(const double *x, const double *y, int64_t n, double mean_x, double mean_y)
 {
-    double mean_x = 0, mean_y = 0, xx = 0, yy = 0, xy = 0;
-    for (int64_t i = 0; i < n; i++) {
-        mean_x += x[i] / (double)n;
-        mean_y += y[i] / (double)n;
-    }
+    double xx = 0, yy = 0, xy = 0;
     for (int64_t i = 0; i < n; i++) {
         const double a = x[i] - mean_x, b = y[i] - mean_y;
         xx += a * a;
         yy += b * b;
         xy += a * b;
     }
-    const double value = xy / (sqrt(xx) * sqrt(yy));
+    const double product = xx * yy; /* its root is exact where both are the same, as for ranks in the same or opposite order */
+    const double value = xy / (isnormal(product) ? sqrt(product) : sqrt(xx) * sqrt(yy));
     return isfinite(value) ? fmax(-1, fmin(1, value)) : NAN;
+}
+
+static double pearson(const double *x, const double *y, int64_t n)
+{
+    double mean_x = 0, mean_y = 0;
+    for (int64_t i = 0; i < n; i++) {
+        mean_x += x[i] / (double)n;
+        mean_y += y[i] / (double)n;
+    }
+    return around(x, y, n, mean_x, mean_y);
 }
 
 static bool varies(const double *values, int64_t n)
@@ -72,7 +79,8 @@ static double spearman(const double *x, const double *y, int64_t n, struct scrat
 {
     correlation_ranks(x, n, scratch->order, scratch->rank_x);
     correlation_ranks(y, n, scratch->order, scratch->rank_y);
-    return pearson(scratch->rank_x, scratch->rank_y, n);
+    const double mean = (double)(n + 1) / 2; /* of ranks, ties or not: no sum of ours is rounded */
+    return around(scratch->rank_x, scratch->rank_y, n, mean, mean);
 }
 
 /* Returns how many draws have a value. */

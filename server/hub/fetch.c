@@ -10,8 +10,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { REQUEST_SECONDS = 120, TRIES = 8 };
-static const double LONGEST_WAIT_SECONDS = 900;
+/* Short: who holds a worker does not wait for a hub that is away, but goes back to the queue and comes again. What had come is
+ * kept. */
+enum { REQUEST_SECONDS = 120, ASK_TRIES = 2, DOWNLOAD_TRIES = 6 };
+static const double LONGEST_WAIT_SECONDS = 5;
 
 /* ---- what is wanted ---- */
 
@@ -26,7 +28,7 @@ static enum status list(const struct fetch_request *request, const char *commit,
     const struct repository_caller caller = {.hub = request->hub,
                                              .monitor = request->monitor,
                                              .seconds = REQUEST_SECONDS,
-                                             .tries = TRIES,
+                                             .tries = ASK_TRIES,
                                              .longest_wait = LONGEST_WAIT_SECONDS};
     bool deep = false;
     size_t count = 0;
@@ -84,7 +86,7 @@ static enum status make(const struct fetch_request *request, const char *commit,
                                               .depot = depot,
                                               .hold = hold,
                                               .monitor = request->monitor,
-                                              .tries = TRIES,
+                                              .tries = DOWNLOAD_TRIES,
                                               .longest_wait = LONGEST_WAIT_SECONDS};
     if ((status = download_run(&download, came, error)) != STATUS_OK) goto done;
     status = depot_publish(hold, error);
@@ -144,7 +146,7 @@ enum status fetch_run(const struct fetch_request *request, struct fetch_result *
     const struct repository_caller caller = {.hub = request->hub,
                                              .monitor = request->monitor,
                                              .seconds = REQUEST_SECONDS,
-                                             .tries = TRIES,
+                                             .tries = ASK_TRIES,
                                              .longest_wait = LONGEST_WAIT_SECONDS};
     *out = (struct fetch_result){0};
     if (request->commit != NULL)

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+enum { AGAIN_MOST = 3600 };
 static const double FIRST_SECONDS = 0.25, LONGEST_SECONDS = 60, LOOK_SECONDS = 0.25;
 
 double patience_now(void)
@@ -28,8 +29,11 @@ enum status patience_fail(struct patience *patience, double named, const struct 
     if (patience->tries + 1 >= patience->most)
         return error_set(error, STATUS_UNAVAILABLE, "%.300s; given up after %d tries without progress", cause.detail,
                          patience->tries + 1);
-    if (named > patience->longest)
-        return error_set(error, STATUS_UNAVAILABLE, "%.300s; it asks to wait %.0f s: try again then", cause.detail, named);
+    if (named > patience->longest) {
+        (void)error_set(error, STATUS_UNAVAILABLE, "%.300s; it asks to wait %.0f s: try again then", cause.detail, named);
+        error->again_seconds = named < AGAIN_MOST ? (int)named : AGAIN_MOST;
+        return STATUS_UNAVAILABLE;
+    }
     for (int i = 0; i < patience->tries && seconds < LONGEST_SECONDS; i++) seconds *= 2;
     *wait = named >= 0 ? named : jittered(seconds < LONGEST_SECONDS ? seconds : LONGEST_SECONDS);
     patience->tries++;

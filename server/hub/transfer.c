@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { CONNECT_SECONDS = 20, STILL_SECONDS = 30, STILL_BYTES = 1024 };
+enum { CONNECT_SECONDS = 10, STILL_SECONDS = 30, STILL_BYTES = 1024 };
 
 static enum status no_memory(struct error *error)
 {

@@ -1,15 +1,21 @@
 #include "kinds/inputs.h"
 
+#include "base/memory.h"
+#include "formats/file.h"
 #include "formats/tokenizer_gguf.h"
 #include "formats/tokenizer_place.h"
 #include "kinds/checkpoint_files.h"
 #include "kinds/roots.h"
+#include "model/config_text.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { CONFIG_BYTES = 4 << 20 };
 
 const char *const inputs_precisions[] = {"f32", "bf16", NULL};
 
@@ -170,6 +176,45 @@ static enum status settle_length(const struct kind_request *request, const char 
                : error_set(error, STATUS_NO_MEMORY, "no memory for a run");
 }
 
+/* The positions of a checkpoint whose config.json can be read at once; 0: not known before its weights are opened. */
+static int64_t known_positions(const struct kind_request *request, const struct checkpoint *row)
+{
+    char path[PATH_MAX], *text = NULL, *all = NULL;
+    const char *given = checkpoint_config(row);
+    struct config_text said[2];
+    struct model_config config;
+    struct error ignored;
+    size_t size = 0, all_size = 0;
+    int count = 0;
+    if (row->path[0] == '\0' || roots_resolve(request->roots, row->path, "", path, sizeof path, &ignored) != STATUS_OK) return 0;
+    if (snprintf(path, sizeof path, "%s/config.json", row->path) >= (int)sizeof path) return 0;
+    if (file_read_all(AT_FDCWD, path, CONFIG_BYTES, &text, &size, &ignored) != STATUS_OK) return 0;
+    if (given != NULL) said[count++] = (struct config_text){"source.config", given, strlen(given)};
+    said[count++] = (struct config_text){"config.json", text, size};
+    const bool read = config_text_merge(said, count, &all, &all_size, &ignored) == STATUS_OK &&
+                      config_parse("config.json", all, all_size, &config, &ignored) == STATUS_OK;
+    memory_free(text);
+    memory_free(all);
+    return read ? config.maximum_positions : 0;
+}
+
+/* What can be told of the length of sequences without the data. `object` as for inputs_check_use. */
+static enum status check_length(const struct kind_request *request, const struct checkpoint *row, const char *object, bool text,
+                                struct error *error)
+{
+    const json_t *use = object != NULL ? object_at(request->params, object) : request->params;
+    const json_t *length = json_object_get(use, "sequence_length"), *packing = json_object_get(use, "packing");
+    char pointer[80];
+    (void)snprintf(pointer, sizeof pointer, "/params%s%s/sequence_length", object != NULL ? "/" : "", object != NULL ? object : "");
+    if (text && json_is_null(length) && json_is_string(packing) && strcmp(json_string_value(packing), "blocks") == 0)
+        return error_set_at(error, STATUS_INVALID, pointer, "text packed as blocks needs a length");
+    if (!json_is_integer(length)) return STATUS_OK;
+    const int64_t positions = known_positions(request, row);
+    if (positions == 0 || json_integer_value(length) <= positions) return STATUS_OK;
+    return error_set_at(error, STATUS_INVALID, pointer, "%lld is above the model's %lld positions: give a smaller one",
+                        (long long)json_integer_value(length), (long long)positions);
+}
+
 enum status inputs_check_tokenizer(struct kind_request *request, const char *checkpoint, const char *pointer, struct error *error)
 {
     struct checkpoint *row = malloc(sizeof *row);
@@ -184,16 +229,20 @@ enum status inputs_check_use(struct kind_request *request, const char *checkpoin
                              struct error *error)
 {
     struct dataset found = {0};
+    struct checkpoint *row = malloc(sizeof *row);
     char pointer[80];
-    enum status status = dataset_find(request->connection, dataset, &found, error);
-    if (status != STATUS_OK) return status;
+    enum status status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a run")
+                                     : checkpoint_find(request->connection, checkpoint, row, error);
+    if (status == STATUS_OK) status = dataset_find(request->connection, dataset, &found, error);
+    if (status != STATUS_OK) goto done;
     (void)snprintf(pointer, sizeof pointer, "/params%s%s/dataset", object != NULL ? "/" : "", object != NULL ? object : "");
-    if (found.inline_sequences) {
-        status = settle_length(request, object, error);
-    } else if (strcmp(found.format, "text") == 0 || strcmp(found.format, "jsonl") == 0) {
-        status = inputs_check_tokenizer(request, checkpoint, pointer, error);
-    }
+    const bool text = !found.inline_sequences && (strcmp(found.format, "text") == 0 || strcmp(found.format, "jsonl") == 0);
+    if (found.inline_sequences) status = settle_length(request, object, error);
+    if (text) status = add_tokenizer(request, row, pointer, error);
+    if (status == STATUS_OK) status = check_length(request, row, object, text, error);
+done:
     dataset_reset(&found);
+    free(row);
     return status;
 }
 

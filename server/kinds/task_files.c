@@ -96,7 +96,7 @@ static enum status check_records(const struct task_param *task, const struct fou
 {
     struct task_set *set = NULL;
     struct error cause;
-    if (eval->size + fewshot->size > SMALL_BYTES) return STATUS_OK;
+    if (eval->size + (shots > 0 ? fewshot->size : 0) > SMALL_BYTES) return STATUS_OK;
     const struct task_set_source source = {&task_table[task->name], eval->path, shots > 0 ? fewshot->path : NULL, shots, limit};
     const enum status status = task_set_open(&source, &set, &cause);
     task_set_close(set);
@@ -115,8 +115,10 @@ static enum status check_one(struct kind_request *request, const struct task_par
     (void)snprintf(pointer, sizeof pointer, "/params/tasks/%lld/path", (long long)index);
     if (status == STATUS_OK) status = find(request->roots, task->path, task->sha256, pointer, STATUS_INVALID, &found[0], error);
     if (status == STATUS_OK) status = note(object, "sha256", found[0].sha256, identity, error);
+    (void)snprintf(pointer, sizeof pointer, "/params/tasks/%lld/fewshot", (long long)index);
+    if (status == STATUS_OK && shots == 0 && task->fewshot != NULL) /* not read, and yet no wrong path is passed over */
+        status = find(request->roots, task->fewshot, task->fewshot_sha256, pointer, STATUS_INVALID, &found[1], error);
     if (status == STATUS_OK && shots > 0) {
-        (void)snprintf(pointer, sizeof pointer, "/params/tasks/%lld/fewshot", (long long)index);
         status = task->fewshot == NULL
                      ? error_set_at(error, STATUS_INVALID, pointer,
                                     "is missing: %d shots need examples; name a file or set shots to 0", shots)

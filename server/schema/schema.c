@@ -239,10 +239,19 @@ static void fill_list(struct reader *reader, const struct param *param, const ch
     memcpy(base + param->offset, &list, sizeof list);
 }
 
+static void fill_negative(const struct param *param, char *base)
+{
+    const int64_t integer = -1;
+    const double number = -1;
+    if (param->type == PARAM_INTEGER) memcpy(base + param->offset, &integer, sizeof integer);
+    if (param->type == PARAM_NUMBER) memcpy(base + param->offset, &number, sizeof number);
+}
+
 static void fill_value(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
 {
     if (json_is_null(value)) {
         if (!param->nullable) faults_add(reader->faults, pointer, "must not be null");
+        if (param->null_is_negative) fill_negative(param, base);
         return;
     }
     switch (param->type) {
@@ -429,7 +438,7 @@ static json_t *value_of(const struct param *param, const char *base)
     if (param->type == PARAM_BOOLEAN) return json_boolean(*(const bool *)(const void *)(base + param->offset));
     if (param->type == PARAM_INTEGER) {
         memcpy(&integer, base + param->offset, sizeof integer);
-        return param->nullable && integer == 0 ? json_null() : json_integer(integer);
+        return param->nullable && integer == (param->null_is_negative ? -1 : 0) ? json_null() : json_integer(integer);
     }
     if (param->type == PARAM_CHOICE) {
         memcpy(&choice, base + param->offset, sizeof choice);
@@ -440,7 +449,7 @@ static json_t *value_of(const struct param *param, const char *base)
         return text == NULL ? json_null() : json_string(text);
     }
     memcpy(&number, base + param->offset, sizeof number);
-    return param->nullable && number == 0 ? json_null() : json_real(number);
+    return param->nullable && (param->null_is_negative ? number < 0 : number == 0) ? json_null() : json_real(number);
 }
 
 static bool is_plain(const struct param *param)

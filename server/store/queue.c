@@ -20,7 +20,8 @@
 /* min(60 s, 1 s * 2^n) with full jitter; the exponent is bounded before it is used. */
 #define DELAY(count) " clock_timestamp() + random() * least(60, power(2, least(" count ", 10))) * interval '1 second' "
 
-enum { ERROR_BUDGET = 3, STALL_BUDGET = 3, RESCUE_BATCH = 100 };
+/* What is away comes back in its own time: the delays between twelve tries are some four minutes together. */
+enum { ERROR_BUDGET = 3, AWAY_BUDGET = 12, STALL_BUDGET = 3, RESCUE_BATCH = 100 };
 
 static enum status lease_lost(struct error *error)
 {
@@ -270,12 +271,15 @@ enum status queue_fail(struct connection *connection, const struct lease *lease,
         "with changed as (update runs set tries = tries + $4::int, state = case when cancel_requested_at is not null then 'cancelled'"
         " when $4 = 1 and tries + 1 < $5 then 'queued' else 'failed' end,"
         " finished_at = case when cancel_requested_at is null and $4 = 1 and tries + 1 < $5 then null else clock_timestamp() end,"
-        " error = case when cancel_requested_at is null and not ($4 = 1 and tries + 1 < $5) then $6::json end, run_at =" DELAY(
+        " error = case when cancel_requested_at is null and not ($4 = 1 and tries + 1 < $5) then $6::json end,"
+        " run_at = $10::int * interval '1 second' +" DELAY(
             "tries") ", usage_seconds = $7, usage_host_bytes = nullif($8, -1), usage_device_bytes = nullif($9, -1)," LET_GO
                      "where" QUEUE_FENCE "returning id, epoch, state) insert into run_events (run, epoch, type, data)"
                      " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2, 'error', $6::json) from changed",
-        VALUES(FENCE_OF(lease), value_integer(status_info(cause->status)->retry), value_integer(ERROR_BUDGET), value_json(document),
-               value_double(usage->seconds), value_integer(usage->peak_host_bytes), value_integer(usage->peak_device_bytes)),
+        VALUES(FENCE_OF(lease), value_integer(status_info(cause->status)->retry),
+               value_integer(cause->status == STATUS_UNAVAILABLE ? AWAY_BUDGET : ERROR_BUDGET), value_json(document),
+               value_double(usage->seconds), value_integer(usage->peak_host_bytes), value_integer(usage->peak_device_bytes),
+               value_integer(cause->again_seconds)),
         &affected, error);
     json_decref(document);
     return fenced(status, affected, error);

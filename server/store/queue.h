@@ -80,7 +80,7 @@ MUST_CHECK enum status queue_log(struct connection *connection, const struct lea
 MUST_CHECK enum status queue_finish(struct connection *connection, const struct lease *lease, const struct queue_result *result,
                                     struct error *error);
 /* The run failed with `cause`. One worth a retry (status_info) goes back to the queue with a growing, jittered delay until its
- * budget is spent; else the run is failed. */
+ * budget is spent (more tries for what is away, STATUS_UNAVAILABLE, and no sooner than it says); else the run is failed. */
 MUST_CHECK enum status queue_fail(struct connection *connection, const struct lease *lease, const struct error *cause,
                                   const struct queue_usage *usage, struct error *error);
 /* The run stopped because it was asked to. */

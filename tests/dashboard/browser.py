@@ -159,7 +159,7 @@ class Page:
             raise Failure(found["exceptionDetails"].get("exception", {}).get("description", found["exceptionDetails"]["text"]))
         return found["result"].get("value")
 
-    def wait(self, expression, seconds=10):
+    def wait(self, expression, seconds=60):
         """Waits until the expression is true; its value (an element has none in Python: compare it with null)."""
         end, found = time.monotonic() + seconds, None
         while time.monotonic() < end:

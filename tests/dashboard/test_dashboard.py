@@ -70,7 +70,7 @@ def test_events_that_cannot_be_had_are_replaced_by_polling(world, visit, monkeyp
     page = visit(f"#/runs/{running['id']}")
     page.expected = ["503"]
     world.advance(running, done=3100, eta=90.0)
-    page.wait("document.querySelector('progress')?.value === 3100", seconds=10)
+    page.wait("document.querySelector('progress')?.value === 3100")
 
 
 # --- Curves -----------------------------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_curves_grow_when_runs_finish(world, visit):
         checkpoint = world.add_checkpoint("constant", 9, 4e-3)
         world.measure(checkpoint, 4, 0.0105, 2.37)
         world.advance(running, state="succeeded")
-    page.wait(CURVES % "'curve'" + "[0].x.length === 9", seconds=10)
+    page.wait(CURVES % "'curve'" + "[0].x.length === 9")
     assert "step-2197" in page.run("document.querySelector('table.checkpoints').innerText")
 
 
@@ -232,12 +232,12 @@ def test_a_running_run_is_followed_to_its_end(world, visit):
     _, run, _ = stand_in.busy(world)
     page = visit(f"#/runs/{run['id']}")
     world.advance(run, done=5, eta=1.2, line="block 4 of 6: 1.2 s")
-    page.wait("document.querySelector('progress').value === 5 && document.querySelector('.log').innerText.includes('block 4 of 6')", seconds=10)
-    page.wait("document.querySelector('.progress').innerText.includes('1.2 s to go')", seconds=10)
+    page.wait("document.querySelector('progress').value === 5 && document.querySelector('.log').innerText.includes('block 4 of 6')")
+    page.wait("document.querySelector('.progress').innerText.includes('1.2 s to go')")
     with world.lock:
         run["result"] = {"delta": 0.21, "delta_interval": [0.2, 0.22], "loss_fp": 2.4, "loss_q": None, "layers": []}
         world.advance(run, state="succeeded")
-    page.wait("document.querySelector('.badge.succeeded') && document.querySelector('.tiles')?.innerText.includes('21.0 %')", seconds=3)
+    page.wait("document.querySelector('.badge.succeeded') && document.querySelector('.tiles')?.innerText.includes('21.0 %')")
     assert "not finite" in page.run("document.querySelector('.tiles').innerText")
     assert not page.run("document.querySelector('progress')")
 
@@ -321,7 +321,7 @@ def test_a_token_is_asked_for_once_and_kept_in_the_tab(world, visit):
     refused = len(page.complaints)
     page.run(f"location.hash = '#/runs/{running['id']}'")
     world.advance(running, done=3300, eta=60.0)
-    page.wait("document.querySelector('progress')?.value === 3300", seconds=5)
+    page.wait("document.querySelector('progress')?.value === 3300")
     assert len(page.complaints) == refused  # the event stream carries the token too
 
 

@@ -86,9 +86,9 @@ def test_training_is_followed_and_cancelled(service, visit):
     page = visit(f"#/runs/{answer.json['id']}", url=service.url)
     page.wait("document.querySelector('h1').innerText === 'Train live' && document.querySelector('.crumbs').innerText.endsWith('live')")
     page.wait("document.querySelector('.params').innerText.includes('trajectory\\nlive')")
-    page.wait("document.querySelector('progress')?.value > 0", seconds=30)
+    page.wait("document.querySelector('progress')?.value > 0")
     page.click("#cancel")
-    page.wait("document.querySelector('.badge.cancelled') !== null", seconds=20)
+    page.wait("document.querySelector('.badge.cancelled') !== null")
     page.run("location.hash = '#/'")
     page.wait("document.querySelector('main table')?.innerText.includes('live')")
 

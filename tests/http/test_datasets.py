@@ -115,9 +115,22 @@ def test_ids_outside_the_vocabulary_fail_the_run(service, name):
 def test_sequences_longer_than_the_model_fail_the_run(service, name):
     made = service.checkpoint(models.write_llama(service.files / name), name, "a")
     long = service.sequences(name, models.rows(1, 65))["id"]
-    for sequence_length in (None, 65):
-        run = service.run("evaluate", checkpoint=made["id"], dataset=long, sequence_length=sequence_length)
-        assert run["state"] == "failed" and "64" in run["error"]["detail"], run["error"]
+    run = service.run("evaluate", checkpoint=made["id"], dataset=long, sequence_length=None)
+    assert run["state"] == "failed" and "64" in run["error"]["detail"], run["error"]
+
+
+def test_lengths_that_cannot_be_are_refused_at_once(service, name):
+    made = service.checkpoint(models.write_llama(service.files / name), name, "a")
+    (service.files / f"{name}.txt").write_text("x" * 1000)
+    service.post("/v1/datasets", {"name": name, "path": f"{name}.txt", "format": "text"})
+    method = {"name": "rtn", "bits": 4, "group_size": 16}
+    for length, words in ((65, "64 positions"), (None, "needs a length")):
+        evaluation = {"dataset": name, "sequence_length": length}
+        for kind, params, pointer in (("evaluate", evaluation, "/params/sequence_length"),
+                                      ("quantize", {"method": method, "evaluation": evaluation}, "/params/evaluation/sequence_length")):
+            refused = service.post("/v1/runs", {"kind": kind, "params": {"checkpoint": made["id"], **params}})
+            assert refused.status == 422 and refused.pointers == [pointer] and words in refused.json["detail"], refused.body
+    assert service.post("/v1/runs", {"kind": "evaluate", "params": {"checkpoint": made["id"], "dataset": name, "sequence_length": 64}}).status == 202
 
 
 def test_data_that_changes_after_registration_fails_the_run(service, name):

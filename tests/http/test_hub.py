@@ -84,6 +84,7 @@ def test_a_repo_is_registered_by_a_fetch_run_and_pinned(served, hub, small):
     run = served.wait(answer.json["id"])
     assert run["state"] == "succeeded", run["error"]
     assert run["result"]["commit"] == commit and run["progress"]["unit"] == "byte"
+    assert (run["params"]["step"], run["params"]["tokens"], run["params"]["learning_rate"]) == (None, None, 0.5)
     assert run["result"]["bytes"] == sum(len(d) for d in small.values()) == run["result"]["downloaded"]
     made = served.get(f"/v1/checkpoints/{run['result']['checkpoint']}").json
     assert made["source"] == {"repo": "lab/pinned", "revision": "step1000-tokens3B", "commit": commit}
@@ -94,6 +95,12 @@ def test_a_repo_is_registered_by_a_fetch_run_and_pinned(served, hub, small):
     assert all(r["token"] == f"Bearer {TOKEN}" for r in hub.asked(server="hub")) and hub.asked(server="store")
     again = served.post("/v1/checkpoints", body)
     assert again.status == 200 and again.json["id"] == answer.json["id"]
+
+
+def test_what_is_zero_is_known(served, hub, small):
+    hub.add("lab/zero", "step7", small)
+    made = served.get(f"/v1/checkpoints/{fetched(served, 'lab/zero', 'step7', step=0, tokens=0, learning_rate=0)['checkpoint']}").json
+    assert (made["step"], made["tokens"], made["learning_rate"]) == (0, 0, 0.0)
 
 
 def test_fetched_files_are_used_and_listed(served, hub, small, tmp_path):
@@ -127,7 +134,7 @@ def test_a_large_file_comes_in_pieces(served, hub, middle):
     hub.add("lab/pieces", "main", middle)
     fetched(served, "lab/pieces")
     ranges = [r["range"] for r in hub.asked(sha256(middle["model.safetensors"]), server="store")]
-    assert len(ranges) == 2 and ranges[0].startswith("bytes=0-") and all(r.startswith("bytes=") for r in ranges)
+    assert len(ranges) == 2 and min(ranges).startswith("bytes=0-") and all(r.startswith("bytes=") for r in ranges)
     assert len(hub.asked("resolve.*model.safetensors")) == 1, "one request tells where all pieces are"
 
 
@@ -184,6 +191,31 @@ def test_the_hub_is_asked_again_when_it_says_so(served, hub, small, tmp_path):
     began = time.monotonic()
     fetched(served, "lab/limited")
     assert time.monotonic() - began >= 3, "three times one second"
+
+
+def test_a_hub_that_is_away_does_not_hold_the_worker(served, hub, small, tmp_path):
+    """The run waits in the queue: another is executed meanwhile, it is cancelled at once, and it succeeds when the hub is back."""
+    hub.add("lab/away", "main", small)
+    away = hub.fail("hub", "lab/away", "status", times=10000, status=503)
+    runs = [served.post("/v1/runs", {"kind": "fetch", "params": {"repo": "lab/away", "name": n}}).json["id"] for n in ("a", "b")]
+    made = served.checkpoint(models.write_llama(served.files / "meanwhile"), "meanwhile", "a")
+    data = served.sequences("meanwhile", models.rows(4, 16))
+    for count in (1, 2, 3):
+        run = served.run("evaluate", checkpoint=made["id"], dataset=data["id"], sequence_length=None, max_sequences=count)
+        assert run["state"] == "succeeded", run
+    assert all(served.get(f"/v1/runs/{run}").json["state"] in ("queued", "running") for run in runs)
+    assert served.post(f"/v1/runs/{runs[0]}/cancel").status in (200, 202)
+    assert served.wait(runs[0])["state"] == "cancelled"
+    away.times = 0
+    assert served.wait(runs[1])["state"] == "succeeded"
+
+
+def test_a_run_comes_again_no_sooner_than_the_hub_says(served, hub, small, tmp_path):
+    hub.add("lab/later", "main", small)
+    hub.fail("hub", "lab/later", "status", status=429, headers={"Retry-After": "6"})
+    began = time.monotonic()
+    fetched(served, "lab/later")
+    assert time.monotonic() - began >= 6
 
 
 def test_a_limit_that_lasts_too_long_is_told(served, hub, small):

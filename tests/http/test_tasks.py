@@ -74,6 +74,12 @@ def test_tasks_that_do_not_fit_are_blamed(service, ready, change, pointer):
     assert answer.status == 422 and answer.pointers == [pointer], answer.json
 
 
+@pytest.mark.parametrize("change", [{"fewshot": "/etc/passwd"}, {"fewshot": "nothing.jsonl"}, {"fewshot_sha256": "0" * 64}])
+def test_a_wrong_path_of_examples_is_told_where_none_are_shown(service, ready, change):
+    answer = service.post("/v1/runs", {"kind": "tasks", "params": {**ready, "shots": 0, "tasks": [{**ready["tasks"][0], **change}]}})
+    assert answer.status == 422 and answer.pointers == ["/params/tasks/0/fewshot"], answer.json
+
+
 @pytest.mark.parametrize("fields,pointer", [
     ({"shots": 33}, "/params/shots"), ({"limit": 0}, "/params/limit"), ({"tasks": []}, "/params/tasks"), ({"precision": "bf16"}, "/params/precision"),
     ({"method": {"name": "gptq"}}, "/params/calibration"), ({"method": {"name": "rtn", "rotation": "hadamard"}}, "/params/method/rotation")])

@@ -30,6 +30,21 @@ static void test_lines_and_monotone_curves(void **state)
 
 /* Pearson of (1,2,3,4,5) and (2,1,4,3,5): covariances give 8/10; no ties, so Spearman's is the same 1 - 6 sum d^2 / n(n^2-1) = 0.8.
  */
+static void test_the_same_and_the_opposite_order_are_one_exactly(void **state)
+{
+    double x[40], up[40], down[40];
+    (void)state;
+    for (int n = 3; n <= 40; n++) {
+        for (int i = 0; i < n; i++) {
+            x[i] = 0.1 * i;
+            up[i] = exp(0.3 * i);
+            down[i] = -up[i];
+        }
+        const double same = measure(x, up, n, 0).spearman, opposite = measure(x, down, n, 0).spearman;
+        assert_true(same >= 1 && same <= 1 && opposite >= -1 && opposite <= -1);
+    }
+}
+
 static void test_a_worked_example(void **state)
 {
     (void)state;
@@ -91,9 +106,13 @@ static void test_too_little_gives_no_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines_and_monotone_curves),        cmocka_unit_test(test_a_worked_example),
-        cmocka_unit_test(test_ties_share_the_mean_rank),         cmocka_unit_test(test_ranks_of_many_are_a_permutation),
-        cmocka_unit_test(test_interval_tends_to_that_of_fisher), cmocka_unit_test(test_too_little_gives_no_number),
+        cmocka_unit_test(test_lines_and_monotone_curves),
+        cmocka_unit_test(test_the_same_and_the_opposite_order_are_one_exactly),
+        cmocka_unit_test(test_a_worked_example),
+        cmocka_unit_test(test_ties_share_the_mean_rank),
+        cmocka_unit_test(test_ranks_of_many_are_a_permutation),
+        cmocka_unit_test(test_interval_tends_to_that_of_fisher),
+        cmocka_unit_test(test_too_little_gives_no_number),
     };
     return cmocka_run_group_tests_name("correlation", tests, NULL, NULL);
 }
