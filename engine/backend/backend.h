@@ -195,13 +195,14 @@ struct cross_entropy_args {
     struct matrix logits_t;
 };
 
-/* For each row with a target: kl[t] = KL(softmax(p) || softmax(q)) in nats, agree[t] = 1 when the largest entries (first of equals)
- * are at the same index; 0 for TARGET_NONE. p_log_sum, q_log_sum: from cross_entropy_forward. Host arrays. */
+/* What q loses against p, in one pass over both: for each row with a target losses[t] and q_log_sum[t] of q as
+ * cross_entropy_forward has them, kl[t] = KL(softmax(p) || softmax(q)) in nats, agree[t] = 1 when the largest entries (first of
+ * equals) are at the same index; all 0 for TARGET_NONE. p_log_sum: from cross_entropy_forward. Host arrays. */
 struct compare_args {
     struct matrix p, q; /* [T, V] */
     const uint32_t *targets;
-    const double *p_log_sum, *q_log_sum;
-    double *kl;
+    const double *p_log_sum;
+    double *q_log_sum, *losses, *kl;
     uint8_t *agree;
 };
 
@@ -317,6 +318,9 @@ struct backend_ops {
     /* to = the values of rows [first, first + to.rows), or from - values when `from` is there. */
     void (*decode)(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to, struct matrix from);
     void (*clip_search)(struct backend *backend, const struct clip_search_args *args);
+    /* sums[c] += the sum of |x[t][c]|, largest[c] = the larger of itself and all |x[t][c]|; sums [C] in double, in memory of the
+     * backend; largest [1, C]. */
+    void (*add_magnitudes)(struct backend *backend, double *sums, struct matrix largest, struct matrix x);
     void (*gptq_block)(struct backend *backend, const struct gptq_block_args *args);
 };
 

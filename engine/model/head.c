@@ -138,19 +138,26 @@ static struct norm_args norm_arguments(const struct head *head, const struct sta
     };
 }
 
-/* Logits of rows [first, first + count) of `hidden` into the head of `logits`, and their losses. */
-static struct matrix slice_losses(struct head *head, struct matrix output, struct matrix hidden, struct matrix logits,
-                                  const uint32_t *targets, double *losses, double *log_sum)
+/* Logits of rows of `hidden` into the head of `logits`. */
+static struct matrix slice_logits(struct head *head, struct matrix output, struct matrix hidden, struct matrix logits)
 {
     struct backend *backend = head->backend;
     const struct stage stage = stage_of(head, hidden, head->normed, head->projected);
     const struct norm_args norm = norm_arguments(head, &stage);
     const struct matrix out = matrix_rows(logits, 0, hidden.rows);
-    const struct cross_entropy_args loss = {.logits = out, .targets = targets, .losses = losses, .log_sum = log_sum};
     if (norm.weight.data != NULL) backend->ops->norm_forward(backend, &norm);
     product(head, stage.normed, head->weights.projection, stage.projected, false, true, 0);
     product(head, stage.projected, output, out, false, true, 0);
-    backend->ops->cross_entropy_forward(backend, &loss);
+    return out;
+}
+
+/* The same, and their losses. */
+static struct matrix slice_losses(struct head *head, struct matrix output, struct matrix hidden, struct matrix logits,
+                                  const uint32_t *targets, double *losses, double *log_sum)
+{
+    const struct matrix out = slice_logits(head, output, hidden, logits);
+    const struct cross_entropy_args loss = {.logits = out, .targets = targets, .losses = losses, .log_sum = log_sum};
+    head->backend->ops->cross_entropy_forward(head->backend, &loss);
     return out;
 }
 
@@ -222,11 +229,11 @@ void head_compare(struct head *head, struct matrix hidden, const struct head_oth
             const struct matrix output = other->output.data != NULL ? other->output : head->weights.output;
             const struct compare_args compare = {
                 .p = p,
-                .q = slice_losses(head, output, matrix_rows(other->hidden, first, rows), head->other, targets,
-                                  other->losses + first, head->other_log_sum),
+                .q = slice_logits(head, output, matrix_rows(other->hidden, first, rows), head->other),
                 .targets = targets,
                 .p_log_sum = head->log_sum,
                 .q_log_sum = head->other_log_sum,
+                .losses = other->losses + first,
                 .kl = other->kl + first,
                 .agree = other->agree + first,
             };

@@ -26,9 +26,10 @@ struct statistics_collector {
     int64_t tokens;          /* of a whole collection */
     int64_t seen, every;     /* tokens so far; the distance of sampled ones */
     void *hessian;           /* [widest, widest] owned, like the rest */
-    double *mean;            /* [widest] sums until statistics_finish */
+    double *mean;            /* [widest] */
     float *largest, *sample; /* [widest], [STATISTICS_SAMPLE, widest] */
-    float *slab;             /* rows of a device on their way through the host; NULL where they lie there */
+    double *sums;            /* [widest] in the backend's memory: sums of |x| … */
+    struct matrix peaks;     /* [1, widest] … and the largest */
     struct statistics result;
 };
 

@@ -313,12 +313,12 @@ static void bench_losses(const struct bench *bench, int64_t rows, int64_t vocabu
     const struct matrix logits = make(bench, rows, vocabulary), others = make(bench, rows, vocabulary);
     const size_t count = (size_t)rows;
     uint32_t *targets = calloc(count, sizeof *targets);
-    double *losses = calloc(3 * count, sizeof *losses);
+    double *losses = calloc(4 * count, sizeof *losses);
     uint8_t *agree = calloc(count, 1);
     if (targets == NULL || losses == NULL || agree == NULL) exit(1);
     struct cross_entropy_args args = {
         .logits = logits, .targets = targets, .losses = losses, .log_sum = losses + count, .weight = 1e-3};
-    struct compare_args compare = {logits, others, targets, losses + count, losses + count, losses + 2 * count, agree};
+    struct compare_args compare = {logits, others, targets, losses + count, losses + 3 * count, losses, losses + 2 * count, agree};
     const double bytes = 4 * (double)rows * (double)vocabulary;
     report_bytes(bench, name, measure(call_cross_entropy_forward, bench->backend, &args), bytes);
     snprintf(name, sizeof name, "compare %lldx%lld", (long long)rows, (long long)vocabulary);

@@ -1,9 +1,10 @@
 /* codes.c: what quantizers are made of, cut into tasks by rows. */
 #include "backend/cpu/cpu.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { MIRROR_TILE = 64 };
+enum { MIRROR_TILE = 64, MAGNITUDES_STRIP = 64 };
 
 void cpu_write_bytes(struct backend *backend, void *to, const void *from, size_t bytes)
 {
@@ -180,4 +181,34 @@ void cpu_decode(struct backend *backend, const struct codes *codes, int64_t firs
 {
     struct codes_job job = {.to = to, .from = from, .codes = codes, .first = first};
     cpu_for_rows(backend->team, to.rows, codes->columns, decode_rows, &job);
+}
+
+struct magnitudes_job {
+    double *sums;
+    struct matrix largest, x;
+};
+
+/* Columns in strips, so that each adds up in the order of the rows. */
+static void add_strip(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const struct magnitudes_job *job = context;
+    const int64_t first = task * MAGNITUDES_STRIP, count = smaller(MAGNITUDES_STRIP, job->x.columns - first);
+    double *sums = job->sums + first;
+    float *largest = float_row(job->largest, 0) + first;
+    for (int64_t t = 0; t < job->x.rows; t++) {
+        const float *x = float_row(job->x, t) + first;
+#pragma omp simd
+        for (int64_t c = 0; c < count; c++) {
+            const float magnitude = fabsf(x[c]);
+            sums[c] += (double)magnitude;
+            largest[c] = magnitude > largest[c] ? magnitude : largest[c];
+        }
+    }
+}
+
+void cpu_add_magnitudes(struct backend *backend, double *sums, struct matrix largest, struct matrix x)
+{
+    struct magnitudes_job job = {sums, largest, x};
+    team_run(backend->team, ceil_divide(x.columns, MAGNITUDES_STRIP), add_strip, &job);
 }

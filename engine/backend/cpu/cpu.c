@@ -165,6 +165,7 @@ static const struct backend_ops ops = {
     .grid_find = cpu_grid_find,
     .grid_encode = cpu_grid_encode,
     .decode = cpu_decode,
+    .add_magnitudes = cpu_add_magnitudes,
     .clip_search = cpu_clip_search,
     .gptq_block = cpu_gptq_block,
 };

@@ -125,6 +125,7 @@ void cpu_scale_columns(struct backend *backend, struct matrix to, struct matrix 
 void cpu_grid_find(struct backend *backend, struct grid grid, struct matrix weight, struct grids grids);
 void cpu_grid_encode(struct backend *backend, struct grid grid, struct matrix weight, const struct codes *codes);
 void cpu_decode(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to, struct matrix from);
+void cpu_add_magnitudes(struct backend *backend, double *sums, struct matrix largest, struct matrix x);
 void cpu_clip_search(struct backend *backend, const struct clip_search_args *args);
 void cpu_gptq_block(struct backend *backend, const struct gptq_block_args *args);
 

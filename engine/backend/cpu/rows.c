@@ -145,6 +145,9 @@ static void compare_rows(void *context, int64_t first, int64_t end)
 void cpu_compare(struct backend *backend, const struct compare_args *args)
 {
     struct call call = {cpu_of(backend)->kernels, args};
+    const struct cross_entropy_args loss = {
+        .logits = args->q, .targets = args->targets, .losses = args->losses, .log_sum = args->q_log_sum};
+    cpu_cross_entropy_forward(backend, &loss);
     cpu_for_rows(backend->team, args->p.rows, args->p.columns, compare_rows, &call);
 }
 

@@ -49,6 +49,25 @@ void cuda_scale_columns(struct backend *backend, struct matrix to, struct matrix
     cuda_leave(cuda);
 }
 
+void cuda_add_magnitudes(struct backend *backend, double *sums, struct matrix largest, struct matrix x)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    const int64_t splits = (x.rows + SPLIT_ROWS - 1) / SPLIT_ROWS, across = (x.columns + SPLIT_COLUMNS - 1) / SPLIT_COLUMNS;
+    double *partials = cuda_scratch(cuda, (size_t)(splits * x.columns) * (sizeof(double) + sizeof(float)));
+    if (partials != NULL) {
+        const struct magnitudes_args args = {.from = x,
+                                             .largest = largest,
+                                             .sums = sums,
+                                             .partials = partials,
+                                             .peaks = (float *)(partials + splits * x.columns),
+                                             .rows = x.rows,
+                                             .columns = x.columns};
+        cuda_launch(cuda, KERNEL_magnitudes, splits * across, &args);
+        cuda_launch(cuda, KERNEL_magnitudes_end, cuda_blocks(x.columns), &args);
+    }
+    cuda_leave(cuda);
+}
+
 static void encode(struct backend *backend, const struct grid_kernel_args *args)
 {
     struct cuda *cuda = cuda_enter(backend);

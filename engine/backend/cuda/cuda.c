@@ -192,6 +192,7 @@ static const struct backend_ops ops = {
     .grid_find = cuda_grid_find,
     .grid_encode = cuda_grid_encode,
     .decode = cuda_decode,
+    .add_magnitudes = cuda_add_magnitudes,
     .clip_search = cuda_clip_search,
     .gptq_block = cuda_gptq_block,
 };

@@ -170,13 +170,16 @@ void cuda_compare(struct backend *backend, const struct compare_args *args)
     struct cuda *cuda = cuda_enter(backend);
     const size_t rows = (size_t)args->p.rows, bytes = rows * sizeof(double);
     struct compare_args call = *args;
-    cuda_room(cuda, 5 * bytes);
+    cuda_room(cuda, 6 * bytes);
     call.targets = cuda_staged(cuda, args->targets, rows * sizeof *args->targets);
     call.p_log_sum = cuda_staged(cuda, args->p_log_sum, bytes);
-    call.q_log_sum = cuda_staged(cuda, args->q_log_sum, bytes);
+    call.q_log_sum = cuda_result(cuda, bytes);
+    call.losses = cuda_result(cuda, bytes);
     call.kl = cuda_result(cuda, bytes);
     call.agree = cuda_result(cuda, rows);
     cuda_launch(cuda, KERNEL_compare, (int64_t)rows, &call);
+    cuda_fetch(cuda, args->q_log_sum, call.q_log_sum, bytes);
+    cuda_fetch(cuda, args->losses, call.losses, bytes);
     cuda_fetch(cuda, args->kl, call.kl, bytes);
     cuda_fetch(cuda, args->agree, call.agree, rows);
     cuda_leave(cuda);

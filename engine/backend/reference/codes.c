@@ -38,6 +38,17 @@ void REFERENCE(scale_columns)(struct backend *backend, struct matrix to, struct 
         for (int64_t c = 0; c < to.columns; c++) row_of(to, r)[c] = row_of(from, r)[c] * row_of(by, 0)[c];
 }
 
+void REFERENCE(add_magnitudes)(struct backend *backend, double *sums, struct matrix largest, struct matrix x)
+{
+    (void)backend;
+    for (int64_t t = 0; t < x.rows; t++)
+        for (int64_t c = 0; c < x.columns; c++) {
+            const real size = row_of(x, t)[c] < 0 ? -row_of(x, t)[c] : row_of(x, t)[c];
+            sums[c] += (double)size;
+            if (size > row_of(largest, 0)[c]) row_of(largest, 0)[c] = size;
+        }
+}
+
 /* From the lowest to the highest of some weights, each clamped to [-most, most] first. */
 static void find_range(struct grid grid, const real *weights, int64_t count, real most, double *lo, double *hi)
 {

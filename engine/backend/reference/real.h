@@ -86,6 +86,7 @@ void REFERENCE(scale_columns)(struct backend *backend, struct matrix to, struct 
 void REFERENCE(grid_find)(struct backend *backend, struct grid grid, struct matrix weight, struct grids grids);
 void REFERENCE(grid_encode)(struct backend *backend, struct grid grid, struct matrix weight, const struct codes *codes);
 void REFERENCE(decode)(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to, struct matrix from);
+void REFERENCE(add_magnitudes)(struct backend *backend, double *sums, struct matrix largest, struct matrix x);
 void REFERENCE(clip_search)(struct backend *backend, const struct clip_search_args *args);
 void REFERENCE(gptq_block)(struct backend *backend, const struct gptq_block_args *args);
 

@@ -110,6 +110,7 @@ const struct backend_ops REFERENCE(ops) = {
     .grid_find = REFERENCE(grid_find),
     .grid_encode = REFERENCE(grid_encode),
     .decode = REFERENCE(decode),
+    .add_magnitudes = REFERENCE(add_magnitudes),
     .clip_search = REFERENCE(clip_search),
     .gptq_block = REFERENCE(gptq_block),
 };

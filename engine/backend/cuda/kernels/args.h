@@ -41,6 +41,14 @@ struct sum_rows_args {
     int64_t rows, columns;
 };
 
+/* add_magnitudes: the same partials, and the largest |x| of each split. */
+struct magnitudes_args {
+    struct matrix from, largest;
+    double *sums, *partials; /* [columns], [splits, columns] */
+    float *peaks;            /* [splits, columns] */
+    int64_t rows, columns;
+};
+
 /* statistics [rows * groups, 4]: mean, scale; with tangents mean of x_t, and q (reference/norm.c). */
 struct norm_kernel_args {
     struct norm_args norm;
@@ -219,7 +227,9 @@ struct gptq_kernel_args {
     X(clip_difference, clip_search_kernel_args)                                                                                    \
     X(clip_judge, clip_search_kernel_args)                                                                                         \
     X(clip_end, clip_search_kernel_args)                                                                                           \
-    X(gptq_block, gptq_kernel_args)
+    X(gptq_block, gptq_kernel_args)                                                                                                \
+    X(magnitudes, magnitudes_args)                                                                                                 \
+    X(magnitudes_end, magnitudes_args)
 
 enum kernel {
 #define X(name, type) KERNEL_##name,

@@ -23,6 +23,51 @@ KERNEL(scale_columns, select_args)
     }
 }
 
+KERNEL(magnitudes, magnitudes_args)
+{
+    SHARED double shared[KERNEL_THREADS];
+    SHARED float largest[KERNEL_THREADS];
+    PRIVATE(double, sum);
+    const struct split split = split_of(grid, args->rows, args->columns);
+    EACH_THREAD(thread)
+    {
+        const int64_t column = split.column + thread % SPLIT_COLUMNS;
+        sum[MINE(thread)] = 0;
+        largest[thread] = 0;
+        for (int64_t t = split.first + thread / SPLIT_COLUMNS; t < split.end && column < args->columns; t += SPLIT_LANES) {
+            const float size = fabsf(row_of(args->from, t)[column]);
+            sum[MINE(thread)] += (double)size;
+            largest[thread] = size > largest[thread] ? size : largest[thread];
+        }
+    }
+    split_store(grid, &split, sum, shared, args->partials, args->columns);
+    EACH_THREAD(thread)
+    {
+        const int64_t column = split.column + thread;
+        if (thread >= SPLIT_COLUMNS || column >= args->columns) continue;
+        float most = 0;
+        for (int lane = 0; lane < SPLIT_LANES; lane++)
+            most = largest[lane * SPLIT_COLUMNS + thread] > most ? largest[lane * SPLIT_COLUMNS + thread] : most;
+        args->peaks[split.index * args->columns + column] = most;
+    }
+}
+
+KERNEL(magnitudes_end, magnitudes_args)
+{
+    const int64_t splits = (args->rows + SPLIT_ROWS - 1) / SPLIT_ROWS;
+    EACH_ELEMENT(c, args->columns)
+    {
+        float *largest = row_of(args->largest, 0) + c;
+        double sum = 0;
+        for (int64_t s = 0; s < splits; s++) {
+            const float peak = args->peaks[s * args->columns + c];
+            sum += args->partials[s * args->columns + c];
+            *largest = peak > *largest ? peak : *largest;
+        }
+        args->sums[c] += sum;
+    }
+}
+
 /* The weights of one row's group. */
 struct group_span {
     int64_t row, group, first, end; /* nothing when the block has no such group */

@@ -4,26 +4,61 @@
 
 #include "backend/cuda/kernels/kernel.h"
 
+/* A sum of exponentials in one pass: `sum` is of exp(z - largest), and moves on with the largest. */
+struct running {
+    double largest, sum;
+};
+
+DEVICE struct running running_add(struct running a, struct running b)
+{
+    const double largest = b.largest > a.largest ? b.largest : a.largest;
+    struct running both = {largest, 0};
+    if (!(a.sum == 0)) both.sum += a.sum * exp(a.largest - largest);
+    if (!(b.sum == 0)) both.sum += b.sum * exp(b.largest - largest);
+    return both;
+}
+
+/* log of the sum of all threads' exponentials, merged in an order that is always the same; NaN stays. */
+DEVICE double block_log_sum(const struct launch *grid, const struct running *values, struct running *shared)
+{
+    EACH_THREAD(thread)
+    {
+        shared[thread] = values[MINE(thread)];
+    }
+    for (int half = KERNEL_THREADS / 2; half > 0; half /= 2) EACH_THREAD(thread)
+        {
+            if (thread < half) shared[thread] = running_add(shared[thread], shared[thread + half]);
+        }
+    const double log_sum = shared[0].largest + log(shared[0].sum);
+    BARRIER();
+    return log_sum;
+}
+
+/* One more number; a run begins with nothing at -infinity. */
+DEVICE void running_take(struct running *run, double z)
+{
+    if (z > run->largest) {
+        run->sum = run->sum * exp(run->largest - z) + (1 + (z - z)); /* NaN for an infinite one, as the plain loops have it */
+        run->largest = z;
+    } else if (!(z == -(double)INFINITY)) {
+        run->sum += exp(z - run->largest);
+    }
+}
+
 KERNEL(cross_entropy_forward, cross_entropy_args)
 {
-    SHARED double shared[KERNEL_THREADS];
-    PRIVATE(double, mine);
+    SHARED struct running shared[KERNEL_THREADS];
+    PRIVATE(struct running, mine);
     const int64_t t = grid->block, count = args->logits.columns;
     const float *z = row_of(args->logits, t);
     const bool wanted = args->targets[t] != TARGET_NONE;
     EACH_THREAD(thread)
     {
-        mine[MINE(thread)] = -(double)INFINITY;
-        for (int64_t v = thread; v < count && wanted; v += KERNEL_THREADS)
-            if ((double)z[v] > mine[MINE(thread)]) mine[MINE(thread)] = (double)z[v];
+        mine[MINE(thread)].largest = -(double)INFINITY;
+        mine[MINE(thread)].sum = 0;
+        for (int64_t v = thread; v < count && wanted; v += KERNEL_THREADS) running_take(&mine[MINE(thread)], (double)z[v]);
     }
-    const double largest = block_largest(grid, mine, shared);
-    EACH_THREAD(thread)
-    {
-        mine[MINE(thread)] = 0;
-        for (int64_t v = thread; v < count && wanted; v += KERNEL_THREADS) mine[MINE(thread)] += exp((double)z[v] - largest);
-    }
-    const double log_sum = largest + log(block_sum(grid, mine, shared));
+    const double log_sum = block_log_sum(grid, mine, shared);
     EACH_THREAD(thread)
     {
         if (thread > 0) continue;
@@ -78,52 +113,70 @@ KERNEL(cross_entropy_backward_tangent, cross_entropy_args)
     }
 }
 
-/* The index of the row's largest entry, the first of equals; NaN never wins but from the first place, where nothing beats it. */
-DEVICE int64_t block_largest_index(const struct launch *grid, const float *z, int64_t count, int64_t *shared)
+/* Whether entry b of a row stands before a: it is larger, or as large and earlier; NaN never wins. */
+DEVICE bool stands_before(const float *z, int64_t b, int64_t a)
+{
+    return z[b] > z[a] || (isnan(z[a]) && !isnan(z[b])) || (z[a] == z[b] && b < a);
+}
+
+/* The first of the threads' entries; from the first place NaN wins, because nothing beats it there. */
+DEVICE int64_t block_first(const struct launch *grid, const float *z, const int64_t *entries, int64_t *shared)
 {
     EACH_THREAD(thread)
     {
-        int64_t best = thread < count ? thread : 0;
-        for (int64_t v = thread; v < count; v += KERNEL_THREADS)
-            if (z[v] > z[best] || (isnan(z[best]) && !isnan(z[v]))) best = v;
-        shared[thread] = best;
+        shared[thread] = entries[MINE(thread)];
     }
     for (int half = KERNEL_THREADS / 2; half > 0; half /= 2) EACH_THREAD(thread)
         {
-            if (thread >= half) continue;
-            const int64_t a = shared[thread], b = shared[thread + half];
-            const bool better = z[b] > z[a] || (isnan(z[a]) && !isnan(z[b])) || (z[a] == z[b] && b < a);
-            if (better) shared[thread] = b;
+            if (thread < half && stands_before(z, shared[thread + half], shared[thread])) shared[thread] = shared[thread + half];
         }
     const int64_t best = shared[0];
     BARRIER();
     return isnan(z[0]) ? 0 : best;
 }
 
+/* One pass over both rows: q's sum of exponentials beside sum e^(p - P) (p - P - q) and sum e^(p - P), P and Q the logs of the
+ * sums; KL = the first + Q times the second. */
 KERNEL(compare, compare_args)
 {
+    SHARED struct running runs[KERNEL_THREADS];
     SHARED double shared[KERNEL_THREADS];
     SHARED int64_t indices[KERNEL_THREADS];
-    PRIVATE(double, sum);
+    PRIVATE(struct running, run);
+    PRIVATE(double, cross);
+    PRIVATE(double, mass);
+    PRIVATE(int64_t, best_p);
+    PRIVATE(int64_t, best_q);
     const int64_t t = grid->block, count = args->p.columns;
     const float *p = row_of(args->p, t), *q = row_of(args->q, t);
     const bool wanted = args->targets[t] != TARGET_NONE;
     EACH_THREAD(thread)
     {
-        sum[MINE(thread)] = 0;
+        const int me = MINE(thread);
+        run[me].largest = -(double)INFINITY;
+        run[me].sum = cross[me] = mass[me] = 0;
+        best_p[me] = best_q[me] = thread < count ? thread : 0;
         for (int64_t v = thread; v < count && wanted; v += KERNEL_THREADS) {
-            const double log_p = (double)p[v] - args->p_log_sum[t], log_q = (double)q[v] - args->q_log_sum[t];
-            sum[MINE(thread)] += exp(log_p) * (log_p - log_q);
+            const double log_p = (double)p[v] - args->p_log_sum[t], share = exp(log_p);
+            running_take(&run[me], (double)q[v]);
+            cross[me] += share * (log_p - (double)q[v]);
+            mass[me] += share;
+            if (stands_before(p, v, best_p[me])) best_p[me] = v;
+            if (stands_before(q, v, best_q[me])) best_q[me] = v;
         }
     }
-    const double kl = block_sum(grid, sum, shared);
-    const int64_t best_p = wanted ? block_largest_index(grid, p, count, indices) : 0;
-    const int64_t best_q = wanted ? block_largest_index(grid, q, count, indices) : 0;
+    const double log_sum = block_log_sum(grid, run, runs);
+    const double sum = block_sum(grid, cross, shared);
+    const double whole = block_sum(grid, mass, shared);
+    const int64_t first_p = block_first(grid, p, best_p, indices);
+    const int64_t first_q = block_first(grid, q, best_q, indices);
     EACH_THREAD(thread)
     {
         if (thread > 0) continue;
-        args->kl[t] = kl;
-        args->agree[t] = wanted && best_p == best_q ? 1 : 0;
+        args->q_log_sum[t] = wanted ? log_sum : 0;
+        args->losses[t] = wanted ? log_sum - (double)q[args->targets[t]] : 0;
+        args->kl[t] = wanted ? sum + log_sum * whole : 0;
+        args->agree[t] = wanted && first_p == first_q ? 1 : 0;
     }
 }
 

@@ -150,7 +150,7 @@ static void test_losses_by_hand(void **state)
     const double ln2 = log(2), nan = (double)NAN;
     FOR_EACH_WORLD(world)
     {
-        double losses[3] = {9, 9, 9}, log_sum[3] = {9, 9, 9}, q_log_sum[3] = {log(4), 0, 1000 + ln2}, kl[3];
+        double losses[3] = {9, 9, 9}, log_sum[3] = {9, 9, 9}, q_log_sum[3], q_losses[3], kl[3];
         uint8_t agree[3];
         /* rows: probabilities 1/2 1/4 1/4; not read; scores so large that exp would overflow */
         const struct matrix p = from_values(world, 3, 3, (const double[]){ln2, 0, 0, nan, nan, nan, 1000, 1000, -1000});
@@ -159,7 +159,10 @@ static void test_losses_by_hand(void **state)
         world->backend->ops->cross_entropy_forward(world->backend, &args);
         assert_true(fabs(losses[0] - log(4)) < 1e-6 && losses[1] == 0 && fabs(losses[2] - ln2) < 1e-6);
         assert_true(fabs(log_sum[0] - log(4)) < 1e-6 && log_sum[1] == 0 && fabs(log_sum[2] - 1000 - ln2) < 1e-6);
-        world->backend->ops->compare(world->backend, &(struct compare_args){p, q, targets, log_sum, q_log_sum, kl, agree});
+        world->backend->ops->compare(world->backend,
+                                     &(struct compare_args){p, q, targets, log_sum, q_log_sum, q_losses, kl, agree});
+        assert_true(fabs(q_log_sum[0] - log(4)) < 1e-6 && q_log_sum[1] == 0 && fabs(q_log_sum[2] - 1000 - ln2) < 1e-6);
+        assert_true(fabs(q_losses[0] - ln2) < 1e-6 && q_losses[1] == 0 && fabs(q_losses[2] - ln2) < 1e-6);
         /* KL = 1/2 ln 2 + 1/4 (-ln 2) */
         assert_true(fabs(kl[0] - ln2 / 4) < 1e-6 && kl[1] == 0 && fabs(kl[2]) < 1e-6);
         assert_true(agree[0] == 0 && agree[1] == 0 && agree[2] == 1);

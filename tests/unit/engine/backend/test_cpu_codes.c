@@ -270,6 +270,33 @@ static void test_a_block_of_gptq_satisfies_its_equations(void **state)
     }
 }
 
+/* A sum of 1100 magnitudes in double, whatever its order; the largest is one of them. */
+static void test_magnitudes_add_up(void **state)
+{
+    const struct quartet *q = *state;
+    enum { TOKENS = 1100, WIDE = 70 };
+    for (int b = 0; b < BACKENDS; b++) {
+        struct world world = {.backend = q->all[b], .seed = 31};
+        const struct matrix x = world_random(&world, TOKENS, WIDE, GAP, 1), largest = world_zeros(&world, 1, WIDE, 0);
+        double *values = world_read(&world, x), zeros[WIDE] = {0}, sums[WIDE];
+        double *there = bytes_new(&world, zeros, sizeof zeros);
+        world.backend->ops->add_magnitudes(world.backend, there, largest, matrix_rows(x, 0, 600));
+        world.backend->ops->add_magnitudes(world.backend, there, largest, matrix_rows(x, 600, 500));
+        bytes_read(&world, there, sums, sizeof sums);
+        double *peaks = world_read(&world, largest);
+        for (int c = 0; c < WIDE; c++) {
+            double sum = 0, peak = 0;
+            for (int t = 0; t < TOKENS; t++) {
+                sum += fabs(values[t * WIDE + c]);
+                peak = fmax(peak, fabs(values[t * WIDE + c]));
+            }
+            assert_true(fabs(sums[c] - sum) <= TOKENS * 0x1p-53 * sum && peaks[c] == peak);
+        }
+        free(values), free(peaks);
+        world_clear(&world);
+    }
+}
+
 enum { STEPS = 10, PARTS = 20 };
 
 /* d H dᵀ of a group when it is clamped to `most`, and how far a float backend may be from it: d's own three roundings and those of
@@ -367,6 +394,7 @@ int main(void)
         cmocka_unit_test(test_codes_become_values),
         cmocka_unit_test(test_copies_are_exact),
         cmocka_unit_test(test_a_block_of_gptq_satisfies_its_equations),
+        cmocka_unit_test(test_magnitudes_add_up),
         cmocka_unit_test(test_clipping_finds_the_best_magnitude),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
