@@ -2,6 +2,12 @@
  * count for nothing, log sums and divergences against values worked out by hand. */
 #include "engine/backend/cases.h"
 
+#ifdef backend_cpu_new /* cuda/stand_in.h */
+#define FAST "cuda"
+#else
+#define FAST "cpu"
+#endif
+
 struct backends {
     struct world worlds[3];
 };
@@ -47,7 +53,7 @@ static void assert_values(const struct world *world, struct matrix m, const doub
 
 static void test_names_and_elements(void **state)
 {
-    const char *names[] = {"reference", "reference64", "cpu"};
+    const char *names[] = {"reference", "reference64", FAST};
     const size_t elements[] = {4, 8, 4};
     int i = 0;
     FOR_EACH_WORLD(world)
@@ -171,6 +177,30 @@ static void test_losses_by_hand(void **state)
     }
 }
 
+/* The first of equals is the largest, wherever the others stand. */
+static void test_models_agree_on_the_first_of_equal_logits(void **state)
+{
+    enum { WIDE = 700 };
+    const int at[][4] = {{300, 1, 300, 1}, {256, 0, 512, 0}, {699, 443, 443, 10}, {5, 5, 6, 6}}; /* equals of p, equals of q */
+    const uint8_t expected[] = {1, 1, 0, 0};
+    const uint32_t target = 2;
+    FOR_EACH_WORLD(world)
+    {
+        for (int i = 0; i < 4; i++) {
+            double values[2][WIDE] = {0}, losses, q_losses, log_sum, q_log_sum, kl;
+            uint8_t agree = 9;
+            for (int k = 0; k < 4; k++) values[k / 2][at[i][k]] = 3;
+            const struct matrix p = from_values(world, 1, WIDE, values[0]), q = from_values(world, 1, WIDE, values[1]);
+            world->backend->ops->cross_entropy_forward(
+                world->backend,
+                &(struct cross_entropy_args){.logits = p, .targets = &target, .losses = &losses, .log_sum = &log_sum});
+            world->backend->ops->compare(world->backend,
+                                         &(struct compare_args){p, q, &target, &log_sum, &q_log_sum, &q_losses, &kl, &agree});
+            assert_int_equal(agree, expected[i]);
+        }
+    }
+}
+
 static void test_nan_logits_give_nan_losses(void **state)
 {
     const uint32_t targets[] = {0, 0};
@@ -247,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_activations_keep_nan),
         cmocka_unit_test(test_activations_at_the_ends),
         cmocka_unit_test(test_losses_by_hand),
+        cmocka_unit_test(test_models_agree_on_the_first_of_equal_logits),
         cmocka_unit_test(test_nan_logits_give_nan_losses),
         cmocka_unit_test(test_nan_queries_give_nan_rows_in_their_sequence_alone),
         cmocka_unit_test(test_adamw_by_hand),
