@@ -1,5 +1,7 @@
 """Every file of the table `hostile` is refused by POST /v1/checkpoints with its reason; nothing of it is run, followed or kept."""
 
+import json
+
 import hostile
 import models
 import pytest
@@ -30,6 +32,22 @@ def test_a_hostile_file_is_refused_with_its_reason(service, sound, case):
     assert problem["code"] == case.code and case.words in problem["detail"], answer.body
     assert all(" " <= c <= "~" for c in problem["detail"]), "no log and no terminal chokes on it"
     assert service.get(f"/v1/trajectories/{case.name}").status == 404, "nothing is left behind"
+
+
+def replaced(pattern, content, times):
+    return {"type": "Sequence", "normalizers" if pattern == {"String": "a"} else "decoders":
+            [{"type": "Replace", "pattern": pattern, "content": content}] * times}
+
+
+@pytest.mark.parametrize("fields", [
+    {"normalizer": replaced({"String": "a"}, "aa", 40)}, {"normalizer": replaced({"String": "a"}, "a" * 300, 1)},
+    {"normalizer": {"type": "Prepend", "prepend": "a" * 65}}, {"decoder": replaced({"Regex": "a*"}, "a", 20)},
+    {"decoder": replaced({"Regex": "a"}, "aaaa", 4)}], ids=["doubled", "long", "before", "nothing", "decoded"])
+def test_a_tokenizer_that_fills_the_memory_is_refused(service, name, fields):
+    (service.files / f"{name}.json").write_text(json.dumps({**models.byte_tokenizer(), **fields}))
+    answer = service.post("/v1/tokenize", {"tokenizer": {"path": f"{name}.json"}, "texts": ["a" * 100]})
+    assert answer.status == 422 and answer.json["code"] == "unsupported", answer.body
+    assert "times longer" in answer.json["detail"] or "bytes before text" in answer.json["detail"]
 
 
 def test_nothing_was_run_or_lost(service, sound):

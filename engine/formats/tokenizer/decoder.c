@@ -20,6 +20,7 @@ struct step {
 struct decoder {
     struct step steps[STEPS_LIMIT];
     int count;
+    size_t growth; /* see part_grow */
 };
 
 struct loading {
@@ -252,11 +253,12 @@ static enum status load_replace(struct loading *loading, const struct part *part
 {
     struct text pattern = {0};
     bool literal = false;
-    (void)loading;
     enum status status = part_pattern(part, 1, &pattern, &literal, error);
     if (status == STATUS_OK) status = part_required_text(part, 2, &step->content, error);
     if (status == STATUS_OK)
         status = pattern_new(pattern.bytes, pattern.size, literal ? PATTERN_LITERAL : PATTERN_ONIGURUMA, &step->pattern, error);
+    if (status == STATUS_OK)
+        status = part_grow(loading->document, literal ? pattern.size : 0, step->content.size, &loading->decoder->growth, error);
     text_free(&pattern);
     return status;
 }
@@ -331,6 +333,7 @@ enum status decoder_load(const struct part_document *document, struct json_reade
     *out = NULL;
     struct loading loading = {.document = document, .decoder = calloc(1, sizeof *loading.decoder)};
     if (!loading.decoder) return error_set(error, STATUS_NO_MEMORY, "no memory for a decoder");
+    loading.decoder->growth = 1;
     enum status status = part_absent(span) ? STATUS_OK : load_one(&loading, span, error);
     if (status == STATUS_OK) {
         *out = loading.decoder;

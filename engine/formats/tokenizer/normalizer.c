@@ -20,6 +20,7 @@ struct step {
 struct normalizer {
     struct step steps[STEPS_LIMIT];
     int count;
+    size_t growth; /* see part_grow */
 };
 
 struct loading {
@@ -50,14 +51,15 @@ static enum status load_sequence(struct loading *loading, const struct part *par
 
 static enum status load_prepend(struct loading *loading, const struct part *part, struct step *step, struct error *error)
 {
-    (void)loading;
     step->kind = STEP_PREPEND;
-    return part_required_text(part, 1, &step->content, error);
+    const enum status status = part_required_text(part, 1, &step->content, error);
+    if (status != STATUS_OK || step->content.size <= PART_PREPEND_MOST) return status;
+    return error_set(error, STATUS_UNSUPPORTED, "%s: a normalizer that puts more than %d bytes before text",
+                     loading->document->name, PART_PREPEND_MOST);
 }
 
 static enum status load_replace(struct loading *loading, const struct part *part, struct step *step, struct error *error)
 {
-    (void)loading;
     struct text pattern = {0};
     bool literal = false;
     step->kind = STEP_REPLACE;
@@ -65,6 +67,8 @@ static enum status load_replace(struct loading *loading, const struct part *part
     if (status == STATUS_OK) status = part_required_text(part, 2, &step->content, error);
     if (status == STATUS_OK)
         status = pattern_new(pattern.bytes, pattern.size, literal ? PATTERN_LITERAL : PATTERN_ONIGURUMA, &step->pattern, error);
+    if (status == STATUS_OK)
+        status = part_grow(loading->document, literal ? pattern.size : 0, step->content.size, &loading->normalizer->growth, error);
     step->plain = literal && pattern.size == 1;
     text_free(&pattern);
     return status;
@@ -130,6 +134,7 @@ enum status normalizer_load(const struct part_document *document, struct json_re
     if (part_absent(span)) return STATUS_OK;
     struct loading loading = {.document = document, .normalizer = calloc(1, sizeof *loading.normalizer)};
     if (!loading.normalizer) return error_set(error, STATUS_NO_MEMORY, "no memory for a normalizer");
+    loading.normalizer->growth = 1;
     enum status status = load_one(&loading, span, error);
     if (status == STATUS_OK) {
         *out = loading.normalizer;

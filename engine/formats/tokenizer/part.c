@@ -148,3 +148,12 @@ enum status part_items(const struct part_document *document, struct json_reader_
     *error = kept;
     return visited;
 }
+
+enum status part_grow(const struct part_document *document, size_t pattern, size_t content, size_t *growth, struct error *error)
+{
+    const size_t longer = pattern > 0 ? (content + pattern - 1) / pattern : content + 1;
+    if (longer > 1 && (longer > PART_GROWTH_MOST || (*growth *= longer) > PART_GROWTH_MOST))
+        return error_set(error, STATUS_UNSUPPORTED, "%s: replacements that make text more than %d times longer", document->name,
+                         PART_GROWTH_MOST);
+    return STATUS_OK;
+}

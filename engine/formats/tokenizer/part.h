@@ -55,4 +55,11 @@ MUST_CHECK enum status part_items(const struct part_document *document, struct j
                                   enum status (*visit)(void *context, struct json_reader_text item, struct error *error),
                                   void *context, struct error *error);
 
+/* Replacements one after the other may each make text longer: *growth, 1 before the first, is multiplied by how much longer this
+ * one can make it. `pattern`: bytes of a literal pattern, 0 for one that may match nothing. STATUS_UNSUPPORTED beyond
+ * PART_GROWTH_MOST, which no real tokenizer is near: a small file would make memory of any size full. */
+enum { PART_GROWTH_MOST = 256, PART_PREPEND_MOST = 64 };
+MUST_CHECK enum status part_grow(const struct part_document *document, size_t pattern, size_t content, size_t *growth,
+                                 struct error *error);
+
 #endif
