@@ -301,20 +301,22 @@ install: all static ## Install the binary and the dashboard below PREFIX
 
 # The libraries that ours are measured beside. GPTQModel and llm-compressor want different versions of the same packages.
 PEERS := $(BUILD)/peers
-.PHONY: bench-peers
-bench-peers: ## Install the libraries that `make bench` measures beside ours (several gigabytes), in build/peers
+.PHONY: interop-peers bench-peers
+interop-peers: ## Install the libraries that `make check-interop` loads exports with (several gigabytes), in build/peers
 	python3 -m venv $(PEERS)/main
 	$(PEERS)/main/bin/pip install -q numpy safetensors torch transformers
 	BUILD_CUDA_EXT=0 $(PEERS)/main/bin/pip install -q --no-build-isolation gptqmodel==7.7.0
 	$(PEERS)/main/bin/pip install -q --no-deps pyhessian optimum gguf
 	python3 -m venv $(PEERS)/compressor
 	$(PEERS)/compressor/bin/pip install -q numpy safetensors llmcompressor
+
+bench-peers: interop-peers ## Install the libraries that `make bench` measures beside ours: those and lm-eval
 	python3 -m venv $(PEERS)/harness
 	$(PEERS)/harness/bin/pip install -q numpy safetensors torch "lm-eval[hf]==0.4.13"
 
 .PHONY: check-interop
-check-interop: all ## Load what exports write with Transformers, GPTQModel and compressed-tensors and compare logits (installs them with bench-peers)
-	@[ -x $(PEERS)/main/bin/python ] && [ -x $(PEERS)/compressor/bin/python ] || $(MAKE) --no-print-directory bench-peers
+check-interop: all ## Load what exports write with Transformers, GPTQModel and compressed-tensors and compare logits (installs them first)
+	@[ -x $(PEERS)/main/bin/python ] && [ -x $(PEERS)/compressor/bin/python ] || $(MAKE) --no-print-directory interop-peers
 	@$(PEERS)/main/bin/python tests/interop/run.py --build $(BUILD) --peers $(PEERS)/main/bin/python \
 	    --peers-compressor $(PEERS)/compressor/bin/python $(INTEROP_OPTIONS)
 

@@ -92,7 +92,8 @@ static enum status plan(struct export_fold *fold, struct error *error)
     const struct architecture *architecture = config->architecture;
     enum status status;
     if (architecture->norm_placement != NORM_BEFORE || config->norm_after_sum || config->parallel_residual || config->clip > 0 ||
-        architecture->names[ROLE_QUERY] == NULL || architecture->names[ROLE_GATE] == NULL)
+        architecture->names[ROLE_QUERY] == NULL || architecture->names[ROLE_GATE] == NULL ||
+        architecture->names[ROLE_ROUTER] != NULL)
         return error_set_at(error, STATUS_UNSUPPORTED, "/export",
                             "awq's scales cannot be divided out of what stands before the linears of %s: use \"dequantized\"",
                             architecture->model_type);

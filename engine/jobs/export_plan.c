@@ -82,8 +82,8 @@ static enum status check_architecture(const struct export_format *format, const 
         const enum status status = gguf_names_check(model, error);
         return status == STATUS_OK ? status : error_set_at(error, status, "/export", "%s", error->detail);
     }
-    if (architecture->block != BLOCK_ATTENTION && !format->state_spaces)
-        reason = "its readers have no quantized state space models";
+    if (architecture->block != BLOCK_ATTENTION)
+        reason = "its readers use the weights of state space models directly, which packed modules have not";
     else if (architecture->transposed && !format->transposed)
         reason = "its readers replace linear modules only, and these are Conv1D";
     else if (architecture->names[ROLE_ROUTER] != NULL && !format->experts)

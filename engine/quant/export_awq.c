@@ -82,6 +82,8 @@ static void configure(const struct export_grid *grid, const struct export_module
 const struct export_format export_awq = {
     .name = "awq",
     .configuration = "quant_config.json",
+    .transposed = true,
+    .experts = true,
     .check = check,
     .fits = fits,
     .tensors = tensors,

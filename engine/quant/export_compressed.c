@@ -138,6 +138,7 @@ static void configure(const struct export_grid *grid, const struct export_module
 const struct export_format export_compressed_tensors = {
     .name = "compressed-tensors",
     .mixed = true,
+    .experts = true,
     .check = check,
     .fits = fits,
     .tensors = tensors,

@@ -52,11 +52,9 @@ struct export_place {
 };
 
 struct export_format {
-    const char *name;          /* as in the API */
-    const char *configuration; /* name of the file that says the same as quantization_config in config.json; NULL: none */
-    /* Whether its readers take layers of different grids; weights that lie as [in, out]; experts as linear modules each; state
-     * space models. */
-    bool mixed, transposed, experts, state_spaces;
+    const char *name;                /* as in the API */
+    const char *configuration;       /* name of the file that says the same as quantization_config in config.json; NULL: none */
+    bool mixed, transposed, experts; /* its readers take layers of different grids; weights that lie as [in, out]; experts */
     /* What follows is NULL of a format that stores values. STATUS_UNSUPPORTED with a detail that names the parameter. */
     enum status (*check)(const struct export_grid *grid, struct error *error);
     /* Whether a layer of this shape can be stored; `name` for messages. STATUS_UNSUPPORTED. */

@@ -48,6 +48,39 @@ def gpt_neox(hidden, layers, heads, vocabulary, positions):
     return config, shapes
 
 
+def gpt2(hidden, layers, heads, vocabulary, positions):
+    config = dict(model_type="gpt2", architectures=["GPT2LMHeadModel"], vocab_size=vocabulary, n_embd=hidden, n_layer=layers, n_head=heads,
+                  n_positions=positions, activation_function="gelu_new", layer_norm_epsilon=1e-5, tie_word_embeddings=True, torch_dtype="float32",
+                  bos_token_id=0, eos_token_id=0)
+    shapes = {"wte.weight": (vocabulary, hidden), "wpe.weight": (positions, hidden), "ln_f.weight": (hidden,), "ln_f.bias": (hidden,)}
+    for i in range(layers):
+        p = f"h.{i}."
+        for norm in ("ln_1", "ln_2"):
+            shapes |= {p + norm + ".weight": (hidden,), p + norm + ".bias": (hidden,)}
+        for name, rows, columns in (("attn.c_attn", hidden, 3 * hidden), ("attn.c_proj", hidden, hidden), ("mlp.c_fc", hidden, 4 * hidden),
+                                    ("mlp.c_proj", 4 * hidden, hidden)):
+            shapes |= {p + name + ".weight": (rows, columns), p + name + ".bias": (columns,)}
+    return config, shapes
+
+
+def olmoe(hidden, layers, heads, inner, experts, each, vocabulary, positions):
+    config = dict(model_type="olmoe", architectures=["OlmoeForCausalLM"], vocab_size=vocabulary, hidden_size=hidden, num_hidden_layers=layers,
+                  num_attention_heads=heads, num_key_value_heads=heads, intermediate_size=inner, hidden_act="silu", num_experts=experts,
+                  num_experts_per_tok=each, norm_topk_prob=False, max_position_embeddings=positions, rms_norm_eps=1e-5, rope_theta=10000.0,
+                  tie_word_embeddings=False, torch_dtype="float32", bos_token_id=1, eos_token_id=2)
+    shapes = {"model.embed_tokens.weight": (vocabulary, hidden), "model.norm.weight": (hidden,), "lm_head.weight": (vocabulary, hidden)}
+    for i in range(layers):
+        p = f"model.layers.{i}."
+        for name in ("input_layernorm", "post_attention_layernorm", "self_attn.q_norm", "self_attn.k_norm"):
+            shapes[p + name + ".weight"] = (hidden,)
+        shapes |= {p + f"self_attn.{name}_proj.weight": (hidden, hidden) for name in "qkvo"}
+        shapes[p + "mlp.gate.weight"] = (experts, hidden)
+        for e in range(experts):
+            q = p + f"mlp.experts.{e}."
+            shapes |= {q + "gate_proj.weight": (inner, hidden), q + "up_proj.weight": (inner, hidden), q + "down_proj.weight": (hidden, inner)}
+    return config, shapes
+
+
 SHAPES = {
     "pythia-160m": lambda: gpt_neox(768, 12, 12, 50304, 2048),
     "llama-135m": lambda: llama(576, 30, 9, 3, 1536, 49152, 2048, True),

@@ -30,15 +30,19 @@ import models
 
 UNIT = {"float32": 2.0 ** -24, "float16": 2.0 ** -11, "gptqmodel": 2.0 ** -11, "gguf": 2.0 ** -24}
 SEQUENCES, LENGTH = 4, 64
+ASTRAY = 0.03  # of the tokens of a mixture
 TENSORS, LINEARS, SIGMAS = 12, 7, 6  # roundings in a block; its linears; how far the largest of the logits' errors lies out
 
 MODELS = {
     "llama": lambda: make_model.llama(256, 4, 8, 2, 512, 1024, 256, False),
     "llama_mha": lambda: make_model.llama(256, 4, 8, 8, 512, 1024, 256, False),
     "gpt_neox": lambda: make_model.gpt_neox(128, 3, 4, 1024, 256),
+    "gpt2": lambda: make_model.gpt2(128, 3, 4, 1024, 256),
+    "olmoe": lambda: make_model.olmoe(128, 3, 4, 64, 8, 2, 1024, 256),
 }
 GPTQ, RTN = {"name": "gptq", "group_size": 64}, {"name": "rtn", "group_size": 64}
 SKIP = {"overrides": [{"pattern": "layers.1..*(down_proj|dense_4h_to_h)$", "skip": True}]}
+MIXED = {"overrides": [{"pattern": "layers.2..*o_proj$", "skip": True}, {"pattern": "down_proj$", "bits": 8}, {"pattern": "v_proj$", "bits": 8, "group_size": 32}]}
 
 # name, model, method, format, who reads it
 CASES = [
@@ -49,19 +53,27 @@ CASES = [
     ("gptq-skip", "llama", {**GPTQ, **SKIP}, "gptq", "gptqmodel"),
     # GPTQModel 7.7's own loader looks for embed_out where Transformers 5 has lm_head
     ("gptq-neox", "gpt_neox", {**GPTQ, "group_size": 32}, "gptq", "float16"),
+    ("gptq-mixed", "llama", {**GPTQ, **MIXED}, "gptq", "gptqmodel"),
+    ("gptq-gpt2", "gpt2", {**GPTQ, "group_size": 32}, "gptq", "gptqmodel"),
+    ("gptq-olmoe", "olmoe", {**GPTQ, "group_size": 32}, "gptq", "gptqmodel"),
     ("gptq-transformers", "llama", GPTQ, "gptq", "float16"),
     ("awq", "llama", {**GPTQ, "sym": False}, "awq", "gptqmodel"),
     ("awq-symmetric-skip", "llama", {**RTN, **SKIP}, "awq", "gptqmodel"),
     ("awq-method", "llama_mha", {"name": "awq", "group_size": 64}, "awq", "gptqmodel"),
     ("awq-method-compressed", "llama_mha", {"name": "awq", "group_size": 64}, "compressed-tensors", "float32"),
+    ("awq-gpt2", "gpt2", {**RTN, "group_size": 32}, "awq", "gptqmodel"),
+    ("awq-olmoe", "olmoe", {**GPTQ, "group_size": 32}, "awq", "gptqmodel"),
     ("awq-transformers", "llama", {**GPTQ, "sym": False}, "awq", "float16"),
     ("compressed-4bit", "llama", GPTQ, "compressed-tensors", "float32"),
     ("compressed-asymmetric", "llama", {**GPTQ, "sym": False}, "compressed-tensors", "float32"),
     ("compressed-8bit-rows", "llama", {**RTN, "bits": 8, "group_size": -1}, "compressed-tensors", "float32"),
+    ("compressed-mixed", "llama", {**GPTQ, **MIXED}, "compressed-tensors", "float32"),
+    ("compressed-olmoe", "olmoe", {**GPTQ, "group_size": 32}, "compressed-tensors", "float32"),
     ("compressed-skip", "llama", {**GPTQ, **SKIP}, "compressed-tensors", "float32"),
     ("gguf-q8_0", "llama", {**RTN, "bits": 8, "group_size": 32}, "gguf", "gguf"),
     ("gguf-q4_0", "llama", {**GPTQ, "group_size": 32}, "gguf", "gguf"),
     ("gguf-q4_1-skip", "llama", {**RTN, "group_size": 32, "sym": False, **SKIP}, "gguf", "gguf"),
+    ("gguf-mixed", "llama", {**GPTQ, "group_size": 32, "overrides": [{"pattern": "down_proj$|k_proj$", "bits": 8}]}, "gguf", "gguf"),
     ("compressed-neox", "gpt_neox", {**GPTQ, "group_size": 32}, "compressed-tensors", "float32"),
 ]
 
@@ -194,11 +206,15 @@ class Interop:
         if expected is None or got is None:
             return self.report(False, f"{name}: did not load\n{said if expected is None else kinds}")
         _, config = self.model(model)
+        inner = config.get("intermediate_size", 4 * config.get("n_embd", 0))
         scales = 0.0 if form == "compressed-tensors" else UNIT["float16"]
-        bound = tolerance(expected, config["num_hidden_layers"], config["intermediate_size"], loader, scales)
-        worst, loss = float(numpy.abs(got - expected).max()), loss_of(expected, self.tokens)
-        good = worst <= bound and abs(loss / measured - 1) < 1e-5 and (kinds != "plain" or form == "gguf")
-        return self.report(good, f"{name:<22} {form:<19} {loader:<10} largest difference {worst:.1e} (bound {bound:.1e}), "
+        bound = tolerance(expected, config.get("num_hidden_layers", config.get("n_layer")), inner, loader, scales)
+        largest = numpy.abs(got - expected).max(-1).ravel()  # of each token
+        # where experts tie, a rounding in half precision may send a token to another one: that token's logits are not held to anything
+        astray = int((largest > bound).sum()) if "num_experts" in config and UNIT[loader] > 2.0 ** -20 else 0
+        worst, loss = float(numpy.sort(largest)[-1 - astray]), loss_of(expected, self.tokens)
+        good = worst <= bound and astray <= ASTRAY * len(largest) and abs(loss / measured - 1) < 1e-5 and (kinds != "plain" or form == "gguf")
+        return self.report(good, f"{name:<22} {form:<19} {loader:<10} largest difference {worst:.1e} (bound {bound:.1e}{f', {astray} of {len(largest)} astray' if astray else ''}), "
                                  f"loss {loss_of(got, self.tokens):.6f}, measured {measured:.6f}; {kinds}")
 
     def report(self, good, text):

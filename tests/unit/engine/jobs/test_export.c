@@ -2,6 +2,7 @@
  * early. */
 #include "base/memory.h"
 #include "eval/evaluate.h"
+#include "formats/file.h"
 #include "formats/weights_writer.h"
 #include "jobs/export.h"
 #include "jobs/quantize.h"
@@ -29,7 +30,7 @@ static void ok(enum status status)
     if (status != STATUS_OK) fail_msg("%s", error.detail);
 }
 
-enum { LAYERS_MOST = 32, LENGTH = 24 };
+enum { LAYERS_MOST = 64, LENGTH = 24 };
 
 /* What the walk showed of each layer: the values that a reader of float16 scales must see. */
 struct seen {
@@ -52,15 +53,20 @@ struct bench {
     double loss;    /* of the quantized model */
 };
 
-static void bench_open(struct bench *bench, const char *config, struct quantize_method method)
+static void bench_open_as(struct bench *bench, const char *config, struct quantize_method method, struct tiny_change change)
 {
     *bench = (struct bench){.method = method};
-    tiny_write(&bench->scratch, config, (struct tiny_change){0});
+    tiny_write(&bench->scratch, config, change);
     (void)snprintf(bench->directory, sizeof bench->directory, "%s/export", bench->scratch.directory);
     ok(team_new(2, &bench->team, &error));
     ok(backend_cpu_new(bench->team, &bench->backend, &error));
     ok(model_open(bench->scratch.directory, &bench->model, &error));
     ok(quantize_method_settle(&bench->method, &error));
+}
+
+static void bench_open(struct bench *bench, const char *config, struct quantize_method method)
+{
+    bench_open_as(bench, config, method, (struct tiny_change){0});
 }
 
 static void bench_close(struct bench *bench)
@@ -320,6 +326,70 @@ static void test_a_run_that_ends_early_leaves_no_weights_in_place(void **state)
     bench_close(&bench);
 }
 
+/* The text of a file of the export; the caller frees it. */
+static char *text_of(const struct bench *bench, const char *name)
+{
+    char path[512], *text = NULL;
+    size_t size = 0;
+    (void)snprintf(path, sizeof path, "%s/%s", bench->directory, name);
+    ok(file_read_all(AT_FDCWD, path, 1 << 20, &text, &size, &error));
+    return text;
+}
+
+static void assert_tensors(const struct bench *bench, const char *const *there, const char *absent)
+{
+    struct weights *weights = NULL;
+    ok(weights_open(bench->directory, &weights, &error));
+    for (; *there != NULL; there++)
+        if (weights_find(weights, *there) < 0) fail_msg("%s is not there", *there);
+    assert_true(weights_find(weights, absent) < 0);
+    weights_close(weights);
+}
+
+/* Modules are named in full, also where the file leaves the prefix out; its weights lie as [in, out]. */
+static void test_gpt2s_modules_are_packed_under_their_full_names(void **state)
+{
+    static const struct quantize_override items[] = {{.pattern = "1.attn.c_proj", .skip = true}, {.pattern = "c_fc", .bits = 8}};
+    static const char *const there[] = {
+        "transformer.h.0.attn.c_attn.qweight", "transformer.h.1.mlp.c_proj.g_idx", "transformer.h.1.attn.c_proj.weight",
+        "transformer.h.0.attn.c_attn.bias",    "transformer.wte.weight",           NULL};
+    struct bench bench;
+    (void)state;
+    for (int bare = 0; bare < 2; bare++) {
+        bench_open_as(&bench, tiny_gpt2, rtn(4, 16, true), (struct tiny_change){.bare = bare});
+        bench.method.options.override_count = 2;
+        bench.method.options.overrides = items;
+        export_as(&bench, EXPORT_GPTQ);
+        assert_tensors(&bench, there, "transformer.h.0.attn.c_attn.weight");
+        char *text = text_of(&bench, "quantize_config.json");
+        assert_non_null(strstr(text, "\"-:^transformer\\\\.h\\\\.1\\\\.attn\\\\.c_proj$\": {}"));
+        assert_non_null(strstr(text, "\"+:^transformer\\\\.h\\\\.0\\\\.mlp\\\\.c_fc$\": {\"bits\": 8, \"group_size\": 16}"));
+        assert_null(strstr(text, "c_attn"));
+        memory_free(text);
+        assert_int_equal(export_check(EXPORT_COMPRESSED_TENSORS, &bench.method, bench.model, &error), STATUS_UNSUPPORTED);
+        assert_non_null(strstr(error.detail, "Conv1D"));
+        bench_close(&bench);
+    }
+}
+
+static void test_experts_are_packed_and_their_routers_stay(void **state)
+{
+    static const char *const there[] = {"model.layers.1.mlp.experts.4.down_proj.weight_packed",
+                                        "model.layers.0.self_attn.q_proj.weight_scale", "model.layers.1.mlp.gate.weight", NULL};
+    struct bench bench;
+    (void)state;
+    bench_open(&bench, tiny_olmoe, rtn(4, 16, true));
+    bench.method.options.override_count = 0;
+    export_as(&bench, EXPORT_COMPRESSED_TENSORS);
+    assert_tensors(&bench, there, "model.layers.1.mlp.experts.4.down_proj.weight");
+    char *text = text_of(&bench, "config.json");
+    assert_non_null(strstr(text, "\"ignore\": [\"lm_head\", \"model.layers.0.mlp.gate\", \"model.layers.1.mlp.gate\"]"));
+    memory_free(text);
+    const struct quantize_method awq = {.quantizer = QUANTIZER_AWQ, .awq = {.bits = 4, .group_size = 16, .grid_points = 2}};
+    assert_int_equal(export_check(EXPORT_COMPRESSED_TENSORS, &awq, bench.model, &error), STATUS_UNSUPPORTED);
+    bench_close(&bench);
+}
+
 static void test_a_dequantized_export_is_the_model_that_was_measured(void **state)
 {
     struct bench bench;
@@ -373,6 +443,8 @@ int main(void)
         cmocka_unit_test(test_awqs_scales_go_into_what_stands_before),
         cmocka_unit_test(test_awqs_scales_without_a_place_are_refused),
         cmocka_unit_test(test_a_run_that_ends_early_leaves_no_weights_in_place),
+        cmocka_unit_test(test_gpt2s_modules_are_packed_under_their_full_names),
+        cmocka_unit_test(test_experts_are_packed_and_their_routers_stay),
         cmocka_unit_test(test_a_dequantized_export_is_the_model_that_was_measured),
         cmocka_unit_test(test_large_checkpoints_are_cut_into_shards_with_an_index),
     };
