@@ -306,13 +306,15 @@ interop-peers: ## Install the libraries that `make check-interop` loads exports 
 	python3 -m venv $(PEERS)/main
 	$(PEERS)/main/bin/pip install -q numpy safetensors torch transformers
 	BUILD_CUDA_EXT=0 $(PEERS)/main/bin/pip install -q --no-build-isolation gptqmodel==7.7.0
-	$(PEERS)/main/bin/pip install -q --no-deps pyhessian optimum gguf
+	$(PEERS)/main/bin/pip install -q --no-deps pyhessian optimum gguf bitsandbytes
 	python3 -m venv $(PEERS)/compressor
 	$(PEERS)/compressor/bin/pip install -q numpy safetensors llmcompressor
 
 bench-peers: interop-peers ## Install the libraries that `make bench` measures beside ours: those and lm-eval
 	python3 -m venv $(PEERS)/harness
 	$(PEERS)/harness/bin/pip install -q numpy safetensors torch "lm-eval[hf]==0.4.13"
+	python3 -m venv $(PEERS)/awq
+	$(PEERS)/awq/bin/pip install -q numpy safetensors torch autoawq==0.2.9 transformers==4.51.3 datasets==3.6.0 accelerate==1.6.0
 
 .PHONY: check-interop
 check-interop: all ## Load what exports write with Transformers, GPTQModel and compressed-tensors and compare logits (installs them first)
@@ -324,6 +326,13 @@ bench: all $(BENCH_BINARIES) ## Time our work beside PyTorch, GPTQModel, llm-com
 	@python3 tests/bench/run.py --build $(BUILD) $(if $(wildcard $(PEERS)/main/bin/python),--peers $(PEERS)/main/bin/python) \
 	    $(if $(wildcard $(PEERS)/compressor/bin/python),--peers-compressor $(PEERS)/compressor/bin/python) \
 	    $(if $(wildcard $(PEERS)/harness/bin/python),--peers-harness $(PEERS)/harness/bin/python) $(BENCH_OPTIONS)
+	@$(MAKE) --no-print-directory bench-methods
+
+.PHONY: bench-methods
+bench-methods: $(OBJ)/tests/bench/bench_methods ## Compare quantized losses with bitsandbytes, AutoAWQ, llm-compressor and GPTQModel (after `make bench-peers`)
+	@python3 tests/bench/methods.py --build $(BUILD) $(if $(wildcard $(PEERS)/main/bin/python),--peers $(PEERS)/main/bin/python) \
+	    $(if $(wildcard $(PEERS)/compressor/bin/python),--peers-compressor $(PEERS)/compressor/bin/python) \
+	    $(if $(wildcard $(PEERS)/awq/bin/python),--peers-awq $(PEERS)/awq/bin/python) $(METHODS_OPTIONS)
 
 bench-backend: $(OBJ)/tests/bench/bench_backend ## Time the CPU backend against this machine's limits
 	$<
