@@ -1,6 +1,8 @@
 #include "backend/backend.h"
 
+#include "backend/cpu/cpu.h"
 #include "backend/reference/table.h"
+#include "base/machine.h"
 #include "base/memory.h"
 
 #include <stdio.h>
@@ -11,7 +13,7 @@ enum status backend_reference_new(bool use_double, struct team *team, struct bac
 {
     enum status status;
     if ((status = memory_new(1, sizeof **out, "backend", out, error)) != STATUS_OK) return status;
-    **out = (struct backend){use_double ? &reference_ops_double : &reference_ops_float, team, NULL, NULL};
+    **out = (struct backend){use_double ? &reference_ops_double : &reference_ops_float, team, NULL, NULL, 0};
     return STATUS_OK;
 }
 
@@ -27,8 +29,48 @@ enum status backend_new(const char *device, struct team *team, struct backend **
 
 int64_t backend_host_memory(struct backend *backend)
 {
-    (void)backend;
+    if (backend->host_budget > 0) return backend->host_budget;
     return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
+}
+
+int64_t backend_no_scratch(int64_t longest_sequence, int64_t widest_row)
+{
+    (void)longest_sequence, (void)widest_row;
+    return 0;
+}
+
+struct plan_budget backend_budget(struct backend *backend, const char *directory)
+{
+    struct plan_budget budget = {{0}};
+    const int64_t disk = machine_free_disk(directory);
+    budget.bytes[PLAN_HOST] = backend->host_budget > 0 ? backend->host_budget : machine_free_memory();
+    if (!backend->ops->host) budget.bytes[PLAN_DEVICE] = backend->ops->memory(backend);
+    budget.bytes[PLAN_DISK] = directory == NULL ? 0 : disk < 0 ? INT64_MAX : disk;
+    return budget;
+}
+
+enum plan_room backend_room(const struct backend *backend)
+{
+    return backend->ops->host ? PLAN_HOST : PLAN_DEVICE;
+}
+
+static void paper_close(struct backend *backend)
+{
+    (void)backend;
+}
+
+static const struct backend_ops paper_ops = {.name = "paper",
+                                             .element = sizeof(float),
+                                             .host = true,
+                                             .close = paper_close,
+                                             .memory = backend_host_memory,
+                                             .scratch = cpu_scratch};
+
+enum status backend_paper_new(struct backend **out, struct error *error)
+{
+    const enum status status = memory_new(1, sizeof **out, "backend", out, error);
+    if (status == STATUS_OK) **out = (struct backend){.ops = &paper_ops};
+    return status;
 }
 
 void backend_free(struct backend *backend)

@@ -19,6 +19,7 @@
 #include "backend/matrix.h"
 #include "base/error.h"
 #include "base/parallel.h"
+#include "base/plan.h"
 #include "tensor/dtype.h"
 
 #include <stdint.h>
@@ -232,6 +233,8 @@ struct backend_ops {
     void (*release)(struct backend *backend, void *block);
     /* Sizes the scratch: the longest sequence, and the widest row, that will come. May be called again; grows only. */
     enum status (*prepare)(struct backend *backend, int64_t longest_sequence, int64_t widest_row, struct error *error);
+    /* Bytes of host memory that prepare takes for that. */
+    int64_t (*scratch)(int64_t longest_sequence, int64_t widest_row);
     enum status (*sync)(struct backend *backend, struct error *error);
     /* Between a matrix and dense host memory of F32 or F64. */
     void (*upload)(struct backend *backend, struct matrix to, const void *from, enum dtype dtype);
@@ -329,6 +332,7 @@ struct backend {
     struct team *team;    /* lent; NULL: one thread */
     void *state;          /* the backend's own */
     struct backend *host; /* owned: of a device, what works on floats in host memory for it; NULL where matrices lie there */
+    int64_t host_budget;  /* bytes of host memory that a run may take, set by whoever opened it; 0: what the machine has free */
 };
 
 /* Elements that hold so many bytes, for `allocate`. */
@@ -365,8 +369,20 @@ int backend_cuda_count(char *text, size_t size);
 /* By name: "cpu" or "cuda:N". STATUS_INVALID for another name. */
 MUST_CHECK enum status backend_new(const char *device, struct team *team, struct backend **out, struct error *error);
 
-/* The slot `memory` of those whose matrices lie in host memory. */
+/* The slot `memory` of those whose matrices lie in host memory: host_budget, or half of the machine's. */
 int64_t backend_host_memory(struct backend *backend);
+
+/* The slot `scratch` of those that take none. */
+int64_t backend_no_scratch(int64_t longest_sequence, int64_t widest_row);
+
+/* What there is now, for plans whose choice does not show in the numbers: host_budget or the machine's free memory, what is left of
+ * the device's budget, and the free bytes of the disk that `directory` lies on (NULL: none). */
+struct plan_budget backend_budget(struct backend *backend, const char *directory);
+/* Where its matrices lie. */
+enum plan_room backend_room(const struct backend *backend);
+
+/* Floats in host memory and nothing that computes: to plan with where no work is done. STATUS_NO_MEMORY. */
+MUST_CHECK enum status backend_paper_new(struct backend **out, struct error *error);
 
 void backend_free(struct backend *backend); /* NULL is fine */
 

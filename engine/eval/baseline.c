@@ -20,20 +20,20 @@ static_assert(sizeof(struct baseline_head) == 24, "the head is as it lies on dis
 
 static const char magic[8] = "dqhidden";
 
-static int64_t piece_rows(struct matrix hidden, int64_t first)
+static int64_t piece_rows(const struct hidden *hidden, int64_t first)
 {
-    return hidden.rows - first < PIECE_ROWS ? hidden.rows - first : PIECE_ROWS;
+    return hidden->tokens - first < PIECE_ROWS ? hidden->tokens - first : PIECE_ROWS;
 }
 
-static int64_t file_size(struct matrix hidden)
+static int64_t file_size(const struct hidden *hidden)
 {
-    return (int64_t)sizeof(struct baseline_head) + hidden.rows * hidden.columns * (int64_t)sizeof(float) +
+    return (int64_t)sizeof(struct baseline_head) + hidden->tokens * hidden->width * (int64_t)sizeof(float) +
            (int64_t)sizeof(uint64_t);
 }
 
 /* Reads the whole file; into `hidden` when `upload`, else only to see whether it is good. */
-static enum status pieces_read(const struct file *file, struct backend *backend, struct matrix hidden, float *piece, bool upload,
-                               bool *good, struct error *error)
+static enum status pieces_read(const struct file *file, struct hidden *hidden, float *piece, bool upload, bool *good,
+                               struct error *error)
 {
     struct baseline_head head;
     struct checksum sum;
@@ -41,17 +41,17 @@ static enum status pieces_read(const struct file *file, struct backend *backend,
     int64_t at = sizeof head;
     enum status status;
     if ((status = file_read(file, 0, &head, sizeof head, error)) != STATUS_OK) return status;
-    *good = memcmp(head.magic, magic, sizeof magic) == 0 && head.rows == hidden.rows && head.columns == hidden.columns;
+    *good = memcmp(head.magic, magic, sizeof magic) == 0 && head.rows == hidden->tokens && head.columns == hidden->width;
     if (!*good) return STATUS_OK;
     checksum_init(&sum);
     checksum_add(&sum, &head, sizeof head);
-    for (int64_t first = 0, rows; first < hidden.rows; first += rows) {
+    for (int64_t first = 0, rows; first < hidden->tokens; first += rows) {
         rows = piece_rows(hidden, first);
-        const size_t size = (size_t)(rows * hidden.columns) * sizeof *piece;
+        const size_t size = (size_t)(rows * hidden->width) * sizeof *piece;
         if ((status = file_read(file, at, piece, size, error)) != STATUS_OK) return status;
         at += (int64_t)size;
         checksum_add(&sum, piece, size);
-        if (upload) backend->ops->upload(backend, matrix_rows(hidden, first, rows), piece, DTYPE_F32);
+        if (upload && (status = hidden_write(hidden, first, rows, piece, DTYPE_F32, error)) != STATUS_OK) return status;
     }
     if ((status = file_read(file, at, &kept, sizeof kept, error)) != STATUS_OK) return status;
     *good = kept == checksum_value(&sum);
@@ -59,7 +59,7 @@ static enum status pieces_read(const struct file *file, struct backend *backend,
 }
 
 /* Looked through first, so that a torn file leaves `hidden` as it was. A file that cannot be read is a file that is not there. */
-enum status baseline_load(const char *path, struct backend *backend, struct matrix hidden, bool *found, struct error *error)
+enum status baseline_load(const char *path, struct hidden *hidden, bool *found, struct error *error)
 {
     struct file *file = NULL;
     float *piece = NULL;
@@ -68,29 +68,28 @@ enum status baseline_load(const char *path, struct backend *backend, struct matr
     *found = false;
     if (file_open(AT_FDCWD, path, FILE_REFUSE_LINKS, INT64_MAX, &file, &cause) != STATUS_OK) return STATUS_OK;
     if (file_bytes(file) != file_size(hidden)) goto done;
-    if ((status = memory_new(PIECE_ROWS * hidden.columns, sizeof *piece, "baseline", &piece, error)) != STATUS_OK) goto done;
-    if (pieces_read(file, backend, hidden, piece, false, found, &cause) != STATUS_OK) *found = false;
-    if (*found) status = pieces_read(file, backend, hidden, piece, true, found, error);
+    if ((status = memory_new(PIECE_ROWS * hidden->width, sizeof *piece, "baseline", &piece, error)) != STATUS_OK) goto done;
+    if (pieces_read(file, hidden, piece, false, found, &cause) != STATUS_OK) *found = false;
+    if (*found) status = pieces_read(file, hidden, piece, true, found, error);
 done:
     memory_free(piece);
     file_close(file);
     return status;
 }
 
-static enum status pieces_write(struct file_writer *writer, struct backend *backend, struct matrix hidden, float *piece,
-                                struct error *error)
+static enum status pieces_write(struct file_writer *writer, struct hidden *hidden, float *piece, struct error *error)
 {
-    struct baseline_head head = {.rows = hidden.rows, .columns = hidden.columns};
+    struct baseline_head head = {.rows = hidden->tokens, .columns = hidden->width};
     struct checksum sum;
     enum status status;
     memcpy(head.magic, magic, sizeof magic);
     checksum_init(&sum);
     checksum_add(&sum, &head, sizeof head);
     if ((status = file_writer_append(writer, &head, sizeof head, error)) != STATUS_OK) return status;
-    for (int64_t first = 0, rows; first < hidden.rows; first += rows) {
+    for (int64_t first = 0, rows; first < hidden->tokens; first += rows) {
         rows = piece_rows(hidden, first);
-        const size_t size = (size_t)(rows * hidden.columns) * sizeof *piece;
-        backend->ops->download(backend, matrix_rows(hidden, first, rows), piece, DTYPE_F32);
+        const size_t size = (size_t)(rows * hidden->width) * sizeof *piece;
+        if ((status = hidden_read(hidden, first, rows, piece, DTYPE_F32, error)) != STATUS_OK) return status;
         checksum_add(&sum, piece, size);
         if ((status = file_writer_append(writer, piece, size, error)) != STATUS_OK) return status;
     }
@@ -99,14 +98,14 @@ static enum status pieces_write(struct file_writer *writer, struct backend *back
     return file_writer_commit(writer, error);
 }
 
-enum status baseline_save(const char *path, struct backend *backend, struct matrix hidden, struct error *error)
+enum status baseline_save(const char *path, struct hidden *hidden, struct error *error)
 {
     struct file_writer *writer = NULL;
     float *piece = NULL;
     enum status status;
-    if ((status = memory_new(PIECE_ROWS * hidden.columns, sizeof *piece, "baseline", &piece, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(PIECE_ROWS * hidden->width, sizeof *piece, "baseline", &piece, error)) != STATUS_OK) goto done;
     if ((status = file_writer_open(path, file_size(hidden), &writer, error)) != STATUS_OK) goto done;
-    status = pieces_write(writer, backend, hidden, piece, error);
+    status = pieces_write(writer, hidden, piece, error);
 done:
     file_writer_close(writer);
     memory_free(piece);

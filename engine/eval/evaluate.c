@@ -5,6 +5,7 @@
 #include "model/hidden.h"
 #include "model/loader.h"
 #include "model/walk.h"
+#include "model/work.h"
 
 #include <math.h>
 
@@ -87,8 +88,10 @@ struct evaluation {
     struct backend *backend;
     const struct monitor *monitor;
     struct chunks chunks;
+    struct hidden_place place;
     struct embed embed;
-    struct matrix hidden, cosine, sine;
+    struct hidden hidden;
+    struct matrix cosine, sine;
     struct walk walk;
     struct head head;
     struct loader *loader;
@@ -96,11 +99,95 @@ struct evaluation {
     int64_t done;   /* chunks through a block or the head */
 };
 
+/* ---- The plan -------------------------------------------------------------------------------------------------------------------
+ */
+
+/* In the order of evaluation_prepare, blocks_walk and head_walk. */
+static void plan_fill(const struct evaluation *e, const struct hidden_place *place, struct run_plan *plan)
+{
+    const struct model_config *config = &e->model->config;
+    struct backend *backend = e->backend;
+    const enum plan_room room = backend_room(backend);
+    const int64_t tokens = e->chunks.tokens, making = model_rope_making_bytes(config, e->chunks.longest);
+    const int64_t embed = embed_bytes(config, backend, e->chunks.largest, true);
+    const int64_t walk = walk_bytes(config, backend, WALK_FORWARD, e->chunks.largest);
+    *plan = (struct run_plan){.read_bytes = weights_bytes(e->model->weights)};
+    plan_take(plan, PLAN_HOST, PLAN_SMALL_BYTES + chunks_bytes(&e->chunks) + tokens * (int64_t)sizeof(double));
+    plan_take(plan, PLAN_HOST, backend->ops->scratch(e->chunks.longest, config->vocabulary_size));
+    plan_take(plan, PLAN_HOST, making);
+    plan_take(plan, room, model_rope_bytes(config, backend, e->chunks.longest));
+    plan_give(plan, PLAN_HOST, making);
+    plan_take(plan, room, embed);
+    hidden_plan(backend, &e->chunks, config->hidden_size, place, plan);
+    if (!config->tied) plan_give(plan, room, embed);
+    plan_take(plan, room, walk);
+    plan_take(plan, room, loader_bytes(e->model, backend));
+    plan_take(plan, PLAN_HOST, loader_staging_bytes(e->model, backend));
+    plan_give(plan, PLAN_HOST, loader_staging_bytes(e->model, backend));
+    plan_give(plan, room, loader_bytes(e->model, backend));
+    plan_give(plan, room, walk);
+    plan_take(plan, room, head_bytes(config, backend, HEAD_LOSS, config->tied ? HEAD_LOADS_BUT_OUTPUT : HEAD_LOADS_ALL));
+    plan->tokens = tokens;
+    plan->flops = work_blocks(config, e->model->programs, &e->chunks) + work_head(config, tokens);
+    /* what is spilled comes and goes once a block, and comes once more for the head */
+    const int64_t spilled = plan->spilled_tokens * config->hidden_size * (int64_t)backend->ops->element;
+    plan->read_bytes += place->directory != NULL ? (config->layers + 2) * spilled : 0;
+    plan->written_bytes += place->directory != NULL ? (config->layers + 1) * spilled : 0;
+}
+
+/* All that fits in memory, then ever less of it. The last one tried is left in *out. */
+static void plan_choose(struct evaluation *e, const char *directory, const struct plan_budget *budget, struct run_plan *out)
+{
+    const char *const places[] = {NULL, directory};
+    e->place = (struct hidden_place){HIDDEN_PARTS, NULL};
+    plan_fill(e, &e->place, out);
+    for (int i = e->backend->ops->host ? 1 : 0; i < (directory != NULL ? 2 : 1); i++)
+        for (int64_t parts = HIDDEN_PARTS - 1; parts >= 0 && !plan_fits(out, budget); parts--) {
+            e->place = (struct hidden_place){parts, places[i]};
+            plan_fill(e, &e->place, out);
+        }
+}
+
+static enum status chunks_open(struct evaluation *e, const struct sequences *sequences, struct error *error)
+{
+    const struct model_config *config = &e->model->config;
+    const enum status status = evaluate_check(config, sequences, "evaluation", error);
+    return status == STATUS_OK ? chunks_init(sequences, chunks_tokens(config->hidden_size), &e->chunks, error) : status;
+}
+
+enum status evaluate_plan(const struct evaluate_request *request, const struct plan_budget *budget, struct run_plan *out,
+                          struct error *error)
+{
+    struct evaluation e = {.model = request->model, .backend = request->backend};
+    *out = (struct run_plan){.flops = 0};
+    const enum status status = chunks_open(&e, request->sequences, error);
+    if (status == STATUS_OK) plan_choose(&e, request->directory, budget, out);
+    chunks_reset(&e.chunks);
+    return status;
+}
+
+/* ---- The run --------------------------------------------------------------------------------------------------------------------
+ */
+
 static enum status chunk_done(struct evaluation *e, struct error *error)
 {
     e->done++;
     monitor_progress(e->monitor, e->done, e->chunks.count * (e->model->config.layers + 1), "chunk");
     return monitor_check(e->monitor, error);
+}
+
+static enum status block_walk(struct evaluation *e, const struct block *block, struct error *error)
+{
+    enum status status = STATUS_OK;
+    for (int64_t i = 0; i < e->chunks.count && status == STATUS_OK; i++) {
+        const struct chunk *chunk = &e->chunks.chunks[i];
+        struct matrix rows;
+        if ((status = hidden_lend(&e->hidden, chunk, &rows, error)) != STATUS_OK) return status;
+        walk_forward(&e->walk, block->program, &chunk->batch, block->parameters, rows);
+        if ((status = hidden_return(&e->hidden, chunk, error)) != STATUS_OK) return status;
+        status = chunk_done(e, error);
+    }
+    return status;
 }
 
 static enum status blocks_walk(struct evaluation *e, struct error *error)
@@ -110,11 +197,7 @@ static enum status blocks_walk(struct evaluation *e, struct error *error)
     for (int64_t layer = 0; layer < e->model->config.layers; layer++) {
         struct block *block = NULL;
         if ((status = loader_next(e->loader, &block, error)) != STATUS_OK) return status;
-        for (int64_t i = 0; i < e->chunks.count; i++) {
-            const struct chunk *chunk = &e->chunks.chunks[i];
-            walk_forward(&e->walk, block->program, &chunk->batch, block->parameters, hidden_rows(e->hidden, chunk));
-            if ((status = chunk_done(e, error)) != STATUS_OK) return status;
-        }
+        if ((status = block_walk(e, block, error)) != STATUS_OK) return status;
     }
     loader_close(e->loader); /* its two blocks make room for the output matrix */
     e->loader = NULL;
@@ -129,48 +212,75 @@ static enum status head_walk(struct evaluation *e, struct error *error)
         return status;
     for (int64_t i = 0; i < e->chunks.count; i++) {
         const struct chunk *chunk = &e->chunks.chunks[i];
-        head_losses(&e->head, hidden_rows(e->hidden, chunk), &chunk->batch, e->losses + chunk->first_token);
+        struct matrix rows;
+        if ((status = hidden_lend(&e->hidden, chunk, &rows, error)) != STATUS_OK) return status;
+        head_losses(&e->head, rows, &chunk->batch, e->losses + chunk->first_token);
         if ((status = chunk_done(e, error)) != STATUS_OK) return status;
     }
     return e->backend->ops->sync(e->backend, error);
 }
 
-static enum status evaluation_prepare(struct evaluation *e, const struct sequences *sequences, struct error *error)
+/* Chooses the plan that the memory there is allows. */
+static enum status room_find(struct evaluation *e, const char *directory, struct error *error)
+{
+    const struct plan_budget budget = backend_budget(e->backend, directory);
+    struct run_plan plan;
+    plan_choose(e, directory, &budget, &plan);
+    if (!plan_fits(&plan, &budget))
+        return plan_refuse(&plan, &budget, "give it fewer or shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)",
+                           error);
+    if (plan.spilled_tokens > 0)
+        monitor_log(e->monitor, "memory is short: hidden states of %lld of %lld tokens are kept %s between blocks",
+                    (long long)plan.spilled_tokens, (long long)plan.stream_tokens,
+                    e->place.directory != NULL ? "on disk" : "in host memory");
+    return STATUS_OK;
+}
+
+static enum status evaluation_prepare(struct evaluation *e, const struct evaluate_request *request, struct error *error)
 {
     const struct model_config *config = &e->model->config;
     enum status status;
-    if ((status = evaluate_check(config, sequences, "evaluation", error)) != STATUS_OK) return status;
-    if ((status = chunks_init(sequences, chunks_tokens(config->hidden_size), &e->chunks, error)) != STATUS_OK) return status;
+    if ((status = chunks_open(e, request->sequences, error)) != STATUS_OK) return status;
+    if ((status = room_find(e, request->directory, error)) != STATUS_OK) return status;
     if ((status = memory_new(e->chunks.tokens, sizeof(double), "token losses", &e->losses, error)) != STATUS_OK) return status;
     if ((status = e->backend->ops->prepare(e->backend, e->chunks.longest, config->vocabulary_size, error)) != STATUS_OK)
         return status;
     if ((status = model_rope_tables(config, e->backend, e->chunks.longest, &e->cosine, &e->sine, error)) != STATUS_OK)
         return status;
     if ((status = embed_load(&e->embed, e->model, e->backend, e->chunks.largest, error)) != STATUS_OK) return status;
+    status = hidden_init(&e->hidden, e->backend, &e->chunks, config->hidden_size, &e->place, error);
+    if (status != STATUS_OK) return status;
     if ((status = hidden_embed(&e->embed, &e->chunks, &e->hidden, error)) != STATUS_OK) return status;
     if (!config->tied) embed_reset(&e->embed);
     return walk_init(&e->walk, config, e->backend, WALK_FORWARD, e->chunks.largest, e->cosine, e->sine, error);
 }
 
-enum status evaluate_run(const struct model *model, struct backend *backend, const struct sequences *sequences,
-                         const struct monitor *monitor, struct evaluate_result *out, struct error *error)
+enum status evaluate_asked(const struct evaluate_request *request, struct evaluate_result *out, struct error *error)
 {
-    struct evaluation e = {.model = model, .backend = backend, .monitor = monitor};
+    struct backend *backend = request->backend;
+    struct evaluation e = {.model = request->model, .backend = backend, .monitor = request->monitor};
     enum status status;
     *out = (struct evaluate_result){0};
-    if ((status = evaluation_prepare(&e, sequences, error)) != STATUS_OK) goto done;
+    if ((status = evaluation_prepare(&e, request, error)) != STATUS_OK) goto done;
     if ((status = blocks_walk(&e, error)) != STATUS_OK) goto done;
     if ((status = head_walk(&e, error)) != STATUS_OK) goto done;
-    if ((status = weights_check_unchanged(model->weights, error)) != STATUS_OK) goto done;
+    if ((status = weights_check_unchanged(e.model->weights, error)) != STATUS_OK) goto done;
     status = evaluate_summarise(&e.chunks, e.losses, out, error);
 done:
     loader_close(e.loader);
     if (e.head.backend != NULL) head_reset(&e.head);
     walk_reset(&e.walk);
     embed_reset(&e.embed);
-    matrix_release(backend, &e.hidden);
+    hidden_reset(&e.hidden);
     matrix_release(backend, &e.cosine);
     memory_free(e.losses);
     chunks_reset(&e.chunks);
     return status;
+}
+
+enum status evaluate_run(const struct model *model, struct backend *backend, const struct sequences *sequences,
+                         const struct monitor *monitor, struct evaluate_result *out, struct error *error)
+{
+    const struct evaluate_request request = {model, backend, sequences, NULL, monitor};
+    return evaluate_asked(&request, out, error);
 }

@@ -1,5 +1,6 @@
 /* evaluate.h: the loss of a checkpoint on token sequences. Blocks are streamed: each is read once, every sequence passes through
- * it, and it is dropped. Memory: two blocks, the embedding, the hidden states of all tokens, one chunk's activations. */
+ * it, and it is dropped. Memory: two blocks, the embedding, the hidden states of all tokens (some of them spilled where they do not
+ * fit), one chunk's activations. */
 #ifndef EVAL_EVALUATE_H
 #define EVAL_EVALUATE_H
 
@@ -17,11 +18,29 @@ struct evaluate_result {
 };
 void evaluate_result_reset(struct evaluate_result *result); /* {0} is fine */
 
+struct evaluate_request {
+    const struct model *model;
+    struct backend *backend;
+    const struct sequences *sequences;
+    const char
+        *directory; /* where hidden states may be spilled to when memory is short; NULL: nowhere (a device: into host memory) */
+    const struct monitor *monitor; /* may be NULL */
+};
+
+/* What the run will need: of the plans that give its numbers the first that fits the budget, or else the smallest of all
+ * (plan_fits). STATUS_INVALID as below, STATUS_NO_MEMORY. */
+MUST_CHECK enum status evaluate_plan(const struct evaluate_request *request, const struct plan_budget *budget, struct run_plan *out,
+                                     struct error *error);
+
 /* Losses of `sequences` (at least one, each of two tokens or more). STATUS_INVALID when an id is not in the model's vocabulary or a
  * sequence is longer than its positions; STATUS_NOT_FINITE for weights; STATUS_CANCELLED, STATUS_LEASE_LOST from the monitor;
  * STATUS_IO, STATUS_INPUT_CHANGED, STATUS_NO_MEMORY. A loss that is not finite is no error: it is in the result as it is. */
 MUST_CHECK enum status evaluate_run(const struct model *model, struct backend *backend, const struct sequences *sequences,
                                     const struct monitor *monitor, struct evaluate_result *out, struct error *error);
+
+/* The same by a request. STATUS_TOO_LARGE when no plan fits what there is (backend_budget), before anything is done;
+ * STATUS_DISK_FULL. */
+MUST_CHECK enum status evaluate_asked(const struct evaluate_request *request, struct evaluate_result *out, struct error *error);
 
 /* The same refusal, for others who walk sequences through a model. */
 MUST_CHECK enum status evaluate_check(const struct model_config *config, const struct sequences *sequences, const char *what,

@@ -98,7 +98,8 @@ struct visit {
     const struct likelihood_products *products; /* or NULL */
     const struct monitor *monitor;
     struct embed embed;
-    struct matrix hidden, cosine, sine;
+    struct hidden hidden;
+    struct matrix cosine, sine;
     struct walk walk;
     struct cache cache;
     struct head head;
@@ -115,6 +116,8 @@ static enum status prepare(struct visit *v, struct error *error)
     if ((status = backend->ops->prepare(backend, chunks->longest, config->vocabulary_size, error)) != STATUS_OK) return status;
     if ((status = model_rope_tables(config, backend, chunks->longest, &v->cosine, &v->sine, error)) != STATUS_OK) return status;
     if ((status = embed_load(&v->embed, v->model, backend, chunks->largest, error)) != STATUS_OK) return status;
+    const struct hidden_place place = {HIDDEN_PARTS, NULL};
+    if ((status = hidden_init(&v->hidden, backend, chunks, config->hidden_size, &place, error)) != STATUS_OK) return status;
     if ((status = hidden_embed(&v->embed, chunks, &v->hidden, error)) != STATUS_OK) return status;
     if (!config->tied) embed_reset(&v->embed);
     status = walk_init(&v->walk, config, backend, WALK_FORWARD, chunks->largest, v->cosine, v->sine, error);
@@ -137,7 +140,7 @@ static enum status blocks_walk(struct visit *v, struct error *error)
             return status;
         for (int64_t i = 0; i < chunks->count; i++) {
             const struct chunk *chunk = &chunks->chunks[i];
-            walk_forward(&v->walk, block->program, &chunk->batch, block->parameters, hidden_rows(v->hidden, chunk));
+            walk_forward(&v->walk, block->program, &chunk->batch, block->parameters, hidden_rows(v->hidden.rows, chunk));
             if ((status = monitor_check(v->monitor, error)) != STATUS_OK) return status;
         }
     }
@@ -155,7 +158,7 @@ static enum status head_walk(struct visit *v, double *out, struct error *error)
     walk_reset(&v->walk);
     if ((status = head_load(&v->head, v->model, v->backend, v->embed.weights.embedding, HEAD_LOSS, error)) != STATUS_OK)
         return status;
-    if ((status = head_answer(&v->head, v->hidden, likelihood->questions, likelihood->question_count, v->monitor, error)) !=
+    if ((status = head_answer(&v->head, v->hidden.rows, likelihood->questions, likelihood->question_count, v->monitor, error)) !=
         STATUS_OK)
         return status;
     if ((status = v->backend->ops->sync(v->backend, error)) != STATUS_OK) return status;
@@ -185,7 +188,7 @@ done:
     if (v.walk.backend != NULL) walk_reset(&v.walk);
     if (v.cache.backend != NULL) cache_reset(&v.cache);
     embed_reset(&v.embed);
-    matrix_release(backend, &v.hidden);
+    hidden_reset(&v.hidden);
     matrix_release(backend, &v.cosine);
     return status;
 }

@@ -3,10 +3,8 @@
 #include "base/memory.h"
 #include "eval/baseline.h"
 #include "jobs/quantize_keep.h"
+#include "jobs/quantize_plan.h"
 #include "jobs/quantize_recipe.h"
-#include "model/hidden.h"
-
-#include <unistd.h>
 
 struct walker;
 
@@ -25,7 +23,7 @@ struct walker {
     struct seat *seats;
     int64_t count, live;
     int64_t fp_layer; /* the block that is next for the full-precision stream; all are behind it when that came from elsewhere */
-    struct matrix fp;
+    struct hidden fp;
     bool fp_found; /* it is a baseline's, or lent */
     struct matrix cosine, sine;
     struct loader *loader;
@@ -105,6 +103,11 @@ static enum status seat_prepare(struct seat *seat, struct error *error)
     return quantize_recipe_prepare(&seat->recipe, error);
 }
 
+static enum status seat_calibration(struct seat *seat, struct error *error)
+{
+    return quantize_recipe_calibration(&seat->recipe, error);
+}
+
 static enum status seat_begin(struct seat *seat, struct error *error)
 {
     return quantize_recipe_begin(&seat->recipe, &seat->embedded, error);
@@ -132,33 +135,29 @@ static void longest_and_largest(const struct walker *walker, int64_t *longest, i
 }
 
 /* The full-precision stream where it need not start at the embeddings: lent, in a baseline, or kept by an earlier attempt. */
-static enum status fp_begin(struct walker *walker, struct error *error)
+static enum status fp_begin(struct walker *walker, bool *embed, struct error *error)
 {
     const struct quantize_shared *shared = &walker->shared;
-    struct backend *backend = shared->backend;
-    const int64_t tokens = shared->evaluation.tokens, width = shared->model->config.hidden_size;
-    void *data = NULL;
-    enum status status;
+    const int64_t width = shared->model->config.hidden_size;
+    bool kept = false;
+    enum status status = STATUS_OK;
+    *embed = false;
     walker->fp_found = walker->request->fp_hidden.data != NULL;
-    walker->fp = walker->request->fp_hidden;
-    if (!walker->fp_found && walker->request->baseline != NULL) {
-        status = backend->ops->allocate(backend, tokens * width, "hidden states", &data, error);
-        if (status != STATUS_OK) return status;
-        walker->fp = matrix_of(data, tokens, width, backend->ops->element);
-        status = baseline_load(walker->request->baseline, backend, walker->fp, &walker->fp_found, error);
-        if (status != STATUS_OK) return status;
-        if (!walker->fp_found) matrix_release(backend, &walker->fp);
-    }
+    if (walker->fp_found)
+        walker->fp = hidden_of(shared->backend, walker->request->fp_hidden);
+    else
+        status = hidden_init(&walker->fp, shared->backend, &shared->evaluation, width, &shared->place, error);
+    if (status == STATUS_OK && !walker->fp_found && walker->request->baseline != NULL)
+        status = baseline_load(walker->request->baseline, &walker->fp, &walker->fp_found, error);
     if (walker->fp_found) walker->fp_layer = shared->model->config.layers;
-    for (int64_t i = 0; i < walker->count && walker->fp.data == NULL; i++) {
-        if (!walker->seats[i].live) continue;
-        status = quantize_keep_fp_read(&walker->seats[i].recipe, &walker->fp, &walker->fp_layer, error);
-        if (status != STATUS_OK) return status;
-    }
-    return STATUS_OK;
+    for (int64_t i = 0; i < walker->count && !walker->fp_found && !kept && status == STATUS_OK; i++)
+        if (walker->seats[i].live)
+            status = quantize_keep_fp_read(&walker->seats[i].recipe, &walker->fp, &kept, &walker->fp_layer, error);
+    *embed = !walker->fp_found && !kept;
+    return status;
 }
 
-static enum status embed_all(struct walker *walker, int64_t largest, struct error *error)
+static enum status embed_all(struct walker *walker, bool embed_fp, int64_t largest, struct error *error)
 {
     struct embed embed = {0};
     struct error own;
@@ -166,7 +165,7 @@ static enum status embed_all(struct walker *walker, int64_t largest, struct erro
     enum status status = STATUS_OK;
     for (int64_t i = -1; i < walker->count && status == STATUS_OK; i++) {
         struct seat *seat = i < 0 ? NULL : &walker->seats[i];
-        if (seat == NULL ? walker->fp.data != NULL : !seat->live || !seat->embedded) continue;
+        if (seat == NULL ? !embed_fp : !seat->live || !seat->embedded) continue;
         if (changed) {
             embed_reset(&embed);
             status = embed_load(&embed, walker->shared.model, walker->shared.backend, largest, error);
@@ -185,35 +184,66 @@ static enum status embed_all(struct walker *walker, int64_t largest, struct erro
 }
 
 /* What calibrations take turns in, as the most demanding of them needs it. */
-static enum status room_open(struct walker *walker, struct error *error)
+static enum status room_open(struct walker *walker, int64_t hold, struct error *error)
 {
     unsigned needs = 0;
-    int64_t tokens = 0, hold = INT64_MAX;
+    int64_t tokens = 0;
     for (int64_t i = 0; i < walker->count; i++) {
         const struct quantize_recipe *recipe = &walker->seats[i].recipe;
         if (!walker->seats[i].live || recipe->calibration.count == 0) continue;
         needs |= quantizer_by_id(recipe->request->method.quantizer)->needs;
         tokens = larger(tokens, recipe->calibration.tokens);
-        const int64_t bytes = quantize_recipe_hold_bytes(recipe);
-        hold = bytes < hold ? bytes : hold;
     }
     if (tokens == 0) return STATUS_OK;
-    if (walker->request->hold_bytes > 0) hold = walker->request->hold_bytes;
     return sequential_room_init(&walker->shared.room, walker->shared.model, walker->shared.backend, needs, tokens, hold, error);
+}
+
+/* Where streams lie and what is held: by the memory that there is. Nothing large has been taken yet. */
+static enum status plan(struct walker *walker, struct quantize_choice *choice, struct error *error)
+{
+    struct quantize_shared *shared = &walker->shared;
+    const struct plan_budget budget = backend_budget(shared->backend, walker->request->directory);
+    const struct quantize_recipe **recipes = NULL;
+    struct run_plan needed;
+    int64_t count = 0;
+    const enum status status = memory_new(walker->count, sizeof *recipes, "recipes", &recipes, error);
+    if (status != STATUS_OK) return status;
+    for (int64_t i = 0; i < walker->count; i++)
+        if (walker->seats[i].live) recipes[count++] = &walker->seats[i].recipe;
+    quantize_plan_choose(recipes, count, &budget, choice, &needed);
+    memory_free(recipes);
+    if (!plan_fits(&needed, &budget))
+        return plan_refuse(&needed, &budget, "give it fewer or shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)",
+                           error);
+    shared->place = choice->place;
+    for (int64_t i = 0; i < walker->count && needed.spilled_tokens > 0; i++)
+        if (walker->seats[i].live)
+            monitor_log(walker->seats[i].member->request.monitor,
+                        "memory is short: hidden states of %lld of %lld tokens are kept %s between blocks",
+                        (long long)needed.spilled_tokens, (long long)needed.stream_tokens,
+                        choice->place.directory != NULL ? "on disk" : "in host memory");
+    return STATUS_OK;
+}
+
+/* Texts, in their order, and the plan. */
+static enum status begin(struct walker *walker, struct quantize_choice *choice, struct error *error)
+{
+    const enum status status = quantize_recipe_evaluation(&walker->shared, walker->request->evaluation, error);
+    if (status != STATUS_OK) return status;
+    each(walker, seat_calibration);
+    return walker->live == 0 ? STATUS_OK : plan(walker, choice, error);
 }
 
 static enum status prepare(struct walker *walker, struct error *error)
 {
     struct quantize_shared *shared = &walker->shared;
     const struct model_config *config = &shared->model->config;
-    const struct sequences *evaluation = walker->request->evaluation;
+    struct quantize_choice choice = {.hold_bytes = 0};
     int64_t longest, largest;
+    bool embed_fp;
     enum status status;
-    if ((status = evaluate_check(config, evaluation, "evaluation", error)) != STATUS_OK) return status;
-    if ((status = chunks_init(evaluation, chunks_tokens(config->hidden_size), &shared->evaluation, error)) != STATUS_OK)
-        return status;
+    if ((status = begin(walker, &choice, error)) != STATUS_OK || walker->live == 0) return status;
     each(walker, seat_prepare);
-    if (walker->live == 0) return STATUS_OK;
     longest_and_largest(walker, &longest, &largest);
     status = memory_new(shared->evaluation.tokens, sizeof(double), "token losses", &walker->losses_fp, error);
     if (status != STATUS_OK) return status;
@@ -222,11 +252,11 @@ static enum status prepare(struct walker *walker, struct error *error)
     if ((status = model_rope_tables(config, shared->backend, longest, &walker->cosine, &walker->sine, error)) != STATUS_OK)
         return status;
     each(walker, seat_begin);
-    if ((status = fp_begin(walker, error)) != STATUS_OK) return status;
-    if ((status = embed_all(walker, largest, error)) != STATUS_OK) return status;
+    if ((status = fp_begin(walker, &embed_fp, error)) != STATUS_OK) return status;
+    if ((status = embed_all(walker, embed_fp, largest, error)) != STATUS_OK) return status;
     status = walk_init(&shared->walk, config, shared->backend, WALK_FORWARD, largest, walker->cosine, walker->sine, error);
     if (status != STATUS_OK) return status;
-    if ((status = room_open(walker, error)) != STATUS_OK) return status;
+    if ((status = room_open(walker, choice.hold_bytes, error)) != STATUS_OK) return status;
     each(walker, seat_open);
     if (walker->live < 2) return STATUS_OK;
     return shared->backend->ops->allocate(shared->backend, loader_elements(shared->model), "block weights", &walker->copy, error);
@@ -235,15 +265,20 @@ static enum status prepare(struct walker *walker, struct error *error)
 /* ---- The blocks -----------------------------------------------------------------------------------------------------------------
  */
 
-static void fp_pass(struct walker *walker, const struct block *block)
+static enum status fp_pass(struct walker *walker, const struct block *block, struct error *error)
 {
     const struct chunks *chunks = &walker->shared.evaluation;
     for (int64_t i = 0; i < chunks->count && walker->live > 0; i++) {
-        walk_forward(&walker->shared.walk, block->program, &chunks->chunks[i].batch, block->parameters,
-                     hidden_rows(walker->fp, &chunks->chunks[i]));
+        const struct chunk *chunk = &chunks->chunks[i];
+        struct matrix rows;
+        enum status status = hidden_lend(&walker->fp, chunk, &rows, error);
+        if (status != STATUS_OK) return status;
+        walk_forward(&walker->shared.walk, block->program, &chunk->batch, block->parameters, rows);
+        if ((status = hidden_return(&walker->fp, chunk, error)) != STATUS_OK) return status;
         attend(walker, NULL);
     }
     walker->fp_layer++;
+    return STATUS_OK;
 }
 
 /* Each of those that come to this block quantizes a copy, the last of them the block itself. */
@@ -274,11 +309,11 @@ static int64_t first_layer(const struct walker *walker)
 
 static void keep(struct walker *walker)
 {
-    const struct quantize_recipe *recipes[QUANTIZE_KEEP_MOST];
+    struct quantize_recipe *recipes[QUANTIZE_KEEP_MOST];
     int64_t count = 0;
     for (int64_t i = 0; i < walker->count; i++)
         if (walker->seats[i].live && count < QUANTIZE_KEEP_MOST) recipes[count++] = &walker->seats[i].recipe;
-    quantize_keep_write(&walker->keep, recipes, count, walker->fp_found ? (struct matrix){0} : walker->fp, walker->fp_layer);
+    quantize_keep_write(&walker->keep, recipes, count, walker->fp_found ? NULL : &walker->fp, walker->fp_layer);
 }
 
 static enum status blocks_walk(struct walker *walker, struct error *error)
@@ -290,7 +325,7 @@ static enum status blocks_walk(struct walker *walker, struct error *error)
     for (int64_t layer = first; layer < layers && status == STATUS_OK && walker->live > 0; layer++) {
         struct block *block = NULL;
         if ((status = loader_next(walker->loader, &block, error)) != STATUS_OK) return status;
-        if (walker->fp_layer == layer) fp_pass(walker, block);
+        if (walker->fp_layer == layer && (status = fp_pass(walker, block, error)) != STATUS_OK) return status;
         recipes_pass(walker, block);
         keep(walker);
     }
@@ -300,11 +335,11 @@ static enum status blocks_walk(struct walker *walker, struct error *error)
 }
 
 /* Only a help to later runs: a full disk does not fail this one. */
-static void baseline_keep(const struct walker *walker)
+static void baseline_keep(struct walker *walker)
 {
     struct error cause;
     if (walker->request->baseline == NULL || walker->fp_found) return;
-    if (baseline_save(walker->request->baseline, walker->shared.backend, walker->fp, &cause) != STATUS_OK)
+    if (baseline_save(walker->request->baseline, &walker->fp, &cause) != STATUS_OK)
         monitor_log(walker->request->monitor, "the baseline is not kept for later runs: %s", cause.detail);
 }
 
@@ -314,8 +349,7 @@ static void baseline_keep(const struct walker *walker)
 static enum status seat_leave(struct seat *seat, struct error *error)
 {
     const enum status status = quantize_recipe_visit(&seat->recipe, error);
-    if (status == STATUS_OK) quantize_recipe_leave(&seat->recipe);
-    return status;
+    return status == STATUS_OK ? quantize_recipe_leave(&seat->recipe, error) : status;
 }
 
 static enum status seat_head(struct seat *seat, struct error *error)
@@ -330,6 +364,28 @@ static enum status seat_summarise(struct seat *seat, struct error *error)
     if (status != STATUS_OK) return status;
     monitor_progress(seat->member->request.monitor, total, total, "block");
     settle(seat, STATUS_OK, &(struct error){0});
+    return STATUS_OK;
+}
+
+/* One chunk of the full-precision stream and beside it that of each recipe. */
+static enum status head_chunk(struct walker *walker, const struct chunk *chunk, struct head_other *others, struct error *error)
+{
+    struct matrix rows;
+    int64_t count = 0;
+    const enum status status = hidden_lend(&walker->fp, chunk, &rows, error);
+    if (status != STATUS_OK) return status;
+    for (int64_t k = 0; k < walker->count; k++) {
+        struct seat *seat = &walker->seats[k];
+        struct error own;
+        if (!seat->live) continue;
+        const enum status lent = quantize_recipe_other(&seat->recipe, chunk, &others[count], &own);
+        if (lent == STATUS_OK)
+            count++;
+        else
+            settle(seat, lent, &own);
+    }
+    head_compare(&walker->head, rows, others, count, &chunk->batch, walker->losses_fp + chunk->first_token);
+    attend(walker, NULL);
     return STATUS_OK;
 }
 
@@ -349,17 +405,10 @@ static enum status head_walk(struct walker *walker, struct error *error)
     if (status != STATUS_OK) return status;
     each(walker, seat_head);
     if ((status = memory_new(walker->count, sizeof *others, "streams", &others, error)) != STATUS_OK) return status;
-    for (int64_t i = 0; i < chunks->count && walker->live > 0; i++) {
-        const struct chunk *chunk = &chunks->chunks[i];
-        int64_t count = 0;
-        for (int64_t k = 0; k < walker->count; k++)
-            if (walker->seats[k].live) others[count++] = quantize_recipe_other(&walker->seats[k].recipe, chunk);
-        head_compare(&walker->head, hidden_rows(walker->fp, chunk), others, count, &chunk->batch,
-                     walker->losses_fp + chunk->first_token);
-        attend(walker, NULL);
-    }
+    for (int64_t i = 0; i < chunks->count && walker->live > 0 && status == STATUS_OK; i++)
+        status = head_chunk(walker, &chunks->chunks[i], others, error);
     memory_free(others);
-    return backend->ops->sync(backend, error);
+    return status == STATUS_OK ? backend->ops->sync(backend, error) : status;
 }
 
 static enum status work(struct walker *walker, struct error *error)
@@ -383,7 +432,7 @@ static void walker_reset(struct walker *walker)
     if (walker->copy != NULL) backend->ops->release(backend, walker->copy);
     sequential_room_reset(&shared->room);
     if (shared->walk.backend != NULL) walk_reset(&shared->walk);
-    if (walker->request->fp_hidden.data == NULL) matrix_release(backend, &walker->fp);
+    hidden_reset(&walker->fp);
     matrix_release(backend, &walker->cosine); /* sine lies in the same block */
     memory_free(walker->losses_fp);
     chunks_reset(&shared->evaluation);
@@ -432,25 +481,18 @@ enum status quantize_run(const struct quantize_request *request, struct quantize
 /* ---- Memory ---------------------------------------------------------------------------------------------------------------------
  */
 
-static int64_t tokens_of(const struct sequences *sequences)
-{
-    return sequences == NULL ? 0 : sequences->starts[sequences->count] - sequences->starts[0];
-}
-
 int64_t quantize_together_most(const struct quantize_request *request, int64_t memory)
 {
-    const struct model_config *config = &request->model->config;
-    const int64_t element = (int64_t)request->backend->ops->element, width = config->hidden_size;
-    const int64_t evaluation = tokens_of(request->evaluation), calibration = tokens_of(request->calibration);
-    const int64_t output = request->method.options.lm_head_bits > 0 ? config->vocabulary_size * width : 0;
-    const int64_t treated =
-        quantize_method_treats_inputs(&request->method)
-            ? 3 * chunks_tokens(width) * sequential_room_widest(request->model) + loader_elements(request->model)
-            : 0;
-    const int64_t shared =
-        element * (3 * loader_elements(request->model) + 2 * config->vocabulary_size * width + evaluation * width) +
-        QUANTIZE_SLACK_BYTES;
-    const int64_t each_one = element * ((evaluation + calibration) * width + output + treated) + 17 * evaluation;
-    if (memory == 0) memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
-    return larger(1, each_one == 0 ? 1 : (memory - shared) / each_one);
+    const struct quantize_request both[] = {*request, *request};
+    const enum plan_room room = backend_room(request->backend);
+    struct plan_budget budget = backend_budget(request->backend, NULL);
+    const struct plan_budget unbounded = {{INT64_MAX, INT64_MAX, INT64_MAX}};
+    struct run_plan one, two;
+    struct error error;
+    if (memory > 0) budget.bytes[room] = memory;
+    if (quantize_plan(both, 1, &unbounded, &one, &error) != STATUS_OK ||
+        quantize_plan(both, 2, &unbounded, &two, &error) != STATUS_OK)
+        return 1; /* what is wrong shows when it runs */
+    const int64_t more = two.peak[room] - one.peak[room], left = budget.bytes[room] - one.peak[room];
+    return left < more || more <= 0 ? 1 : 1 + left / more;
 }

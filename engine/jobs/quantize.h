@@ -2,7 +2,8 @@
  * once; the full-precision evaluation tokens pass it as it is, the calibration tokens make its quantized weights, the quantized
  * evaluation tokens pass those; and it is dropped. Memory: two blocks, the embedding, the hidden states of the three streams, one
  * chunk's activations, the Hessian of one linear and its factor, and what is held between cuts (quant/sequential.h). Several
- * quantizations of one checkpoint share a walk: one more block, and two streams of hidden states for each. */
+ * quantizations of one checkpoint share a walk: one more block, and two streams of hidden states for each. Where that does not fit
+ * less is held between cuts, and then part of the hidden states is spilled; the numbers are the same. */
 #ifndef JOBS_QUANTIZE_H
 #define JOBS_QUANTIZE_H
 
@@ -41,10 +42,11 @@ struct quantize_request {
     struct quantize_method method;       /* settled (quantize_method_settle) */
     const struct sequences *calibration; /* NULL: none, for quantizers that need none */
     const struct sequences *evaluation;
-    const char *baseline; /* file of the full-precision hidden states (eval/baseline.h), read or else written; NULL: none */
-    uint64_t seed;        /* of the bootstrap */
-    int64_t hold_bytes;   /* memory for activations held between the linears of a block instead of computed again;
-                             0: what is left of the default bound (see quantize.c) */
+    const char *baseline;  /* file of the full-precision hidden states (eval/baseline.h), read or else written; NULL: none */
+    uint64_t seed;         /* of the bootstrap */
+    int64_t hold_bytes;    /* memory for activations held between the linears of a block instead of computed again;
+                              0: what is left of the default bound, or as little as can be where memory is short */
+    const char *directory; /* where hidden states may be spilled to; NULL: nowhere (a device: into host memory) */
     const struct monitor *monitor;        /* progress by "block"; may be NULL */
     struct sequential_hook hook;          /* sees every layer; {0}: nobody */
     struct quantize_visitor visitor;      /* {0}: nobody */
@@ -78,6 +80,7 @@ void quantize_result_reset(struct quantize_result *result); /* {0} is fine */
  * 10 tokens or fewer are left to the dataset's packing to drop. Evaluation sequences longer than the model's positions are refused.
  * STATUS_INVALID (tokens outside the vocabulary, no calibration for a quantizer that needs it, overrides that cannot be, more
  * columns to keep than there are), STATUS_NOT_FINITE (weights, activations), STATUS_CANCELLED, STATUS_LEASE_LOST,
+ * STATUS_TOO_LARGE when no plan fits what there is (backend_budget), before anything is done, STATUS_DISK_FULL,
  * STATUS_INPUT_CHANGED, STATUS_IO, STATUS_NO_MEMORY. Losses that are not finite are no error: they are in the result as they are.
  */
 MUST_CHECK enum status quantize_run(const struct quantize_request *request, struct quantize_result *out, struct error *error);
@@ -99,7 +102,12 @@ struct quantize_member {
  * common; fp_hidden and hold_bytes are taken from the first. */
 void quantize_together(struct quantize_member *members, int64_t count);
 
-/* How many quantizations like this one fit a walk within `memory` bytes (0: half of the machine's); at least 1. */
+/* What quantize_together will need for these: of the plans that give their numbers the first that fits the budget, or else the
+ * smallest of all (plan_fits). STATUS_INVALID as above, STATUS_NO_MEMORY. */
+MUST_CHECK enum status quantize_plan(const struct quantize_request *requests, int64_t count, const struct plan_budget *budget,
+                                     struct run_plan *out, struct error *error);
+
+/* How many quantizations like this one fit a walk within `memory` bytes (0: what there is) with nothing spilled; at least 1. */
 int64_t quantize_together_most(const struct quantize_request *request, int64_t memory);
 
 #endif

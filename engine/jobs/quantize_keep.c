@@ -23,7 +23,7 @@ void quantize_keep_begin(struct quantize_keep *keep)
 }
 
 /* Each stream says by itself which block comes next, so that the files need not be of one moment. */
-static struct quantize_state fp_state(const struct quantize_recipe *recipe, struct matrix fp, int64_t layer)
+static struct quantize_state fp_state(const struct quantize_recipe *recipe, struct hidden *fp, int64_t layer)
 {
     return (struct quantize_state){
         .fingerprint = quantize_recipe_fingerprint(recipe, false), .layer = layer, .streams = {fp}, .stream_count = 1};
@@ -45,7 +45,7 @@ static bool share(const struct quantize_recipe *from, const struct quantize_reci
     return link(source, beside) == 0 && rename(beside, target) == 0;
 }
 
-static enum status fp_write(const struct quantize_recipe *recipe, const struct quantize_recipe *written, struct matrix fp,
+static enum status fp_write(const struct quantize_recipe *recipe, const struct quantize_recipe *written, struct hidden *fp,
                             int64_t layer, struct error *error)
 {
     char path[PATH_MAX];
@@ -62,7 +62,7 @@ static bool due(const struct quantize_keep *keep, double asked)
     return since >= SAVE_SECONDS && since >= SAVE_SHARE * keep->took;
 }
 
-void quantize_keep_write(struct quantize_keep *keep, const struct quantize_recipe *const *recipes, int64_t count, struct matrix fp,
+void quantize_keep_write(struct quantize_keep *keep, struct quantize_recipe *const *recipes, int64_t count, struct hidden *fp,
                          int64_t fp_layer)
 {
     const struct quantize_recipe *written = NULL;
@@ -72,7 +72,7 @@ void quantize_keep_write(struct quantize_keep *keep, const struct quantize_recip
     for (int64_t i = 0; i < count; i++) {
         enum status status = STATUS_OK;
         if (recipes[i]->request->keep == NULL) continue;
-        if (fp.data != NULL) status = fp_write(recipes[i], written, fp, fp_layer, &error);
+        if (fp != NULL) status = fp_write(recipes[i], written, fp, fp_layer, &error);
         if (status == STATUS_OK) written = recipes[i];
         if (status == STATUS_OK) status = quantize_recipe_keep(recipes[i], &error);
         if (status != STATUS_OK)
@@ -82,17 +82,15 @@ void quantize_keep_write(struct quantize_keep *keep, const struct quantize_recip
     keep->took = keep->saved - began;
 }
 
-enum status quantize_keep_fp_read(const struct quantize_recipe *recipe, struct matrix *out, int64_t *layer, struct error *error)
+enum status quantize_keep_fp_read(const struct quantize_recipe *recipe, struct hidden *fp, bool *found, int64_t *layer,
+                                  struct error *error)
 {
     char path[PATH_MAX];
-    bool found = false;
-    const struct matrix shape = {.rows = recipe->shared->evaluation.tokens, .columns = recipe->shared->model->config.hidden_size};
-    struct quantize_state state = fp_state(recipe, shape, 0);
+    struct quantize_state state = fp_state(recipe, fp, 0);
+    *found = false;
     if (recipe->request->keep == NULL) return STATUS_OK;
     fp_path(recipe, "", path);
-    const enum status status = quantize_state_read(path, recipe->shared->backend, &state, &found, error);
-    if (status != STATUS_OK || !found) return status;
-    *out = state.streams[0];
-    *layer = state.layer;
-    return STATUS_OK;
+    const enum status status = quantize_state_read(path, recipe->shared->backend, &state, found, error);
+    if (status == STATUS_OK && *found) *layer = state.layer;
+    return status;
 }

@@ -12,13 +12,14 @@ struct quantize_keep {
 void quantize_keep_begin(struct quantize_keep *keep);
 
 /* Between two blocks: keeps the streams of the recipes that ask for it, if it is time. Whoever of them is asked again alone needs
- * the full-precision stream `fp` (absent: it is elsewhere) too: it is written once and has a name beside each recipe's file. A
+ * the full-precision stream `fp` (NULL: it is elsewhere) too: it is written once and has a name beside each recipe's file. A
  * failure costs a later attempt time, and goes into the log. */
-void quantize_keep_write(struct quantize_keep *keep, const struct quantize_recipe *const *recipes, int64_t count, struct matrix fp,
+void quantize_keep_write(struct quantize_keep *keep, struct quantize_recipe *const *recipes, int64_t count, struct hidden *fp,
                          int64_t fp_layer);
 
-/* The full-precision stream that was kept beside this recipe's; *out stays absent when there is none. STATUS_NO_MEMORY. */
-MUST_CHECK enum status quantize_keep_fp_read(const struct quantize_recipe *recipe, struct matrix *out, int64_t *layer,
+/* Fills `fp` with the full-precision stream that was kept beside this recipe's, if there is one (*found); *layer is its next block.
+ * STATUS_NO_MEMORY. */
+MUST_CHECK enum status quantize_keep_fp_read(const struct quantize_recipe *recipe, struct hidden *fp, bool *found, int64_t *layer,
                                              struct error *error);
 
 #endif

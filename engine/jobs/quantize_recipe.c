@@ -55,7 +55,15 @@ done:
     return status;
 }
 
-static enum status calibration_prepare(struct quantize_recipe *recipe, struct error *error)
+enum status quantize_recipe_evaluation(struct quantize_shared *shared, const struct sequences *evaluation, struct error *error)
+{
+    const struct model_config *config = &shared->model->config;
+    const enum status status = evaluate_check(config, evaluation, "evaluation", error);
+    if (status != STATUS_OK) return status;
+    return chunks_init(evaluation, chunks_tokens(config->hidden_size), &shared->evaluation, error);
+}
+
+enum status quantize_recipe_calibration(struct quantize_recipe *recipe, struct error *error)
 {
     const struct model_config *config = &recipe->shared->model->config;
     const struct sequences *given = recipe->request->calibration;
@@ -94,10 +102,10 @@ enum status quantize_recipe_prepare(struct quantize_recipe *recipe, struct error
         (status = memory_new(tokens, sizeof(double), "token divergences", &recipe->kl, error)) != STATUS_OK ||
         (status = memory_new(tokens, sizeof(uint8_t), "token agreement", &recipe->agree, error)) != STATUS_OK)
         return status;
-    return calibration_prepare(recipe, error);
+    return STATUS_OK;
 }
 
-static enum status copy_stream(struct backend *backend, struct matrix from, struct matrix *to, struct error *error)
+static enum status copy_matrix(struct backend *backend, struct matrix from, struct matrix *to, struct error *error)
 {
     void *data = NULL;
     const enum status status = backend->ops->allocate(backend, from.rows * from.columns, "hidden states", &data, error);
@@ -107,24 +115,28 @@ static enum status copy_stream(struct backend *backend, struct matrix from, stru
     return STATUS_OK;
 }
 
-/* Streams and summaries as a file has them. */
-static struct quantize_state state_of(const struct quantize_recipe *recipe)
+static enum status streams_new(struct quantize_recipe *recipe, struct error *error)
 {
-    const int64_t width = recipe->shared->model->config.hidden_size;
-    struct quantize_state state = {
+    struct quantize_shared *shared = recipe->shared;
+    const int64_t width = shared->model->config.hidden_size;
+    const enum status status = hidden_init(&recipe->hidden, shared->backend, &shared->evaluation, width, &shared->place, error);
+    if (status != STATUS_OK || recipe->calibration.count == 0) return status;
+    return hidden_init(&recipe->calibration_hidden, shared->backend, &recipe->calibration, width, &shared->place, error);
+}
+
+/* Streams and summaries as a file has them. */
+static struct quantize_state state_of(struct quantize_recipe *recipe)
+{
+    return (struct quantize_state){
         .fingerprint = quantize_recipe_fingerprint(recipe, true),
         .layer = recipe->layer,
         .end_bits = recipe->end_bits,
         .end_weights = recipe->end_weights,
         .layer_count = recipe->result.layer_count,
         .layers = recipe->result.layers,
-        .streams = {recipe->hidden, recipe->calibration_hidden},
+        .streams = {&recipe->hidden, &recipe->calibration_hidden},
         .stream_count = recipe->calibration.count > 0 ? 2 : 1,
     };
-    state.streams[0].rows = recipe->shared->evaluation.tokens;
-    state.streams[1].rows = recipe->calibration.tokens;
-    for (int64_t i = 0; i < state.stream_count; i++) state.streams[i].columns = width;
-    return state;
 }
 
 static void state_path(const struct quantize_recipe *recipe, char out[PATH_MAX])
@@ -142,18 +154,13 @@ static enum status take_up(struct quantize_recipe *recipe, bool *found, struct e
     state_path(recipe, path);
     const enum status status = quantize_state_read(path, recipe->shared->backend, &state, found, error);
     if (status != STATUS_OK) return status;
-    if (*found && keeper->begin != NULL && !keeper->begin(keeper->owner, state.layer)) {
-        for (int64_t i = 0; i < state.stream_count; i++) matrix_release(recipe->shared->backend, &state.streams[i]);
-        *found = false;
-    }
+    if (*found && keeper->begin != NULL) *found = keeper->begin(keeper->owner, state.layer);
     if (!*found && keeper->begin != NULL) (void)keeper->begin(keeper->owner, 0);
     if (!*found) return STATUS_OK;
     recipe->layer = state.layer;
     recipe->end_bits = state.end_bits;
     recipe->end_weights = state.end_weights;
     recipe->result.layer_count = state.layer_count;
-    recipe->hidden = state.streams[0];
-    recipe->calibration_hidden = state.stream_count > 1 ? state.streams[1] : (struct matrix){0};
     monitor_log(recipe->request->monitor, "goes on behind block %lld of %lld, which an earlier attempt had finished",
                 (long long)recipe->layer, (long long)recipe->shared->model->config.layers);
     return STATUS_OK;
@@ -164,14 +171,17 @@ enum status quantize_recipe_begin(struct quantize_recipe *recipe, bool *embed, s
     const struct quantize_streams *from = recipe->request->start;
     struct backend *backend = recipe->shared->backend;
     bool found = false;
+    enum status status = streams_new(recipe, error);
     *embed = false;
+    if (status != STATUS_OK) return status;
     if (from != NULL) {
         recipe->layer = from->layer;
-        const enum status status = copy_stream(backend, from->evaluation, &recipe->hidden, error);
-        if (status != STATUS_OK || from->calibration.data == NULL) return status;
-        return copy_stream(backend, from->calibration, &recipe->calibration_hidden, error);
+        backend->ops->add(backend, recipe->hidden.rows, from->evaluation, 1, 0);
+        if (from->calibration.data != NULL && recipe->calibration.count > 0)
+            backend->ops->add(backend, recipe->calibration_hidden.rows, from->calibration, 1, 0);
+        return STATUS_OK;
     }
-    const enum status status = recipe->request->keep == NULL ? STATUS_OK : take_up(recipe, &found, error);
+    status = recipe->request->keep == NULL ? STATUS_OK : take_up(recipe, &found, error);
     *embed = !found;
     return status;
 }
@@ -206,15 +216,15 @@ static int64_t larger(int64_t a, int64_t b)
 
 /* Before what is held between cuts comes what a run cannot do without: a chunk's activations, and the Hessian, its factor and a
  * copy of the largest stack of weights. */
-int64_t quantize_recipe_hold_bytes(const struct quantize_recipe *recipe)
+int64_t quantize_recipe_hold_bytes(const struct quantize_recipe *recipe, int64_t walk_tokens)
 {
     const struct quantize_shared *shared = recipe->shared;
     const struct model_config *config = &shared->model->config;
     const int64_t element = (int64_t)shared->backend->ops->element, inner = config->intermediate_size;
     const int64_t widest = larger(larger(inner, config->hidden_size), config->heads * config->head_dim);
     const int64_t solver = 2 * widest * widest + 3 * inner * config->hidden_size;
-    const int64_t treated = quantize_method_treats_inputs(&recipe->request->method) ? 2 * shared->walk.tokens * widest : 0;
-    const int64_t needed = element * (solver + treated) + walk_bytes(config, shared->backend, WALK_FORWARD, shared->walk.tokens);
+    const int64_t treated = quantize_method_treats_inputs(&recipe->request->method) ? 2 * walk_tokens * widest : 0;
+    const int64_t needed = element * (solver + treated) + walk_bytes(config, shared->backend, WALK_FORWARD, walk_tokens);
     const int64_t left = QUANTIZE_SLACK_BYTES + element * config->vocabulary_size * config->hidden_size - needed;
     return left > 0 ? left : 0;
 }
@@ -228,15 +238,16 @@ enum status quantize_recipe_open(struct quantize_recipe *recipe, bool embedded, 
         .monitor = recipe->monitor,
         .hook = recipe->request->hook,
         .chunks = recipe->calibration.count > 0 ? &recipe->calibration : NULL,
-        .hidden = recipe->calibration_hidden,
+        .hidden = &recipe->calibration_hidden,
         .walk = &recipe->shared->walk,
         .room = &recipe->shared->room,
     };
-    const enum status status = sequential_init(&recipe->sequential, error);
+    const struct sequential *sequential = &recipe->sequential;
+    enum status status = sequential_init(&recipe->sequential, error);
     if (status != STATUS_OK || !embedded) return status; /* streams that have started have entered */
-    sequential_enter(&recipe->sequential, recipe->hidden);
-    if (recipe->sequential.chunks != NULL) sequential_enter(&recipe->sequential, recipe->calibration_hidden);
-    return STATUS_OK;
+    status = sequential_enter(sequential, &recipe->shared->evaluation, &recipe->hidden, error);
+    if (status != STATUS_OK || sequential->chunks == NULL) return status;
+    return sequential_enter(sequential, &recipe->calibration, &recipe->calibration_hidden, error);
 }
 
 /* ---- The blocks ----------------------------------------------------------------------------------------------------------------
@@ -245,7 +256,7 @@ enum status quantize_recipe_open(struct quantize_recipe *recipe, bool embedded, 
 enum status quantize_recipe_visit(const struct quantize_recipe *recipe, struct error *error)
 {
     const struct quantize_visitor *visitor = &recipe->request->visitor;
-    const struct quantize_streams streams = {recipe->layer, recipe->calibration_hidden, recipe->hidden};
+    const struct quantize_streams streams = {recipe->layer, recipe->calibration_hidden.rows, recipe->hidden.rows};
     return visitor->streams == NULL ? STATUS_OK : visitor->streams(visitor->owner, &streams, error);
 }
 
@@ -257,7 +268,10 @@ static enum status pass(struct quantize_recipe *recipe, const struct block *bloc
     shared->walk.product = sequential_product(&recipe->sequential);
     for (int64_t i = 0; i < shared->evaluation.count && status == STATUS_OK; i++) {
         const struct chunk *chunk = &shared->evaluation.chunks[i];
-        walk_forward(&shared->walk, block->program, &chunk->batch, block->parameters, hidden_rows(recipe->hidden, chunk));
+        struct matrix rows;
+        if ((status = hidden_lend(&recipe->hidden, chunk, &rows, error)) != STATUS_OK) break;
+        walk_forward(&shared->walk, block->program, &chunk->batch, block->parameters, rows);
+        if ((status = hidden_return(&recipe->hidden, chunk, error)) != STATUS_OK) break;
         status = monitor_check(recipe->monitor, error);
     }
     shared->walk.product = NULL;
@@ -310,7 +324,7 @@ uint64_t quantize_recipe_fingerprint(const struct quantize_recipe *recipe, bool 
     return checksum_value(&sum);
 }
 
-enum status quantize_recipe_keep(const struct quantize_recipe *recipe, struct error *error)
+enum status quantize_recipe_keep(struct quantize_recipe *recipe, struct error *error)
 {
     const struct quantize_keeper *keeper = &recipe->request->keeper;
     char path[PATH_MAX];
@@ -324,11 +338,12 @@ enum status quantize_recipe_keep(const struct quantize_recipe *recipe, struct er
 /* ---- Behind the last block ------------------------------------------------------------------------------------------------------
  */
 
-void quantize_recipe_leave(struct quantize_recipe *recipe)
+enum status quantize_recipe_leave(struct quantize_recipe *recipe, struct error *error)
 {
-    sequential_leave(&recipe->sequential, recipe->hidden);
+    const enum status status = sequential_leave(&recipe->sequential, &recipe->shared->evaluation, &recipe->hidden, error);
     sequential_reset(&recipe->sequential);
-    matrix_release(recipe->shared->backend, &recipe->calibration_hidden);
+    hidden_reset(&recipe->calibration_hidden);
+    return status;
 }
 
 /* Where the method says so, an output matrix beside the one of full precision. */
@@ -340,21 +355,20 @@ enum status quantize_recipe_head(struct quantize_recipe *recipe, const struct he
     int64_t stored = 0;
     enum status status;
     if (bits == 0) return STATUS_OK;
-    if ((status = copy_stream(shared->backend, output, &recipe->output, error)) != STATUS_OK) return status;
+    if ((status = copy_matrix(shared->backend, output, &recipe->output, error)) != STATUS_OK) return status;
     status = ends_round(shared->backend, shared->model->ends.output.name, recipe->output, bits, &stored, error);
     recipe->end_bits += stored;
     recipe->end_weights += output.rows * output.columns;
     return status;
 }
 
-struct head_other quantize_recipe_other(const struct quantize_recipe *recipe, const struct chunk *chunk)
+enum status quantize_recipe_other(struct quantize_recipe *recipe, const struct chunk *chunk, struct head_other *out,
+                                  struct error *error)
 {
     const int64_t first = chunk->first_token;
-    return (struct head_other){.hidden = hidden_rows(recipe->hidden, chunk),
-                               .output = recipe->output,
-                               .losses = recipe->losses + first,
-                               .kl = recipe->kl + first,
-                               .agree = recipe->agree + first};
+    *out = (struct head_other){
+        .output = recipe->output, .losses = recipe->losses + first, .kl = recipe->kl + first, .agree = recipe->agree + first};
+    return hidden_lend(&recipe->hidden, chunk, &out->hidden, error);
 }
 
 enum status quantize_recipe_summarise(struct quantize_recipe *recipe, const double *losses_fp, struct error *error)
@@ -389,8 +403,8 @@ void quantize_recipe_reset(struct quantize_recipe *recipe)
     struct backend *backend = recipe->shared->backend;
     if (recipe->sequential.backend != NULL) sequential_reset(&recipe->sequential);
     recipe->sequential = (struct sequential){0};
-    matrix_release(backend, &recipe->hidden);
-    matrix_release(backend, &recipe->calibration_hidden);
+    hidden_reset(&recipe->hidden);
+    hidden_reset(&recipe->calibration_hidden);
     matrix_release(backend, &recipe->output);
     memory_free(recipe->losses);
     memory_free(recipe->kl);

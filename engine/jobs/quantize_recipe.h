@@ -5,6 +5,7 @@
 #include "jobs/quantize.h"
 #include "model/embed.h"
 #include "model/head.h"
+#include "model/hidden.h"
 
 #define QUANTIZE_SLACK_BYTES (220LL << 20) /* a run takes two blocks, hidden states, an embedding, and so much at most */
 
@@ -13,6 +14,7 @@ struct quantize_shared {
     const struct model *model;
     struct backend *backend;
     struct chunks evaluation;
+    struct hidden_place place; /* of every stream */
     struct walk walk;
     struct sequential_room room;
 };
@@ -23,7 +25,7 @@ struct quantize_recipe {
     const struct monitor *monitor;          /* lent: in place of the request's */
     int64_t layer;                          /* the block that comes next */
     struct chunks calibration;
-    struct matrix calibration_hidden, hidden; /* the second: evaluation tokens, on quantized weights */
+    struct hidden calibration_hidden, hidden; /* the second: evaluation tokens, on quantized weights */
     struct sequential sequential;
     struct matrix output;          /* the quantized model's output matrix, where it has its own */
     int64_t end_bits, end_weights; /* of embeddings and output, where they are quantized */
@@ -32,7 +34,12 @@ struct quantize_recipe {
     struct quantize_result result;
 };
 
-/* First of all: calibration tokens in their order and room for results. On failure quantize_recipe_reset is still due. */
+/* The evaluation's tokens, refused where they do not fit the model. The caller resets shared->evaluation. */
+MUST_CHECK enum status quantize_recipe_evaluation(struct quantize_shared *shared, const struct sequences *evaluation,
+                                                  struct error *error);
+/* First of all: calibration tokens in their order, which a plan needs too. */
+MUST_CHECK enum status quantize_recipe_calibration(struct quantize_recipe *recipe, struct error *error);
+/* Then room for results. On failure quantize_recipe_reset is still due. */
 MUST_CHECK enum status quantize_recipe_prepare(struct quantize_recipe *recipe, struct error *error);
 
 /* Where its streams begin: at request->start, or behind the block that `keep` was left at; else *embed: at the embeddings. */
@@ -41,8 +48,8 @@ MUST_CHECK enum status quantize_recipe_begin(struct quantize_recipe *recipe, boo
 MUST_CHECK enum status quantize_recipe_embed(struct quantize_recipe *recipe, struct embed *embed, bool *changed,
                                              struct error *error);
 
-/* Bytes that may be held between cuts: what is left of a run's bound. */
-int64_t quantize_recipe_hold_bytes(const struct quantize_recipe *recipe);
+/* Bytes that may be held between cuts, with chunks of `walk_tokens` tokens: what is left of a run's bound. */
+int64_t quantize_recipe_hold_bytes(const struct quantize_recipe *recipe, int64_t walk_tokens);
 /* Its quantizer, when the shared walk and room are there; streams that were `embedded` enter the quantized model. */
 MUST_CHECK enum status quantize_recipe_open(struct quantize_recipe *recipe, bool embedded, struct error *error);
 
@@ -52,14 +59,15 @@ MUST_CHECK enum status quantize_recipe_block(struct quantize_recipe *recipe, str
 MUST_CHECK enum status quantize_recipe_visit(const struct quantize_recipe *recipe, struct error *error);
 
 /* After the last block: its streams leave, and what only blocks needed is given back. */
-void quantize_recipe_leave(struct quantize_recipe *recipe);
+MUST_CHECK enum status quantize_recipe_leave(struct quantize_recipe *recipe, struct error *error);
 /* Its side of head_compare, once the head is there. */
 MUST_CHECK enum status quantize_recipe_head(struct quantize_recipe *recipe, const struct head *head, struct error *error);
-struct head_other quantize_recipe_other(const struct quantize_recipe *recipe, const struct chunk *chunk);
+MUST_CHECK enum status quantize_recipe_other(struct quantize_recipe *recipe, const struct chunk *chunk, struct head_other *out,
+                                             struct error *error);
 MUST_CHECK enum status quantize_recipe_summarise(struct quantize_recipe *recipe, const double *losses_fp, struct error *error);
 
 /* Keeps its streams in a file (request->keep). */
-MUST_CHECK enum status quantize_recipe_keep(const struct quantize_recipe *recipe, struct error *error);
+MUST_CHECK enum status quantize_recipe_keep(struct quantize_recipe *recipe, struct error *error);
 
 /* Everything but `result`. */
 void quantize_recipe_reset(struct quantize_recipe *recipe);

@@ -47,8 +47,8 @@ static struct header header_of(const struct backend *backend, const struct quant
     };
     memcpy(header.magic, magic, sizeof magic);
     for (int64_t i = 0; i < state->stream_count; i++) {
-        header.rows[i] = state->streams[i].rows;
-        header.columns[i] = state->streams[i].columns;
+        header.rows[i] = state->streams[i]->tokens;
+        header.columns[i] = state->streams[i]->width;
     }
     return header;
 }
@@ -60,22 +60,17 @@ static int64_t file_size(const struct header *header)
     return bytes;
 }
 
-static enum dtype dtype_of(const struct backend *backend)
-{
-    return backend->ops->element == sizeof(double) ? DTYPE_F64 : DTYPE_F32;
-}
-
 static enum status staging_new(const struct backend *backend, const struct quantize_state *state, void **out, struct error *error)
 {
     int64_t widest = 0;
     for (int64_t i = 0; i < state->stream_count; i++)
-        if (state->streams[i].columns > widest) widest = state->streams[i].columns;
+        if (state->streams[i]->width > widest) widest = state->streams[i]->width;
     return memory_new(PIECE_ROWS * widest, backend->ops->element, "the state of a run", out, error);
 }
 
-static int64_t piece_rows(struct matrix stream, int64_t first)
+static int64_t piece_rows(const struct hidden *stream, int64_t first)
 {
-    return stream.rows - first < PIECE_ROWS ? stream.rows - first : PIECE_ROWS;
+    return stream->tokens - first < PIECE_ROWS ? stream->tokens - first : PIECE_ROWS;
 }
 
 static enum status put(struct file_writer *writer, struct checksum *sum, const void *bytes, size_t size, struct error *error)
@@ -98,11 +93,12 @@ enum status quantize_state_write(const char *path, struct backend *backend, cons
     if ((status = put(writer, &sum, &header, sizeof header, error)) != STATUS_OK) goto done;
     status = put(writer, &sum, state->layers, (size_t)state->layer_count * sizeof *state->layers, error);
     for (int64_t i = 0; i < state->stream_count; i++) {
-        const struct matrix stream = state->streams[i];
-        for (int64_t first = 0, rows; first < stream.rows && status == STATUS_OK; first += rows) {
+        struct hidden *const stream = state->streams[i];
+        for (int64_t first = 0, rows; first < stream->tokens && status == STATUS_OK; first += rows) {
             rows = piece_rows(stream, first);
-            backend->ops->download(backend, matrix_rows(stream, first, rows), staging, dtype_of(backend));
-            status = put(writer, &sum, staging, (size_t)(rows * stream.columns) * backend->ops->element, error);
+            status = hidden_read(stream, first, rows, staging, hidden_dtype(stream), error);
+            if (status == STATUS_OK)
+                status = put(writer, &sum, staging, (size_t)(rows * stream->width) * backend->ops->element, error);
         }
     }
     if (status != STATUS_OK) goto done;
@@ -147,27 +143,15 @@ static enum status body_read(const struct file *file, struct backend *backend, c
     checksum_add(&sum, header, sizeof *header);
     enum status status = get(file, &sum, &at, state->layers, (size_t)header->layer_count * sizeof *state->layers, error);
     for (int64_t i = 0; i < state->stream_count && status == STATUS_OK; i++) {
-        const struct matrix stream = state->streams[i];
-        for (int64_t first = 0, rows; first < stream.rows && status == STATUS_OK; first += rows) {
+        struct hidden *const stream = state->streams[i];
+        for (int64_t first = 0, rows; first < stream->tokens && status == STATUS_OK; first += rows) {
             rows = piece_rows(stream, first);
-            status = get(file, &sum, &at, staging, (size_t)(rows * stream.columns) * backend->ops->element, error);
-            if (status == STATUS_OK) backend->ops->upload(backend, matrix_rows(stream, first, rows), staging, dtype_of(backend));
+            status = get(file, &sum, &at, staging, (size_t)(rows * stream->width) * backend->ops->element, error);
+            if (status == STATUS_OK) status = hidden_write(stream, first, rows, staging, hidden_dtype(stream), error);
         }
     }
     if (status == STATUS_OK) status = file_read(file, at, &kept, sizeof kept, error);
     *found = status == STATUS_OK && kept == checksum_value(&sum);
-    return status;
-}
-
-static enum status streams_new(struct backend *backend, struct quantize_state *state, struct error *error)
-{
-    enum status status = STATUS_OK;
-    for (int64_t i = 0; i < state->stream_count && status == STATUS_OK; i++) {
-        struct matrix *stream = &state->streams[i];
-        void *data = NULL;
-        status = backend->ops->allocate(backend, stream->rows * stream->columns, "hidden states", &data, error);
-        *stream = matrix_of(data, stream->rows, stream->columns, backend->ops->element);
-    }
     return status;
 }
 
@@ -184,7 +168,6 @@ enum status quantize_state_read(const char *path, struct backend *backend, struc
     if (file_open(AT_FDCWD, path, FILE_REFUSE_LINKS, INT64_MAX, &file, &cause) != STATUS_OK) return STATUS_OK;
     if (file_read(file, 0, &header, sizeof header, &cause) != STATUS_OK || !fits(file, &header, backend, state)) goto done;
     if ((status = staging_new(backend, state, &staging, error)) != STATUS_OK) goto done;
-    if ((status = streams_new(backend, state, error)) != STATUS_OK) goto done;
     if (body_read(file, backend, &header, staging, state, found, &cause) != STATUS_OK) *found = false;
     if (!*found) goto done;
     state->layer = header.layer;
@@ -192,11 +175,6 @@ enum status quantize_state_read(const char *path, struct backend *backend, struc
     state->end_weights = header.end_weights;
     state->layer_count = header.layer_count;
 done:
-    for (int64_t i = 0; i < state->stream_count && !*found; i++) {
-        struct matrix *stream = &state->streams[i];
-        if (stream->data != NULL) backend->ops->release(backend, stream->data);
-        stream->data = NULL;
-    }
     memory_free(staging);
     file_close(file);
     return status;

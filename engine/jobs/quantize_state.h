@@ -14,16 +14,16 @@ struct quantize_state {
     int64_t layer_count; /* of the summaries so far */
     struct layer_summary *layers;
     int64_t stream_count;
-    struct matrix streams[QUANTIZE_STATE_STREAMS];
+    struct hidden *streams[QUANTIZE_STATE_STREAMS]; /* lent */
 };
 
 /* Writes `path`, durable. STATUS_DISK_FULL, STATUS_IO, STATUS_NO_MEMORY. */
 MUST_CHECK enum status quantize_state_write(const char *path, struct backend *backend, const struct quantize_state *state,
                                             struct error *error);
 
-/* Reads `path` into *state, whose fingerprint, streams (shapes; their data is allocated, for the caller to release) and layers
- * (room for *layer_count, NULL: none are wanted) are given. *found false, and nothing allocated, when there is no such file, or not
- * one of this fingerprint and shape with a good checksum. STATUS_NO_MEMORY. */
+/* Reads `path` into *state, whose fingerprint, streams and layers (room for *layer_count, NULL: none are wanted) are given. *found
+ * false when there is no such file, or not one of this fingerprint and shape with a good checksum; what is in the streams is then
+ * no longer known. STATUS_NO_MEMORY. */
 MUST_CHECK enum status quantize_state_read(const char *path, struct backend *backend, struct quantize_state *state, bool *found,
                                            struct error *error);
 

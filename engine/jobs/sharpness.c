@@ -5,8 +5,11 @@
 #include "curvature/hvp.h"
 #include "curvature/power.h"
 #include "eval/evaluate.h"
+#include "jobs/quantize.h"
 #include "jobs/sharpness_direction.h"
 #include "jobs/sharpness_state.h"
+#include "model/gradient.h"
+#include "model/work.h"
 
 #include <limits.h>
 #include <math.h>
@@ -363,8 +366,7 @@ static enum status resume(struct sharpness *s, struct error *error)
     return STATUS_OK;
 }
 
-/* ---- Memory --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Memory ---- */
 
 static int64_t memory_limit(const struct sharpness_request *request)
 {
@@ -382,6 +384,33 @@ static int64_t basis_wanted(const struct sharpness *s)
     return most > 0 && most < LANCZOS_LEAST_VECTORS ? LANCZOS_LEAST_VECTORS : most;
 }
 
+static enum status layout_make(struct sharpness *s, struct error *error)
+{
+    const struct sharpness_request *request = s->request;
+    enum status status;
+    if ((status = sharpness_check(&request->settings, error)) != STATUS_OK) return status;
+    if ((status = evaluate_check(&request->model->config, request->sequences, "sharpness", error)) != STATUS_OK) return status;
+    if ((status = parameters_layout_new(&request->model->config, &s->layout, error)) != STATUS_OK) return status;
+    return chunks_init(request->sequences, CHUNK_TOKENS, &s->chunks, error);
+}
+
+static enum status groups_make(struct sharpness *s, struct error *error)
+{
+    const enum status status = memory_new(s->layout->tensor_count, sizeof *s->spans, "parameter groups", &s->spans, error);
+    return status == STATUS_OK ? groups_of_tensors(s->layout, &s->groups, error) : status;
+}
+
+/* How many parameters each group has: those that have none are not asked for. */
+static enum status groups_count(struct sharpness *s, struct error *error)
+{
+    const enum status status = groups_make(s, error);
+    for (int64_t i = 0; status == STATUS_OK && i < s->layout->tensor_count; i++) {
+        const struct parameter *parameter = &s->layout->tensors[i].parameter;
+        if (!parameter->constant) s->out->groups[s->groups[i]].parameters += parameter->rows * parameter->columns;
+    }
+    return status;
+}
+
 /* How many basis vectors, and then how many activations, fit. The vectors do not depend on the machine unless it is too small for
  * SHARPNESS_BASIS_BYTES: same request, same bits. */
 static enum status plan(struct sharpness *s, struct error *error)
@@ -396,17 +425,84 @@ static enum status plan(struct sharpness *s, struct error *error)
     if (vectors > (limit - least) / vector) vectors = (limit - least) / vector;
     if (vectors < fewest) vectors = fewest;
     if (s->state.most_vectors > 0) vectors = s->state.most_vectors;
+    s->out->most_vectors = s->state.most_vectors = vectors > 0 ? vectors : 1;
+    s->mode = HVP_RECOMPUTE;
     if (least + vectors * vector > limit)
         return error_set(error, STATUS_TOO_LARGE,
                          "%lld parameters need %lld MiB for their curvature, and %lld MiB may be taken: use method \"power\" "
                          "without a spectrum, shorter sequences, or a larger machine",
                          (long long)s->layout->numbers, (long long)((least + vectors * vector) >> 20), (long long)(limit >> 20));
-    s->out->most_vectors = s->state.most_vectors = vectors > 0 ? vectors : 1;
-    s->mode = HVP_RECOMPUTE;
     for (int mode = HVP_MODES - 1; mode > HVP_RECOMPUTE && s->mode == HVP_RECOMPUTE; mode--)
         if (fixed + vectors * vector + hvp_bytes(s->layout, backend, (enum hvp_mode)mode, &s->chunks) <= limit)
             s->mode = (enum hvp_mode)mode;
     return STATUS_OK;
+}
+
+/* In units of the blocks' products: hvp.h. */
+static void plan_work(const struct sharpness *s, struct run_plan *out)
+{
+    static const double units[HVP_MODES] = {[HVP_RECOMPUTE] = 11, [HVP_KEEP_CHUNK] = 8, [HVP_KEEP_VALUES] = 7};
+    const struct model_config *config = &s->layout->config;
+    const double blocks = work_blocks(config, s->layout->programs, &s->chunks), head = work_head(config, s->chunks.tokens);
+    const int64_t products = products_after(s, -1);
+    out->read_bytes = weights_bytes(s->request->model->weights);
+    out->tokens = (1 + products) * s->chunks.tokens;
+    out->flops = 4 * blocks + 3 * head + (double)products * (units[s->mode] * blocks + 7 * head);
+    out->at_most = products > 0;
+}
+
+/* The first product comes when the gradient, with recomputation, has given its memory back. */
+static void plan_fill(const struct sharpness *s, struct run_plan *out)
+{
+    const struct model_config *config = &s->layout->config;
+    struct backend *backend = s->request->backend;
+    const enum plan_room room = backend_room(backend);
+    const int64_t vector = (int64_t)backend->ops->element * s->layout->elements, tokens = s->chunks.largest;
+    const int64_t gradient = gradient_bytes(s->layout, backend, GRADIENT_RECOMPUTE, tokens) +
+                             head_bytes(config, backend, HEAD_GRADIENT, HEAD_LOADS_NONE) +
+                             embed_bytes(config, backend, tokens, false);
+    plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES + chunks_bytes(&s->chunks));
+    plan_take(out, PLAN_HOST, backend->ops->scratch(s->chunks.longest, config->vocabulary_size));
+    plan_take(out, room, 2 * model_rope_bytes(config, backend, s->chunks.longest) + 2 * vector);
+    plan_take(out, room, hvp_bytes(s->layout, backend, s->mode, &s->chunks));
+    plan_take(out, room, head_bytes(config, backend, HEAD_TANGENT, HEAD_LOADS_NONE) + embed_bytes(config, backend, tokens, false));
+    plan_take(out, room, gradient);
+    plan_give(out, room, gradient);
+    plan_take(out, room, (SPARE_VECTORS - 2 + s->out->most_vectors) * vector);
+    plan_work(s, out);
+}
+
+static enum status direction_memory(const struct sharpness_request *r, const struct plan_budget *budget, struct run_plan *out,
+                                    struct error *error)
+{
+    const struct quantize_request asked = {.model = r->model,
+                                           .backend = r->backend,
+                                           .method = *r->direction,
+                                           .calibration = r->calibration,
+                                           .evaluation = r->sequences};
+    struct run_plan quantization;
+    const enum status status = quantize_plan(&asked, 1, budget, &quantization, error);
+    plan_add(out, &quantization, 1);
+    return status;
+}
+
+enum status sharpness_plan(const struct sharpness_request *request, const struct plan_budget *budget, struct run_plan *out,
+                           struct error *error)
+{
+    struct sharpness_result unused = {.loss = 0};
+    struct sharpness s = {.request = request, .out = &unused};
+    *out = (struct run_plan){.flops = 0};
+    enum status status = layout_make(&s, error);
+    if (status == STATUS_OK) status = groups_count(&s, error);
+    if (status == STATUS_OK) status = plan(&s, error);
+    if (status == STATUS_TOO_LARGE) status = STATUS_OK; /* the smallest stands */
+    if (status == STATUS_OK) plan_fill(&s, out);
+    if (status == STATUS_OK && request->direction != NULL) status = direction_memory(request, budget, out, error);
+    memory_free(s.groups);
+    memory_free(s.spans);
+    parameters_layout_free(s.layout);
+    chunks_reset(&s.chunks);
+    return status;
 }
 
 /* ---- The run -------------------------------------------------------------------------------------------------------------------
@@ -416,15 +512,10 @@ static enum status prepare(struct sharpness *s, struct error *error)
 {
     const struct sharpness_request *request = s->request;
     enum status status;
-    if ((status = sharpness_check(&request->settings, error)) != STATUS_OK) return status;
-    if ((status = evaluate_check(&request->model->config, request->sequences, "sharpness", error)) != STATUS_OK) return status;
-    if ((status = parameters_layout_new(&request->model->config, &s->layout, error)) != STATUS_OK) return status;
-    if ((status = chunks_init(request->sequences, CHUNK_TOKENS, &s->chunks, error)) != STATUS_OK) return status;
+    if ((status = layout_make(s, error)) != STATUS_OK) return status;
     if ((status = resume(s, error)) != STATUS_OK) return status;
     if ((status = plan(s, error)) != STATUS_OK) return status;
-    if ((status = groups_of_tensors(s->layout, &s->groups, error)) != STATUS_OK) return status;
-    status = memory_new(s->layout->tensor_count, sizeof *s->spans, "parameter groups", &s->spans, error);
-    if (status != STATUS_OK) return status;
+    if ((status = groups_make(s, error)) != STATUS_OK) return status;
     if ((status = parameters_init(&s->parameters, s->layout, request->backend, "parameters", error)) != STATUS_OK) return status;
     if ((status = parameters_read(&s->parameters, request->model, error)) != STATUS_OK) return status;
     if ((status = hvp_new(&s->parameters, &s->chunks, s->mode, request->monitor, &s->hvp, error)) != STATUS_OK) return status;

@@ -75,6 +75,11 @@ struct sharpness_result {
 };
 void sharpness_result_reset(struct sharpness_result *result); /* {0} is fine */
 
+/* What sharpness_run will need, with as many products as it may make; by the limit of memory that it goes by itself. A direction's
+ * quantization is left out of the work, not of the memory. STATUS_INVALID, STATUS_NO_MEMORY. */
+MUST_CHECK enum status sharpness_plan(const struct sharpness_request *request, const struct plan_budget *budget,
+                                      struct run_plan *out, struct error *error);
+
 /* What can be said without a model: STATUS_INVALID with a pointer below "/params" for settings out of range. */
 MUST_CHECK enum status sharpness_check(const struct sharpness_settings *settings, struct error *error);
 

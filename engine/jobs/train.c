@@ -18,7 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CONFIG_LIMIT (4 << 20)
 #define LOG_SECONDS  5
 #define SAVE_SECONDS 60
 
@@ -89,7 +88,7 @@ static enum status config_load(struct training *t, struct model_config *config, 
         memcpy(t->config_text, t->params->model, t->config_size);
     } else {
         if ((status = path_in(t->request->from, "config.json", path, error)) != STATUS_OK) return status;
-        status = file_read_all(AT_FDCWD, path, CONFIG_LIMIT, &t->config_text, &t->config_size, error);
+        status = file_read_all(AT_FDCWD, path, TRAIN_PLAN_CONFIG_LIMIT, &t->config_text, &t->config_size, error);
         if (status != STATUS_OK) return status;
     }
     if ((status = config_parse("config.json", t->config_text, t->config_size, config, error)) != STATUS_OK) return status;
@@ -169,20 +168,12 @@ static enum status data_load(struct training *t, const struct model_config *conf
 static enum status trainer_prepare(struct training *t, const struct model_config *config, struct error *error)
 {
     const struct train_params *params = t->params;
-    const struct trainer_setup setup = {
-        .optimizer = optimizer_kinds[params->optimizer.name],
-        .settings = params->optimizer.settings,
-        .ema_decay = params->ema.decay,
-        .schedule = train_plan_schedule(params),
-        .batch_sequences = params->batch_sequences,
-        .sequence_length = params->sequence_length,
-        .seed = (uint64_t)params->seed,
-        .tokens = t->tokens,
-        .token_count = t->token_count,
-        .monitor = t->request->monitor,
-        .memory_limit = t->request->memory_limit > 0 ? t->request->memory_limit : t->backend->ops->memory(t->backend),
-    };
+    const int64_t limit = t->request->memory_limit > 0 ? t->request->memory_limit : t->backend->ops->memory(t->backend);
+    struct trainer_setup setup = train_plan_setup(params, limit);
     enum status status;
+    setup.tokens = t->tokens;
+    setup.token_count = t->token_count;
+    setup.monitor = t->request->monitor;
     if ((status = parameters_layout_new(config, &t->layout, error)) != STATUS_OK) return status;
     t->every = params->checkpoint_every > 0 ? train_plan_steps(params, params->checkpoint_every) : setup.schedule.total;
     t->capacity = (setup.schedule.total / t->every + 2) * (params->ema.decay > 0 ? 2 : 1);

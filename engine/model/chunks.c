@@ -53,15 +53,26 @@ static int64_t sequences_that_fit(const struct sequences *sequences, int64_t fir
     return count;
 }
 
+/* Of the arrays of all batches; starts: at most a chunk for each sequence. */
+static int64_t array_bytes(int64_t sequences, int64_t tokens)
+{
+    return 2 * sequences * (int64_t)sizeof(int64_t) + tokens * (int64_t)(2 * sizeof(uint32_t) + sizeof(int32_t));
+}
+
+int64_t chunks_bytes(const struct chunks *chunks)
+{
+    return chunks->sequences * (int64_t)sizeof *chunks->chunks + array_bytes(chunks->sequences, chunks->tokens);
+}
+
 enum status chunks_init(const struct sequences *sequences, int64_t tokens, struct chunks *out, struct error *error)
 {
     const int64_t total = sequences->starts[sequences->count];
-    const int64_t words = 2 * sequences->count; /* starts: at most a chunk for each sequence */
+    const int64_t words = 2 * sequences->count;
     char *memory = NULL;
     enum status status;
     *out = (struct chunks){.tokens = total, .sequences = sequences->count, .predictions = total - sequences->count};
     if ((status = memory_new(sequences->count, sizeof *out->chunks, "chunks", &out->chunks, error)) != STATUS_OK) return status;
-    if ((status = memory_new(words * 8 + total * 12, 1, "token batches", &memory, error)) != STATUS_OK) {
+    if ((status = memory_new(array_bytes(sequences->count, total), 1, "token batches", &memory, error)) != STATUS_OK) {
         chunks_reset(out);
         return status;
     }

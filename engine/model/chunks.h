@@ -28,6 +28,7 @@ int64_t chunks_tokens(int64_t hidden_size);
 /* As many whole sequences a chunk as fit `tokens` (at least one). Copies what it needs of `sequences`. The caller owns *out
  * (chunks_reset). STATUS_NO_MEMORY. */
 MUST_CHECK enum status chunks_init(const struct sequences *sequences, int64_t tokens, struct chunks *out, struct error *error);
-void chunks_reset(struct chunks *chunks); /* {0} is fine */
+void chunks_reset(struct chunks *chunks);          /* {0} is fine */
+int64_t chunks_bytes(const struct chunks *chunks); /* that it takes of host memory */
 
 #endif

@@ -16,6 +16,18 @@ static enum status scratch_new(struct embed *embed, int64_t tokens, bool tangent
     return STATUS_OK;
 }
 
+int64_t embed_bytes(const struct model_config *config, const struct backend *backend, int64_t tokens, bool loads)
+{
+    struct decoder_ends ends;
+    decoder_ends(config, &ends);
+    const struct parameter *const weights[] = {&ends.embedding, &ends.positions, &ends.project_in};
+    const int64_t scratch = ends.project_in.name[0] != '\0' ? tokens * config->embedding_size : 0;
+    int64_t elements = loads ? scratch : 2 * scratch;
+    for (int i = 0; i < 3 && loads; i++)
+        if (weights[i]->name[0] != '\0') elements += weights[i]->rows * weights[i]->columns;
+    return elements * (int64_t)backend->ops->element;
+}
+
 enum status embed_load(struct embed *embed, const struct model *model, struct backend *backend, int64_t tokens, struct error *error)
 {
     *embed = (struct embed){.backend = backend, .config = &model->config, .owned = true};

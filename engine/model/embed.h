@@ -30,6 +30,9 @@ MUST_CHECK enum status embed_init(struct embed *embed, const struct model_config
                                   const struct embed_weights *weights, int64_t tokens, struct error *error);
 void embed_reset(struct embed *embed); /* {0} is fine */
 
+/* Bytes of the backend's memory that embed_load takes (`loads`), or embed_init. */
+int64_t embed_bytes(const struct model_config *config, const struct backend *backend, int64_t tokens, bool loads);
+
 /* hidden [tokens, d] is overwritten. */
 void embed_forward(struct embed *embed, const struct batch *batch, struct matrix hidden);
 

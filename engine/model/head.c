@@ -3,44 +3,78 @@
 #include "base/memory.h"
 #include "model/architecture.h"
 
+#include <string.h>
+
 /* Elements of one slice of logits: 64 MiB of floats. Large slices repay the packing of the output matrix in every product. */
 #define SLICE_ELEMENTS (16 << 20)
+
+/* A row of scratch for each token of a slice. */
+struct scratch {
+    size_t offset; /* of its matrix in struct head */
+    int64_t columns;
+    bool wanted;
+};
+enum { SCRATCH_ROWS = 10 };
+
+static void scratch_list(const struct model_config *config, bool norm, bool project, enum head_use use,
+                         struct scratch list[SCRATCH_ROWS])
+{
+    const int64_t vocabulary = config->vocabulary_size, width = config->hidden_size, narrow = config->embedding_size;
+    const bool back = use == HEAD_GRADIENT || use == HEAD_TANGENT, tangent = use == HEAD_TANGENT;
+    const struct scratch rows[SCRATCH_ROWS] = {
+        {offsetof(struct head, normed), width, norm},
+        {offsetof(struct head, dnormed), width, norm && back},
+        {offsetof(struct head, normed_t), width, norm && tangent},
+        {offsetof(struct head, dnormed_t), width, norm && tangent},
+        {offsetof(struct head, projected), narrow, project},
+        {offsetof(struct head, dprojected), narrow, project && back},
+        {offsetof(struct head, projected_t), narrow, project && tangent},
+        {offsetof(struct head, dprojected_t), narrow, project && tangent},
+        {offsetof(struct head, logits), vocabulary, true},
+        {offsetof(struct head, other), vocabulary, use == HEAD_COMPARE || use == HEAD_TANGENT},
+    };
+    memcpy(list, rows, sizeof rows);
+}
+
+static int64_t slice_tokens(const struct model_config *config)
+{
+    const int64_t tokens = SLICE_ELEMENTS / config->vocabulary_size;
+    return tokens < 16 ? 16 : tokens > 4096 ? 4096 : tokens;
+}
 
 static enum status scratch_new(struct head *head, enum head_use use, const struct model_config *config, struct error *error)
 {
     struct backend *backend = head->backend;
-    const int64_t vocabulary = head->weights.output.rows, width = config->hidden_size, narrow = config->embedding_size;
-    const bool norm = head->weights.norm_weight.data != NULL, project = head->weights.projection.data != NULL;
-    const bool back = use == HEAD_GRADIENT || use == HEAD_TANGENT, tangent = use == HEAD_TANGENT;
-    const struct {
-        struct matrix *matrix;
-        int64_t columns;
-        bool wanted;
-    } rows[] = {
-        {&head->normed, width, norm},
-        {&head->dnormed, width, norm && back},
-        {&head->normed_t, width, norm && tangent},
-        {&head->dnormed_t, width, norm && tangent},
-        {&head->projected, narrow, project},
-        {&head->dprojected, narrow, project && back},
-        {&head->projected_t, narrow, project && tangent},
-        {&head->dprojected_t, narrow, project && tangent},
-        {&head->logits, vocabulary, true},
-        {&head->other, vocabulary, use == HEAD_COMPARE || use == HEAD_TANGENT},
-    };
+    struct scratch list[SCRATCH_ROWS];
     enum status status;
-    head->slice = SLICE_ELEMENTS / vocabulary;
-    if (head->slice < 16) head->slice = 16;
-    if (head->slice > 4096) head->slice = 4096;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    scratch_list(config, head->weights.norm_weight.data != NULL, head->weights.projection.data != NULL, use, list);
+    head->slice = slice_tokens(config);
+    for (int i = 0; i < SCRATCH_ROWS; i++) {
         void *data = NULL;
-        if (!rows[i].wanted) continue;
-        if ((status = backend->ops->allocate(backend, head->slice * rows[i].columns, "logits", &data, error)) != STATUS_OK)
+        if (!list[i].wanted) continue;
+        if ((status = backend->ops->allocate(backend, head->slice * list[i].columns, "logits", &data, error)) != STATUS_OK)
             return status;
-        *rows[i].matrix = matrix_of(data, head->slice, rows[i].columns, backend->ops->element);
+        const struct matrix scratch = matrix_of(data, head->slice, list[i].columns, backend->ops->element);
+        memcpy((char *)head + list[i].offset, &scratch, sizeof scratch);
     }
     if ((status = memory_new(head->slice, sizeof(double), "log sums", &head->log_sum, error)) != STATUS_OK) return status;
     return memory_new(head->slice, sizeof(double), "log sums", &head->other_log_sum, error);
+}
+
+int64_t head_bytes(const struct model_config *config, const struct backend *backend, enum head_use use, enum head_loads loads)
+{
+    struct decoder_ends ends;
+    struct scratch list[SCRATCH_ROWS];
+    int64_t elements = 0;
+    decoder_ends(config, &ends);
+    const struct parameter *const weights[] = {&ends.norm_weight, &ends.norm_bias, &ends.project_out, &ends.output};
+    scratch_list(config, ends.norm_weight.name[0] != '\0', ends.project_out.name[0] != '\0', use, list);
+    for (int i = 0; i < SCRATCH_ROWS; i++)
+        if (list[i].wanted) elements += slice_tokens(config) * list[i].columns;
+    for (int i = 0; i < 4; i++)
+        if (loads == HEAD_LOADS_ALL || (loads == HEAD_LOADS_BUT_OUTPUT && weights[i] != &ends.output))
+            elements += weights[i]->name[0] != '\0' ? weights[i]->rows * weights[i]->columns : 0;
+    return elements * (int64_t)backend->ops->element;
 }
 
 enum status head_init(struct head *head, const struct model_config *config, struct backend *backend,

@@ -37,6 +37,11 @@ MUST_CHECK enum status head_init(struct head *head, const struct model_config *c
                                  const struct head_weights *weights, enum head_use use, struct error *error);
 void head_reset(struct head *head); /* {0} is fine */
 
+/* Bytes of the backend's memory that it takes: scratch, and the weights that it reads (head_init: none; head_load with a tied
+ * embedding: all but the output matrix). */
+enum head_loads { HEAD_LOADS_NONE, HEAD_LOADS_BUT_OUTPUT, HEAD_LOADS_ALL };
+int64_t head_bytes(const struct model_config *config, const struct backend *backend, enum head_use use, enum head_loads loads);
+
 /* losses[t] in nats for every token of the batch (0 where nothing is predicted). `hidden` [tokens, d] is not changed. */
 void head_losses(struct head *head, struct matrix hidden, const struct batch *batch, double *losses);
 

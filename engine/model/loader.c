@@ -94,6 +94,12 @@ static void sizes(const struct model *model, int64_t *block, int64_t *tensor, bo
     }
 }
 
+/* Whether numbers pass through memory of the host on their way to their place. */
+static bool stages(const struct backend *backend, bool transposed)
+{
+    return !backend->ops->host || backend->ops->element != sizeof(float) || transposed;
+}
+
 enum status loader_open(const struct model *model, struct backend *backend, struct loader **out, struct error *error)
 {
     return loader_open_at(model, backend, 0, out, error);
@@ -118,7 +124,7 @@ enum status loader_open_at(const struct model *model, struct backend *backend, i
     sizes(model, &block, &tensor, &transposed);
     for (int i = 0; i < 2; i++)
         if ((status = backend->ops->allocate(backend, block, "block weights", &loader->memory[i], error)) != STATUS_OK) goto done;
-    if (!backend->ops->host || backend->ops->element != sizeof(float) || transposed)
+    if (stages(backend, transposed))
         if ((status = memory_new(tensor, sizeof(float), "weight staging", &loader->staging, error)) != STATUS_OK) goto done;
     if (pthread_create(&loader->thread, NULL, loader_main, loader) != 0) {
         status = error_set(error, STATUS_NO_MEMORY, "cannot start the thread that reads weights");
@@ -156,6 +162,19 @@ int64_t loader_elements(const struct model *model)
     bool transposed;
     sizes(model, &block, &tensor, &transposed);
     return block;
+}
+
+int64_t loader_bytes(const struct model *model, const struct backend *backend)
+{
+    return 2 * loader_elements(model) * (int64_t)backend->ops->element;
+}
+
+int64_t loader_staging_bytes(const struct model *model, const struct backend *backend)
+{
+    int64_t block, tensor;
+    bool transposed;
+    sizes(model, &block, &tensor, &transposed);
+    return stages(backend, transposed) ? tensor * (int64_t)sizeof(float) : 0;
 }
 
 void loader_copy(struct backend *backend, const struct block *from, void *memory, struct block *to)

@@ -27,6 +27,10 @@ MUST_CHECK enum status loader_next(struct loader *loader, struct block **out, st
 int64_t loader_elements(const struct model *model);
 void loader_copy(struct backend *backend, const struct block *from, void *memory, struct block *to);
 
+/* Bytes that an open loader takes of the backend's memory, and of the host's beside it. */
+int64_t loader_bytes(const struct model *model, const struct backend *backend);
+int64_t loader_staging_bytes(const struct model *model, const struct backend *backend);
+
 void loader_close(struct loader *loader); /* NULL is fine */
 
 #endif

@@ -47,4 +47,8 @@ MUST_CHECK enum status model_load(const struct model *model, struct backend *bac
 MUST_CHECK enum status model_rope_tables(const struct model_config *config, struct backend *backend, int64_t positions,
                                          struct matrix *cosine, struct matrix *sine, struct error *error);
 
+/* Bytes that these take of the backend's memory, and of the host's while they are made. */
+int64_t model_rope_bytes(const struct model_config *config, const struct backend *backend, int64_t positions);
+int64_t model_rope_making_bytes(const struct model_config *config, int64_t positions);
+
 #endif

@@ -1,7 +1,6 @@
 #include "quant/sequential.h"
 
 #include "base/memory.h"
-#include "model/hidden.h"
 #include "quant/cuts.h"
 
 #include <stdio.h>
@@ -63,12 +62,15 @@ static void held_copy(const struct sequential *sequential, const struct cut *cut
     }
 }
 
-/* Lays a chunk out as the held cut left it (NULL: the block's start). */
-static void chunk_begin(const struct sequential *sequential, const struct block *block, const struct chunk *chunk,
-                        const struct cut *held)
+/* Lays a chunk out as the held cut left it (NULL: the block's start). `hidden` is lent; steps may change it (hidden_return). */
+static enum status chunk_begin(const struct sequential *sequential, const struct block *block, const struct chunk *chunk,
+                               const struct cut *held, struct matrix *hidden, struct error *error)
 {
-    walk_begin(sequential->walk, block->program, &chunk->batch, block->parameters, hidden_rows(sequential->hidden, chunk));
+    const enum status status = hidden_lend(sequential->hidden, chunk, hidden, error);
+    if (status != STATUS_OK) return status;
+    walk_begin(sequential->walk, block->program, &chunk->batch, block->parameters, *hidden);
     if (held != NULL) held_copy(sequential, held, chunk, false);
+    return STATUS_OK;
 }
 
 /* The linears of a cut that are done together: all of one input, or those of some experts, [first, first + count). */
@@ -106,8 +108,9 @@ static enum status collect(struct sequential *sequential, const struct block *bl
     }
     for (int64_t i = 0; i < chunks->count; i++) {
         const struct chunk *chunk = &chunks->chunks[i];
-        enum status status;
-        chunk_begin(sequential, block, chunk, held);
+        struct matrix hidden;
+        enum status status = chunk_begin(sequential, block, chunk, held, &hidden, error);
+        if (status != STATUS_OK) return status;
         if (cut->held && held != cut) {
             walk_steps(sequential->walk, from, cut->resume);
             held_copy(sequential, cut, chunk, true);
@@ -119,6 +122,7 @@ static enum status collect(struct sequential *sequential, const struct block *bl
                 statistics_add(&sequential->room->collectors[k],
                                activations_input(&sequential->activations, parameter + (int)k, x));
         }
+        if ((status = hidden_return(sequential->hidden, chunk, error)) != STATUS_OK) return status;
         if ((status = monitor_check(sequential->monitor, error)) != STATUS_OK) return status;
     }
     return STATUS_OK;
@@ -130,12 +134,14 @@ static enum status finish(const struct sequential *sequential, const struct bloc
     const struct chunks *chunks = sequential->chunks;
     const struct program *program = block->program;
     for (int64_t i = 0; i < chunks->count; i++) {
-        enum status status;
-        const struct matrix hidden = hidden_rows(sequential->hidden, &chunks->chunks[i]);
-        chunk_begin(sequential, block, &chunks->chunks[i], held);
+        const struct chunk *chunk = &chunks->chunks[i];
+        struct matrix hidden;
+        enum status status = chunk_begin(sequential, block, chunk, held, &hidden, error);
+        if (status != STATUS_OK) return status;
         walk_steps(sequential->walk, held == NULL ? 0 : held->resume, program->step_count);
         const struct matrix output = sequential->walk->values[program->output];
         if (output.data != hidden.data) sequential->backend->ops->add(sequential->backend, hidden, output, 1, 0);
+        if ((status = hidden_return(sequential->hidden, chunk, error)) != STATUS_OK) return status;
         if ((status = monitor_check(sequential->monitor, error)) != STATUS_OK) return status;
     }
     return STATUS_OK;
@@ -169,14 +175,29 @@ static bool rotates(const struct sequential *sequential)
     return sequential->rotation.backend != NULL;
 }
 
-void sequential_enter(const struct sequential *sequential, struct matrix hidden)
+static enum status turn(const struct sequential *sequential, const struct chunks *chunks, struct hidden *hidden, bool back,
+                        struct error *error)
 {
-    if (rotates(sequential)) rotation_hidden(&sequential->rotation, hidden, false);
+    enum status status = STATUS_OK;
+    for (int64_t i = 0; rotates(sequential) && i < chunks->count && status == STATUS_OK; i++) {
+        struct matrix rows;
+        if ((status = hidden_lend(hidden, &chunks->chunks[i], &rows, error)) != STATUS_OK) return status;
+        rotation_hidden(&sequential->rotation, rows, back);
+        status = hidden_return(hidden, &chunks->chunks[i], error);
+    }
+    return status;
 }
 
-void sequential_leave(const struct sequential *sequential, struct matrix hidden)
+enum status sequential_enter(const struct sequential *sequential, const struct chunks *chunks, struct hidden *hidden,
+                             struct error *error)
 {
-    if (rotates(sequential)) rotation_hidden(&sequential->rotation, hidden, true);
+    return turn(sequential, chunks, hidden, false, error);
+}
+
+enum status sequential_leave(const struct sequential *sequential, const struct chunks *chunks, struct hidden *hidden,
+                             struct error *error)
+{
+    return turn(sequential, chunks, hidden, true, error);
 }
 
 static void rotate(struct sequential *sequential, struct block *block)

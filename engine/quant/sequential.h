@@ -4,7 +4,7 @@
 #define QUANT_SEQUENTIAL_H
 
 #include "base/monitor.h"
-#include "model/chunks.h"
+#include "model/hidden.h"
 #include "model/loader.h"
 #include "model/walk.h"
 #include "quant/activation.h"
@@ -44,7 +44,7 @@ struct sequential {
     struct sequential_hook hook;
     /* Calibration: lent by the caller; chunks NULL: none. `hidden` goes from the inputs of a block to its outputs. */
     const struct chunks *chunks;
-    struct matrix hidden;
+    struct hidden *hidden;
     struct walk *walk;
     struct sequential_room *room; /* for calibration; lent, and used by others between blocks */
     /* Owned. */
@@ -59,9 +59,11 @@ MUST_CHECK enum status sequential_init(struct sequential *sequential, struct err
 void sequential_reset(struct sequential *sequential);
 
 /* Hidden states of the quantized model between its embedding and its first block, or (leave) between its last block and the final
- * norm: the calibration tokens' and any other's pass here, in place. */
-void sequential_enter(const struct sequential *sequential, struct matrix hidden);
-void sequential_leave(const struct sequential *sequential, struct matrix hidden);
+ * norm: the calibration tokens' and any other's pass here, in place. Statuses of hidden_lend. */
+MUST_CHECK enum status sequential_enter(const struct sequential *sequential, const struct chunks *chunks, struct hidden *hidden,
+                                        struct error *error);
+MUST_CHECK enum status sequential_leave(const struct sequential *sequential, const struct chunks *chunks, struct hidden *hidden,
+                                        struct error *error);
 
 /* For walk->product of walks over the block that sequential_block was given last; NULL: products are as they are. */
 const struct linear_product *sequential_product(const struct sequential *sequential);

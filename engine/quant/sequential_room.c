@@ -14,21 +14,28 @@ int64_t sequential_room_widest(const struct model *model)
     return widest;
 }
 
-/* Experts are collected together as far as their statistics take no more than a block's weights; the others on further passes. */
+/* Experts are collected together as far as their statistics take no more than a block's weights; the others on further passes.
+ * `routed` is their width, 0 where there are none. */
+static int64_t collectors_of(const struct model *model, int64_t *routed)
+{
+    const struct program *program = &model->programs[0];
+    int64_t block = 0, count = 1;
+    *routed = 0;
+    for (int i = 0; i < program->step_count; i++)
+        if (program->steps[i].op == &op_experts && program->parameters[program->steps[i].parameter[0]].columns > *routed)
+            *routed = program->parameters[program->steps[i].parameter[0]].columns;
+    for (int i = 0; i < program->parameter_count; i++) block += program->parameters[i].rows * program->parameters[i].columns;
+    if (*routed > 0)
+        count = block / (*routed * *routed) < model->config.experts ? block / (*routed * *routed) : model->config.experts;
+    return count < 1 ? 1 : count;
+}
+
 static enum status collectors_new(struct sequential_room *room, const struct model *model, unsigned needs, int64_t tokens,
                                   struct error *error)
 {
-    const struct program *program = &model->programs[0];
-    const int64_t widest = sequential_room_widest(model);
-    int64_t routed = 0, block = 0, count = 1;
-    enum status status;
-    for (int i = 0; i < program->step_count; i++)
-        if (program->steps[i].op == &op_experts && program->parameters[program->steps[i].parameter[0]].columns > routed)
-            routed = program->parameters[program->steps[i].parameter[0]].columns;
-    for (int i = 0; i < program->parameter_count; i++) block += program->parameters[i].rows * program->parameters[i].columns;
-    if (routed > 0) count = block / (routed * routed) < model->config.experts ? block / (routed * routed) : model->config.experts;
-    if (count < 1) count = 1;
-    status = memory_new(count, sizeof *room->collectors, "input statistics", &room->collectors, error);
+    int64_t routed;
+    const int64_t widest = sequential_room_widest(model), count = collectors_of(model, &routed);
+    enum status status = memory_new(count, sizeof *room->collectors, "input statistics", &room->collectors, error);
     for (int64_t i = 0; i < count && status == STATUS_OK; i++) {
         room->collector_count = i + 1;
         status = statistics_init(&room->collectors[i], room->backend, needs, i == 0 ? widest : routed, tokens, error);
@@ -36,17 +43,34 @@ static enum status collectors_new(struct sequential_room *room, const struct mod
     return status;
 }
 
+static int64_t held_width(const struct model *model, int64_t budget_width)
+{
+    struct cuts cuts;
+    int64_t widest = 0;
+    for (int64_t layer = 0; layer < model->config.layers; layer++) {
+        cuts_plan(&model->programs[layer], budget_width, &cuts);
+        for (int i = 0; i < cuts.count; i++)
+            if (cuts.cuts[i].held && cuts.cuts[i].live_width > widest) widest = cuts.cuts[i].live_width;
+    }
+    return widest;
+}
+
+void sequential_room_plan(const struct model *model, const struct backend *backend, unsigned needs, int64_t tokens,
+                          int64_t hold_bytes, struct run_plan *plan)
+{
+    const int64_t element = (int64_t)backend->ops->element, widest = sequential_room_widest(model);
+    int64_t routed;
+    const int64_t count = collectors_of(model, &routed);
+    for (int64_t i = 0; i < count; i++) statistics_plan(backend, needs, i == 0 ? widest : routed, plan);
+    plan_take(plan, backend_room(backend), tokens * held_width(model, hold_bytes / tokens / element) * element);
+}
+
 enum status sequential_room_init(struct sequential_room *room, const struct model *model, struct backend *backend, unsigned needs,
                                  int64_t tokens, int64_t hold_bytes, struct error *error)
 {
-    struct cuts cuts;
     *room = (struct sequential_room){.backend = backend};
     room->budget_width = hold_bytes / tokens / (int64_t)backend->ops->element;
-    for (int64_t layer = 0; layer < model->config.layers; layer++) {
-        cuts_plan(&model->programs[layer], room->budget_width, &cuts);
-        for (int i = 0; i < cuts.count; i++)
-            if (cuts.cuts[i].held && cuts.cuts[i].live_width > room->held_width) room->held_width = cuts.cuts[i].live_width;
-    }
+    room->held_width = held_width(model, room->budget_width);
     const enum status status = collectors_new(room, model, needs, tokens, error);
     if (status != STATUS_OK) return status;
     return backend->ops->allocate(backend, tokens * room->held_width, "activations between layers", &room->held, error);

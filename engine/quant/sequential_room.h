@@ -21,6 +21,10 @@ MUST_CHECK enum status sequential_room_init(struct sequential_room *room, const 
                                             unsigned needs, int64_t tokens, int64_t hold_bytes, struct error *error);
 void sequential_room_reset(struct sequential_room *room); /* {0} is fine */
 
+/* What sequential_room_init takes, onto a plan. */
+void sequential_room_plan(const struct model *model, const struct backend *backend, unsigned needs, int64_t tokens,
+                          int64_t hold_bytes, struct run_plan *plan);
+
 /* Inputs of the widest linear of a model. */
 int64_t sequential_room_widest(const struct model *model);
 

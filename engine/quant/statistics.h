@@ -36,6 +36,8 @@ struct statistics_collector {
 /* Memory for up to `widest` columns and collections of `tokens` tokens. On failure statistics_reset is still due. */
 MUST_CHECK enum status statistics_init(struct statistics_collector *collector, struct backend *backend, unsigned needs,
                                        int64_t widest, int64_t tokens, struct error *error);
+/* What statistics_init takes, onto a plan. */
+void statistics_plan(const struct backend *backend, unsigned needs, int64_t widest, struct run_plan *plan);
 void statistics_reset(struct statistics_collector *collector); /* a zeroed one is fine */
 
 /* Collections from here on are of `tokens` tokens, for a quantizer with these needs (among those that there is memory for). */

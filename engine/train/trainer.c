@@ -44,13 +44,37 @@ static enum status memory_take(struct trainer *trainer, const struct parameters_
     return gradient_new(&trainer->parameters, trainer->mode, tokens, setup->sequence_length, &trainer->gradient, error);
 }
 
+static int64_t micro_sequences(const struct trainer_setup *setup)
+{
+    const int64_t fitting = MICRO_TOKENS / setup->sequence_length;
+    return fitting < 1 ? 1 : fitting < setup->batch_sequences ? fitting : setup->batch_sequences;
+}
+
+enum gradient_mode trainer_plan(const struct parameters_layout *layout, struct backend *backend, const struct trainer_setup *setup,
+                                struct run_plan *out)
+{
+    struct trainer trainer = {.backend = backend, .setup = *setup, .micro = micro_sequences(setup)};
+    const struct model_config *config = &layout->config;
+    const enum plan_room room = backend_room(backend);
+    const int64_t tokens = trainer.micro * setup->sequence_length;
+    struct error unused;
+    if (choose_mode(&trainer, layout, &unused) != STATUS_OK) trainer.mode = GRADIENT_RECOMPUTE; /* the smallest there is */
+    plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES + 4 * setup->token_count + tokens * (int64_t)sizeof(double));
+    plan_take(out, PLAN_HOST, backend->ops->scratch(setup->sequence_length, config->vocabulary_size));
+    plan_take(out, room, fixed_bytes(&trainer, layout) - 4 * setup->token_count);
+    plan_take(out, room, gradient_bytes(layout, backend, trainer.mode, tokens));
+    plan_take(out, room,
+              model_rope_bytes(config, backend, setup->sequence_length) + embed_bytes(config, backend, tokens, false) +
+                  head_bytes(config, backend, HEAD_GRADIENT, HEAD_LOADS_NONE));
+    return trainer.mode;
+}
+
 enum status trainer_init(struct trainer *trainer, const struct parameters_layout *layout, struct backend *backend,
                          const struct trainer_setup *setup, struct error *error)
 {
-    const int64_t fitting = MICRO_TOKENS / setup->sequence_length;
     enum status status;
     *trainer = (struct trainer){.backend = backend, .setup = *setup, .loss = NAN, .gradient_norm = NAN};
-    trainer->micro = fitting < 1 ? 1 : fitting < setup->batch_sequences ? fitting : setup->batch_sequences;
+    trainer->micro = micro_sequences(setup);
     if ((status = schedule_check(&setup->schedule, error)) != STATUS_OK) goto failed;
     status = batches_init(&trainer->batches, setup->tokens, setup->token_count, setup->sequence_length, trainer->micro, setup->seed,
                           error);

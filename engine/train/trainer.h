@@ -46,6 +46,10 @@ MUST_CHECK enum status trainer_init(struct trainer *trainer, const struct parame
                                     const struct trainer_setup *setup, struct error *error);
 void trainer_reset(struct trainer *trainer); /* {0} is fine */
 
+/* Memory that trainer_init takes, onto a plan, and the mode it would choose; setup->tokens may be NULL. */
+enum gradient_mode trainer_plan(const struct parameters_layout *layout, struct backend *backend, const struct trainer_setup *setup,
+                                struct run_plan *out);
+
 /* One update, or none: STATUS_NOT_FINITE when the loss or the gradient is not finite; statuses of the monitor's check. */
 MUST_CHECK enum status trainer_step(struct trainer *trainer, struct error *error);
 

@@ -17,7 +17,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-enum { MIGRATION_MILLISECONDS = 60000, WORKER_ARGUMENTS = 2 * PLACE_ROOTS + 16 };
+enum { MIGRATION_MILLISECONDS = 60000, WORKER_ARGUMENTS = 2 * PLACE_ROOTS + 18 };
 
 static const struct option_row serve_options[] = {
     {"--listen", "ADDRESS", "DELTAQ_LISTEN", "127.0.0.1:8642", false,
@@ -30,6 +30,7 @@ static const struct option_row serve_options[] = {
     {"--workers", "N", "DELTAQ_WORKERS", "1", false, "Worker processes, at least one a CUDA device; 0: others do the work"},
     {"--threads", "N", "DELTAQ_THREADS", "0", false, "Threads of each worker; 0: one for each processor"},
     PLACE_DEVICE,
+    PLACE_MEMORY,
     {"--watch-quiet", "SECONDS", "DELTAQ_WATCH_QUIET", "10", false,
      "How long files in watched directories must have been as they are before a checkpoint is registered"},
     {"--watch-poll", "SECONDS", "DELTAQ_WATCH_POLL", "5", false,
@@ -53,6 +54,7 @@ struct serving {
     struct watcher *watcher;
     struct supervisor *supervisor;
     const char *worker_arguments[WORKER_ARGUMENTS];
+    char device[PLACE_DEVICE_NAME];
 };
 
 /* A schema of this binary, and whether any token exists. */
@@ -139,6 +141,8 @@ static enum status start_workers(const struct options *options, struct serving *
     words[count++] = serving->data_directory;
     words[count++] = "--device";
     words[count++] = options_text(options, "--device");
+    words[count++] = "--memory";
+    words[count++] = options_text(options, "--memory");
     words[count++] = "--threads";
     words[count++] = options_text(options, "--threads");
     words[count++] = "--hub-endpoint";
@@ -161,11 +165,11 @@ static enum status start_workers(const struct options *options, struct serving *
 static enum status start(const struct options *options, struct serving *serving, struct error *error)
 {
     bool tokens = false;
-    int64_t threads, quiet, devices;
-    char device[PLACE_DEVICE_NAME];
+    int64_t threads, quiet, devices, memory;
     enum status status;
     if ((status = options_integer(options, "--watch-quiet", 0, 86400, &quiet, error)) != STATUS_OK) return status;
-    if ((status = place_device(options, 0, device, &devices, error)) != STATUS_OK) return status;
+    if ((status = place_device(options, 0, serving->device, &devices, error)) != STATUS_OK) return status;
+    if ((status = place_memory(options, &memory, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
     if ((status = place_data_directory(options, serving->data_directory, error)) != STATUS_OK) return status;
     if ((status = place_roots(options, serving->data_directory, &serving->roots, error)) != STATUS_OK) return status;
@@ -177,6 +181,8 @@ static enum status start(const struct options *options, struct serving *serving,
         .roots = (const char *const *)serving->roots.paths,
         .watch_quiet_seconds = (double)quiet,
         .hub = serving->hub,
+        .device = serving->device,
+        .memory_bytes = memory,
     };
     if (serving->application.conninfo == NULL) {
         const struct embedded_options how = {.data_directory = serving->data_directory, .ballast_bytes = -1};

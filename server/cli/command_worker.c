@@ -9,10 +9,15 @@
 #include <sys/stat.h>
 
 static const struct option_row worker_options[] = {
-    PLACE_DATA_DIR,     PLACE_ROOT,
-    PLACE_DATABASE_URL, PLACE_HUB_ENDPOINT,
-    PLACE_HUB_CACHE,    {"--threads", "N", "DELTAQ_THREADS", "0", false, "Threads of the engine; 0: one for each processor"},
-    PLACE_DEVICE,       {0},
+    PLACE_DATA_DIR,
+    PLACE_ROOT,
+    PLACE_DATABASE_URL,
+    PLACE_HUB_ENDPOINT,
+    PLACE_HUB_CACHE,
+    {"--threads", "N", "DELTAQ_THREADS", "0", false, "Threads of the engine; 0: one for each processor"},
+    PLACE_DEVICE,
+    PLACE_MEMORY,
+    {0},
 };
 
 static enum status fill(const struct options *options, const char *data_directory, struct place_roots *roots, char attached[512],
@@ -27,6 +32,7 @@ static enum status fill(const struct options *options, const char *data_director
         return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
     out->threads = (int)threads;
+    if ((status = place_memory(options, &out->memory_bytes, error)) != STATUS_OK) return status;
     if ((status = place_roots(options, data_directory, roots, error)) != STATUS_OK) return status;
     out->roots = (const char *const *)roots->paths;
     out->conninfo = options_text(options, "--database-url");

@@ -182,3 +182,10 @@ int place_fail(const char *command, const struct error *error)
     (void)fprintf(stderr, "deltaq %s: %s\n", command, error->detail);
     return 1;
 }
+
+enum status place_memory(const struct options *options, int64_t *bytes, struct error *error)
+{
+    const enum status status = options_integer(options, "--memory", 0, 1 << 30, bytes, error);
+    *bytes <<= 20;
+    return status;
+}

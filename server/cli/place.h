@@ -41,6 +41,13 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
 
 /* One of the devices of --device: "cpu", or that of cuda:A,B,… which worker number `which` has, round and round; *count: how many
  * there are. STATUS_INVALID for another form, STATUS_UNSUPPORTED when there is no CUDA device. */
+/* Of the host, for workers and for the plans that a server tells. */
+#define PLACE_MEMORY                                                                                                               \
+    {                                                                                                                              \
+        "--memory", "MIB", "DELTAQ_MEMORY", "0", false, "Host memory that a run may take; 0: what is free"                         \
+    }
+MUST_CHECK enum status place_memory(const struct options *options, int64_t *bytes, struct error *error);
+
 enum { PLACE_DEVICE_NAME = 24 };
 MUST_CHECK enum status place_device(const struct options *options, int64_t which, char out[PLACE_DEVICE_NAME], int64_t *count,
                                     struct error *error);

@@ -63,6 +63,30 @@ static enum status measure(const struct inputs *inputs, const char *dataset, con
     return status;
 }
 
+static struct evaluate_request request_of(const struct kind_context *context, const struct inputs *inputs,
+                                          const struct sequences *sequences)
+{
+    return (struct evaluate_request){inputs->model, inputs->backend, sequences, context->work_directory, context->monitor};
+}
+
+static enum status evaluate_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+                                     struct run_plan *out, struct error *error)
+{
+    const struct evaluate_params *params = filled;
+    struct inputs inputs = {0};
+    struct sequences sequences = {0};
+    enum status status = inputs_open(context, params->checkpoint, &inputs, error);
+    if (status == STATUS_OK) status = inputs_sequences(context, &inputs, &params->use, false, &sequences, NULL, error);
+    if (status == STATUS_OK) {
+        const struct evaluate_request request = request_of(context, &inputs, &sequences);
+        *budget = backend_budget(inputs.backend, context->work_directory);
+        status = evaluate_plan(&request, budget, out, error);
+    }
+    dataset_sequences_free(&sequences);
+    inputs_reset(&inputs);
+    return status;
+}
+
 static enum status evaluate_execute(const struct kind_context *context, const void *filled, json_t **result,
                                     struct measurements *out, struct error *error)
 {
@@ -70,12 +94,17 @@ static enum status evaluate_execute(const struct kind_context *context, const vo
     struct inputs inputs = {0};
     struct sequences sequences = {0};
     struct evaluate_result found = {0};
+    struct run_plan plan;
     char dataset[128] = "", protocol[PROTOCOL_TEXT];
     enum status status;
     if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
     if ((status = inputs_sequences(context, &inputs, &params->use, false, &sequences, dataset, error)) != STATUS_OK) goto done;
     if ((status = protocol_id(&sequences, inputs_precisions[params->precision], protocol, error)) != STATUS_OK) goto done;
-    if ((status = evaluate_run(inputs.model, inputs.backend, &sequences, context->monitor, &found, error)) != STATUS_OK) goto done;
+    const struct evaluate_request request = request_of(context, &inputs, &sequences);
+    const struct plan_budget budget = backend_budget(inputs.backend, context->work_directory);
+    if ((status = evaluate_plan(&request, &budget, &plan, error)) != STATUS_OK) goto done;
+    if (context->work != NULL) *context->work = plan.flops;
+    if ((status = evaluate_asked(&request, &found, error)) != STATUS_OK) goto done;
     if ((status = measure(&inputs, dataset, protocol, &found, out, error)) != STATUS_OK) goto done;
     *result = render(&found, protocol);
     if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
@@ -93,4 +122,5 @@ const struct kind evaluate_kind = {
     .params_size = sizeof(struct evaluate_params),
     .check = evaluate_check_params,
     .execute = evaluate_execute,
+    .plan = evaluate_forecast,
 };

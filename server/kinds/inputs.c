@@ -37,10 +37,25 @@ static enum status check_content(const struct kind_context *context, struct inpu
         return error_set(error, STATUS_INPUT_CHANGED,
                          "the files of checkpoint \"%.200s\" are not the registered ones: register them under a new name",
                          inputs->row.name);
-    if (inputs->row.sha256[0] != '\0') return STATUS_OK;
+    if (inputs->row.sha256[0] != '\0' || context->planning) return STATUS_OK;
     monitor_log(context->monitor, "hashing the checkpoint, once");
     if ((status = checkpoint_files_content(inputs->model, inputs->row.sha256, error)) != STATUS_OK) return status;
     return checkpoint_set_content(context->connection, &inputs->row.id, inputs->row.sha256, error);
+}
+
+enum status inputs_backend(const struct kind_context *context, struct backend **out, struct error *error)
+{
+    const bool paper = context->planning && strcmp(context->device, "cpu") == 0;
+    const enum status status = paper ? backend_paper_new(out, error) : backend_new(context->device, context->team, out, error);
+    if (status == STATUS_OK) (*out)->host_budget = context->memory_bytes;
+    return status;
+}
+
+static enum status place_open(const struct kind_context *context, struct inputs *inputs, struct error *error)
+{
+    if (!context->planning) return checkpoint_place_open(context, &inputs->row, &inputs->place, error);
+    return checkpoint_place_find(context->roots, context->data_directory, &inputs->row, "/params/checkpoint", &inputs->place,
+                                 error);
 }
 
 enum status inputs_open(const struct kind_context *context, const char *id, struct inputs *out, struct error *error)
@@ -48,10 +63,10 @@ enum status inputs_open(const struct kind_context *context, const char *id, stru
     enum status status;
     *out = (struct inputs){.roots = context->roots};
     if ((status = checkpoint_find(context->connection, id, &out->row, error)) != STATUS_OK) goto done;
-    if ((status = checkpoint_place_open(context, &out->row, &out->place, error)) != STATUS_OK) goto done;
+    if ((status = place_open(context, out, error)) != STATUS_OK) goto done;
     if ((status = model_open_as(out->place.path, checkpoint_config(&out->row), &out->model, error)) != STATUS_OK) goto done;
     if ((status = check_content(context, out, error)) != STATUS_OK) goto done;
-    status = backend_new(context->device, context->team, &out->backend, error);
+    status = inputs_backend(context, &out->backend, error);
 done:
     if (status != STATUS_OK) inputs_reset(out);
     return status;

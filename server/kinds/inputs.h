@@ -27,9 +27,12 @@ struct inputs {
 };
 
 /* Opens checkpoint `id`: its place (checkpoint_place_open: fetched first when it must be), files as registered
- * (STATUS_INPUT_CHANGED); hashes its content if nobody did yet. The caller resets *out. */
+ * (STATUS_INPUT_CHANGED); hashes its content if nobody did yet. For a plan nothing is fetched or hashed. The caller resets *out. */
 MUST_CHECK enum status inputs_open(const struct kind_context *context, const char *id, struct inputs *out, struct error *error);
 void inputs_reset(struct inputs *inputs);
+
+/* The context's backend with its budget; for a plan on the CPU one of paper. The caller frees it (backend_free). */
+MUST_CHECK enum status inputs_backend(const struct kind_context *context, struct backend **out, struct error *error);
 
 /* Opens its tokenizer, once. Statuses of tokenizer_open. */
 MUST_CHECK enum status inputs_open_tokenizer(struct inputs *inputs, struct error *error);

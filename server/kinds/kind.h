@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/monitor.h"
 #include "base/param.h"
+#include "base/plan.h"
 #include "store/measurements.h"
 #include "store/store.h"
 #include "store/task_items.h"
@@ -46,6 +47,9 @@ struct kind_context {
     struct artifacts *artifacts; /* kinds/artifacts.h */
     struct task_items *items;    /* for the kind "tasks": committed with the result */
     const struct hub *hub;       /* where repositories are fetched from; NULL: from nowhere */
+    int64_t memory_bytes;        /* of the host that the run may take; 0: what is free */
+    double *work;                /* execute puts what its plan says it computes (base/plan.h, flops) here; NULL: nobody asks */
+    bool planning;               /* for `plan`: nothing is fetched, hashed or made; run, artifacts, items and team are not there */
 };
 
 /* One of several runs of a kind that are executed together. */
@@ -77,6 +81,10 @@ struct kind {
      * with `error`, except STATUS_CANCELLED and STATUS_LEASE_LOST from monitor_check, which are passed up untouched. */
     enum status (*execute)(const struct kind_context *context, const void *params, json_t **result, struct measurements *out,
                            struct error *error);
+    /* What execute would need (base/plan.h), by the plans that it chooses from itself, and what there is. Headers and texts are
+     * read. The statuses that the run would fail with, but that it does not fit. NULL: nobody knows before. */
+    enum status (*plan)(const struct kind_context *context, const void *params, struct plan_budget *budget, struct run_plan *out,
+                        struct error *error);
     /* Runs whose parameters are equal but for those in `apart` (ends with NULL) may be executed together; each ends, fails and is
      * stopped as if it were alone. NULL: every run is executed alone. */
     const char *const *apart;

@@ -152,7 +152,7 @@ static enum status prepare_companions(struct prepared_run *run, struct error *er
 }
 
 enum status prepare_run(struct connection *connection, const struct kind *kind, const json_t *params, const char *const *roots,
-                        const char *data_directory, struct faults *faults, struct prepared_run *out, struct error *error)
+                        const char *data_directory, bool make, struct faults *faults, struct prepared_run *out, struct error *error)
 {
     struct schema_filled filled = {0};
     struct resolver resolver = {.request = &out->request, .kind = kind, .faults = faults, .content = json_object()};
@@ -172,7 +172,7 @@ enum status prepare_run(struct connection *connection, const struct kind *kind, 
     if (status == STATUS_OK)
         status = schema_fill(kind->params, kind->params_size, out->request.params, "/params", faults, &filled, error);
     if (status == STATUS_OK && kind->check != NULL) status = kind->check(&out->request, filled.params, error);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && make)
         status = schema_references(kind->params, out->request.params, "/params", make_trajectory, &resolver, error);
     if (status == STATUS_OK) status = prepare_companions(out, error);
     if (status == STATUS_OK) status = prepare_key(out, resolver.content, error);

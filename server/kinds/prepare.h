@@ -15,9 +15,10 @@ struct prepared_run { /* start with {0} */
 
 /* Checks `params` (lent; copied) by the kind's table, replaces references by ids, asks the kind's own check, and hashes what
  * decides the result: kind, parameters with content hashes in place of ids, the kind's identity, engine revision.
+ * `make`: a trajectory that is to be made is made; without, nothing is, and its name stays.
  * STATUS_INVALID with `faults`, pointers beginning with "/params"; statuses of check and of the store. The caller resets *out. */
 MUST_CHECK enum status prepare_run(struct connection *connection, const struct kind *kind, const json_t *params,
-                                   const char *const *roots, const char *data_directory, struct faults *faults,
+                                   const char *const *roots, const char *data_directory, bool make, struct faults *faults,
                                    struct prepared_run *out, struct error *error);
 void prepare_reset(struct prepared_run *run);
 

@@ -109,6 +109,7 @@ const struct kind quantize_kind = {
     .params_size = sizeof(struct quantize_params),
     .check = quantize_check,
     .execute = quantize_execute,
+    .plan = quantize_run_forecast,
     .apart = quantize_apart,
     .together = quantize_run_members,
 };

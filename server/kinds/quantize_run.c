@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct party;
 
@@ -152,6 +153,7 @@ static enum status guest_open(struct guest *guest, struct quantize_request *requ
         .seed = (uint64_t)guest->params->seed,
         .monitor = context->monitor,
         .content = content_of(&party->inputs),
+        .directory = context->work_directory,
     };
     guest->found = (struct quantize_findings){.draws = {.count = 1, .deviation = NAN}, .overlap = party->overlap};
     memcpy(guest->identity.dataset, party->dataset, sizeof party->dataset);
@@ -208,6 +210,18 @@ static void draw(struct guest *guest, const struct quantize_request *request)
     guest_end(guest, status, &error);
 }
 
+/* What a run computes that is alone on its walk: of several the time does not tell. Nothing where a baseline spares it a part. */
+static void work_note(const struct kind_context *context, const struct guest *guest, const struct quantize_request *request)
+{
+    const struct plan_budget budget = backend_budget(request->backend, request->directory);
+    const bool spared = request->baseline != NULL && access(request->baseline, F_OK) == 0;
+    struct run_plan plan;
+    struct error unused;
+    if (context->work == NULL || guest->party->count > 1 || spared) return;
+    if (quantize_plan(request, 1, &budget, &plan, &unused) == STATUS_OK)
+        *context->work = plan.flops * (double)guest->params->calibration_draws;
+}
+
 /* Puts as many on the walk as memory has room for; the others go back. */
 static size_t seat_guests(struct party *party, struct quantize_member *walkers)
 {
@@ -243,6 +257,7 @@ static void party_walk(struct party *party, struct error *error)
         return;
     }
     const size_t count = seat_guests(party, walkers);
+    if (count == 1) work_note(&party->context, walkers[0].owner, &walkers[0].request);
     if (count == 1 && party->guests[0].params->calibration_draws > 1)
         draw(walkers[0].owner, &walkers[0].request);
     else if (count > 0)
@@ -272,4 +287,43 @@ void quantize_run_members(struct kind_member *members, size_t count)
     dataset_sequences_free(&party.evaluation);
     inputs_reset(&party.inputs);
     free(party.guests);
+}
+
+static enum status plan_fill(const struct party *party, const struct quantize_params *params, const struct kind_context *context,
+                             struct plan_budget *budget, struct run_plan *out, struct error *error)
+{
+    struct quantize_request request = {
+        .model = party->inputs.model,
+        .backend = party->inputs.backend,
+        .method = params->method,
+        .calibration = party->calibration.count > 0 ? &party->calibration : NULL,
+        .evaluation = &party->evaluation,
+        .directory = context->work_directory,
+    };
+    struct run_plan one;
+    enum status status = quantize_method_settle(&request.method, error);
+    *out = (struct run_plan){.flops = 0};
+    *budget = backend_budget(request.backend, context->work_directory);
+    if (status == STATUS_OK) status = quantize_plan(&request, 1, budget, &one, error);
+    if (status != STATUS_OK) return status;
+    plan_add(out, &one, params->calibration_draws);
+    if (params->export_as != EXPORT_NONE) {
+        out->written_bytes += weights_bytes(request.model->weights);
+        out->peak[PLAN_DISK] += weights_bytes(request.model->weights);
+    }
+    return STATUS_OK;
+}
+
+enum status quantize_run_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+                                  struct run_plan *out, struct error *error)
+{
+    const struct quantize_params *params = filled;
+    struct party party = {.context = *context};
+    enum status status = inputs_open(context, params->checkpoint, &party.inputs, error);
+    if (status == STATUS_OK) status = data_open(&party, params, error);
+    if (status == STATUS_OK) status = plan_fill(&party, params, context, budget, out, error);
+    dataset_sequences_free(&party.calibration);
+    dataset_sequences_free(&party.evaluation);
+    inputs_reset(&party.inputs);
+    return status;
 }

@@ -20,4 +20,8 @@ struct quantize_params {
  * alone. */
 void quantize_run_members(struct kind_member *members, size_t count);
 
+/* As kind.plan. The files of an export count as large as those of the checkpoint. */
+MUST_CHECK enum status quantize_run_forecast(const struct kind_context *context, const void *params, struct plan_budget *budget,
+                                             struct run_plan *out, struct error *error);
+
 #endif

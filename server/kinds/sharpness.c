@@ -293,43 +293,94 @@ static struct sharpness_settings settings_of(const struct sharpness_params *para
     return settings;
 }
 
+/* What a run reads, and the request over it. */
+struct opened {
+    struct inputs inputs;
+    struct sequences sequences, calibration;
+    struct quantize_method method;
+    char dataset[128];
+    struct sharpness_request request;
+};
+
+static enum status open_all(const struct kind_context *context, const struct sharpness_params *params, struct opened *o,
+                            struct error *error)
+{
+    enum status status;
+    *o = (struct opened){.method = params->direction.method};
+    if ((status = inputs_open(context, params->checkpoint, &o->inputs, error)) != STATUS_OK) return status;
+    status = inputs_sequences(context, &o->inputs, &params->use, false, &o->sequences, o->dataset, error);
+    if (status != STATUS_OK) return status;
+    if (has_direction(params) && (status = quantize_method_settle(&o->method, error)) != STATUS_OK) return status;
+    if (params->direction.calibration.dataset != NULL)
+        status = inputs_sequences(context, &o->inputs, &params->direction.calibration, true, &o->calibration, NULL, error);
+    o->request = (struct sharpness_request){
+        .model = o->inputs.model,
+        .backend = o->inputs.backend,
+        .sequences = &o->sequences,
+        .settings = settings_of(params),
+        .direction = has_direction(params) ? &o->method : NULL,
+        .calibration = o->calibration.count > 0 ? &o->calibration : NULL,
+        .work_directory = context->work_directory,
+        .monitor = context->monitor,
+    };
+    return status;
+}
+
+static void close_all(struct opened *o)
+{
+    dataset_sequences_free(&o->sequences);
+    dataset_sequences_free(&o->calibration);
+    inputs_reset(&o->inputs);
+}
+
+/* Of the products that were made, which may be fewer than planned; not of a run that an earlier attempt had begun. */
+static enum status work_note(const struct kind_context *context, const struct sharpness_request *request, int64_t products,
+                             struct error *error)
+{
+    const struct plan_budget budget = backend_budget(request->backend, NULL);
+    struct run_plan plan;
+    if (context->work == NULL || context->attempt > 0 || request->direction != NULL) return STATUS_OK;
+    const enum status status = sharpness_plan(request, &budget, &plan, error);
+    const int64_t planned = status == STATUS_OK && request->sequences->count > 0 ? plan.tokens : 0;
+    const int64_t tokens = request->sequences->starts[request->sequences->count];
+    if (planned > 0) *context->work = plan.flops * (double)(1 + products) * (double)tokens / (double)planned;
+    return status;
+}
+
+/* The budget is the one that the engine goes by: not what is free now, so that the basis does not depend on the moment. */
+static enum status sharpness_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+                                      struct run_plan *out, struct error *error)
+{
+    struct opened o;
+    enum status status = open_all(context, filled, &o, error);
+    if (status == STATUS_OK) {
+        *budget = backend_budget(o.request.backend, context->work_directory);
+        budget->bytes[backend_room(o.request.backend)] = o.request.backend->ops->memory(o.request.backend);
+        status = sharpness_plan(&o.request, budget, out, error);
+    }
+    close_all(&o);
+    return status;
+}
+
 static enum status sharpness_execute(const struct kind_context *context, const void *filled, json_t **result,
                                      struct measurements *out, struct error *error)
 {
     const struct sharpness_params *params = filled;
-    const struct sharpness_settings settings = settings_of(params);
-    struct quantize_method method = params->direction.method;
-    struct inputs inputs = {0};
-    struct sequences sequences = {0}, calibration = {0};
+    struct opened o;
     struct sharpness_result found = {0};
-    char dataset[128] = "", protocol[PROTOCOL_TEXT];
+    char protocol[PROTOCOL_TEXT];
     enum status status;
-    if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
-    if ((status = inputs_sequences(context, &inputs, &params->use, false, &sequences, dataset, error)) != STATUS_OK) goto done;
-    if ((status = protocol_id(&sequences, inputs_precisions[params->precision], protocol, error)) != STATUS_OK) goto done;
-    if (has_direction(params) && (status = quantize_method_settle(&method, error)) != STATUS_OK) goto done;
-    if (params->direction.calibration.dataset != NULL)
-        status = inputs_sequences(context, &inputs, &params->direction.calibration, true, &calibration, NULL, error);
-    if (status != STATUS_OK) goto done;
-    const struct sharpness_request request = {
-        .model = inputs.model,
-        .backend = inputs.backend,
-        .sequences = &sequences,
-        .settings = settings,
-        .direction = has_direction(params) ? &method : NULL,
-        .calibration = calibration.count > 0 ? &calibration : NULL,
-        .work_directory = context->work_directory,
-        .monitor = context->monitor,
-    };
-    if ((status = sharpness_run(&request, &found, error)) != STATUS_OK) goto done;
-    if ((status = measure(params, &inputs, dataset, protocol, &settings, &found, out, error)) != STATUS_OK) goto done;
-    *result = render(params, &settings, &found);
+    if ((status = open_all(context, params, &o, error)) != STATUS_OK) goto done;
+    const struct sharpness_settings *settings = &o.request.settings;
+    if ((status = protocol_id(&o.sequences, inputs_precisions[params->precision], protocol, error)) != STATUS_OK) goto done;
+    if ((status = sharpness_run(&o.request, &found, error)) != STATUS_OK) goto done;
+    if ((status = work_note(context, &o.request, found.products, error)) != STATUS_OK) goto done;
+    if ((status = measure(params, &o.inputs, o.dataset, protocol, settings, &found, out, error)) != STATUS_OK) goto done;
+    *result = render(params, settings, &found);
     if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
 done:
     sharpness_result_reset(&found);
-    dataset_sequences_free(&sequences);
-    dataset_sequences_free(&calibration);
-    inputs_reset(&inputs);
+    close_all(&o);
     return status;
 }
 
@@ -340,4 +391,5 @@ const struct kind sharpness_kind = {
     .params_size = sizeof(struct sharpness_params),
     .check = sharpness_check_params,
     .execute = sharpness_execute,
+    .plan = sharpness_forecast,
 };

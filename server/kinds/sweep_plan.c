@@ -12,8 +12,8 @@ static enum status prepare_all(struct connection *connection, const struct sweep
     for (size_t i = 0; i < plan->count && status == STATUS_OK; i++) {
         struct faults found = {0};
         char pointer[160];
-        status = prepare_run(connection, request->kind, json_array_get(product, i), request->roots, request->data_directory, &found,
-                             &plan->prepared[i], error);
+        status = prepare_run(connection, request->kind, json_array_get(product, i), request->roots, request->data_directory,
+                             !request->dry_run, &found, &plan->prepared[i], error);
         if (status == STATUS_OK) plan->rows[i] = prepare_row(&plan->prepared[i]);
         if (status != STATUS_OK && found.count == 0) faults_add(&found, error->pointer, "%s", error->detail);
         for (size_t j = 0; j < faults_kept(&found) && status_info(status)->http == 422; j++) {

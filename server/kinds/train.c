@@ -1,4 +1,4 @@
-#include "jobs/train.h"
+#include "jobs/train_plan.h"
 
 #include "kinds/checkpoint_files.h"
 #include "kinds/inputs.h"
@@ -160,14 +160,17 @@ static enum status places_open(const struct kind_context *context, const struct 
         struct checkpoint *row = malloc(sizeof *row);
         status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint")
                              : checkpoint_find(context->connection, params->from, row, error);
-        if (status == STATUS_OK) status = checkpoint_place_open(context, row, &out->from, error);
+        if (status == STATUS_OK && context->planning)
+            status = checkpoint_place_find(context->roots, context->data_directory, row, "/params/from", &out->from, error);
+        else if (status == STATUS_OK)
+            status = checkpoint_place_open(context, row, &out->from, error);
         free(row);
     }
     if (status == STATUS_OK && params->tokenizer.name == TRAIN_TOKENIZER_FILE)
         status = roots_resolve(context->roots, params->tokenizer.path, "/params/tokenizer/path", out->tokenizer,
                                sizeof out->tokenizer, error);
-    if (status == STATUS_OK) status = make_directory(context, out->directory, sizeof out->directory, error);
-    return status == STATUS_OK ? backend_new(context->device, context->team, &out->backend, error) : status;
+    if (status == STATUS_OK && !context->planning) status = make_directory(context, out->directory, sizeof out->directory, error);
+    return status == STATUS_OK ? inputs_backend(context, &out->backend, error) : status;
 }
 
 static void places_reset(struct places *places)
@@ -176,6 +179,54 @@ static void places_reset(struct places *places)
     data_source_reset(&places->validation);
     checkpoint_place_close(&places->from);
     backend_free(places->backend);
+}
+
+/* Tokens that the dataset may hold: a text has no more of them than bytes, a file of tokens at most one for two bytes. */
+static enum status tokens_at_most(const struct data_source *source, int64_t *out, struct error *error)
+{
+    struct dataset_files files = {0};
+    const int64_t width = data_source_is_text(&source->source) ? 1 : 2;
+    enum status status = STATUS_OK;
+    *out = source->inlined.count > 0 ? source->inlined.starts[source->inlined.count] : 0;
+    if (source->inlined.count > 0) return STATUS_OK;
+    status = dataset_files_list(&source->source, &files, error);
+    for (int64_t i = 0; i < files.count && status == STATUS_OK; i++) {
+        struct stat found;
+        if (stat(files.paths[i], &found) != 0) status = error_set_errno(error, "looking at the dataset");
+        if (status == STATUS_OK) *out += (int64_t)found.st_size / width;
+    }
+    dataset_files_free(&files);
+    return status;
+}
+
+/* Without the data nobody knows how many tokens they are. As sharpness, training goes by a share of the machine. */
+static enum status train_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+                                  struct run_plan *out, struct error *error)
+{
+    const struct train_params *params = filled;
+    struct places *places = calloc(1, sizeof *places);
+    int64_t tokens = 0;
+    if (places == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a plan");
+    enum status status = places_open(context, params, places, error);
+    if (status == STATUS_OK) status = tokens_at_most(&places->dataset, &tokens, error);
+    if (status == STATUS_OK) {
+        const struct train_request request = {
+            .params = params, .from = params->from != NULL ? places->from.path : NULL, .backend = places->backend};
+        *budget = backend_budget(places->backend, context->work_directory);
+        budget->bytes[backend_room(places->backend)] = places->backend->ops->memory(places->backend);
+        status = train_plan_run(&request, tokens, out, error);
+    }
+    places_reset(places);
+    free(places);
+    return status;
+}
+
+static void work_note(const struct kind_context *context, const struct train_request *request)
+{
+    struct run_plan plan;
+    struct error unused;
+    if (context->work == NULL || context->attempt > 0 || request->from != NULL) return;
+    if (train_plan_run(request, 0, &plan, &unused) == STATUS_OK) *context->work = plan.flops;
 }
 
 static enum status train_execute(const struct kind_context *context, const void *filled, json_t **result, struct measurements *out,
@@ -206,6 +257,7 @@ static enum status train_execute(const struct kind_context *context, const void 
         .written = note_written,
         .owner = &registrar,
     };
+    work_note(context, &request);
     if ((status = train_run(&request, &found, error)) != STATUS_OK) goto done;
     *result = render(&registrar, &found);
     if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
@@ -226,4 +278,5 @@ const struct kind train_kind = {
     .makes_trajectories = true,
     .check = train_check_params,
     .execute = train_execute,
+    .plan = train_forecast,
 };

@@ -46,6 +46,7 @@ struct seat {
     struct task_items items;
     struct artifacts *artifacts;
     struct queue_usage usage;
+    double work; /* by the run's plan */
 };
 
 struct job {
@@ -157,8 +158,10 @@ static void seat_end(struct seat *seat, enum status status, const struct error *
     const uint64_t one = 1;
     seat->status = status;
     if (status != STATUS_OK) seat->error = *error;
-    seat->usage = (struct queue_usage){
-        .seconds = seconds_now() - seat->job->began, .peak_host_bytes = peak_host_bytes(), .peak_device_bytes = -1};
+    seat->usage = (struct queue_usage){.seconds = seconds_now() - seat->job->began,
+                                       .peak_host_bytes = peak_host_bytes(),
+                                       .peak_device_bytes = -1,
+                                       .work = seat->work};
     (void)pthread_mutex_lock(&seat->job->mutex);
     seat->ended = true;
     (void)pthread_mutex_unlock(&seat->job->mutex);
@@ -184,6 +187,8 @@ static struct kind_context context_of(struct seat *seat)
         .artifacts = seat->artifacts,
         .items = &seat->items,
         .hub = job->options.hub,
+        .memory_bytes = job->options.memory_bytes,
+        .work = &seat->work,
     };
 }
 

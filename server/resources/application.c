@@ -17,6 +17,16 @@ const struct application *application_of(const struct http_context *context)
     return context->application;
 }
 
+struct forecast_place application_forecast_place(struct http_context *context)
+{
+    const struct application *application = application_of(context);
+    return (struct forecast_place){.connection = application_connection(context),
+                                   .roots = application->roots,
+                                   .data_directory = application->data_directory,
+                                   .device = application->device,
+                                   .memory_bytes = application->memory_bytes};
+}
+
 enum status application_thread_open(void *application, void **thread, struct error *error)
 {
     struct connection *connection = NULL;

@@ -3,6 +3,7 @@
 #define RESOURCES_APPLICATION_H
 
 #include "http/server.h"
+#include "kinds/forecast.h"
 #include "postgres/connection.h"
 
 struct embedded;
@@ -15,11 +16,15 @@ struct application { /* lent for the life of the server; does not change */
     struct embedded *embedded;  /* NULL with a DATABASE_URL */
     double watch_quiet_seconds; /* watcher_options */
     const struct hub *hub;
+    const char *device;   /* of the workers here: what plans are made for */
+    int64_t memory_bytes; /* that a run may take of the host; 0: what is free */
 };
 
 /* The handler's own connection. */
 struct connection *application_connection(struct http_context *context);
 const struct application *application_of(const struct http_context *context);
+/* What a forecast is made for: the workers of this server. */
+struct forecast_place application_forecast_place(struct http_context *context);
 
 /* For http_options: a connection for each thread; tokens; answers kept for Idempotency-Key. */
 enum status application_thread_open(void *application, void **thread, struct error *error);

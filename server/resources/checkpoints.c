@@ -245,7 +245,7 @@ static enum status post_fetch(struct http_context *context, const struct checkpo
     json_t *params = fetch_params(body, document);
     enum status status = params == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a run")
                                         : prepare_run(connection, &fetch_kind, params, application->roots,
-                                                      application->data_directory, &faults, &run, error);
+                                                      application->data_directory, true, &faults, &run, error);
     if (status == STATUS_OK) {
         const struct run_new row = prepare_row(&run);
         status = run_insert(connection, &row, outcome, made, error);

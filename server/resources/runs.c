@@ -10,7 +10,7 @@
 
 struct run_body {
     const char *kind, *params;
-    bool force;
+    bool force, dry_run;
     int64_t priority;
 };
 
@@ -22,6 +22,11 @@ const struct param runs_post_body[] = {
      .offset = offsetof(struct run_body, force),
      .fallback = "false",
      .help = "A new run even if an equal one was measured"},
+    {.name = "dry_run",
+     .type = PARAM_BOOLEAN,
+     .offset = offsetof(struct run_body, dry_run),
+     .fallback = "false",
+     .help = "Make no run: tell what it would need"},
     {.name = "priority",
      .type = PARAM_INTEGER,
      .offset = offsetof(struct run_body, priority),
@@ -109,9 +114,13 @@ enum status runs_post(struct http_context *context, const struct request *reques
     if (kind == NULL) status = unknown_kind(body->kind, error);
     if (status == STATUS_OK)
         status = prepare_run(connection, kind, json_object_get(request->body, "params"), application->roots,
-                             application->data_directory, &faults, &run, error);
+                             application->data_directory, !body->dry_run, &faults, &run, error);
     if (faults.count > 0) status = answer_faults(response, &faults, error);
-    if (status == STATUS_OK) {
+    const bool dry_run = body->dry_run;
+    if (status == STATUS_OK && dry_run) {
+        const struct forecast_place place = application_forecast_place(context);
+        status = forecast_run(&place, &run, &document, error);
+    } else if (status == STATUS_OK) {
         struct run_new row = prepare_row(&run);
         row.force = body->force;
         row.priority = (int)body->priority;
@@ -120,6 +129,7 @@ enum status runs_post(struct http_context *context, const struct request *reques
     prepare_reset(&run);
     schema_filled_reset(&filled);
     if (status != STATUS_OK) return status;
+    if (dry_run) return response_json(response, 200, document, error);
     store_notify(connection);
     return answer_made(response, outcome == STORE_CREATED ? 202 : 200, "/v1/runs/", document, error);
 }

@@ -8,7 +8,7 @@
 
 struct sweep_body {
     const char *name, *kind, *base, *grid;
-    bool standing;
+    bool standing, dry_run;
 };
 
 const struct param sweeps_post_body[] = {
@@ -35,6 +35,11 @@ const struct param sweeps_post_body[] = {
      .offset = offsetof(struct sweep_body, standing),
      .fallback = "false",
      .help = "Takes in every checkpoint that the grid's trajectory gets from now on, until the sweep is cancelled"},
+    {.name = "dry_run",
+     .type = PARAM_BOOLEAN,
+     .offset = offsetof(struct sweep_body, dry_run),
+     .fallback = "false",
+     .help = "Make no sweep: tell what its runs would need"},
     {0},
 };
 
@@ -91,12 +96,16 @@ static enum status insert(struct http_context *context, const struct sweep_body 
         .roots = application->roots,
         .data_directory = application->data_directory,
         .may_be_empty = body->standing,
+        .dry_run = body->dry_run,
     };
     enum status status = STATUS_OK;
     if (request.kind == NULL) return error_set_at(error, STATUS_INVALID, "/kind", "unknown kind \"%.60s\"", body->kind);
     if (body->standing) status = find_standing(connection, request.grid, &standing, error);
     if (status == STATUS_OK) status = sweep_plan_make(connection, &request, faults, &plan, error);
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && body->dry_run) {
+        const struct forecast_place place = application_forecast_place(context);
+        status = forecast_sweep(&place, plan.prepared, plan.count, made, error);
+    } else if (status == STATUS_OK) {
         const struct sweep_new sweep = {.name = body->name,
                                         .kind = request.kind->name,
                                         .base = request.base,
@@ -122,8 +131,10 @@ enum status sweeps_post(struct http_context *context, const struct request *requ
     if (body->name != NULL) status = answer_check_name(body->name, "/name", error);
     if (status == STATUS_OK) status = insert(context, body, request->body, &faults, &outcome, &document, error);
     if (faults.count > 0) status = answer_faults(response, &faults, error);
+    const bool dry_run = body->dry_run;
     schema_filled_reset(&filled);
     if (status != STATUS_OK) return status;
+    if (dry_run) return response_json(response, 200, document, error);
     store_notify(application_connection(context));
     return answer_made(response, outcome == STORE_CREATED ? 202 : 200, "/v1/sweeps/", document, error);
 }

@@ -33,7 +33,7 @@ static enum status fenced(enum status status, int64_t affected, struct error *er
     return status == STATUS_OK && affected == 0 ? lease_lost(error) : status;
 }
 
-static json_t *problem(enum status status, const char *pointer, const char *detail)
+json_t *queue_problem(enum status status, const char *pointer, const char *detail)
 {
     const struct status_info *info = status_info(status);
     char type[96];
@@ -218,11 +218,11 @@ static enum status finish_run(struct connection *connection, const struct lease 
         connection,
         "with changed as (update runs set state = 'succeeded', finished_at = clock_timestamp(), result_epoch = epoch,"
         " progress_done = greatest(progress_done, progress_total), progress_eta = null, usage_seconds = $4,"
-        " usage_host_bytes = nullif($5, -1), usage_device_bytes = nullif($6, -1)," LET_GO "where" QUEUE_FENCE
-        "returning id, epoch) insert into run_events (run, epoch, type, data)"
+        " usage_host_bytes = nullif($5, -1), usage_device_bytes = nullif($6, -1), usage_work = nullif($7, 0)," LET_GO
+        "where" QUEUE_FENCE "returning id, epoch) insert into run_events (run, epoch, type, data)"
         " select id, epoch, 'state', json_build_object('from', 'running', 'to', 'succeeded', 'lease', $2, 'owner', $3) from changed",
         VALUES(FENCE_OF(lease), value_double(usage->seconds), value_integer(usage->peak_host_bytes),
-               value_integer(usage->peak_device_bytes)),
+               value_integer(usage->peak_device_bytes), value_double(usage->work)),
         &affected, error);
     return fenced(status, affected, error);
 }
@@ -264,7 +264,7 @@ enum status queue_fail(struct connection *connection, const struct lease *lease,
                        const struct queue_usage *usage, struct error *error)
 {
     int64_t affected;
-    json_t *document = problem(cause->status, cause->pointer, cause->detail);
+    json_t *document = queue_problem(cause->status, cause->pointer, cause->detail);
     if (document == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to record why the run failed");
     const enum status status = connection_execute(
         connection,
@@ -317,7 +317,7 @@ enum status queue_release(struct connection *connection, const struct lease *lea
 enum status queue_stalled(struct connection *connection, const struct lease *lease, const char *evidence, struct error *error)
 {
     int64_t affected;
-    json_t *document = problem(STATUS_INTERNAL, "", evidence);
+    json_t *document = queue_problem(STATUS_INTERNAL, "", evidence);
     const enum status status = connection_execute(
         connection,
         "with changed as (update runs set stalls = stalls + 1, state = case when cancel_requested_at is not null then 'cancelled'"
@@ -363,7 +363,7 @@ static enum status bury(struct connection *connection, const char *sql, struct v
     char detail[320];
     (void)snprintf(detail, sizeof detail, "the worker died %d times with this run, the last time: %.200s", QUEUE_CRASH_BUDGET,
                    evidence);
-    json_t *document = problem(STATUS_INTERNAL, "", detail);
+    json_t *document = queue_problem(STATUS_INTERNAL, "", detail);
     const enum status status = connection_execute(
         connection, sql,
         VALUES(whose, value_integer(RESCUE_BATCH), value_integer(QUEUE_CRASH_BUDGET), value_json(document), value_text(evidence)),

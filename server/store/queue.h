@@ -37,6 +37,7 @@ struct queue_progress {
 struct queue_usage {
     double seconds;
     int64_t peak_host_bytes, peak_device_bytes; /* -1: not known */
+    double work;                                /* what the run computed by its plan (base/plan.h, flops); 0: not known */
 };
 
 struct queue_artifact {
@@ -104,5 +105,8 @@ MUST_CHECK enum status queue_rescue(struct connection *connection, double lease_
 
 /* {"queued", "running", "succeeded", "failed", "cancelled", "oldest_queued_seconds", "crashes", "workers"}, for /metrics. */
 MUST_CHECK enum status queue_stats(struct connection *connection, json_t **document, struct error *error);
+
+/* The document that stands as a failed run's error. NULL: no memory. */
+json_t *queue_problem(enum status status, const char *pointer, const char *detail);
 
 #endif

@@ -242,7 +242,7 @@ enum status run_retry(struct connection *connection, const char *id, json_t **do
         "with before as (select id, state from runs where id = $1 and state in ('failed', 'cancelled') for update),"
         " changed as (update runs r set state = 'queued', tries = 0, crashes = 0, stalls = 0, run_at = clock_timestamp(), error = null,"
         " cancel_requested_at = null, started_at = null, finished_at = null, worker = null, device = null, progress_done = 0,"
-        " progress_total = 0, progress_eta = null, usage_seconds = null, usage_host_bytes = null, usage_device_bytes = null"
+        " progress_total = 0, progress_eta = null, usage_seconds = null, usage_host_bytes = null, usage_device_bytes = null, usage_work = null"
         " from before b where r.id = b.id returning r.id, r.epoch, b.state)"
         " insert into run_events (run, epoch, type, data) select id, epoch, 'state',"
         " json_build_object('from', state, 'to', 'queued', 'retry', true) from changed",
@@ -311,6 +311,25 @@ enum status run_artifact_find(struct connection *connection, const char *id, con
     (void)snprintf(out->sha256, sizeof out->sha256, "%s", rows_text(rows, 0, 1));
     (void)snprintf(out->media_type, sizeof out->media_type, "%s", rows_text(rows, 0, 2));
     out->bytes = rows_integer(rows, 0, 3);
+    rows_free(rows);
+    return STATUS_OK;
+}
+
+enum status run_rate(struct connection *connection, const char *kind, const char *device, double work, double *rate, int64_t *count,
+                     struct error *error)
+{
+    struct rows *rows = NULL;
+    *rate = 0;
+    *count = 0;
+    const enum status status = connection_query_one(
+        connection,
+        "select count(*), coalesce(percentile_cont(0.5) within group (order by r.usage_work / r.usage_seconds), 0) from"
+        " (select usage_work, usage_seconds from runs where kind = $1 and device = $2 and state = 'succeeded' and usage_work > 0"
+        " and usage_seconds > 0 order by abs(ln(usage_work / $3::double precision)), finished_at desc limit 5) r",
+        VALUES(value_text(kind), value_text(device), value_double(work)), &rows, error);
+    if (status != STATUS_OK) return status;
+    *count = rows_integer(rows, 0, 0);
+    *rate = rows_double(rows, 0, 1);
     rows_free(rows);
     return STATUS_OK;
 }

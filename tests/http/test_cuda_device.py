@@ -59,7 +59,8 @@ def test_a_device_without_memory_fails_the_run_alone(tmp_path):
     own = serve(tmp_path, "cuda:0", DELTAQ_CUDA_MEMORY="1")
     try:
         run = quantize(own)
-        assert run["state"] == "failed" and run["error"]["code"] == "no_memory" and "DELTAQ_CUDA_MEMORY" in run["error"]["detail"]
+        assert run["state"] == "failed" and run["error"]["code"] == "too_large"
+        assert "bytes of device memory" in run["error"]["detail"] and "DELTAQ_CUDA_MEMORY" in run["error"]["detail"]
         assert [w["device"] for w in own.get("/v1/workers").json["items"]] == ["cuda:0"]
     finally:
         own.stop()

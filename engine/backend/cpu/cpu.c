@@ -74,6 +74,12 @@ static void cpu_release(struct backend *backend, void *block)
     memory_free(block);
 }
 
+int64_t cpu_scratch(int64_t longest_sequence, int64_t widest_row)
+{
+    (void)longest_sequence;
+    return widest_row <= CPU_LEAST_PARTIAL ? 0 : widest_row * (int64_t)(2 * CPU_PARTIALS * sizeof(float));
+}
+
 static enum status cpu_prepare(struct backend *backend, int64_t longest_sequence, int64_t widest_row, struct error *error)
 {
     (void)longest_sequence; /* attention's scratch is one tile a thread whatever the length */
@@ -105,6 +111,7 @@ static const struct backend_ops ops = {
     .allocate = cpu_allocate,
     .release = cpu_release,
     .prepare = cpu_prepare,
+    .scratch = cpu_scratch,
     .sync = cpu_sync,
     .upload = cpu_upload,
     .download = cpu_download,
@@ -177,7 +184,7 @@ enum status backend_cpu_new(struct team *team, struct backend **out, struct erro
     enum status status;
     *out = NULL;
     if ((status = memory_new(1, sizeof *backend, "backend", &backend, error)) != STATUS_OK) return status;
-    *backend = (struct backend){&ops, team, NULL, NULL};
+    *backend = (struct backend){&ops, team, NULL, NULL, 0};
     if ((status = memory_new(1, sizeof *cpu, "backend", &cpu, error)) != STATUS_OK) goto failed;
     backend->state = cpu;
     if ((cpu->kernels = choose_kernels()) == NULL) {

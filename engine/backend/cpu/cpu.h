@@ -31,6 +31,9 @@ static inline const struct cpu *cpu_of(const struct backend *backend)
     return backend->state;
 }
 
+/* The slot `scratch`. */
+int64_t cpu_scratch(int64_t longest_sequence, int64_t widest_row);
+
 static inline int64_t ceil_divide(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;

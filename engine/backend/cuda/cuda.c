@@ -132,6 +132,7 @@ static const struct backend_ops ops = {
     .allocate = cuda_allocate,
     .release = cuda_release,
     .prepare = cuda_prepare,
+    .scratch = backend_no_scratch,
     .sync = cuda_sync,
     .upload = cuda_upload,
     .download = cuda_download,
@@ -209,7 +210,7 @@ enum status cuda_open_device(struct device *device, int64_t budget, struct team 
     cuda->budget = budget;
     if ((status = backend_cpu_new(team, &host, error)) != STATUS_OK) goto failed;
     pthread_mutex_init(&cuda->mutex, NULL);
-    *backend = (struct backend){&ops, team, cuda, host};
+    *backend = (struct backend){&ops, team, cuda, host, 0};
     *out = backend;
     return STATUS_OK;
 failed:

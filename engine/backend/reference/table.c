@@ -47,6 +47,7 @@ const struct backend_ops REFERENCE(ops) = {
     .close = reference_close,
     .describe = reference_describe,
     .memory = backend_host_memory,
+    .scratch = backend_no_scratch,
     .allocate = reference_allocate,
     .release = reference_release,
     .prepare = reference_prepare,

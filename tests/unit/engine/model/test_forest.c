@@ -67,7 +67,9 @@ static double *states_of(const struct bench *bench, const struct chunks *chunks,
 {
     const struct model_config *config = &bench->layout->config;
     struct backend *backend = bench->backend;
-    struct matrix cosine, sine, hidden, block[PROGRAM_PARAMETERS];
+    struct matrix cosine, sine, block[PROGRAM_PARAMETERS];
+    struct hidden hidden;
+    const struct hidden_place place = {HIDDEN_PARTS, NULL};
     struct embed embed;
     struct walk walk;
     struct cache cache = {0};
@@ -81,20 +83,21 @@ static double *states_of(const struct bench *bench, const struct chunks *chunks,
     }
     const struct embed_weights weights = parameters_embed(&bench->parameters);
     ok(embed_init(&embed, config, backend, &weights, chunks->largest, &error));
+    ok(hidden_init(&hidden, backend, chunks, config->hidden_size, &place, &error));
     ok(hidden_embed(&embed, chunks, &hidden, &error));
     for (int64_t layer = 0; layer < config->layers; layer++) {
         const struct program *program = &bench->layout->programs[layer];
         parameters_block(&bench->parameters, layer, block);
         if (forest != NULL) cache_begin(&cache, program);
         for (int64_t i = 0; i < chunks->count; i++)
-            walk_forward(&walk, program, &chunks->chunks[i].batch, block, hidden_rows(hidden, &chunks->chunks[i]));
+            walk_forward(&walk, program, &chunks->chunks[i].batch, block, hidden_rows(hidden.rows, &chunks->chunks[i]));
     }
     ok(memory_new(chunks->tokens * config->hidden_size, sizeof *states, "states", &states, &error));
-    backend->ops->download(backend, hidden, states, DTYPE_F64);
+    backend->ops->download(backend, hidden.rows, states, DTYPE_F64);
     cache_reset(&cache);
     embed_reset(&embed);
     walk_reset(&walk);
-    matrix_release(backend, &hidden);
+    hidden_reset(&hidden);
     matrix_release(backend, &cosine);
     return states;
 }

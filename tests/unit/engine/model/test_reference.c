@@ -62,6 +62,7 @@ static double *logits_of(const struct model *model, struct backend *backend, con
     struct error error;
     struct chunks chunks;
     struct matrix cosine, sine, output, weight, bias = {0}, hidden;
+    struct hidden states;
     struct embed embed;
     struct loader *loader = NULL;
     struct walk walk;
@@ -74,7 +75,10 @@ static double *logits_of(const struct model *model, struct backend *backend, con
     assert_int_equal(model_load(model, backend, &ends->output, &output, &error), STATUS_OK);
     assert_int_equal(model_load(model, backend, &ends->norm_weight, &weight, &error), STATUS_OK);
     if (ends->norm_bias.name[0] != '\0') assert_int_equal(model_load(model, backend, &ends->norm_bias, &bias, &error), STATUS_OK);
-    assert_int_equal(hidden_embed(&embed, &chunks, &hidden, &error), STATUS_OK);
+    const struct hidden_place place = {HIDDEN_PARTS, NULL};
+    assert_int_equal(hidden_init(&states, backend, &chunks, config->hidden_size, &place, &error), STATUS_OK);
+    assert_int_equal(hidden_embed(&embed, &chunks, &states, &error), STATUS_OK);
+    hidden = states.rows;
     assert_int_equal(walk_init(&walk, config, backend, WALK_FORWARD, chunks.largest, cosine, sine, &error), STATUS_OK);
     assert_int_equal(loader_open(model, backend, &loader, &error), STATUS_OK);
     for (int64_t layer = 0; layer < config->layers; layer++) {

@@ -1,0 +1,19 @@
+/* quantize_plan.h: where the streams of a walk lie and what is held between cuts, by what memory there is. For quantize.c. */
+#ifndef JOBS_QUANTIZE_PLAN_H
+#define JOBS_QUANTIZE_PLAN_H
+
+#include "jobs/quantize_recipe.h"
+
+/* What a plan decides; none of it shows in the numbers. */
+struct quantize_choice {
+    struct hidden_place place; /* of every stream */
+    int64_t hold_bytes;        /* as in struct quantize_request */
+};
+
+/* For recipes whose calibrations are prepared, over shared->evaluation: the first plan that fits the budget, or else the smallest:
+ * all streams in memory, then little held between cuts, then ever more of the streams spilled (not those that are shown to a
+ * visitor, or begin at another run's). *out is what it needs. */
+void quantize_plan_choose(const struct quantize_recipe *const *recipes, int64_t count, const struct plan_budget *budget,
+                          struct quantize_choice *choice, struct run_plan *out);
+
+#endif

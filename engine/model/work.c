@@ -1,0 +1,59 @@
+#include "model/work.h"
+
+#include "model/config.h"
+
+/* Pairs of a token and one that it sees, over all sequences. A window of 0 sees everything before. */
+static double pairs(const struct chunks *chunks, int64_t window)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < chunks->count; i++) {
+        const struct batch *batch = &chunks->chunks[i].batch;
+        for (int64_t s = 0; s < batch->sequences; s++) {
+            const double length = (double)(batch->starts[s + 1] - batch->starts[s]);
+            const double reach = window > 0 && (double)window < length ? (double)window : length;
+            sum += reach * (reach + 1) / 2 + (length - reach) * reach;
+        }
+    }
+    return sum;
+}
+
+static double step_work(const struct program *program, const struct step *step, const struct chunks *chunks)
+{
+    const double tokens = (double)chunks->tokens;
+    if (step->op == &op_linear || step->op == &op_experts) {
+        if (step->parameter[0] == NO_PARAMETER) return 0;
+        const struct parameter *weight = &program->parameters[step->parameter[0]];
+        const double visits = step->op == &op_experts ? (double)step->attributes.experts.per_token : 1;
+        return 2 * tokens * visits * (double)weight->rows * (double)weight->columns;
+    }
+    if (step->op == &op_attention) {
+        const struct attention_attributes *a = &step->attributes.attention;
+        return 4 * pairs(chunks, a->window) * (double)a->heads * (double)a->head_dim;
+    }
+    if (step->op == &op_convolution)
+        return 2 * tokens * (double)step->attributes.convolution.columns * (double)step->attributes.convolution.taps;
+    if (step->op == &op_scan) return 6 * tokens * (double)step->attributes.scan.channels * (double)step->attributes.scan.states;
+    return 0;
+}
+
+double work_steps(const struct program *program, int from, int to, const struct chunks *chunks)
+{
+    double sum = 0;
+    for (int i = from; i < to; i++) sum += step_work(program, &program->steps[i], chunks);
+    return sum;
+}
+
+double work_blocks(const struct model_config *config, const struct program *programs, const struct chunks *chunks)
+{
+    double sum = 0;
+    for (int64_t layer = 0; layer < config->layers; layer++)
+        sum += work_steps(&programs[layer], 0, programs[layer].step_count, chunks);
+    return sum;
+}
+
+double work_head(const struct model_config *config, int64_t tokens)
+{
+    const double width = (double)config->hidden_size, narrow = (double)config->embedding_size;
+    const double projection = config->embedding_size != config->hidden_size ? width * narrow : 0;
+    return 2 * (double)tokens * (projection + narrow * (double)config->vocabulary_size);
+}

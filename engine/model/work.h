@@ -1,0 +1,19 @@
+/* work.h: how much a walk over tokens computes: multiplications and additions of matrix products, attention, convolutions and
+ * scans. What goes over rows alone (norms, activations, sums) is not counted. */
+#ifndef MODEL_WORK_H
+#define MODEL_WORK_H
+
+#include "model/chunks.h"
+#include "model/program.h"
+
+/* Of steps [from, to) of a block over the tokens of `chunks`, forward. */
+double work_steps(const struct program *program, int from, int to, const struct chunks *chunks);
+
+/* Of all blocks. */
+struct model_config;
+double work_blocks(const struct model_config *config, const struct program *programs, const struct chunks *chunks);
+
+/* Of the head on `tokens` tokens: the projection before it, and the logits. */
+double work_head(const struct model_config *config, int64_t tokens);
+
+#endif

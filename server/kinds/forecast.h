@@ -1,0 +1,26 @@
+/* forecast.h: what runs that were asked for would need, told before they start (dry_run): memory, disk, tokens, work, time. Nothing
+ * is queued, fetched or kept. */
+#ifndef KINDS_FORECAST_H
+#define KINDS_FORECAST_H
+
+#include "kinds/prepare.h"
+
+/* Where they would run. Lent. */
+struct forecast_place {
+    struct connection *connection;
+    const char *const *roots; /* ends with NULL */
+    const char *data_directory;
+    const char *device;   /* "cpu", "cuda:0" */
+    int64_t memory_bytes; /* that a run may take of the host; 0: what is free */
+};
+
+/* The document of one run (openapi.yaml, RunForecast). What would fail the run is in it, not in the status. */
+MUST_CHECK enum status forecast_run(const struct forecast_place *place, const struct prepared_run *run, json_t **out,
+                                    struct error *error);
+
+/* That of a sweep (SweepForecast): sums and maxima, and each plan with the number of runs that have it. Checkpoints that differ in
+ * nothing but their numbers share a plan, and are looked at once. */
+MUST_CHECK enum status forecast_sweep(const struct forecast_place *place, const struct prepared_run *runs, size_t count,
+                                      json_t **out, struct error *error);
+
+#endif

@@ -1,0 +1,123 @@
+"""dry_run: what a run would need, told by the plans that it goes by; nothing is made. A run that memory is short for takes a smaller
+plan with the same numbers, or fails at once and says what it needs."""
+
+import models
+import pytest
+from service import Service
+
+ROWS, LENGTH = 400, 64
+WIDE = {"hidden_size": 512, "num_hidden_layers": 1}
+
+
+def prepare(service):
+    checkpoint = service.checkpoint(models.write_llama(service.files / "dry"), "dry", "step1", step=1)
+    service.checkpoint(models.write_llama(service.files / "dry2", seed=2), "dry", "step2", step=2)
+    service.sequences("dry-evaluation", models.rows(ROWS, LENGTH))
+    service.sequences("dry-calibration", models.rows(40, LENGTH, seed=2))
+    return checkpoint["id"]
+
+
+@pytest.fixture(scope="module")
+def ready(service):
+    return prepare(service)
+
+
+def evaluation(checkpoint="dry/step1"):
+    return {"checkpoint": checkpoint, "dataset": "dry-evaluation", "sequence_length": None}
+
+
+def quantization(checkpoint="dry/step1", bits=4):
+    return {"checkpoint": checkpoint, "method": {"name": "gptq", "bits": bits, "group_size": 16},
+            "calibration": {"dataset": "dry-calibration", "sequence_length": None},
+            "evaluation": {"dataset": "dry-evaluation", "sequence_length": None}}
+
+
+def training():
+    return {"trajectory": "dry-trained", "model": {**models.LLAMA, "tie_word_embeddings": True}, "dataset": "dry-evaluation", "tokens": 4096,
+            "batch_sequences": 8, "sequence_length": 32, "schedule": {"name": "constant", "peak": 1e-3}, "checkpoint_every": 2048}
+
+
+def dry(service, kind, params, path="/v1/runs"):
+    answer = service.post(path, {"kind": kind, "params": params, "dry_run": True})
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+def counts(service):
+    return [len(service.get(f"/v1/{what}?limit=200").json["items"]) for what in ("runs", "sweeps", "trajectories")]
+
+
+def test_what_a_run_needs_is_told_and_nothing_is_made(service, ready):
+    before = counts(service)
+    sharpness = {**evaluation(), "max_sequences": 4, "estimators": ["top_eigenvalue"], "max_iterations": 7}
+    found = {kind: dry(service, kind, params) for kind, params in (
+        ("evaluate", evaluation()), ("quantize", quantization()), ("sharpness", sharpness), ("train", training()))}
+    for kind, told in found.items():
+        assert told["dry_run"] is True and told["kind"] == kind and told["fits"] and told["problem"] is None
+        host = told["memory"]["host"]
+        assert 1 << 20 < host["peak_bytes"] <= host["available_bytes"] and told["memory"]["device"] is None
+        assert told["tokens"] > 0 and told["flops"] > 0
+    assert found["evaluate"]["params"]["checkpoint"] == ready, "names become ids and defaults are written back, as in a run"
+    assert found["evaluate"]["tokens"] == ROWS * LENGTH and found["sharpness"]["tokens"] == (1 + 7) * 4 * LENGTH
+    assert found["quantize"]["tokens"] == (2 * ROWS + 40) * LENGTH and found["train"]["tokens"] == 4096
+    size = (service.files / "dry" / "model.safetensors").stat().st_size
+    assert size - 10000 < found["evaluate"]["disk"]["read_bytes"] <= size
+    assert found["train"]["disk"]["written_bytes"] > 0 and found["evaluate"]["disk"]["written_bytes"] == 0
+    assert (found["evaluate"]["at_most"], found["sharpness"]["at_most"]) == (False, True)
+    assert counts(service) == before
+
+
+def test_problems_are_those_of_the_request(service, ready):
+    for body in ({"kind": "evaluate", "params": {"checkpoint": "dry/none", "dataset": "dry-evaluation", "packing": 3}},
+                 {"kind": "quantize", "params": {**quantization(), "calibration": None}},
+                 {"kind": "nonsense", "params": {}},
+                 {"kind": "evaluate", "params": evaluation(), "more": 1}):
+        real, told = service.post("/v1/runs", body), service.post("/v1/runs", {**body, "dry_run": True})
+        assert (real.status, real.pointers) == (told.status, told.pointers) and real.status == 422
+        assert real.json["detail"] == told.json["detail"] and real.json.get("errors") == told.json.get("errors")
+
+
+def test_time_comes_from_runs_that_were(service, ready):
+    service.checkpoint(models.write_llama(service.files / "dry3", seed=3), "dry3", "step1")
+    done = service.run("evaluate", **evaluation("dry3/step1"))
+    assert done["state"] == "succeeded", done["error"]
+    told = dry(service, "evaluate", evaluation())
+    assert told["seconds"] > 0 and "evaluate" in told["seconds_from"] and "cpu" in told["seconds_from"]
+    health = dry(service, "health", {"checkpoint": "dry/step1"})
+    assert (health["fits"], health["memory"], health["seconds"]) == (None, None, None) and "not known" in health["seconds_from"]
+
+
+def test_a_sweep_has_sums_and_maxima(service, ready):
+    before = counts(service)
+    body = {"name": "dry-sweep", "kind": "quantize", "base": quantization(), "dry_run": True,
+            "grid": {"checkpoint": {"trajectory": "dry"}, "method.bits": [3, 4]}}
+    answer = service.post("/v1/sweeps", body)
+    assert answer.status == 200, answer.body
+    told = answer.json
+    assert told["runs"] == 4 and told["fits"] and [plan["runs"] for plan in told["plans"]] == [2, 2], "checkpoints alike share a plan"
+    assert told["total"]["tokens"] == 4 * (2 * ROWS + 40) * LENGTH
+    assert told["total"]["flops"] == pytest.approx(sum(2 * plan["flops"] for plan in told["plans"]))
+    assert told["maximum"]["host_bytes"] == max(plan["memory"]["host"]["peak_bytes"] for plan in told["plans"])
+    assert counts(service) == before
+    bad = {**body, "grid": {"method.bits": [3, 99]}}
+    assert service.post("/v1/sweeps", bad).pointers == service.post("/v1/sweeps", {**bad, "dry_run": False}).pointers != []
+
+
+def test_a_run_spills_where_memory_is_short_or_fails_at_once(service, ready, tmp_path):
+    whole = service.run("evaluate", **evaluation())
+    peak = dry(service, "evaluate", evaluation())["memory"]["host"]["peak_bytes"]
+    small = Service(tmp_path, "--threads", "1", "--memory", str((peak >> 20) - 1), environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
+    prepare(small)
+    told = dry(small, "evaluate", evaluation())
+    assert told["fits"] and 0 < told["spilled_tokens"] <= ROWS * LENGTH
+    assert told["memory"]["host"]["peak_bytes"] <= told["memory"]["host"]["available_bytes"] == ((peak >> 20) - 1) << 20
+    assert 0 < told["disk"]["peak_bytes"] < told["disk"]["written_bytes"]
+    run = small.run("evaluate", **evaluation())
+    assert run["state"] == "succeeded" and run["result"]["sequence_losses"] == whole["result"]["sequence_losses"]
+    small.checkpoint(models.write_llama(small.files / "wide", **WIDE), "wide", "step1")
+    told = dry(small, "evaluate", evaluation("wide/step1"))
+    run = small.run("evaluate", **evaluation("wide/step1"))
+    assert told["fits"] is False and run["state"] == "failed" and run["error"]["code"] == told["problem"]["code"] == "too_large"
+    needed, there = (told["memory"]["host"][what] for what in ("peak_bytes", "available_bytes"))
+    assert f"needs {needed} bytes of host memory, {there} are available" in run["error"]["detail"] == told["problem"]["detail"]
+    assert small.stop() == 0

@@ -1,0 +1,274 @@
+/* What runs say that they need, beside what they take; and that a smaller plan gives the same bits. */
+#include "jobs/quantize.h"
+#include "memory_counter.h"
+#include "tiny_model.h"
+
+static const char deep[] =
+    "{\"model_type\": \"llama\", \"vocab_size\": 300, \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
+    " \"num_hidden_layers\": 3, \"intermediate_size\": 160, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0,"
+    " \"max_position_embeddings\": 128, \"tie_word_embeddings\": true}";
+static const char wide[] =
+    "{\"model_type\": \"gpt_neox\", \"vocab_size\": 1000, \"hidden_size\": 256, \"num_attention_heads\": 4, \"num_hidden_layers\": 2,"
+    " \"intermediate_size\": 1024, \"hidden_act\": \"gelu\", \"layer_norm_eps\": 1e-5, \"rotary_pct\": 0.25,"
+    " \"rotary_emb_base\": 10000, \"max_position_embeddings\": 64, \"use_parallel_residual\": true, \"tie_word_embeddings\": false}";
+
+enum { LONGEST = 128, MOST = 400 };
+
+struct fixture {
+    struct team *team;
+    struct backend *backend;
+    struct scratch scratch;
+    struct model *model;
+    int64_t starts[MOST + 1], calibration_starts[MOST + 1];
+    uint32_t *tokens;
+    struct sequences evaluation, calibration;
+};
+
+/* `count` sequences to evaluate, half as many to calibrate with. */
+static void open_fixture(struct fixture *f, const char *config, int count, int length)
+{
+    struct error error;
+    memset(f, 0, sizeof *f);
+    tiny_write(&f->scratch, config, (struct tiny_change){0});
+    assert_int_equal(team_new(2, &f->team, &error), STATUS_OK);
+    assert_int_equal(backend_cpu_new(f->team, &f->backend, &error), STATUS_OK);
+    if (model_open(f->scratch.directory, &f->model, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    f->tokens = calloc((size_t)(count * length), sizeof *f->tokens);
+    for (int i = 0; i < count * length; i++) f->tokens[i] = (uint32_t)random_below(1, 0, (uint64_t)i, 300);
+    for (int i = 0; i < count; i++) f->starts[i + 1] = f->starts[i] + length;
+    for (int i = 0; i < count / 2; i++) f->calibration_starts[i + 1] = f->calibration_starts[i] + length - i % 7;
+    f->evaluation = (struct sequences){count, f->starts, f->tokens};
+    f->calibration = (struct sequences){count / 2, f->calibration_starts, f->tokens};
+}
+
+static void close_fixture(struct fixture *f)
+{
+    free(f->tokens);
+    model_close(f->model);
+    backend_free(f->backend);
+    team_free(f->team);
+    scratch_close(&f->scratch);
+}
+
+static const struct plan_budget unbounded = {{INT64_MAX, INT64_MAX, INT64_MAX}};
+
+static struct evaluate_request evaluation_of(const struct fixture *f)
+{
+    return (struct evaluate_request){
+        .model = f->model, .backend = f->backend, .sequences = &f->evaluation, .directory = f->scratch.directory};
+}
+
+static struct quantize_request quantization_of(const struct fixture *f, int method)
+{
+    struct quantize_request request = {
+        .model = f->model,
+        .backend = f->backend,
+        .method = {.quantizer = QUANTIZER_GPTQ, .gptq = {4, 16, true, false, true, 0.05}},
+        .calibration = &f->calibration,
+        .evaluation = &f->evaluation,
+        .directory = f->scratch.directory,
+    };
+    if (method == 1) request.method.options.rotation = ROTATION_HADAMARD;
+    if (method == 2) request.method = (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {.threshold = 2}};
+    if (method == 3) {
+        request.method = (struct quantize_method){.quantizer = QUANTIZER_RTN, .rtn = {.bits = 4, .group_size = 16, .sym = true}};
+        request.method.options.lm_head_bits = 8;
+        request.calibration = NULL;
+    }
+    return request;
+}
+
+/* What is measured lies within four fifths of the plan and the plan. */
+static void compare(const char *what, int64_t planned, long long measured)
+{
+    if (measured <= planned && (double)measured >= 0.8 * (double)planned) return;
+    fail_msg("%s: planned %lld bytes, taken %lld (%.3f)", what, (long long)planned, measured, (double)measured / (double)planned);
+}
+
+static struct evaluate_result evaluate(const struct evaluate_request *request)
+{
+    struct evaluate_result result;
+    struct error error;
+    if (evaluate_asked(request, &result, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    return result;
+}
+
+static struct quantize_result quantize(const struct quantize_request *request)
+{
+    struct quantize_result result;
+    struct error error;
+    if (quantize_run(request, &result, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    return result;
+}
+
+static void check_evaluate(const char *config, int count, int length)
+{
+    struct fixture f;
+    struct run_plan plan;
+    struct error error;
+    open_fixture(&f, config, count, length);
+    const struct evaluate_request request = evaluation_of(&f);
+    assert_int_equal(evaluate_plan(&request, &unbounded, &plan, &error), STATUS_OK);
+    assert_int_equal(plan.tokens, count * length);
+    assert_int_equal(plan.spilled_tokens, 0);
+    assert_int_equal(plan.read_bytes, weights_bytes(f.model->weights));
+    const long long begun = counter_begin();
+    struct evaluate_result whole = evaluate(&request);
+    compare("evaluate", plan.peak[PLAN_HOST], counter_peak(begun));
+    evaluate_result_reset(&whole);
+    close_fixture(&f);
+}
+
+static void test_evaluate_takes_what_its_plan_says(void **state)
+{
+    (void)state;
+    check_evaluate(deep, 200, 128);
+    check_evaluate(wide, 120, 64);
+}
+
+static void check_quantize(const char *config, int count, int length, int method)
+{
+    struct fixture f;
+    struct run_plan plan;
+    struct error error;
+    open_fixture(&f, config, count, length);
+    const struct quantize_request request = quantization_of(&f, method);
+    assert_int_equal(quantize_plan(&request, 1, &unbounded, &plan, &error), STATUS_OK);
+    const long long begun = counter_begin();
+    struct quantize_result whole = quantize(&request);
+    compare(config, plan.peak[PLAN_HOST], counter_peak(begun));
+    quantize_result_reset(&whole);
+    close_fixture(&f);
+}
+
+static void test_quantize_takes_what_its_plan_says(void **state)
+{
+    (void)state;
+    for (int method = 0; method < 4; method++) {
+        check_quantize(deep, 200, 128, method);
+        check_quantize(wide, 120, 64, method);
+    }
+}
+
+/* Budgets from all that is wanted down to the least: the last token that must be spilled is. */
+static void test_an_evaluation_has_the_same_bits_whatever_its_plan(void **state)
+{
+    struct fixture f;
+    struct run_plan whole, least;
+    struct error error;
+    const struct plan_budget nothing = {{0, 0, INT64_MAX}};
+    (void)state;
+    open_fixture(&f, deep, 300, 128);
+    const struct evaluate_request request = evaluation_of(&f);
+    struct evaluate_result first = evaluate(&request), small;
+    assert_int_equal(evaluate_plan(&request, &unbounded, &whole, &error), STATUS_OK);
+    assert_int_equal(evaluate_plan(&request, &nothing, &least, &error), STATUS_OK);
+    assert_true(least.peak[PLAN_HOST] < whole.peak[PLAN_HOST] && least.spilled_tokens == least.stream_tokens);
+    for (int part = 0; part < 4; part++) {
+        f.backend->host_budget = least.peak[PLAN_HOST] + part * (whole.peak[PLAN_HOST] - least.peak[PLAN_HOST]) / 4;
+        const long long begun = counter_begin();
+        small = evaluate(&request);
+        assert_true(counter_peak(begun) <= f.backend->host_budget);
+        assert_true(small.loss == first.loss);
+        assert_memory_equal(small.sequence_losses, first.sequence_losses, (size_t)first.sequences * sizeof(double));
+        evaluate_result_reset(&small);
+    }
+    f.backend->host_budget = least.peak[PLAN_HOST] - 1;
+    const long long begun = counter_begin();
+    assert_int_equal(evaluate_asked(&request, &small, &error), STATUS_TOO_LARGE);
+    assert_true(counter_peak(begun) < 2 << 20);
+    char wanted[64];
+    (void)snprintf(wanted, sizeof wanted, "needs %lld bytes of host memory, %lld are", (long long)least.peak[PLAN_HOST],
+                   (long long)f.backend->host_budget);
+    if (strstr(error.detail, wanted) == NULL) fail_msg("\"%s\" does not say \"%s\"", error.detail, wanted);
+    evaluate_result_reset(&first);
+    close_fixture(&f);
+}
+
+static void assert_same(const struct quantize_result *a, const struct quantize_result *b)
+{
+    assert_int_equal(a->layer_count, b->layer_count);
+    assert_memory_equal(a->layers, b->layers, (size_t)a->layer_count * sizeof *a->layers);
+    assert_memory_equal(a->fp.sequence_losses, b->fp.sequence_losses, (size_t)a->fp.sequences * sizeof(double));
+    assert_memory_equal(a->q.sequence_losses, b->q.sequence_losses, (size_t)a->q.sequences * sizeof(double));
+    assert_true(a->delta == b->delta && a->kl == b->kl && a->top1_agreement == b->top1_agreement);
+}
+
+static void check_budgets(struct fixture *f, const struct quantize_request *request)
+{
+    const struct plan_budget nothing = {{0, 0, INT64_MAX}};
+    struct run_plan whole, least;
+    struct error error;
+    f->backend->host_budget = 0;
+    struct quantize_result first = quantize(request), small;
+    assert_int_equal(quantize_plan(request, 1, &unbounded, &whole, &error), STATUS_OK);
+    assert_int_equal(quantize_plan(request, 1, &nothing, &least, &error), STATUS_OK);
+    assert_true(least.peak[PLAN_HOST] < whole.peak[PLAN_HOST] && least.spilled_tokens == least.stream_tokens);
+    for (int part = 0; part < 3; part++) {
+        f->backend->host_budget = least.peak[PLAN_HOST] + part * (whole.peak[PLAN_HOST] - least.peak[PLAN_HOST]) / 3;
+        const long long begun = counter_begin();
+        small = quantize(request);
+        assert_true(counter_peak(begun) <= f->backend->host_budget);
+        assert_same(&first, &small);
+        quantize_result_reset(&small);
+    }
+    f->backend->host_budget = least.peak[PLAN_HOST] - 1;
+    assert_int_equal(quantize_run(request, &small, &error), STATUS_TOO_LARGE);
+    quantize_result_reset(&first);
+}
+
+static void test_a_quantization_has_the_same_bits_whatever_its_plan(void **state)
+{
+    struct fixture f;
+    (void)state;
+    open_fixture(&f, deep, 200, 128);
+    for (int method = 0; method < 4; method++) {
+        const struct quantize_request request = quantization_of(&f, method);
+        check_budgets(&f, &request);
+    }
+    close_fixture(&f);
+}
+
+/* What is spilled goes through the same files: a baseline, and the streams that a killed run leaves. */
+static void test_spilled_streams_are_kept_and_taken_up(void **state)
+{
+    struct fixture f;
+    char baseline[PATH_MAX], keep[PATH_MAX];
+    const struct plan_budget nothing = {{0, 0, INT64_MAX}};
+    struct run_plan least;
+    struct error error;
+    (void)state;
+    open_fixture(&f, deep, 200, 128);
+    struct quantize_request request = quantization_of(&f, 0);
+    (void)snprintf(baseline, sizeof baseline, "%s", scratch_path(&f.scratch, "baseline"));
+    (void)snprintf(keep, sizeof keep, "%s", scratch_path(&f.scratch, "streams"));
+    const struct quantize_result first = quantize(&request);
+    assert_int_equal(quantize_plan(&request, 1, &nothing, &least, &error), STATUS_OK);
+    f.backend->host_budget = least.peak[PLAN_HOST];
+    request.keep = keep;
+    request.save_seconds = -1;
+    for (int round = 0; round < 3; round++) {
+        if (round == 2) request.keep = NULL, request.baseline = baseline;
+        struct quantize_result again = quantize(&request);
+        assert_same(&first, &again);
+        quantize_result_reset(&again);
+    }
+    struct quantize_result read = quantize(&request); /* of the baseline */
+    assert_same(&first, &read);
+    quantize_result_reset(&read);
+    read = first;
+    quantize_result_reset(&read);
+    close_fixture(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_evaluate_takes_what_its_plan_says),
+        cmocka_unit_test(test_quantize_takes_what_its_plan_says),
+        cmocka_unit_test(test_an_evaluation_has_the_same_bits_whatever_its_plan),
+        cmocka_unit_test(test_a_quantization_has_the_same_bits_whatever_its_plan),
+        cmocka_unit_test(test_spilled_streams_are_kept_and_taken_up),
+    };
+    return cmocka_run_group_tests_name("plans", tests, NULL, NULL);
+}
