@@ -116,7 +116,8 @@ static void take_blocks(const struct party *party, int64_t hold_bytes, struct ru
     plan_take(plan, PLAN_HOST, loader_staging_bytes(shared->model, backend));
     if (party->count > 1) plan_take(plan, room, loader_elements(shared->model) * (int64_t)backend->ops->element);
     for (int64_t i = 0; i < party->count; i++) plan_take(plan, PLAN_HOST, treated_bytes(party, party->recipes[i]));
-    plan_take(plan, PLAN_HOST, solver_bytes(party));
+    plan_take(plan, PLAN_HOST, solver_bytes(party)); /* of a device too: codes come to the host, and some quantizers work there */
+    if (room == PLAN_DEVICE) plan_take(plan, room, solver_bytes(party));
 }
 
 /* Calibrations are given back before the head comes; what little their windows take is left out of that. */
