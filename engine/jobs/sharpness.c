@@ -85,8 +85,7 @@ enum status sharpness_check(const struct sharpness_settings *settings, struct er
     return STATUS_OK;
 }
 
-/* ---- The estimators ------------------------------------------------------------------------------------------------------------
- */
+/* ---- The estimators ---- */
 
 static bool top_wanted(const struct sharpness *s, int number)
 {
@@ -268,8 +267,7 @@ static const struct task tasks[] = {
 };
 enum { TASKS = sizeof tasks / sizeof tasks[0] };
 
-/* ---- Progress and the saved state ----------------------------------------------------------------------------------------------
- */
+/* ---- Progress and the saved state ---- */
 
 /* Products of the tasks after `task`, at most. */
 static int64_t products_after(const struct sharpness *s, int64_t task)
@@ -411,33 +409,6 @@ static enum status groups_count(struct sharpness *s, struct error *error)
     return status;
 }
 
-/* How many basis vectors, and then how many activations, fit. The vectors do not depend on the machine unless it is too small for
- * SHARPNESS_BASIS_BYTES: same request, same bits. */
-static enum status plan(struct sharpness *s, struct error *error)
-{
-    struct backend *backend = s->request->backend;
-    const int64_t limit = memory_limit(s->request), element = (int64_t)backend->ops->element;
-    const int64_t vector = element * s->layout->elements, fixed = SPARE_VECTORS * vector;
-    const int64_t least = fixed + hvp_bytes(s->layout, backend, HVP_RECOMPUTE, &s->chunks);
-    const int64_t wanted = basis_wanted(s), fewest = wanted > 0 ? LANCZOS_LEAST_VECTORS : 0;
-    int64_t vectors = wanted;
-    if (vectors > SHARPNESS_BASIS_BYTES / vector) vectors = SHARPNESS_BASIS_BYTES / vector;
-    if (vectors > (limit - least) / vector) vectors = (limit - least) / vector;
-    if (vectors < fewest) vectors = fewest;
-    if (s->state.most_vectors > 0) vectors = s->state.most_vectors;
-    s->out->most_vectors = s->state.most_vectors = vectors > 0 ? vectors : 1;
-    s->mode = HVP_RECOMPUTE;
-    if (least + vectors * vector > limit)
-        return error_set(error, STATUS_TOO_LARGE,
-                         "%lld parameters need %lld MiB for their curvature, and %lld MiB may be taken: use method \"power\" "
-                         "without a spectrum, shorter sequences, or a larger machine",
-                         (long long)s->layout->numbers, (long long)((least + vectors * vector) >> 20), (long long)(limit >> 20));
-    for (int mode = HVP_MODES - 1; mode > HVP_RECOMPUTE && s->mode == HVP_RECOMPUTE; mode--)
-        if (fixed + vectors * vector + hvp_bytes(s->layout, backend, (enum hvp_mode)mode, &s->chunks) <= limit)
-            s->mode = (enum hvp_mode)mode;
-    return STATUS_OK;
-}
-
 /* In units of the blocks' products: hvp.h. */
 static void plan_work(const struct sharpness *s, struct run_plan *out)
 {
@@ -452,7 +423,7 @@ static void plan_work(const struct sharpness *s, struct run_plan *out)
 }
 
 /* The first product comes when the gradient, with recomputation, has given its memory back. */
-static void plan_fill(const struct sharpness *s, struct run_plan *out)
+static void plan_memory(const struct sharpness *s, struct run_plan *out)
 {
     const struct model_config *config = &s->layout->config;
     struct backend *backend = s->request->backend;
@@ -469,7 +440,39 @@ static void plan_fill(const struct sharpness *s, struct run_plan *out)
     plan_take(out, room, gradient);
     plan_give(out, room, gradient);
     plan_take(out, room, (SPARE_VECTORS - 2 + s->out->most_vectors) * vector);
-    plan_work(s, out);
+}
+
+/* In the room of the backend's matrices. */
+static int64_t needed(struct sharpness *s, enum hvp_mode mode, int64_t vectors)
+{
+    struct run_plan plan = {.flops = 0};
+    s->mode = mode;
+    s->out->most_vectors = vectors;
+    plan_memory(s, &plan);
+    return plan.peak[backend_room(s->request->backend)];
+}
+
+/* How many basis vectors, and then how many activations, fit. The vectors do not depend on the machine unless it is too small for
+ * SHARPNESS_BASIS_BYTES: same request, same bits. */
+static enum status plan(struct sharpness *s, struct error *error)
+{
+    const int64_t limit = memory_limit(s->request), least = needed(s, HVP_RECOMPUTE, 0);
+    const int64_t vector = (int64_t)s->request->backend->ops->element * s->layout->elements;
+    const int64_t wanted = basis_wanted(s), fewest = wanted > 0 ? LANCZOS_LEAST_VECTORS : 0;
+    enum hvp_mode mode = HVP_MODES - 1;
+    int64_t vectors = wanted;
+    if (vectors > SHARPNESS_BASIS_BYTES / vector) vectors = SHARPNESS_BASIS_BYTES / vector;
+    if (vectors > (limit - least) / vector) vectors = (limit - least) / vector;
+    if (vectors < fewest) vectors = fewest;
+    if (s->state.most_vectors > 0) vectors = s->state.most_vectors;
+    while (mode > HVP_RECOMPUTE && needed(s, mode, vectors) > limit) mode--;
+    const int64_t bytes = needed(s, mode, vectors);
+    s->out->most_vectors = s->state.most_vectors = vectors > 0 ? vectors : 1;
+    if (bytes <= limit) return STATUS_OK;
+    return error_set(error, STATUS_TOO_LARGE,
+                     "%lld parameters need %lld bytes for their curvature, %lld are available: use method \"power\" without a "
+                     "spectrum, shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)",
+                     (long long)s->layout->numbers, (long long)bytes, (long long)limit);
 }
 
 static enum status direction_memory(const struct sharpness_request *r, const struct plan_budget *budget, struct run_plan *out,
@@ -496,7 +499,8 @@ enum status sharpness_plan(const struct sharpness_request *request, const struct
     if (status == STATUS_OK) status = groups_count(&s, error);
     if (status == STATUS_OK) status = plan(&s, error);
     if (status == STATUS_TOO_LARGE) status = STATUS_OK; /* the smallest stands */
-    if (status == STATUS_OK) plan_fill(&s, out);
+    if (status == STATUS_OK) plan_memory(&s, out);
+    if (status == STATUS_OK) plan_work(&s, out);
     if (status == STATUS_OK && request->direction != NULL) status = direction_memory(request, budget, out, error);
     memory_free(s.groups);
     memory_free(s.spans);
@@ -505,8 +509,7 @@ enum status sharpness_plan(const struct sharpness_request *request, const struct
     return status;
 }
 
-/* ---- The run -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- The run ---- */
 
 static enum status prepare(struct sharpness *s, struct error *error)
 {

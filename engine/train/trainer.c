@@ -16,16 +16,29 @@ static int64_t fixed_bytes(const struct trainer *trainer, const struct parameter
     return buffers * layout->elements * (int64_t)trainer->backend->ops->element + 4 * setup->token_count;
 }
 
+/* Beside parameters, gradients, moments and activations: what the ends of the model and the data's order take. */
+static int64_t other_bytes(const struct trainer *trainer, const struct parameters_layout *layout, int64_t tokens)
+{
+    const struct model_config *config = &layout->config;
+    struct backend *backend = trainer->backend;
+    return PLAN_SMALL_BYTES + tokens * (int64_t)sizeof(double) +
+           backend->ops->scratch(trainer->setup.sequence_length, config->vocabulary_size) +
+           model_rope_bytes(config, backend, trainer->setup.sequence_length) + embed_bytes(config, backend, tokens, false) +
+           head_bytes(config, backend, HEAD_GRADIENT, HEAD_LOADS_NONE);
+}
+
 static enum status choose_mode(struct trainer *trainer, const struct parameters_layout *layout, struct error *error)
 {
-    const int64_t fixed = fixed_bytes(trainer, layout), tokens = trainer->micro * trainer->setup.sequence_length;
-    const int64_t keep = gradient_bytes(layout, trainer->backend, GRADIENT_KEEP, tokens);
-    const int64_t again = gradient_bytes(layout, trainer->backend, GRADIENT_RECOMPUTE, tokens);
-    trainer->mode = fixed + keep <= trainer->setup.memory_limit ? GRADIENT_KEEP : GRADIENT_RECOMPUTE;
-    if (trainer->mode == GRADIENT_KEEP || fixed + again <= trainer->setup.memory_limit) return STATUS_OK;
+    const int64_t tokens = trainer->micro * trainer->setup.sequence_length, limit = trainer->setup.memory_limit;
+    const int64_t fixed = fixed_bytes(trainer, layout) + other_bytes(trainer, layout, tokens);
+    const int64_t keep = fixed + gradient_bytes(layout, trainer->backend, GRADIENT_KEEP, tokens);
+    const int64_t again = fixed + gradient_bytes(layout, trainer->backend, GRADIENT_RECOMPUTE, tokens);
+    trainer->mode = keep <= limit ? GRADIENT_KEEP : GRADIENT_RECOMPUTE;
+    if (keep <= limit || again <= limit) return STATUS_OK;
     return error_set(error, STATUS_TOO_LARGE,
-                     "training needs %lld MB, %lld MB are allowed; use a smaller model, less data or shorter sequences",
-                     (long long)((fixed + again) >> 20), (long long)(trainer->setup.memory_limit >> 20));
+                     "training needs %lld bytes, %lld are available: use a smaller model, less data or shorter sequences, or more "
+                     "memory (--memory, DELTAQ_CUDA_MEMORY)",
+                     (long long)again, (long long)limit);
 }
 
 static enum status memory_take(struct trainer *trainer, const struct parameters_layout *layout, struct error *error)

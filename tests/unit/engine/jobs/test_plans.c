@@ -1,7 +1,9 @@
 /* What runs say that they need, beside what they take; and that a smaller plan gives the same bits. */
 #include "jobs/quantize.h"
+#include "jobs/sharpness.h"
 #include "memory_counter.h"
 #include "tiny_model.h"
+#include "train/trainer.h"
 
 static const char deep[] =
     "{\"model_type\": \"llama\", \"vocab_size\": 300, \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
@@ -150,6 +152,78 @@ static void test_quantize_takes_what_its_plan_says(void **state)
     }
 }
 
+static void check_sharpness(const char *config, int count, int length)
+{
+    struct fixture f;
+    struct run_plan plan;
+    struct sharpness_result found;
+    struct error error;
+    open_fixture(&f, config, count, length);
+    const struct sharpness_request request = {
+        .model = f.model,
+        .backend = f.backend,
+        .sequences = &f.evaluation,
+        .settings = {.top_eigenvalue = true,
+                     .max_iterations = 8,
+                     .tolerance = 1e-9,
+                     .probes = 1,
+                     .spectrum_probes = 1,
+                     .spectrum_steps = 1},
+    };
+    assert_int_equal(sharpness_plan(&request, &unbounded, &plan, &error), STATUS_OK);
+    assert_int_equal(plan.tokens, (1 + 8) * count * length);
+    const long long begun = counter_begin();
+    if (sharpness_run(&request, &found, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    compare("sharpness", plan.peak[PLAN_HOST], counter_peak(begun));
+    sharpness_result_reset(&found);
+    close_fixture(&f);
+}
+
+static void test_sharpness_takes_what_its_plan_says(void **state)
+{
+    (void)state;
+    check_sharpness(deep, 12, 64);
+    check_sharpness(wide, 6, 48);
+}
+
+static void check_train(const char *config, int64_t length, int64_t memory_limit)
+{
+    struct fixture f;
+    struct run_plan plan = {.flops = 0};
+    struct parameters_layout *layout = NULL;
+    struct trainer trainer;
+    struct error error;
+    open_fixture(&f, config, 100, 64);
+    struct trainer_setup setup = {
+        .optimizer = optimizer_kinds[0],
+        .settings = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8},
+        .schedule = {.kind = SCHEDULE_CONSTANT, .peak = 1e-3, .total = 2},
+        .batch_sequences = 4,
+        .sequence_length = length,
+        .tokens = f.tokens,
+        .token_count = 100 * 64,
+        .memory_limit = memory_limit,
+    };
+    assert_int_equal(parameters_layout_new(&f.model->config, &layout, &error), STATUS_OK);
+    (void)trainer_plan(layout, f.backend, &setup, &plan);
+    if (memory_limit == 0) setup.memory_limit = plan.peak[PLAN_HOST]; /* that of the smallest plan is enough for it */
+    const long long begun = counter_begin();
+    if (trainer_init(&trainer, layout, f.backend, &setup, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    assert_int_equal(trainer_step(&trainer, &error), STATUS_OK);
+    compare("train", plan.peak[PLAN_HOST], counter_peak(begun));
+    trainer_reset(&trainer);
+    parameters_layout_free(layout);
+    close_fixture(&f);
+}
+
+static void test_training_takes_what_its_plan_says(void **state)
+{
+    (void)state;
+    check_train(deep, 96, INT64_MAX);
+    check_train(wide, 48, INT64_MAX);
+    check_train(wide, 48, 0); /* activations are made again */
+}
+
 /* Budgets from all that is wanted down to the least: the last token that must be spilled is. */
 static void test_an_evaluation_has_the_same_bits_whatever_its_plan(void **state)
 {
@@ -266,6 +340,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_evaluate_takes_what_its_plan_says),
         cmocka_unit_test(test_quantize_takes_what_its_plan_says),
+        cmocka_unit_test(test_sharpness_takes_what_its_plan_says),
+        cmocka_unit_test(test_training_takes_what_its_plan_says),
         cmocka_unit_test(test_an_evaluation_has_the_same_bits_whatever_its_plan),
         cmocka_unit_test(test_a_quantization_has_the_same_bits_whatever_its_plan),
         cmocka_unit_test(test_spilled_streams_are_kept_and_taken_up),
