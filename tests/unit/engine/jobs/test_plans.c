@@ -124,8 +124,8 @@ static void check_evaluate(const char *config, int count, int length)
 static void test_evaluate_takes_what_its_plan_says(void **state)
 {
     (void)state;
-    check_evaluate(deep, 200, 128);
-    check_evaluate(wide, 120, 64);
+    check_evaluate(deep, 40, 128);
+    check_evaluate(wide, 30, 64);
 }
 
 static void check_quantize(const char *config, int count, int length, int method)
@@ -147,8 +147,8 @@ static void test_quantize_takes_what_its_plan_says(void **state)
 {
     (void)state;
     for (int method = 0; method < 4; method++) {
-        check_quantize(deep, 200, 128, method);
-        check_quantize(wide, 120, 64, method);
+        check_quantize(deep, 24, 128, method);
+        check_quantize(wide, 16, 64, method);
     }
 }
 
@@ -232,7 +232,7 @@ static void test_an_evaluation_has_the_same_bits_whatever_its_plan(void **state)
     struct error error;
     const struct plan_budget nothing = {{0, 0, INT64_MAX}};
     (void)state;
-    open_fixture(&f, deep, 300, 128);
+    open_fixture(&f, deep, 66, 128);
     const struct evaluate_request request = evaluation_of(&f);
     struct evaluate_result first = evaluate(&request), small;
     assert_int_equal(evaluate_plan(&request, &unbounded, &whole, &error), STATUS_OK);
@@ -278,8 +278,8 @@ static void check_budgets(struct fixture *f, const struct quantize_request *requ
     assert_int_equal(quantize_plan(request, 1, &unbounded, &whole, &error), STATUS_OK);
     assert_int_equal(quantize_plan(request, 1, &nothing, &least, &error), STATUS_OK);
     assert_true(least.peak[PLAN_HOST] < whole.peak[PLAN_HOST] && least.spilled_tokens == least.stream_tokens);
-    for (int part = 0; part < 3; part++) {
-        f->backend->host_budget = least.peak[PLAN_HOST] + part * (whole.peak[PLAN_HOST] - least.peak[PLAN_HOST]) / 3;
+    for (int part = 0; part < 2; part++) {
+        f->backend->host_budget = least.peak[PLAN_HOST] + part * (whole.peak[PLAN_HOST] - least.peak[PLAN_HOST]) / 2;
         const long long begun = counter_begin();
         small = quantize(request);
         assert_true(counter_peak(begun) <= f->backend->host_budget);
@@ -295,7 +295,7 @@ static void test_a_quantization_has_the_same_bits_whatever_its_plan(void **state
 {
     struct fixture f;
     (void)state;
-    open_fixture(&f, deep, 200, 128);
+    open_fixture(&f, deep, 66, 128);
     for (int method = 0; method < 4; method++) {
         const struct quantize_request request = quantization_of(&f, method);
         check_budgets(&f, &request);
@@ -312,7 +312,7 @@ static void test_spilled_streams_are_kept_and_taken_up(void **state)
     struct run_plan least;
     struct error error;
     (void)state;
-    open_fixture(&f, deep, 200, 128);
+    open_fixture(&f, deep, 66, 128);
     struct quantize_request request = quantization_of(&f, 0);
     (void)snprintf(baseline, sizeof baseline, "%s", scratch_path(&f.scratch, "baseline"));
     (void)snprintf(keep, sizeof keep, "%s", scratch_path(&f.scratch, "streams"));
