@@ -4,8 +4,6 @@
 
 #include "backend/cuda/device.h"
 
-#include <cuda_runtime_api.h>
-
 /* Queues a kernel; its address for cudaLaunchKernel. */
 const void *plugin_kernel(enum kernel kernel);
 
