@@ -327,8 +327,8 @@ def worker_of(service):
 def test_a_killed_download_goes_on_where_it_stood(served, hub, tmp_path):
     data = os.urandom(24 << 20)
     hub.add("lab/killed", "main", {"config.json": b"{}", "data.bin": data})
-    hold = hub.fail("store", "blobs", "hold", after=12 << 20)
-    second = hub.fail("store", "blobs", "hold", after=7 << 20)
+    hold = hub.fail("store", "blobs", "hold", ranges="bytes=0-", after=12 << 20)
+    second = hub.fail("store", "blobs", "hold", ranges="bytes=[1-9]", after=7 << 20)
     run = served.post("/v1/runs", {"kind": "fetch", "params": {"repo": "lab/killed", "files": ["data.bin"]}}).json["id"]
     assert hold.reached.wait(60) and second.reached.wait(60)
     end = time.monotonic() + 60
