@@ -25,8 +25,7 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "no memory for a forecast");
 }
 
-/* ---- One run --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- One run ---- */
 
 static enum status seconds_find(const struct forecast_place *place, const char *kind, struct forecast *f, struct error *error)
 {
@@ -150,8 +149,7 @@ enum status forecast_run(const struct forecast_place *place, const struct prepar
     return status;
 }
 
-/* ---- A sweep --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- A sweep ---- */
 
 /* Sums and maxima over the runs of a sweep. */
 struct totals {
