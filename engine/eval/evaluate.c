@@ -99,8 +99,7 @@ struct evaluation {
     int64_t done;   /* chunks through a block or the head */
 };
 
-/* ---- The plan -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- The plan ---- */
 
 /* In the order of evaluation_prepare, blocks_walk and head_walk. */
 static void plan_fill(const struct evaluation *e, const struct hidden_place *place, struct run_plan *plan)
@@ -166,8 +165,7 @@ enum status evaluate_plan(const struct evaluate_request *request, const struct p
     return status;
 }
 
-/* ---- The run --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- The run ---- */
 
 static enum status chunk_done(struct evaluation *e, struct error *error)
 {

@@ -41,8 +41,7 @@ void quantize_result_reset(struct quantize_result *result)
     *result = (struct quantize_result){0};
 }
 
-/* ---- Who is on the walk ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Who is on the walk ---- */
 
 /* From here on the member is done with, and the others go on. */
 static void settle(struct seat *seat, enum status status, const struct error *error)
@@ -95,8 +94,7 @@ static void each(struct walker *walker, enum status (*step)(struct seat *seat, s
     }
 }
 
-/* ---- Before the first block -----------------------------------------------------------------------------------------------------
- */
+/* ---- Before the first block ---- */
 
 static enum status seat_prepare(struct seat *seat, struct error *error)
 {
@@ -262,8 +260,7 @@ static enum status prepare(struct walker *walker, struct error *error)
     return shared->backend->ops->allocate(shared->backend, loader_elements(shared->model), "block weights", &walker->copy, error);
 }
 
-/* ---- The blocks -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- The blocks ---- */
 
 static enum status fp_pass(struct walker *walker, const struct block *block, struct error *error)
 {
@@ -343,8 +340,7 @@ static void baseline_keep(struct walker *walker)
         monitor_log(walker->request->monitor, "the baseline is not kept for later runs: %s", cause.detail);
 }
 
-/* ---- Behind the last block ------------------------------------------------------------------------------------------------------
- */
+/* ---- Behind the last block ---- */
 
 static enum status seat_leave(struct seat *seat, struct error *error)
 {
@@ -478,8 +474,7 @@ enum status quantize_run(const struct quantize_request *request, struct quantize
     return member.status;
 }
 
-/* ---- Memory ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Memory ---- */
 
 int64_t quantize_together_most(const struct quantize_request *request, int64_t memory)
 {

@@ -36,8 +36,7 @@ static struct party party_of(const struct quantize_recipe *const *recipes, int64
     return party;
 }
 
-/* ---- Memory ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Memory ---- */
 
 /* Rows of an error while it is measured, columns of a block while it is quantized. */
 enum { SOLVER_SLAB_ROWS = 256 };
@@ -163,8 +162,7 @@ static void fill_memory(const struct party *party, const struct quantize_choice 
     for (int k = 0; k < PLAN_ROOMS; k++) plan->peak[k] = larger(plan->peak[k], evaluation.peak[k]);
 }
 
-/* ---- Work -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Work ---- */
 
 /* Calibration tokens through a block as sequential_block takes them, and what the quantizer makes of their Hessians. */
 static double calibrate_block(const struct program *program, const struct chunks *chunks, int64_t budget_width, bool last)
@@ -224,8 +222,7 @@ static void fill_work(const struct party *party, const struct quantize_choice *c
     plan->written_bytes += (config->layers + 1) * plan->spilled_tokens * row;
 }
 
-/* ---- The choice -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- The choice ---- */
 
 static void fill(const struct party *party, const struct quantize_choice *choice, struct run_plan *plan)
 {

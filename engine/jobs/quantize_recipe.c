@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Before the first block ----------------------------------------------------------------------------------------------------
- */
+/* ---- Before the first block ---- */
 
 struct length {
     int64_t tokens, index;
@@ -250,8 +249,7 @@ enum status quantize_recipe_open(struct quantize_recipe *recipe, bool embedded, 
     return sequential_enter(sequential, &recipe->calibration, &recipe->calibration_hidden, error);
 }
 
-/* ---- The blocks ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- The blocks ---- */
 
 enum status quantize_recipe_visit(const struct quantize_recipe *recipe, struct error *error)
 {
@@ -299,8 +297,7 @@ enum status quantize_recipe_block(struct quantize_recipe *recipe, struct block *
     return STATUS_OK;
 }
 
-/* ---- What is kept between blocks ------------------------------------------------------------------------------------------------
- */
+/* ---- What is kept between blocks ---- */
 
 static void add_tokens(struct checksum *sum, const struct chunks *chunks)
 {
@@ -335,8 +332,7 @@ enum status quantize_recipe_keep(struct quantize_recipe *recipe, struct error *e
     return quantize_state_write(path, recipe->shared->backend, &state, error);
 }
 
-/* ---- Behind the last block ------------------------------------------------------------------------------------------------------
- */
+/* ---- Behind the last block ---- */
 
 enum status quantize_recipe_leave(struct quantize_recipe *recipe, struct error *error)
 {

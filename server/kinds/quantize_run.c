@@ -39,8 +39,7 @@ struct party {
     char *baseline;
 };
 
-/* ---- Who is there ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- Who is there ---- */
 
 static void guest_end(struct guest *guest, enum status status, const struct error *error)
 {
