@@ -1,43 +1,6 @@
 /* Attributions of tiny random models, number by number against plain quantizations whose overrides are written here. */
 #include "jobs/attribution.h"
-#include "tiny_model.h"
-
-struct fixture {
-    struct team *team;
-    struct backend *backend;
-    struct scratch scratch, work;
-    struct model *model;
-    int64_t starts[5];
-    uint32_t tokens[4 * 20], calibration_tokens[4 * 20];
-    struct sequences evaluation, calibration;
-};
-
-static void open_fixture(struct fixture *f, const char *config)
-{
-    struct error error;
-    memset(f, 0, sizeof *f);
-    tiny_write(&f->scratch, config, (struct tiny_change){0});
-    scratch_open(&f->work);
-    assert_int_equal(team_new(2, &f->team, &error), STATUS_OK);
-    assert_int_equal(backend_cpu_new(f->team, &f->backend, &error), STATUS_OK);
-    if (model_open(f->scratch.directory, &f->model, &error) != STATUS_OK) fail_msg("%s", error.detail);
-    for (int i = 0; i < 4; i++) f->starts[i + 1] = f->starts[i] + 20;
-    for (int i = 0; i < 4 * 20; i++) {
-        f->tokens[i] = (uint32_t)random_below(1, 0, (uint64_t)i, 50);
-        f->calibration_tokens[i] = (uint32_t)random_below(1, 1, (uint64_t)i, 50);
-    }
-    f->evaluation = (struct sequences){4, f->starts, f->tokens};
-    f->calibration = (struct sequences){4, f->starts, f->calibration_tokens};
-}
-
-static void close_fixture(struct fixture *f)
-{
-    model_close(f->model);
-    backend_free(f->backend);
-    team_free(f->team);
-    scratch_close(&f->scratch);
-    scratch_close(&f->work);
-}
+#include "tiny_fixture.h"
 
 static const int64_t two_and_eight[] = {8, 2};
 
@@ -137,7 +100,7 @@ static void test_units_are_what_quantizations_with_overrides_give(void **state)
 {
     (void)state;
     struct fixture f;
-    open_fixture(&f, tiny_llama);
+    open_fixture(&f, tiny_llama, 4, 20);
     struct attribution_request request = request_of(&f);
     request.seed = 3;
     check_against_plain(&request);
@@ -151,7 +114,7 @@ static void test_options_of_the_method_hold_for_units(void **state)
 {
     (void)state;
     struct fixture f;
-    open_fixture(&f, tiny_gpt_neox);
+    open_fixture(&f, tiny_gpt_neox, 4, 20);
     struct attribution_request request = request_of(&f);
     request.width_count = 0;
     request.method.options = (struct quantize_options){.activation_bits = 8, .rotation = ROTATION_HADAMARD, .keep_outliers = 2};
@@ -165,7 +128,7 @@ static void test_methods_without_bits_have_one_width(void **state)
 {
     (void)state;
     struct fixture f;
-    open_fixture(&f, tiny_gpt2);
+    open_fixture(&f, tiny_gpt2, 4, 20);
     struct attribution_request request = request_of(&f);
     request.width_count = 0;
     request.calibration = NULL;
@@ -184,7 +147,7 @@ static void test_experts_of_a_step_are_one_unit(void **state)
 {
     (void)state;
     struct fixture f;
-    open_fixture(&f, tiny_olmoe);
+    open_fixture(&f, tiny_olmoe, 4, 20);
     struct attribution_request request = request_of(&f);
     request.width_count = 0;
     struct attribution_result found = run(&request);
@@ -200,7 +163,7 @@ static void test_an_allocation_is_what_its_overrides_give(void **state)
 {
     (void)state;
     struct fixture f;
-    open_fixture(&f, tiny_llama);
+    open_fixture(&f, tiny_llama, 4, 20);
     struct attribution_request request = request_of(&f);
     request.left_out = false;
     request.budget = 4.5;
@@ -231,7 +194,7 @@ static void test_a_budget_that_is_too_small_says_what_is_least(void **state)
 {
     (void)state;
     struct fixture f;
-    open_fixture(&f, tiny_gpt_neox);
+    open_fixture(&f, tiny_gpt_neox, 4, 20);
     struct attribution_request request = request_of(&f);
     request.left_out = false;
     request.part = ATTRIBUTION_BLOCK;
@@ -276,7 +239,7 @@ static void test_an_attempt_goes_on_at_the_next_unit(void **state)
     (void)state;
     struct fixture f;
     struct error error;
-    open_fixture(&f, tiny_gpt_neox);
+    open_fixture(&f, tiny_gpt_neox, 4, 20);
     struct attribution_request request = request_of(&f);
     struct watch watch = {.checks_left = INT32_MAX};
     const struct monitor monitor = {&watch, watch_progress, watch_line, watch_check};
@@ -320,7 +283,7 @@ static void test_what_cannot_be_attributed_is_refused(void **state)
 {
     (void)state;
     struct fixture f;
-    open_fixture(&f, tiny_gpt_neox);
+    open_fixture(&f, tiny_gpt_neox, 4, 20);
     const struct quantize_override item = {.pattern = ".", .skip = true};
     struct attribution_request request = request_of(&f);
     request.method.options.override_count = 1;

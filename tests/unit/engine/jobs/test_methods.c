@@ -2,7 +2,7 @@
  */
 #include "base/memory.h"
 #include "jobs/quantize.h"
-#include "tiny_model.h"
+#include "tiny_fixture.h"
 
 static const char tiny_qwen3[] =
     "{\"model_type\": \"qwen3\", \"vocab_size\": 50, \"hidden_size\": 24, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
@@ -12,41 +12,6 @@ static const char tiny_olmo2[] =
     "{\"model_type\": \"olmo2\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_attention_heads\": 4, \"num_key_value_heads\": 4,"
     " \"num_hidden_layers\": 2, \"intermediate_size\": 52, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6,"
     " \"rope_theta\": 10000.0, \"max_position_embeddings\": 24, \"tie_word_embeddings\": false}";
-
-struct fixture {
-    struct team *team;
-    struct backend *backend;
-    struct scratch scratch;
-    struct model *model;
-    int64_t starts[13];
-    uint32_t tokens[12 * 24], calibration_tokens[12 * 24];
-    struct sequences evaluation, calibration;
-};
-
-static void open_fixture(struct fixture *f, const char *config)
-{
-    struct error error;
-    memset(f, 0, sizeof *f);
-    tiny_write(&f->scratch, config, (struct tiny_change){0});
-    assert_int_equal(team_new(2, &f->team, &error), STATUS_OK);
-    assert_int_equal(backend_cpu_new(f->team, &f->backend, &error), STATUS_OK);
-    if (model_open(f->scratch.directory, &f->model, &error) != STATUS_OK) fail_msg("%s", error.detail);
-    for (int i = 0; i < 12; i++) f->starts[i + 1] = f->starts[i] + 24;
-    for (int i = 0; i < 12 * 24; i++) {
-        f->tokens[i] = (uint32_t)random_below(1, 0, (uint64_t)i, 50);
-        f->calibration_tokens[i] = (uint32_t)random_below(1, 1, (uint64_t)i, 50);
-    }
-    f->evaluation = (struct sequences){12, f->starts, f->tokens};
-    f->calibration = (struct sequences){12, f->starts, f->calibration_tokens};
-}
-
-static void close_fixture(struct fixture *f)
-{
-    model_close(f->model);
-    backend_free(f->backend);
-    team_free(f->team);
-    scratch_close(&f->scratch);
-}
 
 static enum status try_method(const struct fixture *f, struct quantize_method method, struct quantize_result *result,
                               struct error *error)
@@ -85,7 +50,7 @@ static void check_rotation_alone(const char *config)
 {
     struct fixture f;
     struct quantize_method method = rtn_of(4);
-    open_fixture(&f, config);
+    open_fixture(&f, config, 12, 24);
     method.options.rotation = ROTATION_HADAMARD;
     method.options.rotation_seed = 3;
     method.options.override_count = 1;
@@ -116,7 +81,7 @@ static void test_a_rotation_s_seed_decides_its_signs(void **state)
     (void)state;
     struct fixture f;
     struct quantize_method method = rtn_of(4);
-    open_fixture(&f, tiny_llama);
+    open_fixture(&f, tiny_llama, 12, 24);
     method.options.rotation = ROTATION_HADAMARD;
     const double first = kl_of(&f, method), again = kl_of(&f, method);
     method.options.rotation_seed = 1;
@@ -129,7 +94,7 @@ static void test_rounded_inputs_cost_more_the_fewer_their_bits(void **state)
     (void)state;
     struct fixture f;
     struct quantize_method method = rtn_of(8);
-    open_fixture(&f, tiny_llama);
+    open_fixture(&f, tiny_llama, 12, 24);
     const double none = kl_of(&f, method);
     method.options.activation_bits = 8;
     const double eight = kl_of(&f, method);
@@ -145,7 +110,7 @@ static void test_methods_that_treat_inputs_reach_experts(void **state)
     (void)state;
     struct fixture f;
     struct quantize_method method = rtn_of(8);
-    open_fixture(&f, tiny_olmoe);
+    open_fixture(&f, tiny_olmoe, 12, 24);
     const double none = kl_of(&f, method);
     method.options.activation_bits = 4;
     const double four = kl_of(&f, method);
@@ -171,7 +136,7 @@ static void test_every_method_runs_with_every_option(void **state)
         {.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {8, 8, 0.5, true}},
     };
     struct fixture f;
-    open_fixture(&f, tiny_llama);
+    open_fixture(&f, tiny_llama, 12, 24);
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
         struct quantize_method method = methods[i];
         const double plain = kl_of(&f, method), again = kl_of(&f, method);
@@ -189,7 +154,7 @@ static void test_gptq_s_proxy_error_is_never_above_rounding_s(void **state)
 {
     (void)state;
     struct fixture f;
-    open_fixture(&f, tiny_gpt_neox);
+    open_fixture(&f, tiny_gpt_neox, 12, 24);
     for (int64_t bits = 2; bits <= 4; bits++) {
         struct quantize_result rtn = run(&f, rtn_of(bits));
         struct quantize_result gptq =
@@ -211,7 +176,7 @@ static void test_kept_columns_lower_the_error_and_cost_bits(void **state)
     struct error error = {0};
     struct quantize_result result = {0};
     struct quantize_method method = rtn_of(3);
-    open_fixture(&f, tiny_llama);
+    open_fixture(&f, tiny_llama, 12, 24);
     struct quantize_result plain = run(&f, method);
     method.options.keep_outliers = 8;
     struct quantize_result kept = run(&f, method);
@@ -237,7 +202,7 @@ static void test_overrides_reach_the_modules_that_they_name(void **state)
                                               {.pattern = "v_proj|o_proj", .group_size = -1}};
     struct fixture f;
     struct quantize_method method = rtn_of(4);
-    open_fixture(&f, tiny_llama);
+    open_fixture(&f, tiny_llama, 12, 24);
     method.options.override_count = 3;
     method.options.overrides = items;
     struct quantize_result result = run(&f, method);
@@ -276,7 +241,7 @@ static void test_embeddings_and_output_are_rounded_when_asked(void **state)
     (void)state;
     struct fixture f;
     struct quantize_method method = rtn_of(4);
-    open_fixture(&f, tiny_gpt_neox);
+    open_fixture(&f, tiny_gpt_neox, 12, 24);
     method.options.override_count = 1;
     method.options.overrides = everything;
     method.options.embedding_bits = 8;

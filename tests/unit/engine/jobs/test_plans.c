@@ -2,7 +2,7 @@
 #include "jobs/quantize.h"
 #include "jobs/sharpness.h"
 #include "memory_counter.h"
-#include "tiny_model.h"
+#include "tiny_fixture.h"
 #include "train/trainer.h"
 
 static const char deep[] =
@@ -14,42 +14,12 @@ static const char wide[] =
     " \"intermediate_size\": 1024, \"hidden_act\": \"gelu\", \"layer_norm_eps\": 1e-5, \"rotary_pct\": 0.25,"
     " \"rotary_emb_base\": 10000, \"max_position_embeddings\": 64, \"use_parallel_residual\": true, \"tie_word_embeddings\": false}";
 
-enum { LONGEST = 128, MOST = 400 };
-
-struct fixture {
-    struct team *team;
-    struct backend *backend;
-    struct scratch scratch;
-    struct model *model;
-    int64_t starts[MOST + 1], calibration_starts[MOST + 1];
-    uint32_t *tokens;
-    struct sequences evaluation, calibration;
-};
-
-/* `count` sequences to evaluate, half as many to calibrate with. */
-static void open_fixture(struct fixture *f, const char *config, int count, int length)
+/* Half as many sequences to calibrate with, of different lengths. */
+static void open_ragged(struct fixture *f, const char *config, int count, int length)
 {
-    struct error error;
-    memset(f, 0, sizeof *f);
-    tiny_write(&f->scratch, config, (struct tiny_change){0});
-    assert_int_equal(team_new(2, &f->team, &error), STATUS_OK);
-    assert_int_equal(backend_cpu_new(f->team, &f->backend, &error), STATUS_OK);
-    if (model_open(f->scratch.directory, &f->model, &error) != STATUS_OK) fail_msg("%s", error.detail);
-    f->tokens = calloc((size_t)(count * length), sizeof *f->tokens);
-    for (int i = 0; i < count * length; i++) f->tokens[i] = (uint32_t)random_below(1, 0, (uint64_t)i, 300);
-    for (int i = 0; i < count; i++) f->starts[i + 1] = f->starts[i] + length;
+    open_fixture(f, config, count, length);
     for (int i = 0; i < count / 2; i++) f->calibration_starts[i + 1] = f->calibration_starts[i] + length - i % 7;
-    f->evaluation = (struct sequences){count, f->starts, f->tokens};
-    f->calibration = (struct sequences){count / 2, f->calibration_starts, f->tokens};
-}
-
-static void close_fixture(struct fixture *f)
-{
-    free(f->tokens);
-    model_close(f->model);
-    backend_free(f->backend);
-    team_free(f->team);
-    scratch_close(&f->scratch);
+    f->calibration.count = count / 2;
 }
 
 static const struct plan_budget unbounded = {{INT64_MAX, INT64_MAX, INT64_MAX}};
@@ -108,7 +78,7 @@ static void check_evaluate(const char *config, int count, int length)
     struct fixture f;
     struct run_plan plan;
     struct error error;
-    open_fixture(&f, config, count, length);
+    open_ragged(&f, config, count, length);
     const struct evaluate_request request = evaluation_of(&f);
     assert_int_equal(evaluate_plan(&request, &unbounded, &plan, &error), STATUS_OK);
     assert_int_equal(plan.tokens, count * length);
@@ -133,7 +103,7 @@ static void check_quantize(const char *config, int count, int length, int method
     struct fixture f;
     struct run_plan plan;
     struct error error;
-    open_fixture(&f, config, count, length);
+    open_ragged(&f, config, count, length);
     const struct quantize_request request = quantization_of(&f, method);
     assert_int_equal(quantize_plan(&request, 1, &unbounded, &plan, &error), STATUS_OK);
     const long long begun = counter_begin();
@@ -158,7 +128,7 @@ static void check_sharpness(const char *config, int count, int length)
     struct run_plan plan;
     struct sharpness_result found;
     struct error error;
-    open_fixture(&f, config, count, length);
+    open_ragged(&f, config, count, length);
     const struct sharpness_request request = {
         .model = f.model,
         .backend = f.backend,
@@ -193,7 +163,7 @@ static void check_train(const char *config, int64_t length, int64_t memory_limit
     struct parameters_layout *layout = NULL;
     struct trainer trainer;
     struct error error;
-    open_fixture(&f, config, 100, 64);
+    open_ragged(&f, config, 100, 64);
     struct trainer_setup setup = {
         .optimizer = optimizer_kinds[0],
         .settings = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8},
@@ -232,7 +202,7 @@ static void test_an_evaluation_has_the_same_bits_whatever_its_plan(void **state)
     struct error error;
     const struct plan_budget nothing = {{0, 0, INT64_MAX}};
     (void)state;
-    open_fixture(&f, deep, 66, 128);
+    open_ragged(&f, deep, 66, 128);
     const struct evaluate_request request = evaluation_of(&f);
     struct evaluate_result first = evaluate(&request), small;
     assert_int_equal(evaluate_plan(&request, &unbounded, &whole, &error), STATUS_OK);
@@ -295,7 +265,7 @@ static void test_a_quantization_has_the_same_bits_whatever_its_plan(void **state
 {
     struct fixture f;
     (void)state;
-    open_fixture(&f, deep, 66, 128);
+    open_ragged(&f, deep, 66, 128);
     for (int method = 0; method < 4; method++) {
         const struct quantize_request request = quantization_of(&f, method);
         check_budgets(&f, &request);
@@ -312,7 +282,7 @@ static void test_spilled_streams_are_kept_and_taken_up(void **state)
     struct run_plan least;
     struct error error;
     (void)state;
-    open_fixture(&f, deep, 66, 128);
+    open_ragged(&f, deep, 66, 128);
     struct quantize_request request = quantization_of(&f, 0);
     (void)snprintf(baseline, sizeof baseline, "%s", scratch_path(&f.scratch, "baseline"));
     (void)snprintf(keep, sizeof keep, "%s", scratch_path(&f.scratch, "streams"));

@@ -1,50 +1,32 @@
 /* Whole jobs on the device (emulated, or a real one: stand_in.h) held against the CPU: losses of every architecture, quantizations,
  * what is refused, and the same bits twice. Not a unit test of its own: `make check` runs it over the emulated device, `make
  * check-gpu` on a real one. */
-#include "engine/jobs/tiny_model.h"
-#include "jobs/quantize.h"
-
 #include "engine/backend/cuda/stand_in.h"
 #undef backend_cpu_new /* both are wanted here */
+
+#include "engine/jobs/tiny_fixture.h"
+#include "jobs/quantize.h"
 
 static const char tiny_mamba[] =
     "{\"model_type\": \"mamba\", \"vocab_size\": 50, \"hidden_size\": 24, \"num_hidden_layers\": 2, \"state_size\": 4,"
     " \"time_step_rank\": 3, \"conv_kernel\": 4}";
 
 struct devices {
-    struct team *team;
-    struct backend *cpu, *device;
-    struct scratch scratch;
-    struct model *model;
-    int64_t starts[9];
-    uint32_t tokens[8 * 24], more[8 * 24];
-    struct sequences evaluation, calibration;
+    struct fixture host;
+    struct backend *device;
 };
 
 static void open_devices(struct devices *d, const char *config)
 {
     struct error error;
-    memset(d, 0, sizeof *d);
-    tiny_write(&d->scratch, config, (struct tiny_change){0});
-    if (team_new(2, &d->team, &error) != STATUS_OK || backend_cpu_new(d->team, &d->cpu, &error) != STATUS_OK ||
-        stand_in_new(d->team, &d->device, &error) != STATUS_OK || model_open(d->scratch.directory, &d->model, &error) != STATUS_OK)
-        fail_msg("%s", error.detail);
-    for (int i = 0; i <= 8; i++) d->starts[i] = 24 * i;
-    for (uint64_t i = 0; i < 8 * 24; i++) {
-        d->tokens[i] = (uint32_t)random_below(1, 0, i, 50);
-        d->more[i] = (uint32_t)random_below(1, 1, i, 50);
-    }
-    d->evaluation = (struct sequences){8, d->starts, d->tokens};
-    d->calibration = (struct sequences){8, d->starts, d->more};
+    open_fixture(&d->host, config, 8, 24);
+    if (stand_in_new(d->host.team, &d->device, &error) != STATUS_OK) fail_msg("%s", error.detail);
 }
 
 static void close_devices(struct devices *d)
 {
-    model_close(d->model);
     backend_free(d->device);
-    backend_free(d->cpu);
-    team_free(d->team);
-    scratch_close(&d->scratch);
+    close_fixture(&d->host);
 }
 
 static const struct quantize_method gptq = {.quantizer = QUANTIZER_GPTQ, .gptq = {4, 16, false, false, true, 0.05}};
@@ -52,8 +34,11 @@ static const struct quantize_method gptq = {.quantizer = QUANTIZER_GPTQ, .gptq =
 static enum status quantize_on(struct devices *d, struct backend *backend, const struct quantize_method *method,
                                struct quantize_result *out, struct error *error)
 {
-    struct quantize_request request = {
-        .model = d->model, .backend = backend, .method = *method, .calibration = &d->calibration, .evaluation = &d->evaluation};
+    struct quantize_request request = {.model = d->host.model,
+                                       .backend = backend,
+                                       .method = *method,
+                                       .calibration = &d->host.calibration,
+                                       .evaluation = &d->host.evaluation};
     const enum status status = quantize_method_settle(&request.method, error);
     return status == STATUS_OK ? quantize_run(&request, out, error) : status;
 }
@@ -78,8 +63,8 @@ static void test_losses_of_every_architecture_agree(void **state)
         struct evaluate_result cpu, device;
         struct error error;
         open_devices(&d, configs[i]);
-        if (evaluate_run(d.model, d.cpu, &d.evaluation, NULL, &cpu, &error) != STATUS_OK ||
-            evaluate_run(d.model, d.device, &d.evaluation, NULL, &device, &error) != STATUS_OK)
+        if (evaluate_run(d.host.model, d.host.backend, &d.host.evaluation, NULL, &cpu, &error) != STATUS_OK ||
+            evaluate_run(d.host.model, d.device, &d.host.evaluation, NULL, &device, &error) != STATUS_OK)
             fail_msg("%s", error.detail);
         for (int s = 0; s < 8; s++)
             hold(configs[i], device.sequence_losses[s], cpu.sequence_losses[s], loss_bound(cpu.sequence_losses[s]));
@@ -109,7 +94,7 @@ static void test_quantizations_agree_and_repeat(void **state)
         const struct quantize_method *method = &methods[i % 5];
         const bool white = method->quantizer == QUANTIZER_RTN || method->quantizer == QUANTIZER_NF4;
         open_devices(&d, configs[i / 5]);
-        if (quantize_on(&d, d.cpu, method, &cpu, &error) != STATUS_OK ||
+        if (quantize_on(&d, d.host.backend, method, &cpu, &error) != STATUS_OK ||
             quantize_on(&d, d.device, method, &device, &error) != STATUS_OK ||
             quantize_on(&d, d.device, method, &again, &error) != STATUS_OK)
             fail_msg("method %d: %s", i % 5, error.detail);
