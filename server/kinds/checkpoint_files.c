@@ -104,7 +104,7 @@ enum status checkpoint_files_read(const char *path, const char *config, struct c
     (void)snprintf(out->architecture, sizeof out->architecture, "%s", model->config.architecture->model_type);
     (void)snprintf(out->dtype, sizeof out->dtype, "%s", dtype_info(weights_dtype(model->weights, NULL))->name);
     if ((status = checkpoint_files_fingerprint(model, out->fingerprint, error)) != STATUS_OK) goto done;
-    if (out->bytes <= CHECKPOINT_HASH_LIMIT) status = checkpoint_files_content(model, out->sha256, error);
+    if (out->bytes <= HASH_AT_ONCE) status = checkpoint_files_content(model, out->sha256, error);
     if (status != STATUS_OK) goto done;
     if ((out->files = list_files(model)) == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a list of files");
     struct weights_progress progress;

@@ -7,9 +7,6 @@
 #include "model/model.h"
 #include "store/checkpoints.h"
 
-/* Checkpoints of at most this many bytes are hashed at once, larger ones by the first run that reads them. */
-#define CHECKPOINT_HASH_LIMIT (INT64_C(256) << 20)
-
 struct checkpoint_files {
     char architecture[64], dtype[16], fingerprint[HASH_TEXT], sha256[HASH_TEXT]; /* sha256 "": too large to hash at once */
     int64_t parameters, bytes;

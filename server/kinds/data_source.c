@@ -1,12 +1,14 @@
 #include "kinds/data_source.h"
 
 #include "base/memory.h"
+#include "kinds/kind.h"
 #include "kinds/roots.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 const struct param data_source_evaluation[] = {DATA_SOURCE_PARAMS(0, "\"blocks\""), {0}};
 const struct param data_source_calibration[] = {DATA_SOURCE_PARAMS(0, "\"documents\""), {0}};
@@ -41,19 +43,34 @@ enum status data_source_parse(const char *format, const json_t *definition, stru
     return parse_dtype(json_string_value(json_object_get(definition, "dtype")), &out->dtype, error);
 }
 
-enum status data_source_hash(const struct dataset_source *source, char out[HASH_TEXT], struct error *error)
+/* All files, by `add`; *bytes is their size. */
+static enum status hash_files(const struct dataset_source *source, enum status (*add)(struct hash *, const char *, struct error *),
+                              char out[HASH_TEXT], int64_t *bytes, struct error *error)
 {
     struct dataset_files files = {0};
     struct hash *hash = NULL;
+    struct stat info;
     enum status status = dataset_files_list(source, &files, error);
     if (status == STATUS_OK) status = hash_new(&hash, error);
-    for (int64_t i = 0; i < files.count && status == STATUS_OK; i++) status = hash_add_file(hash, files.paths[i], error);
+    *bytes = 0;
+    for (int64_t i = 0; i < files.count && status == STATUS_OK; i++) {
+        if (stat(files.paths[i], &info) == 0) *bytes += info.st_size;
+        status = add(hash, files.paths[i], error);
+    }
     if (status == STATUS_OK)
         status = hash_finish(hash, out, error);
     else
         hash_free(hash);
     dataset_files_free(&files);
     return status;
+}
+
+enum status data_source_read(const struct dataset_source *source, struct data_source_files *out, struct error *error)
+{
+    int64_t bytes = 0;
+    *out = (struct data_source_files){0};
+    const enum status status = hash_files(source, hash_add_sample, out->fingerprint, &bytes, error);
+    return status == STATUS_OK && bytes <= HASH_AT_ONCE ? hash_files(source, hash_add_file, out->sha256, &bytes, error) : status;
 }
 
 bool data_source_is_text(const struct dataset_source *source)
@@ -78,29 +95,44 @@ done:
     return status;
 }
 
-static enum status check_files(const struct data_source *source, const char *const *roots, struct error *error)
+/* Files that nobody has hashed yet, because they were too large when they were registered. */
+static enum status hash_now(const struct kind_context *context, struct data_source *source, struct error *error)
 {
-    char canonical[4096], sha256[HASH_TEXT];
-    enum status status = roots_resolve(roots, source->source.path, "", canonical, sizeof canonical, error);
-    if (status == STATUS_OK) status = data_source_hash(&source->source, sha256, error);
-    if (status == STATUS_OK && strcmp(sha256, source->row.sha256) != 0)
-        status = error_set(error, STATUS_INPUT_CHANGED,
-                           "the files of dataset \"%.200s\" are not the registered ones: register them under a new name",
-                           source->row.name);
-    return status;
+    int64_t bytes;
+    if (context->planning) return STATUS_OK;
+    monitor_log(context->monitor, "hashing the dataset, once");
+    const enum status status = hash_files(&source->source, hash_add_file, source->row.sha256, &bytes, error);
+    return status == STATUS_OK ? dataset_set_content(context->connection, &source->row.id, source->row.sha256, error) : status;
 }
 
-enum status data_source_open(struct connection *connection, const char *id, const char *const *roots, struct data_source *out,
-                             struct error *error)
+static enum status check_files(const struct kind_context *context, struct data_source *source, struct error *error)
+{
+    char canonical[4096];
+    int64_t bytes;
+    struct data_source_files found;
+    struct dataset *row = &source->row;
+    enum status status = roots_resolve(context->roots, source->source.path, "", canonical, sizeof canonical, error);
+    const bool sampled = row->fingerprint[0] != '\0'; /* older rows are not */
+    if (status == STATUS_OK) status = data_source_read(&source->source, &found, error);
+    if (status == STATUS_OK && !sampled) status = hash_files(&source->source, hash_add_file, found.sha256, &bytes, error);
+    if (status != STATUS_OK) return status;
+    const bool hashed = found.sha256[0] != '\0' && row->sha256[0] != '\0';
+    if ((sampled && strcmp(found.fingerprint, row->fingerprint) != 0) || (hashed && strcmp(found.sha256, row->sha256) != 0))
+        return error_set(error, STATUS_INPUT_CHANGED,
+                         "the files of dataset \"%.200s\" are not the registered ones: register them under a new name", row->name);
+    return row->sha256[0] == '\0' ? hash_now(context, source, error) : STATUS_OK;
+}
+
+enum status data_source_open(const struct kind_context *context, const char *id, struct data_source *out, struct error *error)
 {
     *out = (struct data_source){.add_special_tokens = -1};
-    enum status status = dataset_find(connection, id, &out->row, error);
+    enum status status = dataset_find(context->connection, id, &out->row, error);
     if (status != STATUS_OK) return status;
     status = data_source_parse(out->row.format, out->row.definition, &out->source, error);
     const json_t *special = json_object_get(out->row.definition, "add_special_tokens");
     if (json_is_boolean(special)) out->add_special_tokens = json_is_true(special);
     if (status == STATUS_OK)
-        status = out->row.inline_sequences ? load_inline(connection, out, error) : check_files(out, roots, error);
+        status = out->row.inline_sequences ? load_inline(context->connection, out, error) : check_files(context, out, error);
     if (status != STATUS_OK) data_source_reset(out);
     return status;
 }

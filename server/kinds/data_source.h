@@ -38,18 +38,24 @@ struct data_source {
     int add_special_tokens;       /* -1: as the use has it */
 };
 
-/* The dataset `id` with its path checked against `roots` and its content against the hash that it was registered with
- * (STATUS_INPUT_CHANGED). The caller resets *out. */
-MUST_CHECK enum status data_source_open(struct connection *connection, const char *id, const char *const *roots,
-                                        struct data_source *out, struct error *error);
+struct kind_context;
+
+/* The dataset `id` with its path checked against the roots and its files against the registered ones (STATUS_INPUT_CHANGED): by
+ * their hash, or large ones by their fingerprint, and then hashed if nobody has yet. The caller resets *out. */
+MUST_CHECK enum status data_source_open(const struct kind_context *context, const char *id, struct data_source *out,
+                                        struct error *error);
 void data_source_reset(struct data_source *source);
 
 /* From a definition {"path", "field", "dtype"} and a format of the API; lent from both. STATUS_INVALID. */
 MUST_CHECK enum status data_source_parse(const char *format, const json_t *definition, struct dataset_source *out,
                                          struct error *error);
 
-/* SHA-256 over the bytes of all its files. */
-MUST_CHECK enum status data_source_hash(const struct dataset_source *source, char out[HASH_TEXT], struct error *error);
+/* What is known of its files when they are registered: sizes and samples, and SHA-256 over all bytes ("": too many to hash at
+ * once). */
+struct data_source_files {
+    char fingerprint[HASH_TEXT], sha256[HASH_TEXT];
+};
+MUST_CHECK enum status data_source_read(const struct dataset_source *source, struct data_source_files *out, struct error *error);
 
 /* Whether a tokenizer is needed. */
 bool data_source_is_text(const struct dataset_source *source);

@@ -9,6 +9,9 @@
 
 enum { HASH_TEXT = 65 };
 
+/* Files of at most this many bytes are hashed when they are registered, larger ones by the first run that reads them. */
+#define HASH_AT_ONCE (INT64_C(256) << 20)
+
 struct hash;
 
 MUST_CHECK enum status hash_new(struct hash **out, struct error *error);

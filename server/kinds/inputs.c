@@ -113,7 +113,7 @@ enum status inputs_sequences(const struct kind_context *context, struct inputs *
     if (use->sequence_length > config->maximum_positions)
         return error_set(error, STATUS_INVALID, "sequence_length %lld is above the model's %lld positions: give a smaller one",
                          (long long)use->sequence_length, (long long)config->maximum_positions);
-    enum status status = data_source_open(context->connection, use->dataset, context->roots, &source, error);
+    enum status status = data_source_open(context, use->dataset, &source, error);
     if (status != STATUS_OK) return status;
     if (name != NULL) (void)snprintf(name, 128, "%.127s", source.row.name);
     if (data_source_is_text(&source.source)) status = inputs_open_tokenizer(inputs, error);

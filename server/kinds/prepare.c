@@ -105,10 +105,11 @@ static enum status visit(void *context, enum param_type type, const char *pointe
     return STATUS_OK;
 }
 
+/* content NULL: the parameters have the ids of what they refer to. */
 static enum status make_key(const struct kind *kind, const struct kind_request *request, const json_t *content, char out[HASH_TEXT],
                             struct error *error)
 {
-    json_t *document = json_pack("{ss si sO sO sO}", "kind", kind->name, "revision", ENGINE_REVISION, "content", content,
+    json_t *document = json_pack("{ss si sO* sO sO}", "kind", kind->name, "revision", ENGINE_REVISION, "content", content,
                                  "identity", request->identity, "params", request->params);
     if (document == NULL) return no_memory(error);
     const enum status status = hash_json(document, out, error);
@@ -128,8 +129,10 @@ static enum status prepare_key(struct prepared_run *run, const json_t *content, 
     struct kind_request *request = &run->request;
     json_t *kept = request->params;
     if (request->identity == NULL) return STATUS_OK;
+    enum status status = make_key(run->kind, request, NULL, run->named_key, error);
+    if (status != STATUS_OK) return status;
     request->params = json_deep_copy(kept);
-    enum status status = request->params == NULL ? no_memory(error) : STATUS_OK;
+    if (request->params == NULL) status = no_memory(error);
     if (status == STATUS_OK) status = schema_references(run->kind->params, request->params, "/params", blank, NULL, error);
     if (status == STATUS_OK) status = make_key(run->kind, request, content, run->dedupe_key, error);
     json_decref(request->params);
@@ -195,6 +198,7 @@ struct run_new prepare_row(const struct prepared_run *run)
         .kind = run->kind->name,
         .params = run->request.params,
         .dedupe_key = run->dedupe_key[0] != '\0' ? run->dedupe_key : NULL,
+        .named_key = run->named_key[0] != '\0' ? run->named_key : NULL,
         .companions = run->companions[0] != '\0' ? run->companions : NULL,
         .checkpoints = run->request.checkpoints,
         .checkpoint_count = run->request.checkpoint_count,

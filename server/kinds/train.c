@@ -153,9 +153,9 @@ struct places {
 static enum status places_open(const struct kind_context *context, const struct train_params *params, struct places *out,
                                struct error *error)
 {
-    enum status status = data_source_open(context->connection, params->dataset, context->roots, &out->dataset, error);
+    enum status status = data_source_open(context, params->dataset, &out->dataset, error);
     if (status == STATUS_OK && params->validation != NULL)
-        status = data_source_open(context->connection, params->validation, context->roots, &out->validation, error);
+        status = data_source_open(context, params->validation, &out->validation, error);
     if (status == STATUS_OK && params->from != NULL) {
         struct checkpoint *row = malloc(sizeof *row);
         status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint")

@@ -179,8 +179,9 @@ static enum status define(const json_t *body, const char *format, const char *pa
 static enum status insert_files(struct http_context *context, const struct dataset_body *body, const json_t *given,
                                 enum store_outcome *outcome, json_t **document, struct error *error)
 {
-    char path[PATH_MAX], sha256[HASH_TEXT];
+    char path[PATH_MAX];
     struct stat found;
+    struct data_source_files files = {0};
     struct dataset_source source;
     json_t *definition = NULL;
     const char *const *roots = application_of(context)->roots;
@@ -192,10 +193,14 @@ static enum status insert_files(struct http_context *context, const struct datas
     if (status == STATUS_OK) status = define(given, format, path, &definition, error);
     if (status == STATUS_OK) status = data_source_parse(format, definition, &source, error);
     if (status == STATUS_OK) {
-        status = data_source_hash(&source, sha256, error);
+        status = data_source_read(&source, &files, error);
         if (status != STATUS_OK && error->pointer[0] == '\0') (void)snprintf(error->pointer, sizeof error->pointer, "/path");
     }
-    const struct dataset_new row = {.name = body->name, .format = format, .definition = definition, .sha256 = sha256};
+    const struct dataset_new row = {.name = body->name,
+                                    .format = format,
+                                    .definition = definition,
+                                    .fingerprint = files.fingerprint,
+                                    .sha256 = files.sha256[0] != '\0' ? files.sha256 : NULL};
     if (status == STATUS_OK) status = dataset_insert(application_connection(context), &row, outcome, document, error);
     json_decref(definition);
     return status;

@@ -34,8 +34,9 @@ static enum status compare(struct connection *connection, struct insertion *inse
     const enum status status = connection_query_one(
         connection,
         "select id, format = $2 and definition::jsonb = $3::jsonb and coalesce(sha256, $4, '') = coalesce($4, sha256, '')"
-        " from datasets where name = $1",
-        VALUES(value_text(new->name), value_text(new->format), value_json(new->definition), hash), &rows, error);
+        " and coalesce(fingerprint, $5, '') = coalesce($5, fingerprint, '') from datasets where name = $1",
+        VALUES(value_text(new->name), value_text(new->format), value_json(new->definition), hash, value_text(new->fingerprint)),
+        &rows, error);
     if (status != STATUS_OK) return status;
     const bool same = rows_boolean(rows, 0, 1);
     (void)snprintf(insertion->id.text, sizeof insertion->id.text, "%s", rows_text(rows, 0, 0));
@@ -68,11 +69,11 @@ static enum status insert_body(struct connection *connection, void *context, str
     const struct value hash = value_text(sha256[0] != '\0' ? sha256 : NULL);
     status = connection_query(
         connection,
-        "insert into datasets (name, format, definition, sha256, sequences, tokens) values ($1, $2, $3, $4, $5, $6)"
+        "insert into datasets (name, format, definition, sha256, sequences, tokens, fingerprint) values ($1, $2, $3, $4, $5, $6, $7)"
         " on conflict (name) do nothing returning id",
         VALUES(value_text(new->name), value_text(new->format), value_json(new->definition), hash,
                value_integer_or_null(inline_ones != NULL ? &inline_ones->count : NULL),
-               value_integer_or_null(inline_ones != NULL ? &inline_ones->tokens_count : NULL)),
+               value_integer_or_null(inline_ones != NULL ? &inline_ones->tokens_count : NULL), value_text(new->fingerprint)),
         &rows, error);
     if (status != STATUS_OK) return status;
     const bool made = rows_count(rows) == 1;
@@ -100,7 +101,8 @@ enum status dataset_find(struct connection *connection, const char *reference, s
 {
     struct rows *rows;
     enum status status = connection_query_one(
-        connection, "select d.id, d.name, d.format, coalesce(d.sha256, ''), d.definition from datasets d where" MATCH,
+        connection,
+        "select d.id, d.name, d.format, coalesce(d.sha256, ''), d.definition, coalesce(d.fingerprint, '') from datasets d where" MATCH,
         VALUES(value_text(reference)), &rows, error);
     memset(out, 0, sizeof *out);
     if (status == STATUS_NOT_FOUND) return unknown(reference, error);
@@ -109,6 +111,7 @@ enum status dataset_find(struct connection *connection, const char *reference, s
     (void)snprintf(out->name, sizeof out->name, "%s", rows_text(rows, 0, 1));
     (void)snprintf(out->format, sizeof out->format, "%s", rows_text(rows, 0, 2));
     (void)snprintf(out->sha256, sizeof out->sha256, "%s", rows_text(rows, 0, 3));
+    (void)snprintf(out->fingerprint, sizeof out->fingerprint, "%s", rows_text(rows, 0, 5));
     out->inline_sequences = strcmp(out->format, "sequences") == 0;
     status = rows_json(rows, 0, 4, &out->definition, error);
     rows_free(rows);
@@ -158,6 +161,17 @@ void dataset_sequences_reset(struct dataset_sequences *sequences)
     free(sequences->lengths);
     free(sequences->tokens);
     memset(sequences, 0, sizeof *sequences);
+}
+
+enum status dataset_set_content(struct connection *connection, const struct store_id *id, const char *sha256, struct error *error)
+{
+    int64_t affected;
+    const enum status status =
+        connection_execute(connection, "update datasets set sha256 = $2 where id = $1 and (sha256 is null or sha256 = $2)",
+                           VALUES(value_text(id->text), value_text(sha256)), &affected, error);
+    if (status == STATUS_OK && affected == 0)
+        return error_set(error, STATUS_INPUT_CHANGED, "the data is not what was registered: register it under another name");
+    return status;
 }
 
 enum status dataset_get(struct connection *connection, const char *reference, json_t **document, struct error *error)

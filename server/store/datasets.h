@@ -19,15 +19,16 @@ struct dataset_new {
     const char *format;
     const json_t *definition;                  /* {"path", "field", ...}; {} for inline ones */
     const struct dataset_sequences *sequences; /* or NULL */
-    const char *sha256;                        /* of the content, or NULL when not known */
+    const char *fingerprint;                   /* sizes and samples of the files; NULL: inline */
+    const char *sha256;                        /* of the content; NULL: not known yet (dataset_set_content) */
 };
 
 struct dataset {
     struct store_id id;
     char name[256];
     char format[16];
-    char sha256[65];
-    json_t *definition; /* owns */
+    char fingerprint[65], sha256[65]; /* "": not known */
+    json_t *definition;               /* owns */
     bool inline_sequences;
 };
 
@@ -40,6 +41,9 @@ void dataset_reset(struct dataset *dataset);
 MUST_CHECK enum status dataset_contents(struct connection *connection, const struct store_id *id, struct dataset_sequences *out,
                                         struct error *error);
 void dataset_sequences_reset(struct dataset_sequences *sequences);
+/* What the first run that reads large files finds. STATUS_INPUT_CHANGED when another one stands there. */
+MUST_CHECK enum status dataset_set_content(struct connection *connection, const struct store_id *id, const char *sha256,
+                                           struct error *error);
 MUST_CHECK enum status dataset_get(struct connection *connection, const char *reference, json_t **document, struct error *error);
 MUST_CHECK enum status dataset_list(struct connection *connection, const struct page *page, json_t **document, struct error *error);
 /* STATUS_CONFLICT while a queued or running run uses it. */

@@ -30,15 +30,16 @@ static enum status unknown(const char *id, struct error *error)
 
 /* ---- asking for one ---- */
 
-static enum status find_equal(struct connection *connection, const char *dedupe_key, bool *found, struct store_id *id,
+/* By content, or by the same ids: content may have become known since (inputs.c). */
+static enum status find_equal(struct connection *connection, const struct run_new *run, bool *found, struct store_id *id,
                               struct error *error)
 {
     struct rows *rows;
-    const enum status status =
-        connection_query(connection,
-                         "select id from runs where dedupe_key = $1 and state in ('queued', 'running', 'succeeded')"
-                         " order by (state = 'succeeded') desc, number desc limit 1",
-                         VALUES(value_text(dedupe_key)), &rows, error);
+    const enum status status = connection_query(
+        connection,
+        "select id from runs where (dedupe_key = $1 or named_key = $2) and state in ('queued', 'running', 'succeeded')"
+        " order by (state = 'succeeded') desc, number desc limit 1",
+        VALUES(value_text(run->dedupe_key), value_text(run->named_key)), &rows, error);
     *found = false;
     if (status != STATUS_OK) return status;
     *found = rows_count(rows) == 1;
@@ -54,13 +55,13 @@ static enum status insert_row(struct connection *connection, const struct run_ne
     struct rows *rows;
     const enum status status = connection_query(
         connection,
-        "with made as (insert into runs (kind, priority, dedupe_key, forced, companions) values ($1, $2, $3, $4, $6)"
+        "with made as (insert into runs (kind, priority, dedupe_key, forced, companions, named_key) values ($1, $2, $3, $4, $6, $7)"
         " on conflict (dedupe_key) where state in ('queued', 'running') and not forced do nothing returning id),"
         " spec as (insert into run_specs (run, params) select id, $5::json from made),"
         " event as (insert into run_events (run, epoch, type, data)"
         " select id, 0, 'state', json_build_object('from', null, 'to', 'queued') from made) select id from made",
         VALUES(value_text(run->kind), value_integer(run->priority), value_text(run->dedupe_key), value_boolean(run->force),
-               value_json(run->params), value_text(run->companions)),
+               value_json(run->params), value_text(run->companions), value_text(run->named_key)),
         &rows, error);
     if (status != STATUS_OK) return status;
     *made = rows_count(rows) == 1;
@@ -105,7 +106,7 @@ enum status run_insert_within(struct connection *connection, const struct run_ne
     *outcome = STORE_EXISTED;
     for (int i = 0; i < 3 && !made; i++) {
         if (run->dedupe_key != NULL && !run->force) {
-            if ((status = find_equal(connection, run->dedupe_key, &found, id, error)) != STATUS_OK) return status;
+            if ((status = find_equal(connection, run, &found, id, error)) != STATUS_OK) return status;
             if (found) break;
         }
         if ((status = queue_has_room(connection, error)) != STATUS_OK) return status;

@@ -11,6 +11,7 @@ struct run_new {
     const char *kind;
     const json_t *params;   /* complete: defaults written back */
     const char *dedupe_key; /* hash of all that decides the result (kind, params, content, engine version); NULL: never shared */
+    const char *named_key;  /* the same with ids in place of content; NULL as well */
     const char *companions; /* what it has in common with runs that a worker may take with it; NULL: it is taken alone */
     bool force;             /* a new run even if an equal one exists */
     int priority;           /* larger goes first; 0 is usual */

@@ -143,6 +143,27 @@ def test_data_that_changes_after_registration_fails_the_run(service, name):
     assert run["state"] == "failed" and run["error"]["type"].endswith("input_changed")
 
 
+def test_large_files_are_hashed_by_the_first_run_and_an_equal_request_finds_it(service, name):
+    made = service.checkpoint(models.write_llama(service.files / name), name, "a")
+    file = service.files / f"{name}.bin"
+    with open(file, "wb") as out:
+        out.write(b"".join(bytes([i, 0]) for i in range(64)))
+        out.truncate((256 << 20) + 4096)  # holes cost no space
+    body = {"name": name, "path": file.name, "format": "tokens", "dtype": "uint16"}
+    posted = [service.post("/v1/datasets", body) for _ in range(2)]
+    assert [a.status for a in posted] == [201, 200] and posted[0].json["sha256"] is None
+    request = {"kind": "evaluate", "params": {"checkpoint": made["id"], "dataset": name, "sequence_length": 32, "max_sequences": 2}}
+    first = service.wait(service.post("/v1/runs", request).json["id"])
+    assert first["state"] == "succeeded", first["error"]
+    again = service.post("/v1/runs", request)  # its content is known by now
+    assert (again.status, again.json["id"]) == (200, first["id"])
+    assert len(service.get(f"/v1/datasets/{name}").json["sha256"]) == 64
+    with open(file, "r+b") as out:
+        out.write(b"\x07\x00" * 64)
+    changed = service.post("/v1/runs", {**request, "force": True}).json
+    assert service.wait(changed["id"])["error"]["type"].endswith("input_changed")
+
+
 def test_tokenize(service, name):
     path = models.write_llama(service.files / name)
     made = service.checkpoint(path, name, "a")
