@@ -35,9 +35,11 @@
 #define OLMO_1B     OLMO2_PAPER "github.com/allenai/OLMo, configs/official-0425/OLMo2-1B-"
 #define OLMO        OLMO2_PAPER "github.com/allenai/OLMo, configs/official-1124/OLMo2-"
 #define OLMO_CORE   OLMO2_PAPER "github.com/allenai/OLMo-core, src/scripts/official/OLMo2/OLMo-2-0325-32B-"
-#define STEP_512    INT64_C(2097152)
-#define STEP_1024   INT64_C(4194304)
-#define STEP_2048   INT64_C(8388608)
+/* It takes the rate over from stage 1, which ended at step 721,901; the lengths are those of the list of checkpoints. */
+#define OLMO_32B_ANNEAL OLMO_CORE "anneal.py (from the rate of stage 1 at its step 721,901, by formula), stage2.csv (steps)"
+#define STEP_512        INT64_C(2097152)
+#define STEP_1024       INT64_C(4194304)
+#define STEP_2048       INT64_C(8388608)
 
 #define SMOLLM3_TOKENS INT64_C(2359296)
 #define SMOLLM3(revisions, form, rate, warm, fall, steps, config)                                                                  \
@@ -87,6 +89,9 @@ static const struct public_run runs[] = {
                  OLMO "13B-stage2-seed*-100B.yaml"),
     OLMO2("OLMo-2-0325-32B", 6e-4, 2000 * STEP_2048, 6500 * BILLION, STEP_2048, INT64_C(32234279936),
           OLMO_CORE "train.py (warm-up of 2,000 steps, cosine over 6.5T tokens)"),
+    OLMO2_ANNEAL("OLMo-2-0325-32B", "stage2-ingredient3-", 6.62322e-5, 300 * BILLION, STEP_2048, INT64_C(32234279936),
+                 OLMO_32B_ANNEAL),
+    OLMO2_ANNEAL("OLMo-2-0325-32B", "stage2-", 6.62322e-5, 100 * BILLION, STEP_2048, INT64_C(32234279936), OLMO_32B_ANNEAL),
 
     SMOLLM3("stage", SCHEDULE_WSD, 2e-4, 2000, 522000, 4720000, "stage1_8T.yaml to stage3_9T_11T.yaml (lr_scheduler)"),
     SMOLLM3("lc-4k-to-32k-", SCHEDULE_COSINE, 2e-5, 1000, 0, 20000, "long_context_4k_to_32k.yaml"),

@@ -28,6 +28,9 @@ static void test_rates_are_those_of_the_published_configurations(void **state)
     expect("allenai/OLMo-2-0425-1B", "stage2-ingredient1-step23852-tokens51B", 23852, 0);
     expect("allenai/OLMo-2-1124-13B", "stage2-ingredient4-step17882-tokens150B", 17882, 4.5e-5);
     expect("allenai/OLMo-2-1124-13B", "stage2-ingredient1-step5960-tokens50B", 5960, 4.5e-5);
+    expect("allenai/OLMo-2-0325-32B", "stage1-step721901-tokens6056B", 721901, 6.62322e-5);
+    expect("allenai/OLMo-2-0325-32B", "stage2-ingredient3-step17882-tokens151B", 17882, 3.3116e-5);
+    expect("allenai/OLMo-2-0325-32B", "stage2-ingredient1-step5960-tokens50B", 5960, 3.3116e-5);
     expect("HuggingFaceTB/SmolLM3-3B-checkpoints", "stage1-step-40000", 40000, 2e-4);
     expect("HuggingFaceTB/SmolLM3-3B-checkpoints", "stage3-step-4459000", 4459000, 1e-4);
     expect("HuggingFaceTB/SmolLM3-3B-checkpoints", "stage3-step-4720000", 4720000, 0);
