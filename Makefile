@@ -66,7 +66,7 @@ without-cuda:
 
 cuda: $(CUDA_PLUGIN) ## Build the CUDA plugin, build/libdeltaq-cuda.so (needs nvcc; never run on a GPU yet)
 
-$(BUILD)/cuda/%.o: %.cu $(wildcard $(CUDA_DIR)/*.h $(CUDA_DIR)/kernels/*.h $(CUDA_DIR)/plugin/*.h) engine/backend/backend.h engine/backend/batch.h
+$(BUILD)/cuda/%.o: %.cu $(wildcard $(CUDA_DIR)/*.h $(CUDA_DIR)/kernels/*.h $(CUDA_DIR)/plugin/*.h) $(wildcard engine/backend/*.h)
 	@mkdir -p $(@D)
 	@echo "  nvcc $<"
 	@$(or $(NVCC),$(error no nvcc: the CUDA plugin needs the CUDA toolkit)) $(CUDA_FLAGS) -c -o $@ $<
@@ -138,7 +138,7 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 
 # Tests of the fast backend, run once more with the CUDA backend in its place, over an emulated device (tests/unit/engine/backend/cuda).
 # `make check` runs the quick ones; under AddressSanitizer whole models, which launch nearly every kernel.
-EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention cpu_codes cpu_scan xielu) engine/model/test_tangent engine/backend/cuda/whole_models
+EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention cpu_codes cpu_scan experts xielu) engine/model/test_tangent engine/backend/cuda/whole_models
 EMULATED_TESTS := $(EMULATED_QUICK) $(addprefix engine/backend/test_,cpu_products cpu_rows tangent_cpu)
 EMULATED_BINARIES := $(EMULATED_QUICK:%=$(OBJ)/tests/emulated/%)
 EMULATED_DEVICE := $(OBJ)/tests/unit/engine/backend/cuda/emulated.o

@@ -16,15 +16,21 @@ static inline int64_t routes_columns(int64_t experts, int64_t per_token)
     return 3 * per_token + experts + 1;
 }
 
+/* Where a part's number `index` lies, in elements. */
+static inline int64_t routes_index(struct matrix routes, enum routes_part part, int64_t per_token, int64_t index)
+{
+    return (int64_t)part * routes.rows * per_token + index;
+}
+
 static inline int64_t routes_at(struct matrix routes, enum routes_part part, int64_t per_token, int64_t index)
 {
-    const int64_t at = (int64_t)part * routes.rows * per_token + index;
+    const int64_t at = routes_index(routes, part, per_token, index);
     return routes.element == sizeof(float) ? (int64_t)((const float *)routes.data)[at] : (int64_t)((const double *)routes.data)[at];
 }
 
 static inline void routes_put(struct matrix routes, enum routes_part part, int64_t per_token, int64_t index, int64_t value)
 {
-    const int64_t at = (int64_t)part * routes.rows * per_token + index;
+    const int64_t at = routes_index(routes, part, per_token, index);
     if (routes.element == sizeof(float))
         ((float *)routes.data)[at] = (float)value;
     else

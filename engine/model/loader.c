@@ -111,9 +111,8 @@ enum status loader_open_at(const struct model *model, struct backend *backend, i
     struct loader *loader = NULL;
     int64_t block = 0, tensor = 0;
     bool transposed = false;
-    enum status status = model_check_backend(&model->config, backend, error);
+    enum status status = memory_new(1, sizeof *loader, "loader", &loader, error);
     *out = NULL;
-    if (status == STATUS_OK) status = memory_new(1, sizeof *loader, "loader", &loader, error);
     if (status != STATUS_OK) return status;
     loader->model = model;
     loader->backend = backend;

@@ -303,13 +303,6 @@ done:
     return status;
 }
 
-enum status model_check_backend(const struct model_config *config, const struct backend *backend, struct error *error)
-{
-    if (backend->ops->host || config->experts == 0) return STATUS_OK;
-    return error_set(error, STATUS_UNSUPPORTED, "mixtures of experts do not go on device %s yet: use --device cpu for this model",
-                     backend->ops->name);
-}
-
 int64_t model_rope_bytes(const struct model_config *config, const struct backend *backend, int64_t positions)
 {
     return (2 * positions * (config_rotary(config) / 2) + 1) * (int64_t)backend->ops->element;

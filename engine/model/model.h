@@ -15,10 +15,6 @@ struct model {
     int64_t parameters; /* trainable numbers; a tied matrix counts once */
 };
 
-/* STATUS_UNSUPPORTED when a model of this configuration reads on the host what lies elsewhere with this backend: where the rows of
- * a mixture's experts begin. */
-MUST_CHECK enum status model_check_backend(const struct model_config *config, const struct backend *backend, struct error *error);
-
 /* Opens the checkpoint at `path` (weights_open, recognise_config) and checks that every tensor of the architecture is there with
  * its shape and a floating point dtype, and that no tensor is there that the architecture would not use. The caller owns *out
  * (model_close). Statuses of both, and STATUS_INVALID, STATUS_UNSUPPORTED naming the tensor. */

@@ -13,6 +13,7 @@
 #define MODEL_OP_H
 
 #include "backend/backend.h"
+#include "model/config.h"
 
 #include <stdint.h>
 
@@ -78,6 +79,15 @@ struct step {
     } attributes;
 };
 
+/* Where the rows of each expert begin, on the host, when the routes lie in a device's memory: a host cuts the experts' products.
+ * Read once for a layer and pass, when the first product asks. That waits for all that is queued: the device stands still for the
+ * way of a few hundred bytes and the next launches, some tens of microseconds beside the milliseconds of the layer's products
+ * (reckoned, not measured). */
+struct experts_starts {
+    const void *of; /* the routes that were read; NULL: none */
+    double first[CONFIG_EXPERTS_MAX + 1];
+};
+
 struct pass;
 
 /* Stands in for y = x Wᵀ of linear steps, forward: quantized activations, rotated inputs. */
@@ -94,6 +104,7 @@ struct pass {
     struct matrix *values;                /* by slot */
     const struct cache *cache;            /* what earlier batches left behind (model/cache.h); forward, with batch->branches */
     struct matrix *gradients;             /* by slot; backward */
+    struct experts_starts *starts;        /* forgotten whenever routes change; of a host not used */
     bool *written;                        /* by slot: its gradient holds something; backward */
     const struct matrix *parameters;      /* by parameter; data NULL where the model has none */
     const struct linear_product *product; /* NULL: as it is */
@@ -139,8 +150,8 @@ static inline struct matrix experts_rows(struct matrix slot, const struct step *
     return matrix_of(slot.data, slot.rows * k, slot.columns / k, slot.element);
 }
 
-/* The rows of one expert in it; `routes` as the route step saved it, `step` any of those that share its attributes. */
-struct matrix experts_part(struct matrix routes, const struct step *step, struct matrix slot, int64_t expert);
+/* The rows of one expert in a routed slot of an experts step. */
+struct matrix experts_part(const struct pass *pass, const struct step *step, struct matrix slot, int64_t expert);
 
 /* y = x Wᵀ with parameter number `parameter`, or what pass->product makes of it: what every op with weights of linears calls. */
 void linear_forward_product(const struct pass *pass, int parameter, struct matrix x, struct matrix y);

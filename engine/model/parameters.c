@@ -124,8 +124,6 @@ enum status parameters_init(struct parameters *parameters, const struct paramete
                             const char *what, struct error *error)
 {
     *parameters = (struct parameters){.layout = layout, .backend = backend};
-    const enum status status = model_check_backend(&layout->config, backend, error);
-    if (status != STATUS_OK) return status;
     return backend->ops->allocate(backend, layout->elements, what, &parameters->data, error);
 }
 

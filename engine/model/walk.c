@@ -81,6 +81,7 @@ void walk_begin(struct walk *walk, const struct program *program, const struct b
     struct program_plan plan;
     assert(batch->tokens <= walk->tokens && hidden.rows == batch->tokens);
     walk->program = program;
+    walk->starts.of = NULL;
     walk->pass = (struct pass){
         .backend = walk->backend,
         .batch = batch,
@@ -90,6 +91,7 @@ void walk_begin(struct walk *walk, const struct program *program, const struct b
         .values = walk->values,
         .gradients = walk->gradients,
         .written = walk->written,
+        .starts = &walk->starts,
         .parameters = parameters,
         .product = walk->product,
         .value_tangents = walk->value_tangents,

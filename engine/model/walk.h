@@ -29,6 +29,7 @@ struct walk {
     struct matrix values[PROGRAM_SLOTS], gradients[PROGRAM_SLOTS];
     struct matrix value_tangents[PROGRAM_SLOTS], gradient_tangents[PROGRAM_SLOTS];
     bool written[PROGRAM_SLOTS];
+    struct experts_starts starts;
 };
 
 /* Memory for chunks of up to `tokens` tokens of any block of the model; cosine and sine (model_rope_tables) are lent for its life.

@@ -90,7 +90,7 @@ static struct matrix rows_read(const struct sequential *sequential, const struct
     const struct matrix *values = sequential->walk->values;
     const struct step *step = routed_step(block, cut);
     if (step == NULL) return values[block->program->steps[cut->step].input[0]];
-    return experts_part(values[step->input[1]], step, values[step->input[0]], i);
+    return experts_part(&sequential->walk->pass, step, values[step->input[0]], i);
 }
 
 /* Takes all calibration tokens from the held cut to `cut`, holds them there if it is to be, and collects the statistics of its

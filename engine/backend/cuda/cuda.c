@@ -102,26 +102,6 @@ static enum status cuda_sync(struct backend *backend, struct error *error)
     return status;
 }
 
-/* What is not written for CUDA yet: the model's run fails and says so. */
-static void refuse_experts(struct backend *backend)
-{
-    struct cuda *cuda = cuda_enter(backend);
-    cuda_fail(cuda, STATUS_UNSUPPORTED, "mixtures of experts are not written for CUDA yet: use --device cpu for this model");
-    cuda_leave(cuda);
-}
-
-static void refuse_route(struct backend *backend, const struct route_args *args)
-{
-    (void)args;
-    refuse_experts(backend);
-}
-
-static void refuse_visits(struct backend *backend, const struct experts_args *args)
-{
-    (void)args;
-    refuse_experts(backend);
-}
-
 static const struct backend_ops ops = {
     .name = "cuda",
     .element = sizeof(float),
@@ -159,13 +139,13 @@ static const struct backend_ops ops = {
     .xielu_backward = cuda_xielu_backward,
     .xielu_tangent = cuda_xielu_tangent,
     .xielu_backward_tangent = cuda_xielu_backward_tangent,
-    .route_forward = refuse_route,
-    .route_backward = refuse_route,
-    .route_tangent = refuse_route,
-    .route_backward_tangent = refuse_route,
-    .experts_spread = refuse_visits,
-    .experts_collect = refuse_visits,
-    .experts_dot = refuse_visits,
+    .route_forward = cuda_route_forward,
+    .route_backward = cuda_route_backward,
+    .route_tangent = cuda_route_tangent,
+    .route_backward_tangent = cuda_route_backward_tangent,
+    .experts_spread = cuda_experts_spread,
+    .experts_collect = cuda_experts_collect,
+    .experts_dot = cuda_experts_dot,
     .convolution_forward = cuda_convolution_forward,
     .convolution_backward = cuda_convolution_backward,
     .scan_forward = cuda_scan_forward,

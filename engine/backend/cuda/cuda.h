@@ -120,6 +120,15 @@ void cuda_cross_entropy_backward(struct backend *backend, const struct cross_ent
 void cuda_cross_entropy_backward_tangent(struct backend *backend, const struct cross_entropy_args *args);
 void cuda_compare(struct backend *backend, const struct compare_args *args);
 
+/* experts.c */
+void cuda_route_forward(struct backend *backend, const struct route_args *args);
+void cuda_route_backward(struct backend *backend, const struct route_args *args);
+void cuda_route_tangent(struct backend *backend, const struct route_args *args);
+void cuda_route_backward_tangent(struct backend *backend, const struct route_args *args);
+void cuda_experts_spread(struct backend *backend, const struct experts_args *args);
+void cuda_experts_collect(struct backend *backend, const struct experts_args *args);
+void cuda_experts_dot(struct backend *backend, const struct experts_args *args);
+
 /* attention.c */
 void cuda_attention_forward(struct backend *backend, const struct attention_args *args);
 void cuda_attention_backward(struct backend *backend, const struct attention_args *args);

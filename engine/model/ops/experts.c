@@ -3,10 +3,29 @@
 #include "backend/routes.h"
 #include "model/op.h"
 
-struct matrix experts_part(struct matrix routes, const struct step *step, struct matrix slot, int64_t expert)
+static void read_starts(const struct pass *pass, const struct step *step, struct matrix routes)
 {
-    const int64_t k = step->attributes.experts.per_token, first = routes_at(routes, ROUTES_START, k, expert);
-    return matrix_rows(experts_rows(slot, step), first, routes_at(routes, ROUTES_START, k, expert + 1) - first);
+    const struct experts_attributes *experts = &step->attributes.experts;
+    const int64_t at = routes_index(routes, ROUTES_START, experts->per_token, 0);
+    const struct matrix starts =
+        matrix_of((char *)routes.data + (size_t)at * routes.element, 1, experts->count + 1, routes.element);
+    pass->backend->ops->download(pass->backend, starts, pass->starts->first, DTYPE_F64);
+    pass->starts->of = routes.data;
+}
+
+static int64_t start_of(const struct pass *pass, const struct step *step, int64_t expert)
+{
+    const struct matrix routes = pass->values[step->input[1]];
+    if (pass->backend->ops->host) return routes_at(routes, ROUTES_START, step->attributes.experts.per_token, expert);
+    if (pass->starts->of != routes.data) read_starts(pass, step, routes);
+    const double first = pass->starts->first[expert];
+    return first >= 0 ? (int64_t)first : 0; /* NaN after a failure of the device: no rows */
+}
+
+struct matrix experts_part(const struct pass *pass, const struct step *step, struct matrix slot, int64_t expert)
+{
+    const int64_t first = start_of(pass, step, expert);
+    return matrix_rows(experts_rows(slot, step), first, start_of(pass, step, expert + 1) - first);
 }
 
 /* c = op(a) op(b) + beta c */
@@ -26,7 +45,7 @@ static void product_transposed(const struct pass *pass, struct matrix a, struct 
 /* The rows of expert e in one of the arrays by slot. */
 static struct matrix rows_in(const struct pass *pass, const struct step *step, const struct matrix *by_slot, int slot, int64_t e)
 {
-    return experts_part(pass->values[step->input[1]], step, by_slot[slot], e);
+    return experts_part(pass, step, by_slot[slot], e);
 }
 
 static void experts_forward(const struct pass *pass, const struct step *step)

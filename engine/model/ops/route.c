@@ -15,6 +15,7 @@ static struct route_args route_arguments(const struct pass *pass, const struct s
 static void route_forward(const struct pass *pass, const struct step *step)
 {
     const struct route_args args = route_arguments(pass, step);
+    pass->starts->of = NULL;
     pass->backend->ops->route_forward(pass->backend, &args);
 }
 

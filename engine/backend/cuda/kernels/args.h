@@ -15,6 +15,9 @@ enum {
     CHOLESKY_BLOCK = 64, /* columns that one block factors */
     CODES_LANES = 32,    /* threads that a group of weights has when its grid is found … */
     CODES_GROUPS = KERNEL_THREADS / CODES_LANES, /* … and the groups of a block of threads */
+    ROUTE_LANES = 32,                            /* threads that a row of a router's logits has … */
+    ROUTE_ROWS = KERNEL_THREADS / ROUTE_LANES,   /* … and the rows of a block of threads */
+    ROUTE_TILE = 1024,                           /* visits of experts that one block counts and places */
     GPTQ_KERNEL_ROWS = 64, /* rows of a block of GPTQ that a block of threads takes: its weights and codes fill shared memory */
 };
 
@@ -81,6 +84,13 @@ struct scan_kernel_args {
     const int64_t *starts;
     int64_t sequences;
     double *sums; /* gradients of parameters by sequence: [sequences, 3 parts]; see kernels/scan.h */
+};
+
+/* counts [tiles + 1, E]: visits by tile and expert; only the forward pass has them. */
+struct route_kernel_args {
+    struct route_args route;
+    int32_t *counts;
+    int64_t tiles;
 };
 
 struct xielu_kernel_args {
@@ -208,6 +218,16 @@ struct gptq_kernel_args {
     X(attention_backward_queries_tangent, attention_kernel_args)                                                                   \
     X(attention_backward_keys_tangent, attention_kernel_args)                                                                      \
     X(attention_backward_values_tangent, attention_kernel_args)                                                                    \
+    X(route_choose, route_kernel_args)                                                                                             \
+    X(route_count, route_kernel_args)                                                                                              \
+    X(route_starts, route_kernel_args)                                                                                             \
+    X(route_place, route_kernel_args)                                                                                              \
+    X(route_backward, route_kernel_args)                                                                                           \
+    X(route_tangent, route_kernel_args)                                                                                            \
+    X(route_backward_tangent, route_kernel_args)                                                                                   \
+    X(experts_spread, experts_args)                                                                                                \
+    X(experts_collect, experts_args)                                                                                               \
+    X(experts_dot, experts_args)                                                                                                   \
     X(convolution_forward, convolution_kernel_args)                                                                                \
     X(convolution_backward, convolution_kernel_args)                                                                               \
     X(convolution_parameters, convolution_kernel_args)                                                                             \

@@ -66,7 +66,7 @@ static void run_rows(struct world *world, const void *context)
 
 static const struct shape shapes[] = {
     {1, 3, 1, 5, false, false},     {9, 5, 2, 17, false, true},    {9, 5, 5, 17, true, false},
-    {700, 64, 8, 96, false, false}, {300, 12, 3, 400, true, true},
+    {700, 64, 8, 96, false, false}, {300, 12, 3, 400, true, true}, {30, 300, 4, 3, true, false},
 };
 
 static void test_routes_agree(void **state)
@@ -103,24 +103,51 @@ static void test_rows_of_an_expert_stand_together_in_order(void **state)
     backend_free(world.backend);
 }
 
-/* Of equals the first; a row of NaN still goes somewhere, to different experts. */
+/* Rows of 40 logits, 0 where nothing is said, and the two that are chosen: of equals the first; NaN only from the first place among
+ * those left, so that a row of NaN still goes somewhere, to different experts. */
+static const struct {
+    double everywhere;
+    int at[2];
+    double value[2];
+    int64_t chosen[2];
+} picks[] = {
+    {0, {0, 0}, {0, 0}, {0, 1}},
+    {0, {35, 3}, {2, 2}, {3, 35}},
+    {0, {33, 39}, {3, 2}, {33, 39}},
+    {(double)NAN, {0, 0}, {(double)NAN, (double)NAN}, {0, 1}},
+    {0, {1, 38}, {(double)NAN, 1}, {38, 0}},
+    {0, {0, 38}, {(double)NAN, 1}, {0, 38}},
+    {-(double)INFINITY, {20, 20}, {1, 1}, {20, 0}},
+};
+enum { PICKS = sizeof picks / sizeof picks[0] };
+
 static void test_ties_and_nan_choose_the_first(void **state)
 {
-    (void)state;
-    struct error error;
-    struct world world = {.seed = 3};
-    assert_int_equal(backend_reference_new(true, NULL, &world.backend, &error), STATUS_OK);
-    struct route_args args = {.per_token = 2};
-    args.logits = world_zeros(&world, 2, 4, 0);
-    args.weights = world_zeros(&world, 2, 2, 0);
-    args.routes = world_zeros(&world, 2, routes_columns(4, 2), 0);
-    world.backend->ops->fill(world.backend, matrix_rows(args.logits, 1, 1), (double)NAN);
-    world.backend->ops->route_forward(world.backend, &args);
-    for (int64_t visit = 0; visit < 4; visit++) assert_int_equal(routes_at(args.routes, ROUTES_EXPERT, 2, visit), visit % 2);
-    const double *weights = args.weights.data;
-    assert_true(weights[0] == 0.25 && weights[1] == 0.25 && isnan(weights[2]) && isnan(weights[3]));
-    world_clear(&world);
-    backend_free(world.backend);
+    struct rivals *rivals = *state;
+    struct world *worlds[] = {&rivals->truth, &rivals->one, &rivals->many};
+    double logits[PICKS][40];
+    for (int t = 0; t < PICKS; t++) {
+        for (int e = 0; e < 40; e++) logits[t][e] = picks[t].everywhere;
+        for (int i = 0; i < 2; i++) logits[t][picks[t].at[i]] = picks[t].value[i];
+    }
+    for (int i = 0; i < 3; i++) {
+        struct world *world = worlds[i];
+        struct route_args args = {.per_token = 2};
+        args.logits = world_zeros(world, PICKS, 40, 3);
+        args.weights = world_zeros(world, PICKS, 2, 1);
+        args.routes = world_zeros(world, PICKS, routes_columns(40, 2), 0);
+        world->backend->ops->upload(world->backend, args.logits, logits, DTYPE_F64);
+        world->backend->ops->route_forward(world->backend, &args);
+        double *routes = world_read(world, args.routes), *weights = world_read(world, args.weights);
+        for (int t = 0; t < PICKS; t++)
+            for (int j = 0; j < 2; j++)
+                assert_int_equal((int64_t)routes[ROUTES_EXPERT * 2 * PICKS + 2 * t + j], picks[t].chosen[j]);
+        assert_true(fabs(weights[0] - 0.025) < 1e-8 && weights[0] == weights[1] && isnan(weights[6]) && isnan(weights[7]));
+        assert_true(weights[12] == 1 && weights[13] == 0);
+        free(routes);
+        free(weights);
+        world_clear(world);
+    }
 }
 
 int main(void)

@@ -12,22 +12,26 @@ enum { EMULATED_GUARDED = 0 };
 enum { EMULATED_GUARDED = 1 };
 #endif
 enum { EMULATED_BLOCKS = 4096, EMULATED_PAGE = 4096 };
+#define EMULATED_ADDRESSES ((size_t)1 << 35)
 
+/* Guarded blocks lie one after another in a stretch of addresses, so that one call lets everybody at them or nobody. */
 struct emulated {
     struct device device;
     bool reversed;
     struct {
         void *address;
         size_t bytes;
+        bool used;
     } blocks[EMULATED_BLOCKS];
     int count;
+    char *addresses;
+    size_t end; /* of the last block */
 };
 
 static void emulated_protect(struct device *device, int how)
 {
     struct emulated *emulated = device->state;
-    for (int i = 0; i < emulated->count && EMULATED_GUARDED; i++)
-        (void)mprotect(emulated->blocks[i].address, emulated->blocks[i].bytes, how);
+    if (emulated->end > 0) (void)mprotect(emulated->addresses, emulated->end, how);
 }
 
 static void emulated_let(struct device *device)
@@ -46,19 +50,29 @@ static const char *emulated_error(int code)
     return code == 1 ? "no memory for the emulation" : "the emulation failed";
 }
 
+/* A block that was given back, or the next addresses. */
+static void *emulated_place(struct emulated *emulated, size_t bytes)
+{
+    for (int i = 0; i < emulated->count; i++)
+        if (!emulated->blocks[i].used && emulated->blocks[i].bytes == bytes) {
+            emulated->blocks[i].used = true;
+            return emulated->blocks[i].address;
+        }
+    if (emulated->count == EMULATED_BLOCKS || bytes > EMULATED_ADDRESSES - emulated->end) return NULL;
+    void *address = EMULATED_GUARDED ? emulated->addresses + emulated->end : malloc(bytes);
+    if (address == NULL) return NULL;
+    emulated->blocks[emulated->count].address = address;
+    emulated->blocks[emulated->count].bytes = bytes;
+    emulated->blocks[emulated->count++].used = true;
+    if (EMULATED_GUARDED) emulated->end += bytes;
+    return address;
+}
+
 static int emulated_allocate(struct device *device, size_t bytes, void **out)
 {
     struct emulated *emulated = device->state;
-    const size_t pages = (bytes / EMULATED_PAGE + 1) * EMULATED_PAGE;
-    if (emulated->count == EMULATED_BLOCKS) return 1;
-    if (EMULATED_GUARDED)
-        *out = mmap(NULL, pages, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    else
-        *out = malloc(bytes);
-    if (*out == NULL || *out == MAP_FAILED) return 1;
-    emulated->blocks[emulated->count].address = *out;
-    emulated->blocks[emulated->count++].bytes = pages;
-    return 0;
+    *out = emulated_place(emulated, EMULATED_GUARDED ? (bytes / EMULATED_PAGE + 1) * EMULATED_PAGE : bytes);
+    return *out == NULL;
 }
 
 static int emulated_release(struct device *device, void *block)
@@ -66,11 +80,13 @@ static int emulated_release(struct device *device, void *block)
     struct emulated *emulated = device->state;
     for (int i = 0; i < emulated->count; i++) {
         if (emulated->blocks[i].address != block) continue;
-        if (EMULATED_GUARDED)
-            (void)munmap(block, emulated->blocks[i].bytes);
-        else
+        if (EMULATED_GUARDED) {
+            emulated->blocks[i].used = false;
+            (void)madvise(block, emulated->blocks[i].bytes, MADV_DONTNEED);
+        } else {
             free(block);
-        emulated->blocks[i] = emulated->blocks[--emulated->count];
+            emulated->blocks[i] = emulated->blocks[--emulated->count];
+        }
         return 0;
     }
     return 2;
@@ -172,13 +188,22 @@ static int emulated_syrk(struct device *device, int64_t n, int64_t k, float alph
 
 static void emulated_close(struct device *device)
 {
-    free(device->state);
+    struct emulated *emulated = device->state;
+    if (EMULATED_GUARDED) (void)munmap(emulated->addresses, EMULATED_ADDRESSES);
+    free(emulated);
 }
 
 struct device *emulated_device(bool reversed)
 {
     struct emulated *emulated = calloc(1, sizeof *emulated);
     if (emulated == NULL) return NULL;
+    if (EMULATED_GUARDED) {
+        emulated->addresses = mmap(NULL, EMULATED_ADDRESSES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (emulated->addresses == MAP_FAILED) {
+            free(emulated);
+            return NULL;
+        }
+    }
     emulated->reversed = reversed;
     emulated->device = (struct device){
         .state = emulated,
