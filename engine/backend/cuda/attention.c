@@ -1,4 +1,5 @@
-/* attention.c: cuts a batch into tiles of queries and says which spans of keys each sequence sees, for kernels/attention*.h. */
+/* attention.c: attention forward of texts that share beginnings: cuts a batch into tiles of queries and says which spans of keys
+ * each sequence sees, for kernels/attention.h. Whole sequences, the only ones of the other passes, are attention_products.c's. */
 #include "backend/cuda/cuda.h"
 
 /* The plan's tables in scratch of the host; counts first, then the tables are written. */
@@ -14,7 +15,6 @@ static void count_plan(const struct batch *batch, struct plan *plan)
     *plan = (struct plan){.span_count = batch->sequences};
     for (int64_t b = 0; b < batch->sequences; b++) {
         plan->tile_count += (batch->starts[b + 1] - batch->starts[b] + ATTENTION_TILE - 1) / ATTENTION_TILE;
-        if (batch->branches == NULL) continue;
         int64_t branch = batch->branches->parents[b], end = batch->branches->pasts[b];
         while (branch_climb(batch, &branch, &end, &stretch)) plan->span_count++;
     }
@@ -25,13 +25,12 @@ static void write_plan(const struct batch *batch, struct plan *plan)
     struct branch_stretch stretch;
     int64_t tile = 0, span = 0;
     for (int64_t b = 0; b < batch->sequences; b++) {
-        const int64_t start = batch->starts[b], stop = batch->starts[b + 1], past = batch->branches ? batch->branches->pasts[b] : 0;
+        const int64_t start = batch->starts[b], stop = batch->starts[b + 1], past = batch->branches->pasts[b];
         for (int64_t row = start; row < stop; row += ATTENTION_TILE)
             plan->tiles[tile++] =
                 (struct attention_rows){b, row, stop - row < ATTENTION_TILE ? stop - row : ATTENTION_TILE, past + row - start};
         plan->span_starts[b] = span;
         plan->spans[span++] = (struct attention_span){0, start, past, stop - start};
-        if (batch->branches == NULL) continue;
         int64_t branch = batch->branches->parents[b], end = past;
         while (branch_climb(batch, &branch, &end, &stretch))
             plan->spans[span++] = (struct attention_span){stretch.kept, stretch.row, stretch.first, stretch.count};
@@ -49,7 +48,7 @@ static int64_t plan_call(struct cuda *cuda, const struct attention_args *args, s
     call->attention.batch = NULL;
     if (args->head_dim > ATTENTION_DIM)
         cuda_fail(cuda, STATUS_UNSUPPORTED,
-                  "attention on CUDA takes heads of at most 256 columns; use --device cpu for this model");
+                  "attention over shared beginnings on CUDA takes heads of at most 256 columns; use --device cpu for this model");
     count_plan(batch, &plan);
     const size_t tile_bytes = (size_t)plan.tile_count * sizeof *plan.tiles,
                  span_bytes = (size_t)plan.span_count * sizeof *plan.spans;
@@ -59,55 +58,22 @@ static int64_t plan_call(struct cuda *cuda, const struct attention_args *args, s
     plan.spans = (struct attention_span *)(void *)(memory + tile_bytes);
     plan.span_starts = (int64_t *)(void *)(memory + tile_bytes + span_bytes);
     write_plan(batch, &plan);
-    cuda_room(cuda, tile_bytes + span_bytes + 2 * starts_bytes);
+    cuda_room(cuda, tile_bytes + span_bytes + starts_bytes);
     call->tiles = cuda_staged(cuda, plan.tiles, tile_bytes);
     call->spans = cuda_staged(cuda, plan.spans, span_bytes);
     call->span_starts = cuda_staged(cuda, plan.span_starts, starts_bytes);
-    call->starts = cuda_staged(cuda, batch->starts, starts_bytes);
     return cuda->status == STATUS_OK ? plan.tile_count : 0;
 }
 
 void cuda_attention_forward(struct backend *backend, const struct attention_args *args)
 {
+    if (args->batch->branches == NULL) {
+        cuda_attention_products_forward(backend, args);
+        return;
+    }
     struct cuda *cuda = cuda_enter(backend);
     struct attention_kernel_args call;
     const int64_t tiles = plan_call(cuda, args, &call);
     cuda_launch(cuda, KERNEL_attention_forward, tiles * args->heads, &call);
     cuda_leave(cuda);
-}
-
-void cuda_attention_tangent(struct backend *backend, const struct attention_args *args)
-{
-    struct cuda *cuda = cuda_enter(backend);
-    struct attention_kernel_args call;
-    const int64_t tiles = plan_call(cuda, args, &call);
-    cuda_launch(cuda, KERNEL_attention_tangent, tiles * args->heads, &call);
-    cuda_leave(cuda);
-}
-
-static void backward(struct backend *backend, const struct attention_args *args, bool tangent)
-{
-    struct cuda *cuda = cuda_enter(backend);
-    struct attention_kernel_args call;
-    const int64_t tiles = plan_call(cuda, args, &call), rows = args->batch->tokens * args->heads;
-    if (!tangent) call.attention.dout_t.matrix.data = NULL;
-    call.delta = cuda_scratch(cuda, (size_t)rows * 2 * sizeof(double));
-    cuda_launch(cuda, KERNEL_attention_delta, (rows + KERNEL_THREADS - 1) / KERNEL_THREADS, &call);
-    cuda_launch(cuda, tangent ? KERNEL_attention_backward_queries_tangent : KERNEL_attention_backward_queries, tiles * args->heads,
-                &call);
-    cuda_launch(cuda, tangent ? KERNEL_attention_backward_keys_tangent : KERNEL_attention_backward_keys, tiles * args->kv_heads,
-                &call);
-    cuda_launch(cuda, tangent ? KERNEL_attention_backward_values_tangent : KERNEL_attention_backward_values, tiles * args->kv_heads,
-                &call);
-    cuda_leave(cuda);
-}
-
-void cuda_attention_backward(struct backend *backend, const struct attention_args *args)
-{
-    backward(backend, args, false);
-}
-
-void cuda_attention_backward_tangent(struct backend *backend, const struct attention_args *args)
-{
-    backward(backend, args, true);
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_BLOCKS = 4096 };
+enum { MOST_BLOCKS = 4096, ATTENTION_BYTES = 256 << 20, ATTENTION_SHARE = 8 };
 
 struct cuda *cuda_enter(struct backend *backend)
 {
@@ -77,11 +77,13 @@ static void cuda_describe(const struct backend *backend, char *text, size_t size
     (void)snprintf(text, size, "%s, budget %lld MiB", cuda->device->text, (long long)(cuda->budget >> 20));
 }
 
-/* What is kept for the next who asks counts as free. */
+/* What is kept for the next who asks counts as free, what attention will take as scratch does not. */
 static int64_t cuda_memory(struct backend *backend)
 {
     struct cuda *cuda = cuda_enter(backend);
-    const int64_t left = cuda->budget - cuda_memory_used(cuda);
+    const int64_t scratch = (int64_t)cuda->scratch_bytes,
+                  kept = cuda->attention_bytes > scratch ? cuda->attention_bytes - scratch : 0;
+    const int64_t left = cuda->budget - cuda_memory_used(cuda) - kept;
     cuda_leave(cuda);
     return left > 0 ? left : 0;
 }
@@ -188,6 +190,7 @@ enum status cuda_open_device(struct device *device, int64_t budget, struct team 
     if ((status = memory_new(1, sizeof *cuda, "backend", &cuda, error)) != STATUS_OK) goto failed;
     cuda->device = device;
     cuda->budget = budget;
+    cuda->attention_bytes = budget / ATTENTION_SHARE < ATTENTION_BYTES ? budget / ATTENTION_SHARE : ATTENTION_BYTES;
     if ((status = backend_cpu_new(team, &host, error)) != STATUS_OK) goto failed;
     pthread_mutex_init(&cuda->mutex, NULL);
     *backend = (struct backend){&ops, team, cuda, host, 0};

@@ -20,7 +20,8 @@ struct cuda {
     struct device *device; /* owned */
     pthread_mutex_t mutex; /* one slot at a time, whichever thread asks */
     struct cuda_block *blocks;
-    int64_t held, budget; /* bytes taken from the device, and the most that may be */
+    int64_t held, budget;    /* bytes taken from the device, and the most that may be */
+    int64_t attention_bytes; /* the most scratch of one call of attention's products, but for what one head of one sequence takes */
     struct cuda_stage stage;
     void *scratch; /* for one slot's call */
     size_t scratch_bytes;
@@ -131,6 +132,9 @@ void cuda_experts_dot(struct backend *backend, const struct experts_args *args);
 
 /* attention.c */
 void cuda_attention_forward(struct backend *backend, const struct attention_args *args);
+
+/* attention_products.c; the forward pass without branches */
+void cuda_attention_products_forward(struct backend *backend, const struct attention_args *args);
 void cuda_attention_backward(struct backend *backend, const struct attention_args *args);
 void cuda_attention_tangent(struct backend *backend, const struct attention_args *args);
 void cuda_attention_backward_tangent(struct backend *backend, const struct attention_args *args);

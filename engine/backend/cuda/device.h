@@ -5,7 +5,7 @@
 
 #include "backend/cuda/kernels/args.h"
 
-enum { CUDA_PLUGIN_VERSION = 4 }; /* raised whenever this file or kernels/args.h changes meaning */
+enum { CUDA_PLUGIN_VERSION = 5 }; /* raised whenever this file or kernels/args.h changes meaning */
 enum { DEVICE_TEXT = 400 };
 
 /* As cuBLAS has it: column-major, c [m, n] = alpha op(a) op(b) + beta c; leading dimensions in elements. */
@@ -16,6 +16,15 @@ struct device_gemm {
     const float *a, *b;
     float *c;
     int64_t lda, ldb, ldc;
+};
+
+/* `count` products like `each`, whose a, b and c are not read: they lie in arrays of pointers on the device, which begin at
+ * multiples of 16 bytes. No two c share memory. aligned: all that the arrays point to begins at multiples of 16 bytes, too. */
+struct device_gemm_batched {
+    struct device_gemm each;
+    float *const *a, *const *b, *const *c;
+    int64_t count;
+    bool aligned;
 };
 
 /* One device and its one stream: all work is queued on it in order. Functions return 0 or a number that error_text explains. The
@@ -41,6 +50,7 @@ struct device {
     int (*synchronize)(struct device *device);
     int (*launch)(struct device *device, enum kernel kernel, int64_t blocks, const void *args);
     int (*gemm)(struct device *device, const struct device_gemm *args);
+    int (*gemm_batched)(struct device *device, const struct device_gemm_batched *args);
     /* Column-major, upper triangle of c [n, n] = alpha a aᵀ + beta c, a [n, k]. */
     int (*syrk)(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, float beta, float *c,
                 int64_t ldc);

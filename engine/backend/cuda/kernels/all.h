@@ -3,7 +3,8 @@
 #define BACKEND_CUDA_KERNELS_ALL_H
 
 #include "backend/cuda/kernels/activation.h"
-#include "backend/cuda/kernels/attention_backward.h"
+#include "backend/cuda/kernels/attention.h"
+#include "backend/cuda/kernels/attention_rows.h"
 #include "backend/cuda/kernels/cholesky.h"
 #include "backend/cuda/kernels/clip_search.h"
 #include "backend/cuda/kernels/codes.h"

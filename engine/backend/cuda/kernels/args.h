@@ -7,13 +7,14 @@
 
 enum {
     KERNEL_THREADS = 256,
-    DOT_PARTS = 512,     /* blocks of a dot product: never by the device, so that the bits are the same everywhere */
-    SPLIT_ROWS = 512,    /* rows that one block of a sum over rows takes */
-    SPLIT_COLUMNS = 32,  /* and columns */
-    ATTENTION_TILE = 32, /* queries, keys and columns of a head that a block takes at a time */
-    ATTENTION_DIM = 256, /* the largest head_dim */
-    CHOLESKY_BLOCK = 64, /* columns that one block factors */
-    CODES_LANES = 32,    /* threads that a group of weights has when its grid is found … */
+    DOT_PARTS = 512,      /* blocks of a dot product: never by the device, so that the bits are the same everywhere */
+    SPLIT_ROWS = 512,     /* rows that one block of a sum over rows takes */
+    SPLIT_COLUMNS = 32,   /* and columns */
+    ATTENTION_TILE = 32,  /* queries, keys and columns of a head that a block takes at a time */
+    ATTENTION_DIM = 256,  /* the largest head_dim */
+    ATTENTION_LANES = 32, /* threads that a row of weights has, between products */
+    CHOLESKY_BLOCK = 64,  /* columns that one block factors */
+    CODES_LANES = 32,     /* threads that a group of weights has when its grid is found … */
     CODES_GROUPS = KERNEL_THREADS / CODES_LANES, /* … and the groups of a block of threads */
     ROUTE_LANES = 32,                            /* threads that a row of a router's logits has … */
     ROUTE_ROWS = KERNEL_THREADS / ROUTE_LANES,   /* … and the rows of a block of threads */
@@ -122,8 +123,46 @@ struct attention_kernel_args {
     const struct attention_rows *tiles;
     const struct attention_span *spans;
     const int64_t *span_starts; /* [sequences + 1] */
-    const int64_t *starts;      /* [sequences + 1] */
-    double *delta;              /* [T, heads, 2]: dout·out and its tangent */
+};
+
+/* Attention as products (attention_products.c): the heads of a batch that they read and write, those of keys and values last, and
+ * what lies between them: p and scale ds of each query and key, and their tangents. */
+enum attention_view {
+    VIEW_Q,
+    VIEW_OUT,
+    VIEW_DOUT,
+    VIEW_DQ,
+    VIEW_Q_T,
+    VIEW_OUT_T,
+    VIEW_DOUT_T,
+    VIEW_DQ_T,
+    VIEW_K,
+    VIEW_V,
+    VIEW_DK,
+    VIEW_DV,
+    VIEW_K_T,
+    VIEW_V_T,
+    VIEW_DK_T,
+    VIEW_DV_T,
+    ATTENTION_VIEWS
+};
+enum attention_weights { WEIGHTS_P, WEIGHTS_P_T, WEIGHTS_DS, WEIGHTS_DS_T, ATTENTION_WEIGHTS };
+
+/* Pairs [first, first + pairs) of (sequence, query head), each with `rows` queries and the `keys` that they may see. Pair i is of
+ * sequence i / kv_heads % sequences and reads keys of head i % kv_heads, whose (i / kv_heads / sequences)-th reader it is: readers
+ * of the same keys lie a whole round of sequences and kv_heads apart. */
+struct attention_block_args {
+    struct head_view views[ATTENTION_VIEWS]; /* absent: not of this pass */
+    struct matrix log_sum, log_sum_t;        /* [T, heads]; log_sum may be absent forward */
+    int64_t tokens, heads, kv_heads, head_dim, window;
+    double scale;
+    const int64_t *starts; /* [sequences] first rows */
+    int64_t sequences, first, pairs;
+    int64_t query, key, rows, keys;    /* positions in their sequence of the first of each, and their numbers */
+    int64_t stride;                    /* of a row of weights */
+    float *weights[ATTENTION_WEIGHTS]; /* [pairs, rows, stride]; NULL: not of this pass */
+    float **pointers;                  /* see attention_pointers */
+    int64_t pitch;                     /* pointers from an array to the next, even */
 };
 
 /* factor: block `first` of h, [count, count], becomes upper R with h = R Rᵀ, and inverse its inverse (row stride CHOLESKY_BLOCK).
@@ -210,14 +249,12 @@ struct gptq_kernel_args {
     X(cross_entropy_backward_tangent, cross_entropy_args)                                                                          \
     X(compare, compare_args)                                                                                                       \
     X(attention_forward, attention_kernel_args)                                                                                    \
-    X(attention_tangent, attention_kernel_args)                                                                                    \
-    X(attention_delta, attention_kernel_args)                                                                                      \
-    X(attention_backward_queries, attention_kernel_args)                                                                           \
-    X(attention_backward_keys, attention_kernel_args)                                                                              \
-    X(attention_backward_values, attention_kernel_args)                                                                            \
-    X(attention_backward_queries_tangent, attention_kernel_args)                                                                   \
-    X(attention_backward_keys_tangent, attention_kernel_args)                                                                      \
-    X(attention_backward_values_tangent, attention_kernel_args)                                                                    \
+    X(attention_pointers, attention_block_args)                                                                                    \
+    X(attention_clear, attention_block_args)                                                                                       \
+    X(attention_softmax, attention_block_args)                                                                                     \
+    X(attention_softmax_tangent, attention_block_args)                                                                             \
+    X(attention_slopes, attention_block_args)                                                                                      \
+    X(attention_slopes_tangent, attention_block_args)                                                                              \
     X(route_choose, route_kernel_args)                                                                                             \
     X(route_count, route_kernel_args)                                                                                              \
     X(route_starts, route_kernel_args)                                                                                             \

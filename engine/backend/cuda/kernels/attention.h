@@ -1,6 +1,5 @@
-/* attention.h: kernels of reference/attention.c, which has the equations, in tiles of 32 queries by 32 keys whose scores never
- * leave the block (Dao et al., arXiv 2205.14135), so memory grows with T. Backward, one kernel walks the keys of a tile of queries
- * and two walk the queries of a tile of keys; scores are made anew in each, and no two blocks add to one number. */
+/* attention.h: attention forward over spans of keys that lie apart: texts that share beginnings. reference/attention.c has the
+ * equations; tiles of 32 queries by 32 keys, whose scores never leave the block (Dao et al., arXiv 2205.14135). */
 #ifndef BACKEND_CUDA_KERNELS_ATTENTION_H
 #define BACKEND_CUDA_KERNELS_ATTENTION_H
 
@@ -59,16 +58,13 @@ DEVICE void tile_dots(struct tile_part *sums, const struct tile *a, const struct
     }
 }
 
-/* sums += weights x, or weightsᵀ x: a panel of the columns of x. */
-DEVICE void tile_mix(float sums[TILE_MINE], const struct tile *weights, bool transposed, const struct tile *x, int thread)
+/* sums += weights x: a panel of the columns of x. */
+DEVICE void tile_mix(float sums[TILE_MINE], const struct tile *weights, const struct tile *x, int thread)
 {
     for (int j = 0; j < TILE; j++) {
         const float value = x->at[j][tile_column(thread)];
         UNROLL
-        for (int m = 0; m < TILE_MINE; m++) {
-            const int r = tile_row(thread, m);
-            sums[m] += (transposed ? weights->at[j][r] : weights->at[r][j]) * value;
-        }
+        for (int m = 0; m < TILE_MINE; m++) sums[m] += weights->at[tile_row(thread, m)][j] * value;
     }
 }
 
@@ -79,9 +75,9 @@ DEVICE void head_clear(struct head_part *part)
     for (int m = 0; m < TILE_MINE; m++) part->at[panel][m] = 0;
 }
 
-/* sums += weights x (or weightsᵀ x), x the rows of a head. */
-DEVICE void head_mix(const struct launch *grid, struct head_part *sums, const struct tile *weights, bool transposed,
-                     struct tile *scratch, struct head_view x, int64_t head, const struct attention_rows *rows, int64_t dim)
+/* sums += weights x, x the rows of a head. */
+DEVICE void head_mix(const struct launch *grid, struct head_part *sums, const struct tile *weights, struct tile *scratch,
+                     struct head_view x, int64_t head, const struct attention_rows *rows, int64_t dim)
 {
     UNROLL
     for (int panel = 0; panel < TILE_PANELS; panel++) {
@@ -92,13 +88,13 @@ DEVICE void head_mix(const struct launch *grid, struct head_part *sums, const st
         }
         EACH_THREAD(thread)
         {
-            tile_mix(sums[MINE(thread)].at[panel], weights, transposed, scratch, thread);
+            tile_mix(sums[MINE(thread)].at[panel], weights, scratch, thread);
         }
     }
 }
 
 DEVICE void head_store(const struct launch *grid, const struct head_part *sums, struct head_view to, int64_t head,
-                       const struct attention_rows *rows, int64_t dim, bool add)
+                       const struct attention_rows *rows, int64_t dim)
 {
     EACH_THREAD(thread)
     {
@@ -107,8 +103,7 @@ DEVICE void head_store(const struct launch *grid, const struct head_part *sums, 
         for (int m = 0; m < TILE_MINE; m++) {
             const int r = tile_row(thread, m);
             const int64_t column = (int64_t)panel * TILE + tile_column(thread);
-            if (r < rows->count && column < dim)
-                put(head_of(to, rows->row + r, head) + column, (double)sums[MINE(thread)].at[panel][m], add);
+            if (r < rows->count && column < dim) head_of(to, rows->row + r, head)[column] = sums[MINE(thread)].at[panel][m];
         }
     }
 }
@@ -228,7 +223,7 @@ KERNEL(attention_forward, attention_kernel_args)
                 for (int panel = 0; panel < TILE_PANELS; panel++) UNROLL
                 for (int m = 0; m < TILE_MINE; m++) out[MINE(thread)].at[panel][m] *= rows.factor[tile_row(thread, m)];
             }
-            head_mix(grid, out, &scores, false, &right, v, kv_head, &keys, a->head_dim);
+            head_mix(grid, out, &scores, &right, v, kv_head, &keys, a->head_dim);
         }
     }
     EACH_THREAD(thread)
@@ -240,7 +235,7 @@ KERNEL(attention_forward, attention_kernel_args)
         if (thread < queries.count && a->log_sum.data != NULL)
             row_of(a->log_sum, queries.row + thread)[head] = (float)((double)rows.largest[thread] + log(rows.sum[thread]));
     }
-    head_store(grid, out, a->out, head, &queries, a->head_dim, false);
+    head_store(grid, out, a->out, head, &queries, a->head_dim);
 }
 
 #endif

@@ -24,6 +24,9 @@ struct cublas {
     int (*gemm_ex)(void *handle, int transpose_a, int transpose_b, int m, int n, int k, const void *alpha, const void *a, int a_type,
                    int lda, const void *b, int b_type, int ldb, const void *beta, void *c, int c_type, int ldc, int compute,
                    int algorithm);
+    int (*gemm_batched_ex)(void *handle, int transpose_a, int transpose_b, int m, int n, int k, const void *alpha, const void *const *a,
+                           int a_type, int lda, const void *const *b, int b_type, int ldb, const void *beta, void *const *c, int c_type,
+                           int ldc, int count, int compute, int algorithm);
     int (*ssyrk)(void *handle, int uplo, int transpose, int n, int k, const float *alpha, const float *a, int lda, const float *beta,
                  float *c, int ldc);
 };
@@ -42,6 +45,7 @@ static const struct {
     const char *name;
     int compute;
 } product_kinds[] = {{"f32", 68}, {"tf32", 77}, {"bf16", 75}};
+enum { COMPUTE_FLOAT = 68 };
 
 struct gpu {
     struct device device;
@@ -154,17 +158,36 @@ static int cublas_code(int status)
     return status == 0 ? 0 : CUBLAS_FAILED + status;
 }
 
+static bool fits_int(const struct device_gemm *g)
+{
+    const int64_t largest = 0x7fffffff;
+    return g->m <= largest && g->n <= largest && g->k <= largest && g->lda <= largest && g->ldb <= largest && g->ldc <= largest;
+}
+
 static int gpu_gemm(struct device *device, const struct device_gemm *g)
 {
     const struct gpu *gpu = gpu_of(device);
     const int code = select_gpu(device);
     if (code != 0) return code;
-    const int64_t largest = 0x7fffffff;
-    if (g->m > largest || g->n > largest || g->k > largest || g->lda > largest || g->ldb > largest || g->ldc > largest)
-        return CUBLAS_FAILED;
+    if (!fits_int(g)) return CUBLAS_FAILED;
     return cublas_code(gpu->blas.gemm_ex(gpu->blas.handle, g->transpose_a, g->transpose_b, (int)g->m, (int)g->n, (int)g->k, &g->alpha,
                                          g->a, CUBLAS_REAL_FLOAT, (int)g->lda, g->b, CUBLAS_REAL_FLOAT, (int)g->ldb, &g->beta, g->c,
                                          CUBLAS_REAL_FLOAT, (int)g->ldc, gpu->compute, CUBLAS_DEFAULT_ALGORITHM));
+}
+
+/* Of one product cuBLAS sees where its factors begin. Of arrays of pointers it does not: what is rounded for the tensor cores must begin
+ * at multiples of 16 bytes there, and else is multiplied in float. */
+static int gpu_gemm_batched(struct device *device, const struct device_gemm_batched *args)
+{
+    const struct gpu *gpu = gpu_of(device);
+    const struct device_gemm *g = &args->each;
+    const int code = select_gpu(device);
+    if (code != 0) return code;
+    if (!fits_int(g) || args->count > 0x7fffffff) return CUBLAS_FAILED;
+    return cublas_code(gpu->blas.gemm_batched_ex(
+        gpu->blas.handle, g->transpose_a, g->transpose_b, (int)g->m, (int)g->n, (int)g->k, &g->alpha, (const void *const *)args->a,
+        CUBLAS_REAL_FLOAT, (int)g->lda, (const void *const *)args->b, CUBLAS_REAL_FLOAT, (int)g->ldb, &g->beta, (void *const *)args->c,
+        CUBLAS_REAL_FLOAT, (int)g->ldc, (int)args->count, args->aligned ? gpu->compute : COMPUTE_FLOAT, CUBLAS_DEFAULT_ALGORITHM));
 }
 
 static int gpu_syrk(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, float beta, float *c,
@@ -234,6 +257,7 @@ static bool cublas_open(struct cublas *blas, char *text, size_t size)
         resolve(blas->library, "cublasSetStream_v2", &blas->set_stream) &&
         resolve(blas->library, "cublasSetMathMode", &blas->set_math_mode) &&
         resolve(blas->library, "cublasGetVersion_v2", &blas->version) && resolve(blas->library, "cublasGemmEx", &blas->gemm_ex) &&
+        resolve(blas->library, "cublasGemmBatchedEx", &blas->gemm_batched_ex) &&
         resolve(blas->library, "cublasSsyrk_v2", &blas->ssyrk))
         return true;
     (void)snprintf(text, size, "the cuBLAS found lacks a function that products need: another version is wanted");
@@ -253,7 +277,7 @@ static void gpu_close(struct device *device)
 
 static const struct device functions = {
     NULL,        {0},          0,         gpu_close,  gpu_error_text, gpu_allocate, gpu_release,     gpu_allocate_host, gpu_release_host,
-    gpu_clear,   gpu_upload,   gpu_download, gpu_mark, gpu_wait,       gpu_synchronize, gpu_launch, gpu_gemm,          gpu_syrk,
+    gpu_clear,   gpu_upload,   gpu_download, gpu_mark, gpu_wait,       gpu_synchronize, gpu_launch, gpu_gemm,          gpu_gemm_batched, gpu_syrk,
 };
 
 static bool check(cudaError_t code, const char *what, char *text, size_t size)

@@ -158,9 +158,8 @@ static int emulated_launch(struct device *device, enum kernel kernel, int64_t bl
     return emulated_done(device);
 }
 
-static int emulated_gemm(struct device *device, const struct device_gemm *g)
+static void multiply(const struct device_gemm *g)
 {
-    emulated_let(device);
     for (int64_t j = 0; j < g->n; j++)
         for (int64_t i = 0; i < g->m; i++) {
             float sum = 0;
@@ -170,7 +169,37 @@ static int emulated_gemm(struct device *device, const struct device_gemm *g)
             float *c = &g->c[i + j * g->ldc];
             *c = g->beta == 0 ? g->alpha * sum : g->alpha * sum + g->beta * *c;
         }
+}
+
+static int emulated_gemm(struct device *device, const struct device_gemm *g)
+{
+    emulated_let(device);
+    multiply(g);
     return emulated_done(device);
+}
+
+static bool misaligned(const void *a, const void *b, const void *c)
+{
+    return ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % 16 != 0;
+}
+
+/* What cuBLAS leaves to its caller is looked for: two products that write one place, and addresses that are not as promised. */
+static int emulated_gemm_batched(struct device *device, const struct device_gemm_batched *args)
+{
+    const struct emulated *emulated = device->state;
+    int code = misaligned(args->a, args->b, args->c) ? 2 : 0;
+    emulated_let(device);
+    for (int64_t i = 0; i < args->count && code == 0; i++) {
+        const int64_t at = emulated->reversed ? args->count - 1 - i : i;
+        struct device_gemm each = args->each;
+        each.a = args->a[at], each.b = args->b[at], each.c = args->c[at];
+        for (int64_t other = 0; other < at; other++)
+            if (args->c[other] == each.c) code = 2;
+        if (args->aligned && misaligned(each.a, each.b, each.c)) code = 2;
+        multiply(&each);
+    }
+    (void)emulated_done(device);
+    return code;
 }
 
 static int emulated_syrk(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, float beta,
@@ -222,6 +251,7 @@ struct device *emulated_device(bool reversed)
         .synchronize = emulated_synchronize,
         .launch = emulated_launch,
         .gemm = emulated_gemm,
+        .gemm_batched = emulated_gemm_batched,
         .syrk = emulated_syrk,
     };
     emulated->device.memory_free = (int64_t)1 << 33;

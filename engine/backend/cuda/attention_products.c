@@ -1,0 +1,325 @@
+/* attention_products.c: attention as matrix products, which cuBLAS puts on the tensor cores in f32, tf32 or bf16 as asked. All four
+ * passes of reference/attention.c, which has the equations, in blocks of ATTENTION_ROWS queries by the keys that these may see:
+ * products make scores, kernels/attention_rows.h makes weights of them row by row, products make outputs and gradients of these.
+ * All heads of all sequences with a block of the same shape go together, as many as the scratch takes: memory grows with T.
+ *
+ * Bits depend on shapes alone. Gradients of keys and values are added to block after block and, in a block, reader after reader of
+ * a key's head: no two products of one call write to one place. Weights stay floats in memory, whatever products round. */
+#include "backend/cuda/cuda.h"
+
+#include <stdlib.h>
+
+enum {
+    ATTENTION_ROWS = 256,    /* queries of a block: of T keys, T / 2 + 128 instead of T / 2 are multiplied with each query */
+    ATTENTION_PAIRS = 16384, /* the most products of one call */
+    LANES = ATTENTION_LANES, /* rows of weights begin at multiples of so many floats */
+    POINTER_ARRAYS = 2 * (ATTENTION_VIEWS + ATTENTION_WEIGHTS),
+};
+
+enum product_kind {
+    PRODUCT_NONE,   /* the end of a list */
+    PRODUCT_SCORES, /* weights = queries keysᵀ */
+    PRODUCT_MIX,    /* queries = weights keys */
+    PRODUCT_SPREAD  /* keys += weightsᵀ queries */
+};
+
+/* `queries` is one of the views of queries and heads, `keys` of keys and kv_heads. add: to what an earlier one made. */
+struct product {
+    enum product_kind kind;
+    enum attention_view queries, keys;
+    enum attention_weights weights;
+    bool add;
+};
+
+struct attention_pass {
+    struct product before[7], after[10];
+    enum kernel rows; /* between them */
+    bool tangent, backward;
+};
+
+static const struct attention_pass forward = {
+    .before = {{PRODUCT_SCORES, VIEW_Q, VIEW_K, WEIGHTS_P, false}},
+    .rows = KERNEL_attention_softmax,
+    .after = {{PRODUCT_MIX, VIEW_OUT, VIEW_V, WEIGHTS_P, false}},
+};
+
+static const struct attention_pass tangent = {
+    .before = {{PRODUCT_SCORES, VIEW_Q, VIEW_K, WEIGHTS_P, false},
+               {PRODUCT_SCORES, VIEW_Q_T, VIEW_K, WEIGHTS_P_T, false},
+               {PRODUCT_SCORES, VIEW_Q, VIEW_K_T, WEIGHTS_P_T, true}},
+    .rows = KERNEL_attention_softmax_tangent,
+    .after = {{PRODUCT_MIX, VIEW_OUT_T, VIEW_V, WEIGHTS_P_T, false}, {PRODUCT_MIX, VIEW_OUT_T, VIEW_V_T, WEIGHTS_P, true}},
+    .tangent = true,
+};
+
+static const struct attention_pass backward = {
+    .before = {{PRODUCT_SCORES, VIEW_Q, VIEW_K, WEIGHTS_P, false}, {PRODUCT_SCORES, VIEW_DOUT, VIEW_V, WEIGHTS_DS, false}},
+    .rows = KERNEL_attention_slopes,
+    .after = {{PRODUCT_SPREAD, VIEW_DOUT, VIEW_DV, WEIGHTS_P, true},
+              {PRODUCT_MIX, VIEW_DQ, VIEW_K, WEIGHTS_DS, false},
+              {PRODUCT_SPREAD, VIEW_Q, VIEW_DK, WEIGHTS_DS, true}},
+    .backward = true,
+};
+
+static const struct attention_pass backward_tangent = {
+    .before = {{PRODUCT_SCORES, VIEW_Q, VIEW_K, WEIGHTS_P, false},
+               {PRODUCT_SCORES, VIEW_Q_T, VIEW_K, WEIGHTS_P_T, false},
+               {PRODUCT_SCORES, VIEW_Q, VIEW_K_T, WEIGHTS_P_T, true},
+               {PRODUCT_SCORES, VIEW_DOUT, VIEW_V, WEIGHTS_DS, false},
+               {PRODUCT_SCORES, VIEW_DOUT_T, VIEW_V, WEIGHTS_DS_T, false},
+               {PRODUCT_SCORES, VIEW_DOUT, VIEW_V_T, WEIGHTS_DS_T, true}},
+    .rows = KERNEL_attention_slopes_tangent,
+    .after = {{PRODUCT_SPREAD, VIEW_DOUT, VIEW_DV, WEIGHTS_P, true},
+              {PRODUCT_SPREAD, VIEW_DOUT, VIEW_DV_T, WEIGHTS_P_T, true},
+              {PRODUCT_SPREAD, VIEW_DOUT_T, VIEW_DV_T, WEIGHTS_P, true},
+              {PRODUCT_MIX, VIEW_DQ, VIEW_K, WEIGHTS_DS, false},
+              {PRODUCT_MIX, VIEW_DQ_T, VIEW_K, WEIGHTS_DS_T, false},
+              {PRODUCT_MIX, VIEW_DQ_T, VIEW_K_T, WEIGHTS_DS, true},
+              {PRODUCT_SPREAD, VIEW_Q, VIEW_DK, WEIGHTS_DS, true},
+              {PRODUCT_SPREAD, VIEW_Q, VIEW_DK_T, WEIGHTS_DS_T, true},
+              {PRODUCT_SPREAD, VIEW_Q_T, VIEW_DK_T, WEIGHTS_DS, true}},
+    .tangent = true,
+    .backward = true,
+};
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- One product ---- */
+
+struct operand {
+    float **pointers;
+    int64_t stride;
+};
+
+/* From pair `first` on, where the pointers begin at a multiple of 16 bytes. */
+static struct operand operand_of(const struct attention_block_args *block, int which, int64_t first)
+{
+    const int64_t stride = which < ATTENTION_VIEWS ? block->views[which].matrix.stride : block->stride;
+    return (struct operand){block->pointers + (which * 2 + first % 2) * block->pitch + first + first % 2, stride};
+}
+
+static bool aligned(struct head_view view)
+{
+    const int64_t elements = view.matrix.stride | view.offset | view.head_stride;
+    return (uintptr_t)view.matrix.data % 16 == 0 && elements % 4 == 0;
+}
+
+/* c [m, n] = op(a) op(b), column-major. */
+static struct device_gemm_batched call_of(struct operand a, bool transpose_a, struct operand b, bool transpose_b, struct operand c,
+                                          int64_t m, int64_t n, int64_t k)
+{
+    return (struct device_gemm_batched){
+        .each = {transpose_a, transpose_b, m, n, k, 1, 0, NULL, NULL, NULL, a.stride, b.stride, c.stride},
+        .a = a.pointers,
+        .b = b.pointers,
+        .c = c.pointers,
+    };
+}
+
+/* Row-major products for a column-major library: factors change places (products.c). */
+static void multiply(struct cuda *cuda, const struct attention_block_args *block, const struct product *product, int64_t first,
+                     int64_t count)
+{
+    const int64_t rows = block->rows, keys = block->keys, columns = block->head_dim;
+    const struct operand q = operand_of(block, product->queries, first), k = operand_of(block, product->keys, first);
+    const struct operand w = operand_of(block, ATTENTION_VIEWS + (int)product->weights, first);
+    struct device_gemm_batched call;
+    if (cuda->status != STATUS_OK) return;
+    if (product->kind == PRODUCT_SCORES)
+        call = call_of(k, true, q, false, w, keys, rows, columns);
+    else if (product->kind == PRODUCT_MIX)
+        call = call_of(k, false, w, false, q, columns, rows, keys);
+    else
+        call = call_of(q, false, w, true, k, columns, keys, rows);
+    call.each.beta = product->add ? 1 : 0;
+    call.count = count;
+    call.aligned = aligned(block->views[product->queries]) && aligned(block->views[product->keys]);
+    (void)cuda_good(cuda, "attention's products", cuda->device->gemm_batched(cuda->device, &call));
+}
+
+/* Readers of the same keys add to the same places: each round of them is a call of its own. */
+static void multiply_all(struct cuda *cuda, const struct attention_block_args *block, const struct product *product)
+{
+    const int64_t round = product->kind == PRODUCT_SPREAD ? block->sequences * block->kv_heads : block->first + block->pairs;
+    for (int64_t at = 0; at < block->pairs;) {
+        const int64_t count = smaller(round - (block->first + at) % round, block->pairs - at);
+        multiply(cuda, block, product, at, count);
+        at += count;
+    }
+}
+
+/* ---- Blocks ---- */
+
+struct span {
+    int64_t start, length;
+};
+
+/* The longest first. */
+static int by_length(const void *a, const void *b)
+{
+    const struct span *x = a, *y = b;
+    if (x->length != y->length) return x->length > y->length ? -1 : 1;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static int64_t weights_of(const struct attention_pass *pass)
+{
+    return (pass->tangent ? 2 : 1) * (pass->backward ? 2 : 1);
+}
+
+static int64_t stride_of(int64_t keys)
+{
+    return (keys + LANES - 1) / LANES * LANES;
+}
+
+/* Bytes of one pair's weights. */
+static int64_t pair_bytes(const struct attention_pass *pass, int64_t rows, int64_t keys)
+{
+    return weights_of(pass) * rows * stride_of(keys) * (int64_t)sizeof(float);
+}
+
+/* Scratch for the largest call there can be: pointers, then weights. */
+static bool take_scratch(struct cuda *cuda, const struct attention_pass *pass, const struct batch *batch,
+                         struct attention_block_args *block, float **weights)
+{
+    const int64_t all = batch->sequences * block->heads, pairs = smaller(all, ATTENTION_PAIRS);
+    const int64_t keys = block->window > 0 ? smaller(batch->longest, block->window + ATTENTION_ROWS - 1) : batch->longest;
+    const int64_t largest = pair_bytes(pass, smaller(batch->longest, ATTENTION_ROWS), keys);
+    const int64_t bytes = smaller(pairs * largest, larger(cuda->attention_bytes, largest));
+    block->pitch = (pairs + LANES) / LANES * LANES;
+    const size_t pointers = (size_t)(POINTER_ARRAYS * block->pitch) * sizeof(float *);
+    char *memory = cuda_scratch(cuda, pointers + (size_t)bytes);
+    if (memory == NULL) return false;
+    block->pointers = (float **)(void *)memory;
+    *weights = (float *)(void *)(memory + pointers);
+    return true;
+}
+
+/* The block's queries of all heads of its sequences. */
+static void run_block(struct cuda *cuda, const struct attention_pass *pass, struct attention_block_args *block, float *weights)
+{
+    const int64_t all = block->sequences * block->heads, each = pair_bytes(pass, block->rows, block->keys);
+    const int64_t step = smaller(larger(cuda->attention_bytes / each, 1), ATTENTION_PAIRS);
+    block->stride = stride_of(block->keys);
+    for (block->first = 0; block->first < all; block->first += step) {
+        block->pairs = smaller(step, all - block->first);
+        const int64_t elements = block->pairs * block->rows * block->stride;
+        block->weights[WEIGHTS_P] = weights;
+        if (pass->tangent) block->weights[WEIGHTS_P_T] = weights + elements;
+        if (pass->backward) block->weights[WEIGHTS_DS] = weights + (pass->tangent ? 2 : 1) * elements;
+        if (pass->backward && pass->tangent) block->weights[WEIGHTS_DS_T] = weights + 3 * elements;
+        cuda_launch(cuda, KERNEL_attention_pointers, cuda_blocks((ATTENTION_VIEWS + ATTENTION_WEIGHTS) * block->pairs), block);
+        for (const struct product *p = pass->before; p->kind != PRODUCT_NONE; p++) multiply_all(cuda, block, p);
+        cuda_launch(cuda, pass->rows, (block->pairs * block->rows * ATTENTION_LANES + KERNEL_THREADS - 1) / KERNEL_THREADS, block);
+        for (const struct product *p = pass->after; p->kind != PRODUCT_NONE; p++) multiply_all(cuda, block, p);
+    }
+}
+
+/* Sequences from the longest to the shortest: those with equally many queries in a block stand side by side. */
+static void run_blocks(struct cuda *cuda, const struct attention_pass *pass, struct attention_block_args *block,
+                       const struct span *spans, int64_t sequences, float *weights)
+{
+    const int64_t *starts = block->starts;
+    for (block->query = 0; block->query < spans[0].length; block->query += ATTENTION_ROWS) {
+        block->key = block->window > 0 ? larger(block->query - block->window + 1, 0) : 0;
+        for (int64_t first = 0, end; first < sequences && spans[first].length > block->query; first = end) {
+            block->rows = smaller(spans[first].length - block->query, ATTENTION_ROWS);
+            for (end = first + 1; end < sequences; end++)
+                if (smaller(spans[end].length - block->query, ATTENTION_ROWS) != block->rows) break;
+            block->keys = block->query + block->rows - block->key;
+            block->starts = starts + first;
+            block->sequences = end - first;
+            run_block(cuda, pass, block, weights);
+        }
+    }
+}
+
+/* ---- Passes ---- */
+
+static struct attention_block_args block_of(const struct attention_pass *pass, const struct attention_args *args)
+{
+    struct attention_block_args block = {
+        .views = {[VIEW_Q] = args->q, [VIEW_OUT] = args->out, [VIEW_K] = args->k, [VIEW_V] = args->v},
+        .log_sum = args->log_sum,
+        .tokens = args->batch->tokens,
+        .heads = args->heads,
+        .kv_heads = args->kv_heads,
+        .head_dim = args->head_dim,
+        .window = args->window,
+        .scale = args->scale,
+    };
+    if (pass->tangent) {
+        block.views[VIEW_Q_T] = args->q_t, block.views[VIEW_OUT_T] = args->out_t;
+        block.views[VIEW_K_T] = args->k_t, block.views[VIEW_V_T] = args->v_t;
+        block.log_sum_t = args->log_sum_t;
+    }
+    if (pass->backward) {
+        block.views[VIEW_DOUT] = args->dout, block.views[VIEW_DQ] = args->dq;
+        block.views[VIEW_DK] = args->dk, block.views[VIEW_DV] = args->dv;
+    }
+    if (pass->backward && pass->tangent) {
+        block.views[VIEW_DOUT_T] = args->dout_t, block.views[VIEW_DQ_T] = args->dq_t;
+        block.views[VIEW_DK_T] = args->dk_t, block.views[VIEW_DV_T] = args->dv_t;
+    }
+    return block;
+}
+
+/* Sequences by length in scratch of the host, and their first rows on the device. */
+static const struct span *sort_sequences(struct cuda *cuda, const struct batch *batch, const int64_t **starts)
+{
+    const size_t count = (size_t)batch->sequences, starts_bytes = count * sizeof(int64_t);
+    char *memory = cuda_host_scratch(cuda, count * sizeof(struct span) + starts_bytes);
+    if (memory == NULL) return NULL;
+    struct span *spans = (struct span *)(void *)memory;
+    int64_t *first_rows = (int64_t *)(void *)(memory + count * sizeof *spans);
+    for (int64_t b = 0; b < batch->sequences; b++)
+        spans[b] = (struct span){batch->starts[b], batch->starts[b + 1] - batch->starts[b]};
+    qsort(spans, count, sizeof *spans, by_length);
+    for (int64_t b = 0; b < batch->sequences; b++) first_rows[b] = spans[b].start;
+    cuda_room(cuda, starts_bytes);
+    *starts = cuda_staged(cuda, first_rows, starts_bytes);
+    return spans;
+}
+
+static void run_pass(struct backend *backend, const struct attention_args *args, const struct attention_pass *pass)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    struct attention_block_args block = block_of(pass, args);
+    const struct span *spans = NULL;
+    float *weights = NULL;
+    if (args->batch->sequences > 0 && take_scratch(cuda, pass, args->batch, &block, &weights) &&
+        (spans = sort_sequences(cuda, args->batch, &block.starts)) != NULL) {
+        if (pass->backward)
+            cuda_launch(cuda, KERNEL_attention_clear, cuda_blocks(block.tokens * block.kv_heads * block.head_dim), &block);
+        run_blocks(cuda, pass, &block, spans, args->batch->sequences, weights);
+    }
+    cuda_leave(cuda);
+}
+
+void cuda_attention_products_forward(struct backend *backend, const struct attention_args *args)
+{
+    run_pass(backend, args, &forward);
+}
+
+void cuda_attention_tangent(struct backend *backend, const struct attention_args *args)
+{
+    run_pass(backend, args, &tangent);
+}
+
+void cuda_attention_backward(struct backend *backend, const struct attention_args *args)
+{
+    run_pass(backend, args, &backward);
+}
+
+void cuda_attention_backward_tangent(struct backend *backend, const struct attention_args *args)
+{
+    run_pass(backend, args, &backward_tangent);
+}

@@ -1,0 +1,247 @@
+/* attention_rows.h: what lies between the products of attention (attention_products.c): where their factors begin, and rows of
+ * scores that become weights and slopes. reference/attention.c has the equations. A row is one query's, by the keys of its block;
+ * what it does not see becomes zero. A thread has every 32nd column of a row, through all phases. */
+#ifndef BACKEND_CUDA_KERNELS_ATTENTION_ROWS_H
+#define BACKEND_CUDA_KERNELS_ATTENTION_ROWS_H
+
+#include "backend/cuda/kernels/elementwise.h"
+
+struct attention_pair {
+    int64_t start, head, kv_head; /* of the sequence's first row */
+};
+
+DEVICE struct attention_pair attention_pair_of(const struct attention_block_args *args, int64_t pair)
+{
+    const int64_t i = args->first + pair, round = i / args->kv_heads, kv_head = i % args->kv_heads;
+    const struct attention_pair out = {args->starts[round % args->sequences],
+                                       kv_head * (args->heads / args->kv_heads) + round / args->sequences, kv_head};
+    return out;
+}
+
+/* Where each view and each matrix of weights begins for each pair: arrays [(views, weights) * 2, pitch]. The second of two is the
+ * same from its place 1 on: an array that begins at an odd pair begins at a multiple of 16 bytes there. */
+KERNEL(attention_pointers, attention_block_args)
+{
+    EACH_ELEMENT(i, (ATTENTION_VIEWS + ATTENTION_WEIGHTS) * args->pairs)
+    {
+        const int64_t which = i / args->pairs, pair = i % args->pairs;
+        const struct attention_pair p = attention_pair_of(args, pair);
+        float *address = NULL, **to = args->pointers + which * 2 * args->pitch + pair;
+        if (which >= ATTENTION_VIEWS) {
+            float *weights = args->weights[which - ATTENTION_VIEWS];
+            if (weights != NULL) address = weights + pair * args->rows * args->stride;
+        } else if (args->views[which].matrix.data != NULL) {
+            address = which < VIEW_K ? head_of(args->views[which], p.start + args->query, p.head)
+                                     : head_of(args->views[which], p.start + args->key, p.kv_head);
+        }
+        to[0] = to[args->pitch + 1] = address;
+    }
+}
+
+/* Gradients of keys and values, which products add to. */
+KERNEL(attention_clear, attention_block_args)
+{
+    const int64_t columns = args->kv_heads * args->head_dim;
+    EACH_ELEMENT(i, args->tokens * columns)
+    {
+        const int64_t t = i / columns, head = i % columns / args->head_dim, c = i % args->head_dim;
+        for (int which = VIEW_K; which < ATTENTION_VIEWS; which++)
+            if ((which == VIEW_DK || which == VIEW_DV || which == VIEW_DK_T || which == VIEW_DV_T) &&
+                args->views[which].matrix.data != NULL)
+                head_of(args->views[which], t, head)[c] = 0;
+    }
+}
+
+/* A thread's row: its place in the weights, row of the batch and head, and columns [low, high) that it sees of `keys` (none of
+ * none behind the last row). */
+struct weights_row {
+    int64_t at, t, head, low, high, keys;
+    int lane;
+};
+
+DEVICE struct weights_row weights_row_of(const struct launch *grid, const struct attention_block_args *args, int thread)
+{
+    const int64_t i = grid->block * (KERNEL_THREADS / ATTENTION_LANES) + thread / ATTENTION_LANES;
+    const int64_t pair = i / args->rows, r = i % args->rows, position = args->query + r;
+    struct weights_row row = {0, 0, 0, 0, 0, 0, thread % ATTENTION_LANES};
+    if (pair >= args->pairs) return row;
+    const struct attention_pair p = attention_pair_of(args, pair);
+    row.at = i * args->stride;
+    row.t = p.start + position;
+    row.head = p.head;
+    row.low = args->window > 0 ? most(0, position - args->window + 1 - args->key) : 0;
+    row.high = position + 1 - args->key;
+    row.keys = args->keys;
+    return row;
+}
+
+DEVICE bool row_sees(const struct weights_row *row, int64_t j)
+{
+    return j >= row->low && j < row->high;
+}
+
+/* The sum of a row's values (or the largest, where NaN never wins) for each of its threads, always in the same order. `shared` is
+ * scratch of KERNEL_THREADS. */
+DEVICE void lanes_reduce(const struct launch *grid, double *values, double *shared, bool largest)
+{
+    EACH_THREAD(thread)
+    {
+        shared[thread] = values[MINE(thread)];
+    }
+    for (int half = ATTENTION_LANES / 2; half > 0; half /= 2) EACH_THREAD(thread)
+        {
+            if (thread % ATTENTION_LANES >= half) continue;
+            const double other = shared[thread + half];
+            if (!largest)
+                shared[thread] += other;
+            else if (other > shared[thread])
+                shared[thread] = other;
+        }
+    EACH_THREAD(thread)
+    {
+        values[MINE(thread)] = shared[thread / ATTENTION_LANES * ATTENTION_LANES];
+    }
+}
+
+/* p and log_sum from q·k. */
+KERNEL(attention_softmax, attention_block_args)
+{
+    SHARED double shared[KERNEL_THREADS];
+    PRIVATE(double, part);
+    PRIVATE(float, largest);
+    PRIVATE(struct weights_row, rows);
+    const float scale = (float)args->scale;
+    EACH_THREAD(thread)
+    {
+        const struct weights_row row = rows[MINE(thread)] = weights_row_of(grid, args, thread);
+        const float *scores = args->weights[WEIGHTS_P] + row.at;
+        float best = -INFINITY;
+        for (int64_t j = row.low + row.lane; j < row.high; j += ATTENTION_LANES)
+            if (scale * scores[j] > best) best = scale * scores[j];
+        part[MINE(thread)] = (double)best;
+    }
+    lanes_reduce(grid, part, shared, true);
+    EACH_THREAD(thread)
+    {
+        const struct weights_row row = rows[MINE(thread)];
+        const float *scores = args->weights[WEIGHTS_P] + row.at, best = largest[MINE(thread)] = (float)part[MINE(thread)];
+        double sum = 0;
+        for (int64_t j = row.low + row.lane; j < row.high; j += ATTENTION_LANES) sum += (double)expf(scale * scores[j] - best);
+        part[MINE(thread)] = sum;
+    }
+    lanes_reduce(grid, part, shared, false);
+    EACH_THREAD(thread)
+    {
+        const struct weights_row row = rows[MINE(thread)];
+        const float best = largest[MINE(thread)], factor = (float)(1 / part[MINE(thread)]);
+        float *p = args->weights[WEIGHTS_P] + row.at;
+        for (int64_t j = row.lane; j < row.keys; j += ATTENTION_LANES)
+            p[j] = row_sees(&row, j) ? expf(scale * p[j] - best) * factor : 0;
+        if (row.lane == 0 && row.keys > 0 && args->log_sum.data != NULL)
+            row_of(args->log_sum, row.t)[row.head] = (float)((double)best + log(part[MINE(thread)]));
+    }
+}
+
+/* p, its tangent and log_sum's from q·k, its tangent and log_sum. */
+KERNEL(attention_softmax_tangent, attention_block_args)
+{
+    SHARED double shared[KERNEL_THREADS];
+    PRIVATE(double, slope);
+    PRIVATE(struct weights_row, rows);
+    const float scale = (float)args->scale;
+    EACH_THREAD(thread)
+    {
+        const struct weights_row row = rows[MINE(thread)] = weights_row_of(grid, args, thread);
+        float *p = args->weights[WEIGHTS_P] + row.at;
+        const float *scores_t = args->weights[WEIGHTS_P_T] + row.at;
+        const float log_sum = row.keys > 0 ? row_of(args->log_sum, row.t)[row.head] : 0;
+        slope[MINE(thread)] = 0;
+        for (int64_t j = row.lane; j < row.keys; j += ATTENTION_LANES) {
+            p[j] = row_sees(&row, j) ? expf(scale * p[j] - log_sum) : 0;
+            if (row_sees(&row, j)) slope[MINE(thread)] += (double)(p[j] * (scale * scores_t[j]));
+        }
+    }
+    lanes_reduce(grid, slope, shared, false);
+    EACH_THREAD(thread)
+    {
+        const struct weights_row row = rows[MINE(thread)];
+        const float *p = args->weights[WEIGHTS_P] + row.at, log_sum_t = (float)slope[MINE(thread)];
+        float *p_t = args->weights[WEIGHTS_P_T] + row.at;
+        for (int64_t j = row.lane; j < row.keys; j += ATTENTION_LANES)
+            p_t[j] = row_sees(&row, j) ? p[j] * (scale * p_t[j] - log_sum_t) : 0;
+        if (row.lane == 0 && row.keys > 0) row_of(args->log_sum_t, row.t)[row.head] = log_sum_t;
+    }
+}
+
+/* A lane's share of dout·out, and of its tangent. */
+DEVICE double delta_part(const struct attention_block_args *args, const struct weights_row *row, bool tangent)
+{
+    double sum = 0;
+    if (row->keys == 0) return 0;
+    const float *out = head_of(args->views[VIEW_OUT], row->t, row->head);
+    const float *dout = head_of(args->views[VIEW_DOUT], row->t, row->head);
+    if (!tangent) {
+        for (int64_t c = row->lane; c < args->head_dim; c += ATTENTION_LANES) sum += (double)dout[c] * (double)out[c];
+        return sum;
+    }
+    const float *out_t = head_of(args->views[VIEW_OUT_T], row->t, row->head);
+    const float *dout_t = head_of(args->views[VIEW_DOUT_T], row->t, row->head);
+    for (int64_t c = row->lane; c < args->head_dim; c += ATTENTION_LANES)
+        sum += (double)dout_t[c] * (double)out[c] + (double)dout[c] * (double)out_t[c];
+    return sum;
+}
+
+/* p and scale ds, and their tangents, of what the products left in their places: q·k, dout·v and their tangents. */
+DEVICE void row_slopes(const struct attention_block_args *args, const struct weights_row *row, double delta, double delta_t,
+                       bool tangent)
+{
+    float *p_row = args->weights[WEIGHTS_P] + row->at, *ds_row = args->weights[WEIGHTS_DS] + row->at;
+    float *p_t_row = tangent ? args->weights[WEIGHTS_P_T] + row->at : NULL;
+    float *ds_t_row = tangent ? args->weights[WEIGHTS_DS_T] + row->at : NULL;
+    const float scale = (float)args->scale, log_sum = row->keys > 0 ? row_of(args->log_sum, row->t)[row->head] : 0;
+    const float log_sum_t = tangent && row->keys > 0 ? row_of(args->log_sum_t, row->t)[row->head] : 0;
+    for (int64_t j = row->lane; j < row->keys; j += ATTENTION_LANES) {
+        const bool seen = row_sees(row, j);
+        const float p = seen ? expf(scale * p_row[j] - log_sum) : 0, e = seen ? (float)((double)ds_row[j] - delta) : 0;
+        p_row[j] = p;
+        ds_row[j] = scale * p * e;
+        if (!tangent) continue;
+        const float p_t = seen ? p * (scale * p_t_row[j] - log_sum_t) : 0;
+        const float e_t = seen ? (float)((double)ds_t_row[j] - delta_t) : 0;
+        p_t_row[j] = p_t;
+        ds_t_row[j] = scale * (p_t * e + p * e_t);
+    }
+}
+
+DEVICE void slopes(const struct launch *grid, const struct attention_block_args *args, double *shared, bool tangent)
+{
+    PRIVATE(double, delta);
+    PRIVATE(double, delta_t);
+    PRIVATE(struct weights_row, rows);
+    EACH_THREAD(thread)
+    {
+        rows[MINE(thread)] = weights_row_of(grid, args, thread);
+        delta[MINE(thread)] = delta_part(args, &rows[MINE(thread)], false);
+        delta_t[MINE(thread)] = tangent ? delta_part(args, &rows[MINE(thread)], true) : 0;
+    }
+    lanes_reduce(grid, delta, shared, false);
+    if (tangent) lanes_reduce(grid, delta_t, shared, false);
+    EACH_THREAD(thread)
+    {
+        row_slopes(args, &rows[MINE(thread)], delta[MINE(thread)], delta_t[MINE(thread)], tangent);
+    }
+}
+
+KERNEL(attention_slopes, attention_block_args)
+{
+    SHARED double shared[KERNEL_THREADS];
+    slopes(grid, args, shared, false);
+}
+
+KERNEL(attention_slopes_tangent, attention_block_args)
+{
+    SHARED double shared[KERNEL_THREADS];
+    slopes(grid, args, shared, true);
+}
+
+#endif
