@@ -50,6 +50,33 @@ def test_losses_and_quantizations_are_those_of_the_cpu(devices, service):
     assert run["result"]["loss_fp"] == pytest.approx(here["loss_fp"], rel=1e-5) and run["result"]["kl"] > 0
 
 
+OLMOE = {"model_type": "olmoe", "vocab_size": 256, "hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2,
+         "max_position_embeddings": 64, "intermediate_size": 16, "num_experts": 5, "num_experts_per_tok": 2}
+
+
+def mixture(own, device):
+    """Trained from nothing, quantized, and the curvature of it."""
+    rows = {"dataset": own.sequences("cuda-mixture", models.rows(8, 32, seed=3))["id"]}
+    train = own.run("train", trajectory="cuda-mixture", model=OLMOE, **rows, tokens=3 * 4 * 32, batch_sequences=4, sequence_length=32,
+                    tokenizer={"name": "none"}, optimizer={"name": "adamw"}, schedule={"name": "constant", "peak": 1e-3})
+    made = {"checkpoint": train["result"]["checkpoints"][-1]}
+    method = {"name": "gptq", "bits": 4, "group_size": 16}
+    quantized = own.run("quantize", **made, method=method, calibration=rows, evaluation=rows)
+    sharp = own.run("sharpness", **made, **rows, estimators=["trace"], probes=2)
+    for run in (train, quantized, sharp):
+        assert run["state"] == "succeeded" and run["device"].startswith(device), run["error"]
+    return train["result"]["final_loss"], quantized["result"], sharp["result"]["trace"]
+
+
+def test_a_mixture_of_experts_is_trained_and_measured_as_on_the_cpu(devices, service):
+    (loss, quantized, trace), (device_loss, device_quantized, device_trace) = mixture(service, "cpu"), mixture(devices, "cuda:")
+    assert device_loss == pytest.approx(loss, rel=1e-4) and device_trace == pytest.approx(trace, rel=0.05)
+    assert device_quantized["loss_fp"] == pytest.approx(quantized["loss_fp"], rel=1e-4)
+    visits = [sum(layer["tokens"] for layer in result["layers"] if layer["name"].endswith("gate_proj"))
+              for result in (quantized, device_quantized)]
+    assert visits == [2 * 2 * quantized["calibration_tokens"]] * 2 and device_quantized["kl"] > 0
+
+
 def test_what_a_device_lacks_is_refused_in_words(devices):
     run = quantize(devices, rotation="hadamard")
     assert run["state"] == "failed" and "--device cpu" in run["error"]["detail"]
