@@ -13,6 +13,9 @@ static const char wide[] =
     "{\"model_type\": \"gpt_neox\", \"vocab_size\": 1000, \"hidden_size\": 256, \"num_attention_heads\": 4, \"num_hidden_layers\": 2,"
     " \"intermediate_size\": 1024, \"hidden_act\": \"gelu\", \"layer_norm_eps\": 1e-5, \"rotary_pct\": 0.25,"
     " \"rotary_emb_base\": 10000, \"max_position_embeddings\": 64, \"use_parallel_residual\": true, \"tie_word_embeddings\": false}";
+static const char mixture[] =
+    "{\"model_type\": \"olmoe\", \"vocab_size\": 300, \"hidden_size\": 96, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+    " \"intermediate_size\": 80, \"max_position_embeddings\": 128, \"num_experts\": 9, \"num_experts_per_tok\": 2}";
 
 /* Half as many sequences to calibrate with, of different lengths. */
 static void open_ragged(struct fixture *f, const char *config, int count, int length)
@@ -119,6 +122,7 @@ static void test_quantize_takes_what_its_plan_says(void **state)
     for (int method = 0; method < 4; method++) {
         check_quantize(deep, 24, 128, method);
         check_quantize(wide, 16, 64, method);
+        check_quantize(mixture, 24, 64, method);
     }
 }
 
@@ -154,6 +158,7 @@ static void test_sharpness_takes_what_its_plan_says(void **state)
     (void)state;
     check_sharpness(deep, 12, 64);
     check_sharpness(wide, 6, 48);
+    check_sharpness(mixture, 6, 48);
 }
 
 static void check_train(const char *config, int64_t length, int64_t memory_limit)
@@ -191,6 +196,7 @@ static void test_training_takes_what_its_plan_says(void **state)
     (void)state;
     check_train(deep, 96, INT64_MAX);
     check_train(wide, 48, INT64_MAX);
+    check_train(mixture, 96, INT64_MAX);
     check_train(wide, 48, 0); /* activations are made again */
 }
 
