@@ -16,6 +16,7 @@
 
 #include "backend/batch.h"
 #include "backend/codes.h"
+#include "backend/lane.h"
 #include "backend/matrix.h"
 #include "base/error.h"
 #include "base/parallel.h"
@@ -219,9 +220,10 @@ struct adamw_args {
 struct backend;
 
 struct backend_ops {
-    const char *name; /* "reference", "reference64", "cpu", "cuda" */
-    size_t element;   /* bytes of an element */
-    bool host;        /* matrices are plain host memory of float/double */
+    const char *name;             /* "reference", "reference64", "cpu", "cuda" */
+    size_t element;               /* bytes of an element */
+    bool host;                    /* matrices are plain host memory of float/double */
+    const struct lane_ops *lanes; /* NULL where host */
 
     void (*close)(struct backend *backend); /* releases the state; backend_free calls it */
     void (*describe)(const struct backend *backend, char *text, size_t size);

@@ -67,6 +67,7 @@ static void cuda_close(struct backend *backend)
         cuda->device->close(cuda->device);
     }
     backend_free(backend->host);
+    for (int i = 0; i < LANE_COUNT; i++) pthread_mutex_destroy(&cuda->lanes[i].mutex);
     pthread_mutex_destroy(&cuda->mutex);
     memory_free(cuda); /* the plugin stays loaded: the driver's threads outlive a backend */
 }
@@ -108,6 +109,7 @@ static const struct backend_ops ops = {
     .name = "cuda",
     .element = sizeof(float),
     .host = false,
+    .lanes = &cuda_lanes,
     .close = cuda_close,
     .describe = cuda_describe,
     .memory = cuda_memory,
@@ -193,6 +195,7 @@ enum status cuda_open_device(struct device *device, int64_t budget, struct team 
     cuda->attention_bytes = budget / ATTENTION_SHARE < ATTENTION_BYTES ? budget / ATTENTION_SHARE : ATTENTION_BYTES;
     if ((status = backend_cpu_new(team, &host, error)) != STATUS_OK) goto failed;
     pthread_mutex_init(&cuda->mutex, NULL);
+    for (int i = 0; i < LANE_COUNT; i++) pthread_mutex_init(&cuda->lanes[i].mutex, NULL);
     *backend = (struct backend){&ops, team, cuda, host, 0};
     *out = backend;
     return STATUS_OK;

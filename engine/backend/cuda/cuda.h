@@ -16,8 +16,16 @@ struct cuda_stage {
     int which;         /* the half in use */
 };
 
+struct cuda_lane {
+    pthread_mutex_t mutex;
+    int next; /* point */
+    enum status status;
+    struct error error;
+};
+
 struct cuda {
     struct device *device; /* owned */
+    struct cuda_lane lanes[LANE_COUNT];
     pthread_mutex_t mutex; /* one slot at a time, whichever thread asks */
     struct cuda_block *blocks;
     int64_t held, budget;    /* bytes taken from the device, and the most that may be */
@@ -68,6 +76,9 @@ void cuda_put(struct cuda *cuda, void *to, const void *from, size_t bytes);
 void cuda_take(struct cuda *cuda, void *to, const void *from, size_t bytes);
 void cuda_upload(struct backend *backend, struct matrix to, const void *from, enum dtype dtype);
 void cuda_download(struct backend *backend, struct matrix from, void *to, enum dtype dtype);
+
+/* lanes.c */
+extern const struct lane_ops cuda_lanes;
 
 /* products.c */
 void cuda_multiply(struct cuda *cuda, const struct gemm_args *args); /* inside a slot's call */

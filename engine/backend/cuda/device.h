@@ -4,9 +4,10 @@
 #define BACKEND_CUDA_DEVICE_H
 
 #include "backend/cuda/kernels/args.h"
+#include "backend/lane.h"
 
-enum { CUDA_PLUGIN_VERSION = 5 }; /* raised whenever this file or kernels/args.h changes meaning */
-enum { DEVICE_TEXT = 400 };
+enum { CUDA_PLUGIN_VERSION = 4 }; /* raised whenever this file or kernels/args.h changes meaning */
+enum { DEVICE_TEXT = 400, LANE_POINTS = 32 };
 
 /* As cuBLAS has it: column-major, c [m, n] = alpha op(a) op(b) + beta c; leading dimensions in elements. */
 struct device_gemm {
@@ -27,7 +28,7 @@ struct device_gemm_batched {
     bool aligned;
 };
 
-/* One device and its one stream: all work is queued on it in order. Functions return 0 or a number that error_text explains. The
+/* One device and its stream: all work is queued on it in order. Functions return 0 or a number that error_text explains. The
  * caller lets one thread in at a time; it may be another one each time. */
 struct device {
     void *state;
@@ -48,6 +49,15 @@ struct device {
     int (*mark)(struct device *device, int which); /* notes a point of the stream, 0 or 1 */
     int (*wait)(struct device *device, int which); /* until the stream has passed it */
     int (*synchronize)(struct device *device);
+    /* The lanes (backend/lane.h): streams of copies. carry and point may be called while another thread uses the stream, one thread
+     * at a time for each lane; point `which`, below LANE_POINTS, is where the lane is now; the stream waits for it (await), or the
+     * caller does (arrive); follow: what is carried from now on waits for the stream as far as it is now. */
+    int (*carry)(struct device *device, enum lane lane, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                 size_t width, size_t rows, bool to_device);
+    int (*point)(struct device *device, enum lane lane, int which);
+    int (*follow)(struct device *device, enum lane lane);
+    int (*await)(struct device *device, enum lane lane, int which);
+    int (*arrive)(struct device *device, enum lane lane, int which);
     int (*launch)(struct device *device, enum kernel kernel, int64_t blocks, const void *args);
     int (*gemm)(struct device *device, const struct device_gemm *args);
     int (*gemm_batched)(struct device *device, const struct device_gemm_batched *args);

@@ -52,6 +52,10 @@ struct gpu {
     int ordinal, compute;
     cudaStream_t stream;
     cudaEvent_t marks[2];
+    struct {
+        cudaStream_t stream;
+        cudaEvent_t points[LANE_POINTS], followed;
+    } lanes[LANE_COUNT];
     struct cublas blas;
 };
 
@@ -106,24 +110,23 @@ static int gpu_clear(struct device *device, void *to, size_t bytes)
 }
 
 static int gpu_copy(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows,
-                    cudaMemcpyKind kind)
+                    cudaMemcpyKind kind, cudaStream_t stream)
 {
     const int code = select_gpu(device);
     if (code != 0) return code;
-    if (rows == 1 || (to_pitch == width && from_pitch == width))
-        return (int)cudaMemcpyAsync(to, from, width * rows, kind, gpu_of(device)->stream);
-    return (int)cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, rows, kind, gpu_of(device)->stream);
+    if (rows == 1 || (to_pitch == width && from_pitch == width)) return (int)cudaMemcpyAsync(to, from, width * rows, kind, stream);
+    return (int)cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, rows, kind, stream);
 }
 
 static int gpu_upload(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows)
 {
-    return gpu_copy(device, to, to_pitch, from, from_pitch, width, rows, cudaMemcpyHostToDevice);
+    return gpu_copy(device, to, to_pitch, from, from_pitch, width, rows, cudaMemcpyHostToDevice, gpu_of(device)->stream);
 }
 
 static int gpu_download(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
                         size_t rows)
 {
-    return gpu_copy(device, to, to_pitch, from, from_pitch, width, rows, cudaMemcpyDeviceToHost);
+    return gpu_copy(device, to, to_pitch, from, from_pitch, width, rows, cudaMemcpyDeviceToHost, gpu_of(device)->stream);
 }
 
 static int gpu_mark(struct device *device, int which)
@@ -142,6 +145,41 @@ static int gpu_synchronize(struct device *device)
 {
     const int code = select_gpu(device);
     return code != 0 ? code : (int)cudaStreamSynchronize(gpu_of(device)->stream);
+}
+
+static int gpu_carry(struct device *device, enum lane lane, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                     size_t rows, bool to_device)
+{
+    return gpu_copy(device, to, to_pitch, from, from_pitch, width, rows, to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost,
+                    gpu_of(device)->lanes[lane].stream);
+}
+
+static int gpu_point(struct device *device, enum lane lane, int which)
+{
+    const int code = select_gpu(device);
+    const auto &at = gpu_of(device)->lanes[lane];
+    return code != 0 ? code : (int)cudaEventRecord(at.points[which], at.stream);
+}
+
+static int gpu_follow(struct device *device, enum lane lane)
+{
+    const int code = select_gpu(device);
+    const auto &at = gpu_of(device)->lanes[lane];
+    if (code != 0) return code;
+    const int recorded = (int)cudaEventRecord(at.followed, gpu_of(device)->stream);
+    return recorded != 0 ? recorded : (int)cudaStreamWaitEvent(at.stream, at.followed, 0);
+}
+
+static int gpu_await(struct device *device, enum lane lane, int which)
+{
+    const int code = select_gpu(device);
+    return code != 0 ? code : (int)cudaStreamWaitEvent(gpu_of(device)->stream, gpu_of(device)->lanes[lane].points[which], 0);
+}
+
+static int gpu_arrive(struct device *device, enum lane lane, int which)
+{
+    const int code = select_gpu(device);
+    return code != 0 ? code : (int)cudaEventSynchronize(gpu_of(device)->lanes[lane].points[which]);
 }
 
 static int gpu_launch(struct device *device, enum kernel kernel, int64_t blocks, const void *args)
@@ -271,13 +309,20 @@ static void gpu_close(struct device *device)
     if (gpu->blas.handle != NULL) (void)gpu->blas.destroy(gpu->blas.handle);
     for (int i = 0; i < 2; i++)
         if (gpu->marks[i] != NULL) (void)cudaEventDestroy(gpu->marks[i]);
+    for (auto &lane : gpu->lanes) {
+        if (lane.stream != NULL) (void)cudaStreamSynchronize(lane.stream);
+        for (cudaEvent_t point : lane.points)
+            if (point != NULL) (void)cudaEventDestroy(point);
+        if (lane.followed != NULL) (void)cudaEventDestroy(lane.followed);
+        if (lane.stream != NULL) (void)cudaStreamDestroy(lane.stream);
+    }
     if (gpu->stream != NULL) (void)cudaStreamDestroy(gpu->stream);
     free(gpu);
 }
 
 static const struct device functions = {
     NULL,        {0},          0,         gpu_close,  gpu_error_text, gpu_allocate, gpu_release,     gpu_allocate_host, gpu_release_host,
-    gpu_clear,   gpu_upload,   gpu_download, gpu_mark, gpu_wait,       gpu_synchronize, gpu_launch, gpu_gemm,          gpu_gemm_batched, gpu_syrk,
+    gpu_clear,   gpu_upload,   gpu_download, gpu_mark, gpu_wait,       gpu_synchronize, gpu_carry, gpu_point, gpu_follow, gpu_await, gpu_arrive, gpu_launch, gpu_gemm,          gpu_gemm_batched, gpu_syrk,
 };
 
 static bool check(cudaError_t code, const char *what, char *text, size_t size)
@@ -305,6 +350,11 @@ static bool describe(struct gpu *gpu, const char *products, char *text, size_t s
     return true;
 }
 
+static bool make_event(cudaEvent_t *event, char *text, size_t size)
+{
+    return check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event", text, size);
+}
+
 static bool start(struct gpu *gpu, const char *products, char *text, size_t size)
 {
     gpu->compute = -1;
@@ -316,8 +366,14 @@ static bool start(struct gpu *gpu, const char *products, char *text, size_t size
     }
     if (!check(cudaSetDevice(gpu->ordinal), "choosing the device", text, size)) return false;
     if (!check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "making a stream", text, size)) return false;
-    for (int i = 0; i < 2; i++)
-        if (!check(cudaEventCreateWithFlags(&gpu->marks[i], cudaEventDisableTiming), "making an event", text, size)) return false;
+    for (cudaEvent_t &mark : gpu->marks)
+        if (!make_event(&mark, text, size)) return false;
+    for (auto &lane : gpu->lanes) {
+        if (!check(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "making a stream", text, size)) return false;
+        if (!make_event(&lane.followed, text, size)) return false;
+        for (cudaEvent_t &point : lane.points)
+            if (!make_event(&point, text, size)) return false;
+    }
     if (!cublas_open(&gpu->blas, text, size)) return false;
     const int mode = strcmp(products, "f32") == 0 ? CUBLAS_PEDANTIC_MATH : CUBLAS_DEFAULT_MATH;
     if (gpu->blas.create(&gpu->blas.handle) != 0 || gpu->blas.set_stream(gpu->blas.handle, gpu->stream) != 0 ||

@@ -1,7 +1,9 @@
 #include "engine/backend/cuda/emulated.h"
 
 #include "backend/cuda/kernels/all.h"
+#include "engine/backend/cuda/orders.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,7 +27,11 @@ struct emulated {
     } blocks[EMULATED_BLOCKS];
     int count;
     char *addresses;
-    size_t end; /* of the last block */
+    size_t end;            /* of the last block */
+    int failed;            /* what an order found: said to whoever waits */
+    pthread_mutex_t mutex; /* lanes are used by other threads than the stream */
+    struct orders orders;
+    int64_t marks[2], points[LANE_COUNT][LANE_POINTS];
 };
 
 static void emulated_protect(struct device *device, int how)
@@ -39,10 +45,9 @@ static void emulated_let(struct device *device)
     emulated_protect(device, PROT_READ | PROT_WRITE);
 }
 
-static int emulated_done(struct device *device)
+static void emulated_done(struct device *device)
 {
     emulated_protect(device, PROT_NONE);
-    return 0;
 }
 
 static const char *emulated_error(int code)
@@ -68,16 +73,23 @@ static void *emulated_place(struct emulated *emulated, size_t bytes)
     return address;
 }
 
-static int emulated_allocate(struct device *device, size_t bytes, void **out)
+static struct emulated *emulated_enter(struct device *device)
 {
     struct emulated *emulated = device->state;
-    *out = emulated_place(emulated, EMULATED_GUARDED ? (bytes / EMULATED_PAGE + 1) * EMULATED_PAGE : bytes);
-    return *out == NULL;
+    pthread_mutex_lock(&emulated->mutex);
+    return emulated;
 }
 
-static int emulated_release(struct device *device, void *block)
+static int emulated_leave(struct emulated *emulated, int code)
 {
-    struct emulated *emulated = device->state;
+    pthread_mutex_unlock(&emulated->mutex);
+    return code;
+}
+
+/* As cudaFree: after everything. */
+static int emulated_drop(struct emulated *emulated, void *block)
+{
+    orders_reach_all(&emulated->orders);
     for (int i = 0; i < emulated->count; i++) {
         if (emulated->blocks[i].address != block) continue;
         if (EMULATED_GUARDED) {
@@ -90,6 +102,19 @@ static int emulated_release(struct device *device, void *block)
         return 0;
     }
     return 2;
+}
+
+static int emulated_allocate(struct device *device, size_t bytes, void **out)
+{
+    struct emulated *emulated = emulated_enter(device);
+    *out = emulated_place(emulated, EMULATED_GUARDED ? (bytes / EMULATED_PAGE + 1) * EMULATED_PAGE : bytes);
+    return emulated_leave(emulated, *out == NULL);
+}
+
+static int emulated_release(struct device *device, void *block)
+{
+    struct emulated *emulated = emulated_enter(device);
+    return emulated_leave(emulated, emulated_drop(emulated, block));
 }
 
 static int emulated_allocate_host(struct device *device, size_t bytes, void **out)
@@ -105,31 +130,98 @@ static int emulated_release_host(struct device *device, void *block)
     return 0;
 }
 
+/* One more order for a queue. */
+static int emulated_ask(struct device *device, int queue, order_run *run, const void *payload, size_t size)
+{
+    struct emulated *emulated = emulated_enter(device);
+    return emulated_leave(emulated, orders_add(&emulated->orders, queue, run, payload, size));
+}
+
+struct copy_order {
+    void *to;
+    const void *from; /* NULL: zeros */
+    size_t to_pitch, from_pitch, width, rows;
+};
+
+static void emulated_do_copy(void *context, const void *payload)
+{
+    const struct copy_order *copy = payload;
+    emulated_let(context);
+    for (size_t i = 0; i < copy->rows; i++)
+        if (copy->from != NULL)
+            memcpy((char *)copy->to + i * copy->to_pitch, (const char *)copy->from + i * copy->from_pitch, copy->width);
+        else
+            memset((char *)copy->to + i * copy->to_pitch, 0, copy->width);
+    emulated_done(context);
+}
+
 static int emulated_clear(struct device *device, void *to, size_t bytes)
 {
-    emulated_let(device);
-    memset(to, 0, bytes);
-    return emulated_done(device);
+    const struct copy_order order = {.to = to, .width = bytes, .rows = 1};
+    return emulated_ask(device, ORDERS_STREAM, emulated_do_copy, &order, sizeof order);
 }
 
 static int emulated_copy(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
                          size_t rows)
 {
-    emulated_let(device);
-    for (size_t i = 0; i < rows; i++) memcpy((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
-    return emulated_done(device);
+    const struct copy_order order = {to, from, to_pitch, from_pitch, width, rows};
+    return emulated_ask(device, ORDERS_STREAM, emulated_do_copy, &order, sizeof order);
 }
 
-static int emulated_point(struct device *device, int which)
+static int emulated_carry(struct device *device, enum lane lane, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                          size_t width, size_t rows, bool to_device)
 {
-    (void)device;
-    return which < 0 || which > 1;
+    const struct copy_order order = {to, from, to_pitch, from_pitch, width, rows};
+    (void)to_device;
+    return emulated_ask(device, (int)lane, emulated_do_copy, &order, sizeof order);
+}
+
+static int emulated_mark(struct device *device, int which)
+{
+    struct emulated *emulated = emulated_enter(device);
+    emulated->marks[which] = emulated->orders.queues[ORDERS_STREAM].asked;
+    return emulated_leave(emulated, 0);
+}
+
+static int emulated_wait(struct device *device, int which)
+{
+    struct emulated *emulated = emulated_enter(device);
+    orders_reach(&emulated->orders, ORDERS_STREAM, emulated->marks[which]);
+    return emulated_leave(emulated, emulated->failed);
 }
 
 static int emulated_synchronize(struct device *device)
 {
-    (void)device;
-    return 0;
+    struct emulated *emulated = emulated_enter(device);
+    orders_reach(&emulated->orders, ORDERS_STREAM, emulated->orders.queues[ORDERS_STREAM].asked);
+    return emulated_leave(emulated, emulated->failed);
+}
+
+static int emulated_point(struct device *device, enum lane lane, int which)
+{
+    struct emulated *emulated = emulated_enter(device);
+    emulated->points[lane][which] = emulated->orders.queues[lane].asked;
+    return emulated_leave(emulated, 0);
+}
+
+static int emulated_follow(struct device *device, enum lane lane)
+{
+    struct emulated *emulated = emulated_enter(device);
+    return emulated_leave(emulated,
+                          orders_wait(&emulated->orders, (int)lane, ORDERS_STREAM, emulated->orders.queues[ORDERS_STREAM].asked));
+}
+
+static int emulated_await(struct device *device, enum lane lane, int which)
+{
+    struct emulated *emulated = emulated_enter(device);
+    return emulated_leave(emulated, orders_wait(&emulated->orders, ORDERS_STREAM, (int)lane, emulated->points[lane][which]));
+}
+
+static int emulated_arrive(struct device *device, enum lane lane, int which)
+{
+    struct emulated *emulated = emulated_enter(device);
+    orders_reach(&emulated->orders, (int)lane, emulated->points[lane][which]);
+    return emulated_leave(emulated, emulated->failed);
 }
 
 typedef void emulated_kernel(const struct launch *grid, const void *args);
@@ -142,20 +234,46 @@ typedef void emulated_kernel(const struct launch *grid, const void *args);
 KERNEL_LIST(X)
 #undef X
 
-static int emulated_launch(struct device *device, enum kernel kernel, int64_t blocks, const void *args)
+/* Its arguments follow. */
+struct launch_order {
+    enum kernel kernel;
+    int64_t blocks;
+    max_align_t args[];
+};
+
+static void emulated_do_launch(void *context, const void *payload)
 {
     static emulated_kernel *const kernels[] = {
 #define X(name, type) emulated_##name,
         KERNEL_LIST(X)
 #undef X
     };
-    const struct emulated *emulated = device->state;
+    const struct launch_order *launch = payload;
+    struct device *device = context;
+    const bool reversed = ((const struct emulated *)device->state)->reversed;
     emulated_let(device);
-    for (int64_t i = 0; i < blocks; i++) {
-        const struct launch grid = {emulated->reversed ? blocks - 1 - i : i, blocks, emulated->reversed};
-        kernels[kernel](&grid, args);
+    for (int64_t i = 0; i < launch->blocks; i++) {
+        const struct launch grid = {reversed ? launch->blocks - 1 - i : i, launch->blocks, reversed};
+        kernels[launch->kernel](&grid, launch->args);
     }
-    return emulated_done(device);
+    emulated_done(device);
+}
+
+static int emulated_launch(struct device *device, enum kernel kernel, int64_t blocks, const void *args)
+{
+    static const size_t sizes[] = {
+#define X(name, type) sizeof(struct type),
+        KERNEL_LIST(X)
+#undef X
+    };
+    struct launch_order *order = malloc(sizeof *order + sizes[kernel]);
+    if (order == NULL) return 1;
+    order->kernel = kernel;
+    order->blocks = blocks;
+    memcpy(order->args, args, sizes[kernel]);
+    const int code = emulated_ask(device, ORDERS_STREAM, emulated_do_launch, order, sizeof *order + sizes[kernel]);
+    free(order);
+    return code;
 }
 
 static void multiply(const struct device_gemm *g)
@@ -171,11 +289,16 @@ static void multiply(const struct device_gemm *g)
         }
 }
 
+static void emulated_do_gemm(void *context, const void *payload)
+{
+    emulated_let(context);
+    multiply(payload);
+    emulated_done(context);
+}
+
 static int emulated_gemm(struct device *device, const struct device_gemm *g)
 {
-    emulated_let(device);
-    multiply(g);
-    return emulated_done(device);
+    return emulated_ask(device, ORDERS_STREAM, emulated_do_gemm, g, sizeof *g);
 }
 
 static bool misaligned(const void *a, const void *b, const void *c)
@@ -184,40 +307,63 @@ static bool misaligned(const void *a, const void *b, const void *c)
 }
 
 /* What cuBLAS leaves to its caller is looked for: two products that write one place, and addresses that are not as promised. */
-static int emulated_gemm_batched(struct device *device, const struct device_gemm_batched *args)
+static void emulated_do_gemm_batched(void *context, const void *payload)
 {
-    const struct emulated *emulated = device->state;
-    int code = misaligned(args->a, args->b, args->c) ? 2 : 0;
+    const struct device_gemm_batched *args = payload;
+    struct device *device = context;
+    struct emulated *emulated = device->state;
+    if (misaligned(args->a, args->b, args->c)) emulated->failed = 2;
     emulated_let(device);
-    for (int64_t i = 0; i < args->count && code == 0; i++) {
+    for (int64_t i = 0; i < args->count && emulated->failed == 0; i++) {
         const int64_t at = emulated->reversed ? args->count - 1 - i : i;
         struct device_gemm each = args->each;
         each.a = args->a[at], each.b = args->b[at], each.c = args->c[at];
         for (int64_t other = 0; other < at; other++)
-            if (args->c[other] == each.c) code = 2;
-        if (args->aligned && misaligned(each.a, each.b, each.c)) code = 2;
+            if (args->c[other] == each.c) emulated->failed = 2;
+        if (args->aligned && misaligned(each.a, each.b, each.c)) emulated->failed = 2;
         multiply(&each);
     }
-    (void)emulated_done(device);
-    return code;
+    emulated_done(device);
+}
+
+static int emulated_gemm_batched(struct device *device, const struct device_gemm_batched *args)
+{
+    return emulated_ask(device, ORDERS_STREAM, emulated_do_gemm_batched, args, sizeof *args);
+}
+
+struct syrk_order {
+    int64_t n, k, lda, ldc;
+    float alpha, beta;
+    const float *a;
+    float *c;
+};
+
+static void emulated_do_syrk(void *context, const void *payload)
+{
+    const struct syrk_order *s = payload;
+    emulated_let(context);
+    for (int64_t j = 0; j < s->n; j++)
+        for (int64_t i = 0; i <= j; i++) {
+            float sum = 0;
+            for (int64_t l = 0; l < s->k; l++) sum += s->a[i + l * s->lda] * s->a[j + l * s->lda];
+            float *c = &s->c[i + j * s->ldc];
+            *c = s->beta == 0 ? s->alpha * sum : s->alpha * sum + s->beta * *c;
+        }
+    emulated_done(context);
 }
 
 static int emulated_syrk(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, float beta,
                          float *c, int64_t ldc)
 {
-    emulated_let(device);
-    for (int64_t j = 0; j < n; j++)
-        for (int64_t i = 0; i <= j; i++) {
-            float sum = 0;
-            for (int64_t l = 0; l < k; l++) sum += a[i + l * lda] * a[j + l * lda];
-            c[i + j * ldc] = beta == 0 ? alpha * sum : alpha * sum + beta * c[i + j * ldc];
-        }
-    return emulated_done(device);
+    const struct syrk_order order = {n, k, lda, ldc, alpha, beta, a, c};
+    return emulated_ask(device, ORDERS_STREAM, emulated_do_syrk, &order, sizeof order);
 }
 
 static void emulated_close(struct device *device)
 {
     struct emulated *emulated = device->state;
+    orders_reach_all(&emulated->orders);
+    pthread_mutex_destroy(&emulated->mutex);
     if (EMULATED_GUARDED) (void)munmap(emulated->addresses, EMULATED_ADDRESSES);
     free(emulated);
 }
@@ -233,7 +379,9 @@ struct device *emulated_device(bool reversed)
             return NULL;
         }
     }
-    emulated->reversed = reversed;
+    emulated->reversed = emulated->orders.eager = reversed;
+    emulated->orders.context = &emulated->device;
+    pthread_mutex_init(&emulated->mutex, NULL);
     emulated->device = (struct device){
         .state = emulated,
         .text = "emulated device",
@@ -246,9 +394,14 @@ struct device *emulated_device(bool reversed)
         .clear = emulated_clear,
         .upload = emulated_copy,
         .download = emulated_copy,
-        .mark = emulated_point,
-        .wait = emulated_point,
+        .mark = emulated_mark,
+        .wait = emulated_wait,
         .synchronize = emulated_synchronize,
+        .carry = emulated_carry,
+        .point = emulated_point,
+        .follow = emulated_follow,
+        .await = emulated_await,
+        .arrive = emulated_arrive,
         .launch = emulated_launch,
         .gemm = emulated_gemm,
         .gemm_batched = emulated_gemm_batched,
