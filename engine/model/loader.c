@@ -13,6 +13,12 @@ struct loader {
     struct block blocks[2];
     void *memory[2];
     float *staging; /* for what cannot be read into its place */
+    struct {        /* where copies go beside the work: numbers on their way, two tensors by turns */
+        float *memory[2];
+        int points[2]; /* behind which each is free again */
+        int turn, used;
+        int arrived[2]; /* points behind which the blocks are whole */
+    } carried;
     pthread_t thread;
     bool started;
     pthread_mutex_t mutex;
@@ -31,6 +37,33 @@ static int64_t padded(int64_t elements)
     return (elements + 15) & ~(int64_t)15;
 }
 
+static const struct lane_ops *lanes_of(const struct loader *loader)
+{
+    return loader->backend->ops->lanes;
+}
+
+static enum status carry(struct loader *loader, const struct parameter *parameter, struct matrix to, struct error *error)
+{
+    const struct lane_ops *lanes = lanes_of(loader);
+    const int which = loader->carried.turn;
+    float *memory = loader->carried.memory[which];
+    enum status status = STATUS_OK;
+    if (loader->carried.used == 2) status = lanes->arrive(loader->backend, LANE_WEIGHTS, loader->carried.points[which], error);
+    if (status == STATUS_OK) status = model_read_dense(loader->model, parameter, memory, NULL, error);
+    if (status != STATUS_OK) return status;
+    lanes->carry_in(loader->backend, LANE_WEIGHTS, to, memory);
+    loader->carried.points[which] = lanes->point(loader->backend, LANE_WEIGHTS);
+    loader->carried.turn = !which;
+    if (loader->carried.used < 2) loader->carried.used++;
+    return STATUS_OK;
+}
+
+static enum status tensor_read(struct loader *loader, const struct parameter *parameter, struct matrix to, struct error *error)
+{
+    if (lanes_of(loader) != NULL) return carry(loader, parameter, to, error);
+    return model_read(loader->model, loader->backend, parameter, to, loader->staging, error);
+}
+
 static enum status layer_read(struct loader *loader, int64_t layer, struct error *error)
 {
     struct block *block = &loader->blocks[layer % 2];
@@ -42,11 +75,11 @@ static enum status layer_read(struct loader *loader, int64_t layer, struct error
         const struct parameter *parameter = &program->parameters[i];
         const size_t element = loader->backend->ops->element;
         block->parameters[i] = matrix_of(at, parameter->rows, parameter->columns, element);
-        const enum status status =
-            model_read(loader->model, loader->backend, parameter, block->parameters[i], loader->staging, error);
+        const enum status status = tensor_read(loader, parameter, block->parameters[i], error);
         if (status != STATUS_OK) return status;
         at += (size_t)padded(parameter->rows * parameter->columns) * element;
     }
+    if (lanes_of(loader) != NULL) loader->carried.arrived[layer % 2] = lanes_of(loader)->point(loader->backend, LANE_WEIGHTS);
     return STATUS_OK;
 }
 
@@ -94,10 +127,26 @@ static void sizes(const struct model *model, int64_t *block, int64_t *tensor, bo
     }
 }
 
-/* Whether numbers pass through memory of the host on their way to their place. */
-static bool stages(const struct backend *backend, bool transposed)
+/* Tensors that lie in memory of the host on their way to their place. */
+static int64_t staged(const struct backend *backend, bool transposed)
 {
+    if (backend->ops->lanes != NULL) return 2 + transposed;
     return !backend->ops->host || backend->ops->element != sizeof(float) || transposed;
+}
+
+static enum status staging_new(struct loader *loader, int64_t tensor, bool transposed, struct error *error)
+{
+    const struct lane_ops *lanes = lanes_of(loader);
+    enum status status = STATUS_OK;
+    if (lanes == NULL && staged(loader->backend, transposed) > 0)
+        return memory_new(tensor, sizeof(float), "weight staging", &loader->staging, error);
+    for (int i = 0; lanes != NULL && i < 2 && status == STATUS_OK; i++) {
+        void *memory = NULL;
+        status = lanes->allocate(loader->backend, (size_t)tensor * sizeof(float), "weight staging", &memory, error);
+        loader->carried.memory[i] = memory;
+    }
+    if (lanes != NULL) lanes->follow(loader->backend, LANE_WEIGHTS); /* who had the blocks' memory before, and its clearing */
+    return status;
 }
 
 enum status loader_open(const struct model *model, struct backend *backend, struct loader **out, struct error *error)
@@ -123,8 +172,7 @@ enum status loader_open_at(const struct model *model, struct backend *backend, i
     sizes(model, &block, &tensor, &transposed);
     for (int i = 0; i < 2; i++)
         if ((status = backend->ops->allocate(backend, block, "block weights", &loader->memory[i], error)) != STATUS_OK) goto done;
-    if (stages(backend, transposed))
-        if ((status = memory_new(tensor, sizeof(float), "weight staging", &loader->staging, error)) != STATUS_OK) goto done;
+    if ((status = staging_new(loader, tensor, transposed, error)) != STATUS_OK) goto done;
     if (pthread_create(&loader->thread, NULL, loader_main, loader) != 0) {
         status = error_set(error, STATUS_NO_MEMORY, "cannot start the thread that reads weights");
         goto done;
@@ -142,6 +190,8 @@ enum status loader_next(struct loader *loader, struct block **out, struct error 
     enum status status = STATUS_OK;
     *out = NULL;
     if (loader->given >= loader->model->config.layers) return error_set(error, STATUS_NOT_FOUND, "no more blocks");
+    if (lanes_of(loader) != NULL)
+        lanes_of(loader)->follow(loader->backend, LANE_WEIGHTS); /* the work on the block to be overwritten */
     pthread_mutex_lock(&loader->mutex);
     loader->wanted = loader->given + 2;
     pthread_cond_broadcast(&loader->changed);
@@ -151,8 +201,11 @@ enum status loader_next(struct loader *loader, struct block **out, struct error 
         *error = loader->error;
     }
     pthread_mutex_unlock(&loader->mutex);
-    if (status == STATUS_OK) *out = &loader->blocks[loader->given++ % 2];
-    return status;
+    if (status != STATUS_OK) return status;
+    const int64_t which = loader->given++ % 2;
+    if (lanes_of(loader) != NULL) lanes_of(loader)->await(loader->backend, LANE_WEIGHTS, loader->carried.arrived[which]);
+    *out = &loader->blocks[which];
+    return STATUS_OK;
 }
 
 int64_t loader_elements(const struct model *model)
@@ -173,7 +226,7 @@ int64_t loader_staging_bytes(const struct model *model, const struct backend *ba
     int64_t block, tensor;
     bool transposed;
     sizes(model, &block, &tensor, &transposed);
-    return stages(backend, transposed) ? tensor * (int64_t)sizeof(float) : 0;
+    return staged(backend, transposed) * tensor * (int64_t)sizeof(float);
 }
 
 void loader_copy(struct backend *backend, const struct block *from, void *memory, struct block *to)
@@ -189,6 +242,16 @@ void loader_copy(struct backend *backend, const struct block *from, void *memory
     }
 }
 
+/* Nothing is on its way when the memory goes to others. */
+static void carried_reset(struct loader *loader)
+{
+    const struct lane_ops *lanes = lanes_of(loader);
+    for (int i = 0; lanes != NULL && i < 2; i++) {
+        if (i < loader->carried.used) lane_finish(lanes, loader->backend, LANE_WEIGHTS, loader->carried.points[i]);
+        lanes->release(loader->backend, loader->carried.memory[i]);
+    }
+}
+
 void loader_close(struct loader *loader)
 {
     if (loader == NULL) return;
@@ -199,6 +262,7 @@ void loader_close(struct loader *loader)
         pthread_mutex_unlock(&loader->mutex);
         pthread_join(loader->thread, NULL);
     }
+    carried_reset(loader);
     for (int i = 0; i < 2; i++)
         if (loader->memory[i] != NULL) loader->backend->ops->release(loader->backend, loader->memory[i]);
     memory_free(loader->staging);

@@ -219,32 +219,14 @@ static void transpose(struct matrix to, const float *from)
                 for (int64_t j = c; j < to.columns && j < c + TILE; j++) out[i * to.stride + j] = from[j * to.rows + i];
 }
 
-/* A tensor [columns, rows] of the file, through `values` of as many floats. */
-static enum status transposed_put(struct backend *backend, struct matrix to, const float *values, struct error *error)
-{
-    float *turned = NULL;
-    if (backend->ops->host && backend->ops->element == sizeof(float)) {
-        transpose(to, values);
-        return STATUS_OK;
-    }
-    const enum status status = memory_new(to.rows * to.columns, sizeof *turned, "a transposed tensor", &turned, error);
-    if (status != STATUS_OK) return status;
-    transpose(matrix_of(turned, to.rows, to.columns, sizeof *turned), values);
-    backend->ops->upload(backend, to, turned, DTYPE_F32);
-    memory_free(turned);
-    return STATUS_OK;
-}
-
-enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter, struct matrix to,
-                       float *staging, struct error *error)
+enum status model_read_dense(const struct model *model, const struct parameter *parameter, float *to, float *scratch,
+                             struct error *error)
 {
     const int64_t index = weights_find(model->weights, parameter->name), count = parameter->rows * parameter->columns;
-    const bool direct =
-        backend->ops->host && backend->ops->element == sizeof(float) && to.stride == to.columns && !parameter->transposed;
-    float *own = NULL, *values = direct ? to.data : staging;
+    float *own = NULL, *values = parameter->transposed ? scratch : to;
     enum status status = STATUS_OK;
     if (index < 0 && parameter->constant) {
-        backend->ops->fill(backend, to, parameter->initial);
+        for (int64_t i = 0; i < count; i++) to[i] = (float)parameter->initial;
         return STATUS_OK;
     }
     if (values == NULL) {
@@ -253,11 +235,23 @@ enum status model_read(const struct model *model, struct backend *backend, const
     }
     if ((status = weights_read_f32(model->weights, index, 0, count, values, error)) != STATUS_OK) goto done;
     if ((status = finite_check(parameter, values, count, error)) != STATUS_OK) goto done;
-    if (parameter->transposed)
-        status = transposed_put(backend, to, values, error);
-    else if (!direct)
-        backend->ops->upload(backend, to, values, DTYPE_F32);
+    if (parameter->transposed) transpose(matrix_of(to, parameter->rows, parameter->columns, sizeof *to), values);
 done:
+    memory_free(own);
+    return status;
+}
+
+enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter, struct matrix to,
+                       float *staging, struct error *error)
+{
+    float *own = NULL;
+    if (backend->ops->host && backend->ops->element == sizeof(float) && to.stride == to.columns)
+        return model_read_dense(model, parameter, to.data, staging, error);
+    enum status status =
+        staging != NULL ? STATUS_OK : memory_new(parameter->rows * parameter->columns, sizeof *own, parameter->name, &own, error);
+    if (staging == NULL) staging = own;
+    if (status == STATUS_OK) status = model_read_dense(model, parameter, staging, NULL, error);
+    if (status == STATUS_OK) backend->ops->upload(backend, to, staging, DTYPE_F32);
     memory_free(own);
     return status;
 }

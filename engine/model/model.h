@@ -28,9 +28,12 @@ MUST_CHECK enum status model_of_weights(struct weights *weights, struct model **
 MUST_CHECK enum status model_fits(const struct weights *weights, const struct model_config *config, struct error *error);
 void model_close(struct model *model); /* NULL is fine */
 
-/* Reads a tensor into `to` [rows, columns], transposed where the file has it the other way round (host backends read straight into
- * it; others through `staging`, of at least as many floats, else NULL). STATUS_NOT_FINITE naming the tensor and the first bad
- * element; statuses of weights_read_f32. */
+/* Reads a tensor into dense memory, [rows, columns], transposed where the file has it the other way round, then through `scratch`
+ * of as many floats (NULL: its own). STATUS_NOT_FINITE naming the tensor and the first bad element; statuses of weights_read_f32.
+ */
+MUST_CHECK enum status model_read_dense(const struct model *model, const struct parameter *parameter, float *to, float *scratch,
+                                        struct error *error);
+/* The same into a matrix (host backends read straight into it; others through `staging`, of at least as many floats, else NULL). */
 MUST_CHECK enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter,
                                   struct matrix to, float *staging, struct error *error);
 

@@ -379,7 +379,7 @@ struct device *emulated_device(bool reversed)
             return NULL;
         }
     }
-    emulated->reversed = emulated->orders.eager = reversed;
+    emulated->reversed = reversed;
     emulated->orders.context = &emulated->device;
     pthread_mutex_init(&emulated->mutex, NULL);
     emulated->device = (struct device){

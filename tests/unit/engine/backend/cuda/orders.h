@@ -1,6 +1,6 @@
 /* orders.h: what an emulated device was asked for and has not done yet: a queue for its stream and one for each lane. An order runs
  * when somebody waits for it, or for one that waits for it, and no sooner, so all copies and all work are as late as they may be:
- * who forgot to wait, or used memory again that an order still reads, gets other numbers. `eager`: every order runs at once. */
+ * who forgot to wait, or used memory again that an order still reads, gets other numbers. */
 #ifndef TESTS_CUDA_ORDERS_H
 #define TESTS_CUDA_ORDERS_H
 
@@ -25,7 +25,6 @@ struct order {
 
 struct orders {
     void *context;
-    bool eager;
     struct {
         struct order *first, *last;
         int64_t asked, done; /* orders are numbered from 1 */
@@ -60,8 +59,7 @@ static inline int orders_append(struct orders *orders, int queue, struct order *
     else
         orders->queues[queue].last->next = order;
     orders->queues[queue].last = order;
-    const int64_t number = ++orders->queues[queue].asked;
-    orders_reach(orders, queue, orders->eager ? number : number - ORDERS_MOST);
+    orders_reach(orders, queue, ++orders->queues[queue].asked - ORDERS_MOST);
     return 0;
 }
 
