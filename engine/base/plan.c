@@ -23,11 +23,17 @@ void plan_add(struct run_plan *plan, const struct run_plan *other, int64_t times
     }
     plan->read_bytes += times * other->read_bytes;
     plan->written_bytes += times * other->written_bytes;
+    plan->fetched_bytes += times * other->fetched_bytes;
     plan->tokens += times * other->tokens;
     plan->flops += (double)times * other->flops;
     plan->at_most = plan->at_most || other->at_most;
     if (other->stream_tokens > plan->stream_tokens) plan->stream_tokens = other->stream_tokens;
     if (other->spilled_tokens > plan->spilled_tokens) plan->spilled_tokens = other->spilled_tokens;
+}
+
+double plan_work(const struct run_plan *plan)
+{
+    return plan->flops > 0 ? plan->flops : (double)(plan->read_bytes + plan->written_bytes + plan->fetched_bytes);
 }
 
 bool plan_fits(const struct run_plan *plan, const struct plan_budget *budget)

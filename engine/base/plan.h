@@ -16,6 +16,7 @@ struct run_plan {
     int64_t live[PLAN_ROOMS]; /* while it is filled */
     int64_t peak[PLAN_ROOMS]; /* bytes at once; of the disk: what the run itself keeps there while it works, and what it leaves */
     int64_t read_bytes, written_bytes; /* of files */
+    int64_t fetched_bytes;             /* that come over the network */
     int64_t tokens;                    /* that go through the blocks of the model, each as often as it does */
     double flops;                      /* multiplications and additions of its matrix products and scans */
     bool at_most;                      /* it may end earlier: tokens and flops are bounds */
@@ -36,6 +37,9 @@ void plan_give(struct run_plan *plan, enum plan_room room, int64_t bytes);
 
 /* What is done after the other, with nothing left of the first but what is live: peaks side by side, the rest added up, `times`. */
 void plan_add(struct run_plan *plan, const struct run_plan *other, int64_t times);
+
+/* What the time goes by, for rates of earlier runs: flops, or where there are none, bytes. The same unit for all runs of a kind. */
+double plan_work(const struct run_plan *plan);
 
 bool plan_fits(const struct run_plan *plan, const struct plan_budget *budget);
 /* The refusal of a plan that does not: STATUS_TOO_LARGE with what it needs and what there is, in bytes, and `advice`. */

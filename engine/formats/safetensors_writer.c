@@ -86,31 +86,54 @@ static enum status check_header(const struct buffer *text, int64_t total, struct
     return status;
 }
 
+/* The places of the entries, and the file's head; *total: bytes behind it. */
+static enum status prepare(struct safetensors_writer *writer, const struct safetensors_entry *entries, int64_t count,
+                           struct buffer *head, int64_t *total, struct error *error)
+{
+    struct buffer text = {0};
+    enum status status;
+    if ((status = memory_new(count, sizeof *writer->dtypes, "a writer", &writer->dtypes, error)) != STATUS_OK) goto done;
+    if ((status = file_slots_new(count, &writer->slots, error)) != STATUS_OK) goto done;
+    if ((status = lay_out(writer, entries, total, error)) != STATUS_OK) goto done;
+    print_header(writer, entries, &text);
+    if ((status = check_header(&text, *total, error)) != STATUS_OK) goto done;
+    const uint64_t length = text.length;
+    buffer_append(head, &length, sizeof length);
+    buffer_append(head, text.bytes, text.length);
+    status = buffer_status(head, "a safetensors header", error);
+done:
+    buffer_reset(&text);
+    return status;
+}
+
 static enum status begin(const char *path, const struct safetensors_entry *entries, int64_t count, bool kept,
                          struct safetensors_writer **out, struct error *error)
 {
-    struct buffer text = {0}, head = {0};
+    struct buffer head = {0};
     struct safetensors_writer *writer = NULL;
     int64_t total = 0;
     enum status status;
     *out = NULL;
     if ((status = memory_new(1, sizeof *writer, "a writer", &writer, error)) != STATUS_OK) return status;
-    if ((status = memory_new(count, sizeof *writer->dtypes, "a writer", &writer->dtypes, error)) != STATUS_OK) goto done;
-    if ((status = file_slots_new(count, &writer->slots, error)) != STATUS_OK) goto done;
-    if ((status = lay_out(writer, entries, &total, error)) != STATUS_OK) goto done;
-    print_header(writer, entries, &text);
-    if ((status = check_header(&text, total, error)) != STATUS_OK) goto done;
-    const uint64_t length = text.length;
-    buffer_append(&head, &length, sizeof length);
-    buffer_append(&head, text.bytes, text.length);
-    if ((status = buffer_status(&head, "a safetensors header", error)) != STATUS_OK) goto done;
+    if ((status = prepare(writer, entries, count, &head, &total, error)) != STATUS_OK) goto done;
     if ((status = file_slots_open(&writer->slots, path, head.bytes, head.length, total, kept, error)) != STATUS_OK) goto done;
     *out = writer;
     writer = NULL;
 done:
-    buffer_reset(&text);
     buffer_reset(&head);
     safetensors_writer_close(writer);
+    return status;
+}
+
+enum status safetensors_writer_measure(const struct safetensors_entry *entries, int64_t count, int64_t *bytes, struct error *error)
+{
+    struct safetensors_writer writer = {.dtypes = NULL};
+    struct buffer head = {0};
+    const enum status status = prepare(&writer, entries, count, &head, bytes, error);
+    *bytes += (int64_t)head.length;
+    buffer_reset(&head);
+    file_slots_reset(&writer.slots);
+    memory_free(writer.dtypes);
     return status;
 }
 

@@ -30,6 +30,10 @@ MUST_CHECK enum status safetensors_writer_open(const char *path, const struct sa
 MUST_CHECK enum status safetensors_writer_take_up(const char *path, const struct safetensors_entry *entries, int64_t count,
                                                   struct safetensors_writer **out, struct error *error);
 
+/* How large the file of these tensors will be. Statuses as above, but of the disk. */
+MUST_CHECK enum status safetensors_writer_measure(const struct safetensors_entry *entries, int64_t count, int64_t *bytes,
+                                                  struct error *error);
+
 /* Appends `count` values to what was written of entry `index`, converted to its dtype (nearest even). Entries may be written in any
  * order, each in as many pieces as convenient. STATUS_INVALID (more than its shape holds, a dtype that is no float),
  * STATUS_DISK_FULL, STATUS_IO. */

@@ -61,7 +61,13 @@ static void mix_tensor(const void *container, int64_t index, struct weights_tens
     const struct weights_mix *mix = container;
     weights_tensor(mix->sources[0], mix->indexes[index * mix->count], out);
     out->dtype = DTYPE_F32;
-    out->bytes = out->elements * (int64_t)sizeof(float);
+    out->bytes = 0;
+    for (int64_t k = 0; k < mix->count; k++) {
+        struct weights_tensor source;
+        if (mix->coefficients[k] == 0) continue;
+        weights_tensor(mix->sources[k], mix->indexes[index * mix->count + k], &source);
+        out->bytes += source.bytes;
+    }
 }
 
 static enum status mix_read_f32(const void *container, int64_t index, int64_t first, int64_t count, float *out, struct error *error)

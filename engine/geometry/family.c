@@ -138,3 +138,21 @@ enum status family_model(const struct family *family, const double *coefficients
     if (status == STATUS_OK) status = weights_mix_open(mix, &weights, error);
     return status == STATUS_OK ? model_of_weights(weights, out, error) : status;
 }
+
+int64_t family_model_bytes(const struct family *family)
+{
+    const int64_t programs = family->models[0]->config.layers * (int64_t)sizeof(struct program);
+    return programs + family->tensors * family->count * (int64_t)sizeof(int64_t);
+}
+
+int64_t family_stored_bytes(const struct family *family)
+{
+    int64_t bytes = 0;
+    for (int64_t t = 0; t < family->tensors; t++)
+        for (int64_t k = 0; k < family->count; k++) {
+            struct weights_tensor tensor;
+            weights_tensor(family->sources[k], family->indexes[t * family->count + k], &tensor);
+            bytes += tensor.bytes;
+        }
+    return bytes;
+}

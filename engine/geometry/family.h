@@ -36,4 +36,9 @@ MUST_CHECK enum status family_mix(const struct family *family, const double *coe
 MUST_CHECK enum status family_model(const struct family *family, const double *coefficients, double divisor, struct model **out,
                                     struct error *error);
 
+/* Bytes that such a model takes of the host while it is open. */
+int64_t family_model_bytes(const struct family *family);
+/* Bytes that the members have stored of the space. */
+int64_t family_stored_bytes(const struct family *family);
+
 #endif

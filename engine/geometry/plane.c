@@ -165,6 +165,17 @@ done:
     return status;
 }
 
+void plane_plan(const struct family *family, struct run_plan *plan)
+{
+    const int64_t n = family->count, element = (int64_t)sizeof(double);
+    const int64_t pass = PIECE * (int64_t)sizeof(float) + n * PIECE * element + n * n * element, solution = (n + n * n) * element;
+    plan_take(plan, PLAN_HOST, 4 * n * element);
+    plan_take(plan, PLAN_HOST, pass + solution);
+    plan_give(plan, PLAN_HOST, pass + solution);
+    plan->read_bytes += 2 * family_stored_bytes(family);
+    plan->flops += (double)family->parameters * (double)(n * (n + 1) + 4 * n); /* products of members; entries of two directions */
+}
+
 void plane_reset(struct plane *plane)
 {
     memory_free(plane->axes);

@@ -9,6 +9,7 @@
 
 #include "base/monitor.h"
 #include "base/parallel.h"
+#include "base/plan.h"
 #include "geometry/family.h"
 
 struct plane {
@@ -23,6 +24,8 @@ struct plane {
  * statuses of family_read and of the monitor; STATUS_NO_MEMORY. The caller resets *out. */
 MUST_CHECK enum status plane_find(const struct family *family, struct team *team, const struct monitor *monitor, struct plane *out,
                                   struct error *error);
+/* What it takes and reads, onto a plan; what it returns is live after it. */
+void plane_plan(const struct family *family, struct run_plan *plan);
 void plane_reset(struct plane *plane); /* {0} is fine */
 
 /* Coefficients [count] of the members at mean + x d₁ + y d₂, for family_model with divisor 1. */

@@ -67,6 +67,19 @@ static enum status tensor_write(const struct average_request *request, const str
     return STATUS_OK;
 }
 
+/* The caller frees *out. */
+static enum status entries_list(const struct average_request *request, struct safetensors_entry **out, struct error *error)
+{
+    const struct family *family = request->family;
+    const enum status status = memory_new(family->tensors, sizeof **out, "tensor list", out, error);
+    for (int64_t t = 0; t < family->tensors && status == STATUS_OK; t++) {
+        struct weights_tensor tensor;
+        weights_tensor(family->sources[0], family->indexes[t * family->count], &tensor);
+        (*out)[t] = (struct safetensors_entry){tensor.name, dtype_of(request, t), tensor.rank, tensor.shape};
+    }
+    return status;
+}
+
 static enum status weights_write(const struct average_request *request, const struct weights_mix *mix, const char *path,
                                  struct error *error)
 {
@@ -74,13 +87,8 @@ static enum status weights_write(const struct average_request *request, const st
     struct safetensors_entry *entries = NULL;
     struct safetensors_writer *writer = NULL;
     const int64_t parts = request->parts > 0 ? request->parts : 1;
-    enum status status = memory_new(family->tensors, sizeof *entries, "tensor list", &entries, error);
+    enum status status = entries_list(request, &entries, error);
     if (status != STATUS_OK) return status;
-    for (int64_t t = 0; t < family->tensors; t++) {
-        struct weights_tensor tensor;
-        weights_tensor(family->sources[0], family->indexes[t * family->count], &tensor);
-        entries[t] = (struct safetensors_entry){tensor.name, dtype_of(request, t), tensor.rank, tensor.shape};
-    }
     if ((status = safetensors_writer_open(path, entries, family->tensors, &writer, error)) != STATUS_OK) goto done;
     for (int64_t t = 0; t < family->tensors; t++) {
         if ((status = tensor_write(request, mix, writer, t, error)) != STATUS_OK) goto done;
@@ -140,5 +148,22 @@ enum status average_write(const struct average_request *request, struct error *e
     if (status == STATUS_OK) status = sync_parent(request->directory, error);
 done:
     weights_mix_close(mix);
+    return status;
+}
+
+enum status average_plan(const struct average_request *request, struct run_plan *out, struct error *error)
+{
+    const struct family *family = request->family;
+    struct safetensors_entry *entries = NULL;
+    int64_t bytes = 0;
+    *out = (struct run_plan){.read_bytes = family_stored_bytes(family)};
+    plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES);
+    enum status status = companions_plan(family->sources[0], NULL, out, error);
+    if (status == STATUS_OK) status = entries_list(request, &entries, error);
+    if (status == STATUS_OK) status = safetensors_writer_measure(entries, family->tensors, &bytes, error);
+    plan_take(out, PLAN_DISK, bytes);
+    out->written_bytes += bytes;
+    out->flops = 2 * (double)family->count * (double)family->parameters;
+    memory_free(entries);
     return status;
 }

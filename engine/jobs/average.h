@@ -5,6 +5,7 @@
 #define JOBS_AVERAGE_H
 
 #include "base/monitor.h"
+#include "base/plan.h"
 #include "geometry/family.h"
 
 struct average_request {
@@ -20,5 +21,8 @@ struct average_request {
  * STATUS_INVALID (weights that sum to 0), STATUS_DISK_FULL, STATUS_IO, STATUS_INPUT_CHANGED, STATUS_CANCELLED, STATUS_LEASE_LOST,
  * STATUS_NO_MEMORY. */
 MUST_CHECK enum status average_write(const struct average_request *request, struct error *error);
+
+/* What that will need, of the directory what is written there. Statuses of companions_plan; STATUS_NO_MEMORY. */
+MUST_CHECK enum status average_plan(const struct average_request *request, struct run_plan *out, struct error *error);
 
 #endif

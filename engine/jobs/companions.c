@@ -10,7 +10,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { COPY_LIMIT = 256 << 20 };
 
@@ -23,18 +22,41 @@ static enum status path_in(const char *directory, const char *name, char out[PAT
     return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
 }
 
-static enum status copy(const char *from, const char *to, struct error *error)
+/* Where the files go: into a directory, or (NULL) only onto a plan. */
+struct sink {
+    const char *directory;
+    struct run_plan *plan;
+    bool tokenizer; /* one came by */
+};
+
+static enum status put(struct sink *sink, const char *name, const char *text, size_t size, struct error *error)
 {
     char path[PATH_MAX];
-    for (size_t i = 0; i < sizeof companions / sizeof companions[0]; i++) {
+    enum status status;
+    sink->tokenizer = sink->tokenizer || strcmp(name, "tokenizer.json") == 0;
+    if (sink->directory == NULL) {
+        plan_take(sink->plan, PLAN_HOST, (int64_t)size + 1);
+        plan_give(sink->plan, PLAN_HOST, (int64_t)size + 1);
+        plan_take(sink->plan, PLAN_DISK, (int64_t)size);
+        sink->plan->read_bytes += (int64_t)size;
+        sink->plan->written_bytes += (int64_t)size;
+        return STATUS_OK;
+    }
+    status = path_in(sink->directory, name, path, error);
+    return status == STATUS_OK ? file_writer_put(path, text, size, error) : status;
+}
+
+static enum status copy(const char *from, bool config, struct sink *sink, struct error *error)
+{
+    char path[PATH_MAX];
+    for (size_t i = config ? 0 : 1; i < sizeof companions / sizeof companions[0]; i++) {
         char *text = NULL;
         size_t size = 0;
         enum status status = path_in(from, companions[i], path, error);
         if (status != STATUS_OK) return status;
         status = file_read_all(AT_FDCWD, path, COPY_LIMIT, &text, &size, error);
         if (status == STATUS_NOT_FOUND) continue;
-        if (status == STATUS_OK) status = path_in(to, companions[i], path, error);
-        if (status == STATUS_OK) status = file_writer_put(path, text, size, error);
+        if (status == STATUS_OK) status = put(sink, companions[i], text, size, error);
         memory_free(text);
         if (status != STATUS_OK) return status;
     }
@@ -42,47 +64,57 @@ static enum status copy(const char *from, const char *to, struct error *error)
 }
 
 /* A GGUF file has its tokenizer within, which the new checkpoint cannot: it gets a tokenizer.json, if one can be made. */
-static enum status write_tokenizer(const struct weights *source, const char *directory, struct error *error)
+static enum status write_tokenizer(const struct weights *source, struct sink *sink, struct error *error)
 {
     struct weights_file file;
     struct text text = {0};
-    char from[PATH_MAX], to[PATH_MAX];
-    if (weights_file_count(source) == 0) return STATUS_OK;
+    char from[PATH_MAX];
+    if (weights_file_count(source) == 0 || sink->tokenizer) return STATUS_OK;
     weights_file(source, 0, &file);
-    enum status status = path_in(directory, "tokenizer.json", to, error);
-    if (status == STATUS_OK) status = path_in(weights_directory(source), file.name, from, error);
-    if (status != STATUS_OK || !tokenizer_gguf_is(file.name) || access(to, F_OK) == 0) return status;
+    enum status status = path_in(weights_directory(source), file.name, from, error);
+    if (status != STATUS_OK || !tokenizer_gguf_is(file.name)) return status;
     status = tokenizer_gguf_text(from, &text, error);
     if (status == STATUS_OK)
-        status = file_writer_put(to, text.bytes, text.size, error);
+        status = put(sink, "tokenizer.json", text.bytes, text.size, error);
     else if (status == STATUS_UNSUPPORTED)
         status = STATUS_OK;
     text_free(&text);
     return status;
 }
 
-static enum status write_config(const struct weights *source, const char *directory, const char *config, struct error *error)
+static enum status write_config(const struct weights *source, const char *config, struct sink *sink, struct error *error)
 {
     struct config_text texts[] = {{"added", config, config == NULL ? 0 : strlen(config)}, {.name = "config.json"}};
-    char path[PATH_MAX], *text = NULL, *merged = NULL;
+    char *text = NULL, *merged = NULL;
     size_t size = 0;
-    enum status status = path_in(directory, "config.json", path, error);
-    if (status == STATUS_OK) status = recognise_text(source, &text, &size, error);
+    enum status status = recognise_text(source, &text, &size, error);
     if (status == STATUS_OK && config != NULL) {
         texts[1].text = text;
         texts[1].size = size;
         status = config_text_merge(texts, 2, &merged, &size, error);
     }
-    if (status == STATUS_OK) status = file_writer_put(path, merged != NULL ? merged : text, size, error);
+    if (status == STATUS_OK) status = put(sink, "config.json", merged != NULL ? merged : text, size, error);
     memory_free(merged);
     memory_free(text);
     return status;
 }
 
+static enum status write_all(const struct weights *source, const char *config, struct sink *sink, struct error *error)
+{
+    const bool copied = weights_given_config(source) == NULL && weights_config(source) == NULL && config == NULL;
+    enum status status = copy(weights_directory(source), copied, sink, error);
+    if (status == STATUS_OK) status = write_tokenizer(source, sink, error);
+    return status == STATUS_OK && !copied ? write_config(source, config, sink, error) : status;
+}
+
 enum status companions_write(const struct weights *source, const char *directory, const char *config, struct error *error)
 {
-    enum status status = copy(weights_directory(source), directory, error);
-    if (status == STATUS_OK) status = write_tokenizer(source, directory, error);
-    const bool copied = weights_given_config(source) == NULL && weights_config(source) == NULL && config == NULL;
-    return status == STATUS_OK && !copied ? write_config(source, directory, config, error) : status;
+    struct sink sink = {.directory = directory};
+    return write_all(source, config, &sink, error);
+}
+
+enum status companions_plan(const struct weights *source, const char *config, struct run_plan *plan, struct error *error)
+{
+    struct sink sink = {.plan = plan};
+    return write_all(source, config, &sink, error);
 }

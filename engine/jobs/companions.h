@@ -3,6 +3,7 @@
 #ifndef JOBS_COMPANIONS_H
 #define JOBS_COMPANIONS_H
 
+#include "base/plan.h"
 #include "formats/weights.h"
 
 /* Writes them into `directory`. `config` (may be NULL) is a JSON object whose members go before those of config.json. Where
@@ -10,5 +11,8 @@
  * and file_writer_put. */
 MUST_CHECK enum status companions_write(const struct weights *source, const char *directory, const char *config,
                                         struct error *error);
+/* What that takes, reads and writes, onto a plan; nothing is written. */
+MUST_CHECK enum status companions_plan(const struct weights *source, const char *config, struct run_plan *plan,
+                                       struct error *error);
 
 #endif

@@ -36,13 +36,41 @@ static enum status walk(const struct interpolate_request *request, struct tally 
     return STATUS_OK;
 }
 
+static enum status check(const struct interpolate_request *request, struct error *error)
+{
+    if (request->point.family->count == 2 && request->points >= 2) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "an interpolation needs two checkpoints and two points or more");
+}
+
+/* At its ends a line reads one checkpoint. */
+enum status interpolate_plan(const struct interpolate_request *request, const struct plan_budget *budget, struct run_plan *out,
+                             struct error *error)
+{
+    static const double mixes[][2] = {{1, 0}, {0, 1}, {0.5, 0.5}};
+    int64_t times[] = {0, 0, 0};
+    *out = (struct run_plan){.flops = 0};
+    enum status status = check(request, error);
+    for (int64_t i = 0; i < request->points; i++) {
+        const double alpha = alpha_at(request, i);
+        times[alpha == 0 ? 0 : alpha == 1 ? 1 : 2]++;
+    }
+    tally_plan(request->points, POINT_NUMBERS, request->points, out);
+    plan_take(out, PLAN_HOST, request->points * (int64_t)(sizeof(double) + sizeof(struct point)));
+    for (int i = 0; i < 3 && status == STATUS_OK; i++) {
+        struct run_plan point;
+        if (times[i] == 0) continue;
+        status = point_plan(&request->point, mixes[i], 1, budget, &point, error);
+        plan_add(out, &point, times[i]);
+    }
+    return status;
+}
+
 enum status interpolate_run(const struct interpolate_request *request, struct interpolate_result *out, struct error *error)
 {
     struct tally tally = {0};
     enum status status;
     *out = (struct interpolate_result){.count = request->points};
-    if (request->point.family->count != 2 || request->points < 2)
-        return error_set(error, STATUS_INVALID, "an interpolation needs two checkpoints and two points or more");
+    if ((status = check(request, error)) != STATUS_OK) return status;
     if ((status = memory_new(request->points, sizeof *out->alphas, "alphas", &out->alphas, error)) != STATUS_OK) goto done;
     if ((status = memory_new(request->points, sizeof *out->points, "losses", &out->points, error)) != STATUS_OK) goto done;
     for (int64_t i = 0; i < request->points; i++) out->alphas[i] = alpha_at(request, i);

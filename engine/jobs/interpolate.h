@@ -19,6 +19,10 @@ struct interpolate_result {
 };
 void interpolate_result_reset(struct interpolate_result *result); /* {0} is fine */
 
+/* What it will need (point_plan), from its first point on. */
+MUST_CHECK enum status interpolate_plan(const struct interpolate_request *request, const struct plan_budget *budget,
+                                        struct run_plan *out, struct error *error);
+
 /* STATUS_INVALID (a family of other than two, fewer than two points); statuses of point_measure and the tally. */
 MUST_CHECK enum status interpolate_run(const struct interpolate_request *request, struct interpolate_result *out,
                                        struct error *error);

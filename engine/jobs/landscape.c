@@ -35,6 +35,7 @@ struct survey {
 static enum status measure(struct survey *survey, double x, double y, struct point *out, struct error *error)
 {
     plane_at(&survey->out->plane, x, y, survey->coefficients);
+    survey->out->measured++;
     return point_measure(&survey->request->point, survey->coefficients, 1, out, error);
 }
 
@@ -153,17 +154,50 @@ static enum status survey_prepare(struct survey *survey, struct error *error)
                       POINT_NUMBERS, &survey->tally, error);
 }
 
+static enum status check(const struct landscape_request *request, struct error *error)
+{
+    const struct point_request *point = &request->point;
+    if (request->columns < 2 || request->rows < 2)
+        return error_set(error, STATUS_INVALID, "a grid needs two points or more each way, found %lld x %lld",
+                         (long long)request->columns, (long long)request->rows);
+    return evaluate_check(&point->family->models[0]->config, point->evaluation, "evaluation", error);
+}
+
+int64_t landscape_points(const struct landscape_request *request)
+{
+    const int64_t steps = (int64_t)ceil((MARGIN_MOST - MARGIN_LEAST) / STEP_SHARE);
+    return request->point.family->count + request->rows * request->columns + (isnan(request->margin) ? 4 * steps : 0);
+}
+
+/* Every point is a mix of all members; where the plane lies does not matter. */
+enum status landscape_plan(const struct landscape_request *request, const struct plan_budget *budget, struct run_plan *out,
+                           struct error *error)
+{
+    const int64_t members = request->point.family->count, points = request->rows * request->columns, rows = members + points;
+    double *ones = NULL;
+    struct run_plan point;
+    enum status status;
+    *out = (struct run_plan){.at_most = isnan(request->margin)};
+    if ((status = check(request, error)) != STATUS_OK) return status;
+    if ((status = memory_new(members, sizeof *ones, "coefficients", &ones, error)) != STATUS_OK) return status;
+    for (int64_t k = 0; k < members; k++) ones[k] = 1;
+    plan_take(out, PLAN_HOST, (members + request->columns + request->rows) * (int64_t)sizeof(double));
+    plan_take(out, PLAN_HOST, rows * (int64_t)sizeof(struct point));
+    tally_plan(rows, POINT_NUMBERS, rows, out);
+    plane_plan(request->point.family, out);
+    status = point_plan(&request->point, ones, (double)members, budget, &point, error);
+    plan_add(out, &point, landscape_points(request));
+    memory_free(ones);
+    return status;
+}
+
 enum status landscape_run(const struct landscape_request *request, struct landscape_result *out, struct error *error)
 {
     struct survey survey = {.request = request, .out = out};
     const struct point_request *point = &request->point;
     enum status status;
     *out = (struct landscape_result){0};
-    if (request->columns < 2 || request->rows < 2)
-        return error_set(error, STATUS_INVALID, "a grid needs two points or more each way, found %lld x %lld",
-                         (long long)request->columns, (long long)request->rows);
-    status = evaluate_check(&point->family->models[0]->config, point->evaluation, "evaluation", error);
-    if (status != STATUS_OK) return status;
+    if ((status = check(request, error)) != STATUS_OK) return status;
     if ((status = survey_prepare(&survey, error)) != STATUS_OK) goto done;
     if ((status = plane_find(point->family, request->team, point->monitor, &out->plane, error)) != STATUS_OK) goto done;
     extent_find(&survey);

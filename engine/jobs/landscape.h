@@ -23,8 +23,16 @@ struct landscape_result {
     double *x, *y;      /* [columns], [rows]; owned */
     struct point *grid; /* [rows, columns]; owned */
     struct point *path; /* [members]: at each projected checkpoint; owned */
+    int64_t measured;   /* points that this attempt measured */
 };
 void landscape_result_reset(struct landscape_result *result); /* {0} is fine */
+
+/* The most points that are measured: adaptive margins look for theirs. */
+int64_t landscape_points(const struct landscape_request *request);
+
+/* What it will need (point_plan), from its first point on. */
+MUST_CHECK enum status landscape_plan(const struct landscape_request *request, const struct plan_budget *budget,
+                                      struct run_plan *out, struct error *error);
 
 /* Statuses of plane_find, point_measure and the tally; STATUS_INVALID for a grid that is none. */
 MUST_CHECK enum status landscape_run(const struct landscape_request *request, struct landscape_result *out, struct error *error);

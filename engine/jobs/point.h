@@ -4,6 +4,7 @@
 #define JOBS_POINT_H
 
 #include "base/monitor.h"
+#include "base/plan.h"
 #include "formats/dataset.h"
 #include "geometry/family.h"
 #include "quant/quantizer.h"
@@ -15,6 +16,7 @@ struct point_request {
     const struct quantize_method *method; /* settled; NULL: full precision only */
     const struct sequences *calibration;  /* for the method; NULL: none */
     uint64_t seed;                        /* of the bootstrap */
+    const char *directory;                /* where hidden states may be spilled to when memory is short; NULL: nowhere */
     const struct monitor *monitor;        /* asked whether to stop; hears of no progress */
 };
 
@@ -31,6 +33,10 @@ bool point_method_given(const struct quantize_method *method);
 /* At (sum of coefficients[k] times member k) / divisor. Statuses of evaluate_run and quantize_run. */
 MUST_CHECK enum status point_measure(const struct point_request *request, const double *coefficients, double divisor,
                                      struct point *out, struct error *error);
+
+/* What that will need: the plan of the evaluation or quantization (statuses of theirs), and what mixing takes. */
+MUST_CHECK enum status point_plan(const struct point_request *request, const double *coefficients, double divisor,
+                                  const struct plan_budget *budget, struct run_plan *out, struct error *error);
 
 /* Of all that decides a measurement but the members' content, the data and the coefficients: for tally_open. */
 uint64_t point_fingerprint(const struct point_request *request);

@@ -52,7 +52,7 @@ static enum status groups_count(struct sharpness *s, struct error *error)
 }
 
 /* In units of the blocks' products: hvp.h. */
-static void plan_work(const struct sharpness *s, struct run_plan *out)
+static void fill_work(const struct sharpness *s, struct run_plan *out)
 {
     static const double units[HVP_MODES] = {[HVP_RECOMPUTE] = 11, [HVP_KEEP_CHUNK] = 8, [HVP_KEEP_VALUES] = 7};
     const struct model_config *config = &s->layout->config;
@@ -140,7 +140,7 @@ enum status sharpness_plan(const struct sharpness_request *request, const struct
     if (status == STATUS_OK) status = sharpness_plan_choose(&s, error);
     if (status == STATUS_TOO_LARGE) status = STATUS_OK; /* the smallest stands */
     if (status == STATUS_OK) plan_memory(&s, out);
-    if (status == STATUS_OK) plan_work(&s, out);
+    if (status == STATUS_OK) fill_work(&s, out);
     if (status == STATUS_OK && request->direction != NULL) status = direction_memory(request, budget, out, error);
     memory_free(s.groups);
     memory_free(s.spans);

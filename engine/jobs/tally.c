@@ -82,6 +82,15 @@ enum status tally_open(const char *directory, const char *name, uint64_t fingerp
     return STATUS_OK;
 }
 
+/* A new file replaces the old one when it is whole. It grows by and by: half of it is written on average. */
+void tally_plan(int64_t rows, int64_t width, int64_t saves, struct run_plan *plan)
+{
+    const int64_t header = (int64_t)sizeof(struct header), row = width * (int64_t)sizeof(double);
+    plan_take(plan, PLAN_HOST, rows * row);
+    plan_take(plan, PLAN_DISK, header + rows * row + (saves > 1 ? header + (rows - 1) * row : 0));
+    plan->written_bytes += saves * header + (saves + 1) * rows * row / 2;
+}
+
 void tally_reset(struct tally *tally)
 {
     memory_free(tally->values);

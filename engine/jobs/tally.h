@@ -4,6 +4,7 @@
 #define JOBS_TALLY_H
 
 #include "base/error.h"
+#include "base/plan.h"
 
 #include <limits.h>
 #include <stdint.h>
@@ -21,6 +22,8 @@ struct tally {
  * STATUS_NO_MEMORY, STATUS_IO. */
 MUST_CHECK enum status tally_open(const char *directory, const char *name, uint64_t fingerprint, int64_t rows, int64_t width,
                                   struct tally *out, struct error *error);
+/* Onto a plan: what an open tally takes of memory and, kept in a directory, of the disk, if it is saved up to `saves` times. */
+void tally_plan(int64_t rows, int64_t width, int64_t saves, struct run_plan *plan);
 void tally_reset(struct tally *tally); /* {0} is fine */
 
 /* Adds row `done`, and writes all rows if the last time is a second ago. STATUS_DISK_FULL, STATUS_IO. */

@@ -267,6 +267,7 @@ struct averaging {
     struct average_plan plan;
     char directory[PATH_MAX]; /* $DATA/checkpoints/RUN: below a root of every server */
     json_t *ids;              /* of the results */
+    struct run_plan needed;   /* for what was done so far; planning does nothing else */
 };
 
 static enum status make_directory(struct averaging *averaging, struct error *error)
@@ -318,8 +319,18 @@ static enum status group_register(const struct averaging *averaging, const struc
     return status;
 }
 
-static enum status group_write(const struct averaging *averaging, const struct average_group *group, int64_t part,
-                               struct store_id *id, struct error *error)
+static enum status group_plan(struct averaging *averaging, const struct average_request *request, struct error *error)
+{
+    struct run_plan plan;
+    const enum status status = average_plan(request, &plan, error);
+    if (status != STATUS_OK) return status;
+    plan_add(&averaging->needed, &plan, 1);
+    plan_take(&averaging->needed, PLAN_DISK, plan.live[PLAN_DISK]); /* which stays */
+    return STATUS_OK;
+}
+
+static enum status group_write(struct averaging *averaging, const struct average_group *group, int64_t part, struct store_id *id,
+                               struct error *error)
 {
     char path[PATH_MAX];
     struct checkpoint_set set = {0};
@@ -335,8 +346,11 @@ static enum status group_write(const struct averaging *averaging, const struct a
         .part = part,
         .parts = averaging->plan.count,
     };
-    if (status == STATUS_OK) status = average_write(&request, error);
-    if (status == STATUS_OK) status = group_register(averaging, group, path, id, error);
+    if (status == STATUS_OK) status = group_plan(averaging, &request, error);
+    if (status == STATUS_OK && !averaging->context->planning) {
+        status = average_write(&request, error);
+        if (status == STATUS_OK) status = group_register(averaging, group, path, id, error);
+    }
     checkpoint_set_reset(&set);
     return status;
 }
@@ -344,7 +358,7 @@ static enum status group_write(const struct averaging *averaging, const struct a
 /* Writes and registers what is not there yet: an attempt that follows a killed one finds the averages of that one. */
 static enum status groups_write(struct averaging *averaging, struct error *error)
 {
-    enum status status = make_directory(averaging, error);
+    enum status status = averaging->context->planning ? STATUS_OK : make_directory(averaging, error);
     for (int64_t i = 0; i < averaging->plan.count && status == STATUS_OK; i++) {
         const struct average_group *group = &averaging->plan.groups[i];
         struct store_id id;
@@ -352,6 +366,15 @@ static enum status groups_write(struct averaging *averaging, struct error *error
         if (status == STATUS_OK && id.text[0] == '\0') status = group_write(averaging, group, i, &id, error);
         if (status == STATUS_OK && json_array_append_new(averaging->ids, json_string(id.text)) != 0) status = no_memory(error);
     }
+    return status;
+}
+
+static enum status candidate_plan(struct averaging *averaging, const struct probe *probe, int64_t count, struct error *error)
+{
+    const struct plan_budget budget = backend_budget(probe->request.backend, averaging->context->work_directory);
+    struct run_plan plan;
+    const enum status status = point_plan(&probe->request, averaging->plan.groups[0].weights, (double)count, &budget, &plan, error);
+    if (status == STATUS_OK) plan_add(&averaging->needed, &plan, 1);
     return status;
 }
 
@@ -366,7 +389,8 @@ static enum status candidate_measure(struct averaging *averaging, int64_t window
     if (status == STATUS_OK)
         status = probe_open(averaging->context, &set, &params->method, &params->evaluation, &params->calibration, params->seed,
                             &probe, error);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) status = candidate_plan(averaging, &probe, set.count, error);
+    if (status == STATUS_OK && !averaging->context->planning)
         status = point_measure(&probe.request, averaging->plan.groups[0].weights, (double)set.count, out, error);
     probe_reset(&probe);
     checkpoint_set_reset(&set);
@@ -411,6 +435,40 @@ static json_t *render(const struct averaging *averaging, json_t *windows, int64_
     return document;
 }
 
+/* Which window is best shows when it is measured: the widest reads most. */
+static enum status search_plan(struct averaging *averaging, struct error *error)
+{
+    const struct average_params *params = averaging->params;
+    int64_t widest = 0;
+    enum status status = STATUS_OK;
+    for (int64_t i = 0; i < params->windows.count && status == STATUS_OK; i++) {
+        const int64_t window = params->windows.integers[i];
+        struct point unused;
+        if (window > widest) widest = window;
+        status = candidate_measure(averaging, window, &unused, error);
+    }
+    return status == STATUS_OK ? average_plan_last(&averaging->plan, widest, params->name, error) : status;
+}
+
+static enum status average_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+                                    struct run_plan *out, struct error *error)
+{
+    const struct average_params *params = filled;
+    struct averaging averaging = {.context = context, .params = params, .ids = json_array()};
+    struct backend *backend = NULL;
+    enum status status = averaging.ids == NULL ? no_memory(error) : inputs_backend(context, &backend, error);
+    if (status == STATUS_OK) *budget = backend_budget(backend, context->data_directory);
+    if (status == STATUS_OK)
+        status = plan_of(context->connection, params, params->checkpoints.texts, params->checkpoints.count, &averaging.plan, error);
+    if (status == STATUS_OK && params->windows.count > 0) status = search_plan(&averaging, error);
+    if (status == STATUS_OK) status = groups_write(&averaging, error);
+    *out = averaging.needed;
+    backend_free(backend);
+    average_plan_reset(&averaging.plan);
+    json_decref(averaging.ids);
+    return status;
+}
+
 static enum status average_execute(const struct kind_context *context, const void *filled, json_t **result,
                                    struct measurements *out, struct error *error)
 {
@@ -425,6 +483,7 @@ static enum status average_execute(const struct kind_context *context, const voi
     if (status == STATUS_OK && params->windows.count > 0) status = search(&averaging, windows, &best, error);
     if (status == STATUS_OK) status = groups_write(&averaging, error);
     if (status == STATUS_OK && (*result = render(&averaging, windows, best)) == NULL) status = no_memory(error);
+    if (status == STATUS_OK) kind_note_work(context, plan_work(&averaging.needed));
     average_plan_reset(&averaging.plan);
     json_decref(windows);
     json_decref(averaging.ids);
@@ -438,4 +497,5 @@ const struct kind average_kind = {
     .params_size = sizeof(struct average_params),
     .check = average_check,
     .execute = average_execute,
+    .plan = average_forecast,
 };

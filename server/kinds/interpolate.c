@@ -77,33 +77,71 @@ static json_t *render(const struct interpolate_result *result, bool quantized)
     return document;
 }
 
-static enum status interpolate_execute(const struct kind_context *context, const void *filled, json_t **result,
-                                       struct measurements *out, struct error *error)
+/* What a run reads, and the request over it. Stays where it is. */
+struct opened {
+    struct checkpoint_set set;
+    struct probe probe;
+    struct interpolate_request request;
+};
+
+static enum status open_all(const struct kind_context *context, const struct interpolate_params *params, struct opened *o,
+                            struct error *error)
 {
-    const struct interpolate_params *params = filled;
     const char *const ids[] = {params->from, params->to};
-    struct checkpoint_set set = {0};
-    struct probe probe = {0};
-    struct interpolate_result found = {0};
-    enum status status;
-    (void)out; /* between checkpoints there is nothing that a curve over checkpoints could show */
-    if ((status = checkpoint_set_open(context, ids, 2, &set, error)) != STATUS_OK) goto done;
-    status = probe_open(context, &set, &params->method, &params->use, &params->calibration, params->seed, &probe, error);
-    if (status != STATUS_OK) goto done;
-    const struct interpolate_request request = {
-        .point = probe.request,
+    *o = (struct opened){.set = {.count = 0}};
+    enum status status = checkpoint_set_open(context, ids, 2, &o->set, error);
+    if (status == STATUS_OK)
+        status = probe_open(context, &o->set, &params->method, &params->use, &params->calibration, params->seed, &o->probe, error);
+    o->request = (struct interpolate_request){
+        .point = o->probe.request,
         .low = params->range.numbers[0],
         .high = params->range.numbers[1],
         .points = params->points,
         .work_directory = context->work_directory,
     };
-    if ((status = interpolate_run(&request, &found, error)) != STATUS_OK) goto done;
-    *result = render(&found, probe.request.method != NULL);
+    return status;
+}
+
+static void close_all(struct opened *o)
+{
+    probe_reset(&o->probe);
+    checkpoint_set_reset(&o->set);
+}
+
+static enum status plan_find(const struct opened *o, struct plan_budget *budget, struct run_plan *out, struct error *error)
+{
+    *budget = backend_budget(o->request.point.backend, o->request.work_directory);
+    return interpolate_plan(&o->request, budget, out, error);
+}
+
+static enum status interpolate_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+                                        struct run_plan *out, struct error *error)
+{
+    struct opened o;
+    enum status status = open_all(context, filled, &o, error);
+    if (status == STATUS_OK) status = plan_find(&o, budget, out, error);
+    close_all(&o);
+    return status;
+}
+
+static enum status interpolate_execute(const struct kind_context *context, const void *filled, json_t **result,
+                                       struct measurements *out, struct error *error)
+{
+    struct opened o;
+    struct interpolate_result found = {0};
+    struct plan_budget budget;
+    struct run_plan plan;
+    enum status status;
+    (void)out; /* between checkpoints there is nothing that a curve over checkpoints could show */
+    if ((status = open_all(context, filled, &o, error)) != STATUS_OK) goto done;
+    if ((status = plan_find(&o, &budget, &plan, error)) != STATUS_OK) goto done;
+    if ((status = interpolate_run(&o.request, &found, error)) != STATUS_OK) goto done;
+    kind_note_work(context, plan_work(&plan));
+    *result = render(&found, o.request.point.method != NULL);
     if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
 done:
     interpolate_result_reset(&found);
-    probe_reset(&probe);
-    checkpoint_set_reset(&set);
+    close_all(&o);
     return status;
 }
 
@@ -114,4 +152,5 @@ const struct kind interpolate_kind = {
     .params_size = sizeof(struct interpolate_params),
     .check = interpolate_check,
     .execute = interpolate_execute,
+    .plan = interpolate_forecast,
 };

@@ -39,6 +39,11 @@ void kind_request_reset(struct kind_request *request)
     *request = (struct kind_request){0};
 }
 
+void kind_note_work(const struct kind_context *context, double work)
+{
+    if (context->work != NULL && context->attempt == 0) *context->work = work;
+}
+
 void kind_member_end(struct kind_member *member, enum status status, const struct error *error)
 {
     member->status = status;

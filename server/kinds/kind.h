@@ -48,9 +48,12 @@ struct kind_context {
     struct task_items *items;    /* for the kind "tasks": committed with the result */
     const struct hub *hub;       /* where repositories are fetched from; NULL: from nowhere */
     int64_t memory_bytes;        /* of the host that the run may take; 0: what is free */
-    double *work;                /* execute puts what its plan says it computes (base/plan.h, flops) here; NULL: nobody asks */
+    double *work;                /* execute puts what its plan says it takes (plan_work) here; NULL: nobody asks */
     bool planning;               /* for `plan`: nothing is fetched, hashed or made; run, artifacts, items and team are not there */
 };
+
+/* For execute: puts it there, unless an earlier attempt may have done some of it. */
+void kind_note_work(const struct kind_context *context, double work);
 
 /* One of several runs of a kind that are executed together. */
 struct kind_member {

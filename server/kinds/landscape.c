@@ -129,34 +129,72 @@ static json_t *render(const struct landscape_request *request, const struct land
     return document;
 }
 
-static enum status landscape_execute(const struct kind_context *context, const void *filled, json_t **result,
-                                     struct measurements *out, struct error *error)
+/* What a run reads, and the request over it. Stays where it is. */
+struct opened {
+    struct checkpoint_set set;
+    struct probe probe;
+    struct landscape_request request;
+};
+
+static enum status open_all(const struct kind_context *context, const struct landscape_params *params, struct opened *o,
+                            struct error *error)
 {
-    const struct landscape_params *params = filled;
-    struct checkpoint_set set = {0};
-    struct probe probe = {0};
-    struct landscape_result found = {0};
-    enum status status;
-    (void)out; /* the losses are those of points in a plane, not of checkpoints */
-    if ((status = checkpoint_set_open(context, params->checkpoints.texts, params->checkpoints.count, &set, error)) != STATUS_OK)
-        goto done;
-    status = probe_open(context, &set, &params->method, &params->use, &params->calibration, params->seed, &probe, error);
-    if (status != STATUS_OK) goto done;
-    const struct landscape_request request = {
-        .point = probe.request,
+    *o = (struct opened){.set = {.count = 0}};
+    enum status status = checkpoint_set_open(context, params->checkpoints.texts, params->checkpoints.count, &o->set, error);
+    if (status == STATUS_OK)
+        status = probe_open(context, &o->set, &params->method, &params->use, &params->calibration, params->seed, &o->probe, error);
+    o->request = (struct landscape_request){
+        .point = o->probe.request,
         .team = context->team,
         .columns = params->grid.integers[0],
         .rows = params->grid.integers[1],
         .margin = params->adaptive ? NAN : params->margin,
         .work_directory = context->work_directory,
     };
-    if ((status = landscape_run(&request, &found, error)) != STATUS_OK) goto done;
-    *result = render(&request, params, &found);
+    return status;
+}
+
+static void close_all(struct opened *o)
+{
+    probe_reset(&o->probe);
+    checkpoint_set_reset(&o->set);
+}
+
+static enum status plan_find(const struct opened *o, struct plan_budget *budget, struct run_plan *out, struct error *error)
+{
+    *budget = backend_budget(o->request.point.backend, o->request.work_directory);
+    return landscape_plan(&o->request, budget, out, error);
+}
+
+static enum status landscape_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+                                      struct run_plan *out, struct error *error)
+{
+    struct opened o;
+    enum status status = open_all(context, filled, &o, error);
+    if (status == STATUS_OK) status = plan_find(&o, budget, out, error);
+    close_all(&o);
+    return status;
+}
+
+static enum status landscape_execute(const struct kind_context *context, const void *filled, json_t **result,
+                                     struct measurements *out, struct error *error)
+{
+    const struct landscape_params *params = filled;
+    struct opened o;
+    struct landscape_result found = {0};
+    struct plan_budget budget;
+    struct run_plan plan;
+    enum status status;
+    (void)out; /* the losses are those of points in a plane, not of checkpoints */
+    if ((status = open_all(context, params, &o, error)) != STATUS_OK) goto done;
+    if ((status = plan_find(&o, &budget, &plan, error)) != STATUS_OK) goto done;
+    if ((status = landscape_run(&o.request, &found, error)) != STATUS_OK) goto done;
+    kind_note_work(context, plan_work(&plan) * (double)found.measured / (double)landscape_points(&o.request));
+    *result = render(&o.request, params, &found);
     if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
 done:
     landscape_result_reset(&found);
-    probe_reset(&probe);
-    checkpoint_set_reset(&set);
+    close_all(&o);
     return status;
 }
 
@@ -167,4 +205,5 @@ const struct kind landscape_kind = {
     .params_size = sizeof(struct landscape_params),
     .check = landscape_check,
     .execute = landscape_execute,
+    .plan = landscape_forecast,
 };

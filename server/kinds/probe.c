@@ -37,6 +37,7 @@ enum status probe_open(const struct kind_context *context, struct checkpoint_set
         .method = quantized ? &out->method : NULL,
         .calibration = out->calibration.count > 0 ? &out->calibration : NULL,
         .seed = (uint64_t)seed,
+        .directory = context->work_directory,
         .monitor = context->monitor,
     };
     if (status != STATUS_OK) probe_reset(out);

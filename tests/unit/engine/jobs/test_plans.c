@@ -1,7 +1,7 @@
 /* What runs say that they need, beside what they take; and that a smaller plan gives the same bits. */
 #include "jobs/quantize.h"
 #include "jobs/sharpness.h"
-#include "memory_counter.h"
+#include "planned.h"
 #include "tiny_fixture.h"
 #include "train/trainer.h"
 
@@ -24,8 +24,6 @@ static void open_ragged(struct fixture *f, const char *config, int count, int le
     for (int i = 0; i < count / 2; i++) f->calibration_starts[i + 1] = f->calibration_starts[i] + length - i % 7;
     f->calibration.count = count / 2;
 }
-
-static const struct plan_budget unbounded = {{INT64_MAX, INT64_MAX, INT64_MAX}};
 
 static struct evaluate_request evaluation_of(const struct fixture *f)
 {
@@ -51,13 +49,6 @@ static struct quantize_request quantization_of(const struct fixture *f, int meth
         request.calibration = NULL;
     }
     return request;
-}
-
-/* What is measured lies within four fifths of the plan and the plan. */
-static void compare(const char *what, int64_t planned, long long measured)
-{
-    if (measured <= planned && (double)measured >= 0.8 * (double)planned) return;
-    fail_msg("%s: planned %lld bytes, taken %lld (%.3f)", what, (long long)planned, measured, (double)measured / (double)planned);
 }
 
 static struct evaluate_result evaluate(const struct evaluate_request *request)
