@@ -3,6 +3,7 @@
 #include "base/checksum.h"
 #include "base/memory.h"
 #include "jobs/attribution_conclusions.h"
+#include "jobs/quantize_plan.h"
 #include "jobs/tally.h"
 
 #include <inttypes.h>
@@ -16,8 +17,19 @@ struct plan {
     int64_t left_out, whole, others, allocation, rows; /* where each begins; alone at 0 */
 };
 
+/* In place of a run: what it would need is added up, quantization by quantization, and no number is made. */
+struct outlook {
+    const struct plan_budget *budget;
+    struct run_plan *plan;
+    struct quantize_shared shared;
+    struct quantize_recipe recipe, uncalibrated; /* their tokens in order; the request changes */
+    int64_t times;                               /* that each is counted */
+};
+
 struct work {
     const struct attribution_request *request;
+    struct outlook *outlook; /* NULL: this is the run */
+    int64_t hold_bytes;      /* of each quantization: 0, or 1 for as little as can be */
     struct attribution_result *out;
     struct plan plan;
     struct tally tally;
@@ -124,6 +136,7 @@ static struct attribution_number number_at(const struct work *work, int64_t row)
 
 static enum status keep(struct work *work, const struct quantize_result *found, struct error *error)
 {
+    if (work->outlook != NULL) return STATUS_OK;
     double row[ROW_WIDTH] = {
         [ROW_LOSS_FP] = found->fp.loss,     [ROW_LOSS] = found->q.loss,
         [ROW_DELTA] = found->delta,         [ROW_LOW] = found->delta_low,
@@ -155,10 +168,48 @@ static struct quantize_request request_of(const struct work *work, const struct 
         .seed = request->seed,
         .monitor = &work->relay,
         .fp_hidden = work->fp_hidden,
+        .hold_bytes = work->hold_bytes,
     };
     quantize.method.options.override_count = count;
     quantize.method.options.overrides = items;
     return quantize;
+}
+
+/* Shows layers of streams that are nowhere; what the walk has at that time is live meanwhile. */
+static enum status outlook_visit(struct work *work, const struct quantize_request *request, const struct quantize_choice *choice,
+                                 struct error *error)
+{
+    const struct model_config *config = &work->request->model->config;
+    struct run_plan *plan = work->outlook->plan;
+    enum status status = STATUS_OK;
+    if (request->visitor.streams == NULL) return STATUS_OK;
+    for (int room = 0; room < PLAN_ROOMS; room++) plan_take(plan, (enum plan_room)room, choice->shown[room]);
+    for (int64_t layer = 0; layer <= config->layers && status == STATUS_OK; layer++) {
+        const struct quantize_streams streams = {
+            .layer = layer, .evaluation = {.rows = work->outlook->shared.evaluation.tokens, .columns = config->hidden_size}};
+        status = request->visitor.streams(request->visitor.owner, &streams, error);
+    }
+    for (int room = 0; room < PLAN_ROOMS; room++) plan_give(plan, (enum plan_room)room, choice->shown[room]);
+    return status;
+}
+
+static enum status outlook_add(struct work *work, const struct quantize_request *request, struct error *error)
+{
+    struct outlook *outlook = work->outlook;
+    struct quantize_recipe *recipe = request->calibration != NULL ? &outlook->recipe : &outlook->uncalibrated;
+    const struct quantize_recipe *const list[] = {recipe};
+    struct quantize_choice choice;
+    struct run_plan one;
+    recipe->request = request;
+    quantize_plan_choose(list, 1, outlook->budget, &choice, &one);
+    plan_add(outlook->plan, &one, outlook->times);
+    return outlook_visit(work, request, &choice, error);
+}
+
+static enum status quantize(struct work *work, const struct quantize_request *request, struct quantize_result *found,
+                            struct error *error)
+{
+    return work->outlook != NULL ? outlook_add(work, request, error) : quantize_run(request, found, error);
 }
 
 /* Row `row`, which is the next that is missing; `streams` NULL: from the embeddings. */
@@ -170,7 +221,7 @@ static enum status measure(struct work *work, int64_t row, const struct quantize
     request.start = streams;
     request.settled_from = settled_from;
     work->row_cost = cost_of(work, row);
-    enum status status = quantize_run(&request, &found, error);
+    enum status status = quantize(work, &request, &found, error);
     if (status == STATUS_OK) status = keep(work, &found, error);
     quantize_result_reset(&found);
     return status;
@@ -185,15 +236,18 @@ static enum status measure_alone(struct work *work, int64_t unit, const struct q
     char others[ATTRIBUTION_PATTERN];
     enum status status = STATUS_OK;
     attribution_units_pattern(what, true, others);
-    for (int64_t i = 0; i < out->width_count && status == STATUS_OK; i++) {
+    if (work->outlook != NULL) work->outlook->times = out->width_count; /* whatever the width */
+    for (int64_t i = work->outlook != NULL ? out->own : 0; i < out->width_count && status == STATUS_OK; i++) {
         const int64_t row = unit * out->width_count + i;
         const struct quantize_override items[] = {{.pattern = others, .skip = true}, {.pattern = ".", .bits = out->widths[i]}};
         if (has(work, row)) continue;
         status = measure(work, row, items, i == out->own ? 1 : 2, streams, what->layer + 1, error);
+        if (work->outlook != NULL) break;
         if (status == STATUS_OK)
             monitor_log(work->request->monitor, "%s alone, %" PRId64 " bits: delta %.5g", what->name, out->widths[i],
                         number_at(work, row).delta);
     }
+    if (work->outlook != NULL) work->outlook->times = 1;
     return status;
 }
 
@@ -206,7 +260,8 @@ static enum status measure_left_out(struct work *work, int64_t unit, const struc
     if (has(work, row)) return STATUS_OK;
     attribution_units_pattern(what, false, pattern);
     const enum status status = measure(work, row, &item, 1, streams, 0, error);
-    if (status == STATUS_OK) monitor_log(work->request->monitor, "all but %s: delta %.5g", what->name, number_at(work, row).delta);
+    if (status == STATUS_OK && work->outlook == NULL)
+        monitor_log(work->request->monitor, "all but %s: delta %.5g", what->name, number_at(work, row).delta);
     return status;
 }
 
@@ -242,6 +297,11 @@ static enum status take_hidden(void *owner, const struct quantize_streams *strea
     const struct matrix from = streams->evaluation;
     void *data = NULL;
     if (streams->layer < work->request->model->config.layers) return STATUS_OK;
+    if (work->outlook != NULL) {
+        plan_take(work->outlook->plan, backend_room(backend), from.rows * from.columns * (int64_t)backend->ops->element);
+        work->fp_hidden = matrix_of(work->outlook, from.rows, from.columns, backend->ops->element); /* which nobody reads */
+        return STATUS_OK;
+    }
     const enum status status = backend->ops->allocate(backend, from.rows * from.columns, "hidden states", &data, error);
     if (status != STATUS_OK) return status;
     work->fp_hidden = matrix_of(data, from.rows, from.columns, backend->ops->element);
@@ -261,7 +321,7 @@ static enum status find_hidden(struct work *work, struct error *error)
     request.baseline = work->request->baseline;
     request.monitor = &work->quiet;
     request.visitor = (struct quantize_visitor){work, take_hidden};
-    const enum status status = quantize_run(&request, &found, error);
+    const enum status status = quantize(work, &request, &found, error);
     quantize_result_reset(&found);
     return status;
 }
@@ -273,7 +333,7 @@ static enum status walk_unquantized(struct work *work, struct error *error)
     if (has(work, work->plan.left_out - 1)) return STATUS_OK;
     request.monitor = &work->quiet;
     request.visitor = (struct quantize_visitor){work, visit_unquantized};
-    const enum status status = quantize_run(&request, &found, error);
+    const enum status status = quantize(work, &request, &found, error);
     quantize_result_reset(&found);
     return status;
 }
@@ -288,7 +348,7 @@ static enum status walk_quantized(struct work *work, struct error *error)
         request.monitor = &work->quiet;
     }
     work->row_cost = cost_of(work, work->plan.whole);
-    enum status status = quantize_run(&request, &found, error);
+    enum status status = quantize(work, &request, &found, error);
     if (status == STATUS_OK) status = keep(work, &found, error);
     quantize_result_reset(&found);
     return status;
@@ -411,7 +471,8 @@ static uint64_t fingerprint(const struct work *work)
     return checksum_value(&sum);
 }
 
-static enum status prepare(struct work *work, struct error *error)
+/* Units, and the order of what is measured. */
+static enum status settle(struct work *work, struct error *error)
 {
     const struct attribution_request *request = work->request;
     struct attribution_result *out = work->out;
@@ -430,13 +491,81 @@ static enum status prepare(struct work *work, struct error *error)
     plan->allocation = plan->others + out->width_count - 1;
     plan->rows = plan->allocation + (request->budget > 0);
     if ((status = memory_new(plan->left_out, sizeof *out->alone, "measurements", &out->alone, error)) != STATUS_OK) return status;
-    if (request->left_out &&
-        (status = memory_new(out->unit_count, sizeof *out->left_out, "measurements", &out->left_out, error)) != STATUS_OK)
-        return status;
-    status =
-        tally_open(request->work_directory, "attribution.tally", fingerprint(work), plan->rows, ROW_WIDTH, &work->tally, error);
-    if (status == STATUS_OK) costs_find(work);
+    if (!request->left_out) return STATUS_OK;
+    return memory_new(out->unit_count, sizeof *out->left_out, "measurements", &out->left_out, error);
+}
+
+/* All measurements as if none were there. An allocation is a quantization like the others, if there is one. */
+static enum status outlook_all(struct work *work, struct error *error)
+{
+    const struct attribution_request *request = work->request;
+    struct outlook *outlook = work->outlook;
+    const struct quantize_request whole = request_of(work, NULL, 0);
+    enum status status;
+    outlook->shared = (struct quantize_shared){.model = request->model, .backend = request->backend};
+    outlook->recipe = (struct quantize_recipe){.shared = &outlook->shared, .request = &whole};
+    outlook->uncalibrated = outlook->recipe;
+    outlook->plan->at_most = request->budget > 0;
+    tally_plan(work->plan.rows, ROW_WIDTH, request->work_directory != NULL ? work->plan.rows : 0, outlook->plan);
+    plan_take(outlook->plan, PLAN_HOST, work->plan.whole * (int64_t)sizeof(struct attribution_number));
+    plan_take(outlook->plan, PLAN_HOST, work->out->unit_count * (int64_t)sizeof(struct attribution_unit));
+    if ((status = quantize_recipe_evaluation(&outlook->shared, request->evaluation, error)) != STATUS_OK) return status;
+    if ((status = quantize_recipe_calibration(&outlook->recipe, error)) != STATUS_OK) return status;
+    if ((status = find_hidden(work, error)) != STATUS_OK) return status;
+    if ((status = walk_unquantized(work, error)) != STATUS_OK) return status;
+    if ((status = walk_quantized(work, error)) != STATUS_OK) return status;
+    if ((status = measure_others(work, error)) != STATUS_OK || request->budget <= 0) return status;
+    return measure(work, work->plan.allocation, NULL, 0, NULL, 0, error);
+}
+
+/* With activations held between linears as usual or, where that does not fit, as few as can be. */
+static enum status outlook_find(struct work *work, const struct plan_budget *budget, struct run_plan *plan, struct error *error)
+{
+    enum status status = STATUS_OK;
+    for (work->hold_bytes = 0; work->hold_bytes < 2 && status == STATUS_OK; work->hold_bytes++) {
+        struct outlook outlook = {.budget = budget, .plan = plan, .times = 1};
+        *plan = (struct run_plan){.flops = 0};
+        work->outlook = &outlook;
+        status = outlook_all(work, error);
+        work->outlook = NULL;
+        work->fp_hidden = (struct matrix){0};
+        chunks_reset(&outlook.recipe.calibration);
+        chunks_reset(&outlook.shared.evaluation);
+        if (plan_fits(plan, budget)) return status;
+    }
+    work->hold_bytes = 1;
     return status;
+}
+
+enum status attribution_plan(const struct attribution_request *request, const struct plan_budget *budget, struct run_plan *out,
+                             struct error *error)
+{
+    struct attribution_result units = {0};
+    struct work work = {.request = request, .out = &units};
+    *out = (struct run_plan){.flops = 0};
+    enum status status = settle(&work, error);
+    if (status == STATUS_OK) status = outlook_find(&work, budget, out, error);
+    attribution_result_reset(&units);
+    return status;
+}
+
+static enum status prepare(struct work *work, struct error *error)
+{
+    const struct attribution_request *request = work->request;
+    const struct plan_budget budget = backend_budget(request->backend, request->work_directory);
+    struct run_plan plan;
+    enum status status = settle(work, error);
+    if (status == STATUS_OK) status = outlook_find(work, &budget, &plan, error);
+    if (status == STATUS_OK && !plan_fits(&plan, &budget))
+        status =
+            plan_refuse(&plan, &budget, "give it fewer or shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)", error);
+    if (status == STATUS_OK)
+        status = tally_open(request->work_directory, "attribution.tally", fingerprint(work), work->plan.rows, ROW_WIDTH,
+                            &work->tally, error);
+    if (status != STATUS_OK) return status;
+    work->out->flops = plan.flops;
+    costs_find(work);
+    return STATUS_OK;
 }
 
 enum status attribution_run(const struct attribution_request *request, struct attribution_result *out, struct error *error)

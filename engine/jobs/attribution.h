@@ -59,6 +59,7 @@ struct attribution_point {
 };
 
 struct attribution_result {
+    double flops; /* of its plan */
     double loss_fp;
     int64_t calibration_tokens;
     int64_t unit_count, width_count, own;                /* own: the width that is the method's */
@@ -88,7 +89,13 @@ int64_t attribution_own_bits(const struct quantize_method *method);
  * ("/budget"). */
 MUST_CHECK enum status attribution_check(const struct attribution_request *request, struct error *error);
 
-/* Statuses of quantize_run and attribution_check; STATUS_UNSUPPORTED for models that overrides cannot name. */
+/* What it will need, from its first measurement on: of the plans that give its numbers the first that fits the budget, or else the
+ * smallest. Statuses as below. */
+MUST_CHECK enum status attribution_plan(const struct attribution_request *request, const struct plan_budget *budget,
+                                        struct run_plan *out, struct error *error);
+
+/* STATUS_TOO_LARGE when no plan fits what there is (backend_budget), before anything is done;
+ * statuses of quantize_run and attribution_check; STATUS_UNSUPPORTED for models that overrides cannot name. */
 MUST_CHECK enum status attribution_run(const struct attribution_request *request, struct attribution_result *out,
                                        struct error *error);
 

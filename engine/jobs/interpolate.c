@@ -54,7 +54,7 @@ enum status interpolate_plan(const struct interpolate_request *request, const st
         const double alpha = alpha_at(request, i);
         times[alpha == 0 ? 0 : alpha == 1 ? 1 : 2]++;
     }
-    tally_plan(request->points, POINT_NUMBERS, request->points, out);
+    tally_plan(request->points, POINT_NUMBERS, request->work_directory != NULL ? request->points : 0, out);
     plan_take(out, PLAN_HOST, request->points * (int64_t)(sizeof(double) + sizeof(struct point)));
     for (int i = 0; i < 3 && status == STATUS_OK; i++) {
         struct run_plan point;

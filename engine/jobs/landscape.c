@@ -183,7 +183,7 @@ enum status landscape_plan(const struct landscape_request *request, const struct
     for (int64_t k = 0; k < members; k++) ones[k] = 1;
     plan_take(out, PLAN_HOST, (members + request->columns + request->rows) * (int64_t)sizeof(double));
     plan_take(out, PLAN_HOST, rows * (int64_t)sizeof(struct point));
-    tally_plan(rows, POINT_NUMBERS, rows, out);
+    tally_plan(rows, POINT_NUMBERS, request->work_directory != NULL ? rows : 0, out);
     plane_plan(request->point.family, out);
     status = point_plan(&request->point, ones, (double)members, budget, &point, error);
     plan_add(out, &point, landscape_points(request));

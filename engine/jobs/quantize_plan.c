@@ -4,6 +4,9 @@
 #include "model/loader.h"
 #include "model/work.h"
 #include "quant/cuts.h"
+#include "quant/overrides.h"
+
+#include <string.h>
 
 /* What is planned for: the recipes of one walk, and the demands that they have in common. */
 struct party {
@@ -13,6 +16,9 @@ struct party {
     const struct quantize_request *first;
     int64_t longest, largest, calibration; /* tokens: of a sequence, a chunk, the largest calibration */
     unsigned needs;
+    bool embeds;                 /* streams begin at the embeddings */
+    int64_t begins, settled;     /* blocks [begins, layers) pass; calibration ends before block `settled` */
+    struct overrides *overrides; /* of a quantization that is alone; owned; NULL: every cut is worked on */
 };
 
 static int64_t larger(int64_t a, int64_t b)
@@ -33,7 +39,26 @@ static struct party party_of(const struct quantize_recipe *const *recipes, int64
         party.calibration = larger(party.calibration, calibration->tokens);
         if (calibration->count > 0) party.needs |= quantizer_by_id(recipes[i]->request->method.quantizer)->needs;
     }
+    party.settled = shared->model->config.layers;
+    party.embeds = true;
+    if (count > 1) return party;
+    const struct quantize_request *request = party.first;
+    struct error unused;
+    party.embeds = request->start == NULL || request->fp_hidden.data == NULL;
+    if (!party.embeds) party.begins = request->start->layer;
+    if (request->settled_from > 0) party.settled = request->settled_from;
+    if (request->method.options.override_count > 0 && overrides_new(&request->method, &party.overrides, &unused) != STATUS_OK)
+        party.overrides = NULL; /* what is wrong shows when it runs */
     return party;
+}
+
+/* A cut that nobody works on. */
+static bool idle(const struct party *party, const struct program *program, const struct cut *cut)
+{
+    struct error unused;
+    bool out = false;
+    if (party->overrides == NULL) return false;
+    return sequential_left_alone(party->overrides, program, cut, &out, &unused) == STATUS_OK && out;
 }
 
 /* ---- Memory ---- */
@@ -51,11 +76,12 @@ static int64_t solver_bytes(const struct party *party)
     struct cuts cuts;
     for (int64_t i = 0; i < party->count; i++)
         if (party->recipes[i]->request->method.options.keep_outliers > 0) copies = device ? 3 : 2;
-    for (int64_t layer = 0; layer < model->config.layers; layer++) {
+    for (int64_t layer = party->begins; layer < party->settled; layer++) {
         const struct program *program = &model->programs[layer];
         cuts_plan(program, 0, &cuts);
         for (int i = 0; i < cuts.count; i++) {
             const struct cut *cut = &cuts.cuts[i];
+            if (idle(party, program, cut)) continue;
             const struct parameter *weight = &program->parameters[program->steps[cut->step].parameter[0]];
             int64_t rows = 0;
             for (int k = 0; k < cut->count; k++) rows += program->parameters[program->steps[cut->step + k].parameter[0]].rows;
@@ -104,17 +130,19 @@ static void take_results(const struct party *party, struct run_plan *plan)
                   chunks_bytes(&party->recipes[i]->calibration) + tokens * (int64_t)(2 * sizeof(double) + sizeof(uint8_t)));
 }
 
-static void take_blocks(const struct party *party, int64_t hold_bytes, struct run_plan *plan)
+static void take_blocks(const struct party *party, struct quantize_choice *choice, struct run_plan *plan)
 {
     const struct quantize_shared *shared = party->shared;
     struct backend *backend = shared->backend;
     const enum plan_room room = backend_room(backend);
     plan_take(plan, room, walk_bytes(&shared->model->config, backend, WALK_FORWARD, party->largest));
-    if (party->calibration > 0) sequential_room_plan(shared->model, backend, party->needs, party->calibration, hold_bytes, plan);
+    if (party->calibration > 0)
+        sequential_room_plan(shared->model, backend, party->needs, party->calibration, choice->hold_bytes, plan);
     plan_take(plan, room, loader_bytes(shared->model, backend));
     plan_take(plan, PLAN_HOST, loader_staging_bytes(shared->model, backend));
     if (party->count > 1) plan_take(plan, room, loader_elements(shared->model) * (int64_t)backend->ops->element);
     for (int64_t i = 0; i < party->count; i++) plan_take(plan, PLAN_HOST, treated_bytes(party, party->recipes[i]));
+    memcpy(choice->shown, plan->live, sizeof choice->shown);
     plan_take(plan, PLAN_HOST, solver_bytes(party)); /* of a device too: codes come to the host, and some quantizers work there */
     if (room == PLAN_DEVICE) plan_take(plan, room, solver_bytes(party));
 }
@@ -136,7 +164,7 @@ static void back_to(const struct run_plan *before, struct run_plan *plan)
     for (int room = 0; room < PLAN_ROOMS; room++) plan->live[room] = before->live[room];
 }
 
-static void fill_memory(const struct party *party, const struct quantize_choice *choice, struct run_plan *plan)
+static void fill_memory(const struct party *party, struct quantize_choice *choice, struct run_plan *plan)
 {
     const struct quantize_shared *shared = party->shared;
     const struct model_config *config = &shared->model->config;
@@ -149,9 +177,9 @@ static void fill_memory(const struct party *party, const struct quantize_choice 
     begun = *plan;
     take_streams(party, &choice->place, plan);
     streams = *plan;
-    plan_take(plan, room, embed_bytes(config, backend, party->largest, true));
+    if (party->embeds) plan_take(plan, room, embed_bytes(config, backend, party->largest, true));
     back_to(&streams, plan);
-    take_blocks(party, choice->hold_bytes, plan);
+    take_blocks(party, choice, plan);
     /* the head, without the calibrations' streams */
     back_to(&begun, plan);
     struct run_plan evaluation = *plan;
@@ -165,7 +193,8 @@ static void fill_memory(const struct party *party, const struct quantize_choice 
 /* ---- Work ---- */
 
 /* Calibration tokens through a block as sequential_block takes them, and what the quantizer makes of their Hessians. */
-static double calibrate_block(const struct program *program, const struct chunks *chunks, int64_t budget_width, bool last)
+static double calibrate_block(const struct party *party, const struct program *program, const struct chunks *chunks,
+                              int64_t budget_width, bool last)
 {
     struct cuts cuts;
     const struct cut *held = NULL;
@@ -180,6 +209,7 @@ static double calibrate_block(const struct program *program, const struct chunks
         const double visits = routed ? (double)step->attributes.experts.per_token : 1;
         const double factors = routed ? (double)step->attributes.experts.count : 1;
         double rows = 0;
+        if (idle(party, program, cut)) continue;
         for (int k = 0; k < cut->count; k++) rows += (double)program->parameters[program->steps[cut->step + k].parameter[0]].rows;
         work += work_steps(program, held == NULL ? 0 : held->resume, cut->step, chunks);
         work += tokens * visits * columns * columns + factors * (columns * columns * columns + rows * columns * columns);
@@ -188,15 +218,38 @@ static double calibrate_block(const struct program *program, const struct chunks
     return last ? work : work + work_steps(program, held == NULL ? 0 : held->resume, program->step_count, chunks);
 }
 
-static double calibrate(const struct quantize_recipe *recipe, int64_t hold_bytes)
+static double calibrate(const struct party *party, const struct quantize_recipe *recipe, int64_t hold_bytes)
 {
     const struct model *model = recipe->shared->model;
     const int64_t tokens = recipe->calibration.tokens, element = (int64_t)recipe->shared->backend->ops->element;
     double work = 0;
-    for (int64_t layer = 0; layer < model->config.layers && tokens > 0; layer++)
-        work += calibrate_block(&model->programs[layer], &recipe->calibration, hold_bytes / tokens / element,
-                                layer + 1 == model->config.layers);
+    for (int64_t layer = party->begins; layer < party->settled && tokens > 0; layer++)
+        work += calibrate_block(party, &model->programs[layer], &recipe->calibration, hold_bytes / tokens / element,
+                                layer + 1 == party->settled);
     return work;
+}
+
+static int64_t stored_bytes(const struct model *model, const struct parameter *parameter)
+{
+    const int64_t index = parameter->name[0] == '\0' ? -1 : weights_find(model->weights, parameter->name);
+    struct weights_tensor found = {.bytes = 0};
+    if (index >= 0) weights_tensor(model->weights, index, &found);
+    return found.bytes;
+}
+
+/* The embeddings, unless the streams are there, the blocks, and the head. */
+static int64_t read_bytes(const struct party *party)
+{
+    const struct model *model = party->shared->model;
+    const struct decoder_ends *ends = &model->ends;
+    const struct parameter *const head[] = {&ends->norm_weight, &ends->norm_bias, &ends->project_out, &ends->output};
+    int64_t bytes = 0;
+    if (party->embeds) return weights_bytes(model->weights) + (model->config.tied ? stored_bytes(model, &ends->output) : 0);
+    for (int i = 0; i < 4; i++) bytes += stored_bytes(model, head[i]);
+    for (int64_t layer = party->begins; layer < model->config.layers; layer++)
+        for (int i = 0; i < model->programs[layer].parameter_count; i++)
+            bytes += stored_bytes(model, &model->programs[layer].parameters[i]);
+    return bytes;
 }
 
 /* The full-precision stream is counted also where a baseline of an earlier run would serve: only the worker knows what it has. */
@@ -205,17 +258,18 @@ static void fill_work(const struct party *party, const struct quantize_choice *c
     const struct quantize_shared *shared = party->shared;
     const struct model *model = shared->model;
     const struct model_config *config = &model->config;
-    const double once = work_blocks(config, model->programs, &shared->evaluation),
-                 head = work_head(config, shared->evaluation.tokens);
+    const double head = work_head(config, shared->evaluation.tokens);
     const int64_t walks = party->count + (party->first->fp_hidden.data == NULL ? 1 : 0);
     const int64_t row = config->hidden_size * (int64_t)shared->backend->ops->element;
-    plan->read_bytes = weights_bytes(model->weights);
-    if (config->tied) plan->read_bytes += config->vocabulary_size * config->embedding_size * (int64_t)sizeof(float);
+    double once = 0;
+    for (int64_t layer = party->begins; layer < config->layers; layer++)
+        once += work_steps(&model->programs[layer], 0, model->programs[layer].step_count, &shared->evaluation);
+    plan->read_bytes = read_bytes(party);
     plan->tokens = walks * shared->evaluation.tokens;
     plan->flops = (double)walks * once + (double)(party->count + 1) * head;
     for (int64_t i = 0; i < party->count; i++) {
         plan->tokens += party->recipes[i]->calibration.tokens;
-        plan->flops += calibrate(party->recipes[i], choice->hold_bytes);
+        plan->flops += calibrate(party, party->recipes[i], choice->hold_bytes);
     }
     if (choice->place.directory == NULL) return;
     plan->read_bytes += (config->layers + 2) * plan->spilled_tokens * row;
@@ -224,7 +278,7 @@ static void fill_work(const struct party *party, const struct quantize_choice *c
 
 /* ---- The choice ---- */
 
-static void fill(const struct party *party, const struct quantize_choice *choice, struct run_plan *plan)
+static void fill(const struct party *party, struct quantize_choice *choice, struct run_plan *plan)
 {
     *plan = (struct run_plan){.flops = 0};
     fill_memory(party, choice, plan);
@@ -251,22 +305,29 @@ static int64_t preferred_hold(const struct party *party)
     return hold == INT64_MAX ? 0 : hold;
 }
 
+static void choose(const struct party *party, const struct plan_budget *budget, struct quantize_choice *choice,
+                   struct run_plan *out)
+{
+    const char *const places[] = {NULL, party->first->directory};
+    *choice = (struct quantize_choice){{HIDDEN_PARTS, NULL}, preferred_hold(party), {0}};
+    fill(party, choice, out);
+    if (plan_fits(out, budget)) return;
+    choice->hold_bytes = 0;
+    fill(party, choice, out);
+    if (!may_spill(party)) return;
+    for (int i = party->shared->backend->ops->host ? 1 : 0; i < (places[1] != NULL ? 2 : 1); i++)
+        for (int64_t parts = HIDDEN_PARTS - 1; parts >= 0 && !plan_fits(out, budget); parts--) {
+            choice->place = (struct hidden_place){parts, places[i]};
+            fill(party, choice, out);
+        }
+}
+
 void quantize_plan_choose(const struct quantize_recipe *const *recipes, int64_t count, const struct plan_budget *budget,
                           struct quantize_choice *choice, struct run_plan *out)
 {
     const struct party party = party_of(recipes, count);
-    const char *const places[] = {NULL, party.first->directory};
-    *choice = (struct quantize_choice){{HIDDEN_PARTS, NULL}, preferred_hold(&party)};
-    fill(&party, choice, out);
-    if (plan_fits(out, budget)) return;
-    choice->hold_bytes = 0;
-    fill(&party, choice, out);
-    if (!may_spill(&party)) return;
-    for (int i = party.shared->backend->ops->host ? 1 : 0; i < (places[1] != NULL ? 2 : 1); i++)
-        for (int64_t parts = HIDDEN_PARTS - 1; parts >= 0 && !plan_fits(out, budget); parts--) {
-            choice->place = (struct hidden_place){parts, places[i]};
-            fill(&party, choice, out);
-        }
+    choose(&party, budget, choice, out);
+    overrides_free(party.overrides);
 }
 
 enum status quantize_plan(const struct quantize_request *requests, int64_t count, const struct plan_budget *budget,

@@ -8,6 +8,7 @@
 struct quantize_choice {
     struct hidden_place place; /* of every stream */
     int64_t hold_bytes;        /* as in struct quantize_request */
+    int64_t shown[PLAN_ROOMS]; /* bytes that are live while a visitor looks at the streams */
 };
 
 /* For recipes whose calibrations are prepared, over shared->evaluation: the first plan that fits the budget, or else the smallest:

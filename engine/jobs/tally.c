@@ -54,7 +54,7 @@ static void take_up(struct tally *tally)
             header.rows == tally->rows && header.width == tally->width && header.done >= 0 && header.done <= tally->rows &&
             body == (size_t)(header.done * header.width) * sizeof(double) && header.sum == sum_of(bytes + sizeof header, body)) {
             memcpy(tally->values, bytes + sizeof header, body);
-            tally->done = header.done;
+            tally->done = tally->saved = header.done;
         }
     }
     memory_free(bytes);
@@ -87,6 +87,7 @@ void tally_plan(int64_t rows, int64_t width, int64_t saves, struct run_plan *pla
 {
     const int64_t header = (int64_t)sizeof(struct header), row = width * (int64_t)sizeof(double);
     plan_take(plan, PLAN_HOST, rows * row);
+    if (saves == 0) return;
     plan_take(plan, PLAN_DISK, header + rows * row + (saves > 1 ? header + (rows - 1) * row : 0));
     plan->written_bytes += saves * header + (saves + 1) * rows * row / 2;
 }
@@ -99,7 +100,7 @@ void tally_reset(struct tally *tally)
 
 enum status tally_save(struct tally *tally, struct error *error)
 {
-    if (tally->path[0] == '\0') return STATUS_OK;
+    if (tally->path[0] == '\0' || tally->saved == tally->done) return STATUS_OK;
     const size_t body = (size_t)(tally->done * tally->width) * sizeof(double);
     struct header header = {.fingerprint = tally->fingerprint,
                             .rows = tally->rows,
@@ -113,6 +114,7 @@ enum status tally_save(struct tally *tally, struct error *error)
     if (status == STATUS_OK) status = file_writer_append(writer, tally->values, body, error);
     if (status == STATUS_OK) status = file_writer_commit(writer, error);
     file_writer_close(writer);
+    if (status == STATUS_OK) tally->saved = tally->done;
     tally->saved_at = seconds_now();
     return status;
 }

@@ -11,6 +11,7 @@
 
 struct tally {
     int64_t rows, width, done; /* done: rows that are there */
+    int64_t saved;             /* of them, those in the file */
     double *values;            /* [rows, width], NaN where not there; owned */
     char path[PATH_MAX];       /* "": kept nowhere */
     uint64_t fingerprint;
@@ -22,7 +23,7 @@ struct tally {
  * STATUS_NO_MEMORY, STATUS_IO. */
 MUST_CHECK enum status tally_open(const char *directory, const char *name, uint64_t fingerprint, int64_t rows, int64_t width,
                                   struct tally *out, struct error *error);
-/* Onto a plan: what an open tally takes of memory and, kept in a directory, of the disk, if it is saved up to `saves` times. */
+/* Onto a plan: what an open tally takes of memory, and of the disk if it is saved up to `saves` times (0: kept nowhere). */
 void tally_plan(int64_t rows, int64_t width, int64_t saves, struct run_plan *plan);
 void tally_reset(struct tally *tally); /* {0} is fine */
 

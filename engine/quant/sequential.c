@@ -310,18 +310,17 @@ static enum status quantize_subset(struct sequential *sequential, const struct b
     return status;
 }
 
-/* Whether overrides leave all linears of a cut as they are, so that nobody asks for statistics. Experts are counted in any case. */
-static enum status left_alone(const struct sequential *sequential, const struct block *block, const struct cut *cut, bool *out,
-                              struct error *error)
+enum status sequential_left_alone(const struct overrides *overrides, const struct program *program, const struct cut *cut,
+                                  bool *out, struct error *error)
 {
-    *out = routed_step(block, cut) == NULL;
+    *out = program->steps[cut->step].op != &op_experts;
     for (int i = 0; i < cut->count && *out; i++) {
-        const int parameter = block->program->steps[cut->step + i].parameter[0];
+        const int parameter = program->steps[cut->step + i].parameter[0];
         struct quantize_method method;
         int64_t index;
-        const enum status status = overrides_find(sequential->overrides, block->program->parameters[parameter].name, &index, error);
+        const enum status status = overrides_find(overrides, program->parameters[parameter].name, &index, error);
         if (status != STATUS_OK) return status;
-        *out = overrides_apply(sequential->overrides, index, &method);
+        *out = overrides_apply(overrides, index, &method);
     }
     return STATUS_OK;
 }
@@ -334,7 +333,7 @@ static enum status cut_run(struct sequential *sequential, const struct block *bl
     const int64_t together = sequential->chunks == NULL ? linears : sequential->room->collector_count;
     bool idle = false;
     enum status status;
-    if ((status = left_alone(sequential, block, cut, &idle, error)) != STATUS_OK) return status;
+    if ((status = sequential_left_alone(sequential->overrides, block->program, cut, &idle, error)) != STATUS_OK) return status;
     for (int64_t first = 0; first < linears; first += together) {
         const struct experts part = {first, linears - first < together ? linears - first : together};
         if (sequential->chunks != NULL && !idle) {

@@ -8,6 +8,8 @@
 #include "model/loader.h"
 #include "model/walk.h"
 #include "quant/activation.h"
+#include "quant/cuts.h"
+#include "quant/overrides.h"
 #include "quant/quantizer.h"
 #include "quant/rotation.h"
 #include "quant/sequential_room.h"
@@ -79,6 +81,10 @@ struct activation sequential_treatment(const struct quantize_method *method, con
 MUST_CHECK enum status sequential_block(struct sequential *sequential, struct block *block, bool last,
                                         struct layer_summary *summaries, int64_t *count, struct error *error);
 /* Gives back what the walk over that block needed. */
+/* Whether overrides leave all linears of a cut as they are, so that nobody asks for statistics. Experts are counted in any case.
+ * Statuses of overrides_find. */
+MUST_CHECK enum status sequential_left_alone(const struct overrides *overrides, const struct program *program,
+                                             const struct cut *cut, bool *out, struct error *error);
 void sequential_forget(struct sequential *sequential);
 
 #endif

@@ -143,43 +143,75 @@ static enum status measure(const struct attribution_report *report, const struct
     return measurements_add(out, &item, error);
 }
 
+/* What a run reads, and the request over it. Stays where it is. */
+struct opened {
+    struct inputs inputs;
+    struct sequences calibration, evaluation;
+    char dataset[128];
+    struct attribution_request request;
+};
+
+static enum status open_all(const struct kind_context *context, const struct attribution_params *params, struct opened *o,
+                            struct error *error)
+{
+    enum status status;
+    *o = (struct opened){.request = request_of(params)};
+    if ((status = inputs_open(context, params->checkpoint, &o->inputs, error)) != STATUS_OK) return status;
+    status = inputs_sequences(context, &o->inputs, &params->evaluation, false, &o->evaluation, o->dataset, error);
+    if (status == STATUS_OK && params->calibration.dataset != NULL)
+        status = inputs_sequences(context, &o->inputs, &params->calibration, true, &o->calibration, NULL, error);
+    if (status != STATUS_OK) return status;
+    o->request.model = o->inputs.model;
+    o->request.backend = o->inputs.backend;
+    o->request.evaluation = &o->evaluation;
+    o->request.calibration = o->calibration.count > 0 ? &o->calibration : NULL;
+    o->request.work_directory = context->work_directory;
+    o->request.monitor = context->monitor;
+    return quantize_method_settle(&o->request.method, error);
+}
+
+static void close_all(struct opened *o)
+{
+    dataset_sequences_free(&o->calibration);
+    dataset_sequences_free(&o->evaluation);
+    inputs_reset(&o->inputs);
+}
+
+static enum status attribution_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+                                        struct run_plan *out, struct error *error)
+{
+    struct opened o;
+    enum status status = open_all(context, filled, &o, error);
+    if (status == STATUS_OK) {
+        *budget = backend_budget(o.inputs.backend, context->work_directory);
+        status = attribution_plan(&o.request, budget, out, error);
+    }
+    close_all(&o);
+    return status;
+}
+
 static enum status attribution_execute(const struct kind_context *context, const void *filled, json_t **result,
                                        struct measurements *out, struct error *error)
 {
     const struct attribution_params *params = filled;
-    struct attribution_request request = request_of(params);
+    struct opened o;
     struct attribution_result found = {0};
-    struct attribution_report report = {.request = &request, .result = &found};
-    struct inputs inputs = {0};
-    struct sequences calibration = {0}, evaluation = {0};
-    char dataset[128], *baseline = NULL;
+    struct attribution_report report = {.request = &o.request, .result = &found};
+    char *baseline = NULL;
     enum status status;
-    if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
-    if ((status = inputs_sequences(context, &inputs, &params->evaluation, false, &evaluation, dataset, error)) != STATUS_OK)
-        goto done;
-    if (params->calibration.dataset != NULL)
-        status = inputs_sequences(context, &inputs, &params->calibration, true, &calibration, NULL, error);
-    if (status != STATUS_OK) goto done;
-    request.model = inputs.model;
-    request.backend = inputs.backend;
-    request.evaluation = &evaluation;
-    request.calibration = calibration.count > 0 ? &calibration : NULL;
-    request.work_directory = context->work_directory;
-    request.monitor = context->monitor;
-    if ((status = quantize_method_settle(&request.method, error)) != STATUS_OK) goto done;
-    if ((status = recipes_id(&request.method, report.recipe, error)) != STATUS_OK) goto done;
-    if ((status = protocol_id(&evaluation, inputs_precisions[params->precision], report.protocol, error)) != STATUS_OK) goto done;
-    if ((status = baselines_path(context, &inputs, &evaluation, &baseline, error)) != STATUS_OK) goto done;
-    request.baseline = baseline;
-    if ((status = attribution_run(&request, &found, error)) != STATUS_OK) goto done;
-    if ((status = measure(&report, &inputs, dataset, out, error)) != STATUS_OK) goto done;
+    if ((status = open_all(context, params, &o, error)) != STATUS_OK) goto done;
+    if ((status = recipes_id(&o.request.method, report.recipe, error)) != STATUS_OK) goto done;
+    if ((status = protocol_id(&o.evaluation, inputs_precisions[params->precision], report.protocol, error)) != STATUS_OK) goto done;
+    if ((status = baselines_path(context, &o.inputs, &o.evaluation, &baseline, error)) != STATUS_OK) goto done;
+    o.request.baseline = baseline;
+    if ((status = attribution_run(&o.request, &found, error)) != STATUS_OK) goto done;
+    kind_note_work(context, found.flops);
+    if ((status = measure(&report, &o.inputs, o.dataset, out, error)) != STATUS_OK) goto done;
     status = attribution_report_result(&report, result, error);
 done:
     attribution_result_reset(&found);
     free(baseline);
-    dataset_sequences_free(&calibration);
-    dataset_sequences_free(&evaluation);
-    inputs_reset(&inputs);
+    close_all(&o);
     return status;
 }
 
@@ -190,4 +222,5 @@ const struct kind attribution_kind = {
     .params_size = sizeof(struct attribution_params),
     .check = attribution_kind_check,
     .execute = attribution_execute,
+    .plan = attribution_forecast,
 };

@@ -82,7 +82,6 @@ static void check_interpolation(struct members *m, bool quantized)
     be_family(m, 2);
     const struct interpolate_request request = {.point = point_of(m, quantized), .low = 0, .high = 1.5, .points = 4};
     assert_int_equal(interpolate_plan(&request, &unbounded, &plan, &error), STATUS_OK);
-    plan.written_bytes = 0; /* points are kept once a second, in a directory */
     const struct watch watch = watch_begin();
     if (interpolate_run(&request, &found, &error) != STATUS_OK) fail_msg("%s", error.detail);
     watch_end(&watch, "interpolate", &plan);
@@ -105,7 +104,6 @@ static void check_landscape(struct members *m, double margin)
     const struct landscape_request request = {.point = point_of(m, false), .columns = 2, .rows = 3, .margin = margin};
     assert_int_equal(landscape_plan(&request, &unbounded, &plan, &error), STATUS_OK);
     assert_int_equal(plan.at_most, isnan(margin));
-    plan.written_bytes = 0;
     const struct watch watch = watch_begin();
     if (landscape_run(&request, &found, &error) != STATUS_OK) fail_msg("%s", error.detail);
     if (isnan(margin)) {
