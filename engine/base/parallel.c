@@ -133,10 +133,15 @@ static int processors(void)
     return online < 1 ? 1 : (int)online;
 }
 
+int team_threads(int threads)
+{
+    return threads > 0 ? threads : processors();
+}
+
 enum status team_new(int threads, struct team **out, struct error *error)
 {
     *out = NULL;
-    if (threads <= 0) threads = processors();
+    threads = team_threads(threads);
     struct team *team = calloc(1, sizeof *team + (size_t)(threads - 1) * sizeof team->helpers[0]);
     if (team == NULL) return error_set(error, STATUS_NO_MEMORY, "thread team: out of memory");
     pthread_mutex_init(&team->mutex, NULL);

@@ -115,11 +115,21 @@ static int layer_of(const char *name)
     return -1;
 }
 
+/* The place of the same tensor in the previous weights; -1: there is none to compare with. */
+static int64_t counterpart(const struct weights *previous, const struct weights_tensor *tensor)
+{
+    struct weights_tensor other;
+    const int64_t place = previous == NULL ? -1 : weights_find(previous, tensor->name);
+    if (place < 0) return -1;
+    weights_tensor(previous, place, &other);
+    return other.elements == tensor->elements && dtype_info(other.dtype)->to_f32 != NULL ? place : -1;
+}
+
 static enum status tensor_run(struct work *work, struct error *error)
 {
     const struct reading_request *request = work->request;
     struct tensor_reading *tensor = work->tensor;
-    struct weights_tensor found, other;
+    struct weights_tensor found;
     weights_tensor(request->weights, work->index, &found);
     *tensor = (struct tensor_reading){.name = found.name,
                                       .dtype = found.dtype,
@@ -127,11 +137,7 @@ static enum status tensor_run(struct work *work, struct error *error)
                                       .file = found.file,
                                       .layer = layer_of(found.name),
                                       .elements = found.elements};
-    work->other = request->previous == NULL ? -1 : weights_find(request->previous, found.name);
-    if (work->other >= 0) {
-        weights_tensor(request->previous, work->other, &other);
-        if (other.elements != found.elements || dtype_info(other.dtype)->to_f32 == NULL) work->other = -1;
-    }
+    work->other = counterpart(request->previous, &found);
     tensor->compared = work->other >= 0;
     work->first = 0;
     do { /* at least once, so that an empty tensor has a digest too */
@@ -143,6 +149,23 @@ static enum status tensor_run(struct work *work, struct error *error)
     } while (work->first < found.elements);
     tensor->outliers = outliers(work);
     return STATUS_OK;
+}
+
+/* As work_new and reading_make take it, and tensor_run reads. */
+void reading_plan(const struct weights *weights, const struct weights *previous, int threads, struct run_plan *plan)
+{
+    const int64_t total = weights_count(weights),
+                  thread = PIECE * (int64_t)sizeof(float) + MAGNITUDE_BINS * (int64_t)sizeof(int64_t);
+    plan_take(plan, PLAN_HOST, (int64_t)sizeof(struct work) + 2 * SLICE * (int64_t)sizeof(float) + threads * thread);
+    plan_take(plan, PLAN_HOST, total * (int64_t)sizeof(struct tensor_reading));
+    for (int64_t i = 0; i < total; i++) {
+        struct weights_tensor tensor, other = {.bytes = 0};
+        weights_tensor(weights, i, &tensor);
+        if (dtype_info(tensor.dtype)->to_f32 == NULL) continue;
+        const int64_t place = counterpart(previous, &tensor);
+        if (place >= 0) weights_tensor(previous, place, &other);
+        plan->read_bytes += tensor.bytes + other.bytes;
+    }
 }
 
 static enum status work_new(struct work *work, struct error *error)

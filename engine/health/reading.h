@@ -6,6 +6,7 @@
 
 #include "base/monitor.h"
 #include "base/parallel.h"
+#include "base/plan.h"
 #include "formats/weights.h"
 #include "health/moments.h"
 
@@ -52,6 +53,8 @@ struct reading {
 /* Statuses of weights_read_f32, of the hash and of the monitor; STATUS_NO_MEMORY. The caller resets *out. Numbers that are not
  * finite are no error: they are counted. */
 MUST_CHECK enum status reading_make(const struct reading_request *request, struct reading *out, struct error *error);
+/* What that takes and reads with a team of `threads`, onto a plan. `previous` may be NULL. */
+void reading_plan(const struct weights *weights, const struct weights *previous, int threads, struct run_plan *plan);
 void reading_reset(struct reading *reading); /* {0} is fine */
 
 /* Of the tensors with this layer, or of all for READING_ALL: norms and counts of everything; kurtosis the mean over matrices (rank

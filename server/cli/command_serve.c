@@ -183,6 +183,7 @@ static enum status start(const struct options *options, struct serving *serving,
         .hub = serving->hub,
         .device = serving->device,
         .memory_bytes = memory,
+        .threads = (int)threads,
     };
     if (serving->application.conninfo == NULL) {
         const struct embedded_options how = {.data_directory = serving->data_directory, .ballast_bytes = -1};

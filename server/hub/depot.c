@@ -230,14 +230,25 @@ static enum status link_as(const struct depot_hold *hold, int from, const char *
     return status;
 }
 
+static enum status has_blob(int blobs, const char *oid, int64_t bytes, bool *found, struct error *error)
+{
+    struct stat blob;
+    *found = fstatat(blobs, oid, &blob, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!*found || (S_ISREG(blob.st_mode) && blob.st_size == bytes)) return STATUS_OK;
+    return error_set(error, STATUS_CORRUPT, "the hub's cache has another file in the place of %.90s: remove it", oid);
+}
+
+enum status depot_has(const struct depot *depot, const char *oid, int64_t bytes, bool *found, struct error *error)
+{
+    return has_blob(depot->blobs, oid, bytes, found, error);
+}
+
 enum status depot_link(const struct depot_hold *hold, const char *oid, int64_t bytes, const char *name, bool *found,
                        struct error *error)
 {
-    struct stat blob;
+    const enum status status = has_blob(hold->blobs, oid, bytes, found, error);
+    if (status != STATUS_OK || !*found) return status;
     *found = false;
-    if (fstatat(hold->blobs, oid, &blob, AT_SYMLINK_NOFOLLOW) != 0) return STATUS_OK;
-    if (!S_ISREG(blob.st_mode) || blob.st_size != bytes)
-        return error_set(error, STATUS_CORRUPT, "the hub's cache has another file in the place of %.90s: remove it", oid);
     return link_as(hold, hold->blobs, oid, name, found, error);
 }
 

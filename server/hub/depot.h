@@ -53,6 +53,8 @@ const char *depot_path(const struct depot_hold *hold); /* of the snapshot; lent 
 MUST_CHECK enum status depot_begin(const struct depot_hold *hold, struct error *error);
 MUST_CHECK enum status depot_link(const struct depot_hold *hold, const char *oid, int64_t bytes, const char *name, bool *found,
                                   struct error *error);
+/* Whether the blob is there, as for depot_link. */
+MUST_CHECK enum status depot_has(const struct depot *depot, const char *oid, int64_t bytes, bool *found, struct error *error);
 MUST_CHECK enum status depot_adopt(const struct depot_hold *hold, const struct depot *depot, const char *oid, const char *name,
                                    struct error *error);
 MUST_CHECK enum status depot_publish(const struct depot_hold *hold, struct error *error);

@@ -188,15 +188,32 @@ static enum status no_room(const struct depot *depot, int64_t bytes, struct erro
         (double)bytes / gibibyte, (double)depot->most / gibibyte, (double)disk_free(depot) / gibibyte);
 }
 
+enum status eviction_most(const struct depot *depot, int64_t *out, struct error *error)
+{
+    int64_t used = 0;
+    const enum status status = eviction_used(depot, &used, error);
+    const int64_t disk = used + disk_free(depot), spared = disk - disk / 11; /* a tenth of the rest is left free */
+    *out = spared < depot->most ? spared : depot->most;
+    return status;
+}
+
+enum status eviction_check(const struct depot *depot, int64_t bytes, struct error *error)
+{
+    int64_t most = 0;
+    if (bytes > depot->most)
+        return error_set(error, STATUS_TOO_LARGE, "%lld bytes are to be fetched and the cache may hold %lld: raise --hub-cache",
+                         (long long)bytes, (long long)depot->most);
+    const enum status status = eviction_most(depot, &most, error);
+    return status == STATUS_OK && bytes > most ? no_room(depot, bytes, error) : status;
+}
+
 enum status eviction_make_room(const struct depot *depot, int64_t bytes, const struct eviction_need *needs, size_t need_count,
                                const struct monitor *monitor, struct error *error)
 {
     struct candidates list = {.depot = depot, .needs = needs, .need_count = need_count};
     bool room = false;
-    if (bytes > depot->most)
-        return error_set(error, STATUS_TOO_LARGE, "%lld bytes are to be fetched and the cache may hold %lld: raise --hub-cache",
-                         (long long)bytes, (long long)depot->most);
-    enum status status = has_room(depot, bytes, &room, error);
+    enum status status = eviction_check(depot, bytes, error);
+    if (status == STATUS_OK) status = has_room(depot, bytes, &room, error);
     if (status == STATUS_OK && !room) status = each(depot->partial, remove_abandoned, NULL, error);
     if (status == STATUS_OK && !room) status = each(depot->blobs, remove_orphan, NULL, error);
     if (status == STATUS_OK && !room) status = each(depot->snapshots, note_candidate, &list, error);

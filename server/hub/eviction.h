@@ -16,6 +16,11 @@ struct eviction_need {
 MUST_CHECK enum status eviction_make_room(const struct depot *depot, int64_t bytes, const struct eviction_need *needs,
                                           size_t need_count, const struct monitor *monitor, struct error *error);
 
+/* The most bytes that room could be made for: if everything went that is there. */
+MUST_CHECK enum status eviction_most(const struct depot *depot, int64_t *out, struct error *error);
+/* The refusal of more than that: STATUS_TOO_LARGE, STATUS_DISK_FULL. */
+MUST_CHECK enum status eviction_check(const struct depot *depot, int64_t bytes, struct error *error);
+
 /* Bytes of all blobs and of what is there of partial files. */
 MUST_CHECK enum status eviction_used(const struct depot *depot, int64_t *out, struct error *error);
 

@@ -14,6 +14,8 @@
  * kept. */
 enum { REQUEST_SECONDS = 120, ASK_TRIES = 2, DOWNLOAD_TRIES = 6 };
 static const double LONGEST_WAIT_SECONDS = 5;
+/* Who only asks what there is to fetch holds a thread of the server. */
+enum { PLAN_SECONDS = 15 };
 
 /* ---- what is wanted ---- */
 
@@ -23,13 +25,27 @@ struct manifest {
     int64_t missing; /* bytes */
 };
 
-static enum status list(const struct fetch_request *request, const char *commit, struct manifest *out, struct error *error)
+static struct repository_caller caller_of(const struct fetch_request *request, int seconds)
 {
-    const struct repository_caller caller = {.hub = request->hub,
-                                             .monitor = request->monitor,
-                                             .seconds = REQUEST_SECONDS,
-                                             .tries = ASK_TRIES,
-                                             .longest_wait = LONGEST_WAIT_SECONDS};
+    return (struct repository_caller){.hub = request->hub,
+                                      .monitor = request->monitor,
+                                      .seconds = seconds,
+                                      .tries = ASK_TRIES,
+                                      .longest_wait = LONGEST_WAIT_SECONDS};
+}
+
+static enum status commit_find(const struct fetch_request *request, int seconds, char out[NAMES_COMMIT], struct error *error)
+{
+    const struct repository_caller caller = caller_of(request, seconds);
+    if (request->commit == NULL) return repository_commit(&caller, request->repo, request->revision, out, error);
+    (void)snprintf(out, NAMES_COMMIT, "%s", request->commit);
+    return STATUS_OK;
+}
+
+static enum status list(const struct fetch_request *request, const char *commit, int seconds, struct manifest *out,
+                        struct error *error)
+{
+    const struct repository_caller caller = caller_of(request, seconds);
     bool deep = false;
     size_t count = 0;
     for (size_t i = 0; i < request->file_count; i++) deep = deep || strchr(request->files[i], '/') != NULL;
@@ -71,7 +87,7 @@ static enum status make(const struct fetch_request *request, const char *commit,
     enum status status;
     struct manifest manifest = {0};
     size_t absent = 0;
-    if ((status = list(request, commit, &manifest, error)) != STATUS_OK) goto done;
+    if ((status = list(request, commit, REQUEST_SECONDS, &manifest, error)) != STATUS_OK) goto done;
     if ((status = depot_begin(hold, error)) != STATUS_OK) goto done;
     if ((status = link_known(depot, hold, &manifest, &absent, error)) != STATUS_OK) goto done;
     monitor_log(request->monitor, "%s@%.10s: %zu files, %zu of them, %.1f MiB, are to be fetched", request->repo, commit,
@@ -141,18 +157,9 @@ static enum status take(const struct fetch_request *request, const struct depot 
 enum status fetch_run(const struct fetch_request *request, struct fetch_result *out, struct error *error)
 {
     char key[DEPOT_KEY];
-    enum status status = STATUS_OK;
     struct depot *depot = NULL;
-    const struct repository_caller caller = {.hub = request->hub,
-                                             .monitor = request->monitor,
-                                             .seconds = REQUEST_SECONDS,
-                                             .tries = ASK_TRIES,
-                                             .longest_wait = LONGEST_WAIT_SECONDS};
     *out = (struct fetch_result){0};
-    if (request->commit != NULL)
-        (void)snprintf(out->commit, sizeof out->commit, "%s", request->commit);
-    else
-        status = repository_commit(&caller, request->repo, request->revision, out->commit, error);
+    enum status status = commit_find(request, REQUEST_SECONDS, out->commit, error);
     if (status == STATUS_OK) status = depot_key(request->repo, out->commit, request->files, request->file_count, key, error);
     if (status == STATUS_OK) status = depot_open(request->hub->directory, request->hub->cache_bytes, &depot, error);
     if (status == STATUS_OK) status = take(request, depot, key, out, error);
@@ -178,6 +185,61 @@ enum status fetch_find(const char *directory, const struct fetch_request *reques
     if (status != STATUS_OK) {
         depot_release(out->hold);
         out->hold = NULL;
+    }
+    depot_close(depot);
+    return status;
+}
+
+/* ---- the plan ---- */
+
+/* What comes is written, and read once more for its hash; a file of which there is some is read as a whole. */
+static enum status plan_files(const struct depot *depot, const struct manifest *manifest, struct run_plan *out, struct error *error)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < manifest->count && status == STATUS_OK; i++) {
+        const struct repository_file *file = &manifest->files[i];
+        bool found = false;
+        status = depot_has(depot, file->oid, file->bytes, &found, error);
+        if (status != STATUS_OK || found) continue;
+        out->read_bytes += file->bytes;
+        out->fetched_bytes += file->bytes - partly_there(depot, file);
+    }
+    out->written_bytes = out->fetched_bytes;
+    plan_take(out, PLAN_DISK, out->fetched_bytes);
+    return status;
+}
+
+/* A commit that lies here as a whole is not asked about. */
+static enum status plan_absent(const struct fetch_request *request, const struct depot *depot, struct run_plan *out,
+                               struct error *error)
+{
+    char key[DEPOT_KEY], commit[NAMES_COMMIT];
+    struct depot_hold *hold = NULL;
+    struct manifest manifest = {0};
+    enum status status = commit_find(request, PLAN_SECONDS, commit, error);
+    if (status == STATUS_OK) status = depot_key(request->repo, commit, request->files, request->file_count, key, error);
+    if (status == STATUS_OK) status = depot_take(depot, key, NULL, &hold, error);
+    if (status == STATUS_OK && hold == NULL) status = list(request, commit, PLAN_SECONDS, &manifest, error);
+    if (status == STATUS_OK && hold == NULL) status = plan_files(depot, &manifest, out, error);
+    depot_release(hold);
+    free(manifest.files);
+    return status;
+}
+
+enum status fetch_plan(const struct fetch_request *request, int64_t *available, struct run_plan *out, struct error *error)
+{
+    struct depot *depot = NULL;
+    *out = (struct run_plan){.flops = 0};
+    *available = 0;
+    enum status status = hub_enter(request->hub, error);
+    if (status != STATUS_OK) return status;
+    status = depot_open(request->hub->directory, request->hub->cache_bytes, &depot, error);
+    if (status == STATUS_OK) status = eviction_most(depot, available, error);
+    if (status == STATUS_OK) status = plan_absent(request, depot, out, error);
+    hub_leave(request->hub);
+    if (status == STATUS_OK) {
+        plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES);
+        status = eviction_check(depot, out->fetched_bytes, error);
     }
     depot_close(depot);
     return status;

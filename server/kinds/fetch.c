@@ -3,6 +3,7 @@
 #include "hub/revision_name.h"
 #include "kinds/checkpoint_files.h"
 #include "kinds/checkpoint_place.h"
+#include "kinds/inputs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,6 +246,44 @@ static enum status insert(const struct kind_context *context, const struct fetch
     return status;
 }
 
+/* `row` is the checkpoint that stands under the name, if there is one. */
+static struct fetch_request request_of(const struct fetch_params *params, const struct checkpoint *row)
+{
+    return (struct fetch_request){
+        .repo = params->repo,
+        .revision = params->revision,
+        .commit = row->id.text[0] != '\0' ? row->commit : NULL, /* pinned: the branch may have moved since */
+        .files = params->files.texts,
+        .file_count = (size_t)params->files.count,
+    };
+}
+
+/* As plan_work has it of a plan: what came was written, and read for its hash. */
+static double work_of(const struct fetch_result *found)
+{
+    return 3 * (double)found->came;
+}
+
+static enum status fetch_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+                                  struct run_plan *out, struct error *error)
+{
+    const struct fetch_params *params = filled;
+    struct backend *backend = NULL;
+    struct checkpoint *row = malloc(sizeof *row);
+    enum status status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint") : STATUS_OK;
+    if (status == STATUS_OK) status = find_row(context->connection, params, params->trajectory, params->name, row, error);
+    if (status == STATUS_OK) status = inputs_backend(context, &backend, error);
+    if (status == STATUS_OK) {
+        struct fetch_request request = request_of(params, row);
+        request.hub = context->hub;
+        *budget = backend_budget(backend, context->data_directory);
+        status = fetch_plan(&request, &budget->bytes[PLAN_DISK], out, error);
+    }
+    backend_free(backend);
+    free(row);
+    return status;
+}
+
 static enum status fetch_execute(const struct kind_context *context, const void *filled, json_t **result, struct measurements *out,
                                  struct error *error)
 {
@@ -257,18 +296,13 @@ static enum status fetch_execute(const struct kind_context *context, const void 
     if (status == STATUS_OK) status = find_row(context->connection, params, params->trajectory, params->name, row, error);
     if (status != STATUS_OK) goto done;
     const bool registered = row->id.text[0] != '\0';
-    const struct fetch_request request = {
-        .repo = params->repo,
-        .revision = params->revision,
-        .commit = registered ? row->commit : NULL, /* pinned: the branch may have moved since */
-        .files = params->files.texts,
-        .file_count = (size_t)params->files.count,
-    };
+    const struct fetch_request request = request_of(params, row);
     if ((status = checkpoint_place_fetch(context, &request, &found, error)) != STATUS_OK) goto done;
     if (registered) id = row->id;
     status = registered ? checkpoint_place_fill(context->connection, row, found.path, error)
                         : insert(context, params, &found, &id, error);
     if (status != STATUS_OK) goto done;
+    kind_note_work(context, work_of(&found));
     *result = json_pack("{ss sI ss sI}", "checkpoint", id.text, "bytes", (json_int_t)found.bytes, "commit", found.commit,
                         "downloaded", (json_int_t)found.came);
     if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
@@ -285,4 +319,6 @@ const struct kind fetch_kind = {
     .params_size = sizeof(struct fetch_params),
     .check = fetch_check,
     .execute = fetch_execute,
+    .plan = fetch_forecast,
+    .asks_hub = true,
 };

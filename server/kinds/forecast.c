@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { HUB_ASKED = 16 };
+
 /* What is known of a run before it starts. */
 struct forecast {
     bool known; /* there is a plan */
@@ -29,16 +31,17 @@ static enum status no_memory(struct error *error)
 
 static enum status seconds_find(const struct forecast_place *place, const char *kind, struct forecast *f, struct error *error)
 {
+    const double work = plan_work(&f->plan);
     double rate = 0;
     int64_t count = 0;
     enum status status = STATUS_OK;
-    if (f->plan.flops > 0) status = run_rate(place->connection, kind, place->device, f->plan.flops, &rate, &count, error);
+    if (work > 0) status = run_rate(place->connection, kind, place->device, work, &rate, &count, error);
     if (status != STATUS_OK) return status;
-    if (count > 0) f->seconds = f->plan.flops / rate;
+    if (count > 0) f->seconds = work / rate;
     if (count > 0)
         (void)snprintf(f->seconds_from, sizeof f->seconds_from,
-                       "flops over %.3g a second: the median of the %lld succeeded %s run%s on %s nearest in size", rate,
-                       (long long)count, kind, count == 1 ? "" : "s", place->device);
+                       "%s over %.3g a second: the median of the %lld succeeded %s run%s on %s nearest in size",
+                       f->plan.flops > 0 ? "flops" : "bytes", rate, (long long)count, kind, count == 1 ? "" : "s", place->device);
     else
         (void)snprintf(f->seconds_from, sizeof f->seconds_from, "not known: no %s run has succeeded on %s yet", kind,
                        place->device);
@@ -57,6 +60,8 @@ static enum status plan_find(const struct forecast_place *place, const struct pr
         .roots = place->roots,
         .device = place->device,
         .memory_bytes = place->memory_bytes,
+        .threads = place->threads,
+        .hub = place->hub,
         .planning = true,
     };
     json_t *params = json_deep_copy(run->request.params);
@@ -64,11 +69,18 @@ static enum status plan_find(const struct forecast_place *place, const struct pr
     enum status status = schema_fill(kind->params, kind->params_size, params, "/params", NULL, &filled, error);
     if (status == STATUS_OK) {
         f->status = kind->plan(&context, filled.params, &f->budget, &f->plan, &f->error);
-        f->known = f->status == STATUS_OK;
+        const bool too_much = f->status == STATUS_TOO_LARGE || f->status == STATUS_DISK_FULL;
+        f->known = f->status == STATUS_OK || (too_much && f->plan.peak[PLAN_HOST] > 0);
     }
     schema_filled_reset(&filled);
     json_decref(params);
     return status;
+}
+
+/* What is wrong here and now, and not with the run. */
+static bool is_ours(const struct kind *kind, enum status status)
+{
+    return (status == STATUS_UNAVAILABLE && !kind->asks_hub) || status == STATUS_TOO_MANY || status == STATUS_INTERNAL;
 }
 
 static enum status forecast_find(const struct forecast_place *place, const struct prepared_run *run, struct forecast *f,
@@ -78,12 +90,12 @@ static enum status forecast_find(const struct forecast_place *place, const struc
     (void)snprintf(f->seconds_from, sizeof f->seconds_from, "not known: nothing is planned of this run before it starts");
     if (run->kind->plan == NULL) return STATUS_OK;
     enum status status = plan_find(place, run, f, error);
-    if (status == STATUS_OK && (f->status == STATUS_UNAVAILABLE || f->status == STATUS_INTERNAL)) {
+    if (status == STATUS_OK && is_ours(run->kind, f->status)) {
         *error = f->error;
         return f->status;
     }
     if (status != STATUS_OK || !f->known) return status;
-    if (!plan_fits(&f->plan, &f->budget))
+    if (f->status == STATUS_OK && !plan_fits(&f->plan, &f->budget))
         f->status = plan_refuse(&f->plan, &f->budget,
                                 "give it fewer or shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)", &f->error);
     return seconds_find(place, run->kind->name, f, error);
@@ -109,18 +121,19 @@ static bool on_device(const struct forecast *f)
 static json_t *figures(const struct forecast *f)
 {
     if (!f->known)
-        return json_pack("{sn sn sn sn sn sn so ss}", "memory", "disk", "tokens", "flops", "at_most", "spilled_tokens", "seconds",
-                         number(f->seconds), "seconds_from", f->seconds_from);
+        return json_pack("{sn sn sn sn sn sn sn so ss}", "memory", "disk", "fetched_bytes", "tokens", "flops", "at_most",
+                         "spilled_tokens", "seconds", number(f->seconds), "seconds_from", f->seconds_from);
     const struct run_plan *plan = &f->plan;
     json_t *disk = room(f, PLAN_DISK);
     if (disk != NULL) {
         (void)json_object_set_new(disk, "read_bytes", json_integer((json_int_t)plan->read_bytes));
         (void)json_object_set_new(disk, "written_bytes", json_integer((json_int_t)plan->written_bytes));
     }
-    return json_pack("{s{so so} so sI so sb sI so ss}", "memory", "host", room(f, PLAN_HOST), "device",
-                     on_device(f) ? room(f, PLAN_DEVICE) : json_null(), "disk", disk, "tokens", (json_int_t)plan->tokens, "flops",
-                     number(plan->flops), "at_most", plan->at_most, "spilled_tokens", (json_int_t)plan->spilled_tokens, "seconds",
-                     number(f->seconds), "seconds_from", f->seconds_from);
+    return json_pack("{s{so so} so sI sI so sb sI so ss}", "memory", "host", room(f, PLAN_HOST), "device",
+                     on_device(f) ? room(f, PLAN_DEVICE) : json_null(), "disk", disk, "fetched_bytes",
+                     (json_int_t)plan->fetched_bytes, "tokens", (json_int_t)plan->tokens, "flops", number(plan->flops), "at_most",
+                     plan->at_most, "spilled_tokens", (json_int_t)plan->spilled_tokens, "seconds", number(f->seconds),
+                     "seconds_from", f->seconds_from);
 }
 
 /* The figures with what stands before them; `fits` is null where nobody knows. */
@@ -132,7 +145,7 @@ static json_t *document(const struct prepared_run *run, const struct forecast *f
     int bad = json_object_set_new(out, "dry_run", json_true());
     bad |= json_object_set_new(out, "kind", json_string(run->kind->name));
     bad |= json_object_set(out, "params", run->request.params);
-    bad |= json_object_set_new(out, "fits", f->known ? json_boolean(plan_fits(&f->plan, &f->budget)) : json_null());
+    bad |= json_object_set_new(out, "fits", f->known ? json_boolean(!fails && plan_fits(&f->plan, &f->budget)) : json_null());
     bad |= json_object_set_new(out, "problem", fails ? queue_problem(f->status, f->error.pointer, f->error.detail) : json_null());
     if (bad == 0) return out;
     json_decref(out);
@@ -206,11 +219,12 @@ static json_t *totals_document(const struct totals *totals, const char *kind, si
 {
     const struct run_plan *sum = &totals->sum;
     const bool known = totals->unknown == 0;
-    return json_pack("{sb ss sI sb s{so so so so so} s{so so so} sO}", "dry_run", 1, "kind", kind, "runs", (json_int_t)runs, "fits",
-                     totals->fits, "total", "tokens", known ? json_integer((json_int_t)sum->tokens) : json_null(), "flops",
+    return json_pack("{sb ss sI sb s{so so so so so so} s{so so so} sO}", "dry_run", 1, "kind", kind, "runs", (json_int_t)runs,
+                     "fits", totals->fits, "total", "tokens", known ? json_integer((json_int_t)sum->tokens) : json_null(), "flops",
                      known ? number(sum->flops) : json_null(), "read_bytes",
                      known ? json_integer((json_int_t)sum->read_bytes) : json_null(), "written_bytes",
-                     known ? json_integer((json_int_t)sum->written_bytes) : json_null(), "seconds", number(totals->seconds),
+                     known ? json_integer((json_int_t)sum->written_bytes) : json_null(), "fetched_bytes",
+                     known ? json_integer((json_int_t)sum->fetched_bytes) : json_null(), "seconds", number(totals->seconds),
                      "maximum", "host_bytes", known ? json_integer((json_int_t)sum->peak[PLAN_HOST]) : json_null(), "device_bytes",
                      known && sum->peak[PLAN_DEVICE] > 0 ? json_integer((json_int_t)sum->peak[PLAN_DEVICE]) : json_null(),
                      "disk_bytes", known ? json_integer((json_int_t)sum->peak[PLAN_DISK]) : json_null(), "plans", plans);
@@ -230,14 +244,29 @@ static int64_t count_alike(json_t *keys, size_t first)
     return alike;
 }
 
+/* Of a run, unless its plan asks the hub and that has been asked often enough, or was away: then *f says so, or stays. */
+static enum status next_find(const struct forecast_place *place, const struct prepared_run *run, int64_t *asked, struct forecast *f,
+                             struct error *error)
+{
+    if (!run->kind->asks_hub || (*asked < HUB_ASKED && (*asked == 0 || f->status != STATUS_UNAVAILABLE))) {
+        *asked += run->kind->asks_hub;
+        return forecast_find(place, run, f, error);
+    }
+    if (f->status == STATUS_UNAVAILABLE) return STATUS_OK;
+    *f = (struct forecast){.seconds = NAN};
+    (void)snprintf(f->seconds_from, sizeof f->seconds_from, "not known: of a sweep the hub is asked about %d runs", HUB_ASKED);
+    return STATUS_OK;
+}
+
 static enum status plans_find(const struct forecast_place *place, const struct prepared_run *runs, size_t count, json_t *keys,
                               struct totals *totals, json_t *plans, struct error *error)
 {
     struct forecast *f = malloc(sizeof *f);
     enum status status = f == NULL ? no_memory(error) : STATUS_OK;
+    int64_t asked = 0;
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
         if (json_is_null(json_array_get(keys, i))) continue;
-        if ((status = forecast_find(place, &runs[i], f, error)) != STATUS_OK) break;
+        if ((status = next_find(place, &runs[i], &asked, f, error)) != STATUS_OK) break;
         const int64_t alike = count_alike(keys, i);
         json_t *plan = document(&runs[i], f);
         totals_add(totals, f, alike);

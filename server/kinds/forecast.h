@@ -10,8 +10,10 @@ struct forecast_place {
     struct connection *connection;
     const char *const *roots; /* ends with NULL */
     const char *data_directory;
-    const char *device;   /* "cpu", "cuda:0" */
-    int64_t memory_bytes; /* that a run may take of the host; 0: what is free */
+    const char *device;    /* "cpu", "cuda:0" */
+    int64_t memory_bytes;  /* that a run may take of the host; 0: what is free */
+    int threads;           /* of a worker; 0: one for each processor */
+    const struct hub *hub; /* asked about what a run would fetch; NULL: nobody is */
 };
 
 /* The document of one run (openapi.yaml, RunForecast). What would fail the run is in it, not in the status. */
@@ -19,7 +21,7 @@ MUST_CHECK enum status forecast_run(const struct forecast_place *place, const st
                                     struct error *error);
 
 /* That of a sweep (SweepForecast): sums and maxima, and each plan with the number of runs that have it. Checkpoints that differ in
- * nothing but their numbers share a plan, and are looked at once. */
+ * nothing but their numbers share a plan, and are looked at once. The hub is asked about the first runs only. */
 MUST_CHECK enum status forecast_sweep(const struct forecast_place *place, const struct prepared_run *runs, size_t count,
                                       json_t **out, struct error *error);
 

@@ -287,9 +287,35 @@ static enum status open_previous(const struct kind_context *context, const char 
         *error = cause;
         return status;
     }
+    if (context->planning) return STATUS_OK;
     (void)snprintf(note, 240, "not compared: the checkpoint before it cannot be read (%.150s)", cause.detail);
     monitor_log(context->monitor, "%s", note);
     return STATUS_OK;
+}
+
+/* No texts go through a model: its time goes by bytes. */
+static void plan_fill(const struct inputs *inputs, const struct inputs *previous, int threads, struct run_plan *out)
+{
+    *out = (struct run_plan){.flops = 0};
+    plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES);
+    reading_plan(inputs->model->weights, previous->model != NULL ? previous->model->weights : NULL, threads, out);
+}
+
+static enum status forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+                            struct run_plan *out, struct error *error)
+{
+    const struct health_params *params = filled;
+    struct inputs inputs = {0}, previous = {0};
+    char note[240];
+    enum status status = inputs_open(context, params->checkpoint, &inputs, error);
+    if (status == STATUS_OK) status = open_previous(context, params->previous, &previous, note, error);
+    if (status == STATUS_OK) {
+        *budget = backend_budget(inputs.backend, context->work_directory);
+        plan_fill(&inputs, &previous, team_threads(context->threads), out);
+    }
+    inputs_reset(&previous);
+    inputs_reset(&inputs);
+    return status;
 }
 
 static enum status execute(const struct kind_context *context, const void *filled, json_t **result, struct measurements *out,
@@ -300,6 +326,7 @@ static enum status execute(const struct kind_context *context, const void *fille
     const struct reading_hash hash = {&digester, digest_begin, digest_add, digest_finish};
     struct inputs inputs = {0}, previous = {0};
     struct reading reading = {0};
+    struct run_plan plan;
     char note[240];
     enum status status;
     if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
@@ -308,6 +335,8 @@ static enum status execute(const struct kind_context *context, const void *fille
     const struct reading_request request = {
         .weights = weights, .previous = others, .team = context->team, .hash = &hash, .monitor = context->monitor};
     if ((status = reading_make(&request, &reading, error)) != STATUS_OK) goto done;
+    plan_fill(&inputs, &previous, team_size(context->team), &plan);
+    kind_note_work(context, plan_work(&plan));
     if ((status = weights_check_unchanged(weights, error)) != STATUS_OK) goto done;
     if ((status = render(&reading, weights, others != NULL ? params->previous : NULL, result, error)) != STATUS_OK) goto done;
     if ((status = save(context, params->checkpoint, &reading, weights, *result, error)) != STATUS_OK) goto done;
@@ -328,4 +357,5 @@ const struct kind health_kind = {
     .params_size = sizeof(struct health_params),
     .check = check,
     .execute = execute,
+    .plan = forecast,
 };

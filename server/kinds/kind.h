@@ -85,9 +85,11 @@ struct kind {
     enum status (*execute)(const struct kind_context *context, const void *params, json_t **result, struct measurements *out,
                            struct error *error);
     /* What execute would need (base/plan.h), by the plans that it chooses from itself, and what there is. Headers and texts are
-     * read. The statuses that the run would fail with, but that it does not fit. NULL: nobody knows before. */
+     * read. The statuses that the run would fail with, but that it does not fit; with STATUS_TOO_LARGE or STATUS_DISK_FULL *out may
+     * be filled all the same. NULL: nobody knows before. */
     enum status (*plan)(const struct kind_context *context, const void *params, struct plan_budget *budget, struct run_plan *out,
                         struct error *error);
+    bool asks_hub; /* `plan` does: that the hub is away is the run's problem, as it would be */
     /* Runs whose parameters are equal but for those in `apart` (ends with NULL) may be executed together; each ends, fails and is
      * stopped as if it were alone. NULL: every run is executed alone. */
     const char *const *apart;

@@ -24,7 +24,9 @@ struct forecast_place application_forecast_place(struct http_context *context)
                                    .roots = application->roots,
                                    .data_directory = application->data_directory,
                                    .device = application->device,
-                                   .memory_bytes = application->memory_bytes};
+                                   .memory_bytes = application->memory_bytes,
+                                   .threads = application->threads,
+                                   .hub = application->hub};
 }
 
 enum status application_thread_open(void *application, void **thread, struct error *error)

@@ -18,6 +18,7 @@ struct application { /* lent for the life of the server; does not change */
     const struct hub *hub;
     const char *device;   /* of the workers here: what plans are made for */
     int64_t memory_bytes; /* that a run may take of the host; 0: what is free */
+    int threads;          /* of a worker; 0: one for each processor */
 };
 
 /* The handler's own connection. */
