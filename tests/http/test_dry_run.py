@@ -1,6 +1,8 @@
 """dry_run: what a run would need, told by the plans that it goes by; nothing is made. A run that memory is short for takes a smaller
 plan with the same numbers, or fails at once and says what it needs."""
 
+import pathlib
+
 import models
 import pytest
 from service import Service
@@ -83,8 +85,66 @@ def test_time_comes_from_runs_that_were(service, ready):
     assert done["state"] == "succeeded", done["error"]
     told = dry(service, "evaluate", evaluation())
     assert told["seconds"] > 0 and "evaluate" in told["seconds_from"] and "cpu" in told["seconds_from"]
-    health = dry(service, "health", {"checkpoint": "dry/step1"})
-    assert (health["fits"], health["memory"], health["seconds"]) == (None, None, None) and "not known" in health["seconds_from"]
+
+
+def search(windows, **more):
+    return {"trajectory": "dry", "windows": windows, "evaluation": {"dataset": "dry-evaluation", "sequence_length": None, "max_sequences": 8}, **more}
+
+
+def short():
+    return {"dataset": "dry-evaluation", "sequence_length": None, "max_sequences": 8}
+
+
+def attribution():
+    return {**quantization(), "evaluation": short(), "unit": "block", "bits": [3], "budget": 3.5}
+
+
+# What a run of the kind asks, and how many tokens it takes.
+OTHERS = {
+    "interpolate": (lambda: {**short(), "from": "dry/step1", "to": "dry/step2", "points": 3}, 3 * 8 * LENGTH),
+    "landscape": (lambda: {**short(), "checkpoints": ["dry/step1", "dry/step2", "drier/step1"], "grid": [2, 3]}, (3 + 6) * 8 * LENGTH),
+    "average": (lambda: search([1, 2], into="dry-searched"), 2 * 8 * LENGTH),
+    "attribution": (attribution, None),
+    "health": (lambda: {"checkpoint": "dry/step2"}, 0),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_every_kind_tells_what_it_needs_and_then_how_long_it_takes(service, ready, kind):
+    if "drier/step1" not in [f"drier/{c['name']}" for c in service.get("/v1/checkpoints?trajectory=drier").json.get("items", [])]:
+        service.checkpoint(models.write_llama(service.files / "drier", seed=9), "drier", "step1")
+    make, tokens = OTHERS[kind]
+    told = dry(service, kind, make())
+    host = told["memory"]["host"]
+    assert told["fits"] and told["problem"] is None and 1 << 20 < host["peak_bytes"] <= host["available_bytes"]
+    assert told["disk"]["read_bytes"] > 0 and told["fetched_bytes"] == 0 and told["seconds"] is None and f"no {kind} run" in told["seconds_from"]
+    assert (told["flops"] > 0) == (kind != "health") and (tokens is None or told["tokens"] == tokens)
+    run = service.run(kind, **make())
+    assert run["state"] == "succeeded", run["error"]
+    if kind == "average":
+        made = service.get(f"/v1/checkpoints/{run['result']['checkpoint']}").json["source"]["path"]
+        assert sum(f.stat().st_size for f in pathlib.Path(made).iterdir()) == told["disk"]["peak_bytes"]
+    again = dry(service, kind, {**make(), **({"into": "dry-other"} if kind == "average" else {})})
+    assert again["seconds"] > 0 and f"succeeded {kind} run" in again["seconds_from"]
+
+
+def test_an_attribution_that_does_not_fit_fails_at_once(service, ready, tmp_path):
+    peak = dry(service, "attribution", attribution())["memory"]["host"]["peak_bytes"]
+    small = Service(tmp_path, "--threads", "1", "--memory", str((peak >> 20) // 2), environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
+    prepare(small)
+    told = dry(small, "attribution", attribution())
+    run = small.run("attribution", **attribution())
+    assert told["fits"] is False and run["state"] == "failed" and run["error"]["code"] == told["problem"]["code"] == "too_large"
+    assert run["error"]["detail"] == told["problem"]["detail"]
+    assert small.stop() == 0
+
+
+def test_what_the_hub_would_send_is_not_known_without_it(service):
+    told = dry(service, "fetch", {"repo": "lab/model"})
+    assert told["memory"] is None and told["fits"] is None and told["problem"]["code"] == "unavailable"
+    body = {"name": "dry-fetches", "kind": "fetch", "base": {"repo": "lab/model"}, "grid": {"revision": [f"step{i}" for i in range(40)]}, "dry_run": True}
+    told = service.post("/v1/sweeps", body).json
+    assert told["runs"] == 40 and told["fits"] is False and all(plan["problem"]["code"] == "unavailable" for plan in told["plans"])
 
 
 def test_a_sweep_has_sums_and_maxima(service, ready):

@@ -68,6 +68,12 @@ def fetched(service, repo, revision="main", **more):
     return run["result"]
 
 
+def planned(service, repo, revision="main", **more):
+    answer = service.post("/v1/runs", {"kind": "fetch", "params": {"repo": repo, "revision": revision, **more}, "dry_run": True})
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
 def blobs(service):
     return {p.name for p in (service.data / "hub/blobs").iterdir()}
 
@@ -518,3 +524,23 @@ def test_a_trajectory_streams_through_a_small_cache(hub, tmp_path):
 def test_bad_settings_are_told_at_start(tmp_path, options, words):
     done = subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--data-dir", tmp_path, *options], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and words in done.stderr
+
+
+def test_what_a_fetch_would_bring_is_told_before(served, hub, tmp_path):
+    middle = {name: data + (b"\n\n" if name.endswith(".json") else b"") for name, data in files_of(tmp_path / "own", seed=77, **MIDDLE).items()}
+    wanted = sum(len(data) for data in middle.values())
+    hub.add("lab/planned", "step7", {**middle, "README.md": b"words"})
+    before = blobs(served)
+    told = planned(served, "lab/planned", "step7")
+    assert told["problem"] is None and told["fits"] and (told["tokens"], told["flops"]) == (0, 0)
+    assert told["fetched_bytes"] == told["disk"]["written_bytes"] == told["disk"]["peak_bytes"] == wanted <= told["disk"]["available_bytes"]
+    assert blobs(served) == before and not [r for r in served.get("/v1/runs?limit=200").json["items"] if r["params"].get("repo") == "lab/planned"]
+    assert fetched(served, "lab/planned", "step7")["downloaded"] == wanted
+    asked = len(hub.asked())
+    assert planned(served, "lab/planned", "step7")["fetched_bytes"] == 0 and len(hub.asked()) == asked, "all of the pinned commit is here"
+    hub.add("lab/planned", "step8", {**middle, "config.json": middle["config.json"] + b" "})
+    told = planned(served, "lab/planned", "step8")
+    assert told["fetched_bytes"] == len(middle["config.json"]) + 1 and told["seconds"] > 0 and "bytes over" in told["seconds_from"]
+    refused = planned(served, "lab/none")
+    run = fetch(served, "lab/none")
+    assert refused["problem"]["code"] == run["error"]["code"] and refused["problem"]["detail"] == run["error"]["detail"]
