@@ -13,7 +13,7 @@ struct team;
 /* A team of `threads` (the caller counts as one; 0: one for each processor this process may run on).
  * The caller owns *out (team_free). STATUS_NO_MEMORY. */
 MUST_CHECK enum status team_new(int threads, struct team **out, struct error *error);
-int team_threads(int threads); /* as many as it then has */
+int team_threads(int threads);          /* as many as it then has */
 void team_free(struct team *team);      /* NULL is fine */
 int team_size(const struct team *team); /* 1 for NULL */
 

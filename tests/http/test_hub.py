@@ -75,7 +75,7 @@ def planned(service, repo, revision="main", **more):
 
 
 def blobs(service):
-    return {p.name for p in (service.data / "hub/blobs").iterdir()}
+    return {p.name for p in (service.data / "hub/blobs").glob("*")}
 
 
 def snapshots(service):
