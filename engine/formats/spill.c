@@ -6,14 +6,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define PIECE_MOST (1 << 30) /* of a single read or write */
 
 struct spill {
-    int descriptor; /* -1: memory */
-    char *memory;
+    int descriptor;
 };
 
 /* File systems without nameless files get one that loses its name at once. */
@@ -45,9 +43,7 @@ enum status spill_open(const char *directory, int64_t bytes, struct spill **out,
     *out = NULL;
     if (status != STATUS_OK) return status;
     spill->descriptor = -1;
-    status = directory != NULL ? open_file(spill, directory, bytes, error)
-                               : memory_new(bytes, 1, "hidden states", &spill->memory, error);
-    if (status == STATUS_OK)
+    if ((status = open_file(spill, directory, bytes, error)) == STATUS_OK)
         *out = spill;
     else
         spill_close(spill);
@@ -58,17 +54,12 @@ void spill_close(struct spill *spill)
 {
     if (spill == NULL) return;
     if (spill->descriptor >= 0) (void)close(spill->descriptor);
-    memory_free(spill->memory);
     memory_free(spill);
 }
 
 enum status spill_write(struct spill *spill, int64_t at, const void *bytes, size_t size, struct error *error)
 {
     const char *from = bytes;
-    if (spill->memory != NULL) {
-        memcpy(spill->memory + at, from, size);
-        return STATUS_OK;
-    }
     while (size > 0) {
         const ssize_t put = pwrite(spill->descriptor, from, size < PIECE_MOST ? size : PIECE_MOST, at);
         if (put < 0 && errno == EINTR) continue;
@@ -83,10 +74,6 @@ enum status spill_write(struct spill *spill, int64_t at, const void *bytes, size
 enum status spill_read(const struct spill *spill, int64_t at, void *bytes, size_t size, struct error *error)
 {
     char *to = bytes;
-    if (spill->memory != NULL) {
-        memcpy(to, spill->memory + at, size);
-        return STATUS_OK;
-    }
     while (size > 0) {
         const ssize_t got = pread(spill->descriptor, to, size < PIECE_MOST ? size : PIECE_MOST, at);
         if (got < 0 && errno == EINTR) continue;

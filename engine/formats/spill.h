@@ -1,5 +1,4 @@
-/* spill.h: room for bytes that are out of the way for a while: in host memory, or in a file without a name, which is gone with
- * whoever has it open. */
+/* spill.h: room for bytes that are out of the way for a while: a file without a name, which is gone with whoever has it open. */
 #ifndef FORMATS_SPILL_H
 #define FORMATS_SPILL_H
 
@@ -9,7 +8,7 @@
 
 struct spill;
 
-/* `bytes` of room: a file in `directory`, all of it set aside at once; NULL: memory. The caller owns *out (spill_close).
+/* `bytes` of room in `directory`, all of it set aside at once. The caller owns *out (spill_close).
  * STATUS_DISK_FULL, STATUS_IO, STATUS_NO_MEMORY. */
 MUST_CHECK enum status spill_open(const char *directory, int64_t bytes, struct spill **out, struct error *error);
 void spill_close(struct spill *spill); /* NULL is fine */

@@ -17,14 +17,21 @@ struct hidden_place {
 struct hidden {
     struct backend *backend; /* NULL: there is none */
     struct matrix rows;      /* [resident, d] of the first tokens: lent where `lent` says so */
-    struct matrix window;    /* [largest chunk, d]: one chunk of the others, while it is lent out */
+    struct matrix window;    /* [largest chunk, d]: one chunk of those in a file, while it is lent out */
     void *staging;           /* of the window on its way, where the backend's memory is not the host's */
     struct spill *spill;
+    struct hidden_away { /* in host memory of a device: the next chunk comes, and the last one goes, while one is worked on */
+        char *memory;
+        struct matrix windows[2]; /* [largest chunk, d] */
+        int64_t first[2];         /* token that a window begins with; -1: none */
+        int points[2];            /* of the lane, behind which a window is whole */
+        int last;                 /* behind which everything is in memory */
+    } away;
     int64_t tokens, width;
     bool lent;
 };
 
-/* Room for the tokens of `chunks`; zeroed. On failure hidden_reset is still due. STATUS_NO_MEMORY, STATUS_DISK_FULL, STATUS_IO. */
+/* Room for the tokens of `chunks`. On failure hidden_reset is still due. STATUS_NO_MEMORY, STATUS_DISK_FULL, STATUS_IO. */
 MUST_CHECK enum status hidden_init(struct hidden *hidden, struct backend *backend, const struct chunks *chunks, int64_t width,
                                    const struct hidden_place *place, struct error *error);
 /* Over states that somebody else owns. */
