@@ -320,6 +320,10 @@ struct backend_ops {
     void (*grid_find)(struct backend *backend, struct grid grid, struct matrix weight, struct grids grids);
     /* The grid of every group, and the codes in it. */
     void (*grid_encode)(struct backend *backend, struct grid grid, struct matrix weight, const struct codes *codes);
+    /* The largest magnitude of every run of codes.group_size values of the matrix written out row by row becomes its scale, and the
+     * codes are those of the nearest values of the codebook (sixteen, ascending) to what is left: in double, of a midpoint the
+     * lower one. A run of zeros has the code nearest to 0. */
+    void (*book_encode)(struct backend *backend, struct matrix weight, const struct codes *codes);
     /* to = the values of rows [first, first + to.rows), or from - values when `from` is there. */
     void (*decode)(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to, struct matrix from);
     void (*clip_search)(struct backend *backend, const struct clip_search_args *args);
@@ -327,14 +331,17 @@ struct backend_ops {
      * backend; largest [1, C]. */
     void (*add_magnitudes)(struct backend *backend, double *sums, struct matrix largest, struct matrix x);
     void (*gptq_block)(struct backend *backend, const struct gptq_block_args *args);
+    void (*round_rows)(struct backend *backend, const struct round_rows_args *args);
+    void (*hadamard)(struct backend *backend, const struct hadamard_args *args);
+    /* to[0][r] += the sum of x[r][c] by[c], made in double; x [R, C], by [1, C]. */
+    void (*add_products)(struct backend *backend, struct matrix to, struct matrix x, struct matrix by);
 };
 
 struct backend {
     const struct backend_ops *ops;
-    struct team *team;    /* lent; NULL: one thread */
-    void *state;          /* the backend's own */
-    struct backend *host; /* owned: of a device, what works on floats in host memory for it; NULL where matrices lie there */
-    int64_t host_budget;  /* bytes of host memory that a run may take, set by whoever opened it; 0: what the machine has free */
+    struct team *team;   /* lent; NULL: one thread */
+    void *state;         /* the backend's own */
+    int64_t host_budget; /* bytes of host memory that a run may take, set by whoever opened it; 0: what the machine has free */
 };
 
 /* Elements that hold so many bytes, for `allocate`. */

@@ -20,6 +20,8 @@ struct codes {
     const float *column_scales; /* [columns], above 0; NULL: none */
 };
 
+enum { CODEBOOK_VALUES = 16 };
+
 /* Grids as GPTQ needs them while it works: run g of `group_size` columns of row r has scales[g * stride + r], in double. */
 struct grids {
     double *scales, *zeros; /* [runs, stride] */
@@ -56,6 +58,37 @@ struct gptq_block_args {
     uint8_t *codes;        /* [R, codes_stride] out */
     int64_t codes_stride;
     struct matrix errors; /* [width, R] out: E transposed; stride as that of the grids */
+};
+
+/* Rows as a linear with rounded inputs reads them: symmetric codes with a step for each row, m / top of its largest magnitude m,
+ *
+ *     to = rint(top x / m) (m / top),  top = 2^(bits-1) - 1
+ *
+ * with smoothing s of x / s, and times s. Spared columns stay as they are and out of the maximum. With a threshold the rows are one
+ * sequence, and columns in which any |x| reaches it leave: they stay as they are, and entries that reach it stay out of the
+ * maximum; `exact`, the columns leave before the maximum and become 0. A row whose maximum is 0 becomes 0; NaN stays. */
+struct round_rows_args {
+    int bits;
+    double threshold; /* 0: none */
+    bool exact;
+    const float *smoothing; /* [columns] or NULL */
+    const uint8_t *spared;  /* [columns] 1: spared; or NULL */
+    uint8_t *left;          /* [columns] scratch where there is a threshold */
+    struct matrix x, to;    /* [rows, columns] */
+    struct matrix outliers; /* of x what left and is not spared, 0 elsewhere; absent: not wanted */
+};
+
+/* Every row of x (or every column), n numbers, becomes v diag(sign) H / sqrt(order power), or the inverse of that: H has n / (order
+ * power) blocks, each the Kronecker product of Paley's matrix and Sylvester's (quant/hadamard.h). `centred` (not of the
+ * inverse): the mean of v is taken away first, and what is left rounded to an element. Sums in double. */
+enum { HADAMARD_PANEL = 8, HADAMARD_ORDER = 256 }; /* vectors side by side; the largest Paley matrix */
+struct hadamard_args {
+    struct matrix x, to; /* `to` may be x */
+    bool columns, inverse, centred;
+    int64_t order, power;
+    const int8_t *paley; /* [order, order]; NULL for order 1 */
+    const float *sign;   /* [n] of +1 and -1; NULL: all +1 */
+    double *scratch;     /* of a host backend: [threads of the team, n, HADAMARD_PANEL] */
 };
 
 #endif

@@ -91,6 +91,20 @@ GRID_FUNCTION double grid_code(float weight, double scale, double zero, double t
     return ((x + magic) - magic) + zero;
 }
 
+/* Index of the nearest of the ascending values of a book to x; on a midpoint, and among equals, the lower one. */
+GRID_FUNCTION int grid_nearest(const double *values, int count, double x)
+{
+    int low = 0, high = count - 1; /* the answer lies in [low, high] */
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (x <= (values[middle] + values[middle + 1]) / 2)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
 /* Of `count` >= 1 finite weights in host memory. */
 void grid_find(struct grid grid, const float *weights, int64_t count, double *scale, uint8_t *zero);
 void grid_encode(struct grid grid, const float *weights, int64_t count, double scale, uint8_t zero, uint8_t *codes);

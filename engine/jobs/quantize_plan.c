@@ -67,15 +67,17 @@ static bool idle(const struct party *party, const struct program *program, const
 enum { SOLVER_SLAB_ROWS = 256 };
 
 /* What the quantizers need beside the statistics for the linears of one input: the factor of the Hessian, floats of the weights in
- * another order, and codes twice; from a device they are copied to the host first. Columns that are taken out are a copy too. */
-static int64_t solver_bytes(const struct party *party)
+ * another order, and codes twice. Columns that are taken out are a copy too. `aside`: what comes to the host where a device works:
+ * codes, and the weights as they were, which LLM.int8's outliers multiply. */
+static int64_t solver_bytes(const struct party *party, bool aside)
 {
     const struct model *model = party->shared->model;
-    const bool device = !party->shared->backend->ops->host;
-    int64_t most = 0, copies = device ? 2 : 1;
+    int64_t most = 0, copies = 1, kept = 0;
     struct cuts cuts;
-    for (int64_t i = 0; i < party->count; i++)
-        if (party->recipes[i]->request->method.options.keep_outliers > 0) copies = device ? 3 : 2;
+    for (int64_t i = 0; i < party->count; i++) {
+        if (party->recipes[i]->request->method.options.keep_outliers > 0) copies = 2;
+        if (party->recipes[i]->request->method.quantizer == QUANTIZER_LLM_INT8) kept = (int64_t)sizeof(float);
+    }
     for (int64_t layer = party->begins; layer < party->settled; layer++) {
         const struct program *program = &model->programs[layer];
         cuts_plan(program, 0, &cuts);
@@ -87,8 +89,8 @@ static int64_t solver_bytes(const struct party *party)
             for (int k = 0; k < cut->count; k++) rows += program->parameters[program->steps[cut->step + k].parameter[0]].rows;
             const int64_t square = party->needs != 0 ? weight->columns * weight->columns : 0;
             const int64_t slabs = SOLVER_SLAB_ROWS * (2 * weight->columns + rows);
-            most = larger(most, (int64_t)sizeof(float) * (copies * (square + rows * weight->columns) + slabs) +
-                                    2 * rows * weight->columns);
+            const int64_t floats = (int64_t)sizeof(float) * (copies * (square + rows * weight->columns) + slabs);
+            most = larger(most, (aside ? kept * rows * weight->columns : floats) + 2 * rows * weight->columns);
         }
     }
     return most;
@@ -141,10 +143,10 @@ static void take_blocks(const struct party *party, struct quantize_choice *choic
     plan_take(plan, room, loader_bytes(shared->model, backend));
     plan_take(plan, PLAN_HOST, loader_staging_bytes(shared->model, backend));
     if (party->count > 1) plan_take(plan, room, loader_elements(shared->model) * (int64_t)backend->ops->element);
-    for (int64_t i = 0; i < party->count; i++) plan_take(plan, PLAN_HOST, treated_bytes(party, party->recipes[i]));
+    for (int64_t i = 0; i < party->count; i++) plan_take(plan, room, treated_bytes(party, party->recipes[i]));
     memcpy(choice->shown, plan->live, sizeof choice->shown);
-    plan_take(plan, PLAN_HOST, solver_bytes(party)); /* of a device too: codes come to the host, and some quantizers work there */
-    if (room == PLAN_DEVICE) plan_take(plan, room, solver_bytes(party));
+    plan_take(plan, room, solver_bytes(party, false));
+    if (room == PLAN_DEVICE) plan_take(plan, PLAN_HOST, solver_bytes(party, true));
 }
 
 /* Calibrations are given back before the head comes; what little their windows take is left out of that. */

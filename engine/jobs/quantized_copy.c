@@ -329,22 +329,17 @@ void quantized_copy_reset(struct quantized_copy *copy)
 
 /* ---- walking ---- */
 
-/* The original weights, for outliers that multiply those; 0 where columns are spared, which never leave the product. */
-static enum status original_read(const struct quantized_copy *copy, const struct quantized_copy_input *input,
-                                 const struct parameter *parameter, float **out, struct error *error)
+/* The original weights, for outliers that multiply those. Spared columns never leave the product: theirs multiply zeros. */
+static enum status original_read(const struct quantized_copy *copy, const struct parameter *parameter, struct matrix *out,
+                                 struct error *error)
 {
-    const int64_t count = parameter->rows * parameter->columns;
-    enum status status = memory_new(count, sizeof **out, "original weights", out, error);
-    if (status != STATUS_OK) return status;
-    const struct matrix to = matrix_of(*out, parameter->rows, parameter->columns, sizeof **out);
-    if ((status = model_read(copy->original, copy->backend, parameter, to, NULL, error)) != STATUS_OK) {
-        memory_free(*out);
-        *out = NULL;
-        return status;
-    }
-    for (int64_t i = 0; i < count; i++)
-        if (input->spared[i % parameter->columns]) (*out)[i] = 0;
-    return STATUS_OK;
+    struct backend *backend = copy->backend;
+    *out = matrix_of(NULL, parameter->rows, parameter->columns, backend->ops->element);
+    enum status status =
+        backend->ops->allocate(backend, parameter->rows * parameter->columns, "original weights", &out->data, error);
+    if (status == STATUS_OK) status = model_read(copy->original, backend, parameter, *out, NULL, error);
+    if (status != STATUS_OK) matrix_release(backend, out);
+    return status;
 }
 
 static enum status block_begin(void *owner, const struct block *block, int64_t tokens, const struct linear_product **out,
@@ -365,9 +360,9 @@ static enum status block_begin(void *owner, const struct block *block, int64_t t
     for (int p = 0; p < block->program->parameter_count && status == STATUS_OK; p++) {
         const struct parameter *parameter = &block->program->parameters[p];
         for (int64_t i = 0; i < copy->input_count && status == STATUS_OK; i++) {
-            float *original = NULL;
+            struct matrix original = {0};
             if (strcmp(copy->inputs[i].name, parameter->name) != 0) continue;
-            if (copy->inputs[i].treatment.exact) status = original_read(copy, &copy->inputs[i], parameter, &original, error);
+            if (copy->inputs[i].treatment.exact) status = original_read(copy, parameter, &original, error);
             if (status == STATUS_OK)
                 status = activations_set(&copy->activations, p, &copy->inputs[i].treatment, parameter->columns, original, error);
         }

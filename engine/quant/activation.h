@@ -1,9 +1,9 @@
 /* activation.h: inputs of linears as the quantized model computes with them: rounded to few bits, token by token.
  *
  * A token's numbers x are symmetric codes with a step found for each token (dynamic): step = max |x| / (2^(bits-1) - 1), and
- * what goes into the product is rint(x / step) step. With smoothing s (SmoothQuant) that is done to x / s and multiplied back,
- * since weights here have their own s taken out again. Spared columns (outliers that are kept) stay as they are and out of the
- * maximum.
+ * what goes into the product is rint(x / step) step (backend.h, round_rows). With smoothing s (SmoothQuant) that is done to x / s
+ * and multiplied back, since weights here have their own s taken out again. Spared columns (outliers that are kept) stay as they
+ * are and out of the maximum.
  *
  * LLM.int8() (Dettmers et al., arXiv 2208.07339), with a threshold: columns of a sequence in which any |x| reaches it leave the
  * int8 product. As in the library the maximum of a row ignores the entries at or above the threshold, and such columns multiply the
@@ -15,6 +15,7 @@
 #include "quant/hadamard.h"
 #include "quant/quantized_layer.h"
 
+/* In host memory. */
 struct activation {
     int bits;               /* 0: inputs as they are */
     double threshold;       /* 0: none */
@@ -23,23 +24,20 @@ struct activation {
     const bool *spared;     /* [columns] or NULL */
 };
 
-/* Makes to [rows, columns] from x of the same shape; rows are one sequence where there is a threshold. `left` [columns], scratch,
- * then tells which columns left the product: they are as they were, or 0 when exact. Host floats. */
-void activation_round(const struct activation *activation, struct team *team, struct matrix x, struct matrix to, bool *left);
-
 /* The activations of a block's linears on their way through a walk (walk->product). */
 struct activations {
     struct backend *backend;
     struct linear_product product; /* for walk->product */
     int64_t tokens, widest;
-    float *turned, *rounded, *outliers; /* [tokens, widest]; the last once an exact treatment was set */
-    bool *left;                         /* [widest] */
+    /* Owned, in memory of the backend, like all below. */
+    void *turned, *rounded, *outliers; /* [tokens, widest]; the last once an exact treatment was set */
+    void *left;                        /* [widest] bytes */
     struct activation_entry {
         const struct hadamard *online; /* what turns the inputs first; NULL: nothing */
         bool active;
-        struct activation treatment;
-        void *owned;     /* copies of smoothing and spared */
-        float *original; /* [rows, columns] owned */
+        struct round_rows_args treatment; /* without x, to and outliers */
+        void *owned;                      /* smoothing and spared */
+        struct matrix original;           /* [rows, columns]; absent where outliers multiply the dequantized weights */
     } entries[PROGRAM_PARAMETERS];
 };
 
@@ -57,9 +55,9 @@ void activations_turn(struct activations *activations, int parameter, const stru
 /* x as that linear has it before any rounding: itself, or turned (valid until the next call or product). */
 struct matrix activations_input(const struct activations *activations, int parameter, struct matrix x);
 
-/* From now on the inputs of linear `parameter` are treated so (copied), with the original weights where that is exact (taken, also
- * on failure; NULL: none). */
+/* From now on the inputs of linear `parameter` are treated so (copied), with the original weights where that is exact (in memory of
+ * the backend; taken, also on failure; absent: none). STATUS_NO_MEMORY. */
 MUST_CHECK enum status activations_set(struct activations *activations, int parameter, const struct activation *treatment,
-                                       int64_t columns, float *original, struct error *error);
+                                       int64_t columns, struct matrix original, struct error *error);
 
 #endif

@@ -204,7 +204,6 @@ static struct rtn_params awq_fallback(const struct quantize_method *method)
 const struct quantizer quantizer_awq = {.name = "awq",
                                         .params = awq_params,
                                         .needs = NEED_INPUT_HESSIAN | NEED_INPUT_MAGNITUDE,
-                                        .anywhere = true,
                                         .fallback = awq_fallback,
                                         .settle = awq_settle,
                                         .quantize = awq_quantize};

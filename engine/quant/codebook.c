@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { VALUES = 16, MAXIMA_BLOCK = 256, MAP_SIZE = 256, BLOCKS_A_TASK = 256 };
+enum { VALUES = CODEBOOK_VALUES, MAXIMA_BLOCK = 256, MAP_SIZE = 256 };
 
 /* clang-format off */
 #define CODEBOOK_PARAMS(method)                                                                                                    \
@@ -71,48 +71,6 @@ static enum status codebook_settle(struct quantize_method *method, struct error 
     return STATUS_OK;
 }
 
-/* Index of the value nearest to x; on a midpoint, and among equals, the lower one. `values` ascend. */
-static int nearest(const double *values, int count, double x)
-{
-    int low = 0, high = count - 1; /* the answer lies in [low, high] */
-    while (low < high) {
-        const int middle = low + (high - low) / 2;
-        if (x <= (values[middle] + values[middle + 1]) / 2)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
-struct codebook_job {
-    struct quantized_layer *layer;
-    struct matrix weight;
-    double values[VALUES];
-};
-
-static void encode_blocks(void *context, int64_t task, int thread)
-{
-    (void)thread;
-    const struct codebook_job *job = context;
-    struct quantized_layer *layer = job->layer;
-    const int64_t size = layer->group_size, columns = layer->columns, total = layer->rows * columns;
-    const int64_t end = (task + 1) * BLOCKS_A_TASK < layer->groups ? (task + 1) * BLOCKS_A_TASK : layer->groups;
-    for (int64_t block = task * BLOCKS_A_TASK; block < end; block++) {
-        const int64_t first = block * size, last = first + size < total ? first + size : total;
-        float most = 0;
-        for (int64_t i = first; i < last; i++) {
-            const float w = fabsf(((const float *)job->weight.data)[i / columns * job->weight.stride + i % columns]);
-            most = w > most ? w : most;
-        }
-        layer->scales[block] = most;
-        for (int64_t i = first; i < last; i++) {
-            const double w = (double)((const float *)job->weight.data)[i / columns * job->weight.stride + i % columns];
-            layer->codes[i] = (uint8_t)nearest(job->values, VALUES, most > 0 ? w / (double)most : 0);
-        }
-    }
-}
-
 static int compare_doubles(const void *left, const void *right)
 {
     const double a = *(const double *)left, b = *(const double *)right;
@@ -147,7 +105,7 @@ static void quantize_maxima(struct quantized_layer *layer)
         for (int64_t i = first; i < last; i++) most = fmax(most, fabs((double)layer->scales[i] - mean));
         for (int64_t i = first; i < last; i++) {
             const double off = (double)layer->scales[i] - mean;
-            layer->scales[i] = (float)(map[nearest(map, MAP_SIZE, most > 0 ? off / most : 0)] * most + mean);
+            layer->scales[i] = (float)(map[grid_nearest(map, MAP_SIZE, most > 0 ? off / most : 0)] * most + mean);
         }
     }
     /* a code a block, a maximum for each 256 of them, the mean */
@@ -164,14 +122,17 @@ static enum status codebook_encode(void *owner, struct backend *backend, const s
                                    struct quantized_layer *layer, struct coded *coded, struct error *error)
 {
     const struct codebook *book = owner;
-    struct codebook_job job = {layer, linear->weight, {0}};
-    const enum status status = quantized_layer_init_codebook(layer, linear->weight.rows, linear->weight.columns,
-                                                             book->params->block_size, book->values, error);
+    enum status status = quantized_layer_init_codebook(layer, linear->weight.rows, linear->weight.columns, book->params->block_size,
+                                                       book->values, error);
+    if (status == STATUS_OK) status = coded_init(coded, backend, layer, NULL, error);
     if (status != STATUS_OK) return status;
-    for (int i = 0; i < VALUES; i++) job.values[i] = (double)book->values[i];
-    team_run(backend->team, (layer->groups + BLOCKS_A_TASK - 1) / BLOCKS_A_TASK, encode_blocks, &job);
-    if (book->params->double_quant) quantize_maxima(layer);
-    return coded_init(coded, backend, layer, NULL, error);
+    coded_push(coded);
+    backend->ops->book_encode(backend, linear->weight, &coded->at);
+    if (!book->params->double_quant) return STATUS_OK;
+    if ((status = coded_pull_scales(coded, error)) != STATUS_OK) return status;
+    quantize_maxima(layer);
+    coded_push(coded);
+    return STATUS_OK;
 }
 
 static enum status nf4_quantize(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,

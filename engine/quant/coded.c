@@ -68,16 +68,28 @@ void coded_push(struct coded *coded)
         if (bytes[i] > 0) coded->backend->ops->write_bytes(coded->backend, block_at(coded, (enum part)i), from[i], bytes[i]);
 }
 
+enum status coded_pull_scales(struct coded *coded, struct error *error)
+{
+    struct backend *backend = coded->backend;
+    const void *from[PARTS];
+    size_t bytes[PARTS];
+    if (coded->block == NULL) return STATUS_OK;
+    list_parts(coded->layer, from, bytes);
+    backend->ops->read_bytes(backend, coded->at.scales, coded->layer->scales, bytes[PART_SCALES]);
+    return backend->ops->sync(backend, error);
+}
+
 enum status coded_pull(struct coded *coded, struct error *error)
 {
     struct backend *backend = coded->backend;
     struct quantized_layer *layer = coded->layer;
-    const size_t weights = (size_t)(layer->rows * layer->columns), grids = (size_t)(layer->rows * layer->groups);
+    const void *from[PARTS];
+    size_t bytes[PARTS];
     if (coded->block == NULL) return STATUS_OK;
-    backend->ops->read_bytes(backend, coded->at.codes, layer->codes, weights);
-    backend->ops->read_bytes(backend, coded->at.scales, layer->scales, grids * sizeof *layer->scales);
-    backend->ops->read_bytes(backend, coded->at.zeros, layer->zeros, grids);
-    return backend->ops->sync(backend, error);
+    list_parts(layer, from, bytes);
+    backend->ops->read_bytes(backend, coded->at.codes, layer->codes, bytes[PART_CODES]);
+    backend->ops->read_bytes(backend, coded->at.zeros, layer->zeros, bytes[PART_ZEROS]);
+    return coded_pull_scales(coded, error);
 }
 
 void coded_encode(struct coded *coded, struct grid grid, struct matrix weight)

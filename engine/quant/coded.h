@@ -24,6 +24,7 @@ void coded_reset(struct coded *coded); /* a zeroed one is fine */
 void coded_push(struct coded *coded);
 /* Codes, scales and zero points come into the layer. A late error of the device comes out here. */
 MUST_CHECK enum status coded_pull(struct coded *coded, struct error *error);
+MUST_CHECK enum status coded_pull_scales(struct coded *coded, struct error *error); /* the scales alone */
 
 /* Finds the grid of every group of `weight` [rows, columns] of float, and its codes. With column_scales, `weight` is W diag(s). */
 void coded_encode(struct coded *coded, struct grid grid, struct matrix weight);

@@ -302,7 +302,6 @@ done:
 const struct quantizer quantizer_gptq = {.name = "gptq",
                                          .params = gptq_params,
                                          .needs = NEED_INPUT_HESSIAN,
-                                         .anywhere = true,
                                          .fallback = gptq_fallback,
                                          .settle = gptq_settle,
                                          .quantize = gptq_quantize};

@@ -11,19 +11,25 @@
 #include "base/error.h"
 
 struct hadamard {
+    struct backend *backend;            /* lent */
     int64_t size, blocks, order, power; /* size = blocks * order * power */
-    int8_t *paley;                      /* [order, order] owned; NULL for order 1 */
-    double *scratch;                    /* [threads, size, a panel's width] owned */
+    int8_t *paley;                      /* [order, order] owned, in memory of the backend; NULL for order 1 */
+    double *scratch;                    /* owned (backend/codes.h); NULL on a device */
 };
 
-/* For vectors of `size` >= 1 numbers, transformed by loops of `team`. STATUS_NO_MEMORY; hadamard_reset is still due. */
-MUST_CHECK enum status hadamard_init(struct hadamard *hadamard, struct team *team, int64_t size, struct error *error);
+/* For vectors of `size` >= 1 numbers. STATUS_NO_MEMORY; hadamard_reset is still due. */
+MUST_CHECK enum status hadamard_init(struct hadamard *hadamard, struct backend *backend, int64_t size, struct error *error);
 void hadamard_reset(struct hadamard *hadamard); /* {0} is fine */
 
-/* Transforms every row of x [rows, size] into `to`, which may be x; `sign` [size] of +1 and -1, NULL: all +1. Host floats. */
-void hadamard_rows(const struct hadamard *hadamard, struct team *team, const float *sign, bool inverse, struct matrix x,
-                   struct matrix to);
+/* Which vectors, and what becomes of them. */
+struct hadamard_use {
+    const float *sign; /* [size] of +1 and -1, in memory of the backend; NULL: all +1 */
+    bool inverse;
+    bool centred; /* their mean is taken away first; not of the inverse */
+};
+/* Transforms every row of x [rows, size] into `to`, which may be x. */
+void hadamard_rows(const struct hadamard *hadamard, struct hadamard_use use, struct matrix x, struct matrix to);
 /* Every column of x [size, columns], in place. */
-void hadamard_columns(const struct hadamard *hadamard, struct team *team, const float *sign, bool inverse, struct matrix x);
+void hadamard_columns(const struct hadamard *hadamard, struct hadamard_use use, struct matrix x);
 
 #endif

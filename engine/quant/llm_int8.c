@@ -3,8 +3,6 @@
 #include "base/memory.h"
 #include "quant/quantize_each.h"
 
-#include <string.h>
-
 enum { VARIANT_BNB, VARIANT_PAPER };
 static const char *const variants[] = {"bnb", "paper", NULL};
 
@@ -32,12 +30,11 @@ static enum status llm_int8_settle(struct quantize_method *method, struct error 
     return STATUS_OK;
 }
 
-static enum status keep_original(struct matrix weight, struct quantized_layer *layer, struct error *error)
+static enum status keep_original(struct backend *backend, struct matrix weight, struct quantized_layer *layer, struct error *error)
 {
-    const int64_t columns = weight.columns;
-    const enum status status = memory_new(weight.rows * columns, sizeof(float), "original weights", &layer->original, error);
-    for (int64_t r = 0; r < weight.rows && status == STATUS_OK; r++)
-        memcpy(layer->original + r * columns, (const float *)weight.data + r * weight.stride, (size_t)columns * sizeof(float));
+    const int64_t count = weight.rows * weight.columns;
+    const enum status status = memory_new(count, sizeof(float), "original weights", &layer->original, error);
+    if (status == STATUS_OK) backend->ops->download(backend, weight, layer->original, DTYPE_F32);
     return status;
 }
 
@@ -53,7 +50,7 @@ static enum status llm_int8_encode(void *owner, struct backend *backend, const s
     layer->scale_bits = 32;
     layer->input_bits = 8;
     layer->input_threshold = params->threshold;
-    return params->variant == VARIANT_PAPER ? keep_original(linear->weight, layer, error) : STATUS_OK;
+    return params->variant == VARIANT_PAPER ? keep_original(backend, linear->weight, layer, error) : STATUS_OK;
 }
 
 static enum status llm_int8_quantize(struct backend *backend, const struct quantize_method *method,

@@ -31,7 +31,6 @@ struct quantizer {
     const struct param *params;
     unsigned needs;     /* NEED_… (statistics.h) */
     bool treats_inputs; /* its layers say what becomes of their inputs */
-    bool anywhere;      /* works on memory of any backend of floats; else on the host's alone: on_host.h */
     /* What takes its place for an expert that too few calibration tokens visit; NULL: it needs none. */
     struct rtn_params (*fallback)(const struct quantize_method *method);
     int bits; /* of a code, where no parameter says it; 0: the parameter "bits" */
@@ -40,7 +39,7 @@ struct quantizer {
     enum status (*settle)(struct quantize_method *method, struct error *error);
     /* Quantizes every linear of the task into out[0 … count) (the caller resets them, also after a failure) and replaces its weight
      * by the dequantized one. STATUS_NOT_FINITE (a weight, the Hessian), STATUS_UNSUPPORTED (a
-     * backend of doubles, or of a device unless `anywhere`), STATUS_NO_MEMORY. Weights are untouched unless STATUS_OK. */
+     * backend of doubles), STATUS_NO_MEMORY. Weights are untouched unless STATUS_OK. */
     enum status (*quantize)(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,
                             struct quantized_layer *out, struct error *error);
 };

@@ -76,10 +76,17 @@ static bool centres(const struct program *program)
     return false;
 }
 
-static enum status signs_new(int64_t count, uint64_t seed, uint64_t stream, float **out, struct error *error)
+static enum status signs_new(struct backend *backend, int64_t count, uint64_t seed, uint64_t stream, float **out,
+                             struct error *error)
 {
-    const enum status status = memory_new(count, sizeof **out, "signs", out, error);
-    for (int64_t i = 0; i < count && status == STATUS_OK; i++) (*out)[i] = random_below(seed, stream, (uint64_t)i, 2) ? 1 : -1;
+    float *signs = NULL;
+    void *block = NULL;
+    enum status status = memory_new(count, sizeof *signs, "signs", &signs, error);
+    for (int64_t i = 0; i < count && status == STATUS_OK; i++) signs[i] = random_below(seed, stream, (uint64_t)i, 2) ? 1 : -1;
+    if (status == STATUS_OK) status = backend->ops->allocate(backend, count, "signs", &block, error);
+    if (status == STATUS_OK) backend->ops->write_bytes(backend, block, signs, (size_t)count * sizeof *signs);
+    *out = block;
+    memory_free(signs);
     return status;
 }
 
@@ -95,7 +102,7 @@ static enum status add_width(struct rotation *rotation, int64_t width, struct er
     if (find_width(rotation, width) != ONLINE_NONE) return STATUS_OK;
     if (rotation->width_count == ROTATION_WIDTHS)
         return error_set(error, STATUS_UNSUPPORTED, "rotation: linears with more than %d widths of input", ROTATION_WIDTHS);
-    return hadamard_init(&rotation->online[rotation->width_count++], rotation->backend->team, width, error);
+    return hadamard_init(&rotation->online[rotation->width_count++], rotation->backend, width, error);
 }
 
 enum status rotation_init(struct rotation *rotation, const struct model *model, struct backend *backend, uint64_t seed,
@@ -104,10 +111,6 @@ enum status rotation_init(struct rotation *rotation, const struct model *model, 
     const struct model_config *config = &model->config;
     bool residual[PROGRAM_SLOTS];
     enum status status;
-    *rotation = (struct rotation){0};
-    if (!backend->ops->host)
-        return error_set(error, STATUS_UNSUPPORTED, "rotations do not go on device %s yet: use --device cpu for them",
-                         backend->ops->name);
     *rotation = (struct rotation){.backend = backend, .fused = true};
     for (int64_t layer = 0; layer < config->layers; layer++) {
         const struct program *program = &model->programs[layer];
@@ -117,11 +120,11 @@ enum status rotation_init(struct rotation *rotation, const struct model *model, 
             if (program->parameters[i].linear && (status = add_width(rotation, program->parameters[i].columns, error)) != STATUS_OK)
                 return status;
     }
-    if ((status = signs_new(config->hidden_size, seed, 0, &rotation->sign, error)) != STATUS_OK ||
-        (status = signs_new(config->head_dim, seed, 1, &rotation->head_sign, error)) != STATUS_OK ||
-        (status = hadamard_init(&rotation->hidden, backend->team, config->hidden_size, error)) != STATUS_OK)
+    if ((status = signs_new(backend, config->hidden_size, seed, 0, &rotation->sign, error)) != STATUS_OK ||
+        (status = signs_new(backend, config->head_dim, seed, 1, &rotation->head_sign, error)) != STATUS_OK ||
+        (status = hadamard_init(&rotation->hidden, backend, config->hidden_size, error)) != STATUS_OK)
         return status;
-    return hadamard_init(&rotation->head, backend->team, config->head_dim > 0 ? config->head_dim : 1, error);
+    return hadamard_init(&rotation->head, backend, config->head_dim > 0 ? config->head_dim : 1, error);
 }
 
 void rotation_reset(struct rotation *rotation)
@@ -129,61 +132,31 @@ void rotation_reset(struct rotation *rotation)
     for (int i = 0; i < rotation->width_count; i++) hadamard_reset(&rotation->online[i]);
     hadamard_reset(&rotation->hidden);
     hadamard_reset(&rotation->head);
-    memory_free(rotation->sign);
-    memory_free(rotation->head_sign);
+    if (rotation->sign != NULL) rotation->backend->ops->release(rotation->backend, rotation->sign);
+    if (rotation->head_sign != NULL) rotation->backend->ops->release(rotation->backend, rotation->head_sign);
     *rotation = (struct rotation){0};
 }
 
-/* x - mean(x) of every row. */
-static void centre_rows(struct matrix x)
-{
-    for (int64_t r = 0; r < x.rows; r++) {
-        float *row = (float *)x.data + r * x.stride;
-        double mean = 0;
-        for (int64_t c = 0; c < x.columns; c++) mean += (double)row[c];
-        mean /= (double)x.columns;
-        for (int64_t c = 0; c < x.columns; c++) row[c] = (float)((double)row[c] - mean);
-    }
-}
-
-static void centre_columns(struct matrix x)
-{
-    for (int64_t c = 0; c < x.columns; c++) {
-        float *column = (float *)x.data + c;
-        double mean = 0;
-        for (int64_t r = 0; r < x.rows; r++) mean += (double)column[r * x.stride];
-        mean /= (double)x.rows;
-        for (int64_t r = 0; r < x.rows; r++) column[r * x.stride] = (float)((double)column[r * x.stride] - mean);
-    }
-}
-
 /* Takes a norm's weight and bias into a linear that reads it: b += W bias, W = W diag(weight). */
-static void take_norm(const struct step *norm, struct matrix weight, struct matrix bias, const struct matrix *parameters)
+static void take_norm(struct backend *backend, const struct step *norm, struct matrix weight, struct matrix bias,
+                      const struct matrix *parameters)
 {
-    const float *scale = parameters[norm->parameter[0]].data;
-    const float *shift = norm->parameter[1] == NO_PARAMETER ? NULL : parameters[norm->parameter[1]].data;
-    for (int64_t r = 0; r < weight.rows; r++) {
-        float *row = (float *)weight.data + r * weight.stride;
-        double sum = 0;
-        for (int64_t c = 0; c < weight.columns && shift != NULL; c++) sum += (double)row[c] * (double)shift[c];
-        if (shift != NULL) ((float *)bias.data)[r] = (float)((double)((float *)bias.data)[r] + sum);
-        for (int64_t c = 0; c < weight.columns; c++) row[c] *= scale[c];
-    }
+    const struct matrix shift = pass_parameter(parameters, norm->parameter[1]);
+    if (shift.data != NULL) backend->ops->add_products(backend, bias, weight, shift);
+    backend->ops->scale_columns(backend, weight, weight, parameters[norm->parameter[0]]);
 }
 
-static void turn_rows(const struct rotation *rotation, const struct hadamard *hadamard, const float *sign, struct matrix weight)
+static void turn_rows(const struct hadamard *hadamard, const float *sign, struct matrix weight)
 {
-    hadamard_rows(hadamard, rotation->backend->team, sign, false, weight, weight);
+    hadamard_rows(hadamard, (struct hadamard_use){.sign = sign}, weight, weight);
 }
 
 /* What a linear adds to the hidden states; a bias is one more column. */
 static void turn_writer(const struct rotation *rotation, struct matrix weight, struct matrix bias)
 {
-    if (rotation->centred) centre_columns(weight);
-    hadamard_columns(&rotation->hidden, rotation->backend->team, rotation->sign, false, weight);
-    if (bias.data == NULL) return;
-    if (rotation->centred) centre_rows(bias);
-    turn_rows(rotation, &rotation->hidden, rotation->sign, bias);
+    const struct hadamard_use use = {.sign = rotation->sign, .centred = rotation->centred};
+    hadamard_columns(&rotation->hidden, use, weight);
+    if (bias.data != NULL) hadamard_rows(&rotation->hidden, use, bias, bias);
 }
 
 /* Values by heads, in the linear that makes them, and back in the columns that read attention's output. False: made otherwise. */
@@ -191,17 +164,17 @@ static bool turn_heads(const struct rotation *rotation, const struct program *pr
                        const struct step *reader, struct matrix *parameters)
 {
     const struct attention_attributes *a = &attention->attributes.attention;
-    struct team *team = rotation->backend->team;
+    const struct hadamard_use use = {.sign = rotation->head_sign};
     const struct step *maker = producer(program, attention->input[2], (int)(attention - program->steps));
     if (maker == NULL || maker->op != &op_linear || a->head_dim != rotation->head.size) return false;
     const struct matrix bias = pass_parameter(parameters, maker->parameter[1]), weight = parameters[maker->parameter[0]];
     for (int64_t h = 0; h < a->kv_heads; h++) {
         const int64_t first = a->offset[2] + h * a->head_stride[2];
-        hadamard_columns(&rotation->head, team, rotation->head_sign, false, matrix_rows(weight, first, a->head_dim));
-        if (bias.data != NULL) turn_rows(rotation, &rotation->head, rotation->head_sign, matrix_columns(bias, first, a->head_dim));
+        hadamard_columns(&rotation->head, use, matrix_rows(weight, first, a->head_dim));
+        if (bias.data != NULL) turn_rows(&rotation->head, rotation->head_sign, matrix_columns(bias, first, a->head_dim));
     }
     for (int64_t h = 0; h < a->heads; h++)
-        turn_rows(rotation, &rotation->head, rotation->head_sign,
+        turn_rows(&rotation->head, rotation->head_sign,
                   matrix_columns(parameters[reader->parameter[0]], h * a->head_dim, a->head_dim));
     return true;
 }
@@ -212,16 +185,17 @@ static void turn_inputs(struct rotation *rotation, const struct program *program
     const struct step *step = &program->steps[index], *source = producer(program, step->input[0], index);
     const struct matrix weight = parameters[step->parameter[0]];
     const bool norm = source != NULL && is_plain_norm(source) && residual[source->input[0]];
-    if (rotation->fused && norm) take_norm(source, weight, pass_parameter(parameters, step->parameter[1]), parameters);
+    if (rotation->fused && norm)
+        take_norm(rotation->backend, source, weight, pass_parameter(parameters, step->parameter[1]), parameters);
     if (rotation->fused && (norm || residual[step->input[0]])) {
-        turn_rows(rotation, &rotation->hidden, rotation->sign, weight);
+        turn_rows(&rotation->hidden, rotation->sign, weight);
         return;
     }
     if (rotation->fused && source != NULL && source->op == &op_attention && turn_heads(rotation, program, source, step, parameters))
         return;
     if (!program->parameters[step->parameter[0]].linear) return; /* nobody quantizes it: its inputs may stay */
     const int online = find_width(rotation, weight.columns);
-    turn_rows(rotation, &rotation->online[online], NULL, weight);
+    turn_rows(&rotation->online[online], NULL, weight);
     rotation->online_of[step->parameter[0]] = online;
 }
 
@@ -230,7 +204,7 @@ static void turn_experts(struct rotation *rotation, const struct step *step, str
 {
     for (int number = step->parameter[0]; number < step->parameter[0] + step->attributes.experts.count; number++) {
         const int online = find_width(rotation, parameters[number].columns);
-        turn_rows(rotation, &rotation->online[online], NULL, parameters[number]);
+        turn_rows(&rotation->online[online], NULL, parameters[number]);
         rotation->online_of[number] = online;
     }
 }
@@ -263,6 +237,6 @@ void rotation_block(struct rotation *rotation, struct block *block)
 void rotation_hidden(const struct rotation *rotation, struct matrix hidden, bool back)
 {
     if (!rotation->fused) return;
-    if (rotation->centred && !back) centre_rows(hidden);
-    hadamard_rows(&rotation->hidden, rotation->backend->team, rotation->sign, back, hidden, hidden);
+    const struct hadamard_use use = {.sign = rotation->sign, .inverse = back, .centred = rotation->centred && !back};
+    hadamard_rows(&rotation->hidden, use, hidden, hidden);
 }

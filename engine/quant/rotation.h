@@ -21,14 +21,14 @@ struct rotation {
     bool fused;   /* hidden states are rotated */
     bool centred; /* … and have mean zero */
     struct hadamard hidden, head;
-    float *sign, *head_sign; /* [hidden_size], [head_dim] owned */
+    float *sign, *head_sign; /* [hidden_size], [head_dim] owned, in memory of the backend */
     int width_count;
     struct hadamard online[ROTATION_WIDTHS]; /* one for each width of input */
     struct program program;                  /* of the block that was turned last */
     int online_of[PROGRAM_PARAMETERS];       /* of that block, by parameter: index in `online`, -1: not turned there */
 };
 
-/* Host floats. STATUS_UNSUPPORTED (more widths than ROTATION_WIDTHS), STATUS_NO_MEMORY; rotation_reset is still due. */
+/* A backend of floats. STATUS_UNSUPPORTED (more widths than ROTATION_WIDTHS), STATUS_NO_MEMORY; rotation_reset is still due. */
 MUST_CHECK enum status rotation_init(struct rotation *rotation, const struct model *model, struct backend *backend, uint64_t seed,
                                      struct error *error);
 void rotation_reset(struct rotation *rotation); /* {0} is fine */

@@ -29,4 +29,4 @@ static enum status rtn_quantize(struct backend *backend, const struct quantize_m
 }
 
 const struct quantizer quantizer_rtn = {
-    .name = "rtn", .params = rtn_params, .needs = 0, .anywhere = true, .settle = rtn_settle, .quantize = rtn_quantize};
+    .name = "rtn", .params = rtn_params, .needs = 0, .settle = rtn_settle, .quantize = rtn_quantize};

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { SLAB = 256 }; /* rows of weights that are laid out at a time */
+
 /* The method for experts that too few tokens visit. */
 static enum status fallback_new(struct sequential *sequential, struct error *error)
 {
@@ -223,15 +225,24 @@ static void spread(const struct quantized_layer *layer, const float *from, float
     }
 }
 
-/* LLM.int8's original weights at their full width: kept columns never leave the product. */
-static enum status spread_original(const struct quantized_layer *layer, float **out, struct error *error)
+/* LLM.int8's original weights at their full width, in memory of the backend, some rows at a time: kept columns never leave the
+ * product. */
+static enum status spread_original(struct backend *backend, const struct quantized_layer *layer, struct matrix *out,
+                                   struct error *error)
 {
-    const int64_t columns = layer->columns + layer->kept;
-    *out = NULL;
+    const int64_t columns = layer->columns + layer->kept, slab = layer->rows < SLAB ? layer->rows : SLAB;
+    float *wide = NULL;
+    enum status status;
+    *out = matrix_of(NULL, layer->rows, columns, backend->ops->element);
     if (layer->original == NULL) return STATUS_OK;
-    const enum status status = memory_new(layer->rows * columns, sizeof **out, "original weights", out, error);
-    for (int64_t r = 0; r < layer->rows && status == STATUS_OK; r++)
-        spread(layer, layer->original + r * layer->columns, 0, *out + r * columns);
+    if ((status = memory_new(slab * columns, sizeof *wide, "original weights", &wide, error)) != STATUS_OK) return status;
+    status = backend->ops->allocate(backend, layer->rows * columns, "original weights", &out->data, error);
+    for (int64_t first = 0; first < layer->rows && status == STATUS_OK; first += slab) {
+        const int64_t count = layer->rows - first < slab ? layer->rows - first : slab;
+        for (int64_t r = 0; r < count; r++) spread(layer, layer->original + (first + r) * layer->columns, 0, wide + r * columns);
+        backend->ops->upload(backend, matrix_rows(*out, first, count), wide, DTYPE_F32);
+    }
+    memory_free(wide);
     return status;
 }
 
@@ -260,7 +271,8 @@ static enum status treat_inputs(struct sequential *sequential, int parameter, co
 {
     const int64_t columns = layer->columns + layer->kept;
     struct activation treatment;
-    float *smoothing = NULL, *original = NULL;
+    struct matrix original = {0};
+    float *smoothing = NULL;
     bool *spared = NULL;
     enum status status = STATUS_OK;
     if (sequential_product(sequential) == NULL) return STATUS_OK;
@@ -268,13 +280,11 @@ static enum status treat_inputs(struct sequential *sequential, int parameter, co
     if ((status = memory_new(columns, sizeof *spared, "activations", &spared, error)) != STATUS_OK) goto done;
     treatment = sequential_treatment(sequential->method, layer, smoothing, spared);
     if (treatment.bits == 0) goto done;
-    if ((status = spread_original(layer, &original, error)) != STATUS_OK) goto done;
+    if ((status = spread_original(sequential->backend, layer, &original, error)) != STATUS_OK) goto done;
     status = activations_set(&sequential->activations, parameter, &treatment, columns, original, error);
-    original = NULL;
 done:
     memory_free(smoothing);
     memory_free(spared);
-    memory_free(original);
     return status;
 }
 

@@ -3,7 +3,6 @@
  * max |W| being over the rows of all linears that share the input, and not below 1e-5. Steps are max / (2^(bits-1) - 1). With
  * `search` alpha is the best of 0, 0.05, … 1 by the squared error of the outputs of a sample of tokens, both sides rounded. */
 #include "base/memory.h"
-#include "quant/activation.h"
 #include "quant/check.h"
 #include "quant/coded.h"
 #include "quant/quantizer.h"
@@ -55,64 +54,83 @@ struct smoother {
     const struct smoothquant_params *params;
     const struct quantize_task *task;
     struct quantized_layer *out;
-    struct coded *coded;      /* [count], one a linear */
-    int64_t rows, columns;    /* rows of the tallest linear */
-    float *largest, *scales;  /* [columns] max |W|; s */
-    float *weights;           /* [rows, columns] scaled, then dequantized */
-    float *rounded, *outputs; /* [sample, columns], [sample, rows]; for the search */
+    struct coded *coded;     /* [count], one a linear */
+    int64_t rows, columns;   /* rows of the tallest linear */
+    float *largest, *scales; /* [columns] max |W|; s */
+    /* In memory of the backend. */
+    struct matrix column_scales;    /* [1, columns] s */
+    struct matrix peaks;            /* [1, columns] max |W| */
+    double *sums;                   /* [columns] scratch */
+    struct matrix weights;          /* [rows, columns] scaled, then dequantized */
+    struct matrix rounded, outputs; /* [sample, columns], [sample, rows]; for the search */
 };
 
-static enum status smoother_init(struct smoother *smoother, struct error *error)
+static enum status matrix_new(struct backend *backend, int64_t rows, int64_t columns, const char *what, struct matrix *out,
+                              struct error *error)
 {
-    const struct quantize_task *task = smoother->task;
-    const int64_t sample = smoother->params->search ? task->inputs.sample.rows : 0;
-    enum status status;
-    for (int64_t i = 0; i < task->count; i++)
-        if (task->linears[i].weight.rows > smoother->rows) smoother->rows = task->linears[i].weight.rows;
-    if ((status = memory_new(smoother->columns, sizeof(float), "column scales", &smoother->largest, error)) != STATUS_OK ||
-        (status = memory_new(smoother->columns, sizeof(float), "column scales", &smoother->scales, error)) != STATUS_OK ||
-        (status = memory_new(smoother->rows * smoother->columns, sizeof(float), "scaled weights", &smoother->weights, error)) !=
-            STATUS_OK ||
-        (status = memory_new(sample * smoother->columns, sizeof(float), "rounded inputs", &smoother->rounded, error)) !=
-            STATUS_OK ||
-        (status = memory_new(sample * smoother->rows, sizeof(float), "outputs", &smoother->outputs, error)) != STATUS_OK)
-        return status;
-    if ((status = memory_new(task->count, sizeof *smoother->coded, "codes", &smoother->coded, error)) != STATUS_OK) return status;
-    for (int64_t i = 0; i < task->count; i++) {
+    *out = matrix_of(NULL, rows, columns, backend->ops->element);
+    return backend->ops->allocate(backend, rows * columns, what, &out->data, error);
+}
+
+static enum status layers_init(struct smoother *smoother, struct error *error)
+{
+    enum status status = memory_new(smoother->task->count, sizeof *smoother->coded, "codes", &smoother->coded, error);
+    for (int64_t i = 0; i < smoother->task->count && status == STATUS_OK; i++) {
         struct quantized_layer *layer = &smoother->out[i];
-        status =
-            quantized_layer_init(layer, task->linears[i].weight.rows, smoother->columns, smoother->params->bits, -1, true, error);
+        const int64_t rows = smoother->task->linears[i].weight.rows;
+        status = quantized_layer_init(layer, rows, smoother->columns, smoother->params->bits, -1, true, error);
         if (status != STATUS_OK) return status;
         status = memory_new(smoother->columns, sizeof(float), "column scales", &layer->column_scales, error);
         if (status != STATUS_OK) return status;
         layer->input_bits = (int)smoother->params->activation_bits;
-        if ((status = coded_init(&smoother->coded[i], smoother->backend, layer, NULL, error)) != STATUS_OK) return status;
+        status = coded_init(&smoother->coded[i], smoother->backend, layer, NULL, error);
     }
-    return STATUS_OK;
+    return status;
+}
+
+static enum status smoother_init(struct smoother *smoother, struct error *error)
+{
+    struct backend *backend = smoother->backend;
+    const struct quantize_task *task = smoother->task;
+    const int64_t sample = smoother->params->search ? task->inputs.sample.rows : 0, columns = smoother->columns;
+    void *sums = NULL;
+    enum status status;
+    for (int64_t i = 0; i < task->count; i++)
+        if (task->linears[i].weight.rows > smoother->rows) smoother->rows = task->linears[i].weight.rows;
+    if ((status = memory_new(columns, sizeof(float), "column scales", &smoother->largest, error)) != STATUS_OK ||
+        (status = memory_new(columns, sizeof(float), "column scales", &smoother->scales, error)) != STATUS_OK ||
+        (status = matrix_new(backend, 1, columns, "column scales", &smoother->column_scales, error)) != STATUS_OK ||
+        (status = matrix_new(backend, 1, columns, "column scales", &smoother->peaks, error)) != STATUS_OK ||
+        (status = matrix_new(backend, smoother->rows, columns, "scaled weights", &smoother->weights, error)) != STATUS_OK ||
+        (status = matrix_new(backend, sample, columns, "rounded inputs", &smoother->rounded, error)) != STATUS_OK ||
+        (status = matrix_new(backend, sample, smoother->rows, "outputs", &smoother->outputs, error)) != STATUS_OK)
+        return status;
+    const int64_t elements = backend_elements(backend, columns * (int64_t)sizeof *smoother->sums);
+    if ((status = backend->ops->allocate(backend, elements, "column scales", &sums, error)) != STATUS_OK) return status;
+    smoother->sums = sums;
+    return layers_init(smoother, error);
 }
 
 static void smoother_reset(struct smoother *smoother)
 {
+    struct backend *backend = smoother->backend;
     for (int64_t i = 0; i < smoother->task->count && smoother->coded != NULL; i++) coded_reset(&smoother->coded[i]);
+    if (smoother->sums != NULL) backend->ops->release(backend, smoother->sums);
+    struct matrix *const matrices[] = {&smoother->outputs, &smoother->rounded, &smoother->weights, &smoother->peaks,
+                                       &smoother->column_scales};
+    for (size_t i = 0; i < sizeof matrices / sizeof matrices[0]; i++) matrix_release(backend, matrices[i]);
     memory_free(smoother->coded);
-    memory_free(smoother->outputs);
-    memory_free(smoother->rounded);
-    memory_free(smoother->weights);
     memory_free(smoother->scales);
     memory_free(smoother->largest);
 }
 
-static void find_largest(struct smoother *smoother)
+static enum status find_largest(struct smoother *smoother, struct error *error)
 {
-    for (int64_t i = 0; i < smoother->task->count; i++) {
-        const struct matrix weight = smoother->task->linears[i].weight;
-        for (int64_t r = 0; r < weight.rows; r++) {
-            const float *row = (const float *)weight.data + r * weight.stride;
-#pragma omp simd
-            for (int64_t c = 0; c < smoother->columns; c++)
-                smoother->largest[c] = fabsf(row[c]) > smoother->largest[c] ? fabsf(row[c]) : smoother->largest[c];
-        }
-    }
+    struct backend *backend = smoother->backend;
+    for (int64_t i = 0; i < smoother->task->count; i++)
+        backend->ops->add_magnitudes(backend, smoother->sums, smoother->peaks, smoother->task->linears[i].weight);
+    backend->ops->download(backend, smoother->peaks, smoother->largest, DTYPE_F32);
+    return backend->ops->sync(backend, error);
 }
 
 static void find_scales(struct smoother *smoother, double alpha)
@@ -121,31 +139,19 @@ static void find_scales(struct smoother *smoother, double alpha)
         const double input = (double)smoother->task->inputs.largest[c], weight = fmax((double)smoother->largest[c], FLOOR);
         smoother->scales[c] = (float)fmax(pow(input, alpha) / pow(weight, 1 - alpha), FLOOR);
     }
-}
-
-struct scale_job {
-    const struct smoother *smoother;
-    struct matrix weight;
-};
-
-static void scale_row(void *context, int64_t row, int thread)
-{
-    (void)thread;
-    const struct scale_job *job = context;
-    const float *from = (const float *)job->weight.data + row * job->weight.stride, *scales = job->smoother->scales;
-    float *to = job->smoother->weights + row * job->smoother->columns;
-#pragma omp simd
-    for (int64_t c = 0; c < job->smoother->columns; c++) to[c] = from[c] * scales[c];
+    smoother->backend->ops->upload(smoother->backend, smoother->column_scales, smoother->scales, DTYPE_F32);
 }
 
 static void encode(struct smoother *smoother, int64_t index)
 {
     const struct grid grid = {.bits = (int)smoother->params->bits, .rule = GRID_ABSMAX};
-    struct scale_job job = {smoother, smoother->task->linears[index].weight};
     struct quantized_layer *layer = &smoother->out[index];
-    team_run(smoother->backend->team, layer->rows, scale_row, &job);
+    const struct matrix scaled = matrix_rows(smoother->weights, 0, layer->rows);
+    smoother->backend->ops->scale_columns(smoother->backend, scaled, smoother->task->linears[index].weight,
+                                          smoother->column_scales);
     memcpy(layer->column_scales, smoother->scales, (size_t)smoother->columns * sizeof(float));
-    coded_encode(&smoother->coded[index], grid, matrix_of(smoother->weights, layer->rows, smoother->columns, sizeof(float)));
+    coded_push(&smoother->coded[index]);
+    coded_encode(&smoother->coded[index], grid, scaled);
 }
 
 /* |X Wᵀ - X̂ Ŵᵀ|² over the sample and all linears. */
@@ -153,21 +159,22 @@ static double output_error(struct smoother *smoother, double alpha)
 {
     struct backend *backend = smoother->backend;
     const struct matrix x = smoother->task->inputs.sample;
-    const struct matrix rounded = matrix_of(smoother->rounded, x.rows, x.columns, sizeof(float));
-    const struct activation treatment = {.bits = (int)smoother->params->activation_bits, .smoothing = smoother->scales};
     double sum = 0;
     find_scales(smoother, alpha);
-    activation_round(&treatment, backend->team, x, rounded, NULL);
+    backend->ops->round_rows(backend, &(struct round_rows_args){.bits = (int)smoother->params->activation_bits,
+                                                                .smoothing = smoother->column_scales.data,
+                                                                .x = x,
+                                                                .to = smoother->rounded});
     for (int64_t i = 0; i < smoother->task->count; i++) {
         const struct quantized_layer *layer = &smoother->out[i];
-        const struct matrix weight = matrix_of(smoother->weights, layer->rows, layer->columns, sizeof(float));
-        const struct matrix y = matrix_of(smoother->outputs, x.rows, layer->rows, sizeof(float));
+        const struct matrix weight = matrix_rows(smoother->weights, 0, layer->rows);
+        const struct matrix y = matrix_of(smoother->outputs.data, x.rows, layer->rows, backend->ops->element);
         encode(smoother, i);
         coded_decode(&smoother->coded[i], weight);
         backend->ops->gemm(
             backend, &(struct gemm_args){.a = x, .b = smoother->task->linears[i].weight, .c = y, .transpose_b = true, .alpha = 1});
-        backend->ops->gemm(backend,
-                           &(struct gemm_args){.a = rounded, .b = weight, .c = y, .transpose_b = true, .alpha = -1, .beta = 1});
+        backend->ops->gemm(
+            backend, &(struct gemm_args){.a = smoother->rounded, .b = weight, .c = y, .transpose_b = true, .alpha = -1, .beta = 1});
         sum += backend->ops->dot(backend, y, y);
     }
     return sum;
@@ -193,12 +200,13 @@ static enum status smoothquant_quantize(struct backend *backend, const struct qu
     enum status status;
     if ((status = check_task(backend, task, error)) != STATUS_OK) goto done;
     if ((status = smoother_init(&smoother, error)) != STATUS_OK) goto done;
-    find_largest(&smoother);
+    if ((status = find_largest(&smoother, error)) != STATUS_OK) goto done;
     const double alpha = method->smoothquant.search ? search(&smoother) : method->smoothquant.alpha;
     find_scales(&smoother, alpha);
     for (int64_t i = 0; i < task->count; i++) {
         encode(&smoother, i);
         out[i].alpha = alpha;
+        if ((status = coded_pull(&smoother.coded[i], error)) != STATUS_OK) goto done;
         if ((status = check_scales(&out[i], task->linears[i].name, error)) != STATUS_OK) goto done;
         status = coded_measure(&smoother.coded[i], task->linears[i].weight, task->inputs.hessian, error);
         if (status != STATUS_OK) goto done;

@@ -11,7 +11,8 @@ void statistics_plan(const struct backend *backend, unsigned needs, int64_t wide
     plan_take(plan, backend_room(backend), widest * widest * (int64_t)backend->ops->element);
     if (needs & NEED_INPUT_MAGNITUDE) plan_take(plan, PLAN_HOST, magnitudes);
     if (needs & NEED_INPUT_MAGNITUDE) plan_take(plan, backend_room(backend), magnitudes);
-    if (needs & NEED_INPUT_SAMPLE) plan_take(plan, PLAN_HOST, STATISTICS_SAMPLE * widest * real);
+    if (needs & NEED_INPUT_SAMPLE)
+        plan_take(plan, backend_room(backend), STATISTICS_SAMPLE * widest * (int64_t)backend->ops->element);
 }
 
 enum status statistics_init(struct statistics_collector *collector, struct backend *backend, unsigned needs, int64_t widest,
@@ -34,7 +35,8 @@ enum status statistics_init(struct statistics_collector *collector, struct backe
         if (status != STATUS_OK) return status;
     }
     if (needs & NEED_INPUT_SAMPLE) {
-        status = memory_new(STATISTICS_SAMPLE * widest, sizeof *collector->sample, "a sample of inputs", &collector->sample, error);
+        const int64_t elements = STATISTICS_SAMPLE * widest;
+        status = backend->ops->allocate(backend, elements, "a sample of inputs", &collector->sample, error);
         if (status != STATUS_OK) return status;
     }
     return STATUS_OK;
@@ -52,7 +54,7 @@ void statistics_reset(struct statistics_collector *collector)
     if (collector->hessian != NULL) collector->backend->ops->release(collector->backend, collector->hessian);
     memory_free(collector->mean);
     memory_free(collector->largest);
-    memory_free(collector->sample);
+    if (collector->sample != NULL) collector->backend->ops->release(collector->backend, collector->sample);
     matrix_release(collector->backend, &collector->peaks);
     if (collector->sums != NULL) collector->backend->ops->release(collector->backend, collector->sums);
     *collector = (struct statistics_collector){0};
@@ -82,8 +84,10 @@ void statistics_add(struct statistics_collector *collector, struct matrix x)
     backend->ops->syrk(backend, collector->result.hessian, x, 2.0 / (double)collector->tokens, collector->seen > 0 ? 1 : 0);
     if (collector->needs & NEED_INPUT_MAGNITUDE) backend->ops->add_magnitudes(backend, collector->sums, collector->peaks, x);
     for (int64_t t = 0; t < x.rows && (collector->needs & NEED_INPUT_SAMPLE) != 0; t++)
-        if ((collector->seen + t) % collector->every == 0)
-            backend->ops->download(backend, matrix_rows(x, t, 1), collector->sample + sample->rows++ * x.columns, DTYPE_F32);
+        if ((collector->seen + t) % collector->every == 0) {
+            sample->rows++;
+            backend->ops->add(backend, matrix_rows(*sample, sample->rows - 1, 1), matrix_rows(x, t, 1), 1, 0);
+        }
     collector->seen += x.rows;
 }
 

@@ -15,21 +15,21 @@ struct statistics {
     struct matrix hessian; /* [columns, columns] of 2/N XᵀX, lower triangle; `data` NULL: nothing was collected */
     const double *mean;    /* [columns] mean |x|; with NEED_INPUT_MAGNITUDE */
     const float *largest;  /* [columns] max |x|; likewise */
-    struct matrix
-        sample; /* host floats [rows, columns]: tokens at equal distances, STATISTICS_SAMPLE at most; with NEED_INPUT_SAMPLE */
+    struct matrix sample;  /* [rows, columns]: tokens at equal distances, STATISTICS_SAMPLE at most; with NEED_INPUT_SAMPLE */
 };
 
-/* Collects one set of statistics after another in memory of its own: the Hessian in the backend's, the rest in the host's. */
+/* Collects one set of statistics after another in memory of its own: Hessian and sample in the backend's, the rest in the host's.
+ */
 struct statistics_collector {
     struct backend *backend;
     unsigned needs;
-    int64_t tokens;          /* of a whole collection */
-    int64_t seen, every;     /* tokens so far; the distance of sampled ones */
-    void *hessian;           /* [widest, widest] owned, like the rest */
-    double *mean;            /* [widest] */
-    float *largest, *sample; /* [widest], [STATISTICS_SAMPLE, widest] */
-    double *sums;            /* [widest] in the backend's memory: sums of |x| … */
-    struct matrix peaks;     /* [1, widest] … and the largest */
+    int64_t tokens;         /* of a whole collection */
+    int64_t seen, every;    /* tokens so far; the distance of sampled ones */
+    void *hessian, *sample; /* [widest, widest], [STATISTICS_SAMPLE, widest] owned, like the rest */
+    double *mean;           /* [widest] */
+    float *largest;         /* [widest] */
+    double *sums;           /* [widest] in the backend's memory: sums of |x| … */
+    struct matrix peaks;    /* [1, widest] … and the largest */
     struct statistics result;
 };
 

@@ -3,7 +3,6 @@
 #include "base/memory.h"
 #include "quant/check.h"
 #include "quant/coded.h"
-#include "quant/on_host.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -14,11 +13,14 @@ enum { SLAB = 256 };
 
 /* A task without the kept columns; all owned. */
 struct reduced {
+    struct backend *backend;          /* lent */
     const struct quantize_task *task; /* the whole one */
     int64_t columns, kept;            /* columns left; those that are not */
     int32_t *left, *out;              /* [columns], [kept] ascending */
-    float *hessian, *largest, *sample;
+    int32_t *place;                   /* [columns + kept] where a column is when those left come first, then the kept ones */
+    float *largest;
     double *mean;
+    struct matrix hessian, sample; /* in memory of the backend, like the weights of the linears */
     struct quantize_linear *linears;
 };
 
@@ -35,17 +37,40 @@ static int compare_sizes(const void *left, const void *right)
     return a->index < b->index ? -1 : 1;
 }
 
-static double column_size(const struct quantize_task *task, int64_t column)
+/* Sums of squares of the weights, column by column: where no inputs were seen. */
+static enum status weigh_columns(struct backend *backend, const struct quantize_task *task, struct column *sizes,
+                                 struct error *error)
 {
-    const struct matrix hessian = task->inputs.hessian;
-    double sum = 0;
-    if (hessian.data != NULL) return (double)((const float *)hessian.data)[column * hessian.stride + column];
-    for (int64_t i = 0; i < task->count; i++)
-        for (int64_t r = 0; r < task->linears[i].weight.rows; r++) {
-            const double w = (double)((const float *)task->linears[i].weight.data)[r * task->linears[i].weight.stride + column];
-            sum += w * w;
+    const int64_t columns = task->linears[0].weight.columns;
+    float *rows = NULL;
+    enum status status = memory_new(SLAB * columns, sizeof *rows, "weights", &rows, error);
+    for (int64_t i = 0; i < task->count && status == STATUS_OK; i++) {
+        const struct matrix weight = task->linears[i].weight;
+        for (int64_t first = 0; first < weight.rows && status == STATUS_OK; first += SLAB) {
+            const int64_t count = weight.rows - first < SLAB ? weight.rows - first : SLAB;
+            backend->ops->download(backend, matrix_rows(weight, first, count), rows, DTYPE_F32);
+            status = backend->ops->sync(backend, error);
+            for (int64_t k = 0; k < count * columns; k++) sizes[k % columns].size += (double)rows[k] * (double)rows[k];
         }
-    return sum;
+    }
+    memory_free(rows);
+    return status;
+}
+
+static enum status measure_columns(struct backend *backend, const struct quantize_task *task, struct column *sizes,
+                                   struct error *error)
+{
+    const int64_t columns = task->linears[0].weight.columns;
+    float *diagonal = NULL;
+    enum status status;
+    for (int64_t c = 0; c < columns; c++) sizes[c] = (struct column){0, (int32_t)c};
+    if (task->inputs.hessian.data == NULL) return weigh_columns(backend, task, sizes, error);
+    if ((status = memory_new(columns, sizeof *diagonal, "columns", &diagonal, error)) != STATUS_OK) return status;
+    backend->ops->download(backend, matrix_diagonal(task->inputs.hessian), diagonal, DTYPE_F32);
+    status = backend->ops->sync(backend, error);
+    for (int64_t c = 0; c < columns; c++) sizes[c].size = (double)diagonal[c];
+    memory_free(diagonal);
+    return status;
 }
 
 static enum status choose(struct reduced *reduced, int64_t all, struct error *error)
@@ -58,10 +83,12 @@ static enum status choose(struct reduced *reduced, int64_t all, struct error *er
     if ((status = memory_new(all, sizeof *kept, "columns", &kept, error)) != STATUS_OK) goto done;
     if ((status = memory_new(reduced->columns, sizeof *reduced->left, "columns", &reduced->left, error)) != STATUS_OK) goto done;
     if ((status = memory_new(reduced->kept, sizeof *reduced->out, "columns", &reduced->out, error)) != STATUS_OK) goto done;
-    for (int64_t c = 0; c < all; c++) sizes[c] = (struct column){column_size(reduced->task, c), (int32_t)c};
+    if ((status = memory_new(all, sizeof *reduced->place, "columns", &reduced->place, error)) != STATUS_OK) goto done;
+    if ((status = measure_columns(reduced->backend, reduced->task, sizes, error)) != STATUS_OK) goto done;
     qsort(sizes, (size_t)all, sizeof *sizes, compare_sizes);
     for (int64_t i = 0; i < reduced->kept; i++) kept[sizes[i].index] = true;
     for (int64_t c = 0; c < all; c++) {
+        reduced->place[c] = (int32_t)(kept[c] ? reduced->columns + out : in);
         if (kept[c])
             reduced->out[out++] = (int32_t)c;
         else
@@ -73,13 +100,16 @@ done:
     return status;
 }
 
-/* Copies the columns left of some rows; `from` row r of the result is row rows[r] (NULL: r). */
-static void copy_columns(const struct reduced *reduced, struct matrix from, const int32_t *rows, int64_t count, float *to)
+/* A copy of the columns left; of the rows left too when `square`. */
+static enum status copy_columns(struct reduced *reduced, struct matrix from, bool square, const char *what, struct matrix *to,
+                                struct error *error)
 {
-    for (int64_t r = 0; r < count; r++) {
-        const float *row = (const float *)from.data + (rows == NULL ? r : rows[r]) * from.stride;
-        for (int64_t c = 0; c < reduced->columns; c++) to[r * reduced->columns + c] = row[reduced->left[c]];
-    }
+    struct backend *backend = reduced->backend;
+    const int32_t *rows = square ? reduced->left : NULL;
+    *to = matrix_of(NULL, square ? reduced->columns : from.rows, reduced->columns, backend->ops->element);
+    const enum status status = backend->ops->allocate(backend, to->rows * to->columns, what, &to->data, error);
+    if (status == STATUS_OK) backend->ops->select(backend, *to, from, rows, reduced->left);
+    return status;
 }
 
 static enum status reduce_inputs(struct reduced *reduced, struct statistics *to, struct error *error)
@@ -89,9 +119,9 @@ static enum status reduce_inputs(struct reduced *reduced, struct statistics *to,
     enum status status;
     *to = (struct statistics){.sample = {0}};
     if (from->hessian.data != NULL) {
-        if ((status = memory_new(n * n, sizeof(float), "Hessian", &reduced->hessian, error)) != STATUS_OK) return status;
-        copy_columns(reduced, from->hessian, reduced->left, n, reduced->hessian);
-        to->hessian = matrix_of(reduced->hessian, n, n, sizeof(float));
+        status = copy_columns(reduced, from->hessian, true, "Hessian", &reduced->hessian, error);
+        if (status != STATUS_OK) return status;
+        to->hessian = reduced->hessian;
     }
     if (from->mean != NULL) {
         if ((status = memory_new(n, sizeof(double), "input statistics", &reduced->mean, error)) != STATUS_OK) return status;
@@ -104,11 +134,9 @@ static enum status reduce_inputs(struct reduced *reduced, struct statistics *to,
         to->largest = reduced->largest;
     }
     if (from->sample.data == NULL) return STATUS_OK;
-    status = memory_new(from->sample.rows * n, sizeof(float), "a sample of inputs", &reduced->sample, error);
-    if (status != STATUS_OK) return status;
-    copy_columns(reduced, from->sample, NULL, from->sample.rows, reduced->sample);
-    to->sample = matrix_of(reduced->sample, from->sample.rows, n, sizeof(float));
-    return STATUS_OK;
+    status = copy_columns(reduced, from->sample, false, "a sample of inputs", &reduced->sample, error);
+    to->sample = reduced->sample;
+    return status;
 }
 
 static enum status reduce_linears(struct reduced *reduced, struct error *error)
@@ -116,21 +144,19 @@ static enum status reduce_linears(struct reduced *reduced, struct error *error)
     const struct quantize_task *task = reduced->task;
     enum status status = memory_new(task->count, sizeof *reduced->linears, "linears", &reduced->linears, error);
     for (int64_t i = 0; i < task->count && status == STATUS_OK; i++) {
-        const struct quantize_linear *linear = &task->linears[i];
-        float *copy = NULL;
-        status = memory_new(linear->weight.rows * reduced->columns, sizeof *copy, "weights", &copy, error);
-        reduced->linears[i] =
-            (struct quantize_linear){linear->name, matrix_of(copy, linear->weight.rows, reduced->columns, sizeof *copy)};
-        if (status == STATUS_OK) copy_columns(reduced, linear->weight, NULL, linear->weight.rows, copy);
+        reduced->linears[i].name = task->linears[i].name;
+        status = copy_columns(reduced, task->linears[i].weight, false, "weights", &reduced->linears[i].weight, error);
     }
     return status;
 }
 
 static void reduced_reset(struct reduced *reduced)
 {
-    for (int64_t i = 0; i < reduced->task->count && reduced->linears != NULL; i++) memory_free(reduced->linears[i].weight.data);
-    void *blocks[] = {reduced->linears, reduced->sample, reduced->largest, reduced->mean,
-                      reduced->hessian, reduced->left,   reduced->out};
+    for (int64_t i = 0; i < reduced->task->count && reduced->linears != NULL; i++)
+        matrix_release(reduced->backend, &reduced->linears[i].weight);
+    matrix_release(reduced->backend, &reduced->sample);
+    matrix_release(reduced->backend, &reduced->hessian);
+    void *blocks[] = {reduced->linears, reduced->largest, reduced->mean, reduced->left, reduced->out, reduced->place};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) memory_free(blocks[i]);
 }
 
@@ -139,34 +165,49 @@ static enum status settle_error(struct backend *backend, struct matrix weight, s
                                 struct error *error)
 {
     const int64_t slab = weight.rows < SLAB ? weight.rows : SLAB;
-    float *product = NULL;
+    void *product = NULL;
     double whole = 0;
-    const enum status status = memory_new(slab * weight.columns, sizeof *product, "quantization error", &product, error);
-    for (int64_t first = 0; first < weight.rows && status == STATUS_OK; first += slab) {
+    const enum status status = backend->ops->allocate(backend, slab * weight.columns, "quantization error", &product, error);
+    if (status != STATUS_OK) return status;
+    for (int64_t first = 0; first < weight.rows; first += slab) {
         const int64_t count = weight.rows - first < slab ? weight.rows - first : slab;
         whole += coded_energy(backend, matrix_rows(weight, first, count), hessian,
-                              matrix_of(product, count, weight.columns, sizeof *product));
+                              matrix_of(product, count, weight.columns, backend->ops->element));
     }
     layer->relative_error = whole > 0 ? layer->proxy_error / whole : 0;
-    memory_free(product);
+    backend->ops->release(backend, product);
+    return STATUS_OK;
+}
+
+/* Puts the quantized columns back among the kept ones, some rows at a time. */
+static enum status put_back(const struct reduced *reduced, struct matrix to, struct matrix from, struct error *error)
+{
+    struct backend *backend = reduced->backend;
+    const int64_t slab = to.rows < SLAB ? to.rows : SLAB;
+    struct matrix both = matrix_of(NULL, slab, to.columns, backend->ops->element);
+    const enum status status = backend->ops->allocate(backend, slab * to.columns, "weights", &both.data, error);
+    for (int64_t first = 0; first < to.rows && status == STATUS_OK; first += slab) {
+        const int64_t count = to.rows - first < slab ? to.rows - first : slab;
+        const struct matrix rows = matrix_rows(to, first, count), room = matrix_rows(both, 0, count);
+        const struct matrix left = matrix_columns(room, 0, reduced->columns);
+        backend->ops->add(backend, left, matrix_rows(from, first, count), 1, 0);
+        backend->ops->select(backend, matrix_columns(room, reduced->columns, reduced->kept), rows, NULL, reduced->out);
+        backend->ops->select(backend, rows, room, NULL, reduced->place);
+    }
+    matrix_release(backend, &both);
     return status;
 }
 
-/* Puts the quantized columns back among the kept ones. */
-static enum status take_back(struct backend *backend, const struct reduced *reduced, int64_t index, struct quantized_layer *layer,
-                             struct error *error)
+static enum status take_back(const struct reduced *reduced, int64_t index, struct quantized_layer *layer, struct error *error)
 {
-    const struct matrix to = reduced->task->linears[index].weight, from = reduced->linears[index].weight;
-    enum status status = settle_error(backend, to, reduced->task->inputs.hessian, layer, error);
+    const struct matrix to = reduced->task->linears[index].weight;
+    enum status status = settle_error(reduced->backend, to, reduced->task->inputs.hessian, layer, error);
     if (status == STATUS_OK)
         status = memory_new(reduced->kept, sizeof *layer->kept_columns, "kept columns", &layer->kept_columns, error);
     if (status != STATUS_OK) return status;
     layer->kept = reduced->kept;
     memcpy(layer->kept_columns, reduced->out, (size_t)reduced->kept * sizeof *reduced->out);
-    for (int64_t r = 0; r < to.rows; r++)
-        for (int64_t c = 0; c < reduced->columns; c++)
-            ((float *)to.data)[r * to.stride + reduced->left[c]] = ((const float *)from.data)[r * from.stride + c];
-    return STATUS_OK;
+    return put_back(reduced, to, reduced->linears[index].weight, error);
 }
 
 static enum status quantize_keeping(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,
@@ -174,7 +215,7 @@ static enum status quantize_keeping(struct backend *backend, const struct quanti
 {
     const int64_t all = task->linears[0].weight.columns, kept = method->options.keep_outliers;
     const struct quantizer *quantizer = quantizer_by_id(method->quantizer);
-    struct reduced reduced = {.task = task, .columns = all - kept, .kept = kept};
+    struct reduced reduced = {.backend = backend, .task = task, .columns = all - kept, .kept = kept};
     struct quantize_task rest = {.count = task->count};
     enum status status;
     if (kept >= all)
@@ -188,7 +229,7 @@ static enum status quantize_keeping(struct backend *backend, const struct quanti
     rest.linears = reduced.linears;
     if ((status = quantizer->quantize(backend, method, &rest, out, error)) != STATUS_OK) goto done;
     for (int64_t i = 0; i < task->count; i++)
-        if ((status = take_back(backend, &reduced, i, &out[i], error)) != STATUS_OK) goto done;
+        if ((status = take_back(&reduced, i, &out[i], error)) != STATUS_OK) goto done;
 done:
     reduced_reset(&reduced);
     return status;
@@ -201,21 +242,6 @@ static void skip(const struct quantize_task *task, struct quantized_layer *out)
             .rows = task->linears[i].weight.rows, .columns = task->linears[i].weight.columns, .skipped = true, .alpha = NAN};
 }
 
-/* What works on host memory alone gets copies of what lies on a device. */
-static enum status quantize_on_host(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,
-                                    struct quantized_layer *out, struct error *error)
-{
-    struct on_host copy;
-    enum status status = on_host_init(&copy, backend, task, error);
-    if (status == STATUS_OK && method->options.keep_outliers > 0)
-        status = quantize_keeping(copy.backend, method, &copy.task, out, error);
-    else if (status == STATUS_OK)
-        status = quantizer_by_id(method->quantizer)->quantize(copy.backend, method, &copy.task, out, error);
-    if (status == STATUS_OK) on_host_return(&copy);
-    on_host_reset(&copy);
-    return status;
-}
-
 static enum status quantize_alike(struct backend *backend, const struct overrides *overrides, int64_t index,
                                   const struct quantize_task *task, struct quantized_layer *out, struct error *error)
 {
@@ -224,9 +250,8 @@ static enum status quantize_alike(struct backend *backend, const struct override
         skip(task, out);
         return STATUS_OK;
     }
-    const struct quantizer *quantizer = quantizer_by_id(method.quantizer);
-    if (!quantizer->anywhere || method.options.keep_outliers > 0) return quantize_on_host(backend, &method, task, out, error);
-    return quantizer->quantize(backend, &method, task, out, error);
+    if (method.options.keep_outliers > 0) return quantize_keeping(backend, &method, task, out, error);
+    return quantizer_by_id(method.quantizer)->quantize(backend, &method, task, out, error);
 }
 
 enum status subset_quantize(struct backend *backend, const struct overrides *overrides, const struct quantize_task *task,

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MIRROR_TILE = 64, MAGNITUDES_STRIP = 64 };
+enum { MIRROR_TILE = 64, MAGNITUDES_STRIP = 64, BLOCKS_A_TASK = 256 };
 
 void cpu_write_bytes(struct backend *backend, void *to, const void *from, size_t bytes)
 {
@@ -123,6 +123,36 @@ void cpu_grid_encode(struct backend *backend, struct grid grid, struct matrix we
 {
     struct codes_job job = {.from = weight, .grid = grid, .codes = codes};
     cpu_for_rows(backend->team, codes->rows, codes->columns, encode_rows, &job);
+}
+
+static void encode_blocks(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const struct codes_job *job = context;
+    const struct codes *codes = job->codes;
+    const int64_t size = codes->group_size, columns = codes->columns, total = codes->rows * columns;
+    const int64_t end = smaller((task + 1) * BLOCKS_A_TASK, codes->groups);
+    double values[CODEBOOK_VALUES];
+    for (int i = 0; i < CODEBOOK_VALUES; i++) values[i] = (double)codes->codebook[i];
+    for (int64_t block = task * BLOCKS_A_TASK; block < end; block++) {
+        const int64_t first = block * size, last = smaller(first + size, total);
+        float most = 0;
+        for (int64_t i = first; i < last; i++) {
+            const float w = fabsf(float_row(job->from, i / columns)[i % columns]);
+            most = w > most ? w : most;
+        }
+        codes->scales[block] = most;
+        for (int64_t i = first; i < last; i++) {
+            const double w = (double)float_row(job->from, i / columns)[i % columns];
+            codes->codes[i] = (uint8_t)grid_nearest(values, CODEBOOK_VALUES, most > 0 ? w / (double)most : 0);
+        }
+    }
+}
+
+void cpu_book_encode(struct backend *backend, struct matrix weight, const struct codes *codes)
+{
+    struct codes_job job = {.from = weight, .codes = codes};
+    team_run(backend->team, ceil_divide(codes->groups, BLOCKS_A_TASK), encode_blocks, &job);
 }
 
 static void look_up_row(const struct codes *codes, int64_t row, float *out)

@@ -171,10 +171,14 @@ static const struct backend_ops ops = {
     .scale_columns = cpu_scale_columns,
     .grid_find = cpu_grid_find,
     .grid_encode = cpu_grid_encode,
+    .book_encode = cpu_book_encode,
     .decode = cpu_decode,
     .add_magnitudes = cpu_add_magnitudes,
     .clip_search = cpu_clip_search,
     .gptq_block = cpu_gptq_block,
+    .round_rows = cpu_round_rows,
+    .hadamard = cpu_hadamard,
+    .add_products = cpu_add_products,
 };
 
 enum status backend_cpu_new(struct team *team, struct backend **out, struct error *error)
@@ -184,7 +188,7 @@ enum status backend_cpu_new(struct team *team, struct backend **out, struct erro
     enum status status;
     *out = NULL;
     if ((status = memory_new(1, sizeof *backend, "backend", &backend, error)) != STATUS_OK) return status;
-    *backend = (struct backend){&ops, team, NULL, NULL, 0};
+    *backend = (struct backend){&ops, team, NULL, 0};
     if ((status = memory_new(1, sizeof *cpu, "backend", &cpu, error)) != STATUS_OK) goto failed;
     backend->state = cpu;
     if ((cpu->kernels = choose_kernels()) == NULL) {

@@ -127,9 +127,13 @@ void cpu_select(struct backend *backend, struct matrix to, struct matrix from, c
 void cpu_scale_columns(struct backend *backend, struct matrix to, struct matrix from, struct matrix by);
 void cpu_grid_find(struct backend *backend, struct grid grid, struct matrix weight, struct grids grids);
 void cpu_grid_encode(struct backend *backend, struct grid grid, struct matrix weight, const struct codes *codes);
+void cpu_book_encode(struct backend *backend, struct matrix weight, const struct codes *codes);
 void cpu_decode(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to, struct matrix from);
 void cpu_add_magnitudes(struct backend *backend, double *sums, struct matrix largest, struct matrix x);
 void cpu_clip_search(struct backend *backend, const struct clip_search_args *args);
 void cpu_gptq_block(struct backend *backend, const struct gptq_block_args *args);
+void cpu_round_rows(struct backend *backend, const struct round_rows_args *args);
+void cpu_hadamard(struct backend *backend, const struct hadamard_args *args);
+void cpu_add_products(struct backend *backend, struct matrix to, struct matrix x, struct matrix by);
 
 #endif

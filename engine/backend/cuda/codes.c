@@ -90,6 +90,14 @@ void cuda_grid_encode(struct backend *backend, struct grid grid, struct matrix w
                         .grid = grid, .weight = weight, .codes = *codes, .groups = codes->groups, .group_size = codes->group_size});
 }
 
+void cuda_book_encode(struct backend *backend, struct matrix weight, const struct codes *codes)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    cuda_launch(cuda, KERNEL_book_encode, (codes->groups + CODES_GROUPS - 1) / CODES_GROUPS,
+                &(struct grid_kernel_args){.weight = weight, .codes = *codes});
+    cuda_leave(cuda);
+}
+
 void cuda_decode(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to, struct matrix from)
 {
     struct cuda *cuda = cuda_enter(backend);

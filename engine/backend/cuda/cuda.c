@@ -66,7 +66,6 @@ static void cuda_close(struct backend *backend)
         cuda_release_all(cuda);
         cuda->device->close(cuda->device);
     }
-    backend_free(backend->host);
     for (int i = 0; i < LANE_COUNT; i++) pthread_mutex_destroy(&cuda->lanes[i].mutex);
     pthread_mutex_destroy(&cuda->mutex);
     memory_free(cuda); /* the plugin stays loaded: the driver's threads outlive a backend */
@@ -176,15 +175,19 @@ static const struct backend_ops ops = {
     .scale_columns = cuda_scale_columns,
     .grid_find = cuda_grid_find,
     .grid_encode = cuda_grid_encode,
+    .book_encode = cuda_book_encode,
     .decode = cuda_decode,
     .add_magnitudes = cuda_add_magnitudes,
     .clip_search = cuda_clip_search,
     .gptq_block = cuda_gptq_block,
+    .round_rows = cuda_round_rows,
+    .hadamard = cuda_hadamard,
+    .add_products = cuda_add_products,
 };
 
 enum status cuda_open_device(struct device *device, int64_t budget, struct team *team, struct backend **out, struct error *error)
 {
-    struct backend *backend = NULL, *host = NULL;
+    struct backend *backend = NULL;
     struct cuda *cuda = NULL;
     enum status status;
     *out = NULL;
@@ -193,10 +196,9 @@ enum status cuda_open_device(struct device *device, int64_t budget, struct team 
     cuda->device = device;
     cuda->budget = budget;
     cuda->attention_bytes = budget / ATTENTION_SHARE < ATTENTION_BYTES ? budget / ATTENTION_SHARE : ATTENTION_BYTES;
-    if ((status = backend_cpu_new(team, &host, error)) != STATUS_OK) goto failed;
     pthread_mutex_init(&cuda->mutex, NULL);
     for (int i = 0; i < LANE_COUNT; i++) pthread_mutex_init(&cuda->lanes[i].mutex, NULL);
-    *backend = (struct backend){&ops, team, cuda, host, 0};
+    *backend = (struct backend){&ops, team, cuda, 0};
     *out = backend;
     return STATUS_OK;
 failed:

@@ -114,10 +114,16 @@ void cuda_select(struct backend *backend, struct matrix to, struct matrix from, 
 void cuda_scale_columns(struct backend *backend, struct matrix to, struct matrix from, struct matrix by);
 void cuda_grid_find(struct backend *backend, struct grid grid, struct matrix weight, struct grids grids);
 void cuda_grid_encode(struct backend *backend, struct grid grid, struct matrix weight, const struct codes *codes);
+void cuda_book_encode(struct backend *backend, struct matrix weight, const struct codes *codes);
 void cuda_decode(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to, struct matrix from);
 void cuda_add_magnitudes(struct backend *backend, double *sums, struct matrix largest, struct matrix x);
 void cuda_clip_search(struct backend *backend, const struct clip_search_args *args);
 void cuda_gptq_block(struct backend *backend, const struct gptq_block_args *args);
+
+/* inputs.c */
+void cuda_round_rows(struct backend *backend, const struct round_rows_args *args);
+void cuda_hadamard(struct backend *backend, const struct hadamard_args *args);
+void cuda_add_products(struct backend *backend, struct matrix to, struct matrix x, struct matrix by);
 
 /* rows.c */
 void cuda_norm_forward(struct backend *backend, const struct norm_args *args);

@@ -96,6 +96,24 @@ void REFERENCE(grid_encode)(struct backend *backend, struct grid grid, struct ma
         }
 }
 
+void REFERENCE(book_encode)(struct backend *backend, struct matrix weight, const struct codes *codes)
+{
+    (void)backend;
+    const int64_t size = codes->group_size, columns = codes->columns, total = codes->rows * columns;
+    double values[CODEBOOK_VALUES];
+    for (int i = 0; i < CODEBOOK_VALUES; i++) values[i] = (double)codes->codebook[i];
+    for (int64_t block = 0; block < codes->groups; block++) {
+        const int64_t first = block * size, last = first + size < total ? first + size : total;
+        double most = 0;
+        for (int64_t i = first; i < last; i++) most = fmax(most, fabs((double)row_of(weight, i / columns)[i % columns]));
+        codes->scales[block] = (float)most;
+        for (int64_t i = first; i < last; i++) {
+            const double w = (double)row_of(weight, i / columns)[i % columns];
+            codes->codes[i] = (uint8_t)grid_nearest(values, CODEBOOK_VALUES, most > 0 ? w / most : 0);
+        }
+    }
+}
+
 static real value_of(const struct codes *codes, int64_t r, int64_t c)
 {
     const int64_t i = r * codes->columns + c;

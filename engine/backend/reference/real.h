@@ -85,9 +85,13 @@ void REFERENCE(select)(struct backend *backend, struct matrix to, struct matrix 
 void REFERENCE(scale_columns)(struct backend *backend, struct matrix to, struct matrix from, struct matrix by);
 void REFERENCE(grid_find)(struct backend *backend, struct grid grid, struct matrix weight, struct grids grids);
 void REFERENCE(grid_encode)(struct backend *backend, struct grid grid, struct matrix weight, const struct codes *codes);
+void REFERENCE(book_encode)(struct backend *backend, struct matrix weight, const struct codes *codes);
 void REFERENCE(decode)(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to, struct matrix from);
 void REFERENCE(add_magnitudes)(struct backend *backend, double *sums, struct matrix largest, struct matrix x);
 void REFERENCE(clip_search)(struct backend *backend, const struct clip_search_args *args);
 void REFERENCE(gptq_block)(struct backend *backend, const struct gptq_block_args *args);
+void REFERENCE(round_rows)(struct backend *backend, const struct round_rows_args *args);
+void REFERENCE(hadamard)(struct backend *backend, const struct hadamard_args *args);
+void REFERENCE(add_products)(struct backend *backend, struct matrix to, struct matrix x, struct matrix by);
 
 #endif

@@ -110,8 +110,12 @@ const struct backend_ops REFERENCE(ops) = {
     .scale_columns = REFERENCE(scale_columns),
     .grid_find = REFERENCE(grid_find),
     .grid_encode = REFERENCE(grid_encode),
+    .book_encode = REFERENCE(book_encode),
     .decode = REFERENCE(decode),
     .add_magnitudes = REFERENCE(add_magnitudes),
     .clip_search = REFERENCE(clip_search),
     .gptq_block = REFERENCE(gptq_block),
+    .round_rows = REFERENCE(round_rows),
+    .hadamard = REFERENCE(hadamard),
+    .add_products = REFERENCE(add_products),
 };

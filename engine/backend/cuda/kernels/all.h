@@ -10,6 +10,7 @@
 #include "backend/cuda/kernels/codes.h"
 #include "backend/cuda/kernels/convolution.h"
 #include "backend/cuda/kernels/experts.h"
+#include "backend/cuda/kernels/inputs.h"
 #include "backend/cuda/kernels/loss.h"
 #include "backend/cuda/kernels/norm.h"
 #include "backend/cuda/kernels/scan.h"

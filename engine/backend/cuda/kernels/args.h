@@ -19,6 +19,7 @@ enum {
     ROUTE_LANES = 32,                            /* threads that a row of a router's logits has … */
     ROUTE_ROWS = KERNEL_THREADS / ROUTE_LANES,   /* … and the rows of a block of threads */
     ROUTE_TILE = 1024,                           /* visits of experts that one block counts and places */
+    HADAMARD_SHARED = 4096,                      /* numbers of a vector that fit into shared memory */
     GPTQ_KERNEL_ROWS = 64, /* rows of a block of GPTQ that a block of threads takes: its weights and codes fill shared memory */
 };
 
@@ -213,6 +214,14 @@ struct gptq_kernel_args {
     const int32_t *from;
 };
 
+/* A block of threads takes one vector of n after another; `room` doubles of scratch are its own. */
+struct hadamard_kernel_args {
+    struct hadamard_args hadamard;
+    int64_t size, vectors, room; /* n */
+    double norm;                 /* 1 / sqrt(order power) */
+    double *scratch;
+};
+
 /* Every kernel with the type of its arguments. */
 #define KERNEL_LIST(X)                                                                                                             \
     X(fill, fill_args)                                                                                                             \
@@ -286,7 +295,12 @@ struct gptq_kernel_args {
     X(clip_end, clip_search_kernel_args)                                                                                           \
     X(gptq_block, gptq_kernel_args)                                                                                                \
     X(magnitudes, magnitudes_args)                                                                                                 \
-    X(magnitudes_end, magnitudes_args)
+    X(magnitudes_end, magnitudes_args)                                                                                             \
+    X(round_mark, round_rows_args)                                                                                                 \
+    X(round_rows, round_rows_args)                                                                                                 \
+    X(hadamard, hadamard_kernel_args)                                                                                              \
+    X(book_encode, grid_kernel_args)                                                                                               \
+    X(add_products, select_args)
 
 enum kernel {
 #define X(name, type) KERNEL_##name,

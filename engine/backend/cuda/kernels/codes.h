@@ -137,6 +137,48 @@ KERNEL(grid_encode, grid_kernel_args)
     }
 }
 
+/* The values of one run of a matrix written out row by row; nothing when the block has no such run. */
+DEVICE struct group_span run_of(const struct launch *grid, const struct codes *codes, int thread)
+{
+    const int64_t number = grid->block * CODES_GROUPS + thread / CODES_LANES;
+    struct group_span span = {0, number, 0, 0};
+    if (number >= codes->groups) return span;
+    span.first = number * codes->group_size;
+    span.end = least(span.first + codes->group_size, codes->rows * codes->columns);
+    return span;
+}
+
+/* CODES_LANES threads have a run: its largest magnitude, then its codes. */
+KERNEL(book_encode, grid_kernel_args)
+{
+    SHARED float largest[KERNEL_THREADS];
+    SHARED double values[CODEBOOK_VALUES];
+    EACH_THREAD(thread)
+    {
+        const struct group_span span = run_of(grid, &args->codes, thread);
+        if (thread < CODEBOOK_VALUES) values[thread] = (double)args->codes.codebook[thread];
+        largest[thread] = 0;
+        for (int64_t i = span.first + thread % CODES_LANES; i < span.end; i += CODES_LANES) {
+            const float size = fabsf(*element_of(args->weight, i));
+            largest[thread] = size > largest[thread] ? size : largest[thread];
+        }
+    }
+    for (int half = CODES_LANES / 2; half > 0; half /= 2) EACH_THREAD(thread)
+        {
+            if (thread % CODES_LANES >= half) continue;
+            if (largest[thread + half] > largest[thread]) largest[thread] = largest[thread + half];
+        }
+    EACH_THREAD(thread)
+    {
+        const struct group_span span = run_of(grid, &args->codes, thread);
+        const double most = (double)largest[thread - thread % CODES_LANES];
+        if (span.end > 0 && thread % CODES_LANES == 0) args->codes.scales[span.group] = (float)most;
+        for (int64_t i = span.first + thread % CODES_LANES; i < span.end; i += CODES_LANES)
+            args->codes.codes[i] =
+                (uint8_t)grid_nearest(values, CODEBOOK_VALUES, most > 0 ? (double)*element_of(args->weight, i) / most : 0);
+    }
+}
+
 KERNEL(decode, decode_args)
 {
     const struct codes *codes = &args->codes;

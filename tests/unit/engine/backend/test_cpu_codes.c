@@ -1,50 +1,9 @@
 /* The slots that quantizers are made of: the plain loops in both types and the fast backend. Grids and codes are defined bit by
  * bit, and must be equal; what follows from sums is checked against its own equations in double, with the backend's own earlier
  * results put in, so that a weight that is rounded the other way is not taken for a fault. */
-#include "engine/backend/cases.h"
+#include "engine/backend/quartet.h"
 
-enum { BACKENDS = 4, ROWS = 70, COLUMNS = 150, GAP = 3, MOST = 192 };
-
-struct quartet {
-    struct team *team;
-    struct backend *all[BACKENDS]; /* float loops, double loops, fast on two threads, fast on one */
-};
-
-static int setup(void **state)
-{
-    struct quartet *q = calloc(1, sizeof *q);
-    struct error error;
-    if (q == NULL || team_new(2, &q->team, &error) != STATUS_OK) return -1;
-    if (backend_reference_new(false, NULL, &q->all[0], &error) != STATUS_OK) return -1;
-    if (backend_reference_new(true, NULL, &q->all[1], &error) != STATUS_OK) return -1;
-    if (backend_cpu_new(q->team, &q->all[2], &error) != STATUS_OK) return -1;
-    if (backend_cpu_new(NULL, &q->all[3], &error) != STATUS_OK) return -1;
-    *state = q;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct quartet *q = *state;
-    for (int i = 0; i < BACKENDS; i++) backend_free(q->all[i]);
-    team_free(q->team);
-    free(q);
-    return 0;
-}
-
-static void *bytes_new(struct world *world, const void *from, int64_t bytes)
-{
-    const struct matrix m = world_zeros(world, 1, backend_elements(world->backend, bytes), 0);
-    if (from != NULL) world->backend->ops->write_bytes(world->backend, m.data, from, (size_t)bytes);
-    return m.data;
-}
-
-static void bytes_read(struct world *world, const void *from, void *to, int64_t bytes)
-{
-    struct error error;
-    world->backend->ops->read_bytes(world->backend, from, to, (size_t)bytes);
-    if (world->backend->ops->sync(world->backend, &error) != STATUS_OK) fail_msg("%s", error.detail);
-}
+enum { ROWS = 70, COLUMNS = 150, GAP = 3, MOST = 192 };
 
 static struct codes codes_new(struct world *world, int64_t group_size)
 {
@@ -397,5 +356,5 @@ int main(void)
         cmocka_unit_test(test_magnitudes_add_up),
         cmocka_unit_test(test_clipping_finds_the_best_magnitude),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, quartet_setup, quartet_teardown);
 }

@@ -1,5 +1,4 @@
 /* LLM.int8() and SmoothQuant: the reference's codes and outputs, and treated inputs in a walk. */
-#include "base/memory.h"
 #include "base/random.h"
 #include "quant/activation.h"
 #include "quantizer_fixture.h"
@@ -18,10 +17,10 @@ static void forward(struct backend *backend, const struct quantized_layer *layer
                                          .threshold = layer->input_threshold,
                                          .exact = layer->original != NULL,
                                          .smoothing = smoothed ? layer->column_scales : NULL};
-    float *original = NULL;
+    struct matrix original = matrix_of(NULL, ROWS, COLUMNS, 4);
     if (layer->original != NULL) {
-        assert_int_equal(memory_new(ROWS * COLUMNS, sizeof(float), "a copy", &original, &error), STATUS_OK);
-        memcpy(original, layer->original, ROWS * COLUMNS * sizeof(float));
+        assert_int_equal(backend->ops->allocate(backend, ROWS * COLUMNS, "a copy", &original.data, &error), STATUS_OK);
+        backend->ops->upload(backend, original, layer->original, DTYPE_F32);
     }
     assert_int_equal(activations_init(&activations, backend, TOKENS, COLUMNS, &error), STATUS_OK);
     assert_int_equal(activations_set(&activations, 0, &treatment, COLUMNS, original, &error), STATUS_OK);
@@ -153,17 +152,18 @@ static void test_rounds_each_token_by_its_own_step(void **state)
 {
     float x[] = {7, -3.4f, 0.49f, 14, 5, 0, 0, 100}, to[8];
     const float expected[] = {8, -4, 0, 14, 5, 0, 0, 100};
-    const bool spared[] = {false, false, false, true};
-    struct activation activation = {.bits = 4};
-    activation_round(&activation, ((struct backend *)*state)->team, matrix_of(x, 1, 4, 4), matrix_of(to, 1, 4, 4), NULL);
+    const uint8_t spared[] = {0, 0, 0, 1};
+    struct backend *backend = *state;
+    struct round_rows_args args = {.bits = 4, .x = matrix_of(x, 1, 4, 4), .to = matrix_of(to, 1, 4, 4)};
+    backend->ops->round_rows(backend, &args);
     for (int i = 0; i < 4; i++) assert_true(to[i] == expected[i]); /* 7 / 2 is a tie: to the even code */
-    activation.spared = spared;
-    activation_round(&activation, ((struct backend *)*state)->team, matrix_of(x, 2, 4, 4), matrix_of(to, 2, 4, 4), NULL);
+    args = (struct round_rows_args){.bits = 4, .spared = spared, .x = matrix_of(x, 2, 4, 4), .to = matrix_of(to, 2, 4, 4)};
+    backend->ops->round_rows(backend, &args);
     assert_true(to[0] == 7 && to[1] == -3 && to[2] == 0 && to[3] == 14);
     assert_true(fabsf(to[4] - 5) < 1e-6f && to[5] == 0 && to[7] == 100);
     float zeros[4] = {0};
-    activation.spared = NULL;
-    activation_round(&activation, NULL, matrix_of(zeros, 1, 4, 4), matrix_of(to, 1, 4, 4), NULL);
+    args = (struct round_rows_args){.bits = 4, .x = matrix_of(zeros, 1, 4, 4), .to = matrix_of(to, 1, 4, 4)};
+    backend->ops->round_rows(backend, &args);
     for (int i = 0; i < 4; i++) assert_true(to[i] == 0);
 }
 

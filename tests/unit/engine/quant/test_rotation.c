@@ -10,7 +10,7 @@ static void check_size(struct backend *backend, int64_t size, int64_t blocks, in
     struct matrix x, turned, back;
     void *data = NULL;
     float *sign = malloc((size_t)size * sizeof(float));
-    assert_int_equal(hadamard_init(&hadamard, backend->team, size, &error), STATUS_OK);
+    assert_int_equal(hadamard_init(&hadamard, backend, size, &error), STATUS_OK);
     assert_int_equal(hadamard.blocks, blocks);
     assert_int_equal(hadamard.order, order);
     assert_int_equal(backend->ops->allocate(backend, 3 * size * size, "a test", &data, &error), STATUS_OK);
@@ -22,15 +22,15 @@ static void check_size(struct backend *backend, int64_t size, int64_t blocks, in
         ((float *)x.data)[i * size + i] = 1;
     }
     /* the rows of the identity: Q itself, whose entries are all of one size (within a block), and QQᵀ = I */
-    hadamard_rows(&hadamard, backend->team, sign, false, x, turned);
+    hadamard_rows(&hadamard, (struct hadamard_use){.sign = sign}, x, turned);
     for (int64_t i = 0; i < size * size; i++) {
         const double entry = fabs((double)((float *)turned.data)[i]), one = 1 / sqrt((double)(size / blocks));
         assert_true(fabs(entry - one) < 1e-6 || (blocks > 1 && entry == 0));
     }
-    hadamard_rows(&hadamard, backend->team, sign, true, turned, back);
+    hadamard_rows(&hadamard, (struct hadamard_use){.sign = sign, .inverse = true}, turned, back);
     for (int64_t i = 0; i < size * size; i++) assert_true(fabsf(((float *)back.data)[i] - ((float *)x.data)[i]) < 1e-6f);
     /* columns of the identity: Qᵀ */
-    hadamard_columns(&hadamard, backend->team, sign, false, x);
+    hadamard_columns(&hadamard, (struct hadamard_use){.sign = sign}, x);
     for (int64_t i = 0; i < size; i++)
         for (int64_t j = 0; j < size; j++) assert_true(((float *)x.data)[i * size + j] == ((float *)turned.data)[j * size + i]);
     backend->ops->release(backend, data);
@@ -94,7 +94,7 @@ static void test_a_block_turns_into_the_reference_s(void **state)
                 const struct matrix weight = block->parameters[i];
                 const int online = rotation.online_of[i];
                 assert_int_equal(online >= 0, strstr(name, "down_proj") != NULL); /* the reference leaves its inputs alone */
-                if (online >= 0) hadamard_rows(&rotation.online[online], backend->team, NULL, true, weight, weight);
+                if (online >= 0) hadamard_rows(&rotation.online[online], (struct hadamard_use){.inverse = true}, weight, weight);
                 expect(after, name, weight);
             }
     }
