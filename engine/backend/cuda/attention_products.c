@@ -1,10 +1,11 @@
-/* attention_products.c: attention as matrix products, which cuBLAS puts on the tensor cores in f32, tf32 or bf16 as asked. All four
+/* attention_products.c: attention as matrix products, which cuBLAS makes in float or, as asked, on the tensor cores. All four
  * passes of reference/attention.c, which has the equations, in blocks of ATTENTION_ROWS queries by the keys that these may see:
  * products make scores, kernels/attention_rows.h makes weights of them row by row, products make outputs and gradients of these.
  * All heads of all sequences with a block of the same shape go together, as many as the scratch takes: memory grows with T.
  *
  * Bits depend on shapes alone. Gradients of keys and values are added to block after block and, in a block, reader after reader of
- * a key's head: no two products of one call write to one place. Weights stay floats in memory, whatever products round. */
+ * a key's head, so it does not matter what goes in one call: no two products of a call write to one place. Weights stay floats in
+ * memory, whatever products round. */
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -32,52 +33,51 @@ struct product {
 };
 
 struct attention_pass {
-    struct product before[7], after[10];
-    enum kernel rows; /* between them */
+    struct product scores[7], mixes[4], spreads[7];
+    enum kernel rows; /* between scores and the rest */
     bool tangent, backward;
 };
 
 static const struct attention_pass forward = {
-    .before = {{PRODUCT_SCORES, VIEW_Q, VIEW_K, WEIGHTS_P, false}},
+    .scores = {{PRODUCT_SCORES, VIEW_Q, VIEW_K, WEIGHTS_P, false}},
     .rows = KERNEL_attention_softmax,
-    .after = {{PRODUCT_MIX, VIEW_OUT, VIEW_V, WEIGHTS_P, false}},
+    .mixes = {{PRODUCT_MIX, VIEW_OUT, VIEW_V, WEIGHTS_P, false}},
 };
 
 static const struct attention_pass tangent = {
-    .before = {{PRODUCT_SCORES, VIEW_Q, VIEW_K, WEIGHTS_P, false},
+    .scores = {{PRODUCT_SCORES, VIEW_Q, VIEW_K, WEIGHTS_P, false},
                {PRODUCT_SCORES, VIEW_Q_T, VIEW_K, WEIGHTS_P_T, false},
                {PRODUCT_SCORES, VIEW_Q, VIEW_K_T, WEIGHTS_P_T, true}},
     .rows = KERNEL_attention_softmax_tangent,
-    .after = {{PRODUCT_MIX, VIEW_OUT_T, VIEW_V, WEIGHTS_P_T, false}, {PRODUCT_MIX, VIEW_OUT_T, VIEW_V_T, WEIGHTS_P, true}},
+    .mixes = {{PRODUCT_MIX, VIEW_OUT_T, VIEW_V, WEIGHTS_P_T, false}, {PRODUCT_MIX, VIEW_OUT_T, VIEW_V_T, WEIGHTS_P, true}},
     .tangent = true,
 };
 
 static const struct attention_pass backward = {
-    .before = {{PRODUCT_SCORES, VIEW_Q, VIEW_K, WEIGHTS_P, false}, {PRODUCT_SCORES, VIEW_DOUT, VIEW_V, WEIGHTS_DS, false}},
+    .scores = {{PRODUCT_SCORES, VIEW_Q, VIEW_K, WEIGHTS_P, false}, {PRODUCT_SCORES, VIEW_DOUT, VIEW_V, WEIGHTS_DS, false}},
     .rows = KERNEL_attention_slopes,
-    .after = {{PRODUCT_SPREAD, VIEW_DOUT, VIEW_DV, WEIGHTS_P, true},
-              {PRODUCT_MIX, VIEW_DQ, VIEW_K, WEIGHTS_DS, false},
-              {PRODUCT_SPREAD, VIEW_Q, VIEW_DK, WEIGHTS_DS, true}},
+    .mixes = {{PRODUCT_MIX, VIEW_DQ, VIEW_K, WEIGHTS_DS, false}},
+    .spreads = {{PRODUCT_SPREAD, VIEW_DOUT, VIEW_DV, WEIGHTS_P, true}, {PRODUCT_SPREAD, VIEW_Q, VIEW_DK, WEIGHTS_DS, true}},
     .backward = true,
 };
 
 static const struct attention_pass backward_tangent = {
-    .before = {{PRODUCT_SCORES, VIEW_Q, VIEW_K, WEIGHTS_P, false},
+    .scores = {{PRODUCT_SCORES, VIEW_Q, VIEW_K, WEIGHTS_P, false},
                {PRODUCT_SCORES, VIEW_Q_T, VIEW_K, WEIGHTS_P_T, false},
                {PRODUCT_SCORES, VIEW_Q, VIEW_K_T, WEIGHTS_P_T, true},
                {PRODUCT_SCORES, VIEW_DOUT, VIEW_V, WEIGHTS_DS, false},
                {PRODUCT_SCORES, VIEW_DOUT_T, VIEW_V, WEIGHTS_DS_T, false},
                {PRODUCT_SCORES, VIEW_DOUT, VIEW_V_T, WEIGHTS_DS_T, true}},
     .rows = KERNEL_attention_slopes_tangent,
-    .after = {{PRODUCT_SPREAD, VIEW_DOUT, VIEW_DV, WEIGHTS_P, true},
-              {PRODUCT_SPREAD, VIEW_DOUT, VIEW_DV_T, WEIGHTS_P_T, true},
-              {PRODUCT_SPREAD, VIEW_DOUT_T, VIEW_DV_T, WEIGHTS_P, true},
-              {PRODUCT_MIX, VIEW_DQ, VIEW_K, WEIGHTS_DS, false},
+    .mixes = {{PRODUCT_MIX, VIEW_DQ, VIEW_K, WEIGHTS_DS, false},
               {PRODUCT_MIX, VIEW_DQ_T, VIEW_K, WEIGHTS_DS_T, false},
-              {PRODUCT_MIX, VIEW_DQ_T, VIEW_K_T, WEIGHTS_DS, true},
-              {PRODUCT_SPREAD, VIEW_Q, VIEW_DK, WEIGHTS_DS, true},
-              {PRODUCT_SPREAD, VIEW_Q, VIEW_DK_T, WEIGHTS_DS_T, true},
-              {PRODUCT_SPREAD, VIEW_Q_T, VIEW_DK_T, WEIGHTS_DS, true}},
+              {PRODUCT_MIX, VIEW_DQ_T, VIEW_K_T, WEIGHTS_DS, true}},
+    .spreads = {{PRODUCT_SPREAD, VIEW_DOUT, VIEW_DV, WEIGHTS_P, true},
+                {PRODUCT_SPREAD, VIEW_DOUT, VIEW_DV_T, WEIGHTS_P_T, true},
+                {PRODUCT_SPREAD, VIEW_DOUT_T, VIEW_DV_T, WEIGHTS_P, true},
+                {PRODUCT_SPREAD, VIEW_Q, VIEW_DK, WEIGHTS_DS, true},
+                {PRODUCT_SPREAD, VIEW_Q, VIEW_DK_T, WEIGHTS_DS_T, true},
+                {PRODUCT_SPREAD, VIEW_Q_T, VIEW_DK_T, WEIGHTS_DS, true}},
     .tangent = true,
     .backward = true,
 };
@@ -145,13 +145,19 @@ static void multiply(struct cuda *cuda, const struct attention_block_args *block
     (void)cuda_good(cuda, "attention's products", cuda->device->gemm_batched(cuda->device, &call));
 }
 
-/* Readers of the same keys add to the same places: each round of them is a call of its own. */
-static void multiply_all(struct cuda *cuda, const struct attention_block_args *block, const struct product *product)
+static void multiply_all(struct cuda *cuda, const struct attention_block_args *block, const struct product *products, int64_t first,
+                         int64_t count)
 {
-    const int64_t round = product->kind == PRODUCT_SPREAD ? block->sequences * block->kv_heads : block->first + block->pairs;
+    for (const struct product *p = products; p->kind != PRODUCT_NONE; p++) multiply(cuda, block, p, first, count);
+}
+
+/* Readers of the same keys add to the same places: one after the other, wherever calls begin. */
+static void spread_all(struct cuda *cuda, const struct attention_block_args *block, const struct product *products)
+{
+    const int64_t round = block->sequences * block->kv_heads;
     for (int64_t at = 0; at < block->pairs;) {
         const int64_t count = smaller(round - (block->first + at) % round, block->pairs - at);
-        multiply(cuda, block, product, at, count);
+        multiply_all(cuda, block, products, at, count);
         at += count;
     }
 }
@@ -217,9 +223,10 @@ static void run_block(struct cuda *cuda, const struct attention_pass *pass, stru
         if (pass->backward) block->weights[WEIGHTS_DS] = weights + (pass->tangent ? 2 : 1) * elements;
         if (pass->backward && pass->tangent) block->weights[WEIGHTS_DS_T] = weights + 3 * elements;
         cuda_launch(cuda, KERNEL_attention_pointers, cuda_blocks((ATTENTION_VIEWS + ATTENTION_WEIGHTS) * block->pairs), block);
-        for (const struct product *p = pass->before; p->kind != PRODUCT_NONE; p++) multiply_all(cuda, block, p);
+        multiply_all(cuda, block, pass->scores, 0, block->pairs);
         cuda_launch(cuda, pass->rows, (block->pairs * block->rows * ATTENTION_LANES + KERNEL_THREADS - 1) / KERNEL_THREADS, block);
-        for (const struct product *p = pass->after; p->kind != PRODUCT_NONE; p++) multiply_all(cuda, block, p);
+        multiply_all(cuda, block, pass->mixes, 0, block->pairs);
+        spread_all(cuda, block, pass->spreads);
     }
 }
 

@@ -6,7 +6,7 @@
 #include "backend/cuda/kernels/args.h"
 #include "backend/lane.h"
 
-enum { CUDA_PLUGIN_VERSION = 4 }; /* raised whenever this file or kernels/args.h changes meaning */
+enum { CUDA_PLUGIN_VERSION = 6 }; /* raised whenever this file or kernels/args.h changes meaning */
 enum { DEVICE_TEXT = 400, LANE_POINTS = 32 };
 
 /* As cuBLAS has it: column-major, c [m, n] = alpha op(a) op(b) + beta c; leading dimensions in elements. */

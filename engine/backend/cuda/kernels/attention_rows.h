@@ -80,29 +80,6 @@ DEVICE bool row_sees(const struct weights_row *row, int64_t j)
     return j >= row->low && j < row->high;
 }
 
-/* The sum of a row's values (or the largest, where NaN never wins) for each of its threads, always in the same order. `shared` is
- * scratch of KERNEL_THREADS. */
-DEVICE void lanes_reduce(const struct launch *grid, double *values, double *shared, bool largest)
-{
-    EACH_THREAD(thread)
-    {
-        shared[thread] = values[MINE(thread)];
-    }
-    for (int half = ATTENTION_LANES / 2; half > 0; half /= 2) EACH_THREAD(thread)
-        {
-            if (thread % ATTENTION_LANES >= half) continue;
-            const double other = shared[thread + half];
-            if (!largest)
-                shared[thread] += other;
-            else if (other > shared[thread])
-                shared[thread] = other;
-        }
-    EACH_THREAD(thread)
-    {
-        values[MINE(thread)] = shared[thread / ATTENTION_LANES * ATTENTION_LANES];
-    }
-}
-
 /* p and log_sum from q·k. */
 KERNEL(attention_softmax, attention_block_args)
 {
@@ -120,7 +97,7 @@ KERNEL(attention_softmax, attention_block_args)
             if (scale * scores[j] > best) best = scale * scores[j];
         part[MINE(thread)] = (double)best;
     }
-    lanes_reduce(grid, part, shared, true);
+    lanes_largest(grid, part, shared, ATTENTION_LANES);
     EACH_THREAD(thread)
     {
         const struct weights_row row = rows[MINE(thread)];
@@ -129,7 +106,7 @@ KERNEL(attention_softmax, attention_block_args)
         for (int64_t j = row.low + row.lane; j < row.high; j += ATTENTION_LANES) sum += (double)expf(scale * scores[j] - best);
         part[MINE(thread)] = sum;
     }
-    lanes_reduce(grid, part, shared, false);
+    lanes_sum(grid, part, shared, ATTENTION_LANES);
     EACH_THREAD(thread)
     {
         const struct weights_row row = rows[MINE(thread)];
@@ -161,7 +138,7 @@ KERNEL(attention_softmax_tangent, attention_block_args)
             if (row_sees(&row, j)) slope[MINE(thread)] += (double)(p[j] * (scale * scores_t[j]));
         }
     }
-    lanes_reduce(grid, slope, shared, false);
+    lanes_sum(grid, slope, shared, ATTENTION_LANES);
     EACH_THREAD(thread)
     {
         const struct weights_row row = rows[MINE(thread)];
@@ -224,8 +201,8 @@ DEVICE void slopes(const struct launch *grid, const struct attention_block_args 
         delta[MINE(thread)] = delta_part(args, &rows[MINE(thread)], false);
         delta_t[MINE(thread)] = tangent ? delta_part(args, &rows[MINE(thread)], true) : 0;
     }
-    lanes_reduce(grid, delta, shared, false);
-    if (tangent) lanes_reduce(grid, delta_t, shared, false);
+    lanes_sum(grid, delta, shared, ATTENTION_LANES);
+    if (tangent) lanes_sum(grid, delta_t, shared, ATTENTION_LANES);
     EACH_THREAD(thread)
     {
         row_slopes(args, &rows[MINE(thread)], delta[MINE(thread)], delta_t[MINE(thread)], tangent);

@@ -30,23 +30,6 @@ DEVICE int64_t chosen_as(const struct route_args *route, int64_t t, int64_t e, i
     return -1;
 }
 
-/* Each thread's value becomes the sum over the lanes of its row, always in the same order. */
-DEVICE void lanes_sum(const struct launch *grid, double *values, double *shared)
-{
-    EACH_THREAD(thread)
-    {
-        shared[thread] = values[MINE(thread)];
-    }
-    for (int half = ROUTE_LANES / 2; half > 0; half /= 2) EACH_THREAD(thread)
-        {
-            if (thread % ROUTE_LANES < half) shared[thread] += shared[thread + half];
-        }
-    EACH_THREAD(thread)
-    {
-        values[MINE(thread)] = shared[thread / ROUTE_LANES * ROUTE_LANES];
-    }
-}
-
 /* log of the sum of exponentials over S, for every thread that of its row. */
 DEVICE void lanes_log_sum(const struct launch *grid, const struct route_args *route, double *sum, double *shared)
 {
@@ -62,7 +45,7 @@ DEVICE void lanes_log_sum(const struct launch *grid, const struct route_args *ro
         for (int64_t e = thread % ROUTE_LANES; e < route->logits.columns; e += ROUTE_LANES)
             if (!route->normalise || chosen_as(route, t, e, k) >= 0) sum[MINE(thread)] += exp((double)z[e] - largest);
     }
-    lanes_sum(grid, sum, shared);
+    lanes_sum(grid, sum, shared, ROUTE_LANES);
     EACH_THREAD(thread)
     {
         const int64_t t = route_row(grid, thread);
@@ -216,7 +199,7 @@ KERNEL(route_backward, route_kernel_args)
             m[MINE(thread)] +=
                 route_share(route, t, (int64_t)chosen[j], j, log_sum[MINE(thread)]) * (double)row_of(route->dweights, t)[j];
     }
-    lanes_sum(grid, m, shared);
+    lanes_sum(grid, m, shared, ROUTE_LANES);
     EACH_THREAD(thread)
     {
         const int64_t t = route_row(grid, thread);
@@ -241,7 +224,7 @@ DEVICE void lanes_mean_tangent(const struct launch *grid, const struct route_arg
             mean[MINE(thread)] += route_share(route, t, e, chosen_as(route, t, e, route->per_token), log_sum[MINE(thread)]) *
                                   (double)row_of(route->logits_t, t)[e];
     }
-    lanes_sum(grid, mean, shared);
+    lanes_sum(grid, mean, shared, ROUTE_LANES);
 }
 
 KERNEL(route_tangent, route_kernel_args)
@@ -289,8 +272,8 @@ KERNEL(route_backward_tangent, route_kernel_args)
             m_t[me] += p * ((double)row_of(route->logits_t, t)[e] - mean[me]) * d + p * (double)row_of(route->dweights_t, t)[j];
         }
     }
-    lanes_sum(grid, m, shared);
-    lanes_sum(grid, m_t, shared);
+    lanes_sum(grid, m, shared, ROUTE_LANES);
+    lanes_sum(grid, m_t, shared, ROUTE_LANES);
     EACH_THREAD(thread)
     {
         const int me = MINE(thread);
@@ -352,7 +335,7 @@ KERNEL(experts_dot, experts_args)
         for (int64_t c = thread % ROUTE_LANES; c < args->token.columns; c += ROUTE_LANES)
             sum[MINE(thread)] += (double)x[c] * (double)y[c];
     }
-    lanes_sum(grid, sum, shared);
+    lanes_sum(grid, sum, shared, ROUTE_LANES);
     EACH_THREAD(thread)
     {
         const int64_t a = route_row(grid, thread);

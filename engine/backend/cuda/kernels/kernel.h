@@ -102,4 +102,38 @@ DEVICE double block_largest(const struct launch *grid, const double *values, dou
     return largest;
 }
 
+/* Each thread's value becomes the sum of its `lanes`, a power of two of threads side by side, always in the same order. */
+DEVICE void lanes_sum(const struct launch *grid, double *values, double *shared, int lanes)
+{
+    EACH_THREAD(thread)
+    {
+        shared[thread] = values[MINE(thread)];
+    }
+    for (int half = lanes / 2; half > 0; half /= 2) EACH_THREAD(thread)
+        {
+            if (thread % lanes < half) shared[thread] += shared[thread + half];
+        }
+    EACH_THREAD(thread)
+    {
+        values[MINE(thread)] = shared[thread / lanes * lanes];
+    }
+}
+
+/* The largest of its lanes; NaN never wins. */
+DEVICE void lanes_largest(const struct launch *grid, double *values, double *shared, int lanes)
+{
+    EACH_THREAD(thread)
+    {
+        shared[thread] = values[MINE(thread)];
+    }
+    for (int half = lanes / 2; half > 0; half /= 2) EACH_THREAD(thread)
+        {
+            if (thread % lanes < half && shared[thread + half] > shared[thread]) shared[thread] = shared[thread + half];
+        }
+    EACH_THREAD(thread)
+    {
+        values[MINE(thread)] = shared[thread / lanes * lanes];
+    }
+}
+
 #endif

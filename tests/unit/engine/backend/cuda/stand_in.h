@@ -1,14 +1,18 @@
 /* stand_in.h: included before a test (-include), puts the CUDA backend where the test asks for the fast one: over the emulated
  * device, or over the first real one with STAND_IN_DEVICE. Without a team the emulation runs its threads forwards, with one
- * backwards: tests that want the same bits from one thread and from several then want them from both orders. */
+ * backwards: tests that want the same bits from one thread and from several then want them from both orders, and from attention in
+ * calls of few heads. */
 #ifndef TESTS_CUDA_STAND_IN_H
 #define TESTS_CUDA_STAND_IN_H
 
 #include "backend/backend.h"
 
 #ifndef STAND_IN_DEVICE
+#include "backend/cuda/cuda.h"
 #include "backend/cuda/open.h"
 #include "engine/backend/cuda/emulated.h"
+
+enum { STAND_IN_ATTENTION_BYTES = 50000 }; /* three heads of 63 tokens, one of 256 */
 #endif
 
 static inline enum status stand_in_new(struct team *team, struct backend **out, struct error *error)
@@ -18,7 +22,9 @@ static inline enum status stand_in_new(struct team *team, struct backend **out, 
 #else
     struct device *device = emulated_device(team != NULL);
     if (device == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for the emulation");
-    return cuda_open_device(device, device->memory_free, team, out, error);
+    const enum status status = cuda_open_device(device, device->memory_free, team, out, error);
+    if (status == STATUS_OK && team != NULL) cuda_of(*out)->attention_bytes = STAND_IN_ATTENTION_BYTES;
+    return status;
 #endif
 }
 
