@@ -5,6 +5,7 @@
 #include "model/head.h"
 #include "model/hidden.h"
 #include "model/walk.h"
+#include "model/work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +171,50 @@ static enum status head_walk(struct visit *v, double *out, struct error *error)
     for (int64_t i = 0; i < likelihood->question_count; i++) out[likelihood->owners[i]] += answers[i];
     memory_free(answers);
     return STATUS_OK;
+}
+
+static int64_t rows_asked(const struct likelihood *likelihood)
+{
+    int64_t rows = 0;
+    for (int64_t i = 0; i < likelihood->question_count; i++)
+        rows += i == 0 || likelihood->questions[i].row != likelihood->questions[i - 1].row;
+    return rows;
+}
+
+/* In the order of prepare, blocks_walk and head_walk. */
+void likelihood_plan(const struct likelihood *likelihood, const struct model *model, struct backend *backend, int64_t treated,
+                     struct run_plan *plan)
+{
+    const struct model_config *config = &model->config;
+    const struct forest *forest = &likelihood->forest;
+    const struct chunks *chunks = &forest->chunks;
+    const struct likelihood_texts *texts = likelihood->texts;
+    const enum plan_room room = backend_room(backend);
+    const struct hidden_place place = {HIDDEN_PARTS, NULL};
+    const int64_t embed = embed_bytes(config, backend, chunks->largest, true),
+                  rope = model_rope_making_bytes(config, chunks->longest);
+    const int64_t walk = walk_bytes(config, backend, WALK_FORWARD, chunks->largest), blocks = loader_bytes(model, backend);
+    struct run_plan visit = {.flops = work_blocks(config, model->programs, chunks) + work_head(config, rows_asked(likelihood)),
+                             .tokens = chunks->tokens};
+    plan_take(&visit, PLAN_HOST, forest_bytes(forest, texts->count, texts->starts[texts->count] - texts->count));
+    plan_take(&visit, PLAN_HOST,
+              likelihood->question_count * (int64_t)(sizeof *likelihood->questions + sizeof *likelihood->owners));
+    plan_take(&visit, PLAN_HOST, backend->ops->scratch(chunks->longest, config->vocabulary_size));
+    plan_take(&visit, PLAN_HOST, rope);
+    plan_take(&visit, room, model_rope_bytes(config, backend, chunks->longest));
+    plan_give(&visit, PLAN_HOST, rope);
+    plan_take(&visit, room, embed);
+    hidden_plan(backend, chunks, config->hidden_size, &place, &visit);
+    if (!config->tied) plan_give(&visit, room, embed);
+    plan_take(&visit, room, cache_bytes(config, backend, chunks->longest, forest->slots, forest->joints));
+    plan_take(&visit, PLAN_HOST, treated);
+    plan_take(&visit, room, walk + blocks);
+    plan_take(&visit, PLAN_HOST, loader_staging_bytes(model, backend));
+    plan_give(&visit, PLAN_HOST, loader_staging_bytes(model, backend));
+    plan_give(&visit, room, walk + blocks);
+    plan_take(&visit, room, head_bytes(config, backend, HEAD_LOSS, config->tied ? HEAD_LOADS_BUT_OUTPUT : HEAD_LOADS_ALL));
+    plan_take(&visit, PLAN_HOST, likelihood->question_count * (int64_t)sizeof(double));
+    plan_add(plan, &visit, 1);
 }
 
 enum status likelihood_run(struct likelihood *likelihood, const struct model *model, struct backend *backend,

@@ -199,20 +199,28 @@ static enum status copy_rest(struct maker *maker, struct error *error)
     return status;
 }
 
+/* The caller frees *out. */
+static enum status entries_list(const struct model *model, struct safetensors_entry **out, struct error *error)
+{
+    const int64_t count = weights_count(model->weights);
+    const enum status status = memory_new(count, sizeof **out, "tensor list", out, error);
+    for (int64_t i = 0; i < count && status == STATUS_OK; i++) {
+        struct weights_tensor tensor;
+        weights_tensor(model->weights, i, &tensor);
+        (*out)[i] = (struct safetensors_entry){tensor.name, DTYPE_F32, tensor.rank, tensor.shape};
+    }
+    return status;
+}
+
 static enum status writer_open(struct maker *maker, struct error *error)
 {
-    const struct weights *weights = maker->request->model->weights;
-    const int64_t count = weights_count(weights);
+    const struct model *model = maker->request->model;
+    const int64_t count = weights_count(model->weights);
     struct safetensors_entry *entries = NULL;
-    struct weights_tensor tensor;
     char path[PATH_MAX];
-    enum status status = memory_new(count, sizeof *entries, "tensor list", &entries, error);
+    enum status status = entries_list(model, &entries, error);
     if (status == STATUS_OK) status = memory_new(count, sizeof *maker->written, "tensor list", &maker->written, error);
     if (status == STATUS_OK) status = path_of(maker->request, "", path, error);
-    for (int64_t i = 0; i < count && status == STATUS_OK; i++) {
-        weights_tensor(weights, i, &tensor);
-        entries[i] = (struct safetensors_entry){tensor.name, DTYPE_F32, tensor.rank, tensor.shape};
-    }
     const struct weights_writer_target target = {.directory = path, .shard_bytes = INT64_MAX};
     if (status == STATUS_OK) status = weights_writer_open(&target, entries, count, &maker->writer, error);
     memory_free(entries);
@@ -220,26 +228,108 @@ static enum status writer_open(struct maker *maker, struct error *error)
 }
 
 /* The walk that quantizes also evaluates; two tokens are the least that it takes. */
-static enum status quantize(struct maker *maker, struct error *error)
+struct least {
+    int64_t starts[2];
+    uint32_t tokens[2];
+    struct sequences sequences;
+};
+
+static struct quantize_request request_of(const struct quantized_copy_request *request, struct least *least)
 {
-    int64_t starts[] = {0, 2};
-    uint32_t tokens[] = {0, 0};
-    const struct sequences least = {1, starts, tokens};
-    struct quantize_result found = {0};
-    const struct quantized_copy_request *request = maker->request;
-    const struct quantize_request asked = {
+    *least = (struct least){.starts = {0, 2}};
+    least->sequences = (struct sequences){1, least->starts, least->tokens};
+    return (struct quantize_request){
         .model = request->model,
         .backend = request->backend,
         .method = request->method,
         .calibration = request->calibration,
-        .evaluation = &least,
+        .evaluation = &least->sequences,
+        .directory = request->directory,
         .monitor = request->monitor,
-        .hook = {maker, note_layer},
     };
+}
+
+static enum status quantize(struct maker *maker, struct error *error)
+{
+    struct quantize_result found = {0};
+    struct least least;
+    struct quantize_request asked = request_of(maker->request, &least);
+    asked.hook = (struct sequential_hook){maker, note_layer};
     const enum status status = quantize_run(&asked, &found, error);
     maker->out->bits_per_weight = found.bits_per_weight;
     quantize_result_reset(&found);
     return status;
+}
+
+/* ---- the plan ---- */
+
+bool quantized_copy_across_text(const struct quantize_method *method)
+{
+    return method->quantizer == QUANTIZER_LLM_INT8 && method->llm_int8.threshold > 0;
+}
+
+/* What is not quantized is read once more to be copied. */
+static int64_t rest_bytes(const struct model *model)
+{
+    int64_t bytes = weights_bytes(model->weights);
+    for (int64_t layer = 0; layer < model->config.layers; layer++)
+        for (int i = 0; i < model->programs[layer].parameter_count; i++) {
+            const struct parameter *parameter = &model->programs[layer].parameters[i];
+            const int64_t index = parameter->linear ? weights_find(model->weights, parameter->name) : -1;
+            struct weights_tensor tensor = {.bytes = 0};
+            if (index >= 0) weights_tensor(model->weights, index, &tensor);
+            bytes -= tensor.bytes;
+        }
+    return bytes;
+}
+
+/* Smoothing and spared columns of every linear, which are kept in memory, and in a file. */
+static int64_t input_bytes(const struct model *model)
+{
+    int64_t columns = 0, linears = 0;
+    for (int64_t layer = 0; layer < model->config.layers; layer++)
+        for (int i = 0; i < model->programs[layer].parameter_count; i++) {
+            const struct parameter *parameter = &model->programs[layer].parameters[i];
+            columns += parameter->linear ? parameter->columns : 0;
+            linears += parameter->linear;
+        }
+    return 2 * columns * (int64_t)sizeof(float) + linears * (int64_t)sizeof(struct quantized_copy_input);
+}
+
+enum status quantized_copy_plan(const struct quantized_copy_request *request, const struct plan_budget *budget,
+                                struct quantized_copy_outlook *out, struct error *error)
+{
+    const struct model *model = request->model;
+    struct least least;
+    const struct quantize_request asked = request_of(request, &least);
+    struct safetensors_entry *entries = NULL;
+    struct run_plan walk;
+    int64_t file = 0;
+    *out = (struct quantized_copy_outlook){.stored_bytes = 0};
+    enum status status = quantize_plan(&asked, 1, budget, &walk, error);
+    if (status == STATUS_OK) status = entries_list(model, &entries, error);
+    if (status == STATUS_OK) status = safetensors_writer_measure(entries, weights_count(model->weights), &file, error);
+    memory_free(entries);
+    if (status != STATUS_OK) return status;
+    if (quantize_method_treats_inputs(&request->method)) {
+        const bool exact = quantized_copy_across_text(&request->method) && request->method.llm_int8.variant > 0; /* the paper's */
+        out->token_bytes = (exact ? 3 : 2) * sequential_room_widest(model) * (int64_t)sizeof(float);
+        out->treated_bytes = exact ? loader_elements(model) * (int64_t)sizeof(float) : 0;
+        out->stored_bytes = exact ? weights_bytes(model->weights) - rest_bytes(model) : 0;
+        file += input_bytes(model);
+        plan_take(&out->plan, PLAN_HOST, input_bytes(model));
+    }
+    plan_take(&out->plan, PLAN_DISK, file);
+    plan_add(&out->plan, &walk, 1);
+    plan_take(&out->plan, PLAN_HOST, model->config.layers * (int64_t)sizeof(struct program)); /* the copy, open */
+    out->plan.read_bytes += rest_bytes(model);
+    out->plan.written_bytes += file;
+    for (int64_t i = 0; i < weights_count(model->weights); i++) {
+        struct weights_tensor tensor;
+        weights_tensor(model->weights, i, &tensor);
+        out->stored_bytes += tensor.elements * (int64_t)sizeof(float);
+    }
+    return STATUS_OK;
 }
 
 static enum status config_copy(const struct quantized_copy_request *request, struct error *error)

@@ -5,6 +5,7 @@
 #define JOBS_QUANTIZED_COPY_H
 
 #include "base/monitor.h"
+#include "base/plan.h"
 #include "eval/likelihood.h"
 #include "quant/activation.h"
 #include "quant/quantizer.h"
@@ -34,6 +35,20 @@ struct quantized_copy_request {
 
 /* STATUS_UNSUPPORTED with a pointer relative to the method: a rotation, quantized embeddings or outputs. */
 MUST_CHECK enum status quantized_copy_check(const struct quantize_method *method, struct error *error);
+
+/* Whether what a token gets from it depends on its whole text. */
+bool quantized_copy_across_text(const struct quantize_method *method);
+
+/* What making one takes, and what is there of it afterwards: live in the plan. */
+struct quantized_copy_outlook {
+    struct run_plan plan;
+    int64_t stored_bytes; /* of its weights, and of the original's where they are wanted, which every walk reads */
+    /* Of the host, in walks, for what is done to inputs: for each token of a chunk, and beside that. */
+    int64_t token_bytes, treated_bytes;
+};
+/* Statuses of quantize_plan. */
+MUST_CHECK enum status quantized_copy_plan(const struct quantized_copy_request *request, const struct plan_budget *budget,
+                                           struct quantized_copy_outlook *out, struct error *error);
 
 /* Opens what an earlier attempt of the same fingerprint left, else makes it. The caller owns *out (quantized_copy_reset), also
  * after a failure. Statuses of quantize_run, model_open and safetensors_writer_open. */

@@ -28,6 +28,10 @@ struct job {
     struct tasks_result *out;
     int models;
     struct quantized_copy copy;
+    struct quantized_copy_outlook copied;
+    bool across_text;      /* of the copy */
+    bool planning;         /* nothing is computed */
+    struct run_plan group; /* what the group in work needs */
     struct encode encode;
     struct place *places; /* of every item, in order */
     /* of a group */
@@ -118,7 +122,7 @@ static enum status item_add(struct job *job, const struct place *place, double *
         longest = encoded.tokens > longest ? encoded.tokens : longest;
         others += encoded.targets;
     }
-    *rows += job->copy.across_text ? (int64_t)extras[ROW_ALONE] : longest + others;
+    *rows += job->across_text ? (int64_t)extras[ROW_ALONE] : longest + others;
     return STATUS_OK;
 }
 
@@ -165,20 +169,61 @@ static enum status group_collect(struct job *job, int64_t first, int64_t *count,
 
 /* ---- a group's answers ---- */
 
-static enum status group_ask(struct job *job, bool apart, int first_model, int end_model, int64_t *computed, struct error *error)
+/* Who is asked about a group's texts: models [first, end), over a forest of their own or (apart) text by text. */
+struct asking {
+    bool apart;
+    int first, end;
+};
+
+/* Full precision and the quantized model, over one forest unless what a token gets depends on its whole text in the latter. */
+static int askings_of(const struct job *job, struct asking out[TASKS_MODELS])
+{
+    out[0] = (struct asking){false, TASKS_FULL, job->across_text ? TASKS_QUANTIZED : job->models};
+    out[1] = (struct asking){true, TASKS_QUANTIZED, TASKS_MODELS};
+    return job->across_text ? 2 : 1;
+}
+
+/* Onto the group's plan. */
+static void asking_plan(struct job *job, const struct asking *asking, const struct likelihood *likelihood)
+{
+    const struct tasks_request *request = job->request;
+    for (int m = asking->first; m < asking->end; m++) {
+        const bool full = m == TASKS_FULL;
+        const int64_t treated = job->copied.treated_bytes + job->copied.token_bytes * likelihood->forest.chunks.largest;
+        likelihood_plan(likelihood, request->model, request->backend, full ? 0 : treated, &job->group);
+        job->group.read_bytes += full ? weights_bytes(request->model->weights) : job->copied.stored_bytes;
+    }
+}
+
+static enum status room_check(const struct job *job, struct error *error)
+{
+    const struct plan_budget budget = backend_budget(job->request->backend, job->request->work_directory);
+    if (plan_fits(&job->group, &budget)) return STATUS_OK;
+    return plan_refuse(&job->group, &budget, "give it fewer shots, or more memory (--memory, DELTAQ_CUDA_MEMORY)", error);
+}
+
+static enum status likelihood_ask(struct job *job, const struct asking *asking, struct likelihood *likelihood, struct error *error)
 {
     const struct tasks_request *request = job->request;
     const struct monitor quiet = {.owner = request->monitor == NULL ? NULL : request->monitor->owner,
                                   .check = request->monitor == NULL ? NULL : request->monitor->check};
-    struct likelihood likelihood = {0};
     struct likelihood_products products;
-    enum status status = likelihood_init(&likelihood, &job->texts, apart, &request->model->config, request->backend, error);
-    for (int m = first_model; m < end_model && status == STATUS_OK; m++) {
+    enum status status = room_check(job, error);
+    for (int m = asking->first; m < asking->end && status == STATUS_OK; m++) {
         const bool full = m == TASKS_FULL;
-        status = likelihood_run(&likelihood, full ? request->model : job->copy.model, request->backend,
+        status = likelihood_run(likelihood, full ? request->model : job->copy.model, request->backend,
                                 full ? NULL : quantized_copy_products(&job->copy, &products), &quiet, job->answers[m], error);
-        *computed += likelihood.forest.chunks.tokens;
     }
+    return status;
+}
+
+static enum status group_ask(struct job *job, const struct asking *asking, struct error *error)
+{
+    const struct tasks_request *request = job->request;
+    struct likelihood likelihood = {0};
+    enum status status = likelihood_init(&likelihood, &job->texts, asking->apart, &request->model->config, request->backend, error);
+    if (status == STATUS_OK) asking_plan(job, asking, &likelihood);
+    if (status == STATUS_OK && !job->planning) status = likelihood_ask(job, asking, &likelihood, error);
     likelihood_reset(&likelihood);
     return status;
 }
@@ -193,18 +238,17 @@ static enum status answers_room(struct job *job, struct error *error)
     return STATUS_OK;
 }
 
-/* Full precision and the quantized model, over one forest unless what a token gets depends on its whole text in the latter. */
-static enum status group_run(struct job *job, int64_t *computed, struct error *error)
+static enum status group_run(struct job *job, struct error *error)
 {
+    struct asking askings[TASKS_MODELS];
+    const int count = askings_of(job, askings);
     enum status status = answers_room(job, error);
-    if (status != STATUS_OK) return status;
-    *computed = 0;
-    if (!job->copy.across_text) return group_ask(job, false, 0, job->models, computed, error);
-    if ((status = group_ask(job, false, TASKS_FULL, TASKS_QUANTIZED, computed, error)) != STATUS_OK) return status;
-    return group_ask(job, true, TASKS_QUANTIZED, TASKS_MODELS, computed, error);
+    job->group = (struct run_plan){.flops = 0};
+    for (int i = 0; i < count && status == STATUS_OK; i++) status = group_ask(job, &askings[i], error);
+    return status;
 }
 
-static enum status group_keep(struct job *job, int64_t first, int64_t count, int64_t computed, struct error *error)
+static enum status group_keep(struct job *job, int64_t first, int64_t count, struct error *error)
 {
     int64_t text = 0;
     enum status status;
@@ -213,7 +257,7 @@ static enum status group_keep(struct job *job, int64_t first, int64_t count, int
         const int choices = prompt_of(job, &job->places[first + i])->choices;
         for (int choice = 0; choice < choices; choice++, text++)
             for (int m = 0; m < job->models; m++) row[m * TASK_CHOICES + choice] = job->answers[m][text];
-        if (i == 0) row[job->models * TASK_CHOICES + ROW_COMPUTED] = (double)computed;
+        if (i == 0) row[job->models * TASK_CHOICES + ROW_COMPUTED] = (double)job->group.tokens;
         if ((status = tally_add(&job->out->tally, row, error)) != STATUS_OK) return status;
     }
     return tally_save(&job->out->tally, error);
@@ -226,10 +270,11 @@ static enum status groups_run(struct job *job, struct error *error)
     monitor_progress(job->request->monitor, tally->done, tally->rows, "item");
     while (tally->done < tally->rows && status == STATUS_OK) {
         const int64_t first = tally->done;
-        int64_t count = 0, computed = 0;
+        int64_t count = 0;
         status = group_collect(job, first, &count, error);
-        if (status == STATUS_OK) status = group_run(job, &computed, error);
-        if (status == STATUS_OK) status = group_keep(job, first, count, computed, error);
+        if (status == STATUS_OK) status = group_run(job, error);
+        if (status == STATUS_OK) status = group_keep(job, first, count, error);
+        if (status == STATUS_OK) job->out->flops += job->group.flops;
         if (status == STATUS_OK) monitor_progress(job->request->monitor, tally->done, tally->rows, "item");
     }
     return status;
@@ -251,11 +296,9 @@ static enum status places_list(struct job *job, struct error *error)
     return STATUS_OK;
 }
 
-static enum status copy_open(struct job *job, struct error *error)
+static struct quantized_copy_request copy_of(const struct tasks_request *request)
 {
-    const struct tasks_request *request = job->request;
-    if (request->method == NULL) return STATUS_OK;
-    const struct quantized_copy_request copy = {
+    return (struct quantized_copy_request){
         .model = request->model,
         .backend = request->backend,
         .method = *request->method,
@@ -264,8 +307,21 @@ static enum status copy_open(struct job *job, struct error *error)
         .fingerprint = request->fingerprint,
         .monitor = request->monitor,
     };
-    const enum status status = quantized_copy_open(&copy, &job->copy, error);
+}
+
+/* What there will be of the copy, and (not for a plan) the copy. */
+static enum status copy_open(struct job *job, const struct plan_budget *budget, struct error *error)
+{
+    const struct tasks_request *request = job->request;
+    if (request->method == NULL) return STATUS_OK;
+    const struct quantized_copy_request copy = copy_of(request);
+    job->across_text = quantized_copy_across_text(request->method);
+    enum status status = quantized_copy_plan(&copy, budget, &job->copied, error);
+    if (status != STATUS_OK || job->planning) return status;
+    status = quantized_copy_open(&copy, &job->copy, error);
+    job->across_text = job->copy.across_text;
     job->out->bits_per_weight = job->copy.bits_per_weight;
+    job->out->flops += job->copied.plan.flops;
     return status;
 }
 
@@ -322,23 +378,65 @@ static void job_reset(struct job *job)
     for (int m = 0; m < TASKS_MODELS; m++) free(job->answers[m]);
 }
 
+static enum status job_open(struct job *job, struct error *error)
+{
+    const struct tasks_request *request = job->request;
+    const struct model_config *config = &request->model->config;
+    const enum status status = places_list(job, error);
+    if (status != STATUS_OK) return status;
+    return encode_init(&job->encode, request->tokenizer, request->special_tokens, config->maximum_positions,
+                       config->vocabulary_size, error);
+}
+
+/* A group's rows are saved when it is done, and may be once before, when that takes long. */
+static enum status groups_plan(struct job *job, struct run_plan *out, struct error *error)
+{
+    struct run_plan groups = {.flops = 0};
+    const int64_t items = job->out->item_count;
+    int64_t saves = 0;
+    enum status status = STATUS_OK;
+    for (int64_t first = 0, count = 0; first < items && status == STATUS_OK; first += count, saves++) {
+        status = group_collect(job, first, &count, error);
+        if (status == STATUS_OK) status = group_run(job, error);
+        plan_add(&groups, &job->group, 1);
+    }
+    tally_plan(items, row_width(job), job->request->work_directory != NULL ? saves : 0, out);
+    plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES + items * (int64_t)(sizeof *job->places + sizeof *job->out->outcomes));
+    if (job->request->method != NULL) {
+        plan_add(out, &job->copied.plan, 1);
+        for (int room = 0; room < PLAN_ROOMS; room++) plan_take(out, (enum plan_room)room, job->copied.plan.live[room]);
+    }
+    plan_add(out, &groups, 1);
+    return status;
+}
+
+enum status tasks_plan(const struct tasks_request *request, const struct plan_budget *budget, struct run_plan *out,
+                       struct error *error)
+{
+    struct tasks_result items = {0};
+    struct job job = {.request = request, .out = &items, .models = request->method == NULL ? 1 : TASKS_MODELS, .planning = true};
+    *out = (struct run_plan){.flops = 0};
+    enum status status = job_open(&job, error);
+    if (status == STATUS_OK) status = copy_open(&job, budget, error);
+    if (status == STATUS_OK) status = groups_plan(&job, out, error);
+    job_reset(&job);
+    return status;
+}
+
 enum status tasks_run(const struct tasks_request *request, struct tasks_result *out, struct error *error)
 {
-    const struct model_config *config = &request->model->config;
     struct job job = {.request = request, .out = out, .models = request->method == NULL ? 1 : TASKS_MODELS};
+    const struct plan_budget budget = backend_budget(request->backend, request->work_directory);
     enum status status;
     *out = (struct tasks_result){.models = job.models, .set_count = request->set_count};
-    if ((status = places_list(&job, error)) != STATUS_OK) goto done;
-    status = encode_init(&job.encode, request->tokenizer, request->special_tokens, config->maximum_positions,
-                         config->vocabulary_size, error);
-    if (status != STATUS_OK) goto done;
+    if ((status = job_open(&job, error)) != STATUS_OK) goto done;
     status = tally_open(request->work_directory, "items.tally", request->fingerprint, out->item_count, row_width(&job), &out->tally,
                         error);
     if (status != STATUS_OK) goto done;
     if (out->tally.done > 0)
         monitor_log(request->monitor, "%lld of %lld items were answered before", (long long)out->tally.done,
                     (long long)out->item_count);
-    if ((status = copy_open(&job, error)) != STATUS_OK) goto done;
+    if ((status = copy_open(&job, &budget, error)) != STATUS_OK) goto done;
     if ((status = groups_run(&job, error)) != STATUS_OK) goto done;
     status = summarise(&job, error);
 done:

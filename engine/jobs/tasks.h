@@ -38,12 +38,18 @@ struct tasks_result {
     int64_t tokens_computed;        /* what was fed */
     int64_t cut;                    /* choices whose beginning did not fit the model's positions */
     double bits_per_weight;
+    double flops;       /* that this attempt computed, by its plans */
     struct tally tally; /* holds the log-likelihoods */
 };
 void tasks_result_reset(struct tasks_result *result); /* {0} is fine */
 
-/* STATUS_INVALID (a choice longer than the model's positions, another model's tokenizer; names the task and the item), statuses of
- * quantized_copy_open, likelihood_run and tally_open. */
+/* What it will need, from its first item on: every prompt becomes tokens for it, as in the run. Statuses as below. */
+MUST_CHECK enum status tasks_plan(const struct tasks_request *request, const struct plan_budget *budget, struct run_plan *out,
+                                  struct error *error);
+
+/* STATUS_TOO_LARGE when a group of items does not fit what there is (backend_budget); STATUS_INVALID (a choice longer than the
+ * model's positions, another model's tokenizer; names the task and the item), statuses of quantized_copy_open, likelihood_run and
+ * tally_open. */
 MUST_CHECK enum status tasks_run(const struct tasks_request *request, struct tasks_result *out, struct error *error);
 
 #endif

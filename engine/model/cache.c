@@ -57,6 +57,13 @@ static enum status check(const struct model_config *config, struct error *error)
     return STATUS_OK;
 }
 
+int64_t cache_bytes(const struct model_config *config, const struct backend *backend, int64_t positions, int64_t slots,
+                    int64_t joints)
+{
+    const int64_t states = (joints + slots) * widest(config, KEEPS_STATES);
+    return (positions * widest(config, KEEPS_TOKENS) + states) * (int64_t)backend->ops->element;
+}
+
 enum status cache_init(struct cache *cache, const struct model_config *config, struct backend *backend, int64_t positions,
                        int64_t slots, int64_t joints, struct error *error)
 {

@@ -36,6 +36,10 @@ void cache_reset(struct cache *cache); /* {0} is fine */
 /* Bytes of one state; 0: the model has no recurrent op. */
 int64_t cache_state_bytes(const struct model_config *config, const struct backend *backend);
 
+/* Bytes of the backend's memory that cache_init takes. */
+int64_t cache_bytes(const struct model_config *config, const struct backend *backend, int64_t positions, int64_t slots,
+                    int64_t joints);
+
 /* Another block, or the same one for another forest: forgets all. */
 void cache_begin(struct cache *cache, const struct program *program);
 

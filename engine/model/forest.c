@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TOKEN_BYTES = 12 }; /* its id, its target, its position */
+
 /* The sequences in lexicographic order, and how many tokens each has in common with the one before it. */
 struct order {
     const struct sequences *sequences;
@@ -258,6 +260,14 @@ static int64_t deepest_path(const struct forest *forest)
     return deepest;
 }
 
+int64_t forest_bytes(const struct forest *forest, int64_t sequences, int64_t tokens)
+{
+    const int64_t chunks = forest->chunks.count, segments = forest->segment_count;
+    const int64_t words = 4 * segments + chunks + 2 * deepest_path(forest) * chunks + sequences;
+    return chunks * (int64_t)(sizeof *forest->chunks.chunks + sizeof *forest->branches) + words * (int64_t)sizeof(int64_t) +
+           segments * (int64_t)sizeof *forest->segments + TOKEN_BYTES * tokens;
+}
+
 static enum status link_all(struct forest *forest, const uint32_t *ids, const uint32_t *targets, const int32_t *positions,
                             struct error *error)
 {
@@ -310,7 +320,7 @@ static enum status build(const struct sequences *given, struct builder builder, 
     builder.forest = out;
     builder.order = &order;
     if ((status = order_init(&order, &sequences, !builder.whole, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(tokens, 12, "token batches", &rows, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(tokens, TOKEN_BYTES, "token batches", &rows, error)) != STATUS_OK) goto done;
     out->chunks.memory = rows;
     if ((status = memory_new(sequences.count, sizeof *out->leaves, "texts", &out->leaves, error)) != STATUS_OK) goto done;
     if ((status = memory_new(tokens, sizeof *builder.path, "path of segments", &builder.path, error)) != STATUS_OK) goto done;

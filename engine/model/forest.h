@@ -33,6 +33,8 @@ MUST_CHECK enum status forest_init(const struct sequences *sequences, int64_t ch
 /* The same with every text by itself and whole in its chunk: where what a token gets depends on its whole text. */
 MUST_CHECK enum status forest_init_apart(const struct sequences *sequences, int64_t chunk_tokens, struct forest *out,
                                          struct error *error);
+/* Bytes of a forest of sequences of so many tokens in all. */
+int64_t forest_bytes(const struct forest *forest, int64_t sequences, int64_t tokens);
 void forest_reset(struct forest *forest); /* {0} is fine */
 
 /* The row, among those of all chunks, of a sequence's token at `position`. */

@@ -9,9 +9,10 @@ static double pairs(const struct chunks *chunks, int64_t window)
     for (int64_t i = 0; i < chunks->count; i++) {
         const struct batch *batch = &chunks->chunks[i].batch;
         for (int64_t s = 0; s < batch->sequences; s++) {
-            const double length = (double)(batch->starts[s + 1] - batch->starts[s]);
-            const double reach = window > 0 && (double)window < length ? (double)window : length;
-            sum += reach * (reach + 1) / 2 + (length - reach) * reach;
+            const int64_t past = batch->branches == NULL ? 0 : batch->branches->pasts[s];
+            const int64_t length = batch->starts[s + 1] - batch->starts[s], left = window > past ? window - past : 0;
+            const double whole = (double)(window > 0 && left < length ? left : length); /* tokens that see all before them */
+            sum += whole * ((double)past + (whole + 1) / 2) + ((double)length - whole) * (double)window;
         }
     }
     return sum;

@@ -122,58 +122,93 @@ static enum status report_all(const struct kind_context *context, struct tasks_r
     return status == STATUS_OK ? tasks_report_result(report, result, error) : status;
 }
 
+/* What a run reads, and the request over it. Stays where it is. */
+struct opened {
+    struct inputs inputs;
+    struct sequences calibration;
+    struct quantize_method method;
+    struct task_set **sets;
+    int64_t set_count;
+    struct tasks_request request;
+};
+
+static enum status open_all(const struct kind_context *context, const struct tasks_params *params, struct opened *o,
+                            struct error *error)
+{
+    const bool quantized = point_method_given(&params->method);
+    const int64_t count = params->tasks.count;
+    enum status status;
+    *o = (struct opened){.method = params->method, .sets = calloc((size_t)count, sizeof *o->sets), .set_count = count};
+    if (o->sets == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+    if ((status = inputs_open(context, params->checkpoint, &o->inputs, error)) != STATUS_OK) return status;
+    if ((status = inputs_open_tokenizer(&o->inputs, error)) != STATUS_OK) return status;
+    status = task_files_open(context, params->tasks.objects, count, (int)params->shots, params->limit, o->sets, error);
+    if (status != STATUS_OK) return status;
+    if (quantized && (status = quantize_method_settle(&o->method, error)) != STATUS_OK) return status;
+    if (params->calibration.dataset != NULL)
+        status = inputs_sequences(context, &o->inputs, &params->calibration, true, &o->calibration, NULL, error);
+    o->request = (struct tasks_request){
+        .model = o->inputs.model,
+        .backend = o->inputs.backend,
+        .tokenizer = o->inputs.tokenizer,
+        .sets = (const struct task_set *const *)o->sets,
+        .set_count = count,
+        .special_tokens = params->special_tokens,
+        .method = quantized ? &o->method : NULL,
+        .calibration = o->calibration.count > 0 ? &o->calibration : NULL,
+        .work_directory = context->work_directory,
+        .seed = (uint64_t)params->seed,
+        .monitor = context->monitor,
+    };
+    return status;
+}
+
+static void close_all(struct opened *o)
+{
+    if (o->sets != NULL) task_files_close(o->sets, o->set_count);
+    free(o->sets);
+    dataset_sequences_free(&o->calibration);
+    inputs_reset(&o->inputs);
+}
+
+static enum status tasks_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+                                  struct run_plan *out, struct error *error)
+{
+    struct opened o;
+    enum status status = open_all(context, filled, &o, error);
+    if (status == STATUS_OK) {
+        *budget = backend_budget(o.inputs.backend, context->work_directory);
+        status = tasks_plan(&o.request, budget, out, error);
+    }
+    close_all(&o);
+    return status;
+}
+
 static enum status tasks_execute(const struct kind_context *context, const void *filled, json_t **result, struct measurements *out,
                                  struct error *error)
 {
     const struct tasks_params *params = filled;
-    const bool quantized = point_method_given(&params->method);
-    struct quantize_method method = params->method;
-    struct inputs inputs = {0};
-    struct sequences calibration = {0};
+    struct opened o;
     struct tasks_result found = {0};
-    struct task_set **sets = calloc((size_t)params->tasks.count, sizeof *sets);
     enum status status;
-    if (sets == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
-    if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
-    if ((status = inputs_open_tokenizer(&inputs, error)) != STATUS_OK) goto done;
-    status = task_files_open(context, params->tasks.objects, params->tasks.count, (int)params->shots, params->limit, sets, error);
-    if (status != STATUS_OK) goto done;
-    if (quantized && (status = quantize_method_settle(&method, error)) != STATUS_OK) goto done;
-    if (params->calibration.dataset != NULL)
-        status = inputs_sequences(context, &inputs, &params->calibration, true, &calibration, NULL, error);
-    if (status != STATUS_OK) goto done;
-    const struct tasks_request request = {
-        .model = inputs.model,
-        .backend = inputs.backend,
-        .tokenizer = inputs.tokenizer,
-        .sets = (const struct task_set *const *)sets,
-        .set_count = params->tasks.count,
-        .special_tokens = params->special_tokens,
-        .method = quantized ? &method : NULL,
-        .calibration = calibration.count > 0 ? &calibration : NULL,
-        .work_directory = context->work_directory,
-        .fingerprint = fingerprint(context, params, &inputs),
-        .seed = (uint64_t)params->seed,
-        .monitor = context->monitor,
-    };
-    if ((status = tasks_run(&request, &found, error)) != STATUS_OK) goto done;
+    if ((status = open_all(context, params, &o, error)) != STATUS_OK) goto done;
+    o.request.fingerprint = fingerprint(context, params, &o.inputs);
+    if ((status = tasks_run(&o.request, &found, error)) != STATUS_OK) goto done;
+    kind_note_work(context, found.flops);
     struct tasks_report report = {.result = &found,
-                                  .request = &request,
+                                  .request = &o.request,
                                   .tasks = params->tasks.objects,
                                   .shots = (int)params->shots,
-                                  .checkpoint = inputs.row.id};
-    if (quantized) {
-        (void)snprintf(report.method, sizeof report.method, "%s", quantizer_by_id(method.quantizer)->name);
-        method_label(&method, report.label, sizeof report.label);
-        report.bits = (int)method_integer(&method, "bits");
+                                  .checkpoint = o.inputs.row.id};
+    if (o.request.method != NULL) {
+        (void)snprintf(report.method, sizeof report.method, "%s", quantizer_by_id(o.method.quantizer)->name);
+        method_label(&o.method, report.label, sizeof report.label);
+        report.bits = (int)method_integer(&o.method, "bits");
     }
     status = report_all(context, &report, result, out, error);
 done:
     tasks_result_reset(&found);
-    task_files_close(sets, params->tasks.count);
-    free(sets);
-    dataset_sequences_free(&calibration);
-    inputs_reset(&inputs);
+    close_all(&o);
     return status;
 }
 
@@ -184,4 +219,5 @@ const struct kind tasks_kind = {
     .params_size = sizeof(struct tasks_params),
     .check = tasks_check,
     .execute = tasks_execute,
+    .plan = tasks_forecast,
 };

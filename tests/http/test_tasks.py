@@ -65,6 +65,19 @@ def test_a_quantized_model_is_asked_the_same_and_flips_are_listed(service, ready
     assert sorted(one["label"] for one in series if one["dataset"] == "2-shot") == ["", "rtn 2-bit g16"]
 
 
+def test_what_a_run_needs_is_told_before(service, ready):
+    asked = {**ready, "checkpoint": "tasks/step2", "shots": 1, "method": {"name": "rtn", "bits": 3, "group_size": 16}}
+    told = service.post("/v1/runs", {"kind": "tasks", "params": asked, "dry_run": True}).json
+    assert told["fits"] and told["problem"] is None and told["memory"]["host"]["peak_bytes"] > 1 << 20
+    run = service.run("tasks", **asked)
+    assert run["state"] == "succeeded", run["error"]
+    assert told["tokens"] == run["result"]["tokens_computed"] + 2 * 2, "and the two that quantizing evaluates, in both streams"
+    size = (service.files / "tasks" / "step2" / "model.safetensors").stat().st_size
+    assert size < told["disk"]["written_bytes"] < 1.1 * size + 4096, "the quantized model, and what is kept of answers"
+    again = service.post("/v1/runs", {"kind": "tasks", "params": asked, "dry_run": True}).json
+    assert again["seconds"] > 0 and "tasks run" in again["seconds_from"]
+
+
 @pytest.mark.parametrize("change,pointer", [
     ({"name": "arc_hard"}, "/params/tasks/0/name"), ({"path": "/etc/passwd"}, "/params/tasks/0/path"), ({"fewshot": None}, "/params/tasks/0/fewshot"),
     ({"path": None}, "/params/tasks/0/path"), ({"sha256": "0" * 64}, "/params/tasks/0/path"), ({"name": "arc_easy"}, "/params/tasks/0"),

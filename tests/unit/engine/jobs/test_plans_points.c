@@ -1,4 +1,5 @@
-/* What work on points between checkpoints says that it needs, beside what it takes: interpolations, landscapes, averages. */
+/* What work on several checkpoints says that it needs, beside what it takes: interpolations, landscapes, averages, readings. */
+#include "health/reading.h"
 #include "jobs/average.h"
 #include "jobs/interpolate.h"
 #include "jobs/landscape.h"
@@ -153,12 +154,50 @@ static void test_an_average_takes_what_its_plan_says(void **state)
     }
 }
 
+static enum status digest_begin(void *owner, struct error *error)
+{
+    (void)owner, (void)error;
+    return STATUS_OK;
+}
+
+static enum status digest_add(void *owner, const void *bytes, size_t size, struct error *error)
+{
+    (void)owner, (void)bytes, (void)size, (void)error;
+    return STATUS_OK;
+}
+
+static enum status digest_finish(void *owner, unsigned char digest[READING_DIGEST], struct error *error)
+{
+    (void)owner, (void)error;
+    memset(digest, 0, READING_DIGEST);
+    return STATUS_OK;
+}
+
+static void test_a_reading_takes_what_its_plan_says(void **state)
+{
+    struct members *m = *state;
+    const struct reading_hash hash = {NULL, digest_begin, digest_add, digest_finish};
+    for (int i = 0; i < 2; i++) {
+        const struct reading_request request = {
+            .weights = m->models[0]->weights, .previous = i == 0 ? NULL : m->models[1]->weights, .team = m->f.team, .hash = &hash};
+        struct reading reading;
+        struct run_plan plan = {.flops = 0};
+        struct error error;
+        reading_plan(request.weights, request.previous, team_size(request.team), &plan);
+        const struct watch watch = watch_begin();
+        if (reading_make(&request, &reading, &error) != STATUS_OK) fail_msg("%s", error.detail);
+        watch_end(&watch, "reading", &plan);
+        reading_reset(&reading);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_interpolation_takes_what_its_plan_says),
         cmocka_unit_test(test_a_landscape_takes_what_its_plan_says),
         cmocka_unit_test(test_an_average_takes_what_its_plan_says),
+        cmocka_unit_test(test_a_reading_takes_what_its_plan_says),
     };
     return cmocka_run_group_tests_name("plans of points", tests, open_members, close_members);
 }
