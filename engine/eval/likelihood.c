@@ -207,7 +207,7 @@ void likelihood_plan(const struct likelihood *likelihood, const struct model *mo
     hidden_plan(backend, chunks, config->hidden_size, &place, &visit);
     if (!config->tied) plan_give(&visit, room, embed);
     plan_take(&visit, room, cache_bytes(config, backend, chunks->longest, forest->slots, forest->joints));
-    plan_take(&visit, PLAN_HOST, treated);
+    plan_take(&visit, room, treated);
     plan_take(&visit, room, walk + blocks);
     plan_take(&visit, PLAN_HOST, loader_staging_bytes(model, backend));
     plan_give(&visit, PLAN_HOST, loader_staging_bytes(model, backend));

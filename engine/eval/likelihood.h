@@ -30,7 +30,7 @@ struct likelihood {
 MUST_CHECK enum status likelihood_init(struct likelihood *likelihood, const struct likelihood_texts *texts, bool apart,
                                        const struct model_config *config, struct backend *backend, struct error *error);
 /* What asking a model takes of memory, and what it computes, onto a plan: of this memory nothing is left. `treated`: bytes of the
- * host for what stands in for products. What the model's files hold is for the caller to count. */
+ * backend's memory for what stands in for products. What the model's files hold is for the caller to count. */
 void likelihood_plan(const struct likelihood *likelihood, const struct model *model, struct backend *backend, int64_t treated,
                      struct run_plan *plan);
 void likelihood_reset(struct likelihood *likelihood); /* {0} is fine */

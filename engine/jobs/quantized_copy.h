@@ -43,7 +43,7 @@ bool quantized_copy_across_text(const struct quantize_method *method);
 struct quantized_copy_outlook {
     struct run_plan plan;
     int64_t stored_bytes; /* of its weights, and of the original's where they are wanted, which every walk reads */
-    /* Of the host, in walks, for what is done to inputs: for each token of a chunk, and beside that. */
+    /* Of the backend's memory, in walks, for what is done to inputs: for each token of a chunk, and beside that. */
     int64_t token_bytes, treated_bytes;
 };
 /* Statuses of quantize_plan. */
