@@ -140,7 +140,7 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 # `make check` runs the quick ones; under AddressSanitizer whole models, which launch nearly every kernel.
 EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention cpu_codes cpu_inputs cpu_scan experts xielu) engine/model/test_tangent engine/backend/cuda/whole_models engine/backend/cuda/hidden_states
 EMULATED_TESTS := $(EMULATED_QUICK) $(addprefix engine/backend/test_,cpu_products cpu_rows tangent_cpu)
-EMULATED_BINARIES := $(EMULATED_QUICK:%=$(OBJ)/tests/emulated/%)
+EMULATED_BINARIES := $(addprefix $(OBJ)/tests/emulated/,$(EMULATED_QUICK) engine/backend/cuda/rounded_products)
 EMULATED_DEVICE := $(OBJ)/tests/unit/engine/backend/cuda/emulated.o
 $(EMULATED_DEVICE): CPPFLAGS += -Itests/unit
 $(OBJ)/tests/emulated/%: tests/unit/%.c $(EMULATED_DEVICE) $(SERVER_LIBRARY) $(ENGINE_LIBRARY)

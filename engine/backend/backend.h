@@ -36,6 +36,7 @@ struct gemm_args {
     struct matrix a, b, c;
     bool transpose_a, transpose_b;
     double alpha, beta;
+    bool exact; /* single precision where a device rounds the factors of a model's own products (DELTAQ_CUDA_PRODUCTS) */
 };
 
 enum norm_kind { NORM_RMS, NORM_LAYER };

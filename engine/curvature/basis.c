@@ -56,7 +56,7 @@ static void rotate_piece(struct basis *basis, int64_t first, int64_t rows, struc
                          struct matrix after)
 {
     struct backend *backend = basis->space->backend;
-    const struct gemm_args product = {.a = weights, .b = before, .c = after, .alpha = 1};
+    const struct gemm_args product = {.a = weights, .b = before, .c = after, .alpha = 1, .exact = true};
     for (int64_t i = 0; i < before.rows; i++) {
         const struct matrix row = matrix_rows(before, i, 1);
         backend->ops->add(backend, matrix_of(row.data, rows, VECTOR_COLUMNS, row.element),

@@ -112,9 +112,9 @@ double coded_energy(struct backend *backend, struct matrix a, struct matrix hess
         const int64_t count = a.columns - first < width ? a.columns - first : width;
         const struct matrix columns = matrix_columns(hessian, first, count), c = matrix_columns(product, first, count);
         const struct gemm_args diagonal = {
-            .a = matrix_columns(a, first, count), .b = matrix_rows(columns, first, count), .c = c, .alpha = 1};
+            .a = matrix_columns(a, first, count), .b = matrix_rows(columns, first, count), .c = c, .alpha = 1, .exact = true};
         const struct gemm_args above = {
-            .a = matrix_columns(a, 0, first), .b = matrix_rows(columns, 0, first), .c = c, .alpha = 2, .beta = 1};
+            .a = matrix_columns(a, 0, first), .b = matrix_rows(columns, 0, first), .c = c, .alpha = 2, .beta = 1, .exact = true};
         backend->ops->gemm(backend, &diagonal);
         if (first > 0) backend->ops->gemm(backend, &above);
     }

@@ -197,7 +197,8 @@ static void update_rest(struct solver *solver, int64_t first, int64_t width)
                                                    .b = matrix_columns(matrix_rows(solver->upper, first, width), next, rest),
                                                    .c = matrix_columns(solver->weights, next, rest),
                                                    .alpha = -1,
-                                                   .beta = 1});
+                                                   .beta = 1,
+                                                   .exact = true});
 }
 
 /* All blocks, and the grids that were found on the way. */

@@ -172,9 +172,11 @@ static double output_error(struct smoother *smoother, double alpha)
         encode(smoother, i);
         coded_decode(&smoother->coded[i], weight);
         backend->ops->gemm(
-            backend, &(struct gemm_args){.a = x, .b = smoother->task->linears[i].weight, .c = y, .transpose_b = true, .alpha = 1});
+            backend, &(struct gemm_args){
+                         .a = x, .b = smoother->task->linears[i].weight, .c = y, .transpose_b = true, .alpha = 1, .exact = true});
         backend->ops->gemm(
-            backend, &(struct gemm_args){.a = smoother->rounded, .b = weight, .c = y, .transpose_b = true, .alpha = -1, .beta = 1});
+            backend, &(struct gemm_args){
+                         .a = smoother->rounded, .b = weight, .c = y, .transpose_b = true, .alpha = -1, .beta = 1, .exact = true});
         sum += backend->ops->dot(backend, y, y);
     }
     return sum;

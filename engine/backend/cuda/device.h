@@ -6,7 +6,7 @@
 #include "backend/cuda/kernels/args.h"
 #include "backend/lane.h"
 
-enum { CUDA_PLUGIN_VERSION = 6 }; /* raised whenever this file or kernels/args.h changes meaning */
+enum { CUDA_PLUGIN_VERSION = 7 }; /* raised whenever this file or kernels/args.h changes meaning */
 enum { DEVICE_TEXT = 400, LANE_POINTS = 32 };
 
 /* As cuBLAS has it: column-major, c [m, n] = alpha op(a) op(b) + beta c; leading dimensions in elements. */
@@ -17,6 +17,7 @@ struct device_gemm {
     const float *a, *b;
     float *c;
     int64_t lda, ldb, ldc;
+    bool exact; /* in single precision, whatever the device was opened with */
 };
 
 /* `count` products like `each`, whose a, b and c are not read: they lie in arrays of pointers on the device, which begin at

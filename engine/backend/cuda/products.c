@@ -1,6 +1,9 @@
 /* products.c: matrix products by cuBLAS, which is column-major: a row-major matrix is its own transpose there, so c = a b becomes
- * cᵀ = bᵀ aᵀ with the same memory. And the inverse Cholesky factor, in blocks, from products and two small kernels. */
+ * cᵀ = bᵀ aᵀ with the same memory. And the inverse Cholesky factor, in blocks, from products and two small kernels: in single
+ * precision, as what is solved with it. */
 #include "backend/cuda/cuda.h"
+
+enum { SYRK_LARGEST = 256 };
 
 void cuda_multiply(struct cuda *cuda, const struct gemm_args *args)
 {
@@ -18,6 +21,7 @@ void cuda_multiply(struct cuda *cuda, const struct gemm_args *args)
         .lda = args->b.stride,
         .ldb = args->a.stride,
         .ldc = args->c.stride,
+        .exact = args->exact,
     };
     if (call.m == 0 || call.n == 0 || cuda->status != STATUS_OK) return;
     (void)cuda_good(cuda, "a matrix product", cuda->device->gemm(cuda->device, &call));
@@ -30,19 +34,35 @@ void cuda_gemm(struct backend *backend, const struct gemm_args *args)
     cuda_leave(cuda);
 }
 
-void cuda_syrk(struct backend *backend, struct matrix c, struct matrix x, double alpha, double beta)
-{
-    struct cuda *cuda = cuda_enter(backend);
-    if (c.rows > 0 && cuda->status == STATUS_OK)
-        (void)cuda_good(
-            cuda, "a matrix product",
-            cuda->device->syrk(cuda->device, c.rows, x.rows, (float)alpha, x.data, x.stride, (float)beta, c.data, c.stride));
-    cuda_leave(cuda);
-}
-
 static struct matrix part(struct matrix m, int64_t row, int64_t rows, int64_t column, int64_t columns)
 {
     return matrix_columns(matrix_rows(m, row, rows), column, columns);
+}
+
+/* The lower triangle in halves: what lies between them is a product like any other, at the rate of those. */
+static void lower_triangle(struct cuda *cuda, struct matrix c, struct matrix x, double alpha, double beta)
+{
+    const int64_t half = (c.rows / 2 + SYRK_LARGEST - 1) / SYRK_LARGEST * SYRK_LARGEST, rest = c.rows - half;
+    const struct matrix first = matrix_columns(x, 0, half), second = matrix_columns(x, half, rest);
+    if (cuda->status != STATUS_OK || c.rows == 0) return;
+    if (c.rows <= SYRK_LARGEST) {
+        (void)cuda_good(
+            cuda, "a matrix product",
+            cuda->device->syrk(cuda->device, c.rows, x.rows, (float)alpha, x.data, x.stride, (float)beta, c.data, c.stride));
+        return;
+    }
+    lower_triangle(cuda, part(c, 0, half, 0, half), first, alpha, beta);
+    lower_triangle(cuda, part(c, half, rest, half, rest), second, alpha, beta);
+    cuda_multiply(
+        cuda, &(struct gemm_args){
+                  .a = second, .b = first, .c = part(c, half, rest, 0, half), .transpose_a = true, .alpha = alpha, .beta = beta});
+}
+
+void cuda_syrk(struct backend *backend, struct matrix c, struct matrix x, double alpha, double beta)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    lower_triangle(cuda, c, x, alpha, beta);
+    cuda_leave(cuda);
 }
 
 /* R of h = R Rᵀ, a block of columns at a time from the last one, in the upper triangle; `inverses` gets those of its diagonal
@@ -56,9 +76,9 @@ static void factor(struct cuda *cuda, struct matrix h, struct matrix panel, floa
         const struct matrix above = part(h, 0, first, first, count), copy = part(panel, 0, first, 0, count);
         cuda_launch(cuda, KERNEL_cholesky_factor, 1, &args);
         if (first == 0) break;
-        cuda_multiply(cuda, &(struct gemm_args){above, inverse, copy, false, true, 1, 0});
+        cuda_multiply(cuda, &(struct gemm_args){above, inverse, copy, false, true, 1, 0, true});
         cuda_launch(cuda, KERNEL_add, cuda_blocks(first * count), &(struct add_args){above, copy, 1, 0});
-        cuda_multiply(cuda, &(struct gemm_args){above, above, part(h, 0, first, 0, first), false, true, -1, 1});
+        cuda_multiply(cuda, &(struct gemm_args){above, above, part(h, 0, first, 0, first), false, true, -1, 1, true});
     }
 }
 
@@ -70,8 +90,8 @@ static void invert(struct cuda *cuda, struct matrix h, struct matrix panel, floa
         const struct matrix inverse = {inverses + first * CHOLESKY_BLOCK, count, count, CHOLESKY_BLOCK, sizeof(float)};
         const struct matrix above = part(h, 0, first, first, count), copy = part(panel, 0, first, 0, count);
         if (first > 0) {
-            cuda_multiply(cuda, &(struct gemm_args){part(h, 0, first, 0, first), above, copy, false, false, 1, 0});
-            cuda_multiply(cuda, &(struct gemm_args){copy, inverse, above, false, false, -1, 0});
+            cuda_multiply(cuda, &(struct gemm_args){part(h, 0, first, 0, first), above, copy, false, false, 1, 0, true});
+            cuda_multiply(cuda, &(struct gemm_args){copy, inverse, above, false, false, -1, 0, true});
         }
         cuda_launch(cuda, KERNEL_add, cuda_blocks(count * count),
                     &(struct add_args){part(h, first, count, first, count), inverse, 1, 0});

@@ -210,7 +210,7 @@ static int gpu_gemm(struct device *device, const struct device_gemm *g)
     if (!fits_int(g)) return CUBLAS_FAILED;
     return cublas_code(gpu->blas.gemm_ex(gpu->blas.handle, g->transpose_a, g->transpose_b, (int)g->m, (int)g->n, (int)g->k, &g->alpha,
                                          g->a, CUBLAS_REAL_FLOAT, (int)g->lda, g->b, CUBLAS_REAL_FLOAT, (int)g->ldb, &g->beta, g->c,
-                                         CUBLAS_REAL_FLOAT, (int)g->ldc, gpu->compute, CUBLAS_DEFAULT_ALGORITHM));
+                                         CUBLAS_REAL_FLOAT, (int)g->ldc, g->exact ? COMPUTE_FLOAT : gpu->compute, CUBLAS_DEFAULT_ALGORITHM));
 }
 
 /* Of one product cuBLAS sees where its factors begin. Of arrays of pointers it does not: what is rounded for the tensor cores must begin

@@ -90,9 +90,9 @@ static void test_gemm_by_hand(void **state)
         const struct matrix a = from_values(world, 2, 3, (const double[]){1, 2, 3, 4, 5, 6});
         const struct matrix b = from_values(world, 3, 2, (const double[]){1, 0, 2, 1, 0, 3});
         const struct matrix c = from_values(world, 2, 2, (const double[]){(double)NAN, (double)NAN, (double)NAN, (double)NAN});
-        world->backend->ops->gemm(world->backend, &(struct gemm_args){a, b, c, false, false, 2, 0});
+        world->backend->ops->gemm(world->backend, &(struct gemm_args){a, b, c, false, false, 2, 0, true});
         assert_values(world, c, (const double[]){10, 22, 28, 46}, 0);
-        world->backend->ops->gemm(world->backend, &(struct gemm_args){a, a, c, false, true, 1, -1});
+        world->backend->ops->gemm(world->backend, &(struct gemm_args){a, a, c, false, true, 1, -1, true});
         assert_values(world, c, (const double[]){4, 10, 4, 31}, 0);
     }
 }
@@ -104,7 +104,7 @@ static void test_nan_in_an_operand_reaches_its_row(void **state)
         const struct matrix a = world_random(world, 40, 30, 0, 1), b = world_random(world, 20, 30, 0, 1),
                             c = world_zeros(world, 40, 20, 0);
         world->backend->ops->fill(world->backend, matrix_columns(matrix_rows(a, 7, 1), 3, 1), (double)NAN);
-        world->backend->ops->gemm(world->backend, &(struct gemm_args){a, b, c, false, true, 1, 0});
+        world->backend->ops->gemm(world->backend, &(struct gemm_args){a, b, c, false, true, 1, 0, true});
         double *values = world_read(world, c);
         for (int64_t i = 0; i < 40; i++)
             for (int64_t j = 0; j < 20; j++) assert_int_equal(isnan(values[i * 20 + j]) != 0, i == 7);

@@ -21,7 +21,8 @@ static void run_gemm(struct world *world, const void *context)
     const struct matrix b = s->transpose_b ? world_random(world, s->n, s->k, 5, 1) : world_random(world, s->k, s->n, 5, 1);
     const struct matrix c = world_random(world, s->m, s->n, 2, 1);
     if (s->beta == 0) world->backend->ops->fill(world->backend, c, (double)NAN);
-    world->backend->ops->gemm(world->backend, &(struct gemm_args){a, b, c, s->transpose_a, s->transpose_b, s->alpha, s->beta});
+    world->backend->ops->gemm(world->backend,
+                              &(struct gemm_args){a, b, c, s->transpose_a, s->transpose_b, s->alpha, s->beta, true});
     const double growth = 6 * sqrt((double)s->k) + 3;
     world_record(world, "c", c, growth, fabs(s->alpha) * product_norm(s->k) + 5 * fabs(s->beta));
 }
@@ -75,13 +76,13 @@ static void run_inverse_cholesky(struct world *world, const void *context)
     backend->ops->syrk(backend, h, x, 1 / (double)rows, 1);
     const struct matrix full = world_zeros(world, n, n, 0), product = world_zeros(world, n, n, 0),
                         identity = world_zeros(world, n, n, 0);
-    backend->ops->gemm(backend, &(struct gemm_args){x, x, full, true, false, 1 / (double)rows, 0});
+    backend->ops->gemm(backend, &(struct gemm_args){x, x, full, true, false, 1 / (double)rows, 0, true});
     const struct matrix one = world_zeros(world, 1, 1, 0);
     backend->ops->fill(backend, one, damp);
     for (int64_t i = 0; i < n; i++) backend->ops->add(backend, matrix_columns(matrix_rows(full, i, 1), i, 1), one, 1, 1);
     assert_true(backend->ops->inverse_cholesky(backend, h));
-    backend->ops->gemm(backend, &(struct gemm_args){h, full, product, false, false, 1, 0});
-    backend->ops->gemm(backend, &(struct gemm_args){product, h, identity, false, true, 1, 0});
+    backend->ops->gemm(backend, &(struct gemm_args){h, full, product, false, false, 1, 0, true});
+    backend->ops->gemm(backend, &(struct gemm_args){product, h, identity, false, true, 1, 0, true});
     const double condition = (pow(1 + sqrt(0.5), 2) + damp) / damp;
     world_record(world, "U h Uᵀ", identity, (double)n * condition, 1);
     world_record(world, "U", h, (double)n * condition, 1);

@@ -386,9 +386,9 @@ static void test_gemm_gradients_are_gemms(void **state)
     struct backend *backend = world->backend;
     const struct matrix x = world_random(world, 6, 5, 1, 1), w = world_random(world, 7, 5, 2, 1), y = world_zeros(world, 6, 7, 0);
     const struct matrix dy = world_random(world, 6, 7, 3, 1), dx = filled(world, 6, 5, (double)NAN), dw = filled(world, 7, 5, 0.5);
-    struct gemm_args args = {x, w, y, false, true, 1, 0};
-    backend->ops->gemm(backend, &(struct gemm_args){dy, w, dx, false, false, 1, 0});
-    backend->ops->gemm(backend, &(struct gemm_args){dy, x, dw, true, false, 1, 1});
+    struct gemm_args args = {x, w, y, false, true, 1, 0, true};
+    backend->ops->gemm(backend, &(struct gemm_args){dy, w, dx, false, false, 1, 0, true});
+    backend->ops->gemm(backend, &(struct gemm_args){dy, x, dw, true, false, 1, 1, true});
     struct pass pass = {world, gemm_forward, y, dy, &args};
     check_gradient(&pass, "dx", x, dx, 0);
     check_gradient(&pass, "dw", w, dw, 0.5);

@@ -19,7 +19,7 @@ enum { EMULATED_BLOCKS = 4096, EMULATED_PAGE = 4096 };
 /* Guarded blocks lie one after another in a stretch of addresses, so that one call lets everybody at them or nobody. */
 struct emulated {
     struct device device;
-    bool reversed;
+    bool reversed, rounds;
     struct {
         void *address;
         size_t bytes;
@@ -276,14 +276,27 @@ static int emulated_launch(struct device *device, enum kernel kernel, int64_t bl
     return code;
 }
 
-static void multiply(const struct device_gemm *g)
+/* To bfloat16, to nearest, ties to even; NaN stays NaN. */
+static float rounded(float x)
 {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (x == x) bits = (bits + 0x7fffu + (bits >> 16 & 1)) & 0xffff0000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static void multiply(const struct emulated *emulated, const struct device_gemm *g)
+{
+    const bool rounds = emulated->rounds && !g->exact;
     for (int64_t j = 0; j < g->n; j++)
         for (int64_t i = 0; i < g->m; i++) {
             float sum = 0;
-            for (int64_t l = 0; l < g->k; l++)
-                sum +=
-                    g->a[g->transpose_a ? l + i * g->lda : i + l * g->lda] * g->b[g->transpose_b ? j + l * g->ldb : l + j * g->ldb];
+            for (int64_t l = 0; l < g->k; l++) {
+                const float a = g->a[g->transpose_a ? l + i * g->lda : i + l * g->lda],
+                            b = g->b[g->transpose_b ? j + l * g->ldb : l + j * g->ldb];
+                sum += rounds ? rounded(a) * rounded(b) : a * b;
+            }
             float *c = &g->c[i + j * g->ldc];
             *c = g->beta == 0 ? g->alpha * sum : g->alpha * sum + g->beta * *c;
         }
@@ -292,7 +305,7 @@ static void multiply(const struct device_gemm *g)
 static void emulated_do_gemm(void *context, const void *payload)
 {
     emulated_let(context);
-    multiply(payload);
+    multiply(((struct device *)context)->state, payload);
     emulated_done(context);
 }
 
@@ -321,7 +334,7 @@ static void emulated_do_gemm_batched(void *context, const void *payload)
         for (int64_t other = 0; other < at; other++)
             if (args->c[other] == each.c) emulated->failed = 2;
         if (args->aligned && misaligned(each.a, each.b, each.c)) emulated->failed = 2;
-        multiply(&each);
+        multiply(emulated, &each);
     }
     emulated_done(device);
 }
@@ -409,4 +422,9 @@ struct device *emulated_device(bool reversed)
     };
     emulated->device.memory_free = (int64_t)1 << 33;
     return &emulated->device;
+}
+
+void emulated_round(struct device *device)
+{
+    ((struct emulated *)device->state)->rounds = true;
 }

@@ -10,5 +10,7 @@
 
 /* NULL: no memory. Closed by its own `close`. */
 struct device *emulated_device(bool reversed);
+/* From now on factors of products that need not be exact are rounded to bfloat16, as with DELTAQ_CUDA_PRODUCTS=bf16. */
+void emulated_round(struct device *device);
 
 #endif
