@@ -1,9 +1,11 @@
 #include "quant/activation.h"
 
+/* Exact: the factors stand for integers, whose products nobody rounds. */
 static void multiply(const struct activations *activations, struct matrix x, struct matrix weight, struct matrix y, double beta)
 {
     activations->backend->ops->gemm(
-        activations->backend, &(struct gemm_args){.a = x, .b = weight, .c = y, .transpose_b = true, .alpha = 1, .beta = beta});
+        activations->backend,
+        &(struct gemm_args){.a = x, .b = weight, .c = y, .transpose_b = true, .alpha = 1, .beta = beta, .exact = true});
 }
 
 /* Room of the shape of x. */
