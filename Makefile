@@ -134,11 +134,11 @@ pool-tools: $(POOL_TOOLS)
 $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  test $<"
-	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
+	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BESIDE) $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
 
 # Tests of the fast backend, run once more with the CUDA backend in its place, over an emulated device (tests/unit/engine/backend/cuda).
 # `make check` runs the quick ones; under AddressSanitizer whole models, which launch nearly every kernel.
-EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention cpu_codes cpu_inputs cpu_scan experts xielu) engine/model/test_tangent engine/backend/cuda/whole_models engine/backend/cuda/hidden_states
+EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention cpu_codes cpu_inputs cpu_scan experts xielu) $(addprefix engine/model/test_,forest tangent) engine/backend/cuda/whole_models engine/backend/cuda/hidden_states
 EMULATED_TESTS := $(EMULATED_QUICK) $(addprefix engine/backend/test_,cpu_products cpu_rows tangent_cpu)
 EMULATED_BINARIES := $(addprefix $(OBJ)/tests/emulated/,$(EMULATED_QUICK) engine/backend/cuda/rounded_products)
 EMULATED_DEVICE := $(OBJ)/tests/unit/engine/backend/cuda/emulated.o
@@ -147,6 +147,27 @@ $(OBJ)/tests/emulated/%: tests/unit/%.c $(EMULATED_DEVICE) $(SERVER_LIBRARY) $(E
 	@mkdir -p $(@D)
 	@echo "  test $< (emulated CUDA)"
 	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -include engine/backend/cuda/stand_in.h -MMD -MP -MF $@.d -o $@ $< $(EMULATED_DEVICE) $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
+
+# And over a device that runs the PTX which nvcc makes of the kernels (tests/unit/engine/backend/cuda/ptx).
+PTX := $(BUILD)/ptx
+PTX_DIR := tests/unit/engine/backend/cuda/ptx
+PTX_TESTS := $(EMULATED_TESTS:%=$(PTX)/tests/%)
+SIMULATED_DEVICE := $(OBJ)/$(PTX_DIR)/simulated.o $(EMULATED_DEVICE)
+$(OBJ)/$(PTX_DIR)/simulated.o: CPPFLAGS += -Itests/unit
+$(OBJ)/$(PTX_DIR)/test_simulated: BESIDE := $(SIMULATED_DEVICE)
+$(OBJ)/$(PTX_DIR)/test_simulated: $(SIMULATED_DEVICE)
+$(PTX)/kernels.ptx: $(CUDA_DIR)/plugin/kernels.cu $(wildcard $(CUDA_DIR)/kernels/*.h) engine/backend/backend.h engine/backend/batch.h
+	@mkdir -p $(@D)
+	@echo "  nvcc $@"
+	@$(NVCC) $(filter-out -gencode arch=%,$(CUDA_FLAGS)) -arch=compute_80 -ptx -o $@ $<
+$(PTX)/kernels.o: $(PTX)/kernels.ptx $(PTX_DIR)/translate.py $(PTX_DIR)/instructions.h $(PTX_DIR)/simulated.h
+	@echo "  cc   $(PTX)/kernels.c"
+	@python3 $(PTX_DIR)/translate.py $< $(PTX)/kernels.c
+	@$(CC) $(CPPFLAGS) -Itests/unit -std=c11 -O1 -Wall -Werror -ffp-contract=off -c -o $@ $(PTX)/kernels.c
+$(PTX)/tests/%: tests/unit/%.c $(SIMULATED_DEVICE) $(PTX)/kernels.o $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
+	@mkdir -p $(@D)
+	@echo "  test $< (PTX)"
+	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -DSTAND_IN_PTX -include engine/backend/cuda/stand_in.h -MMD -MP -MF $@.d -o $@ $< $(SIMULATED_DEVICE) $(PTX)/kernels.o $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
 
 # The emulated device as a plugin for the program itself.
 EMULATED_PLUGIN := $(BUILD)/emulated/libdeltaq-cuda.so
@@ -164,7 +185,7 @@ $(BUILD)/gpu/tests/gpu/%: tests/unit/%.c $(ENGINE_LIBRARY)
 	@echo "  test $< (CUDA device 0)"
 	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) '-DSTAND_IN_DEVICE="cuda:0"' -include engine/backend/cuda/stand_in.h -MMD -MP -MF $@.d -o $@ $< $(ENGINE_LIBRARY) $(LDFLAGS) $(GPU_CMOCKA) $(ENGINE_LIBS)
 endif
-.PHONY: emulated-plugin gpu-tests gpu-bench check-gpu bench-gpu
+.PHONY: emulated-plugin gpu-tests gpu-bench check-gpu bench-gpu check-ptx run-ptx
 gpu-tests: $(GPU_TESTS)
 gpu-bench: $(patsubst %,$(BUILD)/gpu/tests/bench/bench_%,evaluate quantize hvp train)
 
@@ -265,6 +286,17 @@ check-emulated: ## Run every test of the CUDA backend over an emulated device, p
 	@$(MAKE) --no-print-directory -s -j$(JOBS) $(EMULATED_TESTS:%=$(BUILD)/release/tests/emulated/%)
 	@$(MAKE) --no-print-directory -s -j$(JOBS) CONFIG=asan $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%)
 	@python3 tests/run.py $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
+
+check-ptx: $(if $(NVCC),run-ptx) ## Run the tests of the CUDA backend over the PTX of its kernels, without a GPU: races, barriers, addresses (needs nvcc)
+	@$(if $(NVCC),:,echo "check-ptx: skipped, there is no nvcc here")
+
+# Three minutes on one core. A kernel that no test ran is a failure, too.
+run-ptx: $(PTX_TESTS)
+	@rm -f $(PTX)/launched
+	@PTX_LAUNCHED=$(PTX)/launched python3 tests/run.py $(PTX_TESTS)
+	@sed -n 's/^\[KERNEL_\([a-z_]*\)\].*/\1/p' $(PTX)/kernels.c | sort > $(PTX)/kernels
+	@sort -u $(PTX)/launched | comm -13 - $(PTX)/kernels | sed 's/^/no test runs the kernel /' | tee $(PTX)/missed
+	@echo "$$(sort -u $(PTX)/launched | wc -l) of $$(wc -l < $(PTX)/kernels) kernels ran"; test ! -s $(PTX)/missed
 
 check-gpu: ## Hold the first CUDA device to the CPU: every primitive, whole models, the same bits twice, compute-sanitizer
 	@python3 tests/gpu/check.py

@@ -1,7 +1,7 @@
 /* stand_in.h: included before a test (-include), puts the CUDA backend where the test asks for the fast one: over the emulated
- * device, or over the first real one with STAND_IN_DEVICE. Without a team the emulation runs its threads forwards, with one
- * backwards: tests that want the same bits from one thread and from several then want them from both orders, and from attention in
- * calls of few heads. */
+ * device, over the first real one with STAND_IN_DEVICE, or over the simulated one with STAND_IN_PTX. Without a team the emulation
+ * runs its threads forwards, with one backwards: tests that want the same bits from one thread and from several then want them from
+ * both orders, and from attention in calls of few heads. */
 #ifndef TESTS_CUDA_STAND_IN_H
 #define TESTS_CUDA_STAND_IN_H
 
@@ -10,7 +10,13 @@
 #ifndef STAND_IN_DEVICE
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/open.h"
+#ifdef STAND_IN_PTX
+#include "engine/backend/cuda/ptx/simulated.h"
+#define stand_in_device simulated_device
+#else
 #include "engine/backend/cuda/emulated.h"
+#define stand_in_device emulated_device
+#endif
 
 enum { STAND_IN_ATTENTION_BYTES = 50000 }; /* three heads of 63 tokens, one of 256 */
 #endif
@@ -20,7 +26,7 @@ static inline enum status stand_in_new(struct team *team, struct backend **out, 
 #ifdef STAND_IN_DEVICE
     return backend_new(STAND_IN_DEVICE, team, out, error);
 #else
-    struct device *device = emulated_device(team != NULL);
+    struct device *device = stand_in_device(team != NULL);
     if (device == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for the emulation");
     const enum status status = cuda_open_device(device, device->memory_free, team, out, error);
     if (status == STATUS_OK && team != NULL) cuda_of(*out)->attention_bytes = STAND_IN_ATTENTION_BYTES;
