@@ -22,8 +22,8 @@ static const struct attention_shape attention_shapes[] = {
     {{600, 513}, 2, 1, 64, 0, false, 0.125},
     {{1200}, 1, 1, 16, 520, false, 0.25},
     {{1100}, 1, 1, 40, 0, true, 0.158},
-    {{257, 40, 255, 257, 256}, 6, 2, 5, 0, false, 0.45},
-    {{70, 530, 530}, 3, 1, 12, 270, false, 0.3},
+    {{257, 20, 257}, 2, 1, 5, 0, false, 0.45},
+    {{30, 270, 270}, 3, 1, 12, 100, false, 0.3},
 };
 
 enum { ATTENTION_SHAPES = sizeof attention_shapes / sizeof attention_shapes[0] };
