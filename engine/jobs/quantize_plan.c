@@ -66,6 +66,12 @@ static bool idle(const struct party *party, const struct program *program, const
 /* Rows of an error while it is measured, columns of a block while it is quantized. */
 enum { SOLVER_SLAB_ROWS = 256 };
 
+/* Whether outliers multiply the original weights: LLM.int8 as in the paper. */
+static bool is_exact(const struct quantize_method *method)
+{
+    return method->quantizer == QUANTIZER_LLM_INT8 && method->llm_int8.variant > 0;
+}
+
 /* What the quantizers need beside the statistics for the linears of one input: the factor of the Hessian, floats of the weights in
  * another order, and codes twice. Columns that are taken out are a copy too. `aside`: what comes to the host where a device works:
  * codes, and the weights as they were, which LLM.int8's outliers multiply. */
@@ -76,7 +82,7 @@ static int64_t solver_bytes(const struct party *party, bool aside)
     struct cuts cuts;
     for (int64_t i = 0; i < party->count; i++) {
         if (party->recipes[i]->request->method.options.keep_outliers > 0) copies = 2;
-        if (party->recipes[i]->request->method.quantizer == QUANTIZER_LLM_INT8) kept = (int64_t)sizeof(float);
+        if (is_exact(&party->recipes[i]->request->method)) kept = (int64_t)sizeof(float);
     }
     for (int64_t layer = party->begins; layer < party->settled; layer++) {
         const struct program *program = &model->programs[layer];
@@ -96,12 +102,16 @@ static int64_t solver_bytes(const struct party *party, bool aside)
     return most;
 }
 
-/* What stays with a recipe from block to block where inputs are treated: inputs turned and rounded, and a block's own weights. */
+/* What stays with a recipe from block to block where inputs are treated: inputs turned and rounded, and where outliers multiply the
+ * original weights those outliers and a block's own weights. */
 static int64_t treated_bytes(const struct party *party, const struct quantize_recipe *recipe)
 {
     const struct model *model = party->shared->model;
-    if (!quantize_method_treats_inputs(&recipe->request->method)) return 0;
-    return (int64_t)sizeof(float) * (2 * party->largest * sequential_room_widest(model) + loader_elements(model));
+    const struct quantize_method *method = &recipe->request->method;
+    const bool exact = is_exact(method);
+    const int64_t inputs = party->largest * sequential_room_widest(model);
+    if (!quantize_method_treats_inputs(method)) return 0;
+    return (int64_t)sizeof(float) * (exact ? 3 * inputs + loader_elements(model) : 2 * inputs);
 }
 
 static int64_t output_elements(const struct quantize_recipe *recipe)

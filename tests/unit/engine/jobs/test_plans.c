@@ -43,6 +43,8 @@ static struct quantize_request quantization_of(const struct fixture *f, int meth
     };
     if (method == 1) request.method.options.rotation = ROTATION_HADAMARD;
     if (method == 2) request.method = (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {.threshold = 2}};
+    if (method == 4)
+        request.method = (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {.threshold = 2, .variant = 1}};
     if (method == 3) {
         request.method = (struct quantize_method){.quantizer = QUANTIZER_RTN, .rtn = {.bits = 4, .group_size = 16, .sym = true}};
         request.method.options.lm_head_bits = 8;
@@ -110,7 +112,7 @@ static void check_quantize(const char *config, int count, int length, int method
 static void test_quantize_takes_what_its_plan_says(void **state)
 {
     (void)state;
-    for (int method = 0; method < 4; method++) {
+    for (int method = 0; method < 5; method++) {
         check_quantize(deep, 24, 128, method);
         check_quantize(wide, 16, 64, method);
         check_quantize(mixture, 24, 64, method);

@@ -248,7 +248,7 @@ struct counted {
     struct {
         const void *block;
         int64_t bytes;
-    } taken[64];
+    } taken[256];
     int64_t live, peak;
 };
 
@@ -280,9 +280,8 @@ static void counted_release(struct backend *backend, void *block)
 }
 
 /* What is taken of the device lies between four fifths of the plan and the plan; scratch of single slots is not planned. */
-static void test_a_mixture_takes_of_the_device_what_its_plan_says(void **state)
+static void hold_plan(const struct quantize_method *method)
 {
-    (void)state;
     static const struct plan_budget unbounded = {{INT64_MAX, INT64_MAX, INT64_MAX}};
     struct devices d;
     struct counted counted = {.live = 0};
@@ -292,7 +291,7 @@ static void test_a_mixture_takes_of_the_device_what_its_plan_says(void **state)
     open_devices(&d, broad_olmoe);
     const struct quantize_request request = {.model = d.host.model,
                                              .backend = d.device,
-                                             .method = {GPTQ},
+                                             .method = *method,
                                              .calibration = &d.host.calibration,
                                              .evaluation = &d.host.evaluation};
     counted.own = d.device->ops;
@@ -307,6 +306,18 @@ static void test_a_mixture_takes_of_the_device_what_its_plan_says(void **state)
     quantize_result_reset(&result);
     d.device->ops = counted.own;
     close_devices(&d);
+}
+
+static void test_a_mixture_takes_of_the_device_what_its_plan_says(void **state)
+{
+    (void)state;
+    const struct quantize_method methods[] = {
+        {GPTQ},
+        {.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {2, 1}},
+        {.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {8, 8, 0.5, false}, .options = {.keep_outliers = 2}},
+        {GPTQ, .options = {.activation_bits = 8, .rotation = ROTATION_HADAMARD}},
+    };
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) hold_plan(&methods[i]);
 }
 
 int main(void)
