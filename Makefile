@@ -178,7 +178,7 @@ $(EMULATED_PLUGIN): $(wildcard tests/unit/engine/backend/cuda/emulated*.[ch] $(C
 	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -fPIC -shared -o $@ $(filter %.c,$^) -lm
 
 # The same tests on the first real device, for tests/gpu/check.py: the engine alone.
-GPU_TESTS := $(EMULATED_TESTS:%=$(BUILD)/gpu/tests/gpu/%)
+GPU_TESTS := $(addprefix $(BUILD)/gpu/tests/gpu/,$(EMULATED_TESTS) engine/jobs/test_methods)
 ifeq ($(CONFIG),gpu)
 $(BUILD)/gpu/tests/gpu/%: tests/unit/%.c $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
