@@ -369,15 +369,17 @@ MUST_CHECK enum status backend_reference_new(bool use_double, struct team *team,
 MUST_CHECK enum status backend_cpu_new(struct team *team, struct backend **out, struct error *error);
 
 /* Device `ordinal` of CUDA, through the plugin build/libdeltaq-cuda.so (DELTAQ_CUDA_PLUGIN names another). Never run on a GPU yet.
- * DELTAQ_CUDA_MEMORY: MiB of the device that it may take (nine tenths of what is free). DELTAQ_CUDA_PRODUCTS: f32, tf32 or bf16
- * (factors rounded, sums in float). DELTAQ_CUBLAS, DELTAQ_CUDA_LIBRARIES: cuBLAS, or directories to look for it. STATUS_UNSUPPORTED
- * saying what is missing, STATUS_NO_MEMORY. */
-MUST_CHECK enum status backend_cuda_new(int ordinal, struct team *team, struct backend **out, struct error *error);
+ * products: "f32", "tf32" or "bf16" (factors rounded, sums in float); NULL: what DELTAQ_CUDA_PRODUCTS says, or f32.
+ * DELTAQ_CUDA_MEMORY: MiB of the device that it may take (nine tenths of what is free). DELTAQ_CUBLAS, DELTAQ_CUDA_LIBRARIES:
+ * cuBLAS, or directories to look for it. STATUS_UNSUPPORTED saying what is missing, STATUS_NO_MEMORY. */
+MUST_CHECK enum status backend_cuda_new(int ordinal, const char *products, struct team *team, struct backend **out,
+                                        struct error *error);
 /* How many CUDA devices there are; in `text` what was found, or why there are none. */
 int backend_cuda_count(char *text, size_t size);
 
-/* By name: "cpu" or "cuda:N". STATUS_INVALID for another name. */
-MUST_CHECK enum status backend_new(const char *device, struct team *team, struct backend **out, struct error *error);
+/* By name: "cpu" or "cuda:N". STATUS_INVALID for another name, STATUS_UNSUPPORTED for products that the CPU does not make. */
+MUST_CHECK enum status backend_new(const char *device, const char *products, struct team *team, struct backend **out,
+                                   struct error *error);
 
 /* The slot `memory` of those whose matrices lie in host memory: host_budget, or half of the machine's. */
 int64_t backend_host_memory(struct backend *backend);

@@ -58,6 +58,7 @@ struct train_params {
     } schedule;
     int64_t checkpoint_every; /* tokens; 0: only the last */
     int dtype;                /* enum train_dtype */
+    int precision;            /* of the backend that it is given: 0 f32, 1 bf16 */
     bool keep_state;
     int64_t seed;
 };

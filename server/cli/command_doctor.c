@@ -43,7 +43,7 @@ static int check_cuda(void)
     const int count = backend_cuda_count(text, sizeof text);
     if (count == 0) return say(true, "cuda", text);
     for (int i = 0; i < count; i++) {
-        const enum status status = backend_cuda_new(i, NULL, &backend, &error);
+        const enum status status = backend_cuda_new(i, NULL, NULL, &backend, &error);
         if (status == STATUS_OK) backend_describe(backend, text, sizeof text);
         wrong += say(status == STATUS_OK, "cuda", status == STATUS_OK ? text : error.detail);
         backend_free(backend);

@@ -113,7 +113,7 @@ static enum status attribution_kind_check(struct kind_request *request, const vo
     struct error cause;
     char pointer[sizeof cause.pointer];
     enum status status;
-    if ((status = inputs_check_precision(params->precision, error)) != STATUS_OK) return status;
+    if ((status = inputs_check_precision(request, params->precision, error)) != STATUS_OK) return status;
     if ((status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error)) != STATUS_OK)
         return status;
     if ((status = attribution_check(&asked, &cause)) != STATUS_OK) {
@@ -156,7 +156,7 @@ static enum status open_all(const struct kind_context *context, const struct att
 {
     enum status status;
     *o = (struct opened){.request = request_of(params)};
-    if ((status = inputs_open(context, params->checkpoint, &o->inputs, error)) != STATUS_OK) return status;
+    if ((status = inputs_open(context, params->checkpoint, params->precision, &o->inputs, error)) != STATUS_OK) return status;
     status = inputs_sequences(context, &o->inputs, &params->evaluation, false, &o->evaluation, o->dataset, error);
     if (status == STATUS_OK && params->calibration.dataset != NULL)
         status = inputs_sequences(context, &o->inputs, &params->calibration, true, &o->calibration, NULL, error);

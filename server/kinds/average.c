@@ -288,7 +288,7 @@ static enum status set_of_group(const struct kind_context *context, const struct
     const char **ids = NULL;
     enum status status = memory_new(group->count, sizeof *ids, "checkpoint list", &ids, error);
     for (int64_t k = 0; k < group->count && status == STATUS_OK; k++) ids[k] = group->members[k]->id.text;
-    if (status == STATUS_OK) status = checkpoint_set_open(context, ids, group->count, set, error);
+    if (status == STATUS_OK) status = checkpoint_set_open(context, ids, group->count, PRECISION_F32, set, error);
     memory_free(ids);
     return status;
 }
@@ -456,7 +456,7 @@ static enum status average_forecast(const struct kind_context *context, const vo
     const struct average_params *params = filled;
     struct averaging averaging = {.context = context, .params = params, .ids = json_array()};
     struct backend *backend = NULL;
-    enum status status = averaging.ids == NULL ? no_memory(error) : inputs_backend(context, &backend, error);
+    enum status status = averaging.ids == NULL ? no_memory(error) : inputs_backend(context, PRECISION_F32, &backend, error);
     if (status == STATUS_OK) *budget = backend_budget(backend, context->data_directory);
     if (status == STATUS_OK)
         status = plan_of(context->connection, params, params->checkpoints.texts, params->checkpoints.count, &averaging.plan, error);

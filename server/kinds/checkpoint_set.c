@@ -95,7 +95,7 @@ enum status checkpoint_set_check(struct kind_request *request, const json_t *ids
     return status;
 }
 
-enum status checkpoint_set_open(const struct kind_context *context, const char *const *ids, int64_t count,
+enum status checkpoint_set_open(const struct kind_context *context, const char *const *ids, int64_t count, int precision,
                                 struct checkpoint_set *out, struct error *error)
 {
     enum status status;
@@ -106,7 +106,7 @@ enum status checkpoint_set_open(const struct kind_context *context, const char *
         goto done;
     for (int64_t k = 0; k < count; k++) {
         struct inputs *inputs = &out->inputs[k];
-        if ((status = inputs_open(context, ids[k], inputs, error)) != STATUS_OK) goto done;
+        if ((status = inputs_open(context, ids[k], precision, inputs, error)) != STATUS_OK) goto done;
         if (k > 0) {
             backend_free(inputs->backend);
             inputs->backend = NULL;

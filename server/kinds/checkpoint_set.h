@@ -27,7 +27,7 @@ struct checkpoint_set {
 };
 
 /* Opens each as inputs_open does. Statuses of inputs_open and family_init. The caller resets *out. */
-MUST_CHECK enum status checkpoint_set_open(const struct kind_context *context, const char *const *ids, int64_t count,
+MUST_CHECK enum status checkpoint_set_open(const struct kind_context *context, const char *const *ids, int64_t count, int precision,
                                            struct checkpoint_set *out, struct error *error);
 void checkpoint_set_reset(struct checkpoint_set *set); /* {0} is fine */
 

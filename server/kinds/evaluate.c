@@ -23,7 +23,7 @@ static const struct param evaluate_params[] = {
 static enum status evaluate_check_params(struct kind_request *request, const void *filled, struct error *error)
 {
     const struct evaluate_params *params = filled;
-    const enum status status = inputs_check_precision(params->precision, error);
+    const enum status status = inputs_check_precision(request, params->precision, error);
     if (status != STATUS_OK) return status;
     return inputs_check_use(request, params->checkpoint, params->use.dataset, NULL, error);
 }
@@ -75,7 +75,7 @@ static enum status evaluate_forecast(const struct kind_context *context, const v
     const struct evaluate_params *params = filled;
     struct inputs inputs = {0};
     struct sequences sequences = {0};
-    enum status status = inputs_open(context, params->checkpoint, &inputs, error);
+    enum status status = inputs_open(context, params->checkpoint, params->precision, &inputs, error);
     if (status == STATUS_OK) status = inputs_sequences(context, &inputs, &params->use, false, &sequences, NULL, error);
     if (status == STATUS_OK) {
         const struct evaluate_request request = request_of(context, &inputs, &sequences);
@@ -97,7 +97,7 @@ static enum status evaluate_execute(const struct kind_context *context, const vo
     struct run_plan plan;
     char dataset[128] = "", protocol[PROTOCOL_TEXT];
     enum status status;
-    if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
+    if ((status = inputs_open(context, params->checkpoint, params->precision, &inputs, error)) != STATUS_OK) goto done;
     if ((status = inputs_sequences(context, &inputs, &params->use, false, &sequences, dataset, error)) != STATUS_OK) goto done;
     if ((status = protocol_id(&sequences, inputs_precisions[params->precision], protocol, error)) != STATUS_OK) goto done;
     const struct evaluate_request request = request_of(context, &inputs, &sequences);

@@ -272,7 +272,7 @@ static enum status fetch_forecast(const struct kind_context *context, const void
     struct checkpoint *row = malloc(sizeof *row);
     enum status status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint") : STATUS_OK;
     if (status == STATUS_OK) status = find_row(context->connection, params, params->trajectory, params->name, row, error);
-    if (status == STATUS_OK) status = inputs_backend(context, &backend, error);
+    if (status == STATUS_OK) status = inputs_backend(context, PRECISION_F32, &backend, error);
     if (status == STATUS_OK) {
         struct fetch_request request = request_of(params, row);
         request.hub = context->hub;

@@ -29,13 +29,15 @@ static enum status no_memory(struct error *error)
 
 /* ---- One run ---- */
 
-static enum status seconds_find(const struct forecast_place *place, const char *kind, struct forecast *f, struct error *error)
+static enum status seconds_find(const struct forecast_place *place, const struct prepared_run *run, struct forecast *f,
+                                struct error *error)
 {
+    const char *kind = run->kind->name;
     const double work = plan_work(&f->plan);
     double rate = 0;
     int64_t count = 0;
     enum status status = STATUS_OK;
-    if (work > 0) status = run_rate(place->connection, kind, place->device, work, &rate, &count, error);
+    if (work > 0) status = run_rate(place->connection, kind, place->device, run->request.device, work, &rate, &count, error);
     if (status != STATUS_OK) return status;
     if (count > 0) f->seconds = work / rate;
     if (count > 0)
@@ -98,7 +100,7 @@ static enum status forecast_find(const struct forecast_place *place, const struc
     if (f->status == STATUS_OK && !plan_fits(&f->plan, &f->budget))
         f->status = plan_refuse(&f->plan, &f->budget,
                                 "give it fewer or shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)", &f->error);
-    return seconds_find(place, run->kind->name, f, error);
+    return seconds_find(place, run, f, error);
 }
 
 static json_t *number(double value)

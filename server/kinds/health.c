@@ -281,7 +281,7 @@ static enum status open_previous(const struct kind_context *context, const char 
     struct error cause;
     note[0] = '\0';
     if (id == NULL) return STATUS_OK;
-    const enum status status = inputs_open(context, id, out, &cause);
+    const enum status status = inputs_open(context, id, PRECISION_F32, out, &cause);
     if (status == STATUS_OK) return STATUS_OK;
     if (status != STATUS_NOT_FOUND && status != STATUS_INPUT_CHANGED) {
         *error = cause;
@@ -307,7 +307,7 @@ static enum status forecast(const struct kind_context *context, const void *fill
     const struct health_params *params = filled;
     struct inputs inputs = {0}, previous = {0};
     char note[240];
-    enum status status = inputs_open(context, params->checkpoint, &inputs, error);
+    enum status status = inputs_open(context, params->checkpoint, PRECISION_F32, &inputs, error);
     if (status == STATUS_OK) status = open_previous(context, params->previous, &previous, note, error);
     if (status == STATUS_OK) {
         *budget = backend_budget(inputs.backend, context->work_directory);
@@ -329,7 +329,7 @@ static enum status execute(const struct kind_context *context, const void *fille
     struct run_plan plan;
     char note[240];
     enum status status;
-    if ((status = inputs_open(context, params->checkpoint, &inputs, error)) != STATUS_OK) goto done;
+    if ((status = inputs_open(context, params->checkpoint, PRECISION_F32, &inputs, error)) != STATUS_OK) goto done;
     if ((status = open_previous(context, params->previous, &previous, note, error)) != STATUS_OK) goto done;
     const struct weights *weights = inputs.model->weights, *others = previous.model != NULL ? previous.model->weights : NULL;
     const struct reading_request request = {

@@ -7,6 +7,7 @@
 #include "kinds/checkpoint_files.h"
 #include "kinds/roots.h"
 #include "model/config_text.h"
+#include "store/queue.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -19,12 +20,17 @@ enum { CONFIG_BYTES = 4 << 20 };
 
 const char *const inputs_precisions[] = {"f32", "bf16", NULL};
 
-enum status inputs_check_precision(int precision, struct error *error)
+enum status inputs_check_precision(struct kind_request *request, int precision, struct error *error)
 {
+    bool there = false;
     if (precision == PRECISION_F32) return STATUS_OK;
-    return error_set_at(
-        error, STATUS_UNSUPPORTED, "/params/precision",
-        "\"bf16\" needs a device with bf16 arithmetic; the CPU engine computes in \"f32\" (checkpoints stored in bf16 are read exactly)");
+    const enum status status = queue_device_there(request->connection, "cuda", &there, error);
+    if (status != STATUS_OK) return status;
+    request->device = "cuda";
+    return there ? STATUS_OK
+                 : error_set_at(error, STATUS_UNSUPPORTED, "/params/precision",
+                                "\"bf16\" needs a worker on a CUDA device, and there is none; the CPU engine computes in \"f32\" "
+                                "(checkpoints stored in bf16 are read exactly)");
 }
 
 /* Files as registered; the content's hash is made now if it was too much work then. */
@@ -43,10 +49,11 @@ static enum status check_content(const struct kind_context *context, struct inpu
     return checkpoint_set_content(context->connection, &inputs->row.id, inputs->row.sha256, error);
 }
 
-enum status inputs_backend(const struct kind_context *context, struct backend **out, struct error *error)
+enum status inputs_backend(const struct kind_context *context, int precision, struct backend **out, struct error *error)
 {
     const bool paper = context->planning && strcmp(context->device, "cpu") == 0;
-    const enum status status = paper ? backend_paper_new(out, error) : backend_new(context->device, context->team, out, error);
+    const enum status status = paper ? backend_paper_new(out, error)
+                                     : backend_new(context->device, inputs_precisions[precision], context->team, out, error);
     if (status == STATUS_OK) (*out)->host_budget = context->memory_bytes;
     return status;
 }
@@ -58,7 +65,7 @@ static enum status place_open(const struct kind_context *context, struct inputs 
                                  error);
 }
 
-enum status inputs_open(const struct kind_context *context, const char *id, struct inputs *out, struct error *error)
+enum status inputs_open(const struct kind_context *context, const char *id, int precision, struct inputs *out, struct error *error)
 {
     enum status status;
     *out = (struct inputs){.roots = context->roots};
@@ -66,7 +73,7 @@ enum status inputs_open(const struct kind_context *context, const char *id, stru
     if ((status = place_open(context, out, error)) != STATUS_OK) goto done;
     if ((status = model_open_as(out->place.path, checkpoint_config(&out->row), &out->model, error)) != STATUS_OK) goto done;
     if ((status = check_content(context, out, error)) != STATUS_OK) goto done;
-    status = inputs_backend(context, &out->backend, error);
+    status = inputs_backend(context, precision, &out->backend, error);
 done:
     if (status != STATUS_OK) inputs_reset(out);
     return status;

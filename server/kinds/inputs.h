@@ -14,7 +14,7 @@ extern const char *const inputs_precisions[]; /* ends with NULL */
 #define INPUTS_PRECISION_PARAM(at)                                                                                                 \
     {                                                                                                                              \
         .name = "precision", .type = PARAM_CHOICE, .offset = (at), .fallback = "\"f32\"", .choices = inputs_precisions,            \
-        .help = "Arithmetic of the model's passes"                                                                                 \
+        .help = "Arithmetic of the model's products; bf16 needs a CUDA device"                                                     \
     }
 
 struct inputs {
@@ -28,11 +28,13 @@ struct inputs {
 
 /* Opens checkpoint `id`: its place (checkpoint_place_open: fetched first when it must be), files as registered
  * (STATUS_INPUT_CHANGED); hashes its content if nobody did yet. For a plan nothing is fetched or hashed. The caller resets *out. */
-MUST_CHECK enum status inputs_open(const struct kind_context *context, const char *id, struct inputs *out, struct error *error);
+MUST_CHECK enum status inputs_open(const struct kind_context *context, const char *id, int precision, struct inputs *out,
+                                   struct error *error);
 void inputs_reset(struct inputs *inputs);
 
-/* The context's backend with its budget; for a plan on the CPU one of paper. The caller frees it (backend_free). */
-MUST_CHECK enum status inputs_backend(const struct kind_context *context, struct backend **out, struct error *error);
+/* The context's backend with its budget, its products in `precision`; for a plan on the CPU one of paper. The caller frees it
+ * (backend_free). */
+MUST_CHECK enum status inputs_backend(const struct kind_context *context, int precision, struct backend **out, struct error *error);
 
 /* Opens its tokenizer, once. Statuses of tokenizer_open. */
 MUST_CHECK enum status inputs_open_tokenizer(struct inputs *inputs, struct error *error);
@@ -44,8 +46,8 @@ MUST_CHECK enum status inputs_open_tokenizer(struct inputs *inputs, struct error
 MUST_CHECK enum status inputs_sequences(const struct kind_context *context, struct inputs *inputs, const struct data_use *use,
                                         bool calibration, struct sequences *out, char name[128], struct error *error);
 
-/* For check: refuses precisions that this build has no arithmetic for. */
-MUST_CHECK enum status inputs_check_precision(int precision, struct error *error);
+/* For check: what is not in single precision is for workers on CUDA devices alone. STATUS_UNSUPPORTED while there is none. */
+MUST_CHECK enum status inputs_check_precision(struct kind_request *request, int precision, struct error *error);
 
 /* For check, of the data_use in `object` of the parameters ("evaluation", "direction/calibration"; NULL: themselves). Sequences
  * given inline are used as they are unless a sequence_length was posted: its default becomes null. Text needs the checkpoint's

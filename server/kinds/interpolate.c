@@ -49,7 +49,7 @@ static const struct param interpolate_params[] = {
 static enum status interpolate_check(struct kind_request *request, const void *filled, struct error *error)
 {
     const struct interpolate_params *params = filled;
-    enum status status = inputs_check_precision(params->precision, error);
+    enum status status = inputs_check_precision(request, params->precision, error);
     if (status != STATUS_OK) return status;
     if (!(params->range.numbers[0] < params->range.numbers[1]))
         return error_set_at(error, STATUS_INVALID, "/params/range", "must ascend, found %g to %g", params->range.numbers[0],
@@ -89,7 +89,7 @@ static enum status open_all(const struct kind_context *context, const struct int
 {
     const char *const ids[] = {params->from, params->to};
     *o = (struct opened){.set = {.count = 0}};
-    enum status status = checkpoint_set_open(context, ids, 2, &o->set, error);
+    enum status status = checkpoint_set_open(context, ids, 2, params->precision, &o->set, error);
     if (status == STATUS_OK)
         status = probe_open(context, &o->set, &params->method, &params->use, &params->calibration, params->seed, &o->probe, error);
     o->request = (struct interpolate_request){

@@ -27,8 +27,9 @@ struct kind_request {
     /* Filled by check through kind_uses_*: what the run reads. */
     struct store_id *checkpoints, *trajectories, *datasets; /* owned (kind_request_reset) */
     size_t checkpoint_count, trajectory_count, dataset_count;
-    bool alone;       /* check says: never to be executed together with others */
-    json_t *identity; /* object, owned: what else decides the result (content hashes, ...). NULL after check: never shared */
+    bool alone;         /* check says: never to be executed together with others */
+    const char *device; /* check says: only on devices of this kind ("cuda"); NULL: anywhere */
+    json_t *identity;   /* object, owned: what else decides the result (content hashes, ...). NULL after check: never shared */
 };
 
 /* What `execute` is given. All of it is lent until execute returns; it runs on the worker's engine thread. */

@@ -86,7 +86,7 @@ static enum status landscape_check(struct kind_request *request, const void *fil
 {
     const struct landscape_params *params = filled;
     json_t *ids = NULL;
-    enum status status = inputs_check_precision(params->precision, error);
+    enum status status = inputs_check_precision(request, params->precision, error);
     if (status == STATUS_OK) status = settle_checkpoints(request, params, &ids, error);
     if (status == STATUS_OK) status = checkpoint_set_check(request, ids, "/params/checkpoints", error);
     if (status != STATUS_OK) return status;
@@ -140,7 +140,8 @@ static enum status open_all(const struct kind_context *context, const struct lan
                             struct error *error)
 {
     *o = (struct opened){.set = {.count = 0}};
-    enum status status = checkpoint_set_open(context, params->checkpoints.texts, params->checkpoints.count, &o->set, error);
+    enum status status =
+        checkpoint_set_open(context, params->checkpoints.texts, params->checkpoints.count, params->precision, &o->set, error);
     if (status == STATUS_OK)
         status = probe_open(context, &o->set, &params->method, &params->use, &params->calibration, params->seed, &o->probe, error);
     o->request = (struct landscape_request){

@@ -200,6 +200,7 @@ struct run_new prepare_row(const struct prepared_run *run)
         .dedupe_key = run->dedupe_key[0] != '\0' ? run->dedupe_key : NULL,
         .named_key = run->named_key[0] != '\0' ? run->named_key : NULL,
         .companions = run->companions[0] != '\0' ? run->companions : NULL,
+        .device = run->request.device,
         .checkpoints = run->request.checkpoints,
         .checkpoint_count = run->request.checkpoint_count,
         .trajectories = run->request.trajectories,

@@ -115,7 +115,8 @@ static enum status party_open(struct party *party, struct error *error)
 {
     const struct quantize_params *params = party->guests[0].params;
     enum status status;
-    if ((status = inputs_open(&party->context, params->checkpoint, &party->inputs, error)) != STATUS_OK) return status;
+    if ((status = inputs_open(&party->context, params->checkpoint, params->precision, &party->inputs, error)) != STATUS_OK)
+        return status;
     if ((status = data_open(party, params, error)) != STATUS_OK) return status;
     if ((status = protocol_id(&party->evaluation, inputs_precisions[params->precision], party->protocol, error)) != STATUS_OK)
         return status;
@@ -318,7 +319,7 @@ enum status quantize_run_forecast(const struct kind_context *context, const void
 {
     const struct quantize_params *params = filled;
     struct party party = {.context = *context};
-    enum status status = inputs_open(context, params->checkpoint, &party.inputs, error);
+    enum status status = inputs_open(context, params->checkpoint, params->precision, &party.inputs, error);
     if (status == STATUS_OK) status = data_open(&party, params, error);
     if (status == STATUS_OK) status = plan_fill(&party, params, context, budget, out, error);
     dataset_sequences_free(&party.calibration);

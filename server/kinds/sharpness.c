@@ -156,7 +156,7 @@ static enum status sharpness_check_params(struct kind_request *request, const vo
 {
     const struct sharpness_params *params = filled;
     enum status status;
-    if ((status = inputs_check_precision(params->precision, error)) != STATUS_OK) return status;
+    if ((status = inputs_check_precision(request, params->precision, error)) != STATUS_OK) return status;
     if ((status = sharpness_check(&params->settings, error)) != STATUS_OK) return status;
     if (has_direction(params) && (status = check_direction(request, params, error)) != STATUS_OK) return status;
     return inputs_check_use(request, params->checkpoint, params->use.dataset, NULL, error);
@@ -307,7 +307,7 @@ static enum status open_all(const struct kind_context *context, const struct sha
 {
     enum status status;
     *o = (struct opened){.method = params->direction.method};
-    if ((status = inputs_open(context, params->checkpoint, &o->inputs, error)) != STATUS_OK) return status;
+    if ((status = inputs_open(context, params->checkpoint, params->precision, &o->inputs, error)) != STATUS_OK) return status;
     status = inputs_sequences(context, &o->inputs, &params->use, false, &o->sequences, o->dataset, error);
     if (status != STATUS_OK) return status;
     if (has_direction(params) && (status = quantize_method_settle(&o->method, error)) != STATUS_OK) return status;

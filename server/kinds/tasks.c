@@ -71,7 +71,7 @@ static enum status tasks_check(struct kind_request *request, const void *filled,
 {
     const struct tasks_params *params = filled;
     enum status status;
-    if ((status = inputs_check_precision(params->precision, error)) != STATUS_OK) return status;
+    if ((status = inputs_check_precision(request, params->precision, error)) != STATUS_OK) return status;
     if (point_method_given(&params->method)) {
         struct error cause;
         if ((status = quantized_copy_check(&params->method, &cause)) != STATUS_OK) {
@@ -140,7 +140,7 @@ static enum status open_all(const struct kind_context *context, const struct tas
     enum status status;
     *o = (struct opened){.method = params->method, .sets = calloc((size_t)count, sizeof *o->sets), .set_count = count};
     if (o->sets == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
-    if ((status = inputs_open(context, params->checkpoint, &o->inputs, error)) != STATUS_OK) return status;
+    if ((status = inputs_open(context, params->checkpoint, params->precision, &o->inputs, error)) != STATUS_OK) return status;
     if ((status = inputs_open_tokenizer(&o->inputs, error)) != STATUS_OK) return status;
     status = task_files_open(context, params->tasks.objects, count, (int)params->shots, params->limit, o->sets, error);
     if (status != STATUS_OK) return status;

@@ -63,6 +63,7 @@ static enum status train_check_params(struct kind_request *request, const void *
     const struct train_params *params = filled;
     enum status status;
     if ((status = train_check(params, error)) != STATUS_OK) return status;
+    if ((status = inputs_check_precision(request, params->precision, error)) != STATUS_OK) return status;
     if ((status = check_data(request, params, params->dataset, "/params/dataset", error)) != STATUS_OK) return status;
     if ((status = check_data(request, params, params->validation, "/params/validation", error)) != STATUS_OK) return status;
     return check_tokenizer(request, params, error);
@@ -170,7 +171,7 @@ static enum status places_open(const struct kind_context *context, const struct 
         status = roots_resolve(context->roots, params->tokenizer.path, "/params/tokenizer/path", out->tokenizer,
                                sizeof out->tokenizer, error);
     if (status == STATUS_OK && !context->planning) status = make_directory(context, out->directory, sizeof out->directory, error);
-    return status == STATUS_OK ? inputs_backend(context, &out->backend, error) : status;
+    return status == STATUS_OK ? inputs_backend(context, params->precision, &out->backend, error) : status;
 }
 
 static void places_reset(struct places *places)

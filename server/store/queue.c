@@ -15,8 +15,9 @@
 #define LEASE_EXPIRED(seconds)                                                                                                     \
     " (lease_until < clock_timestamp() or lease_until > clock_timestamp() + 2 * " seconds " * interval '1 second') "
 /* The same for a delayed retry: delays are at most a minute. */
-#define DUE    " (run_at <= clock_timestamp() or run_at > clock_timestamp() + interval '10 minutes') "
-#define LET_GO " owner = null, lease_until = null "
+#define RUNS_ON(device) " (device_wanted is null or " device " like device_wanted || ':%') "
+#define DUE             " (run_at <= clock_timestamp() or run_at > clock_timestamp() + interval '10 minutes') "
+#define LET_GO          " owner = null, lease_until = null "
 /* min(60 s, 1 s * 2^n) with full jitter; the exponent is bounded before it is used. */
 #define DELAY(count) " clock_timestamp() + random() * least(60, power(2, least(" count ", 10))) * interval '1 second' "
 
@@ -106,18 +107,33 @@ enum status queue_lease(struct connection *connection, const struct worker_ident
     if (wanted == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to ask for work");
     worker_name(worker, name);
     /* Materialised: a nested loop could run the subselect again and take more than one. */
-    enum status status = connection_query(
-        connection,
-        "with candidate as materialized (select id from runs where state = 'queued' and" DUE
-        " and kind in (select json_array_elements_text($5::json)) order by priority desc, run_at, number limit 1 for update skip locked)," LEASE_CANDIDATES,
-        VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name), value_text(worker->device),
-               value_json(wanted)),
-        &rows, error);
+    enum status status =
+        connection_query(connection,
+                         "with candidate as materialized (select id from runs where state = 'queued' and" DUE
+                         " and kind in (select json_array_elements_text($5::json)) and" RUNS_ON(
+                             "$4") " order by priority desc, run_at, number limit 1 for update skip locked)," LEASE_CANDIDATES,
+                         VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name),
+                                value_text(worker->device), value_json(wanted)),
+                         &rows, error);
     json_decref(wanted);
     if (status != STATUS_OK) return status;
     status = leased_read(worker, rows, 1, out, &count, error);
     *found = count == 1;
     return status;
+}
+
+enum status queue_device_there(struct connection *connection, const char *kind, bool *there, struct error *error)
+{
+    struct rows *rows;
+    const enum status status = connection_query_one(connection,
+                                                    "select exists (select 1 from workers where device like $1 || ':%'"
+                                                    " and seen_at > clock_timestamp() - interval '1 minute')",
+                                                    VALUES(value_text(kind)), &rows, error);
+    *there = false;
+    if (status != STATUS_OK) return status;
+    *there = rows_boolean(rows, 0, 0);
+    rows_free(rows);
+    return STATUS_OK;
 }
 
 enum status queue_lease_companions(struct connection *connection, const struct worker_identity *worker, const struct lease *lease,

@@ -55,13 +55,13 @@ static enum status insert_row(struct connection *connection, const struct run_ne
     struct rows *rows;
     const enum status status = connection_query(
         connection,
-        "with made as (insert into runs (kind, priority, dedupe_key, forced, companions, named_key) values ($1, $2, $3, $4, $6, $7)"
+        "with made as (insert into runs (kind, priority, dedupe_key, forced, companions, named_key, device_wanted) values ($1, $2, $3, $4, $6, $7, $8)"
         " on conflict (dedupe_key) where state in ('queued', 'running') and not forced do nothing returning id),"
         " spec as (insert into run_specs (run, params) select id, $5::json from made),"
         " event as (insert into run_events (run, epoch, type, data)"
         " select id, 0, 'state', json_build_object('from', null, 'to', 'queued') from made) select id from made",
         VALUES(value_text(run->kind), value_integer(run->priority), value_text(run->dedupe_key), value_boolean(run->force),
-               value_json(run->params), value_text(run->companions), value_text(run->named_key)),
+               value_json(run->params), value_text(run->companions), value_text(run->named_key), value_text(run->device)),
         &rows, error);
     if (status != STATUS_OK) return status;
     *made = rows_count(rows) == 1;
@@ -316,8 +316,8 @@ enum status run_artifact_find(struct connection *connection, const char *id, con
     return STATUS_OK;
 }
 
-enum status run_rate(struct connection *connection, const char *kind, const char *device, double work, double *rate, int64_t *count,
-                     struct error *error)
+enum status run_rate(struct connection *connection, const char *kind, const char *device, const char *wanted, double work,
+                     double *rate, int64_t *count, struct error *error)
 {
     struct rows *rows = NULL;
     *rate = 0;
@@ -325,9 +325,10 @@ enum status run_rate(struct connection *connection, const char *kind, const char
     const enum status status = connection_query_one(
         connection,
         "select count(*), coalesce(percentile_cont(0.5) within group (order by r.usage_work / r.usage_seconds), 0) from"
-        " (select usage_work, usage_seconds from runs where kind = $1 and device = $2 and state = 'succeeded' and usage_work > 0"
+        " (select usage_work, usage_seconds from runs where kind = $1 and device = $2 and device_wanted is not distinct from $4"
+        " and state = 'succeeded' and usage_work > 0"
         " and usage_seconds > 0 order by abs(ln(usage_work / $3::double precision)), finished_at desc limit 5) r",
-        VALUES(value_text(kind), value_text(device), value_double(work)), &rows, error);
+        VALUES(value_text(kind), value_text(device), value_double(work), value_text(wanted)), &rows, error);
     if (status != STATUS_OK) return status;
     *count = rows_integer(rows, 0, 0);
     *rate = rows_double(rows, 0, 1);

@@ -13,6 +13,7 @@ struct run_new {
     const char *dedupe_key; /* hash of all that decides the result (kind, params, content, engine version); NULL: never shared */
     const char *named_key;  /* the same with ids in place of content; NULL as well */
     const char *companions; /* what it has in common with runs that a worker may take with it; NULL: it is taken alone */
+    const char *device;     /* kind of device that it needs, "cuda"; NULL: any */
     bool force;             /* a new run even if an equal one exists */
     int priority;           /* larger goes first; 0 is usual */
     const char *sweep;      /* id, or NULL */
@@ -62,9 +63,10 @@ MUST_CHECK enum status run_artifacts(struct connection *connection, const char *
 MUST_CHECK enum status run_artifact_find(struct connection *connection, const char *id, const char *name, struct run_artifact *out,
                                          struct error *error);
 
-/* How fast runs of this kind were on the device, in units of work (queue_usage) a second: the median of the five that were nearest
- * to `work` in size. *count: of how many it is; 0: there was none yet. */
-MUST_CHECK enum status run_rate(struct connection *connection, const char *kind, const char *device, double work, double *rate,
-                                int64_t *count, struct error *error);
+/* How fast runs of this kind were on the device, of those that needed such a device (`wanted`, run_new.device), in units of work
+ * (queue_usage) a second: the median of the five that were nearest to `work` in size. *count: of how many it is; 0: there was none.
+ */
+MUST_CHECK enum status run_rate(struct connection *connection, const char *kind, const char *device, const char *wanted,
+                                double work, double *rate, int64_t *count, struct error *error);
 
 #endif

@@ -74,7 +74,7 @@ static inline struct bench bench_open(const char *path)
     struct bench bench = {0};
     struct error error = {0};
     if (team_new(0, &bench.team, &error) != STATUS_OK ||
-        backend_new(bench_device(), bench.team, &bench.backend, &error) != STATUS_OK ||
+        backend_new(bench_device(), NULL, bench.team, &bench.backend, &error) != STATUS_OK ||
         model_open(path, &bench.model, &error) != STATUS_OK) {
         (void)fprintf(stderr, "%s\n", error.detail);
         exit(1);

@@ -86,6 +86,17 @@ def test_inputs_are_rounded_and_turned_on_the_device(devices, service):
     assert there["result"]["loss_q"] == pytest.approx(here["result"]["loss_q"], abs=0.1 * here["result"]["kl"] + 1e-4)
 
 
+def test_bf16_is_another_run_with_nearly_the_same_loss(devices):
+    params = {"checkpoint": devices.made, "dataset": devices.rows, "sequence_length": None}
+    full, rounded = (devices.run("evaluate", **params, precision=p) for p in ("f32", "bf16"))
+    assert rounded["state"] == "succeeded" and rounded["device"].startswith("cuda:"), rounded["error"]
+    assert rounded["id"] != full["id"] and rounded["result"]["loss"] != full["result"]["loss"]
+    assert rounded["result"]["loss"] == pytest.approx(full["result"]["loss"], rel=2**-7)  # factors have eight bits
+    train = devices.run("train", trajectory="cuda-bf16", model=OLMOE, dataset=devices.rows, tokens=2 * 4 * 32, batch_sequences=4, sequence_length=32,
+                        tokenizer={"name": "none"}, optimizer={"name": "adamw"}, schedule={"name": "constant", "peak": 1e-3}, precision="bf16")
+    assert train["state"] == "succeeded", train["error"]
+
+
 def test_a_device_without_memory_fails_the_run_alone(tmp_path):
     own = serve(tmp_path, "cuda:0", DELTAQ_CUDA_MEMORY="1")
     try:

@@ -74,7 +74,7 @@ static void cuda_close(struct backend *backend)
 static void cuda_describe(const struct backend *backend, char *text, size_t size)
 {
     const struct cuda *cuda = backend->state;
-    (void)snprintf(text, size, "%s, budget %lld MiB", cuda->device->text, (long long)(cuda->budget >> 20));
+    (void)snprintf(text, size, "%s", cuda->device->text); /* the same every time: it names what decides the bits */
 }
 
 /* What is kept for the next who asks counts as free, what attention will take as scratch does not. */

@@ -33,7 +33,7 @@ struct device_gemm_batched {
  * caller lets one thread in at a time; it may be another one each time. */
 struct device {
     void *state;
-    char text[DEVICE_TEXT]; /* its name, memory and libraries, for people */
+    char text[DEVICE_TEXT]; /* its name, memory, libraries and products: the same every time */
     int64_t memory_free;    /* bytes, when it was opened */
 
     void (*close)(struct device *device);

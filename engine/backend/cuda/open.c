@@ -68,10 +68,9 @@ static enum status budget_of(const struct device *device, int64_t *out, struct e
     return STATUS_OK;
 }
 
-enum status backend_cuda_new(int ordinal, struct team *team, struct backend **out, struct error *error)
+enum status backend_cuda_new(int ordinal, const char *products, struct team *team, struct backend **out, struct error *error)
 {
     char text[DEVICE_TEXT] = "";
-    const char *products = getenv("DELTAQ_CUDA_PRODUCTS");
     const struct device_plugin *plugin = plugin_load(text, sizeof text);
     int64_t budget = 0;
     *out = NULL;
@@ -80,6 +79,7 @@ enum status backend_cuda_new(int ordinal, struct team *team, struct backend **ou
     if (count == 0) return error_set(error, STATUS_UNSUPPORTED, "device cuda:%d: %s; use --device cpu", ordinal, text);
     if (ordinal < 0 || ordinal >= count)
         return error_set(error, STATUS_UNSUPPORTED, "device cuda:%d: found %s, numbered from 0", ordinal, text);
+    if (products == NULL) products = getenv("DELTAQ_CUDA_PRODUCTS");
     struct device *device = plugin->open(ordinal, products != NULL ? products : "f32", text, sizeof text);
     if (device == NULL) return error_set(error, STATUS_UNSUPPORTED, "device cuda:%d: %s", ordinal, text);
     const enum status status = budget_of(device, &budget, error);

@@ -345,8 +345,8 @@ static bool describe(struct gpu *gpu, const char *products, char *text, size_t s
     if (!check(cudaMemGetInfo(&available, &total), "reading the device's memory", text, size)) return false;
     (void)gpu->blas.version(gpu->blas.handle, &version);
     gpu->device.memory_free = (int64_t)available;
-    (void)snprintf(gpu->device.text, sizeof gpu->device.text, "%s (sm_%d%d), %lld of %lld MiB free, cuBLAS %d, products in %s",
-                   found.name, found.major, found.minor, (long long)(available >> 20), (long long)(total >> 20), version, products);
+    (void)snprintf(gpu->device.text, sizeof gpu->device.text, "%s (sm_%d%d), %lld MiB, cuBLAS %d, products in %s", found.name,
+                   found.major, found.minor, (long long)(total >> 20), version, products);
     return true;
 }
 

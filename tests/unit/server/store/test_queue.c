@@ -1,4 +1,4 @@
-/* Runs that a worker leases together. */
+/* Which runs a worker leases: those that its device may do, and some of them together. */
 #include "database.h"
 
 static struct store_id add_companion(struct connection *connection, const char *companions, int priority)
@@ -66,8 +66,46 @@ static void test_companions_are_leased_with_the_run_that_is_held(void **state)
                           NO_VALUES, NULL, &error));
 }
 
+static void test_a_run_waits_for_a_worker_on_the_device_that_it_needs(void **state)
+{
+    struct connection *connection = connection_of(state);
+    const struct worker_identity cuda = {
+        .id = {"cuda"}, .host = "there", .boot_id = "b", .device = "cuda:1", .pid = 3, .threads = 1};
+    static const char *const kinds[] = {"devices"};
+    struct error error;
+    enum store_outcome outcome;
+    struct leased_run run;
+    json_t *document, *params = json_pack("{s:i}", "x", 1);
+    const struct run_new needs = {.kind = "devices", .params = params, .device = "cuda", .priority = 9},
+                         any = {.kind = "devices", .params = params};
+    bool found, there;
+    OK(run_insert(connection, &needs, &outcome, &document, &error));
+    const struct store_id picky = id_of(document);
+    json_decref(document);
+    OK(queue_lease(connection, &someone, kinds, 1, 30, &found, &run, &error));
+    assert_false(found);
+    OK(run_insert(connection, &any, &outcome, &document, &error));
+    OK(queue_lease(connection, &someone, kinds, 1, 30, &found, &run, &error));
+    assert_true(found);
+    assert_string_equal(run.lease.run.text, text_at(document, "id"));
+    json_decref(document);
+    leased_run_reset(&run);
+    OK(queue_device_there(connection, "cuda", &there, &error));
+    assert_false(there);
+    OK(worker_register(connection, &cuda, &error));
+    OK(queue_device_there(connection, "cuda", &there, &error));
+    assert_true(there);
+    OK(queue_lease(connection, &cuda, kinds, 1, 30, &found, &run, &error));
+    assert_true(found);
+    assert_string_equal(run.lease.run.text, picky.text);
+    leased_run_reset(&run);
+    OK(worker_gone(connection, &cuda.id, &error));
+    json_decref(params);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_companions_are_leased_with_the_run_that_is_held)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_companions_are_leased_with_the_run_that_is_held),
+                                       cmocka_unit_test(test_a_run_waits_for_a_worker_on_the_device_that_it_needs)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

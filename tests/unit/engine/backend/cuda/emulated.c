@@ -427,4 +427,5 @@ struct device *emulated_device(bool reversed)
 void emulated_round(struct device *device)
 {
     ((struct emulated *)device->state)->rounds = true;
+    memcpy(device->text, "emulated device, products in bf16", sizeof "emulated device, products in bf16");
 }

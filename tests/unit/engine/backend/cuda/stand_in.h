@@ -24,7 +24,7 @@ enum { STAND_IN_ATTENTION_BYTES = 50000 }; /* three heads of 63 tokens, one of 2
 static inline enum status stand_in_new(struct team *team, struct backend **out, struct error *error)
 {
 #ifdef STAND_IN_DEVICE
-    return backend_new(STAND_IN_DEVICE, team, out, error);
+    return backend_new(STAND_IN_DEVICE, NULL, team, out, error);
 #else
     struct device *device = stand_in_device(team != NULL);
     if (device == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for the emulation");
