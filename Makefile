@@ -290,7 +290,7 @@ check-emulated: ## Run every test of the CUDA backend over an emulated device, p
 check-ptx: $(if $(NVCC),run-ptx) ## Run the tests of the CUDA backend over the PTX of its kernels, without a GPU: races, barriers, addresses (needs nvcc)
 	@$(if $(NVCC),:,echo "check-ptx: skipped, there is no nvcc here")
 
-# Three minutes on one core. A kernel that no test ran is a failure, too.
+# Five minutes on one core. A kernel that no test ran is a failure, too.
 run-ptx: $(PTX_TESTS)
 	@rm -f $(PTX)/launched
 	@PTX_LAUNCHED=$(PTX)/launched python3 tests/run.py $(PTX_TESTS)

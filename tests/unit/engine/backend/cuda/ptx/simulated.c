@@ -127,28 +127,30 @@ static const char *note_read(const struct simulated *s, const struct ptx_thread 
     return cell->write_step < oldest ? "reads what nobody has written" : NULL;
 }
 
-static const char *note_write(const struct simulated *s, const struct ptx_thread *t, struct cell *cell, uint32_t since, bool same)
+static const char both_write[] = "writes what another thread writes, no barrier between";
+
+static const char *note_write(const struct simulated *s, const struct ptx_thread *t, struct cell *cell, uint32_t since)
 {
-    const bool race = !same && unordered(s, t, cell->write_step, cell->writer, since);
+    const bool race = unordered(s, t, cell->write_step, cell->writer, since);
     const bool read = unordered(s, t, cell->read_step, cell->reader, since) || (cell->read_step >= since && cell->other_blocks) ||
                       (cell->read_step == s->step && cell->many_readers);
     cell->write_step = s->step;
     cell->writer = (uint8_t)t->thread;
-    if (race) return "writes what another thread writes, no barrier between";
+    if (race) return both_write;
     return read ? "writes what another thread reads, no barrier between" : NULL;
 }
 
 /* Shared memory begins anew with each block, the device's with each launch, but there what was written before stays. */
 static void *touch(struct ptx_thread *t, struct region *region, uint64_t offset, size_t bytes, const void *value, int line)
 {
-    const bool same = value != NULL && memcmp(region->data + offset, value, bytes) == 0; /* whoever is last, the bytes are these */
     const struct simulated *s = t->device;
     const bool shared = region == &s->shared;
     const uint32_t since = shared ? s->block_step : s->launch_step, oldest = shared ? s->block_step : 1;
     size_t count;
     struct cell *cells = cells_of(region, offset, bytes, &count);
     for (size_t i = 0; i < count; i++) {
-        const char *wrong = value != NULL ? note_write(s, t, &cells[i], since, same) : note_read(s, t, &cells[i], since, oldest);
+        const char *wrong = value != NULL ? note_write(s, t, &cells[i], since) : note_read(s, t, &cells[i], since, oldest);
+        if (wrong == both_write && memcmp(region->data + offset, value, bytes) == 0) continue; /* whoever is last, they are these */
         if (wrong != NULL) return misplaced(t, line, wrong, offset);
     }
     return region->data + offset;
