@@ -214,6 +214,7 @@ static enum status plan(struct walker *walker, struct quantize_choice *choice, s
         return plan_refuse(&needed, &budget, "give it fewer or shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)",
                            error);
     shared->place = choice->place;
+    shared->calibration = choice->calibration;
     for (int64_t i = 0; i < walker->count && needed.spilled_tokens > 0; i++)
         if (walker->seats[i].live)
             monitor_log(walker->seats[i].member->request.monitor,

@@ -120,15 +120,15 @@ static int64_t output_elements(const struct quantize_recipe *recipe)
     return recipe->request->method.options.lm_head_bits > 0 ? output->rows * output->columns : 0;
 }
 
-static void take_streams(const struct party *party, const struct hidden_place *place, struct run_plan *plan)
+static void take_streams(const struct party *party, const struct quantize_choice *choice, struct run_plan *plan)
 {
     const struct quantize_shared *shared = party->shared;
     const int64_t width = shared->model->config.hidden_size;
-    if (party->first->fp_hidden.data == NULL) hidden_plan(shared->backend, &shared->evaluation, width, place, plan);
+    if (party->first->fp_hidden.data == NULL) hidden_plan(shared->backend, &shared->evaluation, width, &choice->place, plan);
     for (int64_t i = 0; i < party->count; i++) {
-        hidden_plan(shared->backend, &shared->evaluation, width, place, plan);
+        hidden_plan(shared->backend, &shared->evaluation, width, &choice->place, plan);
         if (party->recipes[i]->calibration.count > 0)
-            hidden_plan(shared->backend, &party->recipes[i]->calibration, width, place, plan);
+            hidden_plan(shared->backend, &party->recipes[i]->calibration, width, &choice->calibration, plan);
     }
 }
 
@@ -187,7 +187,7 @@ static void fill_memory(const struct party *party, struct quantize_choice *choic
     plan_take(plan, PLAN_HOST, backend->ops->scratch(party->longest, config->vocabulary_size));
     plan_take(plan, room, model_rope_bytes(config, backend, party->longest));
     begun = *plan;
-    take_streams(party, &choice->place, plan);
+    take_streams(party, choice, plan);
     streams = *plan;
     if (party->embeds) plan_take(plan, room, embed_bytes(config, backend, party->largest, true));
     back_to(&streams, plan);
@@ -317,19 +317,21 @@ static int64_t preferred_hold(const struct party *party)
     return hold == INT64_MAX ? 0 : hold;
 }
 
+/* Calibration tokens pass a block once for every set of linears, others once: they are spilled last. */
 static void choose(const struct party *party, const struct plan_budget *budget, struct quantize_choice *choice,
                    struct run_plan *out)
 {
     const char *const places[] = {NULL, party->first->directory};
-    *choice = (struct quantize_choice){{HIDDEN_PARTS, NULL}, preferred_hold(party), {0}};
+    *choice = (struct quantize_choice){{HIDDEN_PARTS, NULL}, {HIDDEN_PARTS, NULL}, preferred_hold(party), {0}};
     fill(party, choice, out);
     if (plan_fits(out, budget)) return;
     choice->hold_bytes = 0;
     fill(party, choice, out);
     if (!may_spill(party)) return;
     for (int i = party->shared->backend->ops->host ? 1 : 0; i < (places[1] != NULL ? 2 : 1); i++)
-        for (int64_t parts = HIDDEN_PARTS - 1; parts >= 0 && !plan_fits(out, budget); parts--) {
-            choice->place = (struct hidden_place){parts, places[i]};
+        for (int64_t parts = 2 * HIDDEN_PARTS - 1; parts >= 0 && !plan_fits(out, budget); parts--) {
+            choice->place = (struct hidden_place){parts > HIDDEN_PARTS ? parts - HIDDEN_PARTS : 0, places[i]};
+            choice->calibration = (struct hidden_place){parts < HIDDEN_PARTS ? parts : HIDDEN_PARTS, places[i]};
             fill(party, choice, out);
         }
 }

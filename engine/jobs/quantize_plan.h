@@ -6,9 +6,9 @@
 
 /* What a plan decides; none of it shows in the numbers. */
 struct quantize_choice {
-    struct hidden_place place; /* of every stream */
-    int64_t hold_bytes;        /* as in struct quantize_request */
-    int64_t shown[PLAN_ROOMS]; /* bytes that are live while a visitor looks at the streams */
+    struct hidden_place place, calibration; /* of the streams of evaluation tokens, and of those of calibration tokens */
+    int64_t hold_bytes;                     /* as in struct quantize_request */
+    int64_t shown[PLAN_ROOMS];              /* bytes that are live while a visitor looks at the streams */
 };
 
 /* For recipes whose calibrations are prepared, over shared->evaluation: the first plan that fits the budget, or else the smallest:

@@ -120,7 +120,7 @@ static enum status streams_new(struct quantize_recipe *recipe, struct error *err
     const int64_t width = shared->model->config.hidden_size;
     const enum status status = hidden_init(&recipe->hidden, shared->backend, &shared->evaluation, width, &shared->place, error);
     if (status != STATUS_OK || recipe->calibration.count == 0) return status;
-    return hidden_init(&recipe->calibration_hidden, shared->backend, &recipe->calibration, width, &shared->place, error);
+    return hidden_init(&recipe->calibration_hidden, shared->backend, &recipe->calibration, width, &shared->calibration, error);
 }
 
 /* Streams and summaries as a file has them. */

@@ -14,7 +14,7 @@ struct quantize_shared {
     const struct model *model;
     struct backend *backend;
     struct chunks evaluation;
-    struct hidden_place place; /* of every stream */
+    struct hidden_place place, calibration; /* of the streams of evaluation tokens, and of those of calibration tokens */
     struct walk walk;
     struct sequential_room room;
 };
