@@ -395,6 +395,13 @@ enum plan_room backend_room(const struct backend *backend);
 
 /* Floats in host memory and nothing that computes: to plan with where no work is done. STATUS_NO_MEMORY. */
 MUST_CHECK enum status backend_paper_new(struct backend **out, struct error *error);
+/* The same of a CUDA device whose memory a run may take `budget` bytes of (INT64_MAX: nobody knows how much there is): no driver is
+ * asked. */
+MUST_CHECK enum status backend_cuda_paper_new(int64_t budget, struct backend **out, struct error *error);
+/* Replaces *out, what is free of a device but a tenth, by DELTAQ_CUDA_MEMORY where that is set. STATUS_INVALID. */
+MUST_CHECK enum status backend_cuda_budget(int64_t *out, struct error *error);
+/* The bytes of its device that a backend may take in all. */
+int64_t backend_cuda_may_take(const struct backend *backend);
 
 void backend_free(struct backend *backend); /* NULL is fine */
 

@@ -95,6 +95,7 @@ struct evaluation {
     struct walk walk;
     struct head head;
     struct loader *loader;
+    double flops;   /* of the plan */
     double *losses; /* [tokens] */
     int64_t done;   /* chunks through a block or the head */
 };
@@ -224,6 +225,7 @@ static enum status room_find(struct evaluation *e, const char *directory, struct
     const struct plan_budget budget = backend_budget(e->backend, directory);
     struct run_plan plan;
     plan_choose(e, directory, &budget, &plan);
+    e->flops = plan.flops;
     if (!plan_fits(&plan, &budget))
         return plan_refuse(&plan, &budget, "give it fewer or shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)",
                            error);
@@ -264,6 +266,7 @@ enum status evaluate_asked(const struct evaluate_request *request, struct evalua
     if ((status = head_walk(&e, error)) != STATUS_OK) goto done;
     if ((status = weights_check_unchanged(e.model->weights, error)) != STATUS_OK) goto done;
     status = evaluate_summarise(&e.chunks, e.losses, out, error);
+    out->flops = e.flops;
 done:
     loader_close(e.loader);
     if (e.head.backend != NULL) head_reset(&e.head);

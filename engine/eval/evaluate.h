@@ -13,6 +13,7 @@ struct evaluate_result {
     double loss;        /* mean over all predictions, nats */
     double loss_stderr; /* standard error of that mean over sequences, weighted by their predictions; 0 for one sequence */
     int64_t sequences, tokens, predictions;
+    double flops;                  /* of its plan; evaluate_asked and evaluate_run fill it */
     double *sequence_losses;       /* [sequences] mean over each one's predictions; owned (evaluate_result_reset) */
     int64_t *sequence_predictions; /* [sequences]; owned */
 };

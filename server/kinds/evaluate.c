@@ -94,17 +94,14 @@ static enum status evaluate_execute(const struct kind_context *context, const vo
     struct inputs inputs = {0};
     struct sequences sequences = {0};
     struct evaluate_result found = {0};
-    struct run_plan plan;
     char dataset[128] = "", protocol[PROTOCOL_TEXT];
     enum status status;
     if ((status = inputs_open(context, params->checkpoint, params->precision, &inputs, error)) != STATUS_OK) goto done;
     if ((status = inputs_sequences(context, &inputs, &params->use, false, &sequences, dataset, error)) != STATUS_OK) goto done;
     if ((status = protocol_id(&sequences, inputs_precisions[params->precision], protocol, error)) != STATUS_OK) goto done;
     const struct evaluate_request request = request_of(context, &inputs, &sequences);
-    const struct plan_budget budget = backend_budget(inputs.backend, context->work_directory);
-    if ((status = evaluate_plan(&request, &budget, &plan, error)) != STATUS_OK) goto done;
-    if (context->work != NULL) *context->work = plan.flops;
     if ((status = evaluate_asked(&request, &found, error)) != STATUS_OK) goto done;
+    if (context->work != NULL) *context->work = found.flops; /* of any attempt: none goes on with an earlier one's work */
     if ((status = measure(&inputs, dataset, protocol, &found, out, error)) != STATUS_OK) goto done;
     *result = render(&found, protocol);
     if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");

@@ -138,7 +138,14 @@ static json_t *figures(const struct forecast *f)
                      "seconds_from", f->seconds_from);
 }
 
-/* The figures with what stands before them; `fits` is null where nobody knows. */
+/* Whether the smallest plan fits; null where nobody knows. */
+static json_t *fits(const struct forecast *f)
+{
+    if (!f->known || (f->status == STATUS_OK && on_device(f) && f->budget.bytes[PLAN_DEVICE] == INT64_MAX)) return json_null();
+    return json_boolean(f->status == STATUS_OK && plan_fits(&f->plan, &f->budget));
+}
+
+/* The figures with what stands before them. */
 static json_t *document(const struct prepared_run *run, const struct forecast *f)
 {
     json_t *out = figures(f);
@@ -147,7 +154,7 @@ static json_t *document(const struct prepared_run *run, const struct forecast *f
     int bad = json_object_set_new(out, "dry_run", json_true());
     bad |= json_object_set_new(out, "kind", json_string(run->kind->name));
     bad |= json_object_set(out, "params", run->request.params);
-    bad |= json_object_set_new(out, "fits", f->known ? json_boolean(!fails && plan_fits(&f->plan, &f->budget)) : json_null());
+    bad |= json_object_set_new(out, "fits", fits(f));
     bad |= json_object_set_new(out, "problem", fails ? queue_problem(f->status, f->error.pointer, f->error.detail) : json_null());
     if (bad == 0) return out;
     json_decref(out);

@@ -5,6 +5,7 @@
 #include "formats/tokenizer_gguf.h"
 #include "formats/tokenizer_place.h"
 #include "kinds/checkpoint_files.h"
+#include "kinds/device_record.h"
 #include "kinds/roots.h"
 #include "model/config_text.h"
 #include "store/queue.h"
@@ -49,13 +50,25 @@ static enum status check_content(const struct kind_context *context, struct inpu
     return checkpoint_set_content(context->connection, &inputs->row.id, inputs->row.sha256, error);
 }
 
+/* The server's process has no driver of a device: it goes by DELTAQ_CUDA_MEMORY, or by what a worker noted. */
+static enum status paper_backend(const struct kind_context *context, struct backend **out, struct error *error)
+{
+    if (strcmp(context->device, "cpu") == 0) return backend_paper_new(out, error);
+    int64_t bytes = device_record_read(context->data_directory, context->device);
+    const enum status status = backend_cuda_budget(&bytes, error);
+    return status == STATUS_OK ? backend_cuda_paper_new(bytes, out, error) : status;
+}
+
 enum status inputs_backend(const struct kind_context *context, int precision, struct backend **out, struct error *error)
 {
-    const bool paper = context->planning && strcmp(context->device, "cpu") == 0;
-    const enum status status = paper ? backend_paper_new(out, error)
-                                     : backend_new(context->device, inputs_precisions[precision], context->team, out, error);
-    if (status == STATUS_OK) (*out)->host_budget = context->memory_bytes;
-    return status;
+    const enum status status = context->planning
+                                   ? paper_backend(context, out, error)
+                                   : backend_new(context->device, inputs_precisions[precision], context->team, out, error);
+    if (status != STATUS_OK) return status;
+    (*out)->host_budget = context->memory_bytes;
+    if (!(*out)->ops->host && !context->planning)
+        device_record_write(context->data_directory, context->device, backend_cuda_may_take(*out));
+    return STATUS_OK;
 }
 
 static enum status place_open(const struct kind_context *context, struct inputs *inputs, struct error *error)

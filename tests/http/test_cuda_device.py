@@ -25,9 +25,19 @@ def devices(tmp_path_factory):
     own.stop()
 
 
+def quantization(own, **method):
+    return {"checkpoint": own.made, "method": {"name": "gptq", "bits": 4, "group_size": 16, "sym": False, **method},
+            "calibration": {"dataset": own.more, "sequence_length": None}, "evaluation": {"dataset": own.rows, "sequence_length": None}}
+
+
 def quantize(own, **method):
-    return own.run("quantize", checkpoint=own.made, method={"name": "gptq", "bits": 4, "group_size": 16, "sym": False, **method},
-                   calibration={"dataset": own.more, "sequence_length": None}, evaluation={"dataset": own.rows, "sequence_length": None})
+    return own.run("quantize", **quantization(own, **method))
+
+
+def planned(own):
+    answer = own.post("/v1/runs", {"kind": "quantize", "params": quantization(own), "dry_run": True})
+    assert answer.status == 200, answer.body
+    return answer.json
 
 
 def test_each_device_has_a_worker(devices):
@@ -97,11 +107,26 @@ def test_bf16_is_another_run_with_nearly_the_same_loss(devices):
     assert train["state"] == "succeeded", train["error"]
 
 
+def test_plans_go_by_what_a_worker_found_of_its_device(tmp_path):
+    own = serve(tmp_path, "cuda:0")
+    try:
+        told = planned(own)
+        assert told["memory"]["device"]["peak_bytes"] > 0 and told["memory"]["device"]["available_bytes"] is None
+        assert told["fits"] is None and told["problem"] is None, "the server asks no driver"
+        assert quantize(own)["state"] == "succeeded"
+        again = planned(own)
+        assert again["fits"] and again["memory"]["device"]["available_bytes"] > again["memory"]["device"]["peak_bytes"]
+        assert again["memory"]["device"]["peak_bytes"] == told["memory"]["device"]["peak_bytes"] and again["seconds"] > 0
+    finally:
+        own.stop()
+
+
 def test_a_device_without_memory_fails_the_run_alone(tmp_path):
     own = serve(tmp_path, "cuda:0", DELTAQ_CUDA_MEMORY="1")
     try:
-        run = quantize(own)
-        assert run["state"] == "failed" and run["error"]["code"] == "too_large"
+        told, run = planned(own), quantize(own)
+        assert run["state"] == "failed" and run["error"]["code"] == told["problem"]["code"] == "too_large" and told["fits"] is False
+        assert run["error"]["detail"] == told["problem"]["detail"]
         assert "bytes of device memory" in run["error"]["detail"] and "DELTAQ_CUDA_MEMORY" in run["error"]["detail"]
         assert [w["device"] for w in own.get("/v1/workers").json["items"]] == ["cuda:0"]
     finally:

@@ -77,15 +77,17 @@ static void cuda_describe(const struct backend *backend, char *text, size_t size
     (void)snprintf(text, size, "%s", cuda->device->text); /* the same every time: it names what decides the bits */
 }
 
-/* What is kept for the next who asks counts as free, what attention will take as scratch does not. */
+/* What is kept for the next who asks counts as free, what attention will take as scratch and what is staged in does not. */
 static int64_t cuda_memory(struct backend *backend)
 {
     struct cuda *cuda = cuda_enter(backend);
     const int64_t scratch = (int64_t)cuda->scratch_bytes,
-                  kept = cuda->attention_bytes > scratch ? cuda->attention_bytes - scratch : 0;
-    const int64_t left = cuda->budget - cuda_memory_used(cuda) - kept;
+                  kept = cuda->attention_bytes > scratch ? cuda->attention_bytes - scratch : 0,
+                  stage = cuda->stage.device == NULL ? cuda_stage_bytes(0, 0) : 0;
+    const int64_t left = cuda->budget - cuda_memory_used(cuda) - kept - stage;
+    const bool known = cuda->budget < INT64_MAX;
     cuda_leave(cuda);
-    return left > 0 ? left : 0;
+    return !known ? INT64_MAX : left > 0 ? left : 0;
 }
 
 static enum status cuda_prepare(struct backend *backend, int64_t longest_sequence, int64_t widest_row, struct error *error)
@@ -115,7 +117,7 @@ static const struct backend_ops ops = {
     .allocate = cuda_allocate,
     .release = cuda_release,
     .prepare = cuda_prepare,
-    .scratch = backend_no_scratch,
+    .scratch = cuda_stage_bytes,
     .sync = cuda_sync,
     .upload = cuda_upload,
     .download = cuda_download,
@@ -185,6 +187,16 @@ static const struct backend_ops ops = {
     .add_products = cuda_add_products,
 };
 
+int64_t backend_cuda_may_take(const struct backend *backend)
+{
+    return ((const struct cuda *)backend->state)->budget;
+}
+
+enum status backend_cuda_paper_new(int64_t budget, struct backend **out, struct error *error)
+{
+    return cuda_open_device(NULL, budget, NULL, out, error);
+}
+
 enum status cuda_open_device(struct device *device, int64_t budget, struct team *team, struct backend **out, struct error *error)
 {
     struct backend *backend = NULL;
@@ -202,7 +214,7 @@ enum status cuda_open_device(struct device *device, int64_t budget, struct team 
     *out = backend;
     return STATUS_OK;
 failed:
-    device->close(device);
+    if (device != NULL) device->close(device);
     memory_free(cuda);
     memory_free(backend);
     return status;

@@ -60,6 +60,8 @@ bool cuda_wait(struct cuda *cuda);
 enum status cuda_allocate(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error);
 void cuda_release(struct backend *backend, void *block);
 void cuda_release_all(struct cuda *cuda);
+/* Of pinned host memory, and as much of the device's, that staging takes when something is first staged: whatever comes. */
+int64_t cuda_stage_bytes(int64_t longest_sequence, int64_t widest_row);
 int64_t cuda_memory_used(const struct cuda *cuda); /* bytes that somebody holds */
 /* Scratch until the slot's call ends, of the device or of the host (NULL after a failure). Asking again gives the same memory. */
 void *cuda_scratch(struct cuda *cuda, size_t bytes);

@@ -123,6 +123,12 @@ int64_t cuda_memory_used(const struct cuda *cuda)
     return used;
 }
 
+int64_t cuda_stage_bytes(int64_t longest_sequence, int64_t widest_row)
+{
+    (void)longest_sequence, (void)widest_row;
+    return 2 * (LEAST_STAGE + GRAIN);
+}
+
 void cuda_release_all(struct cuda *cuda)
 {
     if (cuda->stage.host != NULL) (void)cuda->device->release_host(cuda->device, cuda->stage.host);

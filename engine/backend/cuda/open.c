@@ -53,12 +53,10 @@ int backend_cuda_count(char *text, size_t size)
     return plugin != NULL ? plugin->count(text, size) : 0;
 }
 
-/* Bytes: DELTAQ_CUDA_MEMORY in MiB, else what is free but a tenth. */
-static enum status budget_of(const struct device *device, int64_t *out, struct error *error)
+enum status backend_cuda_budget(int64_t *out, struct error *error)
 {
     const char *text = getenv("DELTAQ_CUDA_MEMORY");
     char *end = NULL;
-    *out = device->memory_free / 100 * (100 - KEPT_FREE_PERCENT);
     if (text == NULL) return STATUS_OK;
     errno = 0;
     const long long mebibytes = strtoll(text, &end, 10);
@@ -82,7 +80,8 @@ enum status backend_cuda_new(int ordinal, const char *products, struct team *tea
     if (products == NULL) products = getenv("DELTAQ_CUDA_PRODUCTS");
     struct device *device = plugin->open(ordinal, products != NULL ? products : "f32", text, sizeof text);
     if (device == NULL) return error_set(error, STATUS_UNSUPPORTED, "device cuda:%d: %s", ordinal, text);
-    const enum status status = budget_of(device, &budget, error);
+    budget = device->memory_free / 100 * (100 - KEPT_FREE_PERCENT);
+    const enum status status = backend_cuda_budget(&budget, error);
     if (status == STATUS_OK) return cuda_open_device(device, budget, team, out, error);
     device->close(device);
     return status;
