@@ -13,7 +13,7 @@ import machine
 
 TESTS = "build/gpu/tests/gpu/engine/"
 SMALL = ("backend/test_cpu_inputs", "backend/test_cpu_scan", "backend/test_experts", "backend/test_xielu", "model/test_tangent",
-         "backend/cuda/whole_models")
+         "backend/cuda/hidden_states", "backend/cuda/whole_models")
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 SECONDS = 3600
 
