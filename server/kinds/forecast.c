@@ -89,7 +89,8 @@ static enum status forecast_find(const struct forecast_place *place, const struc
                                  struct error *error)
 {
     *f = (struct forecast){.seconds = NAN};
-    (void)snprintf(f->seconds_from, sizeof f->seconds_from, "not known: nothing is planned of this run before it starts");
+    (void)snprintf(f->seconds_from, sizeof f->seconds_from, "not known: %s",
+                   run->kind->plan == NULL ? "nothing is planned of this run before it starts" : "the run would fail before");
     if (run->kind->plan == NULL) return STATUS_OK;
     enum status status = plan_find(place, run, f, error);
     if (status == STATUS_OK && is_ours(run->kind, f->status)) {
