@@ -544,3 +544,16 @@ def test_what_a_fetch_would_bring_is_told_before(served, hub, tmp_path):
     refused = planned(served, "lab/none")
     run = fetch(served, "lab/none")
     assert refused["problem"]["code"] == run["error"]["code"] and refused["problem"]["detail"] == run["error"]["detail"]
+
+
+def test_a_sweep_of_fetches_asks_the_hub_about_its_first_runs(served, hub, small):
+    names = [f"step{i}" for i in range(18)]
+    for name in names:
+        hub.add("lab/many", name, {**small, "config.json": small["config.json"] + b" "})
+    answer = served.post("/v1/sweeps", {"name": "many", "kind": "fetch", "base": {"repo": "lab/many"}, "grid": {"revision": names}, "dry_run": True})
+    assert answer.status == 200, answer.body
+    told = answer.json
+    assert told["runs"] == 18 and told["fits"] and told["total"]["fetched_bytes"] is None
+    known = [plan for plan in told["plans"] if plan["fetched_bytes"] is not None]
+    assert len(known) == 16 and all(plan["fits"] for plan in known)
+    assert all("16 runs" in plan["seconds_from"] for plan in told["plans"] if plan["fetched_bytes"] is None)
