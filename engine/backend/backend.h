@@ -340,9 +340,10 @@ struct backend_ops {
 
 struct backend {
     const struct backend_ops *ops;
-    struct team *team;   /* lent; NULL: one thread */
-    void *state;         /* the backend's own */
-    int64_t host_budget; /* bytes of host memory that a run may take, set by whoever opened it; 0: what the machine has free */
+    struct team *team;    /* lent; NULL: one thread */
+    void *state;          /* the backend's own */
+    int64_t host_budget;  /* bytes of host memory that a run may take, set by whoever opened it; 0: what the machine has free */
+    int64_t *device_peak; /* lent; raised to the most bytes that were taken of a device. NULL: nobody asks */
 };
 
 /* Elements that hold so many bytes, for `allocate`. */

@@ -66,6 +66,7 @@ enum status inputs_backend(const struct kind_context *context, int precision, st
                                    : backend_new(context->device, inputs_precisions[precision], context->team, out, error);
     if (status != STATUS_OK) return status;
     (*out)->host_budget = context->memory_bytes;
+    (*out)->device_peak = context->device_bytes;
     if (!(*out)->ops->host && !context->planning)
         device_record_write(context->data_directory, context->device, backend_cuda_may_take(*out));
     return STATUS_OK;

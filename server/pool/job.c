@@ -55,6 +55,7 @@ struct job {
     struct team *team;             /* lent */
     int wake;
     double began;
+    int64_t device_bytes; /* as in struct kind_context */
     pthread_t thread;
     pthread_mutex_t mutex;
     uint64_t moves; /* under the mutex */
@@ -160,7 +161,7 @@ static void seat_end(struct seat *seat, enum status status, const struct error *
     if (status != STATUS_OK) seat->error = *error;
     seat->usage = (struct queue_usage){.seconds = seconds_now() - seat->job->began,
                                        .peak_host_bytes = peak_host_bytes(),
-                                       .peak_device_bytes = -1,
+                                       .peak_device_bytes = seat->job->device_bytes,
                                        .work = seat->work};
     (void)pthread_mutex_lock(&seat->job->mutex);
     seat->ended = true;
@@ -170,7 +171,7 @@ static void seat_end(struct seat *seat, enum status status, const struct error *
 
 static struct kind_context context_of(struct seat *seat)
 {
-    const struct job *job = seat->job;
+    struct job *job = seat->job;
     seat->monitor = (struct monitor){.owner = seat, .progress = note_progress, .log = note_line, .check = check_stop};
     return (struct kind_context){
         .run = seat->run.lease.run.text,
@@ -188,6 +189,7 @@ static struct kind_context context_of(struct seat *seat)
         .items = &seat->items,
         .hub = job->options.hub,
         .memory_bytes = job->options.memory_bytes,
+        .device_bytes = &job->device_bytes,
         .work = &seat->work,
     };
 }
@@ -254,6 +256,7 @@ static void *engine_main(void *argument)
     struct seat *ready[WORKER_TOGETHER];
     size_t count = 0;
     job->began = seconds_now();
+    job->device_bytes = -1;
     reset_peak();
     for (size_t i = 0; i < job->count; i++) {
         struct seat *seat = &job->seats[i];

@@ -57,6 +57,7 @@ def test_losses_and_quantizations_are_those_of_the_cpu(devices, service):
     assert there["loss_fp"] == pytest.approx(here["loss_fp"], rel=1e-5) and there["loss_q"] == pytest.approx(here["loss_q"], rel=1e-5)
     run = quantize(devices)
     assert run["state"] == "succeeded" and run["device"].startswith("cuda:"), run["error"]
+    assert run["usage"]["peak_device_bytes"] > 1 << 20 and service.run("evaluate", checkpoint=made, dataset=rows, sequence_length=None)["usage"]["peak_device_bytes"] is None
     assert run["result"]["loss_fp"] == pytest.approx(here["loss_fp"], rel=1e-5) and run["result"]["kl"] > 0
 
 

@@ -14,6 +14,7 @@ struct cuda *cuda_enter(struct backend *backend)
 {
     struct cuda *cuda = cuda_of(backend);
     pthread_mutex_lock(&cuda->mutex);
+    if (backend->device_peak != NULL && cuda->peak > *backend->device_peak) *backend->device_peak = cuda->peak;
     return cuda;
 }
 
@@ -210,7 +211,7 @@ enum status cuda_open_device(struct device *device, int64_t budget, struct team 
     cuda->attention_bytes = budget / ATTENTION_SHARE < ATTENTION_BYTES ? budget / ATTENTION_SHARE : ATTENTION_BYTES;
     pthread_mutex_init(&cuda->mutex, NULL);
     for (int i = 0; i < LANE_COUNT; i++) pthread_mutex_init(&cuda->lanes[i].mutex, NULL);
-    *backend = (struct backend){&ops, team, cuda, 0};
+    *backend = (struct backend){&ops, team, cuda, 0, NULL};
     *out = backend;
     return STATUS_OK;
 failed:

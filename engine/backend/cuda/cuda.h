@@ -29,6 +29,7 @@ struct cuda {
     pthread_mutex_t mutex; /* one slot at a time, whichever thread asks */
     struct cuda_block *blocks;
     int64_t held, budget;    /* bytes taken from the device, and the most that may be */
+    int64_t peak;            /* the most that were held */
     int64_t attention_bytes; /* the most scratch of one call of attention's products, but for what one head of one sequence takes */
     struct cuda_stage stage;
     void *scratch; /* for one slot's call */

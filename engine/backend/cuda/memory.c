@@ -74,6 +74,7 @@ static struct cuda_block *take(struct cuda *cuda, size_t bytes, const char *what
     block->next = cuda->blocks;
     cuda->blocks = block;
     cuda->held += size;
+    if (cuda->held > cuda->peak) cuda->peak = cuda->held;
     return block;
 }
 
