@@ -114,7 +114,8 @@ static enum status check_files(const struct kind_context *context, struct data_s
     enum status status = roots_resolve(context->roots, source->source.path, "", canonical, sizeof canonical, error);
     const bool sampled = row->fingerprint[0] != '\0'; /* older rows are not */
     if (status == STATUS_OK) status = data_source_read(&source->source, &found, error);
-    if (status == STATUS_OK && !sampled) status = hash_files(&source->source, hash_add_file, found.sha256, &bytes, error);
+    if (status == STATUS_OK && !sampled && found.sha256[0] == '\0')
+        status = hash_files(&source->source, hash_add_file, found.sha256, &bytes, error);
     if (status != STATUS_OK) return status;
     const bool hashed = found.sha256[0] != '\0' && row->sha256[0] != '\0';
     if ((sampled && strcmp(found.fingerprint, row->fingerprint) != 0) || (hashed && strcmp(found.sha256, row->sha256) != 0))

@@ -79,8 +79,7 @@ static json_t *render(const struct interpolate_result *result, bool quantized)
 
 /* What a run reads, and the request over it. Stays where it is. */
 struct opened {
-    struct checkpoint_set set;
-    struct probe probe;
+    struct probe_set read;
     struct interpolate_request request;
 };
 
@@ -88,24 +87,16 @@ static enum status open_all(const struct kind_context *context, const struct int
                             struct error *error)
 {
     const char *const ids[] = {params->from, params->to};
-    *o = (struct opened){.set = {.count = 0}};
-    enum status status = checkpoint_set_open(context, ids, 2, params->precision, &o->set, error);
-    if (status == STATUS_OK)
-        status = probe_open(context, &o->set, &params->method, &params->use, &params->calibration, params->seed, &o->probe, error);
+    const enum status status = probe_set_open(context, ids, 2, params->precision, &params->method, &params->use,
+                                              &params->calibration, params->seed, &o->read, error);
     o->request = (struct interpolate_request){
-        .point = o->probe.request,
+        .point = o->read.probe.request,
         .low = params->range.numbers[0],
         .high = params->range.numbers[1],
         .points = params->points,
         .work_directory = context->work_directory,
     };
     return status;
-}
-
-static void close_all(struct opened *o)
-{
-    probe_reset(&o->probe);
-    checkpoint_set_reset(&o->set);
 }
 
 static enum status plan_find(const struct opened *o, struct plan_budget *budget, struct run_plan *out, struct error *error)
@@ -120,7 +111,7 @@ static enum status interpolate_forecast(const struct kind_context *context, cons
     struct opened o;
     enum status status = open_all(context, filled, &o, error);
     if (status == STATUS_OK) status = plan_find(&o, budget, out, error);
-    close_all(&o);
+    probe_set_reset(&o.read);
     return status;
 }
 
@@ -141,7 +132,7 @@ static enum status interpolate_execute(const struct kind_context *context, const
     if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
 done:
     interpolate_result_reset(&found);
-    close_all(&o);
+    probe_set_reset(&o.read);
     return status;
 }
 

@@ -131,21 +131,17 @@ static json_t *render(const struct landscape_request *request, const struct land
 
 /* What a run reads, and the request over it. Stays where it is. */
 struct opened {
-    struct checkpoint_set set;
-    struct probe probe;
+    struct probe_set read;
     struct landscape_request request;
 };
 
 static enum status open_all(const struct kind_context *context, const struct landscape_params *params, struct opened *o,
                             struct error *error)
 {
-    *o = (struct opened){.set = {.count = 0}};
-    enum status status =
-        checkpoint_set_open(context, params->checkpoints.texts, params->checkpoints.count, params->precision, &o->set, error);
-    if (status == STATUS_OK)
-        status = probe_open(context, &o->set, &params->method, &params->use, &params->calibration, params->seed, &o->probe, error);
+    const enum status status = probe_set_open(context, params->checkpoints.texts, params->checkpoints.count, params->precision,
+                                              &params->method, &params->use, &params->calibration, params->seed, &o->read, error);
     o->request = (struct landscape_request){
-        .point = o->probe.request,
+        .point = o->read.probe.request,
         .team = context->team,
         .columns = params->grid.integers[0],
         .rows = params->grid.integers[1],
@@ -153,12 +149,6 @@ static enum status open_all(const struct kind_context *context, const struct lan
         .work_directory = context->work_directory,
     };
     return status;
-}
-
-static void close_all(struct opened *o)
-{
-    probe_reset(&o->probe);
-    checkpoint_set_reset(&o->set);
 }
 
 static enum status plan_find(const struct opened *o, struct plan_budget *budget, struct run_plan *out, struct error *error)
@@ -173,7 +163,7 @@ static enum status landscape_forecast(const struct kind_context *context, const 
     struct opened o;
     enum status status = open_all(context, filled, &o, error);
     if (status == STATUS_OK) status = plan_find(&o, budget, out, error);
-    close_all(&o);
+    probe_set_reset(&o.read);
     return status;
 }
 
@@ -195,7 +185,7 @@ static enum status landscape_execute(const struct kind_context *context, const v
     if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
 done:
     landscape_result_reset(&found);
-    close_all(&o);
+    probe_set_reset(&o.read);
     return status;
 }
 

@@ -51,6 +51,21 @@ void probe_reset(struct probe *probe)
     *probe = (struct probe){0};
 }
 
+enum status probe_set_open(const struct kind_context *context, const char *const *ids, int64_t count, int precision,
+                           const struct quantize_method *method, const struct data_use *evaluation,
+                           const struct data_use *calibration, int64_t seed, struct probe_set *out, struct error *error)
+{
+    *out = (struct probe_set){.set = {.count = 0}};
+    const enum status status = checkpoint_set_open(context, ids, count, precision, &out->set, error);
+    return status == STATUS_OK ? probe_open(context, &out->set, method, evaluation, calibration, seed, &out->probe, error) : status;
+}
+
+void probe_set_reset(struct probe_set *probe)
+{
+    probe_reset(&probe->probe);
+    checkpoint_set_reset(&probe->set);
+}
+
 json_t *probe_array(const struct point *points, int64_t count, enum probe_number number)
 {
     json_t *list = json_array();

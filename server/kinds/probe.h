@@ -38,6 +38,17 @@ MUST_CHECK enum status probe_open(const struct kind_context *context, struct che
                                   const struct data_use *calibration, int64_t seed, struct probe *out, struct error *error);
 void probe_reset(struct probe *probe); /* {0} is fine */
 
+/* A probe and the checkpoints that it goes between. */
+struct probe_set {
+    struct checkpoint_set set;
+    struct probe probe;
+};
+/* Opens both, as checkpoint_set_open and probe_open do. The caller resets *out, which stays where it is. */
+MUST_CHECK enum status probe_set_open(const struct kind_context *context, const char *const *ids, int64_t count, int precision,
+                                      const struct quantize_method *method, const struct data_use *evaluation,
+                                      const struct data_use *calibration, int64_t seed, struct probe_set *out, struct error *error);
+void probe_set_reset(struct probe_set *probe); /* {0} is fine */
+
 /* points[first], points[first + 1], ... as an array of one of their numbers. New references, NULL when out of memory. */
 enum probe_number { PROBE_LOSS, PROBE_LOSS_Q, PROBE_DELTA };
 json_t *probe_array(const struct point *points, int64_t count, enum probe_number number);
