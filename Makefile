@@ -13,7 +13,8 @@ SANITIZE_asan    := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-
 SANITIZE_tsan    := -fsanitize=thread -fno-omit-frame-pointer
 SANITIZE  := $(SANITIZE_$(CONFIG))
 OPTIMISE  := $(if $(filter release gpu,$(CONFIG)),-O2,-O1)
-CPPFLAGS  := -D_GNU_SOURCE -Iengine -Iserver -I$(BUILD)/generated $(addprefix -isystem ,$(shell pg_config --includedir 2>/dev/null))
+PG_HEADERS := $(addprefix -isystem ,$(shell pg_config --includedir 2>/dev/null))
+CPPFLAGS  := -D_GNU_SOURCE -Iengine -Iserver -I$(BUILD)/generated $(PG_HEADERS)
 CFLAGS    := -std=c11 $(OPTIMISE) -g -fopenmp-simd -ffp-contract=off -fno-math-errno -fvisibility=hidden -fstack-protector-strong \
              -pthread $(WARNINGS) $(SANITIZE)
 LDFLAGS   := -pthread $(SANITIZE) -Wl,-z,relro,-z,now
@@ -40,6 +41,8 @@ ENGINE_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(filter-out $(REFERENCE_SOURCES) $(
                   $(foreach kind,float double,$(REFERENCE_SOURCES:%.c=$(OBJ)/%.$(kind).o)) \
                   $(foreach level,v2 v3 v4,$(KERNEL_SOURCES:%.c=$(OBJ)/%.$(level).o))
 KERNEL_FLAGS := -O3 -ffp-contract=fast -fno-trapping-math
+# GCC 14's AddressSanitizer keeps frames on a fake stack by default, and those are not aligned to the 64 bytes of an AVX-512 register.
+KERNEL_FLAGS += $(if $(filter asan,$(CONFIG)),--param asan-use-after-return=0)
 LEVEL_v2 := -march=x86-64-v2
 LEVEL_v3 := -march=x86-64-v3
 LEVEL_v4 := -march=x86-64-v4 -mprefer-vector-width=512
@@ -88,8 +91,13 @@ $(BINARY): $(OBJ)/server/main.o $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@echo "  link $@"
 	@$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS) $(ENGINE_LIBS)
 
+# What compiles says what is missing, in place of the compiler.
+.PHONY: toolchain
+toolchain:
+	@$(if $(filter gpu,$(CONFIG)),:,sh tests/tools/toolchain.sh '$(CC)' $(PG_HEADERS))
+
 define compile_reference
-$(OBJ)/%.$(1).o: %.c
+$(OBJ)/%.$(1).o: %.c | toolchain
 	@mkdir -p $$(@D)
 	@echo "  cc   $$< ($(1))"
 	@$$(CC) $$(CPPFLAGS) -Dreal=$(1) $$(CFLAGS) -MMD -MP -c -o $$@ $$<
@@ -97,7 +105,7 @@ endef
 $(foreach kind,float double,$(eval $(call compile_reference,$(kind))))
 
 define compile_kernels
-$(OBJ)/%.$(1).o: %.c
+$(OBJ)/%.$(1).o: %.c | toolchain
 	@mkdir -p $$(@D)
 	@echo "  cc   $$< ($(1))"
 	@$$(CC) $$(CPPFLAGS) -DKERNEL_LEVEL=$(1) $$(CFLAGS) $$(KERNEL_FLAGS) $$(LEVEL_$(1)) -MMD -MP -c -o $$@ $$<
@@ -112,7 +120,7 @@ $(BUILD)/generated/store/migrations_list.h: $(MIGRATIONS)
 	      { gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); printf "\"%s\\n\"\n", $$0 } END { print "}," }' $^ > $@
 $(OBJ)/server/store/migrations.o: $(BUILD)/generated/store/migrations_list.h
 
-$(OBJ)/%.o: %.c
+$(OBJ)/%.o: %.c | toolchain
 	@mkdir -p $(@D)
 	@echo "  cc   $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) $(CFLAGS_$(subst /,_,$*)) -MMD -MP -c -o $@ $<
@@ -207,52 +215,79 @@ VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python
 
 .PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study install lint check check-unit check-asan check-tsan check-emulated check-http check-fresh bench fuzz
-SUDO         := $(if $(filter 0,$(shell id -u)),,sudo)
 
-# $(call install_packages,PACKAGES): nothing is asked of the archive when all of them are there.
-install_packages = @if [ $$(dpkg-query -W -f '$${db:Status-Status}\n' $(1) 2>/dev/null | grep -cx installed) -lt $(words $(1)) ]; then \
-    $(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1); fi
+deps-build: ## Install what building and running need (Debian packages)
+	@sh tests/tools/packages.sh "building and running deltaq" $(DEBIAN_BUILD)
 
-deps-build: ## Install what building and running need
-	$(call install_packages,$(DEBIAN_BUILD))
-
-deps: ## Install what building, running and testing need (Debian packages; PyPI packages for the tests, in build/venv)
-	$(call install_packages,$(DEBIAN_BUILD) $(DEBIAN_TEST))
-	$(MAKE) --no-print-directory venv static
+deps: ## Install what building, running and testing need (Debian packages; packages for the tests in build/venv)
+	@sh tests/tools/packages.sh "building, running and testing deltaq" $(DEBIAN_BUILD) $(DEBIAN_TEST)
+	@$(MAKE) --no-print-directory venv static
 
 venv:
 	@[ "$$(cat $(VENV)/.made 2>/dev/null)" = "$(PYPI_TEST)" ] || { echo "  venv $(VENV)"; python3 -m venv $(VENV) && \
-	    $(VENV)/bin/pip install -q --disable-pip-version-check $(PYPI_TEST) && echo "$(PYPI_TEST)" >$(VENV)/.made; }
+	    $(VENV)/bin/pip install -q --disable-pip-version-check $(PYPI_TEST) && echo "$(PYPI_TEST)" >$(VENV)/.made || \
+	    { echo "the tests need these packages, and pip could not install them into $(VENV) (its reason is above): $(PYPI_TEST)" >&2; exit 1; }; }
 
 # Plotly comes out of Debian's package and is served, not committed; unpacking it brings no Python along.
 static: $(BUILD)/static/plotly.js ## Fetch Plotly.js for the dashboard
+	@:
 $(BUILD)/static/plotly.js:
 	@mkdir -p $(BUILD)/static $(BUILD)/deb
-	cd $(BUILD)/deb && apt-get download -qq python3-plotly
-	dpkg-deb -x $(BUILD)/deb/python3-plotly_*.deb $(BUILD)/deb/plotly
-	cp $(BUILD)/deb/plotly/usr/share/python3-plotly/plotly.js $@
-	rm -rf $(BUILD)/deb
+	@cd $(BUILD)/deb && apt-get download -qq python3-plotly || { echo "the dashboard's plots need Plotly.js out of Debian's package \
+	python3-plotly, and apt-get could not download it (its reason is above): is there a network? Try \`apt-get update\` as root." >&2; exit 1; }
+	@dpkg-deb -x $(BUILD)/deb/python3-plotly_*.deb $(BUILD)/deb/plotly
+	@cp $(BUILD)/deb/plotly/usr/share/python3-plotly/plotly.js $@
+	@rm -rf $(BUILD)/deb
 
 # --- Checks ----------------------------------------------------------------------------------------------------------------------
-ASAN_UNIT = $(UNIT_SOURCES:%.c=$(BUILD)/asan/%)
+# What reads bytes that strangers wrote, and the vectorised kernels; the rest of the unit tests is sanitized in check-all.
+ASAN_ROOMS    := engine/base engine/tensor engine/formats engine/backend fuzz server/http server/schema
+ASAN_CHECKED  = $(foreach room,$(ASAN_ROOMS),$(patsubst %.c,$(BUILD)/asan/%,$(filter tests/unit/$(room)/%,$(UNIT_SOURCES))))
+ASAN_UNIT     = $(UNIT_SOURCES:%.c=$(BUILD)/asan/%)
 ASAN_EMULATED = $(addprefix $(BUILD)/asan/tests/emulated/engine/,model/test_tangent backend/cuda/hidden_states)
-TSAN_UNIT = $(UNIT_SOURCES:%.c=$(BUILD)/tsan/%)
+TSAN_UNIT     = $(UNIT_SOURCES:%.c=$(BUILD)/tsan/%)
+# GCC 14 looks for uses of a stack frame after its return by default and GCC 12 does not: `check` tries the one, `check-all` the other.
+ASAN_AS_GCC14 := ASAN_OPTIONS=detect_stack_use_after_return=1
+ASAN_AS_GCC12 := ASAN_OPTIONS=detect_stack_use_after_return=0
+FUZZERS       := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+BENCH_BINARIES := $(patsubst %.c,$(OBJ)/%,$(wildcard tests/bench/*.c))
+CHECKED       = $(wildcard tests/pool tests/faults tests/http tests/docs tests/dashboard tests/study tests/demo tests/golden)
+AGAIN         = @$(MAKE) --no-print-directory -s -j$(JOBS)
 
 lint: ## Check the tree's own rules: layers, headers, formatting, banned functions
 	@python3 tests/lint/lint.py
 
+# The targets behind `deps` are of another make: what it installs decides what this one would have found when it began.
 JOBS ?= $(shell nproc)
-check: ## Run every test but the sanitized and the long ones; ends with "N passed, N failed"
-	@$(MAKE) --no-print-directory -s -j$(JOBS) all venv static unit-binaries echo-server pool-tools emulated-plugin
-	@$(MAKE) --no-print-directory -s -j$(JOBS) CONFIG=asan unit-binaries
-	@$(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" $(UNIT_BINARIES) $(EMULATED_BINARIES) $(ASAN_UNIT) $(ASAN_EMULATED) $(wildcard tests/pool tests/faults tests/http tests/docs tests/dashboard tests/study)
+check: deps ## Install what is missing, build everything, run the tests; ends with "N passed, N failed, N skipped"
+	$(AGAIN) run-check
+
+check-all: deps ## Run the long sweeps that `make check` leaves out: all sanitized and emulated suites, PTX, chaos, the demo's finding
+	$(AGAIN) run-check-all
+
+.PHONY: run-check run-check-all builds
+run-check:
+	$(AGAIN) builds unit-binaries
+	$(AGAIN) CONFIG=asan $(ASAN_CHECKED) $(ASAN_EMULATED)
+	@$(ASAN_AS_GCC14) $(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" bench="python3 tests/bench/run.py --build $(BUILD) --tiny" \
+	    $(CHECKED) $(UNIT_BINARIES) $(EMULATED_BINARIES) $(ASAN_CHECKED) $(ASAN_EMULATED)
+
+run-check-all:
+	$(AGAIN) all unit-binaries pool-tools $(EMULATED_TESTS:%=$(BUILD)/release/tests/emulated/%) $(if $(NVCC),$(PTX_TESTS))
+	$(AGAIN) CONFIG=asan unit-binaries $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%)
+	@$(ASAN_AS_GCC12) DELTAQ_LONG=1 DELTAQ_CHAOS_JOBS=600 $(PYTHON) tests/run.py $(if $(NVCC),ptx="$(MAKE) --no-print-directory run-ptx") \
+	    $(wildcard tests/pool/test_chaos.py tests/demo/test_demo.py) $(ASAN_UNIT) \
+	    $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
+
+# All that `make help` lists is compiled by `make check`, run or not.
+builds: all static echo-server pool-tools emulated-plugin $(BENCH_BINARIES) $(FUZZERS:%=$(BUILD)/fuzz/%)
+	$(AGAIN) CONFIG=gpu gpu-tests gpu-bench
 
 .PHONY: unit-binaries
 unit-binaries: $(UNIT_BINARIES) $(if $(filter asan,$(CONFIG)),$(ASAN_EMULATED),$(EMULATED_BINARIES))
 
 # --- Fuzzing: each parser for FUZZ_SECONDS under libFuzzer, from the corpus that the unit tests replay ------------------------------
 FUZZ_SECONDS ?= 60
-FUZZERS      := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZED       := $(wildcard engine/base/*.c engine/tensor/*.c engine/formats/json_*.c engine/formats/file*.c \
                 engine/formats/safetensors*.c engine/formats/zip.c engine/formats/pickle*.c engine/formats/strided.c \
                 engine/formats/torch*.c engine/formats/gguf*.c engine/formats/weights*.c engine/formats/tokenizer*.c engine/formats/tokenizer/*.c)
@@ -262,15 +297,19 @@ fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## Fuzz each parser for FUZZ_SECONDS (needs c
 	    -rss_limit_mb=1024 -max_len=4096 -dict=tests/fuzz/formats.dict -print_final_stats=1 -artifact_prefix=$(BUILD)/fuzz/ \
 	    $(BUILD)/fuzz/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
 
-$(BUILD)/fuzz/%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZED)
+FUZZ_FLAGS := -std=c11 -O1 -g -fopenmp-simd -ffp-contract=off -fno-sanitize-recover=all -Wno-pass-failed -pthread
+$(BUILD)/fuzz/%: tests/fuzz/fuzz_%.c $(FUZZED:%.c=$(BUILD)/fuzz/%.o)
 	@mkdir -p $(@D)
-	clang $(CPPFLAGS) -std=c11 -O1 -g -fopenmp-simd -ffp-contract=off -fsanitize=fuzzer,address,undefined \
-	    -fno-sanitize-recover=all -Wno-pass-failed -pthread -o $@ $< $(FUZZED) -lpcre2-8 -lutf8proc -lz -lm
+	@echo "  fuzz $<"
+	@clang $(CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -MMD -MP -MF $@.d -o $@ $< $(filter %.o,$^) \
+	    -lpcre2-8 -lutf8proc -lz -lm
+
+$(BUILD)/fuzz/%.o: %.c | toolchain
+	@mkdir -p $(@D)
+	@echo "  fuzz $<"
+	@clang $(CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link,address,undefined -MMD -MP -c -o $@ $<
 
 # --- Measurements -----------------------------------------------------------------------------------------------------------------
-BENCH_SOURCES  := $(wildcard tests/bench/*.c)
-BENCH_BINARIES := $(BENCH_SOURCES:%.c=$(OBJ)/%)
-
 $(OBJ)/tests/bench/%: tests/bench/%.c $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  bench $<"
@@ -317,7 +356,15 @@ check-fresh: ## Prove the README on a minimal Debian 12 made by debootstrap (as 
 serve: all static ## Run the server on http://127.0.0.1:8642
 	$(BINARY) serve
 
-demo: all static ## Train a small model, quantize its checkpoints, and show the curves; leaves the server running
+demo: ## Install what is missing, train small models, quantize their checkpoints, show the curves; leaves the server running
+	@sh tests/tools/packages.sh "building and running deltaq, and the demo," $(DEBIAN_BUILD) python3
+	$(AGAIN) run-demo
+
+demo-stop: ## Stop the demo's server
+	@python3 tests/demo/demo.py --stop --directory $(BUILD)/demo
+
+.PHONY: demo demo-stop run-demo
+run-demo: all static
 	@python3 tests/demo/demo.py $(BINARY) $(BUILD)/demo
 
 study: all ## Reproduce the paper in small, an hour on two cores (STUDY_SCALE=tiny|small|large); stop and start it at will
@@ -381,4 +428,4 @@ clean: ## Remove everything that was built
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 18
 
--include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
+-include $(shell find $(OBJ) $(BUILD)/fuzz -name '*.d' 2>/dev/null)
