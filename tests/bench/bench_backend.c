@@ -1,7 +1,8 @@
 /* bench_backend.c: how near the fast backend comes to this machine's limits. `make bench-backend`.
  * Prints, for each op at shapes from real models, GFLOP/s against the best large square product, or GB/s against a large copy; the
  * best of several runs, single precision, DELTAQ_THREADS threads (default: all). With one thread it is processor time that counts,
- * so a busy machine can be used. An argument picks the lines whose name contains it. */
+ * so a busy machine can be used. An argument picks the lines whose name contains it ("": all). A second one, `tiny`, calls each op
+ * once on a sixteenth of every size, to try the program itself. */
 #include "backend/backend.h"
 #include "base/random.h"
 
@@ -14,6 +15,7 @@ struct bench {
     struct team *team;
     struct backend *backend;
     const char *only;
+    bool tiny;
     double flops, bytes; /* the limits, per second */
 };
 
@@ -42,9 +44,15 @@ static void drop(const struct bench *bench, struct matrix m)
     bench->backend->ops->release(bench->backend, m.data);
 }
 
-/* The least time of a call, over half a second or five calls. */
-static double measure(void (*call)(struct backend *backend, void *args), struct backend *backend, void *args)
+static int64_t sized(const struct bench *bench, int64_t size)
 {
+    return bench->tiny ? (size + 15) / 16 : size;
+}
+
+/* The least time of a call, over half a second or five calls. */
+static double measure(const struct bench *bench, void (*call)(struct backend *backend, void *args), void *args)
+{
+    struct backend *backend = bench->backend;
     double least = 1e9;
     const double start = now(backend);
     for (int i = 0; i < 5 || (now(backend) - start < 0.4 && i < 20000); i++) {
@@ -52,6 +60,7 @@ static double measure(void (*call)(struct backend *backend, void *args), struct 
         call(backend, args);
         const double spent = now(backend) - before;
         if (spent < least) least = spent;
+        if (bench->tiny) break;
     }
     return least;
 }
@@ -86,7 +95,7 @@ static double time_gemm(const struct bench *bench, int64_t m, int64_t n, int64_t
     args.a = ta ? make(bench, k, m) : make(bench, m, k);
     args.b = tb ? make(bench, n, k) : make(bench, k, n);
     args.c = make(bench, m, n);
-    const double seconds = measure(call_gemm, bench->backend, &args);
+    const double seconds = measure(bench, call_gemm, &args);
     drop(bench, args.a);
     drop(bench, args.b);
     drop(bench, args.c);
@@ -101,11 +110,11 @@ static void call_copy(struct backend *backend, void *args)
 
 static void find_limits(struct bench *bench)
 {
-    const int64_t n = 3072;
+    const int64_t n = sized(bench, 3072);
     bench->flops = 2 * (double)n * (double)n * (double)n / time_gemm(bench, n, n, n, false, true);
-    const int64_t elements = 1 << 26;
+    const int64_t elements = sized(bench, 1 << 26);
     struct matrix m[2] = {make(bench, 1, elements), make(bench, 1, elements)};
-    bench->bytes = 8 * (double)elements / measure(call_copy, bench->backend, m);
+    bench->bytes = 8 * (double)elements / measure(bench, call_copy, m);
     drop(bench, m[0]);
     drop(bench, m[1]);
     char text[400];
@@ -145,10 +154,12 @@ static void bench_gemm(const struct bench *bench)
         {"gemm 64x64x64", 64, 64, 64, false, true},
         {"gemm 8x256x256", 8, 256, 256, false, true},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const int64_t m = sized(bench, rows[i].m), n = sized(bench, rows[i].n), k = sized(bench, rows[i].k);
         if (wanted(bench, rows[i].name))
-            report_flops(bench, rows[i].name, time_gemm(bench, rows[i].m, rows[i].n, rows[i].k, rows[i].ta, rows[i].tb),
-                         2 * (double)rows[i].m * (double)rows[i].n * (double)rows[i].k);
+            report_flops(bench, rows[i].name, time_gemm(bench, m, n, k, rows[i].ta, rows[i].tb),
+                         2 * (double)m * (double)n * (double)k);
+    }
 }
 
 static void call_syrk(struct backend *backend, void *args)
@@ -168,18 +179,18 @@ static void bench_hessian(const struct bench *bench)
 {
     static const int64_t columns[] = {576, 768, 1536, 3072};
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
-        const int64_t n = columns[i], rows = 2048;
+        const int64_t n = sized(bench, columns[i]), rows = sized(bench, 2048);
         char name[64];
         snprintf(name, sizeof name, "syrk %lld columns, 2048 rows", (long long)n);
         if (!wanted(bench, name) && !wanted(bench, "cholesky")) continue;
         struct matrix m[2] = {make(bench, n, n), make(bench, rows, n)};
-        report_flops(bench, name, measure(call_syrk, bench->backend, m), (double)n * (double)n * (double)rows);
+        report_flops(bench, name, measure(bench, call_syrk, m), (double)n * (double)n * (double)rows);
         drop(bench, m[1]);
         m[1] = make(bench, n, n);
         bench->backend->ops->fill(bench->backend, m[1], 0.1);
         for (int64_t j = 0; j < n; j++) bench->backend->ops->fill(bench->backend, matrix_columns(matrix_rows(m[1], j, 1), j, 1), 5);
         snprintf(name, sizeof name, "inverse_cholesky %lld", (long long)n);
-        report_flops(bench, name, measure(call_inverse_cholesky, bench->backend, m), 2 * (double)n * (double)n * (double)n / 3);
+        report_flops(bench, name, measure(bench, call_inverse_cholesky, m), 2 * (double)n * (double)n * (double)n / 3);
         drop(bench, m[0]);
         drop(bench, m[1]);
     }
@@ -201,6 +212,7 @@ static void attention_case(const struct bench *bench, const char *name, int64_t 
 {
     if (!wanted(bench, name)) return;
     int64_t starts[65];
+    length = sized(bench, length);
     const int64_t tokens = sequences * length;
     for (int64_t b = 0; b <= sequences; b++) starts[b] = b * length;
     const struct batch batch = {.tokens = tokens, .sequences = sequences, .longest = length, .starts = starts};
@@ -217,9 +229,9 @@ static void attention_case(const struct bench *bench, const char *name, int64_t 
     const double pairs = (double)(sequences * heads) * (double)length * (double)(length + 1) / 2;
     char line[80];
     snprintf(line, sizeof line, "%s forward", name);
-    report_flops(bench, line, measure(call_attention_forward, bench->backend, &args), 4 * (double)d * pairs);
+    report_flops(bench, line, measure(bench, call_attention_forward, &args), 4 * (double)d * pairs);
     snprintf(line, sizeof line, "%s backward", name);
-    report_flops(bench, line, measure(call_attention_backward, bench->backend, &args), 10 * (double)d * pairs);
+    report_flops(bench, line, measure(bench, call_attention_backward, &args), 10 * (double)d * pairs);
     const struct matrix all[] = {args.q.matrix,  args.k.matrix,  args.v.matrix,    args.out.matrix, args.dq.matrix,
                                  args.dk.matrix, args.dv.matrix, args.dout.matrix, args.log_sum};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) drop(bench, all[i]);
@@ -247,6 +259,7 @@ static void call_norm_backward(struct backend *backend, void *args)
 static void bench_norm(const struct bench *bench, int64_t rows, int64_t columns)
 {
     char name[80];
+    rows = sized(bench, rows), columns = sized(bench, columns);
     snprintf(name, sizeof name, "norm rms %lldx%lld forward", (long long)rows, (long long)columns);
     if (!wanted(bench, name)) return;
     struct norm_args args = {.kind = NORM_RMS, .epsilon = 1e-5, .groups = 1};
@@ -254,9 +267,9 @@ static void bench_norm(const struct bench *bench, int64_t rows, int64_t columns)
     args.dx = make(bench, rows, columns), args.dy = make(bench, rows, columns);
     args.weight = make(bench, 1, columns), args.dweight = make(bench, 1, columns);
     const double bytes = 4 * (double)rows * (double)columns;
-    report_bytes(bench, name, measure(call_norm_forward, bench->backend, &args), 2 * bytes);
+    report_bytes(bench, name, measure(bench, call_norm_forward, &args), 2 * bytes);
     snprintf(name, sizeof name, "norm rms %lldx%lld backward", (long long)rows, (long long)columns);
-    report_bytes(bench, name, measure(call_norm_backward, bench->backend, &args), 3 * bytes);
+    report_bytes(bench, name, measure(bench, call_norm_backward, &args), 3 * bytes);
     const struct matrix all[] = {args.x, args.y, args.dx, args.dy, args.weight, args.dweight};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) drop(bench, all[i]);
 }
@@ -275,6 +288,7 @@ static void bench_activation(const struct bench *bench, enum activation_kind kin
                              bool up)
 {
     char name[80];
+    rows = sized(bench, rows), columns = sized(bench, columns);
     snprintf(name, sizeof name, "activation %s%s %lldx%lld forward", label, up ? " up" : "", (long long)rows, (long long)columns);
     if (!wanted(bench, name)) return;
     struct activation_args args = {.kind = kind};
@@ -283,9 +297,9 @@ static void bench_activation(const struct bench *bench, enum activation_kind kin
     const struct matrix up_matrix = make(bench, rows, columns), dup = make(bench, rows, columns);
     if (up) args.up = up_matrix, args.dup = dup;
     const double bytes = 4 * (double)rows * (double)columns;
-    report_bytes(bench, name, measure(call_activation_forward, bench->backend, &args), (up ? 3 : 2) * bytes);
+    report_bytes(bench, name, measure(bench, call_activation_forward, &args), (up ? 3 : 2) * bytes);
     snprintf(name, sizeof name, "activation %s%s %lldx%lld backward", label, up ? " up" : "", (long long)rows, (long long)columns);
-    report_bytes(bench, name, measure(call_activation_backward, bench->backend, &args), (up ? 5 : 3) * bytes);
+    report_bytes(bench, name, measure(bench, call_activation_backward, &args), (up ? 5 : 3) * bytes);
     const struct matrix all[] = {args.gate, args.y, args.dy, args.dgate, up_matrix, dup};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) drop(bench, all[i]);
 }
@@ -308,6 +322,7 @@ static void call_compare(struct backend *backend, void *args)
 static void bench_losses(const struct bench *bench, int64_t rows, int64_t vocabulary)
 {
     char name[80];
+    rows = sized(bench, rows), vocabulary = sized(bench, vocabulary);
     snprintf(name, sizeof name, "cross_entropy %lldx%lld forward", (long long)rows, (long long)vocabulary);
     if (!wanted(bench, name)) return;
     const struct matrix logits = make(bench, rows, vocabulary), others = make(bench, rows, vocabulary);
@@ -320,11 +335,11 @@ static void bench_losses(const struct bench *bench, int64_t rows, int64_t vocabu
         .logits = logits, .targets = targets, .losses = losses, .log_sum = losses + count, .weight = 1e-3};
     struct compare_args compare = {logits, others, targets, losses + count, losses + 3 * count, losses, losses + 2 * count, agree};
     const double bytes = 4 * (double)rows * (double)vocabulary;
-    report_bytes(bench, name, measure(call_cross_entropy_forward, bench->backend, &args), bytes);
+    report_bytes(bench, name, measure(bench, call_cross_entropy_forward, &args), bytes);
     snprintf(name, sizeof name, "compare %lldx%lld", (long long)rows, (long long)vocabulary);
-    report_bytes(bench, name, measure(call_compare, bench->backend, &compare), 2 * bytes);
+    report_bytes(bench, name, measure(bench, call_compare, &compare), 2 * bytes);
     snprintf(name, sizeof name, "cross_entropy %lldx%lld backward", (long long)rows, (long long)vocabulary);
-    report_bytes(bench, name, measure(call_cross_entropy_backward, bench->backend, &args), 2 * bytes);
+    report_bytes(bench, name, measure(bench, call_cross_entropy_backward, &args), 2 * bytes);
     free(targets);
     free(losses);
     free(agree);
@@ -346,15 +361,16 @@ static void call_sum_rows(struct backend *backend, void *args)
 static void bench_steps(const struct bench *bench, int64_t count)
 {
     char name[80];
+    count = sized(bench, count);
     snprintf(name, sizeof name, "adamw %lld", (long long)count);
     if (!wanted(bench, name)) return;
     const struct matrix p = make(bench, 1, count), m = make(bench, 1, count), v = make(bench, 1, count), g = make(bench, 1, count);
     bench->backend->ops->fill(bench->backend, v, 1);
     struct adamw_args args = {p.data, m.data, v.data, g.data, count, 1e-4, 0.9, 0.95, 1e-8, 0.1, 1, 1, 1};
-    report_bytes(bench, name, measure(call_adamw, bench->backend, &args), 28 * (double)count);
+    report_bytes(bench, name, measure(bench, call_adamw, &args), 28 * (double)count);
     struct matrix sums[2] = {make(bench, 1, 1000), matrix_of(p.data, count / 1000, 1000, sizeof(float))};
     snprintf(name, sizeof name, "sum_rows %lldx1000", (long long)count / 1000);
-    report_bytes(bench, name, measure(call_sum_rows, bench->backend, sums), 4 * (double)count);
+    report_bytes(bench, name, measure(bench, call_sum_rows, sums), 4 * (double)count);
     const struct matrix all[] = {p, m, v, g, sums[0]};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) drop(bench, all[i]);
 }
@@ -372,7 +388,7 @@ static void call_team(struct backend *backend, void *args)
 
 int main(int count, char **arguments)
 {
-    struct bench bench = {.only = count > 1 ? arguments[1] : NULL};
+    struct bench bench = {.only = count > 1 ? arguments[1] : NULL, .tiny = count > 2 && strcmp(arguments[2], "tiny") == 0};
     struct error error;
     const char *threads = getenv("DELTAQ_THREADS");
     if (team_new(threads ? (int)strtol(threads, NULL, 10) : 0, &bench.team, &error) != STATUS_OK ||
@@ -382,7 +398,7 @@ int main(int count, char **arguments)
         return 1;
     }
     find_limits(&bench);
-    if (wanted(&bench, "team_run")) printf("team_run of nothing: %.2f us\n", 1e6 * measure(call_team, bench.backend, NULL));
+    if (wanted(&bench, "team_run")) printf("team_run of nothing: %.2f us\n", 1e6 * measure(&bench, call_team, NULL));
     bench_gemm(&bench);
     bench_hessian(&bench);
     bench_attention(&bench);

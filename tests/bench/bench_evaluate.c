@@ -24,7 +24,7 @@ int main(int argc, char **argv)
         const double took = bench_seconds() - began;
         if (failed) (void)fprintf(stderr, "%s\n", error.detail);
         printf(
-            "{\"seconds\": %.4f, \"tokens\": %.0f, \"flop\": %.4g, \"gflops\": %.1f, \"loss\": %.9f, \"peak_mib\": %.0f, \"what\": \"%s\"}\n",
+            "{\"seconds\": %.6f, \"tokens\": %.0f, \"flop\": %.4g, \"gflops\": %.1f, \"loss\": %.9f, \"peak_mib\": %.0f, \"what\": \"%s\"}\n",
             took, tokens, flop, flop / took * 1e-9, result.loss, bench_peak_mib(), bench.description);
         (void)fflush(stdout);
         evaluate_result_reset(&result);

@@ -135,7 +135,7 @@ int main(int count, char **arguments)
     matrix_release(work.bench.backend, &work.product);
     const struct cost keep = time_gradient(&work, GRADIENT_KEEP, iterations);
     const struct cost again = time_gradient(&work, GRADIENT_RECOMPUTE, iterations);
-    printf("{\"seconds\": %.4f, \"processor_seconds\": %.4f, \"mode\": \"%s\", \"rayleigh_quotient\": %.6g, "
+    printf("{\"seconds\": %.6f, \"processor_seconds\": %.4f, \"mode\": \"%s\", \"rayleigh_quotient\": %.6g, "
            "\"peak_mib\": %.0f, \"gradient_seconds\": %.4f, \"gradient_recompute_seconds\": %.4f, \"gradients\": %.3f, "
            "\"gradients_recompute\": %.3f, \"gradients_processor\": %.3f, \"gradients_recompute_processor\": %.3f, "
            "\"parameters\": %lld, \"what\": \"%s\"}\n",

@@ -1,7 +1,7 @@
 /* bench_tangent.c: what the passes of a Hessian-vector product cost beside those of a gradient, at the shape of Pythia-160M (or of
  * a llama of that size with `llama`) on 4 sequences of 512 tokens: one block, the head, and both put together for all layers. The
  * best of several runs, DELTAQ_THREADS threads (default: all); with one thread processor time counts, so a busy machine can be
- * used. */
+ * used. `tiny`: a small shape on 32 tokens, to try the program itself. */
 #include "bench.h"
 #include "model/gradient.h"
 #include "model/head.h"
@@ -9,14 +9,23 @@
 
 #include <string.h>
 
-enum { LAYERS = 12, SEQUENCES = 4, LENGTH = 512, TOKENS = SEQUENCES * LENGTH };
+enum { LAYERS = 12, TOKENS_MOST = 2048 };
 
-static const char neox[] = "{\"model_type\":\"gpt_neox\",\"vocab_size\":50304,\"hidden_size\":768,\"num_hidden_layers\":1,"
-                           "\"num_attention_heads\":12,\"intermediate_size\":3072,\"max_position_embeddings\":2048,"
-                           "\"rotary_pct\":0.25}";
-static const char llama[] = "{\"model_type\":\"llama\",\"vocab_size\":50304,\"hidden_size\":768,\"num_hidden_layers\":1,"
-                            "\"num_attention_heads\":12,\"num_key_value_heads\":4,\"intermediate_size\":2048,"
-                            "\"max_position_embeddings\":2048}";
+static const struct shape {
+    const char *name;
+    int64_t sequences, length;
+    const char *config;
+} shapes[] = {
+    {"neox", 4, 512,
+     "{\"model_type\":\"gpt_neox\",\"vocab_size\":50304,\"hidden_size\":768,\"num_hidden_layers\":1,\"num_attention_heads\":12,"
+     "\"intermediate_size\":3072,\"max_position_embeddings\":2048,\"rotary_pct\":0.25}"},
+    {"llama", 4, 512,
+     "{\"model_type\":\"llama\",\"vocab_size\":50304,\"hidden_size\":768,\"num_hidden_layers\":1,\"num_attention_heads\":12,"
+     "\"num_key_value_heads\":4,\"intermediate_size\":2048,\"max_position_embeddings\":2048}"},
+    {"tiny", 2, 16,
+     "{\"model_type\":\"gpt_neox\",\"vocab_size\":256,\"hidden_size\":64,\"num_hidden_layers\":1,\"num_attention_heads\":4,"
+     "\"intermediate_size\":128,\"max_position_embeddings\":64,\"rotary_pct\":0.25}"},
+};
 
 struct place {
     struct backend *backend;
@@ -28,7 +37,7 @@ struct place {
     struct walk forward, gradient, tangent;
     struct head head;
     struct matrix block[PROGRAM_PARAMETERS], block_t[PROGRAM_PARAMETERS], dblock[PROGRAM_PARAMETERS];
-    double losses[TOKENS];
+    double losses[TOKENS_MOST];
 };
 
 static struct error error;
@@ -42,43 +51,34 @@ static void need(enum status status)
 
 static struct matrix hidden_new(struct place *place)
 {
-    struct matrix m = matrix_of(NULL, TOKENS, place->layout->config.hidden_size, sizeof(float));
+    struct matrix m = matrix_of(NULL, place->chunks.tokens, place->layout->config.hidden_size, sizeof(float));
     need(place->backend->ops->allocate(place->backend, m.rows * m.columns, "hidden states", &m.data, &error));
     float *values = m.data;
     for (int64_t i = 0; i < m.rows * m.columns; i++) values[i] = (float)random_normal(1, 2, (uint64_t)i % 100003);
     return m;
 }
 
-static struct head_gradients ends(const struct parameters *parameters)
-{
-    const struct parameters_layout *layout = parameters->layout;
-    return (struct head_gradients){
-        parameters_view(parameters, layout->norm_weight),
-        layout->norm_bias < 0 ? (struct matrix){0} : parameters_view(parameters, layout->norm_bias),
-        parameters_view(parameters, layout->output),
-    };
-}
-
-static void place_open(struct place *place, const char *text)
+static void place_open(struct place *place, const struct shape *shape)
 {
     struct model_config config;
-    const struct sequences sequences = bench_sequences(SEQUENCES, LENGTH, 50304, 3);
-    need(config_parse("bench", text, strlen(text), &config, &error));
+    const int64_t length = shape->length, tokens = shape->sequences * length;
+    need(config_parse("bench", shape->config, strlen(shape->config), &config, &error));
+    const struct sequences sequences = bench_sequences(shape->sequences, length, config.vocabulary_size, 3);
     need(parameters_layout_new(&config, &place->layout, &error));
     need(parameters_init(&place->parameters, place->layout, place->backend, "parameters", &error));
     need(parameters_init(&place->direction, place->layout, place->backend, "direction", &error));
     need(parameters_init(&place->into, place->layout, place->backend, "gradients", &error));
     need(parameters_initialise(&place->parameters, 1, &error));
     need(parameters_initialise(&place->direction, 2, &error));
-    need(chunks_init(&sequences, TOKENS, &place->chunks, &error));
+    need(chunks_init(&sequences, tokens, &place->chunks, &error));
     place->batch = &place->chunks.chunks[0].batch;
-    need(place->backend->ops->prepare(place->backend, LENGTH, config.vocabulary_size, &error));
-    need(model_rope_tables(&config, place->backend, LENGTH, &place->cosine, &place->sine, &error));
-    need(walk_init(&place->forward, &config, place->backend, WALK_FORWARD, TOKENS, place->cosine, place->sine, &error));
-    need(walk_init(&place->gradient, &config, place->backend, WALK_GRADIENT, TOKENS, place->cosine, place->sine, &error));
-    need(walk_init(&place->tangent, &config, place->backend, WALK_TANGENT, TOKENS, place->cosine, place->sine, &error));
-    const struct head_gradients views = ends(&place->parameters);
-    need(head_init(&place->head, &config, place->backend, views.norm_weight, views.norm_bias, views.output, HEAD_TANGENT, &error));
+    need(place->backend->ops->prepare(place->backend, length, config.vocabulary_size, &error));
+    need(model_rope_tables(&config, place->backend, length, &place->cosine, &place->sine, &error));
+    need(walk_init(&place->forward, &config, place->backend, WALK_FORWARD, tokens, place->cosine, place->sine, &error));
+    need(walk_init(&place->gradient, &config, place->backend, WALK_GRADIENT, tokens, place->cosine, place->sine, &error));
+    need(walk_init(&place->tangent, &config, place->backend, WALK_TANGENT, tokens, place->cosine, place->sine, &error));
+    const struct head_weights weights = parameters_head(&place->parameters);
+    need(head_init(&place->head, &config, place->backend, &weights, HEAD_TANGENT, &error));
     place->hidden = hidden_new(place), place->hidden_t = hidden_new(place);
     place->dhidden = hidden_new(place), place->dhidden_t = hidden_new(place);
     parameters_block(&place->parameters, 0, place->block);
@@ -109,13 +109,13 @@ static void block_backward_tangent(struct place *place)
 
 static void whole_head(struct place *place)
 {
-    const struct head_gradients into = ends(&place->into);
+    const struct head_weights into = parameters_head(&place->into);
     head_backward(&place->head, place->hidden, place->batch, 1e-3, place->losses, place->dhidden, &into);
 }
 
 static void whole_head_tangent(struct place *place)
 {
-    const struct head_gradients directions = ends(&place->direction), into = ends(&place->into);
+    const struct head_weights directions = parameters_head(&place->direction), into = parameters_head(&place->into);
     head_backward_tangent(&place->head, place->hidden, place->hidden_t, place->batch, 1e-3, &directions, place->losses,
                           place->dhidden, place->dhidden_t, &into);
 }
@@ -167,6 +167,14 @@ static void measure_steps(struct place *place)
     }
 }
 
+static const struct shape *shape_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        if (strcmp(shapes[i].name, name) == 0) return &shapes[i];
+    (void)fprintf(stderr, "bench_tangent [neox|llama|tiny]\n");
+    exit(2);
+}
+
 int main(int count, char **arguments)
 {
     static struct place place;
@@ -175,7 +183,7 @@ int main(int count, char **arguments)
     char description[256];
     need(team_new(threads ? (int)strtol(threads, NULL, 10) : 0, &team, &error));
     need(backend_cpu_new(team, &place.backend, &error));
-    place_open(&place, count > 1 && strcmp(arguments[1], "llama") == 0 ? llama : neox);
+    place_open(&place, shape_named(count > 1 ? arguments[1] : shapes[0].name));
     backend_describe(place.backend, description, sizeof description);
     printf("%s\n", description);
     const double forward = measure(&place, "block forward", block_forward);

@@ -64,7 +64,7 @@ static void measure(struct bench *bench, char **names, int64_t count, const char
     };
     if (tasks_run(&request, &result, &error) != STATUS_OK) give_up(&error);
     const double took = bench_seconds() - began, work = processor_seconds() - worked;
-    printf("{\"seconds\": %.3f, \"processor_seconds\": %.3f, \"tokens\": %lld, \"items\": %lld, \"sum\": %.6f, \"accuracy\": %.6f, "
+    printf("{\"seconds\": %.6f, \"processor_seconds\": %.3f, \"tokens\": %lld, \"items\": %lld, \"sum\": %.6f, \"accuracy\": %.6f, "
            "\"peak_mib\": %.0f, \"what\": \"%s\"}\n",
            took, work, (long long)result.tokens_computed, (long long)result.item_count, sum_of(&result, sets),
            result.mean.plain.accuracy[TASKS_FULL].value, bench_peak_mib(), bench->description);

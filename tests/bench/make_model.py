@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a checkpoint of random weights in a real shape, for measurements of speed: make_model.py SHAPE DIRECTORY [TOKENIZER]
 
-SHAPE: pythia-160m, llama-135m, llama-3m, llama-1b. F32 safetensors + config.json + tokenizer files that GPTQModel wants to see;
+SHAPE: pythia-160m, llama-135m, llama-3m, llama-1b, tiny-pythia, tiny-llama. F32 safetensors + config.json + tokenizer files that GPTQModel wants to see;
 TOKENIZER, a tokenizer.json (or .json.gz) of no more tokens than the shape has, where texts are to be read."""
 
 import gzip
@@ -85,6 +85,8 @@ SHAPES = {
     "pythia-160m": lambda: gpt_neox(768, 12, 12, 50304, 2048),
     "llama-135m": lambda: llama(576, 30, 9, 3, 1536, 49152, 2048, True),
     "llama-3m": lambda: llama(192, 6, 6, 6, 512, 2048, 1024, True),
+    "tiny-pythia": lambda: gpt_neox(64, 2, 4, 272, 512),
+    "tiny-llama": lambda: llama(64, 2, 4, 2, 128, 272, 512, True),
     "llama-1b": lambda: llama(2048, 16, 32, 8, 8192, 32000, 2048, False),
 }
 

@@ -2,13 +2,16 @@
 """Compares what quantization costs whole models, ΔQL = loss_q / loss_fp - 1, in deltaq and in the libraries whose methods it has: the same
 checkpoints, calibration and evaluation tokens.      (make bench-methods)
 
-    methods.py [--build build] [--peers PYTHON] [--peers-compressor PYTHON] [--peers-awq PYTHON] [--markdown FILE] [--only REGEX] [--models DIRECTORY]
+    methods.py [--build build] [--peers PYTHON] [--peers-compressor PYTHON] [--peers-awq PYTHON] [--markdown FILE] [--only REGEX] [--models DIRECTORY] [--tiny]
 
 `--peers` is a Python with torch, transformers, GPTQModel and bitsandbytes; `--peers-compressor` one with llm-compressor, `--peers-awq` one with
 AutoAWQ and the Transformers of its time (`make bench-peers` makes all three). A library that is not there is left out, and the table says
 so. The model and its text lie beside the project ($DELTAQ_SHARED, default ../shared): stories260K, a trained llama of width 64, and two
 checkpoints that make_equal.py makes of it: one with an inner width that groups of 64 divide, one with planted outliers besides.
 Standard library only. Fails when a difference is beyond its band.
+
+`--tiny` tries the comparison itself, in seconds: every method of deltaq on a tiny model of random weights and random tokens (numpy and
+safetensors make them), and of the libraries those that are there. It fails when a method has no result; no band is held there.
 
 Bands. `float`: both round the same weights to the same codes, so that losses may differ by what a float32 engine may be off by, 1e-5.
 `maxima`: bitsandbytes looks the code of a maximum up in a way that takes a farther one for two in a thousand, deltaq takes the nearest: 1e-4.
@@ -25,6 +28,8 @@ import pathlib
 import re
 import subprocess
 import sys
+
+import tiny
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
@@ -115,6 +120,7 @@ class Comparison:
                 print(f"{name}: {library} skipped: it is not installed (make bench-peers)", flush=True)
         for pair in pairs:
             self.row(name, pair, ours.get(pair[0]), theirs.get(pair[1], {}).get(pair[2]))
+        return ours
 
     def row(self, name, pair, ours, theirs):
         method, library, variant, kind = pair
@@ -127,7 +133,7 @@ class Comparison:
         noise = math.sqrt(4 * ours["kl"] / (EVALUATION * (LENGTH - 1))) / ours["loss_fp"]
         band = {"float": 1e-5 / ours["loss_fp"] * (2 + ours["delta"]), "maxima": 1e-4, "codes": 0.03 if "3" in method else 0.01, "noise": 3 * noise, "other": math.inf}[kind]
         off = abs(ours["delta"] - theirs["delta"])
-        fits = off <= band and abs(ours["loss_fp"] - theirs["loss_fp"]) <= 1e-5
+        fits = self.options.tiny or off <= band and abs(ours["loss_fp"] - theirs["loss_fp"]) <= 1e-5
         self.beyond += not fits
         cells = (name, method, library, variant, f"{ours['delta']:.6f}", f"{theirs['delta']:.6f}", f"{off:.1e}", "—" if kind == "other" else f"{band:.1e} ({kind})", "" if fits else "**beyond**")
         self.rows.append(cells)
@@ -136,6 +142,24 @@ class Comparison:
     def markdown(self, path):
         head = "| model | deltaq | library | its method | ΔQL deltaq | ΔQL library | difference | band | |\n|---|---|---|---|---|---|---|---|---|\n"
         pathlib.Path(path).write_text("; ".join(sorted(self.versions.values())) + "\n\n" + head + "".join("| " + " | ".join(row) + " |\n" for row in self.rows))
+
+
+def compare_tiny(comparison, vocabulary=272):
+    """Ours must all be there, with numbers; random weights: the loss is near that of guessing, and quantization changes it."""
+    models = comparison.models
+    models.mkdir(parents=True, exist_ok=True)
+    path = models / "tiny-llama"
+    if not (path / "config.json").exists():
+        subprocess.run([sys.executable, HERE / "make_model.py", path.name, path], check=True)
+    tokens = [tiny.write_tokens(models / f"tiny.{part}", 4 * LENGTH, vocabulary, seed) for seed, part in enumerate(("calibration", "evaluation"))]
+    ours = comparison.compare(path, tokens, True)
+    for method in dict.fromkeys(pair[0] for pair in PAIRS if re.search(comparison.options.only, f"{pair[1]} {pair[2]}")):
+        result = ours.get(method)
+        if result is None or not abs(result["loss_fp"] - math.log(vocabulary)) < 0.5 or not abs(result["delta"]) < 0.5 or not result["kl"] > 0:
+            comparison.beyond += 1
+            print(f"{path.name}: {method}: no result that could be: {result}")
+        else:
+            print(f"{path.name}: {method}: loss {result['loss_fp']:.4f}, ΔQL {result['delta']:.6f}, KL {result['kl']:.2e}")
 
 
 def main():
@@ -147,12 +171,16 @@ def main():
     parser.add_argument("--peers-compressor")
     parser.add_argument("--peers-awq")
     parser.add_argument("--markdown")
+    parser.add_argument("--tiny", action="store_true", help="try the comparison itself, in seconds")
     options = parser.parse_args()
     shared = pathlib.Path(os.environ.get("DELTAQ_SHARED", ROOT.parent / "shared")).resolve() / "data"
+    comparison = Comparison(options, shared)
+    if options.tiny:
+        compare_tiny(comparison)
+        sys.exit(f"{comparison.beyond} without a result" if comparison.beyond else 0)
     if options.peers is None or not (shared / "models" / "stories260K").is_dir():
         print("methods: skipped: " + ("no libraries to compare with (make bench-peers)" if options.peers is None else f"there is no {shared.name}/models in $DELTAQ_SHARED"))
         return
-    comparison = Comparison(options, shared)
     tokens = comparison.tokens(shared / "corpora" / "tinystories_a.txt")
     comparison.compare(comparison.model, tokens, False)
     for how in ((), ("outliers",)):
