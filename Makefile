@@ -419,6 +419,16 @@ bench-backend: $(OBJ)/tests/bench/bench_backend ## Time the CPU backend against 
 bench-tangent: $(OBJ)/tests/bench/bench_tangent ## Time the passes of a Hessian-vector product against those of a gradient
 	$<
 
+# For clangd and its like: what each source is compiled with.
+COMMAND = printf '%s\n{"directory": "$(CURDIR)", "file": "%s", "command": "$(CC) $(CPPFLAGS) $(CFLAGS) $(1) -c %s"}' "$$sep" "$$file" "$$file"; sep=,
+.PHONY: compile_commands.json
+compile_commands.json: ## Write compile_commands.json for editors
+	@{ sep='['; \
+	  for file in $(filter-out $(REFERENCE_SOURCES) $(KERNEL_SOURCES),$(ENGINE_SOURCES)) $(SERVER_SOURCES); do $(call COMMAND,); done; \
+	  for file in $(UNIT_SOURCES); do $(call COMMAND,-Itests/unit); done; \
+	  for file in $(REFERENCE_SOURCES); do $(call COMMAND,-Dreal=float); done; \
+	  for file in $(KERNEL_SOURCES); do $(call COMMAND,-DKERNEL_LEVEL=v3 $(LEVEL_v3)); done; echo ']'; } > $@
+
 format: ## Rewrite the C sources with clang-format
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
@@ -426,6 +436,6 @@ clean: ## Remove everything that was built
 	rm -rf $(BUILD)
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z_.-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 18
 
 -include $(shell find $(OBJ) $(BUILD)/fuzz -name '*.d' 2>/dev/null)

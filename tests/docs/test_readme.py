@@ -1,5 +1,7 @@
 """README's shell examples, run as they stand against a server in the project's directory; its commands and targets exist."""
 
+import csv
+import io
 import json
 import os
 import pathlib
@@ -47,26 +49,66 @@ def get(port, path):
         return json.load(answer)
 
 
+def requests_and_samples():
+    """(script, kind of sample or None, sample) of the section, in order. A request has the sample that stands behind it."""
+    section = README[README.index("## Seven requests"):]
+    section = section[:section.index("\n## ")]
+    return re.findall(r"```sh\n(.*?)```(?:\n```(json|csv)\n(.*?)```)?", section, re.S)
+
+
+def answers_of(output):
+    """The JSON documents that a script printed, one after the other."""
+    decoder, found, rest = json.JSONDecoder(), [], output.strip()
+    while rest:
+        document, end = decoder.raw_decode(rest)
+        found.append(document)
+        rest = rest[end:].strip()
+    return found
+
+
+def like(sample, answer):
+    """Every field of the sample stands in the answer with a value of the same type; texts and counts of runs as in the sample."""
+    if isinstance(sample, dict):
+        return isinstance(answer, dict) and all(key in answer and like(value, answer[key]) for key, value in sample.items())
+    return type(sample) is type(answer) or (isinstance(sample, (int, float)) and isinstance(answer, (int, float)))
+
+
 def test_requests_work_as_they_stand(port):
-    block = next(text for text in re.findall(r"```sh\n(.*?)```", README, re.S) if "/v1/datasets" in text)
-    script = block.replace("127.0.0.1:8642", f"127.0.0.1:{port}").replace("curl -s", "curl -sS --fail-with-body")
-    done = subprocess.run(["sh", "-eu", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=180)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert '"succeeded"' in done.stdout
-    for _ in range(60):
-        runs = get(port, "/v1/runs?kind=quantize&limit=100")["items"]
-        if runs and all(run["state"] == "succeeded" for run in runs):
-            break
-        assert not [run["error"] for run in runs if run["state"] == "failed"]
+    parts = requests_and_samples()
+    assert sum(script.count("curl ") for script, _, _ in parts) == 7
+    environment = dict(os.environ)
+    for script, kind, sample in parts:
+        script = script.replace("127.0.0.1:8642", f"127.0.0.1:{port}").replace("curl -s", "curl -sS --fail-with-body")
+        if kind == "csv":
+            wait_for_sweep(port, "first-gptq")
+        done = subprocess.run(["sh", "-eu", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=180, env=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        if kind == "json":
+            assert any(like(json.loads(sample), answer) for answer in answers_of(done.stdout)), (sample, done.stdout)
+        if kind == "csv":
+            check_curve(sample, done.stdout)
+
+
+def wait_for_sweep(port, name):
+    for _ in range(120):
+        counts = get(port, f"/v1/sweeps/{name}")["runs"]
+        assert counts["failed"] == 0, counts
+        if counts["succeeded"] == counts["total"]:
+            return
         time.sleep(1)
-    series = get(port, "/v1/curves?trajectory=first&metric=delta&x=tokens")["series"]
-    assert len(series) == 2 and all(len(one["points"]) == 3 for one in series)
+    raise TimeoutError(counts)
 
 
-def test_make_targets_named_in_readme_exist():
-    makefile = (ROOT / "Makefile").read_text()
-    for target in set(re.findall(r"(?:^|`)make ([a-z][a-z-]*)", README, re.M)):
-        assert re.search(rf"^{target}:", makefile, re.M), target
+def check_curve(sample, answer):
+    """The head of the table begins as in the sample, and ΔQL rises over the decay as the text says."""
+    head, *rows = csv.reader(io.StringIO(answer))
+    shown, *examples = csv.reader(io.StringIO(sample))
+    columns = len(shown) - 1  # the last one is "…"
+    assert head[:columns] == shown[:columns] and all(len(row) >= columns for row in examples)
+    two = [dict(zip(head, row)) for row in rows if row[head.index("bits")] == "2"]
+    assert len(two) == 8 and len(rows) == 16
+    before, last = two[-4], two[-1]
+    assert float(last["low"]) > float(before["high"]), "2-bit ΔQL at the end of the decay is above that before it"
 
 
 @pytest.mark.parametrize("command", ["serve", "worker", "migrate", "token", "doctor", "version"])

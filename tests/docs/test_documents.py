@@ -1,0 +1,61 @@
+"""What the documents name is there: files, folders, make targets, links between documents. Whoever moves a file moves its name too."""
+
+import fnmatch
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+# Ends of names that only files of this project have; a name with "…" or capitals stands for many.
+FILE = re.compile(r"^[\w./*-]+\.(?:c|h|cu|py|sql|js|sh|toml)$")
+FOLDER = re.compile(r"^(?:engine|server|tests|static|sql|docs|examples)(?:/[\w.-]+)*/$")
+ELSEWHERE = {"CHANGELOG.md"}  # tells of files as they were
+
+
+def tree():
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    return listed.stdout.splitlines()
+
+
+def spans(text):
+    """Code spans outside fenced blocks."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.S))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_that_it_names_exist(document):
+    if document.name in ELSEWHERE:
+        return
+    files = tree()
+    names = {name for name in spans(document.read_text()) if FILE.match(name) and not re.search(r"NAME|…", name)}
+    missing = [name for name in sorted(names)
+               if not any(fnmatch.fnmatch("/" + path, "*/" + name) for path in files) and not (ROOT / name).exists()]
+    assert missing == [], f"{document.name} names files that are not there"
+    folders = {name for name in spans(document.read_text()) if FOLDER.match(name)}
+    assert [name for name in sorted(folders) if not (ROOT / name).is_dir()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_between_documents_lead_somewhere(document):
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text())
+    here = [link for link in links if not link.startswith(("http://", "https://"))]
+    assert [link for link in here if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_make_targets_that_it_names_exist(document):
+    if document.name in ELSEWHERE:
+        return
+    makefile = (ROOT / "Makefile").read_text()
+    named = set(re.findall(r"(?:^|`)make ([a-z][a-z-]*)", document.read_text(), re.M))
+    assert [target for target in sorted(named) if not re.search(rf"^(?:\.PHONY:.*\b)?{target}\b", makefile, re.M)] == []
+
+
+def test_the_tour_stays_a_tour():
+    assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) <= 150
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
