@@ -86,6 +86,14 @@ $(ENGINE_LIBRARY): $(ENGINE_OBJECTS)
 $(SERVER_LIBRARY): $(filter-out $(OBJ)/server/main.o,$(SERVER_OBJECTS))
 	@rm -f $@ && ar rcs $@ $^
 
+# What `deltaq version` tells, where git and a work tree are there. The stamp of another commit compiles main.c again, and that alone.
+COMMIT       := $(if $(wildcard .git),$(shell git rev-parse --short=7 HEAD 2>/dev/null))
+COMMIT_STAMP := $(BUILD)/generated/commit-$(or $(COMMIT),unknown)
+$(COMMIT_STAMP):
+	@mkdir -p $(@D) && rm -f $(BUILD)/generated/commit-* && touch $@
+$(OBJ)/server/main.o: CPPFLAGS += $(if $(COMMIT),'-DDELTAQ_COMMIT="$(COMMIT)"')
+$(OBJ)/server/main.o: $(COMMIT_STAMP)
+
 $(BINARY): $(OBJ)/server/main.o $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  link $@"

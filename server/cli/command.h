@@ -13,7 +13,7 @@ struct command {
 extern const struct command command_serve, command_worker, command_migrate, command_token, command_doctor, command_version,
     command_tables_routes, command_tables_schema;
 
-/* Runs `deltaq argv[1] …`; the exit status: 2 for a wrong command line. */
-int command_main(int argc, char **argv);
+/* Runs `deltaq argv[1] …`; the exit status: 2 for a wrong command line. `commit`: what it was built from, NULL when not known. */
+int command_main(int argc, char **argv, const char *commit);
 
 #endif

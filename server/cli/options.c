@@ -66,7 +66,7 @@ enum status options_parse(const struct option_row *rows, int argc, char **argv, 
         else if (out->positional == NULL)
             out->positional = argv[i];
         else
-            status = error_set(error, STATUS_INVALID, "unexpected word \"%s\"; see --help", argv[i]);
+            status = error_set(error, STATUS_INVALID, "unexpected word \"%.100s\"; see --help", argv[i]);
     }
     for (int i = 0; rows[i].flag != NULL && status == STATUS_OK; i++) status = read_environment(out, i, error);
     return status;

@@ -23,6 +23,7 @@ struct options {
     char **values[OPTIONS_MAX];    /* owned; each ends with NULL; NULL: not given anywhere */
     const char *positional;        /* the one word that is no option (`token create`), lent, or NULL */
     bool help;
+    const char *commit; /* of command_main; options_parse leaves NULL */
 };
 
 /* Reads argv[0 … argc), then the environment for what is missing. STATUS_INVALID naming the option. options_reset in any case. */

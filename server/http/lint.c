@@ -127,7 +127,7 @@ enum problem_id lint_host(const struct request *request, char *const *hosts, con
         if (strcasecmp(host, hosts[i]) == 0) return PROBLEM_NONE;
     if (own && strcasecmp(host, own) == 0) return PROBLEM_NONE;
     return refuse(error, PROBLEM_MISDIRECTED,
-                  "this server does not answer for the name in Host; start it with --allowed-host NAME if it should");
+                  "this server does not answer for the name in Host; start it with --allow-host NAME if it should");
 }
 
 enum problem_id lint_origin(const struct request *request, const char *method, struct error *error)
