@@ -57,8 +57,10 @@ static int check_data_directory(const struct options *options)
     struct statvfs space;
     char path[PLACE_PATH], text[PLACE_PATH + 64];
     if (place_data_directory(options, path, &error) != STATUS_OK) return say(false, "data directory", error.detail);
-    if (access(path, W_OK) != 0) return say(false, "data directory", "is not writable");
-    if (statvfs(path, &space) != 0) return say(false, "data directory", "does not tell its free space");
+    (void)snprintf(text, sizeof text, "%s is not writable", path);
+    if (access(path, W_OK) != 0) return say(false, "data directory", text);
+    (void)snprintf(text, sizeof text, "%s does not tell its free space", path);
+    if (statvfs(path, &space) != 0) return say(false, "data directory", text);
     const double free_gibibytes = (double)space.f_bavail * (double)space.f_frsize / (1 << 30);
     (void)snprintf(text, sizeof text, "%s, %.1f GiB free", path, free_gibibytes);
     return say(free_gibibytes >= ENOUGH_GIBIBYTES, "data directory", text);

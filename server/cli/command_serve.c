@@ -1,5 +1,6 @@
 #include "cli/command.h"
 #include "cli/place.h"
+#include "http/listen.h"
 #include "http/static_files.h"
 #include "hub/hub.h"
 #include "pool/supervisor.h"
@@ -43,6 +44,8 @@ static const struct option_row serve_options[] = {
 
 /* All that runs, in the order in which it is started. */
 struct serving {
+    bool loopback;
+    int64_t workers, devices, watch_poll;
     char data_directory[PLACE_PATH];
     struct place_roots roots;
     struct hub *hub;
@@ -57,17 +60,35 @@ struct serving {
     char device[PLACE_DEVICE_NAME];
 };
 
-/* A schema of this binary, and whether any token exists. */
-static enum status prepare_database(const char *conninfo, bool *tokens, struct error *error)
+/* Adds to what went wrong where it did. */
+static enum status name_place(enum status status, const char *place, struct error *error)
 {
+    struct error cause = *error;
+    if (status == STATUS_OK) return status;
+    return error_set(error, status, "%.200s: %.250s", place, cause.detail);
+}
+
+/* A schema of this binary, and whether any token exists; without one nothing is changed for an address that others reach. */
+static enum status prepare_database(const struct options *options, const struct serving *serving, bool *tokens, struct error *error)
+{
+    const char *conninfo = serving->application.conninfo;
     struct connection *connection = NULL;
     enum status status = connection_new(conninfo, "deltaq start", &connection, error);
-    if (status != STATUS_OK) return status;
+    if (status != STATUS_OK) return serving->embedded == NULL ? name_place(status, "--database-url", error) : status;
     connection_set_deadline(connection, MIGRATION_MILLISECONDS);
-    status = migrations_apply(connection, NULL, error);
-    if (status == STATUS_OK) status = token_any(connection, tokens, error);
+    status = token_any_yet(connection, tokens, error);
+    if (status == STATUS_OK && !serving->loopback && !*tokens) status = listen_refuse(options_text(options, "--listen"), error);
+    if (status == STATUS_OK) status = migrations_apply(connection, NULL, error);
     connection_free(connection);
     return status;
+}
+
+/* A file beside the binary, unless the dashboard's directory has it already. */
+static enum status add_file(struct static_files *files, const char *url, const char *name, struct error *error)
+{
+    char path[PLACE_PATH];
+    if (static_files_find(files, url) != NULL || !place_find(name, 0, path, sizeof path)) return STATUS_OK;
+    return name_place(static_files_add(files, url, path, error), path, error);
 }
 
 /* The dashboard and openapi.yaml. Without them the API is served all the same. */
@@ -75,20 +96,16 @@ static enum status load_files(const struct options *options, struct static_files
 {
     char path[PLACE_PATH];
     const char *directory = options_text(options, "--static");
-    enum status status = STATUS_OK;
     if (directory == NULL && place_find("static/index.html", 0, path, sizeof path)) {
         *strrchr(path, '/') = '\0';
         directory = path;
     }
     if (directory == NULL)
         (void)fprintf(stderr, "deltaq serve: no dashboard: its files are not where the binary is; see --static\n");
-    status = static_files_load(directory, out, error);
-    if (status == STATUS_OK && static_files_find(*out, "/plotly.js") == NULL &&
-        place_find("static/plotly.js", 0, path, sizeof path))
-        status = static_files_add(*out, "/plotly.js", path, error);
-    if (status == STATUS_OK && static_files_find(*out, "/openapi.yaml") == NULL && place_find("openapi.yaml", 0, path, sizeof path))
-        status = static_files_add(*out, "/openapi.yaml", path, error);
-    return status;
+    enum status status = static_files_load(directory, out, error);
+    if (status != STATUS_OK && directory != NULL) return name_place(status, directory, error);
+    if (status == STATUS_OK) status = add_file(*out, "/plotly.js", "static/plotly.js", error);
+    return status == STATUS_OK ? add_file(*out, "/openapi.yaml", "openapi.yaml", error) : status;
 }
 
 static enum status start_http(const struct options *options, struct serving *serving, bool tokens, struct error *error)
@@ -111,17 +128,14 @@ static enum status start_http(const struct options *options, struct serving *ser
     return status;
 }
 
-static enum status start_watcher(const struct options *options, struct serving *serving, struct error *error)
+static enum status start_watcher(struct serving *serving, struct error *error)
 {
-    int64_t poll;
-    const enum status status = options_integer(options, "--watch-poll", 1, 86400, &poll, error);
-    if (status != STATUS_OK) return status;
     const struct watcher_options how = {
         .conninfo = serving->application.conninfo,
         .roots = serving->application.roots,
         .data_directory = serving->data_directory,
         .quiet_seconds = serving->application.watch_quiet_seconds,
-        .poll_seconds = (double)poll,
+        .poll_seconds = (double)serving->watch_poll,
     };
     return watcher_start(&how, &serving->watcher, error);
 }
@@ -129,13 +143,7 @@ static enum status start_watcher(const struct options *options, struct serving *
 static enum status start_workers(const struct options *options, struct serving *serving, struct error *error)
 {
     size_t count = 0;
-    int64_t workers = 0, devices = 0;
-    char device[PLACE_DEVICE_NAME];
     const char **words = serving->worker_arguments;
-    enum status status = options_integer(options, "--workers", 0, 64, &workers, error);
-    if (status == STATUS_OK) status = place_device(options, 0, device, &devices, error);
-    if (status != STATUS_OK) return status;
-    if (workers > 0 && workers < devices) workers = devices;
     words[count++] = "worker";
     words[count++] = "--data-dir";
     words[count++] = serving->data_directory;
@@ -154,7 +162,7 @@ static enum status start_workers(const struct options *options, struct serving *
         words[count++] = serving->roots.paths[i];
     }
     const struct supervisor_options how = {
-        .workers = (int)workers,
+        .workers = (int)(serving->workers > 0 && serving->workers < serving->devices ? serving->devices : serving->workers),
         .arguments = words,
         .conninfo = serving->application.conninfo,
         .embedded = serving->embedded,
@@ -162,38 +170,61 @@ static enum status start_workers(const struct options *options, struct serving *
     return supervisor_start(&how, &serving->supervisor, error);
 }
 
-static enum status start(const struct options *options, struct serving *serving, struct error *error)
+/* Everything that can be told from the command line, before anything is made or started. */
+static enum status check(const struct options *options, struct serving *serving, struct error *error)
 {
-    bool tokens = false;
-    int64_t threads, quiet, devices, memory;
+    const char *address = options_text(options, "--listen");
+    struct application *application = &serving->application;
+    int64_t threads, quiet;
+    bool database = true;
     enum status status;
+    if ((status = listen_check(address, &serving->loopback, error)) != STATUS_OK) return status;
+    if ((status = options_integer(options, "--workers", 0, 64, &serving->workers, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--watch-quiet", 0, 86400, &quiet, error)) != STATUS_OK) return status;
-    if ((status = place_device(options, 0, serving->device, &devices, error)) != STATUS_OK) return status;
-    if ((status = place_memory(options, &memory, error)) != STATUS_OK) return status;
+    if ((status = options_integer(options, "--watch-poll", 1, 86400, &serving->watch_poll, error)) != STATUS_OK) return status;
+    if ((status = place_device(options, 0, serving->device, &serving->devices, error)) != STATUS_OK) return status;
+    if ((status = place_memory(options, &application->memory_bytes, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
+    if ((status = place_check(options, error)) != STATUS_OK) return status;
+    if ((status = load_files(options, &serving->files, error)) != STATUS_OK) return status;
+    application->conninfo = options_text(options, "--database-url");
+    application->watch_quiet_seconds = (double)quiet;
+    application->device = serving->device;
+    application->threads = (int)threads;
+    if (application->conninfo == NULL) status = place_has_database(options, &database, error);
+    if (status == STATUS_OK && !database && !serving->loopback) status = listen_refuse(address, error);
+    return status;
+}
+
+static enum status make_places(const struct options *options, struct serving *serving, struct error *error)
+{
+    enum status status;
     if ((status = place_data_directory(options, serving->data_directory, error)) != STATUS_OK) return status;
     if ((status = place_roots(options, serving->data_directory, &serving->roots, error)) != STATUS_OK) return status;
     if ((status = place_hub(options, serving->data_directory, &serving->hub, error)) != STATUS_OK) return status;
-    if ((status = load_files(options, &serving->files, error)) != STATUS_OK) return status;
-    serving->application = (struct application){
-        .conninfo = options_text(options, "--database-url"),
-        .data_directory = serving->data_directory,
-        .roots = (const char *const *)serving->roots.paths,
-        .watch_quiet_seconds = (double)quiet,
-        .hub = serving->hub,
-        .device = serving->device,
-        .memory_bytes = memory,
-        .threads = (int)threads,
-    };
-    if (serving->application.conninfo == NULL) {
-        const struct embedded_options how = {.data_directory = serving->data_directory, .ballast_bytes = -1};
-        if ((status = embedded_start(&how, &serving->embedded, error)) != STATUS_OK) return status;
-        serving->application.conninfo = embedded_conninfo(serving->embedded);
-        serving->application.embedded = serving->embedded;
+    serving->application.data_directory = serving->data_directory;
+    serving->application.roots = (const char *const *)serving->roots.paths;
+    serving->application.hub = serving->hub;
+    return STATUS_OK;
+}
+
+static enum status start(const struct options *options, struct serving *serving, struct error *error)
+{
+    bool tokens = false;
+    struct application *application = &serving->application;
+    enum status status;
+    if ((status = check(options, serving, error)) != STATUS_OK) return status;
+    const bool elsewhere = application->conninfo != NULL;
+    if (elsewhere && (status = prepare_database(options, serving, &tokens, error)) != STATUS_OK) return status;
+    if ((status = make_places(options, serving, error)) != STATUS_OK) return status;
+    if (!elsewhere) {
+        if ((status = place_embedded_start(serving->data_directory, &serving->embedded, error)) != STATUS_OK) return status;
+        application->conninfo = embedded_conninfo(serving->embedded);
+        application->embedded = serving->embedded;
+        if ((status = prepare_database(options, serving, &tokens, error)) != STATUS_OK) return status;
     }
-    if ((status = prepare_database(serving->application.conninfo, &tokens, error)) != STATUS_OK) return status;
     if ((status = start_http(options, serving, tokens, error)) != STATUS_OK) return status;
-    if ((status = start_watcher(options, serving, error)) != STATUS_OK) return status;
+    if ((status = start_watcher(serving, error)) != STATUS_OK) return status;
     return start_workers(options, serving, error);
 }
 

@@ -2,7 +2,6 @@
 #include "cli/place.h"
 #include "hub/hub.h"
 #include "pool/worker.h"
-#include "postgres/embedded.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -20,25 +19,28 @@ static const struct option_row worker_options[] = {
     {0},
 };
 
-static enum status fill(const struct options *options, const char *data_directory, struct place_roots *roots, char attached[512],
-                        char device[PLACE_DEVICE_NAME], struct worker_options *out, struct error *error)
+/* Everything is checked before anything is made. */
+static enum status fill(const struct options *options, char data_directory[PLACE_PATH], struct place_roots *roots,
+                        char attached[512], char device[PLACE_DEVICE_NAME], struct worker_options *out, struct error *error)
 {
     int64_t threads = 0, devices = 0;
     const char *slot = getenv("DELTAQ_WORKER_SLOT"); /* from the supervisor: workers share the devices */
     enum status status;
     *out = (struct worker_options){
         .data_directory = data_directory, .device = device, .kinds = kinds, .owner = getenv("DELTAQ_WORKER_ID")};
+    if ((status = place_check(options, error)) != STATUS_OK) return status;
     if ((status = place_device(options, slot != NULL ? strtol(slot, NULL, 10) : 0, device, &devices, error)) != STATUS_OK)
         return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
     out->threads = (int)threads;
     if ((status = place_memory(options, &out->memory_bytes, error)) != STATUS_OK) return status;
+    if ((status = place_data_directory(options, data_directory, error)) != STATUS_OK) return status;
     if ((status = place_roots(options, data_directory, roots, error)) != STATUS_OK) return status;
     out->roots = (const char *const *)roots->paths;
     out->conninfo = options_text(options, "--database-url");
     if (out->conninfo != NULL) return STATUS_OK;
     out->conninfo = attached;
-    return embedded_attach(data_directory, attached, 512, error);
+    return place_embedded_attach(data_directory, attached, 512, error);
 }
 
 static int worker_command_run(const struct options *options)
@@ -52,8 +54,7 @@ static int worker_command_run(const struct options *options)
     int exit_status;
     (void)umask(077);
     (void)setrlimit(RLIMIT_CORE, &no_core);
-    enum status status = place_data_directory(options, data_directory, &error);
-    if (status == STATUS_OK) status = fill(options, data_directory, &roots, attached, device, &how, &error);
+    enum status status = fill(options, data_directory, &roots, attached, device, &how, &error);
     if (status == STATUS_OK) status = place_hub(options, data_directory, &hub, &error);
     how.hub = hub;
     exit_status = status == STATUS_OK ? worker_run(&how) : place_fail("worker", &error);

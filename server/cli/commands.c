@@ -17,7 +17,8 @@ static int version_run(const struct options *options)
 }
 
 static const struct option_row no_options[] = {{0}};
-const struct command command_version = {"version", "", "Print the version, and the commit that it was built from", no_options, version_run};
+const struct command command_version = {"version", "", "Print the version, and the commit that it was built from", no_options,
+                                        version_run};
 
 static void print_usage(FILE *out)
 {
@@ -40,8 +41,7 @@ static enum status parse(const struct command *command, int argc, char **argv, s
 {
     const enum status status = options_parse(command->options, argc, argv, options, error);
     if (status != STATUS_OK || options->positional == NULL || command->usage[0] != '\0') return status;
-    return error_set(error, STATUS_INVALID, "unexpected word \"%.100s\"; see deltaq %s --help", options->positional,
-                     command->name);
+    return error_set(error, STATUS_INVALID, "unexpected word \"%.100s\"; see deltaq %s --help", options->positional, command->name);
 }
 
 static int run_command(const struct command *command, int argc, char **argv, const char *commit)

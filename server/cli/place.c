@@ -14,44 +14,116 @@
 
 enum { MIGRATION_MILLISECONDS = 60000 };
 
+/* For who started the program alone: paths of the server do not go into answers. */
+static enum status path_failed(const char *action, const char *path, struct error *error)
+{
+    return error_set(error, STATUS_IO, "%s %.300s: %s", action, path, strerror(errno));
+}
+
 /* As mkdir -p, with mode 0700 for what is made. */
 static enum status make_directories(const char *path, struct error *error)
 {
     char part[PLACE_PATH];
     for (const char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
         const size_t length = slash != NULL ? (size_t)(slash - path) : strlen(path);
-        if (length >= sizeof part) return error_set(error, STATUS_INVALID, "--data-dir: path too long");
         memcpy(part, path, length);
         part[length] = '\0';
-        if (mkdir(part, 0700) != 0 && errno != EEXIST) return error_set_errno(error, "making the data directory");
+        if (mkdir(part, 0700) != 0 && errno != EEXIST) return path_failed("making the data directory", path, error);
         if (slash == NULL) return STATUS_OK;
     }
+}
+
+/* As it was asked for. */
+static enum status data_path(const struct options *options, char out[PLACE_PATH], struct error *error)
+{
+    const char *given = options_text(options, "--data-dir"), *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    int length;
+    if (given != NULL)
+        length = snprintf(out, PLACE_PATH, "%s", given);
+    else if (data != NULL && data[0] == '/')
+        length = snprintf(out, PLACE_PATH, "%s/deltaq", data);
+    else if (home != NULL && home[0] == '/')
+        length = snprintf(out, PLACE_PATH, "%s/.local/share/deltaq", home);
+    else
+        return error_set(error, STATUS_INVALID, "no home directory: give --data-dir");
+    if (length == 0) return error_set(error, STATUS_INVALID, "--data-dir: expected a directory, found nothing");
+    return length < PLACE_PATH ? STATUS_OK : error_set(error, STATUS_INVALID, "--data-dir: path too long");
+}
+
+enum status place_has_database(const struct options *options, bool *out, struct error *error)
+{
+    char path[PLACE_PATH], cluster[PLACE_PATH + 16];
+    struct stat found;
+    const enum status status = data_path(options, path, error);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(cluster, sizeof cluster, "%s/pg/data", path);
+    *out = stat(cluster, &found) == 0 || (errno != ENOENT && errno != ENOTDIR);
+    return STATUS_OK;
 }
 
 enum status place_data_directory(const struct options *options, char *out, struct error *error)
 {
     char path[PLACE_PATH];
-    const char *given = options_text(options, "--data-dir"), *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-    if (given != NULL)
-        (void)snprintf(path, sizeof path, "%s", given);
-    else if (data != NULL && data[0] == '/')
-        (void)snprintf(path, sizeof path, "%s/deltaq", data);
-    else if (home != NULL && home[0] == '/')
-        (void)snprintf(path, sizeof path, "%s/.local/share/deltaq", home);
-    else
-        return error_set(error, STATUS_INVALID, "no home directory: give --data-dir");
-    const enum status status = make_directories(path, error);
+    enum status status = data_path(options, path, error);
+    if (status == STATUS_OK) status = make_directories(path, error);
     if (status != STATUS_OK) return status;
-    return realpath(path, out) != NULL ? STATUS_OK : error_set_errno(error, "opening the data directory");
+    return realpath(path, out) != NULL ? STATUS_OK : path_failed("opening the data directory", path, error);
+}
+
+static enum status root_failed(const char *path, struct error *error)
+{
+    return error_set(error, STATUS_INVALID, "--root %.300s: %s", path, strerror(errno));
 }
 
 static enum status add_root(struct place_roots *roots, size_t *count, const char *path, struct error *error)
 {
     if (*count >= PLACE_ROOTS + 1) return error_set(error, STATUS_INVALID, "more than %d roots", PLACE_ROOTS);
     roots->paths[*count] = realpath(path, NULL);
-    if (roots->paths[*count] == NULL) return error_set(error, STATUS_INVALID, "--root %s: %s", path, strerror(errno));
+    if (roots->paths[*count] == NULL) return root_failed(path, error);
     (*count)++;
     return STATUS_OK;
+}
+
+/* Whether `root` is the data directory or above it, as they are written: it will be there when that is made. */
+static bool comes_with(const char *data_directory, const char *root)
+{
+    size_t length = strlen(root);
+    while (length > 1 && root[length - 1] == '/') length--;
+    return strncmp(data_directory, root, length) == 0 && (data_directory[length] == '/' || data_directory[length] == '\0');
+}
+
+static enum status check_roots(const struct options *options, const char *data_directory, struct error *error)
+{
+    struct stat found;
+    int count = 0;
+    for (const char *const *root = options_all(options, "--root"); *root != NULL; root++) {
+        if (++count > PLACE_ROOTS) return error_set(error, STATUS_INVALID, "more than %d roots", PLACE_ROOTS);
+        const bool there = stat(*root, &found) == 0;
+        if (there && S_ISDIR(found.st_mode)) continue;
+        if (!there && errno == ENOENT && comes_with(data_directory, *root)) continue;
+        if (there) errno = ENOTDIR;
+        return root_failed(*root, error);
+    }
+    return STATUS_OK;
+}
+
+static struct hub_options hub_options_of(const struct options *options, const char *data_directory)
+{
+    return (struct hub_options){
+        .endpoint = options_text(options, "--hub-endpoint"),
+        .token = getenv("HF_TOKEN"),
+        .data_directory = data_directory,
+        .cache = options_text(options, "--hub-cache"),
+    };
+}
+
+enum status place_check(const struct options *options, struct error *error)
+{
+    char path[PLACE_PATH];
+    const struct hub_options hub = hub_options_of(options, NULL);
+    enum status status = data_path(options, path, error);
+    if (status == STATUS_OK) status = check_roots(options, path, error);
+    return status == STATUS_OK ? hub_check(&hub, error) : status;
 }
 
 enum status place_roots(const struct options *options, const char *data_directory, struct place_roots *out, struct error *error)
@@ -70,7 +142,7 @@ enum status place_roots(const struct options *options, const char *data_director
     if ((size_t)snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", data_directory) >= sizeof checkpoints)
         status = error_set(error, STATUS_INVALID, "--data-dir: path too long");
     else if (status == STATUS_OK && mkdir(checkpoints, 0700) != 0 && errno != EEXIST)
-        status = error_set_errno(error, "making the directory of checkpoints");
+        status = path_failed("making", checkpoints, error);
     else if (status == STATUS_OK)
         status = add_root(out, &count, checkpoints, error);
     if (status != STATUS_OK) place_roots_reset(out);
@@ -85,12 +157,7 @@ void place_roots_reset(struct place_roots *roots)
 
 enum status place_hub(const struct options *options, const char *data_directory, struct hub **out, struct error *error)
 {
-    const struct hub_options how = {
-        .endpoint = options_text(options, "--hub-endpoint"),
-        .token = getenv("HF_TOKEN"),
-        .data_directory = data_directory,
-        .cache = options_text(options, "--hub-cache"),
-    };
+    const struct hub_options how = hub_options_of(options, data_directory);
     return hub_new(&how, out, error);
 }
 
@@ -145,6 +212,25 @@ enum status place_device(const struct options *options, int64_t which, char out[
     return error_set(error, STATUS_UNSUPPORTED, "--device %.40s: %s; use --device cpu", device, found);
 }
 
+/* Adds where it is to what went wrong. */
+static enum status name_directory(enum status status, const char *data_directory, struct error *error)
+{
+    struct error cause = *error;
+    if (status == STATUS_OK) return status;
+    return error_set(error, status, "%.*s (data directory %.150s)", (int)sizeof cause.detail - 200, cause.detail, data_directory);
+}
+
+enum status place_embedded_start(const char *data_directory, struct embedded **out, struct error *error)
+{
+    const struct embedded_options how = {.data_directory = data_directory, .ballast_bytes = -1};
+    return name_directory(embedded_start(&how, out, error), data_directory, error);
+}
+
+enum status place_embedded_attach(const char *data_directory, char *conninfo, size_t size, struct error *error)
+{
+    return name_directory(embedded_attach(data_directory, conninfo, size, error), data_directory, error);
+}
+
 enum status place_database_open(const struct options *options, struct place_database *out, struct error *error)
 {
     char data_directory[PLACE_PATH], attached[512];
@@ -153,12 +239,11 @@ enum status place_database_open(const struct options *options, struct place_data
     *out = (struct place_database){0};
     if (conninfo == NULL) {
         status = place_data_directory(options, data_directory, error);
-        const struct embedded_options how = {.data_directory = data_directory, .ballast_bytes = -1};
-        if (status == STATUS_OK) status = embedded_start(&how, &out->embedded, error);
+        if (status == STATUS_OK) status = place_embedded_start(data_directory, &out->embedded, error);
         if (status == STATUS_OK) {
             conninfo = embedded_conninfo(out->embedded);
         } else if (status == STATUS_CONFLICT) {
-            status = embedded_attach(data_directory, attached, sizeof attached, error);
+            status = place_embedded_attach(data_directory, attached, sizeof attached, error);
             conninfo = attached;
         }
     }

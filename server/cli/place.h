@@ -52,6 +52,9 @@ enum { PLACE_DEVICE_NAME = 24 };
 MUST_CHECK enum status place_device(const struct options *options, int64_t which, char out[PLACE_DEVICE_NAME], int64_t *count,
                                     struct error *error);
 
+/* Whether a private database was made below the data directory once. Makes nothing. */
+MUST_CHECK enum status place_has_database(const struct options *options, bool *out, struct error *error);
+
 /* Makes the data directory (mode 0700) if it is missing; canonical path in `out` [PLACE_PATH]. */
 MUST_CHECK enum status place_data_directory(const struct options *options, char *out, struct error *error);
 
@@ -63,12 +66,19 @@ MUST_CHECK enum status place_roots(const struct options *options, const char *da
                                    struct error *error);
 void place_roots_reset(struct place_roots *roots);
 
+/* What place_roots and place_hub will say of the options, before the data directory is made. */
+MUST_CHECK enum status place_check(const struct options *options, struct error *error);
+
 /* The hub by its options and HF_TOKEN. The caller owns *out (hub_free). Call it before the first thread. */
 MUST_CHECK enum status place_hub(const struct options *options, const char *data_directory, struct hub **out, struct error *error);
 
 /* Finds `name` ("static", "openapi.yaml") of this build: beside the binary (build/static), above it (the source tree), or in
  * share/deltaq of where it is installed. False when it is in none. `index` counts the places where it is. */
 bool place_find(const char *name, int index, char *out, size_t size);
+
+/* The private database of a data directory: embedded_start and embedded_attach, whose errors then name the directory. */
+MUST_CHECK enum status place_embedded_start(const char *data_directory, struct embedded **out, struct error *error);
+MUST_CHECK enum status place_embedded_attach(const char *data_directory, char *conninfo, size_t size, struct error *error);
 
 /* A session with the database for a small command: --database-url, else the embedded cluster, started for the time or, when a
  * server runs it, through that one. */

@@ -22,7 +22,7 @@ static enum status parse(const char *address, char *host, size_t host_size, char
     const bool plain = host_length > 0 && !memchr(address, ':', host_length) && !memchr(address, '[', host_length);
     if (!colon || (!bracket && !plain) || digits == 0 || digits > 5 || colon[1 + digits] || strtol(colon + 1, NULL, 10) > 65535 ||
         host_length >= host_size)
-        return error_set(error, STATUS_INVALID, "listen: expected ADDRESS:PORT (127.0.0.1:8642, [::1]:8642), found \"%.80s\"",
+        return error_set(error, STATUS_INVALID, "--listen: expected ADDRESS:PORT (127.0.0.1:8642, [::1]:8642), found \"%.80s\"",
                          address);
     (void)snprintf(host, host_size, "%.*s", (int)(bracket ? host_length - 2 : host_length), bracket ? address + 1 : address);
     (void)snprintf(port, port_size, "%s", colon + 1);
@@ -121,38 +121,78 @@ static enum status bind_failed(const char *address, struct error *error)
     if (errno == EADDRINUSE)
         return error_set(error, STATUS_UNAVAILABLE, "%.80s is in use; stop the other server or choose another --listen", address);
     if (errno == EADDRNOTAVAIL) return error_set(error, STATUS_INVALID, "%.80s is no address of this machine", address);
-    return error_set_errno(error, "cannot listen");
+    return error_set(error, errno == EACCES ? STATUS_FORBIDDEN : STATUS_IO, "cannot listen on %.80s: %s", address, strerror(errno));
+}
+
+/* The one numeric address that the text names; freeaddrinfo on STATUS_OK. */
+static enum status resolve(const char *address, struct addrinfo **found, bool *loopback, bool *wildcard, struct error *error)
+{
+    char host[HOST_SIZE], port[16];
+    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
+    const enum status status = parse(address, host, sizeof host, port, sizeof port, error);
+    if (status != STATUS_OK) return status;
+    if (getaddrinfo(host, port, &hints, found) != 0)
+        return error_set(error, STATUS_INVALID,
+                         "--listen: \"%.80s\" is not a numeric address; names other than localhost are not looked up", host);
+    classify((*found)->ai_addr, loopback, wildcard);
+    return STATUS_OK;
+}
+
+/* -1 with errno when it cannot be had. */
+static int open_bound(const struct addrinfo *found)
+{
+    const int on = 1;
+    const int descriptor = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) return -1;
+    if (setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        bind(descriptor, found->ai_addr, found->ai_addrlen) == 0)
+        return descriptor;
+    const int why = errno;
+    (void)close(descriptor);
+    errno = why;
+    return -1;
+}
+
+enum status listen_check(const char *address, bool *loopback, struct error *error)
+{
+    bool wildcard;
+    struct addrinfo *found = NULL;
+    enum status status = resolve(address, &found, loopback, &wildcard, error);
+    if (status != STATUS_OK) return status;
+    const int descriptor = open_bound(found);
+    if (descriptor < 0) status = bind_failed(address, error);
+    freeaddrinfo(found);
+    if (descriptor >= 0) (void)close(descriptor);
+    return status;
+}
+
+enum status listen_refuse(const char *address, struct error *error)
+{
+    return error_set(error, STATUS_FORBIDDEN,
+                     "refusing to listen on %.80s without a token: others could use it; make one first (deltaq token create "
+                     "--scope admin, with the same --data-dir or --database-url) or listen on 127.0.0.1",
+                     address);
 }
 
 enum status listen_open(const char *address, const char *const *extra, bool token_configured, struct listener *out,
                         struct error *error)
 {
-    enum status status;
-    char host[HOST_SIZE], port[16], own[HOST_SIZE];
+    char own[HOST_SIZE];
     const char *bound_port = NULL;
-    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
     struct sockaddr_storage bound;
     socklen_t bound_length = sizeof bound;
-    const int on = 1;
     bool loopback;
     *out = (struct listener){.descriptor = -1};
-    if ((status = parse(address, host, sizeof host, port, sizeof port, error)) != STATUS_OK) return status;
-    if (getaddrinfo(host, port, &hints, &found) != 0)
-        return error_set(error, STATUS_INVALID,
-                         "listen: \"%.80s\" is not a numeric address; names other than localhost are not looked up", host);
-    classify(found->ai_addr, &loopback, &out->wildcard);
+    enum status status = resolve(address, &found, &loopback, &out->wildcard, error);
+    if (status != STATUS_OK) return status;
     out->ipv6 = found->ai_family == AF_INET6;
     if (!loopback && !token_configured) {
-        status = error_set(error, STATUS_FORBIDDEN,
-                           "refusing to listen on %.80s without a token: others could use it; make one first (deltaq token create "
-                           "--scope admin) or listen on 127.0.0.1",
-                           address);
+        status = listen_refuse(address, error);
         goto done;
     }
-    out->descriptor = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (out->descriptor < 0 || setsockopt(out->descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-        bind(out->descriptor, found->ai_addr, found->ai_addrlen) != 0 || listen(out->descriptor, BACKLOG) != 0 ||
+    out->descriptor = open_bound(found);
+    if (out->descriptor < 0 || listen(out->descriptor, BACKLOG) != 0 ||
         getsockname(out->descriptor, (struct sockaddr *)&bound, &bound_length) != 0) {
         status = bind_failed(address, error);
         goto done;

@@ -1,4 +1,5 @@
-/* listen.h: the address a server listens on, and the Host names that go with it. Private to server/http. */
+/* listen.h: the address a server listens on, and the Host names that go with it. For server/http, and for
+ * commands that check an address before anything is started. */
 #ifndef HTTP_LISTEN_H
 #define HTTP_LISTEN_H
 
@@ -17,6 +18,12 @@ struct listener {
  * is open then. */
 MUST_CHECK enum status listen_open(const char *address, const char *const *extra, bool token_configured, struct listener *out,
                                    struct error *error);
+/* Whether listen_open could open `address` now, a token apart, and whether it is one of the loopback. Leaves nothing open. */
+MUST_CHECK enum status listen_check(const char *address, bool *loopback, struct error *error);
+
+/* The refusal of an address that others reach, while there is no token. Returns STATUS_FORBIDDEN. */
+enum status listen_refuse(const char *address, struct error *error);
+
 void listen_hosts_free(char **hosts); /* NULL is fine */
 
 /* The literal address and port that a connection came to ("192.0.2.7:8642"); false when unknown. */

@@ -14,13 +14,14 @@ static enum status read_endpoint(const char *text, struct hub *hub, struct error
 {
     size_t length = strlen(text);
     while (length > 0 && text[length - 1] == '/') length--;
-    if (length >= sizeof hub->endpoint) return error_set(error, STATUS_INVALID, "HF_ENDPOINT: address too long");
+    if (length >= sizeof hub->endpoint) return error_set(error, STATUS_INVALID, "--hub-endpoint (HF_ENDPOINT): address too long");
     memcpy(hub->endpoint, text, length);
     if (!origin_read(hub->endpoint, &hub->origin) || strpbrk(hub->endpoint, "?#") != NULL)
         return error_set(error, STATUS_INVALID,
-                         "HF_ENDPOINT: must be an address like https://huggingface.co, without user or query");
+                         "--hub-endpoint (HF_ENDPOINT): must be an address like https://huggingface.co, without user or query");
     if (!origin_allowed(&hub->origin, &hub->origin))
-        return error_set(error, STATUS_INVALID, "HF_ENDPOINT: must be https; http is taken on a loopback address only");
+        return error_set(error, STATUS_INVALID,
+                         "--hub-endpoint (HF_ENDPOINT): must be https; http is taken on a loopback address only");
     return STATUS_OK;
 }
 
@@ -37,13 +38,8 @@ static enum status read_token(const char *text, struct hub *hub, struct error *e
 static enum status read_size(const char *text, struct hub *hub, struct error *error)
 {
     static const char units[] = "KMGT";
-    struct statvfs space;
     char *end;
-    if (text == NULL || text[0] == '\0') {
-        if (statvfs(hub->directory, &space) != 0) return error_set_errno(error, "looking at the data directory's file system");
-        hub->cache_bytes = (int64_t)((double)space.f_blocks * (double)space.f_frsize / 2);
-        return STATUS_OK;
-    }
+    if (text == NULL || text[0] == '\0') return STATUS_OK;
     double value = strtod(text, &end);
     const char *unit = *end != '\0' ? strchr(units, toupper((unsigned char)*end)) : NULL;
     for (const char *at = units; unit != NULL && at <= unit; at++) value *= 1024;
@@ -53,14 +49,43 @@ static enum status read_size(const char *text, struct hub *hub, struct error *er
     return STATUS_OK;
 }
 
+/* The directory, and the half of its file system where no size was given. */
 static enum status make_directory(const char *data_directory, struct hub *hub, struct error *error)
 {
+    struct statvfs space;
     if (asprintf(&hub->directory, "%s/hub", data_directory) < 0) {
         hub->directory = NULL;
         return error_set(error, STATUS_NO_MEMORY, "no memory for a path");
     }
-    if (mkdir(hub->directory, 0700) != 0 && errno != EEXIST) return error_set_errno(error, "making the directory of the hub");
+    if (mkdir(hub->directory, 0700) != 0 && errno != EEXIST)
+        return error_set(error, STATUS_IO, "making %.300s: %s", hub->directory, strerror(errno));
+    if (hub->cache_bytes > 0) return STATUS_OK;
+    if (statvfs(hub->directory, &space) != 0)
+        return error_set(error, STATUS_IO, "looking at the file system of %.300s: %s", hub->directory, strerror(errno));
+    hub->cache_bytes = (int64_t)((double)space.f_blocks * (double)space.f_frsize / 2);
     return STATUS_OK;
+}
+
+static enum status read_options(const struct hub_options *options, struct hub *hub, struct error *error)
+{
+    enum status status;
+    if ((status = read_endpoint(options->endpoint, hub, error)) != STATUS_OK) return status;
+    if ((status = read_token(options->token, hub, error)) != STATUS_OK) return status;
+    return read_size(options->cache, hub, error);
+}
+
+static void forget_token(struct hub *hub)
+{
+    if (hub->token != NULL) explicit_bzero(hub->token, strlen(hub->token));
+    free(hub->token);
+}
+
+enum status hub_check(const struct hub_options *options, struct error *error)
+{
+    struct hub hub = {0};
+    const enum status status = read_options(options, &hub, error);
+    forget_token(&hub);
+    return status;
 }
 
 enum status hub_new(const struct hub_options *options, struct hub **out, struct error *error)
@@ -76,10 +101,8 @@ enum status hub_new(const struct hub_options *options, struct hub **out, struct 
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the hub");
         goto done;
     }
-    if ((status = read_endpoint(options->endpoint, hub, error)) != STATUS_OK) goto done;
-    if ((status = read_token(options->token, hub, error)) != STATUS_OK) goto done;
-    if ((status = make_directory(options->data_directory, hub, error)) != STATUS_OK) goto done;
-    status = read_size(options->cache, hub, error);
+    if ((status = read_options(options, hub, error)) != STATUS_OK) goto done;
+    status = make_directory(options->data_directory, hub, error);
 done:
     if (status != STATUS_OK)
         hub_free(hub);
@@ -91,8 +114,7 @@ done:
 void hub_free(struct hub *hub)
 {
     if (hub == NULL) return;
-    if (hub->token != NULL) explicit_bzero(hub->token, strlen(hub->token));
-    free(hub->token);
+    forget_token(hub);
     free(hub->directory);
     free(hub->visitors);
     free(hub);

@@ -27,9 +27,12 @@ struct hub {
 };
 
 /* Checks the options and makes the directory. Call it before the first thread. The caller owns *out (hub_free).
- * STATUS_INVALID, STATUS_NO_MEMORY, statuses of mkdir. */
+ * STATUS_INVALID, STATUS_NO_MEMORY, STATUS_IO (names the directory: for who starts the program). */
 MUST_CHECK enum status hub_new(const struct hub_options *options, struct hub **out, struct error *error);
 void hub_free(struct hub *hub); /* NULL is fine */
+
+/* What hub_new says of the options, before there is a data directory (which is not looked at). */
+MUST_CHECK enum status hub_check(const struct hub_options *options, struct error *error);
 
 /* For handlers of requests, which wait for the hub on a thread that others need: at most HUB_VISITORS at a time. STATUS_TOO_MANY.
  */

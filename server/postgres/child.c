@@ -1,5 +1,7 @@
 #include "postgres/child.h"
 
+#include "postgres/session.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -11,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A child that cannot become what it should be says so by this exit status. */
@@ -87,15 +90,34 @@ void child_describe_end(int wait_status, char *text, size_t size)
         (void)snprintf(text, size, "exit status %d", WEXITSTATUS(wait_status));
 }
 
+struct child_wait child_wait_start(const char *what)
+{
+    const int64_t now = session_now();
+    return (struct child_wait){.what = what, .started_at = now, .say_at = now + CHILD_PATIENCE_MS};
+}
+
+void child_wait_tick(struct child_wait *wait)
+{
+    const int64_t now = session_now();
+    if (wait->what == NULL || now < wait->say_at) return;
+    (void)fprintf(stderr, "deltaq: %s (%d s so far)\n", wait->what, (int)((now - wait->started_at) / 1000));
+    wait->say_at = now + CHILD_REMINDER_MS;
+}
+
 enum status child_run(const struct child *child, struct error *error)
 {
-    pid_t pid;
+    static const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+    pid_t pid, ended;
     int end;
     char text[96];
     const enum status status = child_start(child, &pid, error);
     if (status != STATUS_OK) return status;
-    while (waitpid(pid, &end, 0) != pid)
-        if (errno != EINTR) return error_set_errno(error, "cannot wait for a process");
+    struct child_wait wait = child_wait_start(child->what);
+    while ((ended = waitpid(pid, &end, WNOHANG)) != pid) {
+        if (ended < 0 && errno != EINTR) return error_set_errno(error, "cannot wait for a process");
+        child_wait_tick(&wait);
+        (void)nanosleep(&pause, NULL);
+    }
     if (WIFEXITED(end) && WEXITSTATUS(end) == 0) return STATUS_OK;
     child_describe_end(end, text, sizeof text);
     const char *slash = strrchr(child->program, '/');

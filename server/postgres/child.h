@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 
+#include <stdint.h>
 #include <sys/types.h>
 
 enum { CHILD_DIRECTORY_FD = 10 };
@@ -17,7 +18,17 @@ struct child {
     int input, output; /* descriptors for stdin and for stdout and stderr; -1: /dev/null */
     int directory;     /* becomes descriptor CHILD_DIRECTORY_FD; -1: none */
     int death_signal;  /* sent to it when the *thread* that called child_start ends */
+    const char *what;  /* for child_run: what it does, said on stderr once it takes long; NULL: nothing is said */
 };
+
+/* A wait of the start: says on stderr what is waited for after CHILD_PATIENCE_MS, and again every CHILD_REMINDER_MS. */
+enum { CHILD_PATIENCE_MS = 2000, CHILD_REMINDER_MS = 20000 };
+struct child_wait {
+    const char *what;           /* "making the database: ..." */
+    int64_t started_at, say_at; /* session_now's clock */
+};
+struct child_wait child_wait_start(const char *what);
+void child_wait_tick(struct child_wait *wait);
 
 /* Starts it in "/", umask 077, with an environment of PATH, LC_ALL=C, TZ=UTC and no other descriptors. STATUS_UNAVAILABLE. */
 MUST_CHECK enum status child_start(const struct child *child, pid_t *pid, struct error *error);

@@ -237,6 +237,7 @@ static enum status initialise(struct cluster *cluster, int directory, struct err
                                 NULL};
     const char *const single[] = {postgres, "--single", "-D", "/proc/self/fd/10", "postgres", NULL};
     struct child child = server_child(cluster, initdb, make, directory);
+    child.what = "making the private database, once: on a slow disk this takes a minute or more";
     int pipe_ends[2];
     if ((status = child_run(&child, error)) != STATUS_OK) return status;
     if (pipe2(pipe_ends, O_CLOEXEC) != 0) return error_set_errno(error, "cannot make a pipe");
@@ -244,6 +245,7 @@ static enum status initialise(struct cluster *cluster, int directory, struct err
     (void)close(pipe_ends[1]);
     child = server_child(cluster, postgres, single, directory);
     child.input = pipe_ends[0];
+    child.what = "making the private database: almost done";
     status =
         written == (ssize_t)sizeof statement - 1 ? child_run(&child, error) : error_set(error, STATUS_IO, "a pipe took no data");
     (void)close(pipe_ends[0]);

@@ -168,8 +168,11 @@ static enum status wait_until_it_answers(struct embedded *embedded, struct error
 {
     static const struct timespec pause = {.tv_nsec = 15 * 1000 * 1000};
     const int64_t end = session_now() + START_MS;
+    struct child_wait wait = child_wait_start("waiting for the private database to answer: after a crash, or on a slow disk, it "
+                                              "takes longer");
     for (;;) {
         embedded_tick(embedded);
+        child_wait_tick(&wait);
         if (embedded->answering) return STATUS_OK;
         if (embedded->failures >= START_TRIES) return embedded_state(embedded, error);
         if (session_now() > end)

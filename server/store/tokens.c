@@ -75,3 +75,15 @@ enum status token_any(struct connection *connection, bool *any, struct error *er
     rows_free(rows);
     return STATUS_OK;
 }
+
+enum status token_any_yet(struct connection *connection, bool *any, struct error *error)
+{
+    struct rows *rows;
+    const enum status status =
+        connection_query_one(connection, "select to_regclass('public.tokens') is not null", NO_VALUES, &rows, error);
+    *any = false;
+    if (status != STATUS_OK) return status;
+    const bool exists = rows_boolean(rows, 0, 0);
+    rows_free(rows);
+    return exists ? token_any(connection, any, error) : STATUS_OK;
+}
