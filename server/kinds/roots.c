@@ -12,10 +12,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* The two faults of a path. Neither names one: what the request said stands at the pointer, and the server's own is not told. */
+static enum status absent(const char *pointer, struct error *error)
+{
+    return error_set_at(error, STATUS_INVALID, pointer,
+                        "no such file or directory below the server's roots: the path leads into one of them, and then nowhere");
+}
+
 static enum status outside(const char *pointer, struct error *error)
 {
     return error_set_at(error, STATUS_INVALID, pointer,
-                        "no such file or directory below the server's roots; start the server with --root for where it lies");
+                        "lies outside the server's roots; start the server with --root for where it lies");
 }
 
 /* What follows `root` in `path` when `path` is root itself or lies below it, without the slash; else NULL. */
@@ -57,20 +64,41 @@ static bool resolve(const char *const *roots, const char *path, char *canonical)
     return false;
 }
 
+/* Whether what is there of `path`, from the left, ends below a root. Of a path that leads out it says the same whether there is
+ * something or not. */
+static bool leads_in(const char *const *roots, const char *path)
+{
+    char part[PATH_MAX], canonical[PATH_MAX];
+    if ((size_t)snprintf(part, sizeof part, "%s", path) >= sizeof part) return false;
+    while (realpath(part, canonical) == NULL) {
+        char *slash = strrchr(part, '/');
+        if (slash == NULL) return false;
+        slash[slash == part ? 1 : 0] = '\0'; /* "/" is there at last */
+    }
+    for (; *roots != NULL; roots++) {
+        char root[PATH_MAX];
+        if (realpath(*roots, root) != NULL && below(root, canonical) != NULL) return true;
+    }
+    return false;
+}
+
 enum status roots_resolve(const char *const *roots, const char *path, const char *pointer, char *out, size_t size,
                           struct error *error)
 {
     char canonical[PATH_MAX], joined[PATH_MAX];
-    bool good = false;
+    bool good = false, inside = true;
     if (path[0] == '/') {
         good = resolve(roots, path, canonical);
+        inside = leads_in(roots, path);
     } else {
         for (const char *const *root = roots; *root != NULL && !good; root++) {
             const int length = snprintf(joined, sizeof joined, "%s/%s", *root, path);
             good = length < (int)sizeof joined && resolve(roots, joined, canonical);
+            inside = inside && length < (int)sizeof joined && leads_in(roots, joined); /* out of one of them: said so */
         }
     }
-    if (!good || strlen(canonical) >= size) return outside(pointer, error);
+    if (!good) return inside ? absent(pointer, error) : outside(pointer, error);
+    if (strlen(canonical) >= size) return error_set_at(error, STATUS_INVALID, pointer, "the path is too long");
     memcpy(out, canonical, strlen(canonical) + 1);
     return STATUS_OK;
 }
@@ -81,12 +109,15 @@ enum status roots_check_links(const char *const *roots, const char *directory, c
     struct stat entry_status;
     enum status status = STATUS_OK;
     DIR *stream = opendir(directory);
-    if (stream == NULL) return outside(pointer, error);
+    if (stream == NULL) return error_set_at(error, STATUS_INVALID, pointer, "cannot list the directory: %s", strerror(errno));
     for (const struct dirent *entry; status == STATUS_OK && (entry = readdir(stream)) != NULL;) {
         if (fstatat(dirfd(stream), entry->d_name, &entry_status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISLNK(entry_status.st_mode))
             continue;
         const int length = snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
-        if (length >= (int)sizeof path || !resolve(roots, path, canonical)) status = outside(pointer, error);
+        if (length >= (int)sizeof path || !resolve(roots, path, canonical))
+            status = error_set_at(error, STATUS_INVALID, pointer,
+                                  "a link in the directory leads to no file or directory below the server's roots: mend it, or "
+                                  "start the server with --root for where it leads");
     }
     (void)closedir(stream);
     return status;

@@ -6,8 +6,9 @@
 
 /* Resolves `path` (absolute, or relative to the first root that has it) through all symbolic links to the canonical path of
  * something that exists below one of `roots` (ends with NULL), into `out`. Opened once from the root's descriptor with
- * RESOLVE_BENEATH, so that what was checked is what is there. One answer for what is absent, forbidden or not a regular file or
- * directory: STATUS_INVALID at `pointer`. Also STATUS_IO, STATUS_NO_MEMORY. */
+ * RESOLVE_BENEATH, so that what was checked is what is there. STATUS_INVALID at `pointer` with one of
+ * two answers: one for all that leads out of the roots, whether it is there or not; one for what leads into them and is absent,
+ * forbidden or not a regular file or directory. Also STATUS_IO, STATUS_NO_MEMORY. */
 MUST_CHECK enum status roots_resolve(const char *const *roots, const char *path, const char *pointer, char *out, size_t size,
                                      struct error *error);
 

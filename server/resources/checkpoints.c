@@ -176,6 +176,16 @@ static enum status resolve_path(const char *const *roots, const char *path, char
     return roots_check_links(roots, directory, "/source/path", error);
 }
 
+/* What files lack or refuse is a fault of the body that names them: 404 and 403 would speak of the address and of tokens. */
+static enum status blame_source(enum status status, struct error *error)
+{
+    if (status == STATUS_OK || error->pointer[0] != '\0') return status;
+    (void)snprintf(error->pointer, sizeof error->pointer, "%s",
+                   strncmp(error->detail, "source.config", 13) == 0 ? "/source/config" : "/source/path");
+    if (status == STATUS_NOT_FOUND || status == STATUS_FORBIDDEN) status = error->status = STATUS_INVALID;
+    return status;
+}
+
 static enum status register_body(struct http_context *context, const struct checkpoint_body *body, const json_t *document,
                                  enum store_outcome *outcome, json_t **made, struct error *error)
 {
@@ -201,10 +211,7 @@ static enum status register_body(struct http_context *context, const struct chec
     if (source == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
     status = checkpoint_files_register(application_connection(context), &row, NULL, outcome, made, error);
     json_decref(source);
-    if (status != STATUS_OK && error->pointer[0] == '\0')
-        (void)snprintf(error->pointer, sizeof error->pointer, "%s",
-                       strncmp(error->detail, "source.config", 13) == 0 ? "/source/config" : "/source/path");
-    return status;
+    return blame_source(status, error);
 }
 
 /* The body as parameters of a fetch run. */

@@ -195,6 +195,8 @@ static enum status insert_files(struct http_context *context, const struct datas
     if (status == STATUS_OK) {
         status = data_source_read(&source, &files, error);
         if (status != STATUS_OK && error->pointer[0] == '\0') (void)snprintf(error->pointer, sizeof error->pointer, "/path");
+        if (status == STATUS_NOT_FOUND || status == STATUS_FORBIDDEN)
+            status = error->status = STATUS_INVALID; /* the body's fault */
     }
     const struct dataset_new row = {.name = body->name,
                                     .format = format,

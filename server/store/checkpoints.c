@@ -76,7 +76,8 @@ struct insertion {
     struct store_id id;         /* out */
 };
 
-/* Whether what stands under the name is the same thing, as far as the new one says what it is. */
+/* Whether what stands under the name is the same thing, as far as the new one says what it is. The first difference is the pointer
+ * of the error: the field of a request that makes a checkpoint. */
 static enum status compare(struct connection *connection, const struct store_id *trajectory, struct insertion *insertion,
                            struct error *error)
 {
@@ -84,10 +85,17 @@ static enum status compare(struct connection *connection, const struct store_id 
     struct rows *rows;
     const enum status status = connection_query_one(
         connection,
-        "select id, case when source::jsonb <> $3::jsonb then 'source' when fingerprint <> $4 then 'content' when sha256 <> $5 then 'content'"
-        " when step is distinct from coalesce($6, step) then 'step' when tokens is distinct from coalesce($7, tokens) then 'tokens'"
-        " when learning_rate is distinct from coalesce($8, learning_rate) then 'learning_rate'"
-        " when tags::jsonb <> coalesce($9::jsonb, tags::jsonb) then 'tags' end from checkpoints where trajectory = $1 and name = $2",
+        "select id, pointer, case pointer when '/step' then 'with step ' || coalesce(step::text, 'unknown')"
+        " when '/tokens' then 'with tokens ' || coalesce(tokens::text, 'unknown')"
+        " when '/learning_rate' then 'with learning_rate ' || coalesce(learning_rate::text, 'unknown') when '/tags' then 'with other tags'"
+        " when '' then 'of other content in the same files' else 'of another source' end"
+        " from (select *, case when source::jsonb -> 'path' is distinct from $3::jsonb -> 'path' then '/source/path'"
+        " when source::jsonb -> 'config' is distinct from $3::jsonb -> 'config' then '/source/config'"
+        " when source::jsonb <> $3::jsonb then '/source' when fingerprint <> $4 or sha256 <> $5 then ''"
+        " when step is distinct from coalesce($6, step) then '/step' when tokens is distinct from coalesce($7, tokens) then '/tokens'"
+        " when learning_rate is distinct from coalesce($8, learning_rate) then '/learning_rate'"
+        " when tags::jsonb <> coalesce($9::jsonb, tags::jsonb) then '/tags' end as pointer"
+        " from checkpoints where trajectory = $1 and name = $2) found",
         VALUES(value_text(trajectory->text), value_text(new->name), value_json(new->source), value_text(new->fingerprint),
                value_text(new->sha256), value_integer_or_null(new->step), value_integer_or_null(new->tokens),
                value_double_or_null(new->learning_rate), value_json(new->tags)),
@@ -96,8 +104,8 @@ static enum status compare(struct connection *connection, const struct store_id 
     const bool differs = !rows_null(rows, 0, 1);
     (void)snprintf(insertion->id.text, sizeof insertion->id.text, "%s", rows_text(rows, 0, 0));
     if (differs)
-        (void)error_set(error, STATUS_CONFLICT, "a checkpoint \"%.200s\" with another %s is registered there: choose another name",
-                        new->name, rows_text(rows, 0, 1));
+        (void)error_set_at(error, STATUS_CONFLICT, rows_text(rows, 0, 1),
+                           "a checkpoint \"%.200s\" %s is registered there: choose another name", new->name, rows_text(rows, 0, 2));
     rows_free(rows);
     return differs ? STATUS_CONFLICT : STATUS_OK;
 }

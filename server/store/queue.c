@@ -280,7 +280,9 @@ enum status queue_fail(struct connection *connection, const struct lease *lease,
                        const struct queue_usage *usage, struct error *error)
 {
     int64_t affected;
-    json_t *document = queue_problem(cause->status, cause->pointer, cause->detail);
+    /* What blames anything but the run's own request (a checkpoint that it registered) would point at nothing. */
+    const bool ours = strncmp(cause->pointer, "/params", strlen("/params")) == 0;
+    json_t *document = queue_problem(cause->status, ours ? cause->pointer : "", cause->detail);
     if (document == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to record why the run failed");
     const enum status status = connection_execute(
         connection,

@@ -36,6 +36,36 @@ def test_the_same_again_is_200_another_is_409(service, name):
     assert service.post("/v1/checkpoints", {**body, "step": 5}).status == 409
 
 
+@pytest.mark.parametrize("change,pointer,told", [
+    ({"step": 7}, "/step", "step 1 "), ({"tokens": 9}, "/tokens", "tokens 2 "), ({"learning_rate": 0.5}, "/learning_rate", "learning_rate 0.1 "),
+    ({"tags": {"k": 2}}, "/tags", "other tags"), ({"source": {"path": "{b}"}}, "/source/path", "another source"),
+    ({"source": {"path": "{a}", "config": {"rope_theta": 5.0}}}, "/source/config", "another source"),
+])
+def test_a_conflict_points_at_what_differs(service, name, change, pointer, told):
+    places = {f"{{{key}}}": str(models.write_llama(service.files / name / key, seed=seed)) for seed, key in enumerate("ab")}
+    body = {"trajectory": name, "name": "x", "step": 1, "tokens": 2, "learning_rate": 0.1, "source": {"path": places["{a}"]}, "tags": {"k": 1}}
+    if "source" in change:
+        change = {"source": {**change["source"], "path": places[change["source"]["path"]]}}
+    assert service.post("/v1/checkpoints", body).status == 201
+    answer = service.post("/v1/checkpoints", {**body, **change})
+    assert (answer.status, answer.pointers) == (409, [pointer]) and told in answer.json["detail"]
+
+
+def test_a_conflict_of_content_points_at_the_files(service, name):
+    service.checkpoint(models.write_llama(service.files / name), name, "x")
+    path = models.write_llama(service.files / name, seed=1)
+    answer = service.post("/v1/checkpoints", {"trajectory": name, "name": "x", "source": {"path": str(path)}})
+    assert (answer.status, answer.pointers) == (409, ["/source/path"]) and "content" in answer.json["detail"]
+
+
+def test_a_directory_without_weights_is_a_fault_of_the_body(service, name):
+    path = models.write_llama(service.files / name)
+    for file in ("config.json", "model.safetensors"):
+        (path / file).unlink()
+        answer = service.post("/v1/checkpoints", {"trajectory": name, "name": "x", "source": {"path": name}})
+        assert (answer.status, answer.pointers) == (422, ["/source/path"]), answer.body
+
+
 def test_one_file_with_its_config_beside_it(service, name):
     path = models.write_llama(service.files / name)
     made = service.checkpoint(path / "model.safetensors", name, "file")
@@ -76,13 +106,29 @@ def test_a_bare_name_of_two_checkpoints_is_a_conflict(service, name):
     assert service.get(f"/v1/checkpoints/{name}").status == 409
 
 
-@pytest.mark.parametrize("bad", ["/etc", "/etc/passwd", "/nowhere/at/all", "../../../etc", "{files}/../../../../etc", "nothing", "/dev/zero",
-                                 "{files}/%2e%2e", "~", "."  "\\..", "/proc/self/root/etc"])
+def told_of(service, name, path):
+    answer = service.post("/v1/checkpoints", {"trajectory": name, "name": "x", "source": {"path": path.replace("{files}", str(service.files))}})
+    assert answer.status == 422 and answer.pointers == ["/source/path"]
+    return answer.json["detail"]
+
+
+@pytest.mark.parametrize("bad", ["/etc", "/etc/passwd", "/nowhere/at/all", "../../../etc", "{files}/../../../../etc", "/dev/zero", "/proc/self/root/etc",
+                                 "{files}x", "{files}/../nothing"])
 def test_absent_and_forbidden_paths_look_the_same(service, name, bad):
-    answers = [service.post("/v1/checkpoints", {"trajectory": name, "name": "x", "source": {"path": p}})
-               for p in (bad.replace("{files}", str(service.files)), "/nowhere/else")]
-    assert [a.status for a in answers] == [422, 422] and answers[0].pointers == ["/source/path"]
-    assert answers[0].json["detail"] == answers[1].json["detail"]
+    assert told_of(service, name, bad) == told_of(service, name, "/nowhere/else")
+    assert "outside the server's roots" in told_of(service, name, bad)
+
+
+@pytest.mark.parametrize("bad", ["nothing", "{files}/nothing", "{files}/nothing/more", "nothing/../../etc", "{files}/%2e%2e", "~", "."  "\\..", "pipe"])
+def test_a_mistake_in_a_path_below_the_roots_is_told_from_one_outside(service, name, bad):
+    if not (service.files / "pipe").exists():
+        os.mkfifo(service.files / "pipe")
+    assert "no such file or directory below" in told_of(service, name, bad)
+
+
+def test_a_link_that_leads_out_says_the_same_whether_there_is_something(service, name):
+    (service.files / f"{name}-link").symlink_to("/etc")
+    assert told_of(service, name, f"{name}-link/passwd") == told_of(service, name, f"{name}-link/nothing") == told_of(service, name, "/etc")
 
 
 def test_links_out_of_the_roots_are_refused(service, name, tmp_path):

@@ -190,3 +190,10 @@ def test_inline_sequences_are_used_as_they_are_unless_a_length_is_asked_for(serv
     assert plain["params"]["sequence_length"] is None and plain["result"]["sequences"] == 2 and plain["result"]["tokens"] == 43
     cut = service.run("evaluate", checkpoint=made["id"], dataset=data, sequence_length=10)
     assert cut["params"]["sequence_length"] == 10 and cut["result"]["sequences"] == 4
+
+
+@pytest.mark.parametrize("format", ["text", "jsonl", "tokens"])
+def test_a_directory_without_files_is_a_fault_of_the_body(service, name, format):
+    (service.files / name).mkdir()
+    answer = service.post("/v1/datasets", {"name": name, "path": name, "format": format})
+    assert (answer.status, answer.pointers) == (422, ["/path"]), answer.body

@@ -71,13 +71,24 @@ static void expect_inside(const char *root, const char *path, const char *wanted
     assert_string_equal(out, wanted);
 }
 
-static void expect_outside(const char *path)
+static void expect_refused(const char *root, const char *path, const char *told)
 {
     char out[4096];
     struct error error;
-    assert_int_equal(resolve(inside, path, out, &error), STATUS_INVALID);
+    assert_int_equal(resolve(root, path, out, &error), STATUS_INVALID);
     assert_string_equal(error.pointer, "/path");
     assert_null(strstr(error.detail, base));
+    assert_non_null(strstr(error.detail, told));
+}
+
+static void expect_outside(const char *path)
+{
+    expect_refused(inside, path, "outside the server's roots");
+}
+
+static void expect_absent(const char *path)
+{
+    expect_refused(inside, path, "no such file or directory below");
 }
 
 static void test_what_lies_below_is_found(void **state)
@@ -104,10 +115,25 @@ static void test_what_does_not_is_not(void **state)
     expect_outside("bad/secret");
     expect_outside("dir/leak");
     expect_outside(at("inner/file")); /* the root's name is only a prefix of it */
-    expect_outside("nothing");
-    expect_outside("fifo");
     expect_outside("/proc/self/root/etc/passwd");
     expect_outside("/dev/null");
+    expect_outside("/nothing");
+    expect_outside("bad/nothing"); /* as bad/secret, which is there */
+    expect_outside(at("out/nothing"));
+    expect_outside(at("inner/nothing"));
+}
+
+static void test_what_is_absent_is_told_from_what_is_outside(void **state)
+{
+    (void)state;
+    expect_absent("nothing");
+    expect_absent("dir/nothing/more/");
+    expect_absent("nothing/../../out/secret");
+    expect_absent("fifo");
+    expect_absent(at("in/nothing"));
+    expect_absent(at("alias/nothing"));
+    expect_refused(alias, at("in/nothing"), "no such file or directory below");
+    expect_refused("/", "/nothing/at/all", "no such file or directory below");
 }
 
 static void test_links_of_a_directory_are_checked(void **state)
@@ -124,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_lies_below_is_found),
         cmocka_unit_test(test_what_does_not_is_not),
+        cmocka_unit_test(test_what_is_absent_is_told_from_what_is_outside),
         cmocka_unit_test(test_links_of_a_directory_are_checked),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
