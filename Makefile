@@ -222,7 +222,7 @@ PYPI_TEST    := pytest==8.3.4 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safe
 VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python
 
-.PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study install lint check check-unit check-asan check-tsan check-emulated check-http check-fresh bench fuzz
+.PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study install uninstall lint check check-unit check-asan check-tsan check-emulated check-http check-fresh bench fuzz
 
 deps-build: ## Install what building and running need (Debian packages)
 	@sh tests/tools/packages.sh "building and running deltaq" $(DEBIAN_BUILD)
@@ -379,12 +379,19 @@ study: all ## Reproduce the paper in small, an hour on two cores (STUDY_SCALE=ti
 	@python3 tests/study/study.py $(BINARY) $(BUILD)/study
 
 PREFIX ?= /usr/local
-install: all static ## Install the binary and the dashboard below PREFIX
-	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/deltaq
+SHARE   = $(DESTDIR)$(PREFIX)/share/deltaq
+install: all static ## Install the binary and the dashboard below PREFIX (/usr/local)
+	install -D -s -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/deltaq
 	$(if $(NVCC),install -D -m 755 $(CUDA_PLUGIN) $(DESTDIR)$(PREFIX)/lib/deltaq/$(notdir $(CUDA_PLUGIN)))
-	install -d $(DESTDIR)$(PREFIX)/share/deltaq/static
-	install -m 644 static/* $(BUILD)/static/* $(DESTDIR)$(PREFIX)/share/deltaq/static/
-	install -m 644 openapi.yaml $(DESTDIR)$(PREFIX)/share/deltaq/
+	install -d $(SHARE)/static
+	install -m 644 static/* $(BUILD)/static/* $(SHARE)/static/
+	install -m 644 openapi.yaml LICENSE $(SHARE)/
+
+# File by file: with PREFIX=~/.local the data directory of a server is share/deltaq, too.
+uninstall: ## Remove what `make install` put below PREFIX, and nothing else
+	rm -f $(DESTDIR)$(PREFIX)/bin/deltaq $(DESTDIR)$(PREFIX)/lib/deltaq/$(notdir $(CUDA_PLUGIN)) \
+	    $(addprefix $(SHARE)/,openapi.yaml LICENSE $(wildcard static/*) static/plotly.js)
+	@for directory in $(SHARE)/static $(SHARE) $(DESTDIR)$(PREFIX)/lib/deltaq; do rmdir $$directory 2>/dev/null || :; done
 
 # The libraries that ours are measured beside. GPTQModel and llm-compressor want different versions of the same packages.
 PEERS := $(BUILD)/peers

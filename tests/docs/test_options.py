@@ -1,0 +1,65 @@
+"""An option that a message of the product names is one that a command has."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARY = pathlib.Path(os.environ.get("DELTAQ_BINARY", ROOT / "build" / "deltaq"))
+COMMANDS = ["serve", "worker", "migrate", "token", "doctor", "version"]
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
+# What is said to PostgreSQL's programs and to a script of ours, and a colour of the style sheet.
+OTHERS = {"server/postgres/cluster.c": {"--locale", "--encoding", "--data-checksums", "--username", "--auth-local", "--auth-host", "--single"},
+          "openapi.yaml": {"--write"}, "static/page_curves.js": {"--surface"}}
+ALWAYS = {"--help", "--version"}
+
+
+def options_of(command):
+    text = subprocess.run([BINARY, command, "--help"], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^  (--[a-z][a-z-]*)", text, re.M))
+
+
+@pytest.fixture(scope="module")
+def options():
+    return set().union(ALWAYS, *map(options_of, COMMANDS))
+
+
+def strings_of(text):
+    """The string literals of C, without the comments; neighbours that the compiler joins are joined."""
+    text = re.sub(r'("(?:\\.|[^"\\])*")|\'(?:\\.|[^\'\\])\'|/\*.*?\*/|//[^\n]*', lambda found: found.group(1) or " ", text, flags=re.S)
+    text = re.sub(r'"\s*"', "", text)
+    return [found[1:-1] for found in re.findall(r'"(?:\\.|[^"\\\n])*"', text)]
+
+
+def named_by(path):
+    strings = strings_of(path.read_text()) if path.suffix in (".c", ".h") else [path.read_text()]
+    return {option for string in strings for option in OPTION.findall(string)}
+
+
+def sources():
+    yield from sorted((ROOT / "server").rglob("*.[ch]"))
+    yield from sorted((ROOT / "engine").rglob("*.[ch]"))
+    yield from sorted(path for path in (ROOT / "static").iterdir() if path.suffix in (".js", ".html"))
+    yield ROOT / "openapi.yaml"
+
+
+def test_literals_are_read():
+    assert strings_of('a("x --one", /* "--two" */ "y" // "--three"\n "z")') == ["x --one", "yz"]
+
+
+def test_options_that_messages_name_exist(options):
+    assert {"--allow-host", "--root", "--scope"} <= options
+    named = {path.relative_to(ROOT).as_posix(): named_by(path) for path in sources()}
+    assert "--allow-host" in named["server/http/lint.c"]
+    wrong = {path: sorted(found - options - OTHERS.get(path, set())) for path, found in named.items()}
+    assert not {path: found for path, found in wrong.items() if found}
+
+
+@pytest.mark.parametrize("path", ["README.md", "ARCHITECTURE.md"])
+def test_options_of_deltaq_in_the_documents_exist(options, path):
+    for command, rest in re.findall(r"deltaq (serve|worker|migrate|token|doctor|version)\b([^`\n]*)", (ROOT / path).read_text()):
+        wrong = set(OPTION.findall(rest)) - options_of(command) - ALWAYS
+        assert not wrong, f"{path}: deltaq {command}{rest}"

@@ -1,0 +1,129 @@
+"""The command line: what is not understood is refused, and everything is checked before anything is made or started."""
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+
+import pytest
+from service import BINARY, Service
+
+LIMIT = 60  # a refusal takes milliseconds: with a database made first it took a minute on a slow disk
+
+
+def run(*arguments, **more):
+    return subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=LIMIT, **more)
+
+
+@pytest.mark.parametrize("command", ["serve", "worker", "migrate", "doctor", "version", "routes", "schema", "--version", "-V"])
+def test_a_stray_word_is_refused(tmp_path, command):
+    data = [] if command in ("version", "routes", "schema", "--version", "-V") else ["--data-dir", tmp_path / "data"]
+    done = run(command, *data, "extra")
+    assert done.returncode == 2 and '"extra"' in done.stderr and "--help" in done.stderr and done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [["token", "create", "extra", "--scope", "read"], ["token", "extra", "--scope", "read"], ["help", "extra"],
+                                       ["help", "serve", "extra"], ["--help", "extra"], ["extra"]])
+def test_stray_words_of_other_commands(tmp_path, arguments):
+    done = run(*arguments, env={**os.environ, "DELTAQ_DATA_DIR": str(tmp_path / "data")})
+    assert done.returncode == 2 and ("extra" in done.stderr or "expected `deltaq token create" in done.stderr) and done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+WRONG = [
+    (["--listen", "1.2.3.4:99999"], "99999"), (["--listen", "1.2.3.4:8642"], "1.2.3.4:8642 is no address"), (["--listen", "here"], "--listen"),
+    (["--listen", "0.0.0.0:0"], "token create"), (["--listen", "[::]:0"], "token create"), (["--workers", "65"], "--workers"),
+    (["--threads", "x"], "--threads"), (["--device", "tpu"], "--device tpu"), (["--memory", "1G"], "--memory"),
+    (["--root", "/nowhere/at/all"], "--root /nowhere/at/all: No such file"), (["--root", "/etc/passwd"], "--root /etc/passwd: Not a directory"),
+    (["--watch-quiet", "-1"], "--watch-quiet"), (["--watch-poll", "0"], "--watch-poll"), (["--hub-cache", "3X"], "--hub-cache"),
+    (["--hub-endpoint", "ftp://here"], "--hub-endpoint"), (["--static", "/nowhere/at/all"], "/nowhere/at/all: "),
+]
+
+
+@pytest.mark.parametrize("arguments,told", WRONG)
+def test_serve_checks_everything_before_it_makes_anything(tmp_path, arguments, told):
+    listen = [] if "--listen" in arguments else ["--listen", "127.0.0.1:0"]
+    done = run("serve", *listen, *arguments, "--data-dir", tmp_path / "data")
+    assert done.returncode == 1 and told in done.stderr, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [["--threads", "x"], ["--device", "tpu"], ["--memory", "1G"], ["--root", "/nowhere/at/all"], ["--hub-cache", "3X"]])
+def test_a_worker_checks_everything_before_it_makes_anything(tmp_path, arguments):
+    done = run("worker", *arguments, "--data-dir", tmp_path / "data")
+    assert done.returncode == 1 and arguments[0] in done.stderr, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_that_is_taken_is_told_before_a_database_is_made(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = "127.0.0.1:%d" % other.getsockname()[1]
+        done = run("serve", "--listen", address, "--data-dir", tmp_path / "data")
+    assert done.returncode == 1 and f"{address} is in use" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["serve", "worker", "migrate", "doctor"])
+@pytest.mark.parametrize("path", ["/proc/x", "/etc/passwd/x"])
+def test_a_data_directory_that_cannot_be_made_is_named(command, path):
+    done = run(command, "--data-dir", path, *(["--listen", "127.0.0.1:0"] if command == "serve" else []))
+    assert done.returncode == 1 and path in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def test_a_private_database_that_cannot_start_names_its_directory(tmp_path):
+    (tmp_path / "pg" / "data").mkdir(parents=True)
+    done = run("serve", "--listen", "127.0.0.1:0", "--data-dir", tmp_path)
+    assert done.returncode == 1 and str(tmp_path) in done.stderr and "PG_VERSION" in done.stderr, done.stderr
+
+
+def test_the_data_directory_may_be_a_root_that_is_not_there_yet(tmp_path):
+    data = tmp_path / "data"
+    with subprocess.Popen([BINARY, "serve", "--listen", "127.0.0.1:0", "--data-dir", data, "--root", data, "--workers", "0"], stdout=subprocess.PIPE,
+                          text=True) as server:
+        assert server.stdout.readline().startswith("deltaq listening on ")
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(40) == 0
+
+
+@pytest.fixture
+def outside():
+    """A server, and an empty database in its cluster as an outside one; a short path, for the socket."""
+    with tempfile.TemporaryDirectory(prefix="dq-") as directory:
+        service = Service(pathlib.Path(directory), "--workers", "0")
+        try:
+            yield service, f"host={service.data}/pg/socket port=5432 user=deltaq dbname="
+        finally:
+            service.stop()
+
+
+def sql(conninfo, text):
+    return subprocess.run(["psql", "-XAtq", "-d", conninfo, "-c", text], capture_output=True, text=True, timeout=LIMIT, check=True).stdout.strip()
+
+
+def test_tokens_of_an_outside_database_are_looked_at_before_anything_is_started(outside, tmp_path):
+    service, conninfo = outside
+    sql(conninfo + "deltaq", "create database elsewhere")
+    url = conninfo + "elsewhere"
+    refused = run("serve", "--listen", "0.0.0.0:0", "--database-url", url, "--data-dir", tmp_path / "data")
+    assert refused.returncode == 1 and "token create" in refused.stderr
+    assert list(tmp_path.iterdir()) == [] and sql(url, "select count(*) from pg_tables where schemaname = 'public'") == "0"
+    assert run("token", "create", "--scope", "read", "--database-url", url).returncode == 0
+    with subprocess.Popen([BINARY, "serve", "--listen", "0.0.0.0:0", "--database-url", url, "--data-dir", tmp_path / "data", "--workers", "0"],
+                          stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout.readline().startswith("deltaq listening on ")
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(40) == 0
+
+
+def test_a_private_database_without_a_token_is_refused_and_kept(outside):
+    service, _ = outside
+    assert service.stop() == 0
+    before = sorted(path.name for path in service.data.iterdir())
+    done = run("serve", "--listen", "0.0.0.0:0", "--data-dir", service.data)
+    assert done.returncode == 1 and "token create" in done.stderr
+    assert sorted(path.name for path in service.data.iterdir()) == before
+    assert run("token", "create", "--scope", "admin", "--data-dir", service.data).returncode == 0
+    service.start()
