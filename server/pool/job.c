@@ -1,6 +1,7 @@
 #include "pool/job.h"
 
 #include "kinds/artifacts.h"
+#include "pool/gate.h"
 #include "pool/sweep.h"
 #include "schema/schema.h"
 
@@ -53,6 +54,7 @@ struct job {
     struct worker_options options; /* lent pointers */
     struct connection *connection; /* lent */
     struct team *team;             /* lent */
+    const struct gate *gate;       /* lent */
     int wake;
     double began;
     int64_t device_bytes; /* as in struct kind_context */
@@ -92,6 +94,8 @@ static void note_progress(void *owner, int64_t done, int64_t total, const char *
             since > 0 && total >= done ? (now - seat->first_at) / (double)since * (double)(total - done) : NAN;
     }
     (void)pthread_mutex_unlock(&seat->job->mutex);
+    const struct gate_place place = {seat->run.kind, seat->run.lease.run.text, seat->run.lease.epoch, unit, done};
+    gate_pass(seat->job->gate, &place, &seat->monitor);
 }
 
 /* A line that is no UTF-8 is refused by jansson and left out. When the database is away for long the oldest lines are kept. */
@@ -291,7 +295,7 @@ static void job_destroy(struct job *job)
 }
 
 enum status job_start(const struct worker_options *options, struct leased_run *runs, size_t count, struct connection *connection,
-                      struct team *team, int wake, struct job **out, struct error *error)
+                      struct team *team, const struct gate *gate, int wake, struct job **out, struct error *error)
 {
     pthread_attr_t attributes;
     struct job *job = calloc(1, sizeof *job + count * sizeof job->seats[0]);
@@ -302,6 +306,7 @@ enum status job_start(const struct worker_options *options, struct leased_run *r
     job->options = *options;
     job->connection = connection;
     job->team = team;
+    job->gate = gate;
     job->wake = wake;
     job->count = count;
     for (size_t i = 0; i < count; i++) {

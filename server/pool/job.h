@@ -7,13 +7,15 @@
 #include "pool/worker.h"
 #include "store/queue.h"
 
+struct gate;
 struct team;
 struct job;
 
 /* Starts the engine thread. Takes `runs` (leased_run_reset by job_free), all of one kind when they are several. `connection` is
- * lent to that thread alone until job_free. `wake`: an eventfd, written when a run has ended. */
+ * lent to that thread alone until job_free. `wake`: an eventfd, written when a run has ended. `gate`: NULL but in tests. */
 MUST_CHECK enum status job_start(const struct worker_options *options, struct leased_run *runs, size_t count,
-                                 struct connection *connection, struct team *team, int wake, struct job **out, struct error *error);
+                                 struct connection *connection, struct team *team, const struct gate *gate, int wake,
+                                 struct job **out, struct error *error);
 
 size_t job_count(const struct job *job);
 const struct lease *job_lease(const struct job *job, size_t number);

@@ -1,6 +1,7 @@
 #include "pool/worker.h"
 
 #include "base/parallel.h"
+#include "pool/gate.h"
 #include "pool/job.h"
 #include "pool/sweep.h"
 #include "store/migrations.h"
@@ -50,6 +51,7 @@ struct worker {
     struct worker_identity identity;
     struct connection *connection, *engine_connection;
     struct team *team;
+    struct gate *gate; /* NULL but in tests */
     const char *kinds[KINDS_MOST];
     size_t kind_count;
     int signals, wake;
@@ -135,8 +137,8 @@ static const struct lease *lease_of(const struct worker *worker, const struct ho
 static void take_job(struct worker *worker, struct leased_run *runs, size_t count, double sent_at)
 {
     struct error error;
-    if (job_start(&worker->options, runs, count, worker->engine_connection, worker->team, worker->wake, &worker->job, &error) !=
-        STATUS_OK) {
+    if (job_start(&worker->options, runs, count, worker->engine_connection, worker->team, worker->gate, worker->wake, &worker->job,
+                  &error) != STATUS_OK) {
         struct error ignored;
         say(worker, "cannot start a run", &error);
         for (size_t i = 0; i < count; i++) {
@@ -474,6 +476,10 @@ static enum status prepare(struct worker *worker, struct error *error)
     if (worker->signals < 0 || worker->wake < 0) return error_set_errno(error, "cannot make a descriptor for signals");
     for (; worker->options.kinds[worker->kind_count] != NULL && worker->kind_count < KINDS_MOST; worker->kind_count++)
         worker->kinds[worker->kind_count] = worker->options.kinds[worker->kind_count]->name;
+    if ((status = gate_new(&worker->gate, error)) != STATUS_OK) return status;
+    if (worker->gate != NULL)
+        (void)fprintf(stderr, "deltaq worker %d: DELTAQ_TEST_GATE is set, which is for tests: runs may be held\n",
+                      worker->identity.pid);
     if ((status = team_new(worker->options.threads, &worker->team, error)) != STATUS_OK) return status;
     if ((status = connection_new(worker->options.conninfo, "deltaq worker", &worker->connection, error)) != STATUS_OK)
         return status;
@@ -498,6 +504,7 @@ int worker_run(const struct worker_options *options)
     connection_free(worker.engine_connection);
     connection_free(worker.connection);
     team_free(worker.team);
+    gate_free(worker.gate);
     if (worker.wake >= 0) (void)close(worker.wake);
     if (worker.signals >= 0) (void)close(worker.signals);
     return status;

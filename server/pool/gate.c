@@ -1,0 +1,92 @@
+#include "pool/gate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+struct gate {
+    char *directory; /* owns */
+};
+
+static const struct timespec PAUSE = {.tv_nsec = 5 * 1000 * 1000};
+
+enum status gate_new(struct gate **out, struct error *error)
+{
+    struct stat info;
+    const char *directory = getenv("DELTAQ_TEST_GATE");
+    *out = NULL;
+    if (directory == NULL || directory[0] == '\0') return STATUS_OK;
+    if (stat(directory, &info) != 0 || !S_ISDIR(info.st_mode))
+        return error_set(error, STATUS_INVALID, "DELTAQ_TEST_GATE, which tests set, names no directory: %s", directory);
+    struct gate *gate = calloc(1, sizeof *gate);
+    if (gate == NULL || (gate->directory = strdup(directory)) == NULL) {
+        free(gate);
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a gate");
+    }
+    *out = gate;
+    return STATUS_OK;
+}
+
+void gate_free(struct gate *gate)
+{
+    if (gate == NULL) return;
+    free(gate->directory);
+    free(gate);
+}
+
+static bool means(const char *word, const char *text)
+{
+    return strcmp(word, "*") == 0 || strcmp(word, text) == 0;
+}
+
+static bool line_holds(const char *line, const struct gate_place *place)
+{
+    char kind[32], lease[32], unit[32], number[32];
+    long long done;
+    if (sscanf(line, "%31s %31s %31s %lld", kind, lease, unit, &done) != 4) {
+        (void)fprintf(stderr, "deltaq gate: not understood: %s", line);
+        return false;
+    }
+    (void)snprintf(number, sizeof number, "%lld", (long long)place->lease);
+    return means(kind, place->kind) && means(lease, number) && means(unit, place->unit) && place->done >= done;
+}
+
+static bool holds(const struct gate *gate, const struct gate_place *place)
+{
+    char *path, line[256];
+    bool held = false;
+    if (asprintf(&path, "%s/hold", gate->directory) < 0) return false;
+    FILE *file = fopen(path, "re");
+    free(path);
+    if (file == NULL) return false;
+    while (!held && fgets(line, sizeof line, file) != NULL) held = line_holds(line, place);
+    (void)fclose(file);
+    return held;
+}
+
+/* Makes the sign that the run is held, or removes it. A test that waits for a sign that could not be made says that it never came.
+ */
+static void mark(const struct gate *gate, const struct gate_place *place, bool held)
+{
+    char *path;
+    if (asprintf(&path, "%s/held-%s-%lld", gate->directory, place->run, (long long)place->lease) < 0) return;
+    const int file = held ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (held ? file < 0 : unlink(path) != 0) (void)fprintf(stderr, "deltaq gate: %s: %s\n", path, strerror(errno));
+    if (file >= 0) (void)close(file);
+    free(path);
+}
+
+void gate_pass(const struct gate *gate, const struct gate_place *place, const struct monitor *monitor)
+{
+    struct error ignored; /* the engine's own next check gives it again */
+    if (gate == NULL || !holds(gate, place)) return;
+    mark(gate, place, true);
+    while (holds(gate, place) && monitor_check(monitor, &ignored) == STATUS_OK) (void)nanosleep(&PAUSE, NULL);
+    mark(gate, place, false);
+}
