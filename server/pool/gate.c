@@ -1,7 +1,6 @@
 #include "pool/gate.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,14 +46,15 @@ static bool means(const char *word, const char *text)
 
 static bool line_holds(const char *line, const struct gate_place *place)
 {
-    char kind[32], lease[32], unit[32], number[32];
+    char kind[64], lease[32], unit[32], number[32];
     long long done;
-    if (sscanf(line, "%31s %31s %31s %lld", kind, lease, unit, &done) != 4) {
+    if (sscanf(line, "%63s %31s %31s %lld", kind, lease, unit, &done) != 4) {
         (void)fprintf(stderr, "deltaq gate: not understood: %s", line);
         return false;
     }
     (void)snprintf(number, sizeof number, "%lld", (long long)place->lease);
-    return means(kind, place->kind) && means(lease, number) && means(unit, place->unit) && place->done >= done;
+    return (means(kind, place->kind) || strcmp(kind, place->run) == 0) && means(lease, number) && means(unit, place->unit) &&
+           place->done >= done;
 }
 
 static bool holds(const struct gate *gate, const struct gate_place *place)
@@ -75,10 +75,16 @@ static bool holds(const struct gate *gate, const struct gate_place *place)
 static void mark(const struct gate *gate, const struct gate_place *place, bool held)
 {
     char *path;
+    bool made = true;
     if (asprintf(&path, "%s/held-%s-%lld", gate->directory, place->run, (long long)place->lease) < 0) return;
-    const int file = held ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
-    if (held ? file < 0 : unlink(path) != 0) (void)fprintf(stderr, "deltaq gate: %s: %s\n", path, strerror(errno));
-    if (file >= 0) (void)close(file);
+    if (held) {
+        FILE *file = fopen(path, "we");
+        made = file != NULL && fprintf(file, "%lld\n", (long long)place->done) > 0;
+        if (file != NULL && fclose(file) != 0) made = false;
+    } else {
+        made = unlink(path) == 0;
+    }
+    if (!made) (void)fprintf(stderr, "deltaq gate: %s: %s\n", path, strerror(errno));
     free(path);
 }
 

@@ -1,4 +1,4 @@
-"""What the tests of faults share: runs that last some seconds, who works on them, and what must not be left."""
+"""What the tests of faults share: runs that the gate (gate.py) can hold in their middle, who works on them, and what must not be left."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ import pytest
 from service import BINARY, Service
 
 FINAL = ("succeeded", "failed", "cancelled")
-LARGE = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 12}
+LAYERS = {"num_hidden_layers": 4}  # a middle
 
 
 def started(directory, *options, **more):
@@ -31,11 +31,11 @@ def postmaster_of(service):
 
 
 def prepare(service):
-    """A checkpoint that one thread evaluates in some seconds, ids, and a text to train on."""
-    made = service.checkpoint(models.write_llama(service.files / "large", **LARGE), "large", "step1", step=1, tokens=64)
-    service.sequences("evaluation", models.rows(256, 64))
-    service.sequences("calibration", models.rows(96, 64, seed=2))
-    (service.files / "text").write_text("a story that goes on and on, with a turn here and another there. " * 2000)
+    """A checkpoint, ids, and a text to train on."""
+    made = service.checkpoint(models.write_llama(service.files / "whole", **LAYERS), "whole", "step1", step=1, tokens=64)
+    service.sequences("evaluation", models.rows(16, 64))
+    service.sequences("calibration", models.rows(8, 64, seed=2))
+    (service.files / "text").write_text("a story that goes on and on, with a turn here and another there. " * 200)
     service.post("/v1/datasets", {"name": "text", "path": "text", "format": "text"})
     return made
 
@@ -43,13 +43,15 @@ def prepare(service):
 def body_of(kind, trajectory="trained"):
     evaluation = {"dataset": "evaluation", "sequence_length": None}
     return {"kind": kind, "force": True, "params": {
-        "evaluate": {"checkpoint": "large/step1", **evaluation},
-        "quantize": {"checkpoint": "large/step1", "method": {"name": "gptq", "bits": 3, "group_size": 32}, "evaluation": evaluation,
+        "evaluate": {"checkpoint": "whole/step1", **evaluation},
+        "quantize": {"checkpoint": "whole/step1", "method": {"name": "gptq", "bits": 3, "group_size": 32}, "evaluation": evaluation,
                      "calibration": {"dataset": "calibration", "sequence_length": None}},
-        "train": {"trajectory": trajectory, "model": {**models.LLAMA, "hidden_size": 64, "intermediate_size": 128}, "dataset": "text",
-                  "tokenizer": {"name": "bytes"}, "tokens": 64 * 4 * 300, "batch_sequences": 4, "sequence_length": 64,
-                  "checkpoint_every": 64 * 4 * 60},
+        "train": {"trajectory": trajectory, "model": models.LLAMA, "dataset": "text", "tokenizer": {"name": "bytes"},
+                  "tokens": 64 * 4 * 25, "batch_sequences": 4, "sequence_length": 64, "checkpoint_every": 64 * 4 * 5},
     }[kind]}
+
+
+MIDDLE = {"evaluate": (2, "chunk"), "quantize": (2, "block"), "train": (7, "step")}  # of body_of's runs; train has made a checkpoint
 
 
 def submit(service, body):
@@ -58,15 +60,12 @@ def submit(service, body):
     return answer.json["id"]
 
 
-def wait_for_progress(service, run, done, limit=180):
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
-        document = service.get(f"/v1/runs/{run}").json
-        assert document["state"] not in FINAL, document
-        if document["state"] == "running" and document["progress"]["done"] >= done:
-            return document
-        time.sleep(0.01)
-    raise TimeoutError(document)
+def submit_held(service, body):
+    """A run that is held in its middle by the time this returns, under its first lease alone."""
+    service.gate.hold(body["kind"], *MIDDLE[body["kind"]])
+    run = submit(service, body)
+    service.held(run)
+    return run
 
 
 def settled(service, run, limit=300):

@@ -8,7 +8,7 @@ import time
 
 import models
 import pytest
-from faults import body_of, prepare, settled, started, submit, wait_for_none_left, wait_for_progress, workers_of
+from faults import body_of, prepare, settled, started, submit, submit_held, wait_for_none_left, workers_of
 
 
 @pytest.fixture
@@ -46,10 +46,9 @@ def try_dataset(service, number):
 
 def test_a_full_data_directory(small):
     prepare(small)
-    run = submit(small, body_of("train"))
-    wait_for_progress(small, run, 1)
+    run = submit_held(small, body_of("train"))
     accepted, refused = [], []
-    end = time.monotonic() + 25
+    end = time.monotonic() + 120
     number = 0
     while len(refused) < 3 and time.monotonic() < end:
         fill(small)
@@ -61,6 +60,11 @@ def test_a_full_data_directory(small):
     assert len(refused) >= 3, "the disk never became full"
     assert {a.json["code"] for _, a in refused} <= {"disk_full", "unavailable"}, refused
     assert all(a.status == 507 or a.headers["Retry-After"] for _, a in refused)
+    small.gate.open()  # the run comes to a full disk
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        fill(small)
+        time.sleep(0.1)
     (small.data / "filler").unlink()
     end = time.monotonic() + 120
     while (answer := try_dataset(small, number + 1)).status != 201:

@@ -2,14 +2,13 @@
 
 import resource
 
-from faults import body_of, kill, prepare, settled, submit, wait_for_none_left, wait_for_progress, workers_of
+from faults import body_of, kill, prepare, settled, submit, submit_held, wait_for_none_left, workers_of
 
 
 def body():
     """Of the exports the one that ends in most places: artifacts, a directory, a checkpoint."""
     asked = body_of("quantize")
     asked["params"]["export"] = "dequantized"
-    asked["params"]["evaluation"]["max_sequences"] = asked["params"]["calibration"]["max_sequences"] = 32
     return asked
 
 
@@ -20,17 +19,17 @@ def files_of(service, document):
 
 def test_an_export_survives_its_worker(own):
     prepare(own)
-    run = submit(own, body())
-    wait_for_progress(own, run, 2)
+    run = submit_held(own, body())
     (worker,) = workers_of(own)
     kill(worker)
+    own.gate.open()
     killed = settled(own, run)
     assert (killed["state"], killed["attempt"]) == ("succeeded", 1), killed["error"]
     wait_for_none_left(own)
     undisturbed = settled(own, submit(own, body()))
     assert files_of(own, killed) == files_of(own, undisturbed) and len(files_of(own, killed)) >= 3
     assert killed["result"]["loss_q"] == undisturbed["result"]["loss_q"]
-    made = own.get("/v1/checkpoints?trajectory=large-quantized").json["items"]
+    made = own.get("/v1/checkpoints?trajectory=whole-quantized").json["items"]
     assert sorted(c["id"] for c in made) == sorted(d["result"]["export"]["checkpoint"] for d in (killed, undisturbed))
 
 
@@ -38,12 +37,12 @@ def test_an_export_that_may_not_grow_leaves_nothing(own):
     prepare(own)
     (worker,) = workers_of(own)
     soft, hard = resource.prlimit(worker, resource.RLIMIT_FSIZE)
-    resource.prlimit(worker, resource.RLIMIT_FSIZE, (100000, hard))
+    resource.prlimit(worker, resource.RLIMIT_FSIZE, (20000, hard))
     document = settled(own, submit(own, body()))
     assert document["state"] == "failed" and document["error"]["code"] == "disk_full", document
     assert str(own.data) not in document["error"]["detail"] and workers_of(own) == [worker]
     wait_for_none_left(own)
-    assert own.get("/v1/trajectories/large-quantized").status == 404 and files_of(own, document) == {}
+    assert own.get("/v1/trajectories/whole-quantized").status == 404 and files_of(own, document) == {}
     resource.prlimit(worker, resource.RLIMIT_FSIZE, (soft, hard))
     assert own.post(f"/v1/runs/{document['id']}/retry").status in (200, 202)
     assert settled(own, document["id"])["result"]["export"]["checkpoint"]

@@ -1,12 +1,10 @@
 """Runs of a sweep that one worker takes together: each has the numbers it has alone, and ends, fails, is cancelled and is tried again
 by itself, whatever becomes of the others."""
 
-import os
-import signal
 import time
 
 import models
-from faults import kill, settled, wait_for_none_left, wait_for_progress, workers_of
+from faults import kill, settled, wait_for_none_left, workers_of
 from test_kills import comparable, events
 
 METHODS = [{"name": "gptq", "bits": 3, "group_size": 32}, {"name": "gptq", "bits": 4, "group_size": 32}, {"name": "awq", "bits": 4, "group_size": 32}]
@@ -15,8 +13,8 @@ TOGETHER = "one walk over the model serves all"
 
 def prepare(service, **shape):
     service.checkpoint(models.write_llama(service.files / "large", **shape), "large", "step1", step=1, tokens=64)
-    service.sequences("evaluation", models.rows(24, 64))
-    service.sequences("calibration", models.rows(48, 64, seed=2))
+    service.sequences("evaluation", models.rows(8, 64))
+    service.sequences("calibration", models.rows(8, 64, seed=2))
 
 
 def sweep(service, name, methods):
@@ -59,26 +57,33 @@ def test_runs_taken_together_have_the_numbers_they_have_alone_and_fail_alone(own
     wait_for_none_left(own)
 
 
-def halt(service, runs, attempt):
-    """Stops the worker while it has all of them."""
-    for run in runs:
-        while wait_for_progress(service, run, 1)["attempt"] < attempt:
-            time.sleep(0.01)
-    (worker,) = workers_of(service)
-    os.kill(worker, signal.SIGSTOP)
-    assert [service.get(f"/v1/runs/{run}").json["state"] for run in runs] == ["running"] * len(runs)
-    return worker
+def wait_for_any(service, runs, limit=300):
+    """Until one of them is held, and with it all that their worker took together."""
+    end = time.monotonic() + limit
+    while all(service.gate.reported(run) is None for run in runs):
+        assert time.monotonic() < end, "none was ever held"
+        time.sleep(0.02)
+
+
+def all_run(service, runs):
+    return [service.get(f"/v1/runs/{run}").json["state"] for run in runs] == ["running"] * len(runs)
 
 
 def test_all_survive_their_worker_and_one_is_cancelled(own):
-    prepare(own, hidden_size=192, intermediate_size=384, num_hidden_layers=8)
+    prepare(own, num_hidden_layers=4)
+    own.gate.hold("quantize", 2, "block")
     runs = sweep(own, "killed", METHODS)
-    kill(halt(own, runs, 0))
-    worker = halt(own, runs, 1)
-    assert own.post(f"/v1/runs/{runs[2]}/cancel").status == 202
-    os.kill(worker, signal.SIGCONT)
+    wait_for_any(own, runs)
+    assert all_run(own, runs)
+    own.gate.hold(runs[2], 2, "block", lease=2, also=True)
+    (worker,) = workers_of(own)
+    kill(worker)
+    own.held(runs[2], lease=2)
+    assert all_run(own, runs)
+    assert own.post(f"/v1/runs/{runs[2]}/cancel").status == 202  # which alone ends its being held
     assert settled(own, runs[2])["state"] == "cancelled"
     documents = [settled(own, run) for run in runs[:2]]
+    own.gate.open()
     for run, document in zip(runs, documents):
         assert document["state"] == "succeeded" and document["attempt"] == 1, document
         assert events(own, run) == ["queued", "running", "queued", "running", "succeeded"]

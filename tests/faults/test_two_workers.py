@@ -13,8 +13,6 @@ import pytest
 from faults import FINAL, kill, started, workers_of
 from service import BINARY
 
-ROWS = 48
-
 
 def newest_postgres():
     found = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda p: int(p.parent.name))
@@ -68,7 +66,7 @@ def pair(tmp_path):
     service = started(tmp_path, "--database-url", database.url)
     command = [BINARY, "worker", "--database-url", database.url, "--data-dir", service.data, "--root", service.files, "--threads", "1"]
     with open(tmp_path / "second", "wb") as log:
-        second = subprocess.Popen(command, stderr=log)
+        second = subprocess.Popen(command, stderr=log, env=service.environment)
     yield service, second, database
     if second.poll() is None:
         second.terminate()
@@ -81,9 +79,9 @@ def pair(tmp_path):
 
 def sweep(service):
     for step in (1, 2, 3):
-        path = models.write_llama(service.files / f"step{step}", seed=step, hidden_size=128, intermediate_size=256, num_hidden_layers=4)
+        path = models.write_llama(service.files / f"step{step}", seed=step)
         service.checkpoint(path, "shared", f"step{step}", step=step, tokens=step)
-    service.sequences("evaluation", models.rows(ROWS, 64))
+    service.sequences("evaluation", models.rows(4, 64))
     body = {"name": "pair", "kind": "quantize", "base": {"method": {"name": "rtn", "group_size": 32}, "evaluation": {"dataset": "evaluation", "sequence_length": None}},
             "grid": {"checkpoint": {"trajectory": "shared"}, "method.bits": [2, 3, 4, 8]}}
     answer = service.post("/v1/sweeps", body)
@@ -91,7 +89,7 @@ def sweep(service):
     return answer.json["id"]
 
 
-def wait_for_all(service, identity, limit=120):
+def wait_for_all(service, identity, limit=300):
     end = time.monotonic() + limit
     while time.monotonic() < end:
         runs = service.get(f"/v1/runs?sweep={identity}&limit=100").json["items"]
@@ -101,16 +99,25 @@ def wait_for_all(service, identity, limit=120):
     raise TimeoutError(runs)
 
 
+def wait_until(database, query, wanted, limit=120):
+    end = time.monotonic() + limit
+    while database.sql(query) != wanted:
+        assert time.monotonic() < end, query
+        time.sleep(0.05)
+
+
 def both_there(database):
-    end = time.monotonic() + 90
-    while database.sql("select count(*) from workers") != "2" and time.monotonic() < end:
-        time.sleep(0.1)
+    wait_until(database, "select count(*) from workers", "2")
 
 
 def test_a_sweep_is_shared_and_each_run_is_done_once(pair):
     service, _, database = pair
     both_there(database)
-    runs = wait_for_all(service, sweep(service))
+    service.gate.hold("quantize", 1, "block")
+    identity = sweep(service)
+    wait_until(database, "select count(distinct owner) from runs where state = 'running'", "2")
+    service.gate.open()
+    runs = wait_for_all(service, identity)
     assert len(runs) == 12 and all(r["state"] == "succeeded" and r["attempt"] == 0 for r in runs)
     assert len({r["worker"] for r in runs}) == 2, "both worked"
     assert database.sql("select count(*), max(n) from (select run, count(*) as n from run_events where data->>'to' = 'running' group by run) q") == "12|1"
@@ -121,14 +128,13 @@ def test_a_sweep_is_shared_and_each_run_is_done_once(pair):
 def test_what_a_killed_worker_had_begun_the_other_ends(pair):
     service, second, database = pair
     both_there(database)
+    service.gate.hold("quantize", 1, "block")
     identity = sweep(service)
-    end = time.monotonic() + 120
-    begun = "select count(*) from runs r join workers w on w.id = r.owner where r.state = 'running' and w.pid = "
-    while database.sql(begun + str(second.pid)) == "0":
-        assert time.monotonic() < end, "it never got work"
-        time.sleep(0.02)
+    begun = f"from runs r join workers w on w.id = r.owner where r.state = 'running' and w.pid = {second.pid}"
+    wait_until(database, f"select count(*) > 0 {begun}", "t")
     kill(second.pid)
     second.wait()
+    service.gate.open()
     (left,) = workers_of(service)
     runs = wait_for_all(service, identity)
     assert all(r["state"] == "succeeded" for r in runs) and {r["attempt"] for r in runs} == {0, 1}  # it may hold several

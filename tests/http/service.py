@@ -11,6 +11,7 @@ import urllib.parse
 
 import jsonschema
 import yaml
+from gate import Gate
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("DELTAQ_BINARY", ROOT / "build" / "deltaq"))
@@ -74,7 +75,8 @@ class Service:
     def __init__(self, directory: pathlib.Path, *options, environment=None):
         self.data, self.files = directory / "data", directory / "files"
         self.files.mkdir(parents=True, exist_ok=True)
-        self.options, self.environment = list(options), dict(os.environ, **(environment or {}))
+        self.gate = Gate(directory / "gate")
+        self.options, self.environment = list(options), dict(os.environ, **self.gate.environment, **(environment or {}))
         self.token = None
         self.log = directory / "log"
         self.start()
@@ -140,6 +142,14 @@ class Service:
         answer = self.post("/v1/runs", {"kind": kind, "params": params})
         assert answer.status in (200, 202), answer.body
         return self.wait(answer.json["id"])
+
+    def held(self, run, lease=1):
+        """Waits until the gate holds the run, and gives what it had done by then."""
+        def still_to_come():
+            answer = self.get(f"/v1/runs/{run}")  # 503: the database is away
+            assert answer.status == 503 or answer.json["state"] in ("queued", "running"), answer.body
+
+        return self.gate.wait(run, lease, watch=still_to_come)
 
     def wait(self, run):
         for _ in range(12):
