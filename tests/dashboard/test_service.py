@@ -79,8 +79,9 @@ def test_what_a_user_meets_first(service, measured, visit):
 
 def test_training_is_followed_and_cancelled(service, visit):
     service.sequences("much", models.rows(64, 33))
-    body = {"kind": "train", "params": {"trajectory": "live", "model": models.LLAMA, "dataset": "much", "tokens": 4_000_000, "batch_sequences": 4, "sequence_length": 32,
-            "tokenizer": {"name": "bytes"}, "checkpoint_every": 100_000, "schedule": {"name": "constant", "peak": 1e-3, "warmup": 1000}}}
+    body = {"kind": "train", "params": {"trajectory": "live", "model": models.LLAMA, "dataset": "much", "tokens": 40_000, "batch_sequences": 4, "sequence_length": 32,
+            "tokenizer": {"name": "bytes"}, "checkpoint_every": 1000, "schedule": {"name": "constant", "peak": 1e-3, "warmup": 1000}}}
+    service.gate.hold("train", 20, "step")  # it has made a checkpoint
     answer = service.post("/v1/runs", body)
     assert answer.status == 202, answer.body
     page = visit(f"#/runs/{answer.json['id']}", url=service.url)

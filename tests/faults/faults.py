@@ -4,7 +4,6 @@ import hashlib
 import os
 import pathlib
 import signal
-import subprocess
 import time
 
 import models
@@ -22,8 +21,7 @@ def started(directory, *options, **more):
 
 
 def workers_of(service):
-    found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(service.process.pid)], capture_output=True, text=True).stdout
-    return [int(line.split()[0]) for line in found.splitlines() if " worker " in line]
+    return service.workers()
 
 
 def postmaster_of(service):

@@ -97,6 +97,11 @@ class Service:
         self.process.stdout.close()
         return code
 
+    def workers(self):
+        """The pids of its worker processes."""
+        found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)], capture_output=True, text=True).stdout
+        return [int(line.split()[0]) for line in found.splitlines() if " worker " in line]
+
     def request(self, method, path, body=None, headers=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=90)
         sent = dict(headers or {})

@@ -1,10 +1,8 @@
 """Attributions over HTTP: held to plain quantizations, allocations posted back, what is refused, and a worker killed on the way."""
 
 import os
-import pathlib
 import signal
 import struct
-import time
 
 import models
 import pytest
@@ -110,44 +108,30 @@ def test_bad_attributions_are_pointed_at(service, subject, change, pointer):
     assert answer.status == 422 and answer.pointers[0].startswith(pointer), answer.body
 
 
-def children(process):
-    return [int(child) for child in pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-
-
 def test_an_attribution_goes_on_after_its_worker_was_killed(tmp_path):
     service = Service(tmp_path, "--threads", "1")
     try:
-        params = {**subject_of(service, "killed", num_hidden_layers=4), "method": METHOD, "bits": [2, 3, 8], "budget": 4.5}
+        params = {**subject_of(service, "killed"), "method": METHOD, "bits": [2, 3, 8], "budget": 4.5}
+        whole = service.run("attribution", **params)
+        assert whole["state"] == "succeeded", whole["error"]
+        middle = whole["progress"]["total"] // 2
+        service.gate.hold("attribution", middle)
+        service.gate.hold("attribution", 0, lease=2, also=True)
+        run = service.post("/v1/runs", {"kind": "attribution", "params": params, "force": True}).json["id"]
+        tally = service.data / "tmp" / f"run-{run}" / "attribution.tally"
 
-        def running(run):
-            return service.get(f"/v1/runs/{run}").json["state"] in ("queued", "running")
+        def rows():
+            return struct.unpack("<q", tally.read_bytes()[32:40])[0]
 
-        for _ in range(5):  # a run may be over before it is seen that it has begun
-            run = service.post("/v1/runs", {"kind": "attribution", "params": params, "force": True}).json["id"]
-            saved = service.data / "tmp" / f"run-{run}" / "attribution.tally"
-
-            def rows():
-                try:
-                    return struct.unpack("<q", saved.read_bytes()[32:40])[0]
-                except (FileNotFoundError, struct.error):
-                    return 0
-
-            while running(run) and rows() < 10:
-                time.sleep(0.01)
-            for child in children(service.process.pid):
-                if not pathlib.Path(f"/proc/{child}/comm").read_text().startswith("postgres"):
-                    os.kill(child, signal.SIGKILL)
-            kept, later = rows(), []
-            while running(run):
-                later.append(rows())
-                time.sleep(0.01)
-            done = service.get(f"/v1/runs/{run}").json
-            assert done["state"] == "succeeded", done["error"]
-            if done["attempt"] == 1:
-                break
-        assert done["attempt"] == 1 and kept >= 10
-        assert all(n == 0 or n >= kept for n in later), "what was measured stays"  # 0: the run is over, and its directory gone
-        forced = service.post("/v1/runs", {"kind": "attribution", "params": params, "force": True}).json["id"]
-        assert service.wait(forced)["result"] == done["result"], "interrupted or not: the same bits"
+        assert service.held(run) >= middle
+        kept = rows()
+        for worker in service.workers():
+            os.kill(worker, signal.SIGKILL)
+        # What was being measured is measured again: less than a tenth of the whole.
+        assert service.held(run, lease=2) > 0.9 * middle and rows() == kept >= 10, "what was measured stays"
+        service.gate.open()
+        done = service.wait(run)
+        assert done["state"] == "succeeded" and done["attempt"] == 1, done["error"]
+        assert done["result"] == whole["result"], "interrupted or not: the same bits"
     finally:
         service.stop()

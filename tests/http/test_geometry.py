@@ -248,40 +248,32 @@ def test_checkpoints_on_a_line_have_no_plane(service, path):
     assert run["state"] == "failed" and "line" in run["error"]["detail"]
 
 
-def children(process):
-    return [int(p) for p in pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-
-
 def test_landscape_goes_on_after_its_worker_was_killed(tmp_path):
     service = Service(tmp_path, "--threads", "1")
     try:
-        made, _ = write_path(service, "killed", steps=3, hidden_size=64, intermediate_size=256)
-        params = {"checkpoints": [c["id"] for c in made], "grid": [30, 30], "sequence_length": None,
-                  "dataset": service.sequences("killed", models.rows(32, 64))["id"]}
+        made, _ = write_path(service, "killed", steps=3)
+        params = {"checkpoints": [c["id"] for c in made], "grid": [6, 5], "sequence_length": None,
+                  "dataset": service.sequences("killed", models.rows(4, 32))["id"]}
+        service.gate.hold("landscape", 4, "point")
         run = service.post("/v1/runs", {"kind": "landscape", "params": params}).json["id"]
-        saved = service.data / "tmp" / f"run-{run}" / "landscape.tally"
+        service.held(run)
 
-        def points_saved():
-            try:
-                return struct.unpack("<q", saved.read_bytes()[32:40])[0]
-            except FileNotFoundError:
-                return None
+        def saved_after(point, lease):
+            """How many points are kept once `point` is done; the last save was more than the second ago that lies between two of them."""
+            time.sleep(1.1)
+            service.gate.hold("landscape", point, "point", lease)
+            service.held(run, lease)
+            return struct.unpack("<q", (service.data / "tmp" / f"run-{run}" / "landscape.tally").read_bytes()[32:40])[0]
 
-        start, first = time.monotonic(), None
-        while first is None or time.monotonic() < start + 4:  # saved each second: several times what a second brings
-            assert time.monotonic() < start + 30 and service.get(f"/v1/runs/{run}").json["state"] in ("queued", "running")
-            start, first = (time.monotonic(), points_saved()) if first is None else (start, first)
-            time.sleep(0.05)
-        for child in children(service.process.pid):
-            if not pathlib.Path(f"/proc/{child}/comm").read_text().startswith("postgres"):
-                os.kill(child, signal.SIGKILL)
-        kept, later = points_saved(), []
-        while service.get(f"/v1/runs/{run}").json["state"] in ("queued", "running"):
-            later.append(points_saved())
-            time.sleep(0.05)
-        done = service.get(f"/v1/runs/{run}").json
+        assert [saved_after(point, 1) for point in (5, 6, 7)] == [5, 6, 7]
+        service.gate.hold("landscape", 1, "point", lease=2, also=True)
+        for worker in service.workers():
+            os.kill(worker, signal.SIGKILL)
+        service.held(run, 2)
+        assert [saved_after(point, 2) for point in (2, 8)] == [7, 8], "the second attempt measures the eighth point first"
+        service.gate.open()
+        done = service.wait(run)
         assert done["state"] == "succeeded" and done["attempt"] == 1, done["error"]
-        assert kept > 2 * first and min(n for n in later if n is not None) >= kept and max(n for n in later if n is not None) > kept
         forced = service.post("/v1/runs", {"kind": "landscape", "params": params, "force": True}).json["id"]
         assert service.wait(forced)["result"] == done["result"], "interrupted or not: the same bits"
     finally:

@@ -325,11 +325,6 @@ def test_a_moved_branch_does_not_move_a_checkpoint(served, hub, small, tmp_path)
     assert answer.status == 409 and answer.pointers == ["/params/name"]
 
 
-def worker_of(service):
-    found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(service.process.pid)], capture_output=True, text=True).stdout
-    return [int(line.split()[0]) for line in found.splitlines() if " worker " in line][0]
-
-
 def test_a_killed_download_goes_on_where_it_stood(served, hub, tmp_path):
     data = os.urandom(24 << 20)
     hub.add("lab/killed", "main", {"config.json": b"{}", "data.bin": data})
@@ -340,7 +335,7 @@ def test_a_killed_download_goes_on_where_it_stood(served, hub, tmp_path):
     end = time.monotonic() + 60
     while served.get(f"/v1/runs/{run}").json["progress"]["done"] < (18 << 20) and time.monotonic() < end:
         time.sleep(0.02)
-    worker = worker_of(served)
+    (worker,) = served.workers()
     os.kill(worker, signal.SIGKILL)
     while os.path.exists(f"/proc/{worker}") and time.monotonic() < end + 60:
         time.sleep(0.02)  # its connections take bytes until it is gone

@@ -155,11 +155,11 @@ def test_unknown_references_in_filters(service):
     assert service.post("/v1/runs/nothing/cancel").status == 404
 
 
-def long_training(service, name, **more):
+def training(service, name, **more):
     (service.files / f"{name}.txt").write_text("a long story without an end. " * 2000)
     service.post("/v1/datasets", {"name": name, "path": f"{name}.txt", "format": "text"})
     model = {**models.LLAMA, "max_position_embeddings": 64}
-    params = {"trajectory": name, "model": model, "dataset": name, "tokenizer": {"name": "bytes"}, "tokens": 10**9, "batch_sequences": 4,
+    params = {"trajectory": name, "model": model, "dataset": name, "tokenizer": {"name": "bytes"}, "tokens": 7680, "batch_sequences": 4,
               "sequence_length": 64, "checkpoint_every": 2560, **more}
     answer = service.post("/v1/runs", {"kind": "train", "params": params})
     assert answer.status == 202, answer.body
@@ -169,24 +169,26 @@ def long_training(service, name, **more):
 
 @pytest.fixture(autouse=True)
 def nothing_goes_on_running(service):
-    """A test that fails must not leave its endless run in the only slot: every later test would wait for it."""
+    """A test that fails must not leave a run that is held in the only slot: every later test would wait for it."""
     service.unfinished = []
     yield
+    service.gate.open()
     for run in service.unfinished:
         if service.get(f"/v1/runs/{run}").json["state"] in ("queued", "running"):
             service.post(f"/v1/runs/{run}/cancel")
             service.wait(run)
 
 
-def wait_for_state(service, run, state):
-    end = time.monotonic() + 120
-    while service.get(f"/v1/runs/{run}").json["state"] != state:
-        assert time.monotonic() < end
-        time.sleep(0.05)
+def held_training(service, name):
+    """One that runs until it is cancelled, under any of its leases."""
+    service.gate.hold("train", 1, "step", lease="*")
+    run = training(service, name)
+    service.held(run)
+    return run
 
 
 def test_train_registers_checkpoints_as_they_appear(service, name):
-    run = long_training(service, name, tokens=7680, validation=name, validation_sequences=2)
+    run = training(service, name, validation=name, validation_sequences=2)
     document = service.wait(run)
     assert document["state"] == "succeeded", document["error"]
     items = service.get(f"/v1/checkpoints?trajectory={name}").json["items"]
@@ -201,7 +203,7 @@ def test_train_registers_checkpoints_as_they_appear(service, name):
 
 def test_an_average_of_the_weights_is_a_trajectory_of_its_own(service, name):
     optimizer = {"name": "sam", "rho": 0.1}
-    run = long_training(service, name, tokens=5120, validation=name, validation_sequences=2, ema={}, optimizer=optimizer)
+    run = training(service, name, tokens=5120, validation=name, validation_sequences=2, ema={}, optimizer=optimizer)
     document = service.wait(run)
     assert document["state"] == "succeeded", document["error"]
     assert document["params"]["ema"] == {"decay": 0.999} and document["params"]["optimizer"]["rho"] == 0.1
@@ -227,13 +229,13 @@ def test_schedule_free_training_refuses_a_schedule_that_falls(service, name, sch
 
 
 def test_cancel_stops_a_running_run_and_retry_queues_it_again(service, name):
-    run = long_training(service, name)
-    wait_for_state(service, run, "running")
-    queued = long_training(service, name + "-2")
+    run = held_training(service, name)
+    assert service.get(f"/v1/runs/{run}").json["state"] == "running"
+    queued = training(service, name + "-2")
     assert service.post(f"/v1/runs/{queued}/cancel").json["state"] == "cancelled"
     began = time.monotonic()
     assert service.post(f"/v1/runs/{run}/cancel").status == 202
-    assert service.wait(run)["state"] == "cancelled" and time.monotonic() - began < 10
+    assert service.wait(run)["state"] == "cancelled" and time.monotonic() - began < 30
     assert service.post(f"/v1/runs/{run}/retry").json["state"] in ("queued", "running")  # an idle worker may have it already
     assert service.post(f"/v1/runs/{run}/retry").status == 409
     service.post(f"/v1/runs/{run}/cancel")
@@ -247,10 +249,10 @@ def test_finished_runs_cannot_be_cancelled_or_retried(service, ready):
 
 
 def test_wait_holds_the_answer_no_longer_than_asked(service, name):
-    run = long_training(service, name)
+    run = held_training(service, name)
     began = time.monotonic()
     document = service.get(f"/v1/runs/{run}?wait=1").json
-    assert 0.9 < time.monotonic() - began < 5 and document["state"] in ("queued", "running")
+    assert 0.9 < time.monotonic() - began < 30 and document["state"] == "running"
     service.post(f"/v1/runs/{run}/cancel")
     service.wait(run)
 
@@ -280,7 +282,7 @@ def events_of(service, run, last=None):
 
 
 def test_events_tell_the_whole_story_and_resume(service, name):
-    run = long_training(service, name, tokens=5120)
+    run = training(service, name, tokens=5120)
     events = events_of(service, run)
     states = [data["to"] for _, event, data in events if event == "state"]
     assert states == ["queued", "running", "succeeded"]
@@ -299,8 +301,7 @@ def test_artifacts_of_a_run_without_any(service, ready):
 
 
 def test_a_checkpoint_in_use_cannot_be_deleted(service, name, ready):
-    run = long_training(service, name)
-    wait_for_state(service, run, "running")
+    run = held_training(service, name)
     body = {"kind": "evaluate", "params": {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "sequence_length": 7}}
     queued = service.post("/v1/runs", body).json["id"]
     assert service.request("DELETE", f"/v1/checkpoints/{ready['checkpoint']}").status == 409

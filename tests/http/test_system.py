@@ -140,21 +140,15 @@ def test_what_was_made_is_there_after_a_restart(own):
     assert own.get("/v1/datasets/kept").json == made
 
 
-def children(process):
-    found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(process)], capture_output=True, text=True).stdout
-    return [int(line.split()[0]) for line in found.splitlines() if " worker " in line]
-
-
 def test_a_killed_worker_costs_no_run(own):
     (own.files / "text").write_text("a story that goes on and on. " * 3000)
     own.post("/v1/datasets", {"name": "text", "path": "text", "format": "text"})
-    params = {"trajectory": "t", "model": models.LLAMA, "dataset": "text", "tokenizer": {"name": "bytes"}, "tokens": 64 * 4 * 4000,
-              "batch_sequences": 4, "sequence_length": 64, "checkpoint_every": 64 * 4 * 1000}
+    params = {"trajectory": "t", "model": models.LLAMA, "dataset": "text", "tokenizer": {"name": "bytes"}, "tokens": 64 * 4 * 40,
+              "batch_sequences": 4, "sequence_length": 64, "checkpoint_every": 64 * 4 * 10}
+    own.gate.hold("train", 12, "step")
     run = own.post("/v1/runs", {"kind": "train", "params": params}).json["id"]
-    end = time.monotonic() + 120
-    while own.get(f"/v1/runs/{run}").json["progress"]["done"] < 20 and time.monotonic() < end:
-        time.sleep(0.02)
-    (worker,) = children(own.process.pid)
+    own.held(run)
+    (worker,) = own.workers()
     os.kill(worker, signal.SIGKILL)
     document = own.wait(run)
     assert document["state"] == "succeeded" and document["attempt"] == 1, document["error"]

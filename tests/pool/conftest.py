@@ -11,6 +11,7 @@ import tempfile
 import time
 
 import pytest
+from gate import Gate
 from processes import postgres_processes, send
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -60,9 +61,10 @@ class Pool:
 
     def __init__(self, directory):
         self.directory, self.processes, self.conninfo = directory, [], ""
+        self.gate = Gate(directory / "gate")
 
     def start(self, *arguments, **more):
-        self.processes.append(Process(*arguments, **more))
+        self.processes.append(Process(*arguments, **self.gate.environment, **more))
         return self.processes[-1]
 
     def cluster(self):
@@ -100,7 +102,14 @@ class Pool:
         done = subprocess.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", self.conninfo], input=statement, capture_output=True, text=True, timeout=30)
         assert done.returncode == 0, done.stderr
 
-    def wait(self, run, states=("succeeded", "failed", "cancelled"), limit=30):
+    def submit_held(self, **params):
+        """A run that is held in its middle by the time this returns, under its first lease alone."""
+        self.gate.hold("pace", 2, "step")
+        run = self.submit(steps=5, **params)
+        self.gate.wait(run)
+        return run
+
+    def wait(self, run, states=("succeeded", "failed", "cancelled"), limit=120):
         end = time.monotonic() + limit
         while time.monotonic() < end:
             document = self.call("get", run)

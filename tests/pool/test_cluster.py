@@ -9,7 +9,7 @@ import time
 from processes import postgres_processes
 
 
-def wait_until(condition, limit=15.0):
+def wait_until(condition, limit=60.0):
     end = time.monotonic() + limit
     while not condition():
         assert time.monotonic() < end, "it did not come to pass"
