@@ -1,16 +1,18 @@
 /* backend.h: the primitives every algorithm is written on, once.
  *
- * A backend is a table of functions and its own state. The plain loops of reference/ are the definition: the same source compiled
- * for float and for double; the double one carries the finite-difference tests and whole models to 1e-9. cpu/ starts as a copy of
- * the float table and replaces entries by OpenBLAS and vectorised kernels. No slot is NULL.
+ * A backend is a table of functions and its own state. The plain loops of reference/ are the definition: the same
+ * source compiled for float and for double; the double one carries the finite-difference tests and whole models to
+ * 1e-9. cpu/ starts as a copy of the float table and replaces entries by OpenBLAS and vectorised kernels. No slot is
+ * NULL.
  *
- * Rules for all: matrices are row-major with a row stride in elements; a matrix lies in memory of the backend that made it (host
- * memory when `host`); work runs in order, late errors surface in `sync`; kernels allocate nothing (scratch is sized by `prepare`);
- * outputs alias inputs only where a line says so; NaN in gives NaN out; the result does not depend on the number of threads.
- * One call at a time, save that the tasks of a loop of the backend's team may call the slots that need no scratch side by side
- * (all but norm_backward, sum_rows, attention and scan): an inner call runs on its own thread alone.
- * An output named d… takes `accumulate`: false overwrites (the old content is not read), true adds. Gradients of parameters always
- * add. Sums of losses and dots are accumulated in double. */
+ * Rules for all: matrices are row-major with a row stride in elements; a matrix lies in memory of the backend that made
+ * it (host memory when `host`); work runs in order, late errors surface in `sync`; kernels allocate nothing (scratch is
+ * sized by `prepare`); outputs alias inputs only where a line says so; NaN in gives NaN out; the result does not depend
+ * on the number of threads.
+ * One call at a time, save that the tasks of a loop of the backend's team may call the slots that need no scratch side
+ * by side (all but norm_backward, sum_rows, attention and scan): an inner call runs on its own thread alone.
+ * An output named d… takes `accumulate`: false overwrites (the old content is not read), true adds. Gradients of
+ * parameters always add. Sums of losses and dots are accumulated in double. */
 #ifndef BACKEND_BACKEND_H
 #define BACKEND_BACKEND_H
 
@@ -86,8 +88,8 @@ struct attention_args {
     struct matrix log_sum_t;
 };
 
-/* y = f(gate) when `up` is absent, else f(gate) * up. gelu is the erf form, gelu_tanh the tanh one. y may alias gate or up forward.
- */
+/* y = f(gate) when `up` is absent, else f(gate) * up. gelu is the erf form, gelu_tanh the tanh one. y may alias gate or
+ * up forward. */
 enum activation_kind { ACTIVATION_SILU, ACTIVATION_GELU, ACTIVATION_GELU_TANH, ACTIVATION_RELU, ACTIVATION_KINDS };
 struct activation_args {
     enum activation_kind kind;
@@ -99,10 +101,12 @@ struct activation_args {
     struct matrix gate_t, up_t, y_t, dy_t, dgate_t, dup_t;
 };
 
-/* Causal convolution of each column with itself, within each sequence: y[t, c] = bias[c] + sum_{j < K} weight[c, j] x[t - K + 1 +
- * j, c], nothing before the sequence's start. accumulate: y keeps what it held. The backward pass makes what is there of dx (from
- * dy and weight) and of dweight, dbias (from dy and x). Linear in x and in (weight, bias): tangents are made of these two passes.
- */
+/* Causal convolution of each column with itself, within each sequence, nothing before the sequence's start:
+ *
+ *   y[t, c] = bias[c] + sum_{j < K} weight[c, j] x[t - K + 1 + j, c]
+ *
+ * accumulate: y keeps what it held. The backward pass makes what is there of dx (from dy and weight) and of dweight,
+ * dbias (from dy and x). Linear in x and in (weight, bias): tangents are made of these two passes. */
 enum { CONVOLUTION_TAPS = 16 }; /* the most K may be */
 struct convolution_args {
     const struct batch *batch;
@@ -170,8 +174,8 @@ struct route_args {
     struct matrix logits, weights, routes; /* weights [T, K] */
     struct matrix dweights, dlogits;       /* backward */
     bool accumulate;                       /* dlogits (and dlogits_t) */
-    /* Tangents. route_tangent: logits_t gives weights_t. route_backward_tangent: dweights, dweights_t give dlogits and dlogits_t.
-     */
+    /* Tangents. route_tangent: logits_t gives weights_t. route_backward_tangent: dweights, dweights_t give dlogits and
+     * dlogits_t. */
     struct matrix logits_t, weights_t, dweights_t, dlogits_t;
 };
 
@@ -209,8 +213,12 @@ struct compare_args {
     uint8_t *agree;
 };
 
-/* One AdamW step (Loshchilov and Hutter, arXiv 1711.05101) on `count` elements: g = gradient * gradient_scale;
- * m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; p -= rate * (m / correction1 / (sqrt(v / correction2) + epsilon) + decay p). */
+/* One AdamW step (Loshchilov and Hutter, arXiv 1711.05101) on `count` elements:
+ *
+ *   g  = gradient * gradient_scale
+ *   m  = b1 m + (1 - b1) g
+ *   v  = b2 v + (1 - b2) g^2
+ *   p -= rate * (m / correction1 / (sqrt(v / correction2) + epsilon) + decay p) */
 struct adamw_args {
     void *parameter, *moment1, *moment2;
     const void *gradient;

@@ -1,6 +1,6 @@
-/* batch.h: the tokens of one walk: whole sequences laid one after another, no padding ever. With `branches` the sequences are
- * segments of texts that share beginnings: what texts have in common is one segment, computed once, and what follows it are
- * others that continue it. */
+/* batch.h: the tokens of one walk: whole sequences laid one after another, no padding ever. With `branches` the
+ * sequences are segments of texts that share beginnings: what texts have in common is one segment, computed once, and
+ * what follows it are others that continue it. */
 #ifndef BACKEND_BATCH_H
 #define BACKEND_BATCH_H
 

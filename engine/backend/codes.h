@@ -1,5 +1,5 @@
-/* codes.h: weights as codes, and what backend.h's slots for quantizers are given. Arrays lie in memory of the backend unless said
- * otherwise. */
+/* codes.h: weights as codes, and what backend.h's slots for quantizers are given. Arrays lie in memory of the backend
+ * unless said otherwise. */
 #ifndef BACKEND_CODES_H
 #define BACKEND_CODES_H
 

@@ -1,19 +1,26 @@
 /* grid.h: the grids of a group of weights, the same in every backend. The min-max grid, of rtn and gptq:
  *
- *     lo = min(min w, 0), hi = max(max w, 0); an all-zero group: -1, 1
- *     symmetric:   m = max(|lo|, hi); hi = m; lo = -m where lo < 0, else 0; zero = 2^(bits-1)
- *     scale = (hi - lo) / (2^bits - 1); asymmetric: zero = rint(-lo / scale)
- *     code = clamp(rint(w / scale) + zero, 0, 2^bits - 1)
+ *     lo = min(min w, 0), hi = max(max w, 0)
+ *     symmetric:   m = max(|lo|, hi), hi = m, lo = -m where lo < 0, else 0
+ *     an all-zero group:  lo = -1, hi = 1
+ *     scale = (hi - lo) / (2^bits - 1)
+ *     zero  = 2^(bits-1) when symmetric, else rint(-lo / scale)
+ *     code  = clamp(rint(w / scale) + zero, 0, 2^bits - 1)
  *
- * All of it in double, on float weights, with rounding half to even; the scale is stored as a float afterwards. The type matters:
- * in a symmetric grid the largest weight, when negative, lies exactly between codes 0 and 1, and the last bit of the division
- * decides. Neither answer is better, but they differ between types; the reference losses of whole models are those of double. A
- * symmetric group without a negative weight keeps lo = 0: half the step, and the upper half clips. That is what GPTQ tools do.
+ * All of it in double, on float weights, with rounding half to even; the scale is stored as a float afterwards. The
+ * type matters: in a symmetric grid the largest weight, when negative, lies exactly between codes 0 and 1, and the last
+ * bit of the division decides. Neither answer is better, but they differ between types; the reference losses of whole
+ * models are those of double. A symmetric group without a negative weight keeps lo = 0: half the step, and the upper
+ * half clips. That is what GPTQ tools do.
  *
  * The others differ in the rule alone:
- *     range    (awq) scale = max(max w - min w, 1e-5) / (2^bits - 1), zero = clamp(rint(-min w / scale), 0, 2^bits - 1): zero need
- * not lie in the range absmax   (int8, symmetric awq) scale = max |w| / (2^(bits-1) - 1), zero = 2^(bits-1): no tie, and code 0 is
- * never used */
+ *
+ *     range    awq                   scale = max(max w - min w, 1e-5) / (2^bits - 1)
+ *                                    zero  = clamp(rint(-min w / scale), 0, 2^bits - 1)
+ *                                    0 need not lie between min w and max w.
+ *     absmax   int8, symmetric awq   scale = max |w| / (2^(bits-1) - 1)
+ *                                    zero  = 2^(bits-1)
+ *                                    The largest weight lies on no tie, and code 0 is never used. */
 #ifndef BACKEND_GRID_H
 #define BACKEND_GRID_H
 

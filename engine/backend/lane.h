@@ -1,5 +1,6 @@
-/* lane.h: copies beside the work, between a device's memory and the host's. A lane carries them in order; lanes and work go side by
- * side except where one is told to wait for the other. A backend whose matrices lie in host memory has none. */
+/* lane.h: copies beside the work, between a device's memory and the host's. A lane carries them in order; lanes and
+ * work go side by side except where one is told to wait for the other. A backend whose matrices lie in host memory has
+ * none. */
 #ifndef BACKEND_LANE_H
 #define BACKEND_LANE_H
 

@@ -1,9 +1,12 @@
-/* routes.h: which experts the tokens of a batch visit, in a matrix [T, routes_columns] of the backend's element type (so that it is
- * held and copied like any activation), K visits a token. Whole numbers, exact up to 2^24. It holds, one after another without
- * gaps: ROUTES_VISIT   [T K] the visit t K + j that row r of sorted activations belongs to; rows of an expert stand together
- *   ROUTES_ROW     [T K] the row of visit t K + j
- *   ROUTES_EXPERT  [T K] its expert
- *   ROUTES_START   [E + 1] the first row of each expert, and the end of the last */
+/* routes.h: which experts the tokens of a batch visit, in a matrix [T, routes_columns] of the backend's element type
+ * (so that it is held and copied like any activation), K visits a token. Whole numbers, exact up to 2^24. It holds, one
+ * after another without gaps:
+ *
+ *   ROUTES_VISIT   [T K]    the visit t K + j that row r of sorted activations belongs to; rows of an expert stand
+ *                           together
+ *   ROUTES_ROW     [T K]    the row of visit t K + j
+ *   ROUTES_EXPERT  [T K]    its expert
+ *   ROUTES_START   [E + 1]  the first row of each expert, and the end of the last */
 #ifndef BACKEND_ROUTES_H
 #define BACKEND_ROUTES_H
 

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Each lane is multiplied and folded by every eighth-of-a-block it takes; the constants are odd and have about half their bits set.
- */
+/* Each lane is multiplied and folded by every eighth-of-a-block it takes; the constants are odd and have about half
+ * their bits set. */
 #define MULTIPLIER UINT64_C(0x9E3779B97F4A7C15)
 #define FINISHER   UINT64_C(0xD6E8FEB86659FD93)
 

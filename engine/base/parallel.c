@@ -13,9 +13,9 @@
  * helper enters an open gate by compare-and-swap, so that body, context and count stand still while it is inside; the caller closes
  * the gate when no index is left and waits only for those inside: a helper that the system has not scheduled yet is not waited for.
  *
- * Training runs thousands of loops of some ten microseconds a second, so a helper looks at the gate for SPIN_NANOSECONDS after a
- * loop before it sleeps; no longer, since a worker that waits for work must not burn a core. Sleep and wake-up go through `mutex`.
- */
+ * Training runs thousands of loops of some ten microseconds a second, so a helper looks at the gate for
+ * SPIN_NANOSECONDS after a loop before it sleeps; no longer, since a worker that waits for work must not burn a core.
+ * Sleep and wake-up go through `mutex`. */
 enum { SPIN_NANOSECONDS = 50000, SPIN_BATCH = 16 };
 
 #define GATE_OPEN       (UINT64_C(1) << 31)

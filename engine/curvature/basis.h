@@ -1,5 +1,5 @@
-/* basis.h: a growing set of orthonormal vectors. Memory comes with the vectors, so that a large capacity costs nothing until it is
- * used. */
+/* basis.h: a growing set of orthonormal vectors. Memory comes with the vectors, so that a large capacity costs nothing
+ * until it is used. */
 #ifndef CURVATURE_BASIS_H
 #define CURVATURE_BASIS_H
 

@@ -1,5 +1,5 @@
-/* groups.h: the parameters of a model by what they do, for the curvature of each kind alone: the largest eigenvalues of diagonal
- * blocks of the Hessian. */
+/* groups.h: the parameters of a model by what they do, for the curvature of each kind alone: the largest eigenvalues of
+ * diagonal blocks of the Hessian. */
 #ifndef CURVATURE_GROUPS_H
 #define CURVATURE_GROUPS_H
 

@@ -1,9 +1,10 @@
-/* hvp.h: exact products of the Hessian of a model's mean next-token loss with vectors, forward over reverse (Pearlmutter 1994): one
- * walk forward carries values and their derivatives along the vector, one walk back the gradient and its derivative, which is
- * the product. Over many sequences, chunk after chunk. A tied matrix counts once; constants of an architecture have no part.
+/* hvp.h: exact products of the Hessian of a model's mean next-token loss with vectors, forward over reverse
+ * (Pearlmutter 1994): one walk forward carries values and their derivatives along the vector, one walk back the
+ * gradient and its derivative, which is the product. Over many sequences, chunk after chunk. A tied matrix counts once;
+ * constants of an architecture have no part.
  *
- * The values are the same for every vector: where memory allows they are kept. In units of one product of the blocks' matrices
- * (a gradient takes 3, or 4 with recomputation) a Hessian-vector product takes
+ * The values are the same for every vector: where memory allows they are kept. In units of one product of the blocks'
+ * matrices (a gradient takes 3, or 4 with recomputation) a Hessian-vector product takes
  *   HVP_RECOMPUTE    11   memory: hidden states between blocks with tangents, and one block's activations, of one chunk
  *   HVP_KEEP_CHUNK    8   all blocks' activations and tangents, of one chunk
  *   HVP_KEEP_VALUES   7   the activations of all chunks besides the tangents of one

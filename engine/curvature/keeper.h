@@ -1,6 +1,6 @@
-/* keeper.h: how a long algorithm is watched, stopped and taken up again. After every product it shows all that it needs to go on:
- * numbers and vectors. Whoever owns the keeper may save them, and give them back to the same algorithm in another process, which
- * then ends with the bits that it would have had. */
+/* keeper.h: how a long algorithm is watched, stopped and taken up again. After every product it shows all that it needs
+ * to go on: numbers and vectors. Whoever owns the keeper may save them, and give them back to the same algorithm in
+ * another process, which then ends with the bits that it would have had. */
 #ifndef CURVATURE_KEEPER_H
 #define CURVATURE_KEEPER_H
 

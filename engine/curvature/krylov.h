@@ -1,5 +1,5 @@
-/* krylov.h: an orthonormal basis of a Krylov space, one product at a time, with full reorthogonalisation, and the operator
- * projected on it. Its numbers and vectors are all of its state (keeper.h). */
+/* krylov.h: an orthonormal basis of a Krylov space, one product at a time, with full reorthogonalisation, and the
+ * operator projected on it. Its numbers and vectors are all of its state (keeper.h). */
 #ifndef CURVATURE_KRYLOV_H
 #define CURVATURE_KRYLOV_H
 

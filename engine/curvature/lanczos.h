@@ -1,6 +1,7 @@
-/* lanczos.h: the two ends of an operator's spectrum by Lanczos' method with full reorthogonalisation. When as many vectors as there
- * is room for have not sufficed, the approximate eigenvectors nearest to both ends are kept and the space grows again from there
- * (thick restart: Wu and Simon 2000, "Thick-restart Lanczos method for large symmetric eigenvalue problems"). */
+/* lanczos.h: the two ends of an operator's spectrum by Lanczos' method with full reorthogonalisation. When as many
+ * vectors as there is room for have not sufficed, the approximate eigenvectors nearest to both ends are kept and the
+ * space grows again from there (thick restart: Wu and Simon 2000, "Thick-restart Lanczos method for large symmetric
+ * eigenvalue problems"). */
 #ifndef CURVATURE_LANCZOS_H
 #define CURVATURE_LANCZOS_H
 

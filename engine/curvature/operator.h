@@ -1,5 +1,5 @@
-/* operator.h: a symmetric linear operator that is known by its products alone. The algorithms of this room are written over it, so
- * that they are tested on matrices whose spectrum is known; the Hessian of a model is one (hvp.h). */
+/* operator.h: a symmetric linear operator that is known by its products alone. The algorithms of this room are written
+ * over it, so that they are tested on matrices whose spectrum is known; the Hessian of a model is one (hvp.h). */
 #ifndef CURVATURE_OPERATOR_H
 #define CURVATURE_OPERATOR_H
 

@@ -1,6 +1,6 @@
-/* spectrum.h: the spectral density of an operator by stochastic Lanczos quadrature (Ubaru, Chen and Saad 2017, "Fast estimation of
- * tr(f(A)) via stochastic Lanczos quadrature"; Ghorbani, Krishnan and Xiao 2019, arXiv 1901.10159): from each of a few random
- * vectors the Gauss quadrature of the density as that vector sees it, averaged. */
+/* spectrum.h: the spectral density of an operator by stochastic Lanczos quadrature (Ubaru, Chen and Saad 2017, "Fast
+ * estimation of tr(f(A)) via stochastic Lanczos quadrature"; Ghorbani, Krishnan and Xiao 2019, arXiv 1901.10159): from
+ * each of a few random vectors the Gauss quadrature of the density as that vector sees it, averaged. */
 #ifndef CURVATURE_SPECTRUM_H
 #define CURVATURE_SPECTRUM_H
 

@@ -1,8 +1,8 @@
 /* trace.h: the trace of an operator from products with random vectors.
  * Hutchinson (1990): the mean of zᵀ A z over Rademacher vectors z; its variance is 2 (|A|² - |diag A|²) a probe.
- * Hutch++ (Meyer, Musco, Musco and Woodruff 2021, arXiv 2010.09649): a third of the probes span the dominant range, where the trace
- * is taken exactly; the rest is estimated on what remains. It needs that many vectors in memory. With as many probes as dimensions
- * the diagonal is summed and the trace is exact. */
+ * Hutch++ (Meyer, Musco, Musco and Woodruff 2021, arXiv 2010.09649): a third of the probes span the dominant range,
+ * where the trace is taken exactly; the rest is estimated on what remains. It needs that many vectors in memory. With
+ * as many probes as dimensions the diagonal is summed and the trace is exact. */
 #ifndef CURVATURE_TRACE_H
 #define CURVATURE_TRACE_H
 

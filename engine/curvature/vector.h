@@ -1,5 +1,6 @@
-/* vector.h: vectors as long as a model has parameters, and how they are drawn. A vector is a dense matrix of VECTOR_COLUMNS columns
- * whose elements, row after row, are those of the flat buffer (model/parameters.h); what is beyond the last one is zero. */
+/* vector.h: vectors as long as a model has parameters, and how they are drawn. A vector is a dense matrix of
+ * VECTOR_COLUMNS columns whose elements, row after row, are those of the flat buffer (model/parameters.h); what is
+ * beyond the last one is zero. */
 #ifndef CURVATURE_VECTOR_H
 #define CURVATURE_VECTOR_H
 
@@ -25,8 +26,8 @@ struct vector_space {
 MUST_CHECK enum status vector_new(const struct vector_space *space, const char *what, struct matrix *out, struct error *error);
 int64_t vector_bytes(const struct vector_space *space);
 
-/* Overwrite the vector. What an element gets depends on (seed, stream, its place in the buffer) alone: +1 or -1; standard normal.
- */
+/* Overwrite the vector. What an element gets depends on (seed, stream, its place in the buffer) alone: +1 or -1;
+ * standard normal. */
 void vector_rademacher(const struct vector_space *space, uint64_t seed, uint64_t stream, struct matrix vector);
 void vector_normal(const struct vector_space *space, uint64_t seed, uint64_t stream, struct matrix vector);
 /* The `number`-th basis vector, number in [0, numbers). */

@@ -1,6 +1,7 @@
-/* baseline.h: the full-precision hidden states of evaluation tokens after the last block, kept in a file. The next quantization of
- * the same checkpoint on the same tokens needs no full-precision walk: losses, divergence and agreement follow from these states
- * alone. What must be equal for a file to serve is the caller's matter: it names the file by it. */
+/* baseline.h: the full-precision hidden states of evaluation tokens after the last block, kept in a file. The next
+ * quantization of the same checkpoint on the same tokens needs no full-precision walk: losses, divergence and agreement
+ * follow from these states alone. What must be equal for a file to serve is the caller's matter: it names the file by
+ * it. */
 #ifndef EVAL_BASELINE_H
 #define EVAL_BASELINE_H
 

@@ -1,6 +1,6 @@
-/* evaluate.h: the loss of a checkpoint on token sequences. Blocks are streamed: each is read once, every sequence passes through
- * it, and it is dropped. Memory: two blocks, the embedding, the hidden states of all tokens (some of them spilled where they do not
- * fit), one chunk's activations. */
+/* evaluate.h: the loss of a checkpoint on token sequences. Blocks are streamed: each is read once, every sequence
+ * passes through it, and it is dropped. Memory: two blocks, the embedding, the hidden states of all tokens (some of
+ * them spilled where they do not fit), one chunk's activations. */
 #ifndef EVAL_EVALUATE_H
 #define EVAL_EVALUATE_H
 

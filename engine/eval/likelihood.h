@@ -1,6 +1,6 @@
-/* likelihood.h: how likely a model finds the ends of texts. Beginnings that texts share are computed once (model/forest.h), logits
- * only where something is scored. Blocks are streamed as in evaluate.h. What a text gets does not depend on which others are
- * there, beyond the rounding of sums that are cut otherwise. */
+/* likelihood.h: how likely a model finds the ends of texts. Beginnings that texts share are computed once
+ * (model/forest.h), logits only where something is scored. Blocks are streamed as in evaluate.h. What a text gets does
+ * not depend on which others are there, beyond the rounding of sums that are cut otherwise. */
 #ifndef EVAL_LIKELIHOOD_H
 #define EVAL_LIKELIHOOD_H
 

@@ -1,4 +1,5 @@
-/* overlap.h: how much of the evaluation the calibration has seen: text in both makes a quantized model look better than it is. */
+/* overlap.h: how much of the evaluation the calibration has seen: text in both makes a quantized model look better than
+ * it is. */
 #ifndef EVAL_OVERLAP_H
 #define EVAL_OVERLAP_H
 

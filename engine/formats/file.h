@@ -16,8 +16,8 @@ struct file;
 /* Opens `path`, relative to the directory descriptor `directory` (AT_FDCWD: the working directory; it is lent until file_close).
  * Anything but a regular file is refused without blocking on it, as is one of more than `limit` bytes.
  * The caller owns *out (file_close). An open file does not change, so threads may share it.
- * STATUS_NOT_FOUND, STATUS_FORBIDDEN, STATUS_INVALID (not a regular file, a link), STATUS_TOO_LARGE, STATUS_IO, STATUS_NO_MEMORY.
- */
+ * STATUS_NOT_FOUND, STATUS_FORBIDDEN, STATUS_INVALID (not a regular file, a link), STATUS_TOO_LARGE, STATUS_IO,
+ * STATUS_NO_MEMORY. */
 MUST_CHECK enum status file_open(int directory, const char *path, enum file_links links, int64_t limit, struct file **out,
                                  struct error *error);
 void file_close(struct file *file); /* NULL is fine */

@@ -68,8 +68,7 @@ struct gguf {
     int64_t entry_count, tensor_count;
 };
 
-/* --- Metadata
- * --------------------------------------------------------------------------------------------------------------------- */
+/* --- Metadata ----------------------------------------------------------------------------------------------------- */
 static enum status read_scalar(struct gguf_cursor *cursor, enum type type, struct entry *entry, struct error *error)
 {
     uint64_t bits = 0;
@@ -252,8 +251,7 @@ enum status gguf_array_read(const struct gguf *file, const struct gguf_array *ar
     return status;
 }
 
-/* --- Tensors
- * ---------------------------------------------------------------------------------------------------------------------- */
+/* --- Tensors ------------------------------------------------------------------------------------------------------ */
 static enum status wrong_tensor(const struct gguf *file, const struct gguf_tensor *tensor, const char *what, struct error *error)
 {
     return error_set(error, STATUS_CORRUPT, "%s: tensor \"%.80s\" %s", file_name(file->file), tensor->name, what);

@@ -1,5 +1,5 @@
-/* gguf_config.h: the metadata of a GGUF file as the text of a config.json, with the keys that the Hugging Face layout has for them.
- */
+/* gguf_config.h: the metadata of a GGUF file as the text of a config.json, with the keys that the Hugging Face layout
+ * has for them. */
 #ifndef FORMATS_GGUF_CONFIG_H
 #define FORMATS_GGUF_CONFIG_H
 

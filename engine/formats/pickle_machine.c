@@ -16,8 +16,7 @@ enum status pickle_machine_too_large(const struct pickle *pickle, const char *wh
                      most, what);
 }
 
-/* --- Bytes
- * ------------------------------------------------------------------------------------------------------------------------ */
+/* --- Bytes -------------------------------------------------------------------------------------------------------- */
 enum status pickle_machine_take(struct pickle *pickle, size_t size, const uint8_t **out)
 {
     if (size > pickle->size - pickle->at) return pickle_machine_corrupt(pickle, "the pickle ends early");
@@ -45,8 +44,7 @@ enum status pickle_machine_counted(struct pickle *pickle, size_t width, struct p
     return status;
 }
 
-/* --- Values
- * ----------------------------------------------------------------------------------------------------------------------- */
+/* --- Values ------------------------------------------------------------------------------------------------------- */
 enum status pickle_machine_push(struct pickle *pickle, struct values *to, struct pickle_value value, size_t most, const char *what)
 {
     if (to->count == to->capacity) {

@@ -38,8 +38,8 @@ struct pickle {
 MUST_CHECK enum status pickle_machine_corrupt(const struct pickle *pickle, const char *what);
 MUST_CHECK enum status pickle_machine_too_large(const struct pickle *pickle, const char *what, size_t most);
 
-/* The next `size` bytes; a number of `width` bytes, at most 8; a length of `width` bytes and as many bytes. Lent from the pickle.
- */
+/* The next `size` bytes; a number of `width` bytes, at most 8; a length of `width` bytes and as many bytes. Lent from
+ * the pickle. */
 MUST_CHECK enum status pickle_machine_take(struct pickle *pickle, size_t size, const uint8_t **out);
 MUST_CHECK enum status pickle_machine_number(struct pickle *pickle, size_t width, uint64_t *out);
 MUST_CHECK enum status pickle_machine_counted(struct pickle *pickle, size_t width, struct pickle_string *out);

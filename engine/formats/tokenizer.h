@@ -22,10 +22,10 @@ struct token_list {
 };
 void tokenizer_list_free(struct token_list *list); /* leaves {0} */
 
-/* Reads the tokenizer.json at `path`, or what the .gguf there says of its tokenizer (tokenizer_gguf.h). The caller owns *out
- * (tokenizer_close). STATUS_NOT_FOUND, STATUS_TOO_LARGE, STATUS_MALFORMED (not JSON), STATUS_CORRUPT (contradicts itself: ids given
- * twice, a merge of unknown tokens, ...), STATUS_UNSUPPORTED (names the part that deltaq does not do), STATUS_IO, STATUS_NO_MEMORY.
- */
+/* Reads the tokenizer.json at `path`, or what the .gguf there says of its tokenizer (tokenizer_gguf.h). The caller owns
+ * *out (tokenizer_close). STATUS_NOT_FOUND, STATUS_TOO_LARGE, STATUS_MALFORMED (not JSON), STATUS_CORRUPT (contradicts
+ * itself: ids given twice, a merge of unknown tokens, ...), STATUS_UNSUPPORTED (names the part that deltaq does not
+ * do), STATUS_IO, STATUS_NO_MEMORY. */
 MUST_CHECK enum status tokenizer_open(const char *path, struct tokenizer **out, struct error *error);
 
 /* The same from bytes in memory, which are copied; `name` stands in messages. */

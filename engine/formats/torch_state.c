@@ -30,8 +30,7 @@ static bool names_function(const struct reader *reader, struct pickle_value valu
     return value.kind == PICKLE_CALL && pickle_name(reader->pickle, value)->meaning == meaning;
 }
 
-/* --- One tensor
- * ------------------------------------------------------------------------------------------------------------------- */
+/* --- One tensor --------------------------------------------------------------------------------------------------- */
 /* Whether `value` is a tensor, looking through parameters and subclasses. *typed: its dtype is an argument; *arguments: of the
  * function that rebuilds it. */
 static bool tensor_arguments(const struct reader *reader, struct pickle_value value, bool *typed, struct pickle_list *arguments)
@@ -150,8 +149,7 @@ static enum status read_tensor(const struct reader *reader, bool typed, struct p
     return inside;
 }
 
-/* --- The state dict among the rest
- * ------------------------------------------------------------------------------------------------ */
+/* --- The state dict among the rest -------------------------------------------------------------------------------- */
 static bool holds_tensors(const struct reader *reader, struct pickle_value dict)
 {
     const struct pickle_list items = pickle_items(reader->pickle, dict);
@@ -218,8 +216,7 @@ static enum status find_state(const struct reader *reader, struct pickle_value *
     return no_state(reader, (struct pickle_list){NULL, 0});
 }
 
-/* --- Names
- * ------------------------------------------------------------------------------------------------------------------------ */
+/* --- Names -------------------------------------------------------------------------------------------------------- */
 static bool sound_name(struct pickle_string name)
 {
     if (name.size == 0 || name.size > NAME_BYTES_MAX) return false;

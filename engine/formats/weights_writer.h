@@ -28,8 +28,8 @@ MUST_CHECK enum status weights_writer_f32(struct weights_writer *writer, int64_t
 MUST_CHECK enum status weights_writer_bytes(struct weights_writer *writer, int64_t index, const void *bytes, int64_t size,
                                             struct error *error);
 
-/* For one that is kept: whether an entry is there as a whole; empties it, to be written once more; notes, durably, which are there.
- */
+/* For one that is kept: whether an entry is there as a whole; empties it, to be written once more; notes, durably,
+ * which are there. */
 bool weights_writer_full(const struct weights_writer *writer, int64_t index);
 void weights_writer_rewind(struct weights_writer *writer, int64_t index);
 MUST_CHECK enum status weights_writer_keep(struct weights_writer *writer, struct error *error);

@@ -148,8 +148,8 @@ static double median(double *values, int64_t count)
     return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
 
-/* How far checkpoint `i` is from the one before it, as a whole or in its file `file`; *between: steps, 1 when they are not known.
- */
+/* How far checkpoint `i` is from the one before it, as a whole or in its file `file`; *between: steps, 1 when they are
+ * not known. */
 static double distance(const struct integrity_point *points, int64_t i, int32_t file, double *between)
 {
     const struct integrity_point *point = &points[i];

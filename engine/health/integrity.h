@@ -69,12 +69,12 @@ struct integrity {
 };
 
 /* What counts as what:
- * - A file or matrix that is the same in all measured checkpoints is constant (frozen, or a table) and shared by nobody. Of each
- *   checkpoint the first other one that shares most is reported.
- * - A jump: x = ln(relative) - p ln(steps between), compared with the median of up to 8 such numbers on each side (4 at least in
- * all): more than 5 times their scaled median absolute deviation, and more than twice what is expected, for p = 1/2 (weights walk
- * at random) and for p = 1 (they go straight). Distances of zero do not count. Of two jumps in a row the first checkpoint is to
- * blame: it lies between them. Files are looked at in the same way.
+ * - A file or matrix that is the same in all measured checkpoints is constant (frozen, or a table) and shared by
+ *   nobody. Of each checkpoint the first other one that shares most is reported.
+ * - A jump: x = ln(relative) - p ln(steps between), compared with the median of up to 8 such numbers on each side (4 at
+ *   least in all): more than 5 times their scaled median absolute deviation, and more than twice what is expected, for
+ *   p = 1/2 (weights walk at random) and for p = 1 (they go straight). Distances of zero do not count. Of two jumps in
+ *   a row the first checkpoint is to blame: it lies between them. Files are looked at in the same way.
  * - A gap: a spacing of at least 1.75 times the medians of up to 4 spacings on both sides.
  * STATUS_NO_MEMORY. The caller resets *out. */
 MUST_CHECK enum status integrity_find(const struct integrity_point *points, int64_t count, struct integrity *out,

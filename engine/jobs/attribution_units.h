@@ -1,7 +1,6 @@
-/* attribution_units.h: the parts of a model that an attribution quantizes alone and leaves out (linears, or whole blocks), and the
- * overrides (quant/overrides.h) that name them. The experts of one linear step are one unit:
- * "model.layers.0.mlp.experts.*.up_proj".
- */
+/* attribution_units.h: the parts of a model that an attribution quantizes alone and leaves out (linears, or whole
+ * blocks), and the overrides (quant/overrides.h) that name them. The experts of one linear step are one unit:
+ * "model.layers.0.mlp.experts.*.up_proj". */
 #ifndef JOBS_ATTRIBUTION_UNITS_H
 #define JOBS_ATTRIBUTION_UNITS_H
 

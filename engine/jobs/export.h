@@ -26,8 +26,8 @@ struct sequential_hook export_hook(struct export_job *job, struct backend *backe
 /* Beside it, for requests that are kept. */
 struct quantize_keeper export_keeper(struct export_job *job);
 
-/* Writes the rest and puts the weights in place, durable. STATUS_INTERNAL when a layer did not come by. Still needs export_close.
- */
+/* Writes the rest and puts the weights in place, durable. STATUS_INTERNAL when a layer did not come by. Still needs
+ * export_close. */
 MUST_CHECK enum status export_finish(struct export_job *job, const struct monitor *monitor, struct error *error);
 /* The file to name for the weights: themselves, or the index of their shards. Lent. */
 const char *export_weights_name(const struct export_job *job);

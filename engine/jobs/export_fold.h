@@ -1,8 +1,8 @@
-/* export_fold.h: AWQ's scales of columns, for which packed formats have no place, divided out of what makes the inputs of a layer
- * (Lin et al., arXiv 2306.00978): the norm before queries, keys and values and that before gate and up; the rows of the values for
- * the attention's output, and those of up for down. The codes stay as they are; the numbers are those of the measured model, but
- * for rounding. A layer whose rows are divided by what only its consumer knows is held until that one comes by: two layers at most.
- */
+/* export_fold.h: AWQ's scales of columns, for which packed formats have no place, divided out of what makes the inputs
+ * of a layer (Lin et al., arXiv 2306.00978): the norm before queries, keys and values and that before gate and up; the
+ * rows of the values for the attention's output, and those of up for down. The codes stay as they are; the numbers are
+ * those of the measured model, but for rounding. A layer whose rows are divided by what only its consumer knows is held
+ * until that one comes by: two layers at most. */
 #ifndef JOBS_EXPORT_FOLD_H
 #define JOBS_EXPORT_FOLD_H
 

@@ -39,8 +39,8 @@ struct export_plan {
 MUST_CHECK enum status export_plan_check(int format, const struct quantize_method *method, const struct model *model,
                                          struct error *error);
 
-/* All of it; model and method are lent. On failure export_plan_reset is still due. Statuses of export_plan_check, STATUS_NO_MEMORY.
- */
+/* All of it; model and method are lent. On failure export_plan_reset is still due. Statuses of export_plan_check,
+ * STATUS_NO_MEMORY. */
 MUST_CHECK enum status export_plan_init(struct export_plan *plan, int format, const struct quantize_method *method,
                                         const struct model *model, struct error *error);
 void export_plan_reset(struct export_plan *plan); /* {0} is fine */

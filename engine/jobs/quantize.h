@@ -76,13 +76,13 @@ struct quantize_result {
 };
 void quantize_result_reset(struct quantize_result *result); /* {0} is fine */
 
-/* Calibration sequences are cut to the model's positions (head kept) and visited by descending length, without padding; those with
- * 10 tokens or fewer are left to the dataset's packing to drop. Evaluation sequences longer than the model's positions are refused.
- * STATUS_INVALID (tokens outside the vocabulary, no calibration for a quantizer that needs it, overrides that cannot be, more
- * columns to keep than there are), STATUS_NOT_FINITE (weights, activations), STATUS_CANCELLED, STATUS_LEASE_LOST,
- * STATUS_TOO_LARGE when no plan fits what there is (backend_budget), before anything is done, STATUS_DISK_FULL,
- * STATUS_INPUT_CHANGED, STATUS_IO, STATUS_NO_MEMORY. Losses that are not finite are no error: they are in the result as they are.
- */
+/* Calibration sequences are cut to the model's positions (head kept) and visited by descending length, without padding;
+ * those with 10 tokens or fewer are left to the dataset's packing to drop. Evaluation sequences longer than the model's
+ * positions are refused. STATUS_INVALID (tokens outside the vocabulary, no calibration for a quantizer that needs it,
+ * overrides that cannot be, more columns to keep than there are), STATUS_NOT_FINITE (weights, activations),
+ * STATUS_CANCELLED, STATUS_LEASE_LOST, STATUS_TOO_LARGE when no plan fits what there is (backend_budget), before
+ * anything is done, STATUS_DISK_FULL, STATUS_INPUT_CHANGED, STATUS_IO, STATUS_NO_MEMORY. Losses that are not finite are
+ * no error: they are in the result as they are. */
 MUST_CHECK enum status quantize_run(const struct quantize_request *request, struct quantize_result *out, struct error *error);
 
 /* One of several quantizations that share a walk, and what came of it. */

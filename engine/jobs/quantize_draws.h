@@ -13,11 +13,11 @@ struct quantize_draws {
     double mean, deviation; /* of the deltas; deviation over count - 1, NaN for one */
 };
 
-/* Cuts request->calibration into `count` parts of equally many sequences, in order (what is over is not used), and runs each;
- * *first is the result of the first part, which is also what a single draw of that size gives. `count` 1 is quantize_run. As many
- * share a walk as fit half of the machine's memory; each keeps streams of its own (KEEP-NUMBER). Progress counts all draws. The
- * caller resets *first. STATUS_INVALID at "/calibration_draws" when there are fewer sequences than draws; statuses of quantize_run.
- */
+/* Cuts request->calibration into `count` parts of equally many sequences, in order (what is over is not used), and runs
+ * each; *first is the result of the first part, which is also what a single draw of that size gives. `count` 1 is
+ * quantize_run. As many share a walk as fit half of the machine's memory; each keeps streams of its own (KEEP-NUMBER).
+ * Progress counts all draws. The caller resets *first. STATUS_INVALID at "/calibration_draws" when there are fewer
+ * sequences than draws; statuses of quantize_run. */
 MUST_CHECK enum status quantize_draws_run(const struct quantize_request *request, int64_t count, struct quantize_result *first,
                                           struct quantize_draws *out, struct error *error);
 

@@ -188,8 +188,8 @@ static enum status note_layer(void *owner, const char *name, const struct quanti
     return status == STATUS_OK ? note_inputs(maker, full, layer, error) : status;
 }
 
-/* Tensors that are not quantized, as they are; those without a float in them (old files hold masks) as zeros, which nobody reads.
- */
+/* Tensors that are not quantized, as they are; those without a float in them (old files hold masks) as zeros, which
+ * nobody reads. */
 static enum status copy_rest(struct maker *maker, struct error *error)
 {
     const struct weights *weights = maker->request->model->weights;

@@ -1,6 +1,6 @@
-/* quantized_copy.h: a checkpoint's quantized weights as a checkpoint of its own (dequantized, F32) in a directory, for runs that
- * visit a quantized model more than once. What the method does to the inputs of linears is kept beside it and done again in walks.
- */
+/* quantized_copy.h: a checkpoint's quantized weights as a checkpoint of its own (dequantized, F32) in a directory, for
+ * runs that visit a quantized model more than once. What the method does to the inputs of linears is kept beside it and
+ * done again in walks. */
 #ifndef JOBS_QUANTIZED_COPY_H
 #define JOBS_QUANTIZED_COPY_H
 

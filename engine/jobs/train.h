@@ -64,8 +64,8 @@ struct train_params {
 };
 extern const struct param train_params[];
 
-/* What the table cannot say; blames the field with a pointer below "/params". Needs no files. STATUS_INVALID, STATUS_UNSUPPORTED.
- */
+/* What the table cannot say; blames the field with a pointer below "/params". Needs no files. STATUS_INVALID,
+ * STATUS_UNSUPPORTED. */
 MUST_CHECK enum status train_check(const struct train_params *params, struct error *error);
 
 /* A checkpoint that stands durable on disk. All lent for the call. */

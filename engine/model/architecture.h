@@ -42,8 +42,8 @@ enum role {
 /* Where a block's two norms stand: x + f(norm(x)), or x + norm(f(x)). (norm(x + f(x)) is model_config's norm_after_sum.) */
 enum norm_placement { NORM_BEFORE, NORM_AFTER };
 
-/* Norm of queries and keys before their rotation: none, each head alone (one weight of head_dim for all), or the whole projection.
- */
+/* Norm of queries and keys before their rotation: none, each head alone (one weight of head_dim for all), or the whole
+ * projection. */
 enum query_key_norm { QUERY_KEY_NORM_NONE, QUERY_KEY_NORM_HEAD, QUERY_KEY_NORM_WHOLE };
 
 /* Whether `sliding_window` of config.json is obeyed: never, always, or when `use_sliding_window` says so. */

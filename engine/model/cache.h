@@ -6,11 +6,12 @@
  *
  * An op with memory across tokens says what it keeps (op.h: cached_token_columns, cached_state_columns) and in its forward pass,
  * when pass->batch->branches is there,
- * - attention and its like read what earlier batches left behind in cache_tokens (row = position in the text) and, when done with
- * the batch, write there the rows of the batch's segments on the path to the deepest joint (branch_climb from ends[joints - 1]);
- * - recurrent ops begin segment b with cache_state(parents[b]) (zeros for BRANCH_ROOT: the op's own matter) and, where slots[b] is
- *   not -1, leave its end in cache_state(b). Segments stand in the batch in an order that allows it. What becomes of joints is
- *   cache_end's work. */
+ * - attention and its like read what earlier batches left behind in cache_tokens (row = position in the text) and, when
+ *   done with the batch, write there the rows of the batch's segments on the path to the deepest joint (branch_climb
+ *   from ends[joints - 1]);
+ * - recurrent ops begin segment b with cache_state(parents[b]) (zeros for BRANCH_ROOT: the op's own matter) and, where
+ *   slots[b] is not -1, leave its end in cache_state(b). Segments stand in the batch in an order that allows it. What
+ *   becomes of joints is cache_end's work. */
 #ifndef MODEL_CACHE_H
 #define MODEL_CACHE_H
 

@@ -25,8 +25,8 @@ struct config_raw {
     uint64_t refused; /* bit i: row i of config_raw.c's demands is not met */
 };
 
-/* Reads a config.json; `name` is for messages. STATUS_MALFORMED: not JSON; STATUS_INVALID: a value of another type or out of range.
- */
+/* Reads a config.json; `name` is for messages. STATUS_MALFORMED: not JSON; STATUS_INVALID: a value of another type or
+ * out of range. */
 MUST_CHECK enum status config_raw_parse(const char *name, const char *text, size_t size, struct config_raw *out,
                                         struct error *error);
 

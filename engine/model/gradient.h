@@ -25,9 +25,9 @@ void gradient_free(struct gradient *gradient); /* NULL is fine */
 /* losses[t] in nats of every token of the batch (0 where nothing is predicted), host memory. Allocates nothing. */
 void gradient_losses(struct gradient *gradient, const struct batch *batch, double *losses);
 
-/* The same, and adds to `into` (of the same layout and backend) the gradient of weight * sum of losses: with weight = 1 /
- * predictions, over all batches of a step, that of the mean loss. Allocates nothing. Late errors of the backend show in its sync.
- */
+/* The same, and adds to `into` (of the same layout and backend) the gradient of weight * sum of losses: with
+ * weight = 1 / predictions, over all batches of a step, that of the mean loss. Allocates nothing. Late errors of the
+ * backend show in its sync. */
 void gradient_add(struct gradient *gradient, const struct batch *batch, double weight, double *losses, struct parameters *into);
 
 #endif

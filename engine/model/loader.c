@@ -108,8 +108,8 @@ static void *loader_main(void *argument)
     return NULL;
 }
 
-/* Elements of the largest block, each tensor padded to 64 bytes of floats, and of the largest tensor; whether any has to be turned.
- */
+/* Elements of the largest block, each tensor padded to 64 bytes of floats, and of the largest tensor; whether any has
+ * to be turned. */
 static void sizes(const struct model *model, int64_t *block, int64_t *tensor, bool *transposed)
 {
     *block = *tensor = 0;

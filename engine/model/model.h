@@ -19,8 +19,8 @@ struct model {
  * its shape and a floating point dtype, and that no tensor is there that the architecture would not use. The caller owns *out
  * (model_close). Statuses of both, and STATUS_INVALID, STATUS_UNSUPPORTED naming the tensor. */
 MUST_CHECK enum status model_open(const char *path, struct model **out, struct error *error);
-/* The same with `config` (may be NULL), the text of a JSON object whose keys go before those of config.json (weights_give_config).
- */
+/* The same with `config` (may be NULL), the text of a JSON object whose keys go before those of config.json
+ * (weights_give_config). */
 MUST_CHECK enum status model_open_as(const char *path, const char *config, struct model **out, struct error *error);
 /* The same for weights that are open, which the model takes, also on failure; config.json lies in their directory. */
 MUST_CHECK enum status model_of_weights(struct weights *weights, struct model **out, struct error *error);
@@ -28,9 +28,9 @@ MUST_CHECK enum status model_of_weights(struct weights *weights, struct model **
 MUST_CHECK enum status model_fits(const struct weights *weights, const struct model_config *config, struct error *error);
 void model_close(struct model *model); /* NULL is fine */
 
-/* Reads a tensor into dense memory, [rows, columns], transposed where the file has it the other way round, then through `scratch`
- * of as many floats (NULL: its own). STATUS_NOT_FINITE naming the tensor and the first bad element; statuses of weights_read_f32.
- */
+/* Reads a tensor into dense memory, [rows, columns], transposed where the file has it the other way round, then through
+ * `scratch` of as many floats (NULL: its own). STATUS_NOT_FINITE naming the tensor and the first bad element; statuses
+ * of weights_read_f32. */
 MUST_CHECK enum status model_read_dense(const struct model *model, const struct parameter *parameter, float *to, float *scratch,
                                         struct error *error);
 /* The same into a matrix (host backends read straight into it; others through `staging`, of at least as many floats, else NULL). */
@@ -41,8 +41,8 @@ MUST_CHECK enum status model_read(const struct model *model, struct backend *bac
 MUST_CHECK enum status model_load(const struct model *model, struct backend *backend, const struct parameter *parameter,
                                   struct matrix *to, struct error *error);
 
-/* Cosines and sines of `positions` positions, [positions, rotary / 2] each, in one block that the caller releases (cosine->data).
- */
+/* Cosines and sines of `positions` positions, [positions, rotary / 2] each, in one block that the caller releases
+ * (cosine->data). */
 MUST_CHECK enum status model_rope_tables(const struct model_config *config, struct backend *backend, int64_t positions,
                                          struct matrix *cosine, struct matrix *sine, struct error *error);
 

@@ -1,14 +1,16 @@
 /* op.h: an operation of a decoder block and its four passes. A block is a short list of steps, each an op with the slots
- * (activations) it reads and writes and the parameters it uses; every walk over a model is a walk over such a list (walk.h).
+ * (activations) it reads and writes and the parameters it uses; every walk over a model is a walk over such a list
+ * (walk.h).
  *
- * forward     values of inputs and parameters to the value of the output
- * backward    gradient of the output to gradients of inputs and parameters
- * tangent     derivative of forward along a direction given for inputs and parameters (after forward)
- * backward_tangent  backward and its derivative along that direction at once: gradients of inputs, their tangents, and the tangents
- * of the gradients of parameters (which are the Hessian times the direction). Gradients of parameters are not computed.
+ *   forward           values of inputs and parameters to the value of the output
+ *   backward          gradient of the output to gradients of inputs and parameters
+ *   tangent           derivative of forward along a direction given for inputs and parameters (after forward)
+ *   backward_tangent  backward and its derivative along that direction at once: gradients of inputs, their tangents,
+ *                     and the tangents of the gradients of parameters (which are the Hessian times the direction).
+ *                     Gradients of parameters are not computed.
  *
- * An op computes through the backend's primitives alone, so its passes work in float, in double and on a GPU. Gradients of slots
- * follow one rule: the first writer overwrites, later ones add; pass_accumulates tells which. */
+ * An op computes through the backend's primitives alone, so its passes work in float, in double and on a GPU. Gradients
+ * of slots follow one rule: the first writer overwrites, later ones add; pass_accumulates tells which. */
 #ifndef MODEL_OP_H
 #define MODEL_OP_H
 

@@ -1,5 +1,5 @@
-/* program.h: a decoder block as a list of steps over slots and parameters. The builder (decoder.c) writes one from a configuration.
- */
+/* program.h: a decoder block as a list of steps over slots and parameters. The builder (decoder.c) writes one from a
+ * configuration. */
 #ifndef MODEL_PROGRAM_H
 #define MODEL_PROGRAM_H
 

@@ -30,8 +30,7 @@ struct hints {
     bool no_rope_layers, window; /* keys that stand there with a value */
 };
 
-/* --- What is said
- * ----------------------------------------------------------------------------------------------------------------- */
+/* --- What is said ------------------------------------------------------------------------------------------------- */
 static void said_add(struct said *said, const char *name, const char *text, size_t size)
 {
     if (text != NULL) said->texts[said->count++] = (struct config_text){name, text, size};
@@ -81,8 +80,7 @@ static enum status hints_read(const struct said *said, struct hints *out, struct
     return status;
 }
 
-/* --- What the tensors show
- * -------------------------------------------------------------------------------------------------------- */
+/* --- What the tensors show ---------------------------------------------------------------------------------------- */
 /* The tensor `name` (with %d: of layer `layer`) and `ending`; false when it is not there. */
 static bool tensor_find(const struct weights *weights, const char *name, int layer, const char *ending, struct weights_tensor *out)
 {
@@ -203,8 +201,7 @@ static bool shown(const struct weights *weights, const struct architecture *row,
     return true;
 }
 
-/* --- The choice
- * ------------------------------------------------------------------------------------------------------------------- */
+/* --- The choice --------------------------------------------------------------------------------------------------- */
 /* All that is said, of an architecture of this row. `named`: what is said names it. */
 static enum status text_as(const struct weights *weights, const struct said *said, const struct architecture *row, bool named,
                            char **out, size_t *size, struct error *error)

@@ -1,13 +1,16 @@
 /* activation.h: inputs of linears as the quantized model computes with them: rounded to few bits, token by token.
  *
- * A token's numbers x are symmetric codes with a step found for each token (dynamic): step = max |x| / (2^(bits-1) - 1), and
- * what goes into the product is rint(x / step) step (backend.h, round_rows). With smoothing s (SmoothQuant) that is done to x / s
- * and multiplied back, since weights here have their own s taken out again. Spared columns (outliers that are kept) stay as they
- * are and out of the maximum.
+ * A token's numbers x are symmetric codes with a step found for each token (dynamic; backend.h, round_rows):
  *
- * LLM.int8() (Dettmers et al., arXiv 2208.07339), with a threshold: columns of a sequence in which any |x| reaches it leave the
- * int8 product. As in the library the maximum of a row ignores the entries at or above the threshold, and such columns multiply the
- * dequantized weights; `exact`, as in the paper, columns leave before the maximum and multiply the original weights. */
+ *   step = max |x| / (2^(bits-1) - 1),  and what goes into the product is rint(x / step) step
+ *
+ * With smoothing s (SmoothQuant) that is done to x / s and multiplied back, since weights here have their own s taken
+ * out again. Spared columns (outliers that are kept) stay as they are and out of the maximum.
+ *
+ * LLM.int8() (Dettmers et al., arXiv 2208.07339), with a threshold: columns of a sequence in which any |x| reaches it
+ * leave the int8 product. As in the library the maximum of a row ignores the entries at or above the threshold, and
+ * such columns multiply the dequantized weights; `exact`, as in the paper, columns leave before the maximum and
+ * multiply the original weights. */
 #ifndef QUANT_ACTIVATION_H
 #define QUANT_ACTIVATION_H
 

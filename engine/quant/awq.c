@@ -1,11 +1,21 @@
 /* awq.c: activation-aware weight quantization (Lin et al., "AWQ", arXiv 2306.00978).
- *     s = max(mean |X|^alpha, 1e-4) / sqrt(max s * min s), alpha in 0, 1/points, …: Q = grid(W diag(s)) diag(s)⁻¹
- * The alpha wins whose Q, of all linears that share the input, have the least squared output error; of equals the first. The error
- * is a quadratic form of the Hessian, |X Dᵀ|² = N/2 tr(D H Dᵀ), so that the search costs products of weights and not of tokens.
- * Then, for each row and group, the largest magnitude is lowered to the best of max |w| (1 - i/20), i = 0 … 9, judged by that
- * group's own output error; queries and keys are not clipped (their products meet, errors there do not add up as the criterion has
- * it). The scales stay beside the weight: dividing the weights of the operation before by them, where there is one, gives the same
- * numbers. */
+ *
+ *     s = max(mean |X|^alpha, 1e-4) / sqrt(max s * min s),  alpha in 0, 1/points, …
+ *     Q = grid(W diag(s)) diag(s)⁻¹
+ *
+ * The alpha wins whose Q, of all linears that share the input, have the least squared output error; of equals the
+ * first. The error is a quadratic form of the Hessian,
+ *
+ *     |X Dᵀ|² = N/2 tr(D H Dᵀ)
+ *
+ * so that the search costs products of weights and not of tokens. Then, for each row and group, the largest magnitude
+ * is lowered to the best of
+ *
+ *     max |w| (1 - i/20),  i = 0 … 9
+ *
+ * judged by that group's own output error; queries and keys are not clipped (their products meet, errors there do not
+ * add up as the criterion has it). The scales stay beside the weight: dividing the weights of the operation before by
+ * them, where there is one, gives the same numbers. */
 #include "base/memory.h"
 #include "quant/check.h"
 #include "quant/coded.h"

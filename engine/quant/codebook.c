@@ -1,12 +1,16 @@
-/* codebook.c: 4-bit codes for a book of sixteen values in [-1, 1], scaled by the largest magnitude of each block of weights
- * (Dettmers et al., "QLoRA", arXiv 2305.14314, section 3; the books are those of the library that came with it).
+/* codebook.c: 4-bit codes for a book of sixteen values in [-1, 1], scaled by the largest magnitude of each block of
+ * weights (Dettmers et al., "QLoRA", arXiv 2305.14314, section 3; the books are those of the library that came with
+ * it).
+ *
  *     nf4   quantiles of a normal distribution
- *     fp4   sign, 2 bits of exponent, 1 of mantissa, over the largest: e2m1; the library's has 1/192 in place of the smallest,
- * 1/12, and so a hole around zero that costs more than it brings. Both have two zeros Blocks are runs of the matrix written out row
- * by row, so that they cross rows; the last one may be short. A code is the nearest value after dividing by the block's maximum,
- * the lower one on an exact midpoint; an all-zero block gets the code of 0. double_quant codes the maxima too: their mean is taken
- * away, and blocks of 256 of them are coded with 8 bits by dynamic_map (sign, a run of zeros that picks a power of ten, and the
- * rest a fraction; Dettmers, arXiv 1511.04561). Arithmetic in double. */
+ *     fp4   sign, 2 bits of exponent, 1 of mantissa, over the largest: e2m1; the library's has 1/192 in place of the
+ *           smallest, 1/12, and so a hole around zero that costs more than it brings. Both have two zeros.
+ *
+ * Blocks are runs of the matrix written out row by row, so that they cross rows; the last one may be short. A code is
+ * the nearest value after dividing by the block's maximum, the lower one on an exact midpoint; an all-zero block gets
+ * the code of 0. double_quant codes the maxima too: their mean is taken away, and blocks of 256 of them are coded with
+ * 8 bits by dynamic_map (sign, a run of zeros that picks a power of ten, and the rest a fraction; Dettmers, arXiv
+ * 1511.04561). Arithmetic in double. */
 #include "base/memory.h"
 #include "quant/quantize_each.h"
 

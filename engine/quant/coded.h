@@ -1,5 +1,5 @@
-/* coded.h: a quantized layer's codes where the backend works on them: on the host the layer's own arrays, on a device a copy.
- * Whoever fills one side says which way it goes: coded_push, coded_pull. */
+/* coded.h: a quantized layer's codes where the backend works on them: on the host the layer's own arrays, on a device a
+ * copy. Whoever fills one side says which way it goes: coded_push, coded_pull. */
 #ifndef QUANT_CODED_H
 #define QUANT_CODED_H
 

@@ -1,10 +1,12 @@
-/* cuts.h: where the walk over a block stops to quantize. A cut lies before the linears of a subset (consecutive steps that read one
- * slot). Between cuts the slots that are live have to be held for all calibration tokens, or computed again from the cut before:
- *   - A cut is resumed as far back as cheap steps go (norms, activations, additions: neither products nor attention) where that
- *     holds less: the normed input of q, k, v is computed again from the hidden states rather than held.
- *   - What would need more than `budget_width` columns a token is not held: the next pass starts at the last cut that was.
- * Hidden states are updated in place, so a pass that writes them has to be held, whatever it holds: doing it again would begin from
- * other states. After an addition to them little else is live (nothing, in the decoders there are). */
+/* cuts.h: where the walk over a block stops to quantize. A cut lies before the linears of a subset (consecutive steps
+ * that read one slot). Between cuts the slots that are live have to be held for all calibration tokens, or computed
+ * again from the cut before:
+ *   - A cut is resumed as far back as cheap steps go (norms, activations, additions: neither products nor attention)
+ *     where that holds less: the normed input of q, k, v is computed again from the hidden states rather than held.
+ *   - What would need more than `budget_width` columns a token is not held: the next pass starts at the last cut that
+ *     was.
+ * Hidden states are updated in place, so a pass that writes them has to be held, whatever it holds: doing it again
+ * would begin from other states. After an addition to them little else is live (nothing, in the decoders there are). */
 #ifndef QUANT_CUTS_H
 #define QUANT_CUTS_H
 

@@ -1,6 +1,7 @@
-/* export_format.h: how others store quantized layers: which tensors a layer becomes, how its codes are packed, and what the
- * configuration says. A format is a file with its row, and a line in export_format.c. All of them store a grid, value =
- * (code - zero) * scale, with one scale for each group of a row's columns; what else a layer may be fits none of them. */
+/* export_format.h: how others store quantized layers: which tensors a layer becomes, how its codes are packed, and what
+ * the configuration says. A format is a file with its row, and a line in export_format.c. All of them store a grid,
+ * value = (code - zero) * scale, with one scale for each group of a row's columns; what else a layer may be fits none
+ * of them. */
 #ifndef QUANT_EXPORT_FORMAT_H
 #define QUANT_EXPORT_FORMAT_H
 
@@ -79,8 +80,8 @@ const struct export_format *export_format_by_id(int id);
 MUST_CHECK enum status export_format_check(const struct export_format *format, const struct quantize_method *method,
                                            struct export_grid *grid, struct error *error);
 
-/* The grid of a layer with this method (overrides applied); without the model's part. Statuses and pointer of export_format_check.
- */
+/* The grid of a layer with this method (overrides applied); without the model's part. Statuses and pointer of
+ * export_format_check. */
 MUST_CHECK enum status export_format_grid(const struct quantize_method *method, struct export_grid *grid, struct error *error);
 bool export_format_same(const struct export_grid *a, const struct export_grid *b); /* bits and groups */
 

@@ -1,7 +1,11 @@
-/* GGUF's types that are rounded grids (ggml, docs/gguf.md): blocks of 32 columns with a scale of their own in float16, so any group
- * of whole blocks repeats its scale.
- *     Q8_0: d, 32 signed bytes; value = d q          Q4_0: d, 16 bytes; value = d (q - 8)          Q4_1: d, m, 16 bytes; value = d
- * q + m A byte of four-bit codes has column i below, column i + 16 above. */
+/* GGUF's types that are rounded grids (ggml, docs/gguf.md): blocks of 32 columns with a scale of their own in float16,
+ * so any group of whole blocks repeats its scale.
+ *
+ *     Q8_0   d, 32 signed bytes    value = d q
+ *     Q4_0   d, 16 bytes           value = d (q - 8)
+ *     Q4_1   d, m, 16 bytes        value = d q + m
+ *
+ * A byte of four-bit codes has column i below, column i + 16 above. */
 #include "quant/export_format.h"
 
 #include "base/memory.h"

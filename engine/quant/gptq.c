@@ -1,11 +1,16 @@
-/* gptq.c: GPTQ (Frantar et al., "GPTQ: accurate post-training quantization for generative pre-trained transformers", arXiv
- * 2210.17323), with the choices that its widely used implementation makes:
+/* gptq.c: GPTQ (Frantar et al., "GPTQ: accurate post-training quantization for generative pre-trained transformers",
+ * arXiv 2210.17323), with the choices that its widely used implementation makes:
+ *
  *   1. the grid of a whole row (group_size -1) is found on the untouched weight
  *   2. dead inputs (H[c, c] = 0): H[c, c] = 1, column c becomes 0
- *   3. visiting order (gptq_order.h), 4. damping and factor U (gptq_factor.h)
- *   5. blocks of 128 columns. The grid of a group is found when its first column's block begins, on the weight as the blocks before
- * left it; the block is solved (backend/codes.h); then W[:, rest] -= E U[block, rest] in one product. The rows of all linears that
- * share the input are stacked: one factor, one set of products. Floats, with grids and sums of errors in double. */
+ *   3. the visiting order (gptq_order.h)
+ *   4. damping and the factor U (gptq_factor.h)
+ *   5. blocks of 128 columns. The grid of a group is found when its first column's block begins, on the weight as the
+ *      blocks before left it; the block is solved (backend/codes.h); then, in one product,
+ *          W[:, rest] -= E U[block, rest]
+ *
+ * The rows of all linears that share the input are stacked: one factor, one set of products. Floats, with grids and
+ * sums of errors in double. */
 #include "base/memory.h"
 #include "quant/check.h"
 #include "quant/coded.h"

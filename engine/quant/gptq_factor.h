@@ -1,5 +1,8 @@
-/* gptq_factor.h: the damped inverse of a Hessian as GPTQ needs it: U upper triangular with (P H Pᵀ + damp * mean(diag H) I)⁻¹ =
- * UᵀU, P the visiting order. Frantar et al., "GPTQ", arXiv 2210.17323, section 3.3, step 3. */
+/* gptq_factor.h: the damped inverse of a Hessian as GPTQ needs it: U upper triangular with
+ *
+ *   (P H Pᵀ + damp * mean(diag H) I)⁻¹ = UᵀU,    P the visiting order
+ *
+ * Frantar et al., "GPTQ", arXiv 2210.17323, section 3.3, step 3. */
 #ifndef QUANT_GPTQ_FACTOR_H
 #define QUANT_GPTQ_FACTOR_H
 

@@ -1,10 +1,12 @@
-/* gptq_order.h: the order in which GPTQ visits columns. In that order groups are runs of `group_size` positions, the last may be
- * shorter.
+/* gptq_order.h: the order in which GPTQ visits columns. In that order groups are runs of `group_size` positions, the
+ * last may be shorter.
+ *
  *   none  as they lie
  *   act   by descending diagonal of H; groups are runs of the visiting order, so g_idx is scattered
- *   gar   group-aware: inside each full group by descending diagonal, then the groups by their largest entry, descending; a short
- * last group stays last and unsorted. Groups keep their members. Sorts are stable: equal diagonals (several dead columns) keep
- * their order. */
+ *   gar   group-aware: inside each full group by descending diagonal, then the groups by their largest entry,
+ *         descending; a short last group stays last and unsorted. Groups keep their members.
+ *
+ * Sorts are stable: equal diagonals (several dead columns) keep their order. */
 #ifndef QUANT_GPTQ_ORDER_H
 #define QUANT_GPTQ_ORDER_H
 

@@ -1,8 +1,13 @@
-/* hadamard.h: orthogonal transforms of vectors of n numbers whose entries are all of one size, v → v diag(sign) H / sqrt(n).
+/* hadamard.h: orthogonal transforms of vectors of n numbers whose entries are all of one size:
  *
- * H is Sylvester's matrix for powers of two, and for m 2^k the Kronecker product of Paley's matrix of order m with it: I + S,
- * S = [[0, 1], [-1, chi(j - i)]], chi the quadratic character of the integers modulo the prime q = m - 1 (q = 3 modulo 4: 12, 20,
- * 24, 44, …; the least m that fits). Where there is no such m, blocks: as many Sylvester matrices of the largest power of two that
+ *   v → v diag(sign) H / sqrt(n)
+ *
+ * H is Sylvester's matrix for powers of two, and for m 2^k the Kronecker product of Paley's matrix of order m with it:
+ *
+ *   I + S,  S = [[0, 1], [-1, chi(j - i)]]
+ *
+ * chi the quadratic character of the integers modulo the prime q = m - 1 (q is 3 modulo 4, so m is 12, 20, 24, 44, …;
+ * the least m that fits). Where there is no such m, blocks: as many Sylvester matrices of the largest power of two that
  * divides n as there are, side by side. H is not symmetric then; the inverse goes back. Sums in double. */
 #ifndef QUANT_HADAMARD_H
 #define QUANT_HADAMARD_H

@@ -1,5 +1,5 @@
-/* llm_int8.c: LLM.int8() (Dettmers et al., arXiv 2208.07339): rows of the weight are int8 codes of their own largest magnitude,
- * code = rint(127 w / max |w|); the inputs are rounded in the forward pass (activation.h). */
+/* llm_int8.c: LLM.int8() (Dettmers et al., arXiv 2208.07339): rows of the weight are int8 codes of their own largest
+ * magnitude, code = rint(127 w / max |w|); the inputs are rounded in the forward pass (activation.h). */
 #include "base/memory.h"
 #include "quant/quantize_each.h"
 

@@ -1,6 +1,6 @@
-/* overrides.h: what a method has for some modules alone: the first of its `overrides` whose pattern (PCRE2, found anywhere in the
- * module's name, "model.layers.0.mlp.down_proj") matches says other bits, another group size, or that the module is left as it is.
- */
+/* overrides.h: what a method has for some modules alone: the first of its `overrides` whose pattern (PCRE2, found
+ * anywhere in the module's name, "model.layers.0.mlp.down_proj") matches says other bits, another group size, or that
+ * the module is left as it is. */
 #ifndef QUANT_OVERRIDES_H
 #define QUANT_OVERRIDES_H
 

@@ -1,5 +1,5 @@
-/* packing.h: codes of a few bits in words of 32, the lowest bits first, one after another without gaps: a code may begin in one
- * word and end in the next. With 2, 4 or 8 bits none does. */
+/* packing.h: codes of a few bits in words of 32, the lowest bits first, one after another without gaps: a code may
+ * begin in one word and end in the next. With 2, 4 or 8 bits none does. */
 #ifndef QUANT_PACKING_H
 #define QUANT_PACKING_H
 

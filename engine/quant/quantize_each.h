@@ -1,5 +1,5 @@
-/* quantize_each.h: the frame of quantizers that look at one linear at a time: encode it, check what came out, measure it, and put
- * the dequantized weights in place when all went well. */
+/* quantize_each.h: the frame of quantizers that look at one linear at a time: encode it, check what came out, measure
+ * it, and put the dequantized weights in place when all went well. */
 #ifndef QUANT_QUANTIZE_EACH_H
 #define QUANT_QUANTIZE_EACH_H
 

@@ -1,6 +1,6 @@
-/* quantize_method.h: a quantization method as it is asked for: which quantizer, its parameters, and the options that every one of
- * them takes. Tables of parameters have offsets from the start of struct quantize_method, so that a quantizer's own rows and those
- * of the options stand in one table. */
+/* quantize_method.h: a quantization method as it is asked for: which quantizer, its parameters, and the options that
+ * every one of them takes. Tables of parameters have offsets from the start of struct quantize_method, so that a
+ * quantizer's own rows and those of the options stand in one table. */
 #ifndef QUANT_QUANTIZE_METHOD_H
 #define QUANT_QUANTIZE_METHOD_H
 
@@ -132,8 +132,8 @@ extern const char *const quantize_method_rotations[];   /* by enum quantize_rota
 extern const struct param rtn_params[], gptq_params[], nf4_params[], fp4_params[], awq_params[], llm_int8_params[],
     smoothquant_params[];
 
-/* Rows for a PARAM_VARIANT whose struct quantize_method lies `base` bytes into the struct that is filled; end the table with {0}.
- */
+/* Rows for a PARAM_VARIANT whose struct quantize_method lies `base` bytes into the struct that is filled; end the table
+ * with {0}. */
 /* clang-format off */
 #define QUANTIZE_METHOD_VARIANTS(base)                                                                                             \
     {"rtn", rtn_params, (base)}, {"gptq", gptq_params, (base)}, {"nf4", nf4_params, (base)}, {"fp4", fp4_params, (base)}, {"awq", awq_params, (base)}, {"llm_int8", llm_int8_params, (base)},  \

@@ -1,10 +1,13 @@
-/* quantizer.h: what every quantizer is: one row of a table, a parameter schema, and one function from the weights of the linears
- * that share an input (and the second moment of that input) to codes. A new quantizer is a new file with its row, a struct in
- * `struct quantize_method`, and one line in each of registry.c and QUANTIZE_METHOD_VARIANTS (quantize_method.h). One that treats
- * linears one by one, from grids alone, hands them to quantize_each (quantize_each.h).
+/* quantizer.h: what every quantizer is: one row of a table, a parameter schema, and one function from the weights of
+ * the linears that share an input (and the second moment of that input) to codes. A new quantizer is a new file with
+ * its row, a struct in `struct quantize_method`, and one line in each of registry.c and QUANTIZE_METHOD_VARIANTS
+ * (quantize_method.h). One that treats linears one by one, from grids alone, hands them to quantize_each
+ * (quantize_each.h).
  *
- * All grids act on rows of a weight [rows = outputs, columns = inputs]; a group is `group_size` columns of one row with one scale
- * and one zero point, the last one of a row may be shorter, and -1 makes the whole row one group. value = (code - zero) * scale. */
+ * All grids act on rows of a weight [rows = outputs, columns = inputs]; a group is `group_size` columns of one row with
+ * one scale and one zero point, the last one of a row may be shorter, and -1 makes the whole row one group:
+ *
+ *   value = (code - zero) * scale */
 #ifndef QUANT_QUANTIZER_H
 #define QUANT_QUANTIZER_H
 

@@ -39,8 +39,8 @@ static bool read_by_linears(const struct program *program, const struct step *no
     return norm->output != program->output;
 }
 
-/* Follows the hidden states through the block: `residual` tells by slot which are hidden states. False when they cannot be turned.
- */
+/* Follows the hidden states through the block: `residual` tells by slot which are hidden states. False when they cannot
+ * be turned. */
 static bool follow_hidden(const struct program *program, bool residual[PROGRAM_SLOTS])
 {
     memset(residual, 0, PROGRAM_SLOTS * sizeof *residual);

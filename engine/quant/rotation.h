@@ -1,13 +1,16 @@
-/* rotation.h: a model in a rotated basis, in which weights and activations have no outliers and the function is the same (Ashkboos
- * et al., "QuaRot", arXiv 2404.00456; the centring of LayerNorm as in "SliceGPT", arXiv 2401.15024).
+/* rotation.h: a model in a rotated basis, in which weights and activations have no outliers and the function is the
+ * same (Ashkboos et al., "QuaRot", arXiv 2404.00456; the centring of LayerNorm as in "SliceGPT", arXiv 2401.15024).
  *
- * Hidden states x become x Q, Q = diag(sign) H / sqrt(d) (hadamard.h). What reads them through a norm takes the norm's weight in
- * and turns, W diag(w) Q, with the norm's bias, W b, in its own bias; what is added to them becomes Qᵀ W; a LayerNorm becomes an
- * RMSNorm once everything that is added has mean zero. Values and the columns that read them turn by heads, in the weights
- * likewise. Every other linear reads inputs that are turned as they come (online), and has W H. What may be turned in the weights
- * is read off a block's steps. Where hidden states are read or written otherwise (OLMo 2 adds the output of a norm), all linears
- * have their inputs turned online and the hidden states stay. Signs are drawn from the seed; the transforms that are online have
- * none. */
+ *   hidden states x                     x Q,  Q = diag(sign) H / sqrt(d)  (hadamard.h)
+ *   what reads them through a norm      W diag(w) Q, w the norm's weight; the norm's bias b goes as W b into its own
+ *   what is added to them               Qᵀ W
+ *   a LayerNorm                         an RMSNorm, once everything that is added has mean zero
+ *   values and the columns that read    turn by heads, in the weights likewise
+ *   every other linear                  W H: it reads inputs that are turned as they come (online)
+ *
+ * What may be turned in the weights is read off a block's steps. Where hidden states are read or written otherwise
+ * (OLMo 2 adds the output of a norm), all linears have their inputs turned online and the hidden states stay. Signs are
+ * drawn from the seed; the transforms that are online have none. */
 #ifndef QUANT_ROTATION_H
 #define QUANT_ROTATION_H
 
@@ -36,8 +39,8 @@ void rotation_reset(struct rotation *rotation); /* {0} is fine */
 /* Turns a block's parameters in place, and gives it a program in which they mean the same; both valid until the next block. */
 void rotation_block(struct rotation *rotation, struct block *block);
 
-/* Hidden states [tokens, d] into the rotated basis and (back) out of it, in place. Centred ones come back so: a norm does not see.
- */
+/* Hidden states [tokens, d] into the rotated basis and (back) out of it, in place. Centred ones come back so: a norm
+ * does not see. */
 void rotation_hidden(const struct rotation *rotation, struct matrix hidden, bool back);
 
 #endif

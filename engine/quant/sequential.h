@@ -1,5 +1,5 @@
-/* sequential.h: quantizes a block with calibration tokens, subset after subset: linears that share an input are quantized together,
- * and every later input is computed with their quantized weights, within the block and beyond. */
+/* sequential.h: quantizes a block with calibration tokens, subset after subset: linears that share an input are
+ * quantized together, and every later input is computed with their quantized weights, within the block and beyond. */
 #ifndef QUANT_SEQUENTIAL_H
 #define QUANT_SEQUENTIAL_H
 

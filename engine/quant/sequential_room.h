@@ -1,5 +1,5 @@
-/* sequential_room.h: the memory in which blocks are quantized with calibration tokens (sequential.h): statistics of inputs, and
- * what is held between cuts. Quantizations that take turns at a block use the same. */
+/* sequential_room.h: the memory in which blocks are quantized with calibration tokens (sequential.h): statistics of
+ * inputs, and what is held between cuts. Quantizations that take turns at a block use the same. */
 #ifndef QUANT_SEQUENTIAL_ROOM_H
 #define QUANT_SEQUENTIAL_ROOM_H
 

@@ -1,7 +1,12 @@
-/* smoothquant.c: SmoothQuant (Xiao et al., arXiv 2211.10438): the sizes of input channels are moved into the weights,
- *     s = max(max |X|^alpha / max |W|^(1 - alpha), 1e-5),  W diag(s) with a step for each row,  X diag(s)⁻¹ with one for each token
- * max |W| being over the rows of all linears that share the input, and not below 1e-5. Steps are max / (2^(bits-1) - 1). With
- * `search` alpha is the best of 0, 0.05, … 1 by the squared error of the outputs of a sample of tokens, both sides rounded. */
+/* smoothquant.c: SmoothQuant (Xiao et al., arXiv 2211.10438): the sizes of input channels are moved into the weights.
+ *
+ *     s = max(max |X|^alpha / max |W|^(1 - alpha), 1e-5)
+ *     W diag(s)        with a step for each row
+ *     X diag(s)⁻¹      with a step for each token
+ *
+ * max |W| being over the rows of all linears that share the input, and not below 1e-5. A step is the maximum over
+ * 2^(bits-1) - 1. With `search` alpha is the best of 0, 0.05, … 1 by the squared error of the outputs of a sample of
+ * tokens, both sides rounded. */
 #include "base/memory.h"
 #include "quant/check.h"
 #include "quant/coded.h"

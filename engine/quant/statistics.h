@@ -1,5 +1,5 @@
-/* statistics.h: what calibration collects of the inputs X [N tokens, columns] of a set of linears: the Hessian always, the rest
- * when a quantizer needs it. */
+/* statistics.h: what calibration collects of the inputs X [N tokens, columns] of a set of linears: the Hessian always,
+ * the rest when a quantizer needs it. */
 #ifndef QUANT_STATISTICS_H
 #define QUANT_STATISTICS_H
 
@@ -18,8 +18,8 @@ struct statistics {
     struct matrix sample;  /* [rows, columns]: tokens at equal distances, STATISTICS_SAMPLE at most; with NEED_INPUT_SAMPLE */
 };
 
-/* Collects one set of statistics after another in memory of its own: Hessian and sample in the backend's, the rest in the host's.
- */
+/* Collects one set of statistics after another in memory of its own: Hessian and sample in the backend's, the rest in
+ * the host's. */
 struct statistics_collector {
     struct backend *backend;
     unsigned needs;

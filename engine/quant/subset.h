@@ -1,9 +1,9 @@
-/* subset.h: a set of linears with common inputs, quantized as a method has it for each of them: its overrides, and the columns that
- * it keeps (Zhao et al., "Atom", arXiv 2310.19102; Ashkboos et al., "QUIK", arXiv 2310.09259).
+/* subset.h: a set of linears with common inputs, quantized as a method has it for each of them: its overrides, and the
+ * columns that it keeps (Zhao et al., "Atom", arXiv 2310.19102; Ashkboos et al., "QUIK", arXiv 2310.09259).
  *
- * The columns kept are the `keep_outliers` inputs with the largest second moment (without calibration: those where the weights are
- * largest). They leave the task before the quantizer sees it, whichever it is: it is given the other columns, their part of the
- * statistics, and groups are runs of those. Kept weights stay as they are. */
+ * The columns kept are the `keep_outliers` inputs with the largest second moment (without calibration: those where the
+ * weights are largest). They leave the task before the quantizer sees it, whichever it is: it is given the other
+ * columns, their part of the statistics, and groups are runs of those. Kept weights stay as they are. */
 #ifndef QUANT_SUBSET_H
 #define QUANT_SUBSET_H
 

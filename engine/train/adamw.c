@@ -1,5 +1,5 @@
-/* adamw.c: AdamW (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2), bias corrections from the global step; decay on matrices
- * alone. */
+/* adamw.c: AdamW (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2), bias corrections from the global step; decay
+ * on matrices alone. */
 #include "train/adamw.h"
 #include "train/optimizer.h"
 

@@ -1,6 +1,6 @@
-/* batches.h: which tokens each step of training sees. The token stream is cut into blocks of sequence_length (the last partial one
- * is never used); every epoch visits each block once in an order of its own. The order is computed, not stored: what a step sees is
- * a pure function of (seed, step), so that a run resumes with no state. */
+/* batches.h: which tokens each step of training sees. The token stream is cut into blocks of sequence_length (the last
+ * partial one is never used); every epoch visits each block once in an order of its own. The order is computed, not
+ * stored: what a step sees is a pure function of (seed, step), so that a run resumes with no state. */
 #ifndef TRAIN_BATCHES_H
 #define TRAIN_BATCHES_H
 

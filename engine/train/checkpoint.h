@@ -1,6 +1,6 @@
-/* checkpoint.h: writes what a training run has reached as a directory in the Hugging Face layout: model.safetensors, config.json,
- * tokenizer.json when there is a tokenizer, deltaq's own training.json, and training.state when the run may be continued from here.
- * The directory appears whole under its name, durable, or not at all. */
+/* checkpoint.h: writes what a training run has reached as a directory in the Hugging Face layout: model.safetensors,
+ * config.json, tokenizer.json when there is a tokenizer, deltaq's own training.json, and training.state when the run
+ * may be continued from here. The directory appears whole under its name, durable, or not at all. */
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
 

@@ -1,7 +1,7 @@
 /* ema.h: the exponential moving average of the parameters along training, free of its start: after n updates
  *   mean = sum over i <= n of decay^(n - i) parameters_i / sum over i <= n of decay^(n - i)
- * kept as mean += (1 - decay) / (1 - decay^n) (parameters_n - mean): the zero start and its correction of Adam's moments (Kingma
- * and Ba, arXiv 1412.6980, section 3) in one. Fresh weights have no part in it. */
+ * kept as mean += (1 - decay) / (1 - decay^n) (parameters_n - mean): the zero start and its correction of Adam's
+ * moments (Kingma and Ba, arXiv 1412.6980, section 3) in one. Fresh weights have no part in it. */
 #ifndef TRAIN_EMA_H
 #define TRAIN_EMA_H
 

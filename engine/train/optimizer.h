@@ -1,10 +1,10 @@
-/* optimizer.h: what turns gradients into updates. An optimizer is a row of a table; what it keeps between steps is a number of
- * buffers laid out like the parameters and one number, so that saving a run knows nothing of the optimizer.
+/* optimizer.h: what turns gradients into updates. An optimizer is a row of a table; what it keeps between steps is a
+ * number of buffers laid out like the parameters and one number, so that saving a run knows nothing of the optimizer.
  *
- * A step: [gradient; optimizer_depart;] gradient; optimizer_step. What departs takes its gradient at another point than the
- * parameters: SAM where the loss is worst nearby, schedule-free AdamW between its two sequences. Until optimizer_step (or
- * optimizer_return, when there is none) the parameters hold that point, and one more buffer holds them. Between steps the
- * parameters are always what a checkpoint holds. */
+ * A step: [gradient; optimizer_depart;] gradient; optimizer_step. What departs takes its gradient at another point than
+ * the parameters: SAM where the loss is worst nearby, schedule-free AdamW between its two sequences. Until
+ * optimizer_step (or optimizer_return, when there is none) the parameters hold that point, and one more buffer holds
+ * them. Between steps the parameters are always what a checkpoint holds. */
 #ifndef TRAIN_OPTIMIZER_H
 #define TRAIN_OPTIMIZER_H
 

@@ -1,5 +1,5 @@
-/* optimizer_params.c: the settings of each optimizer. Defaults of AdamW's are those that language models are trained with (Touvron
- * et al., arXiv 2302.13971, 2.3), of the others those of their papers. */
+/* optimizer_params.c: the settings of each optimizer. Defaults of AdamW's are those that language models are trained
+ * with (Touvron et al., arXiv 2302.13971, 2.3), of the others those of their papers. */
 #include "train/optimizer.h"
 
 #define AT(member) offsetof(struct optimizer_settings, member)

@@ -1,6 +1,6 @@
-/* public_runs.h: the learning rates of training runs whose checkpoints are published: facts, each with its source, so that a public
- * trajectory's curve shows the rate although its checkpoints do not hold it. Schedules are stated in tokens, because that is what
- * runs with a growing batch have in common with the others. */
+/* public_runs.h: the learning rates of training runs whose checkpoints are published: facts, each with its source, so
+ * that a public trajectory's curve shows the rate although its checkpoints do not hold it. Schedules are stated in
+ * tokens, because that is what runs with a growing batch have in common with the others. */
 #ifndef TRAIN_PUBLIC_RUNS_H
 #define TRAIN_PUBLIC_RUNS_H
 

@@ -1,10 +1,17 @@
-/* sam.c: sharpness-aware minimisation: the gradient is taken where the loss nearby is worst, to first order, on the same batch.
+/* sam.c: sharpness-aware minimisation: the gradient is taken where the loss nearby is worst, to first order, on the
+ * same batch.
  *
  * SAM (Foret et al., arXiv 2010.01412, eq. 2 and algorithm 1, p = 2), with g the gradient at the parameters w:
+ *
  *   e = rho g / |g|;  AdamW steps from w with the gradient at w + e
- * ASAM (Kwon et al., arXiv 2102.11600, eq. 6 and 7), the same in coordinates that rescaling a layer does not change, T diagonal:
+ *
+ * ASAM (Kwon et al., arXiv 2102.11600, eq. 6 and 7), the same in coordinates that rescaling a layer does not change,
+ * with T diagonal:
+ *
  *   e = rho T² g / |T g|,  T = |w| + eta; biases are not rescaled (T = 1), as in the authors' own experiments
- * Clipping acts on the gradient that updates. Moments are AdamW's, so that runs of these three branch from one another. */
+ *
+ * Clipping acts on the gradient that updates. Moments are AdamW's, so that runs of these three branch from one
+ * another. */
 #include "train/adamw.h"
 
 #include <math.h>

@@ -1,11 +1,12 @@
-/* schedule_free.c: schedule-free AdamW (Defazio et al., arXiv 2405.15682, algorithm 1). With x the average that is the model, z the
- * sequence that steps, gamma the constant rate with its warm-up, all from one start x = z:
+/* schedule_free.c: schedule-free AdamW (Defazio et al., arXiv 2405.15682, algorithm 1). With x the average that is the
+ * model, z the sequence that steps, gamma the constant rate with its warm-up, all from one start x = z:
  *   y = (1 - beta1) z + beta1 x                                  where the gradient g is taken
  *   v = beta2 v + (1 - beta2) g²
  *   gamma_t = gamma sqrt(1 - beta2^t)                            t counts from 1
  *   z = z - gamma_t g / (sqrt(v) + epsilon) - gamma_t decay y    decay on matrices alone
  *   x = (1 - c) x + c z,  c = gamma_t² / sum of gamma_i², i <= t
- * Between steps the parameters hold x: checkpoints, validation and averages need not know. z and v are its state, and the sum. */
+ * Between steps the parameters hold x: checkpoints, validation and averages need not know. z and v are its state, and
+ * the sum. */
 #include "train/optimizer.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* state.h: everything that a training run needs to go on, in one file: a header, the run's progress, its checkpoints so far,
- * parameters, optimizer state and average as float32, and a checksum over all of it. Replaced as a whole: a reader finds the old
- * state or the new one. */
+/* state.h: everything that a training run needs to go on, in one file: a header, the run's progress, its checkpoints so
+ * far, parameters, optimizer state and average as float32, and a checksum over all of it. Replaced as a whole: a reader
+ * finds the old state or the new one. */
 #ifndef TRAIN_STATE_H
 #define TRAIN_STATE_H
 

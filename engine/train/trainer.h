@@ -1,5 +1,6 @@
-/* trainer.h: one model in training: its parameters, gradients, optimizer and data. A step is a pure function of (state, step
- * number), with the same bits for any number of threads, memory budget, or number of times it was stopped and taken up again. */
+/* trainer.h: one model in training: its parameters, gradients, optimizer and data. A step is a pure function of (state,
+ * step number), with the same bits for any number of threads, memory budget, or number of times it was stopped and
+ * taken up again. */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 

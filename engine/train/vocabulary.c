@@ -5,8 +5,8 @@
 
 enum { PIECE = 1 << 20 }; /* bytes of text handed over at once */
 
-/* The end of a piece that begins at `first`: after a line break if there is one in its second half, else where a character begins.
- */
+/* The end of a piece that begins at `first`: after a line break if there is one in its second half, else where a
+ * character begins. */
 static int64_t piece_end(const char *text, int64_t first, int64_t size)
 {
     if (size - first <= PIECE) return size;

@@ -23,8 +23,8 @@ MUST_CHECK enum problem_id lint_head(const struct request *request, const char *
  * connected to (NULL: not to be considered). */
 MUST_CHECK enum problem_id lint_host(const struct request *request, char *const *hosts, const char *own, struct error *error);
 
-/* Writes must not come from another site: Sec-Fetch-Site, when sent, is `same-origin` or `none`; Origin, when sent, is Host's own.
- */
+/* Writes must not come from another site: Sec-Fetch-Site, when sent, is `same-origin` or `none`; Origin, when sent, is
+ * Host's own. */
 MUST_CHECK enum problem_id lint_origin(const struct request *request, const char *method, struct error *error);
 
 /* A body must be application/json (or application/merge-patch+json) without a content coding. */

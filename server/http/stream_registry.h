@@ -15,8 +15,8 @@ struct stream;
 /* Starts the broadcaster with a context of its own from options->thread_open. The caller owns *out (streams_end, streams_free). */
 MUST_CHECK enum status streams_start(const struct http_options *options, struct streams **out, struct error *error);
 
-/* Makes a stream that nobody serves yet: not produced before streams_response. Takes `state`. STATUS_UNAVAILABLE, STATUS_NO_MEMORY.
- */
+/* Makes a stream that nobody serves yet: not produced before streams_response. Takes `state`. STATUS_UNAVAILABLE,
+ * STATUS_NO_MEMORY. */
 MUST_CHECK enum status streams_new(struct streams *streams, const char *topic, const struct stream_ops *ops, void *state,
                                    struct stream **out, struct error *error);
 void streams_discard(struct stream *stream); /* one that has no response; NULL is fine */

@@ -36,8 +36,8 @@ MUST_CHECK enum status fetch_run(const struct fetch_request *request, struct fet
 MUST_CHECK enum status fetch_plan(const struct fetch_request *request, int64_t *available, struct run_plan *out,
                                   struct error *error);
 
-/* What is here already, without the network: out->hold is NULL when it is not. `request`->commit is given; no monitor, no waiting.
- */
+/* What is here already, without the network: out->hold is NULL when it is not. `request`->commit is given; no monitor,
+ * no waiting. */
 MUST_CHECK enum status fetch_find(const char *directory, const struct fetch_request *request, struct fetch_result *out,
                                   struct error *error);
 

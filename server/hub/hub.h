@@ -1,5 +1,5 @@
-/* hub.h: the server that repositories of checkpoints are fetched from, as it is configured. Does not change; threads may share it.
- */
+/* hub.h: the server that repositories of checkpoints are fetched from, as it is configured. Does not change; threads
+ * may share it. */
 #ifndef HUB_HUB_H
 #define HUB_HUB_H
 
@@ -34,8 +34,8 @@ void hub_free(struct hub *hub); /* NULL is fine */
 /* What hub_new says of the options, before there is a data directory (which is not looked at). */
 MUST_CHECK enum status hub_check(const struct hub_options *options, struct error *error);
 
-/* For handlers of requests, which wait for the hub on a thread that others need: at most HUB_VISITORS at a time. STATUS_TOO_MANY.
- */
+/* For handlers of requests, which wait for the hub on a thread that others need: at most HUB_VISITORS at a time.
+ * STATUS_TOO_MANY. */
 enum { HUB_VISITORS = 2 };
 MUST_CHECK enum status hub_enter(const struct hub *hub, struct error *error);
 void hub_leave(const struct hub *hub);

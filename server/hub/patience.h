@@ -14,9 +14,9 @@ struct patience {
 
 double patience_now(void); /* seconds on a clock that only goes on */
 
-/* After a failure: *wait is how long to wait before the next try (`named` seconds, or by the number of tries when that is
- * negative). STATUS_UNAVAILABLE when it is enough, with `why` and what to do, and error->again_seconds when a longer wait is named.
- */
+/* After a failure: *wait is how long to wait before the next try (`named` seconds, or by the number of tries when that
+ * is negative). STATUS_UNAVAILABLE when it is enough, with `why` and what to do, and error->again_seconds when a longer
+ * wait is named. */
 MUST_CHECK enum status patience_fail(struct patience *patience, double named, const struct error *why, double *wait,
                                      struct error *error);
 void patience_renew(struct patience *patience);

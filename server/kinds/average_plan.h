@@ -42,8 +42,8 @@ MUST_CHECK enum status average_plan_last(struct average_plan *plan, int64_t wind
 /* {"checkpoints": [ids], "weights": [their shares]}: a new reference, NULL when out of memory. */
 json_t *average_plan_origin(const struct average_group *group);
 
-/* Whether INTO/NAME is there: *id is "" when it is not. STATUS_CONFLICT at `pointer` when it is something else than this average.
- */
+/* Whether INTO/NAME is there: *id is "" when it is not. STATUS_CONFLICT at `pointer` when it is something else than
+ * this average. */
 MUST_CHECK enum status average_plan_find(struct connection *connection, const char *into, const struct average_group *group,
                                          const char *pointer, struct store_id *id, struct error *error);
 

@@ -33,8 +33,8 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "no memory for a reading of weights");
 }
 
-/* What is found belongs to this checkpoint, not to its content: two of the same content have two readings, which is how it shows.
- */
+/* What is found belongs to this checkpoint, not to its content: two of the same content have two readings, which is how
+ * it shows. */
 static enum status check(struct kind_request *request, const void *filled, struct error *error)
 {
     const struct health_params *params = filled;

@@ -32,8 +32,8 @@ MUST_CHECK enum status inputs_open(const struct kind_context *context, const cha
                                    struct error *error);
 void inputs_reset(struct inputs *inputs);
 
-/* The context's backend with its budget, its products in `precision`; for a plan one of paper. The caller frees it (backend_free).
- */
+/* The context's backend with its budget, its products in `precision`; for a plan one of paper. The caller frees it
+ * (backend_free). */
 MUST_CHECK enum status inputs_backend(const struct kind_context *context, int precision, struct backend **out, struct error *error);
 
 /* Opens its tokenizer, once. Statuses of tokenizer_open. */

@@ -88,8 +88,7 @@ static void party_log(void *owner, const char *line)
         if (party->guests[i].live) monitor_log(party->guests[i].member->context.monitor, "%s", line);
 }
 
-/* ---- What they have in common
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- What they have in common ------------------------------------------------------------------------------------ */
 
 static enum status data_open(struct party *party, const struct quantize_params *params, struct error *error)
 {
@@ -123,8 +122,7 @@ static enum status party_open(struct party *party, struct error *error)
     return baselines_path(&party->context, &party->inputs, &party->evaluation, &party->baseline, error);
 }
 
-/* ---- What is each one's own
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- What is each one's own -------------------------------------------------------------------------------------- */
 
 /* The work directory is the run's own; what its checkpoint holds may have been replaced all the same. */
 static uint64_t content_of(const struct inputs *inputs)
@@ -198,8 +196,7 @@ static void walked(struct quantize_member *walker)
     guest_end(guest, status, &error);
 }
 
-/* ---- The walk
- * --------------------------------------------------------------------------------------------------------------------- */
+/* ---- The walk ---------------------------------------------------------------------------------------------------- */
 
 static void draw(struct guest *guest, const struct quantize_request *request)
 {

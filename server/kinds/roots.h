@@ -12,8 +12,8 @@
 MUST_CHECK enum status roots_resolve(const char *const *roots, const char *path, const char *pointer, char *out, size_t size,
                                      struct error *error);
 
-/* The symbolic links in `directory` (canonical) must lead below a root too; the first that does not is STATUS_INVALID at `pointer`.
- */
+/* The symbolic links in `directory` (canonical) must lead below a root too; the first that does not is STATUS_INVALID
+ * at `pointer`. */
 MUST_CHECK enum status roots_check_links(const char *const *roots, const char *directory, const char *pointer, struct error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* task_files.h: the files of records that a run of tasks names: below a root, of the content that they had when the run was posted.
- */
+/* task_files.h: the files of records that a run of tasks names: below a root, of the content that they had when the run
+ * was posted. */
 #ifndef KINDS_TASK_FILES_H
 #define KINDS_TASK_FILES_H
 

@@ -32,8 +32,8 @@ struct job_view {
 };
 void job_look(struct job *job, size_t number, struct job_view *view);
 
-/* Log lines not handed out yet, as a JSON array (a new reference), or NULL for none. job_put_back returns what could not be stored.
- */
+/* Log lines not handed out yet, as a JSON array (a new reference), or NULL for none. job_put_back returns what could
+ * not be stored. */
 json_t *job_lines(struct job *job, size_t number);
 void job_put_back(struct job *job, size_t number, json_t *lines);
 

@@ -73,9 +73,8 @@ void supervisor_block_signals(void)
 
 /* ---- starting a worker ---- */
 
-/* The environment of a worker, made before the fork: ours, with the database and the worker's id and number. *out and the three
- * texts are owned.
- */
+/* The environment of a worker, made before the fork: ours, with the database and the worker's id and number. *out and
+ * the three texts are owned. */
 static enum status worker_environment(const struct supervisor *supervisor, const struct slot *slot, char ***out,
                                       struct error *error)
 {

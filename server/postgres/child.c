@@ -19,8 +19,8 @@
 /* A child that cannot become what it should be says so by this exit status. */
 enum { EXIT_NOT_STARTED = 127 };
 
-/* System calls and not libc's functions: those change the ids of all threads together, through locks that a fork may have caught.
- */
+/* System calls and not libc's functions: those change the ids of all threads together, through locks that a fork may
+ * have caught. */
 static bool drop_ids(uid_t uid, gid_t gid)
 {
     if (geteuid() != 0) return true;

@@ -213,10 +213,10 @@ static struct child server_child(const struct cluster *cluster, const char *prog
                           .death_signal = SIGINT};
 }
 
-/* C order and no inherited locale: it cannot be missing, and an upgrade of libc does not change what an index is sorted by. `trust`
- * over a socket in a directory of mode 0700 admits whoever the kernel lets through that directory: PostgreSQL's own user, ours, and
- * root. `peer` would ask for the same by name, but fails for ids without a passwd entry and would shut root's worker processes out.
- */
+/* C order and no inherited locale: it cannot be missing, and an upgrade of libc does not change what an index is sorted
+ * by. `trust` over a socket in a directory of mode 0700 admits whoever the kernel lets through that directory:
+ * PostgreSQL's own user, ours, and root. `peer` would ask for the same by name, but fails for ids without a passwd
+ * entry and would shut root's worker processes out. */
 static enum status initialise(struct cluster *cluster, int directory, struct error *error)
 {
     enum status status;

@@ -5,8 +5,8 @@
  *   $DATA/pg/socket     mode 0700
  *   $DATA/pg/postgres.log, $DATA/pg/ballast (64 MiB, given back to a full disk)
  *
- * All calls but embedded_state come from the *main thread*: the parent-death signal of the child follows the thread that made it.
- */
+ * All calls but embedded_state come from the *main thread*: the parent-death signal of the child follows the thread
+ * that made it. */
 #ifndef POSTGRES_EMBEDDED_H
 #define POSTGRES_EMBEDDED_H
 

@@ -20,8 +20,8 @@ MUST_CHECK enum status answer_check_name(const char *name, const char *pointer, 
 /* limit and cursor of a list, refusing query keys other than these and `names` (ends with NULL; may be NULL). */
 MUST_CHECK enum status answer_page(const struct request *request, const char *const *names, struct page *out, struct error *error);
 
-/* Answers 200 with a page of the store (takes it, also on failure): its cursor becomes an address, in "next" and in a Link header.
- */
+/* Answers 200 with a page of the store (takes it, also on failure): its cursor becomes an address, in "next" and in a
+ * Link header. */
 MUST_CHECK enum status answer_list(struct response *response, const struct request *request, json_t *page, struct error *error);
 
 /* Answers with `document` (taken), and a Location made of `prefix` and its id. */

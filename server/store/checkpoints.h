@@ -72,10 +72,9 @@ MUST_CHECK enum status checkpoint_delete(struct connection *connection, const ch
  * sha256, and step, tokens and learning rate where nothing stands yet. Once only: later calls change nothing. */
 MUST_CHECK enum status checkpoint_fill(struct connection *connection, const struct store_id *id, const struct checkpoint_new *files,
                                        struct error *error);
-/* Registers [{"name", "step", "tokens", "learning_rate", "source", "tags"}] in a trajectory, which is made when it does not exist.
- * Answers
- * {"registered": [documents], "existing": n, "different": [names]}: the last stand there with another source and stay as they are.
- */
+/* Registers [{"name", "step", "tokens", "learning_rate", "source", "tags"}] in a trajectory, which is made when it does
+ * not exist. Answers {"registered": [documents], "existing": n, "different": [names]}: the last stand there with
+ * another source and stay as they are. */
 MUST_CHECK enum status checkpoint_insert_many(struct connection *connection, const char *trajectory, const json_t *rows,
                                               json_t **document, struct error *error);
 /* Checkpoints of the hub that queued and running runs read. *out is malloc'ed and the caller's (free). */

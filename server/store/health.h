@@ -48,8 +48,8 @@ MUST_CHECK enum status health_any(struct connection *connection, const char *tra
 
 /* Names of matrices: `wanted` is [[checkpoint id, place among its matrices]]; *out the names in the same order (null: unknown). */
 MUST_CHECK enum status health_matrix_names(struct connection *connection, const json_t *wanted, json_t **out, struct error *error);
-/* Tensors with numbers that are not finite, of a trajectory: [{"checkpoint", "name", "tensor", "nan", "infinite"}], at most `most`.
- */
+/* Tensors with numbers that are not finite, of a trajectory: [{"checkpoint", "name", "tensor", "nan", "infinite"}], at
+ * most `most`. */
 MUST_CHECK enum status health_not_finite(struct connection *connection, const char *trajectory, int64_t most, json_t **out,
                                          struct error *error);
 

@@ -63,9 +63,9 @@ MUST_CHECK enum status run_artifacts(struct connection *connection, const char *
 MUST_CHECK enum status run_artifact_find(struct connection *connection, const char *id, const char *name, struct run_artifact *out,
                                          struct error *error);
 
-/* How fast runs of this kind were on the device, of those that needed such a device (`wanted`, run_new.device), in units of work
- * (queue_usage) a second: the median of the five that were nearest to `work` in size. *count: of how many it is; 0: there was none.
- */
+/* How fast runs of this kind were on the device, of those that needed such a device (`wanted`, run_new.device), in
+ * units of work (queue_usage) a second: the median of the five that were nearest to `work` in size. *count: of how many
+ * it is; 0: there was none. */
 MUST_CHECK enum status run_rate(struct connection *connection, const char *kind, const char *device, const char *wanted,
                                 double work, double *rate, int64_t *count, struct error *error);
 

@@ -26,8 +26,8 @@ void task_items_reset(struct task_items *items)
 static enum status insert_slice(struct connection *connection, const char *run, int64_t epoch, const json_t *rows,
                                 struct error *error)
 {
-    /* A question that another run has just added is not seen by this statement's reading: it is written twice, to the same effect.
-     */
+    /* A question that another run has just added is not seen by this statement's reading: it is written twice, to the
+     * same effect. */
     return connection_execute(
         connection,
         "with given as (select * from json_to_recordset($3::json) as g (s text, t text, d integer, x text, g smallint, c smallint,"

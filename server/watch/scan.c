@@ -260,8 +260,8 @@ static enum status append(json_t *list, json_t *item, struct error *error)
     return json_array_append_new(list, item) == 0 ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a list");
 }
 
-/* Written to a moment ago: somebody may not be done with it. A clock that stands behind the files' is no reason to wait for ever.
- */
+/* Written to a moment ago: somebody may not be done with it. A clock that stands behind the files' is no reason to wait
+ * for ever. */
 static bool restless(const char *path, double quiet_seconds)
 {
     struct timespec now;

@@ -2,7 +2,7 @@
 """Checks that the tree keeps its own rules. Each rule is a function that yields complaints; exit status 1 if any did.
 
 Rules: includes point down only; every header compiles alone; a file's exported names start with its own name; banned functions; no
-left-over markers; clang-format. Standard library only."""
+left-over markers; comments laid out by hand; clang-format. Standard library only."""
 
 import pathlib
 import re
@@ -107,6 +107,17 @@ def rule_markers():
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
             if MARKERS.search(line):
                 yield f"{path.relative_to(ROOT)}:{number}: left-over marker"
+
+
+def rule_comments():
+    """clang-format leaves comments as they are (ReflowComments: false); what it once did to them may not come back."""
+    for path in sources(".c", ".h", ".cu"):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            where = f"{path.relative_to(ROOT)}:{number}"
+            if re.match(r"\s*/?\*+ ?-{3,}", line) and not line.endswith("*/") or re.match(r"\s*\* ?-{5,}", line):
+                yield f"{where}: a section's banner is one line, /* --- Title ---- */"
+            if re.match(r"\s*\*/\s*$", line):
+                yield f"{where}: */ ends the last line of its comment, not one of its own"
 
 
 def rule_length():

@@ -3,9 +3,9 @@
  * skipped. A tile reads only its own sequence; within it a masked key still meets a weight of zero, so a NaN may reach the queries
  * just before it.
  *
- * Forward tasks: (sequence, head, tile). Backward tasks: (sequence, key/value head), which alone owns its dk, dv and the dq of the
- * heads that read it, and walks them in order. Scores are made anew from q, k and log_sum (Dao et al., arXiv 2205.14135, alg. 4).
- */
+ * Forward tasks: (sequence, head, tile). Backward tasks: (sequence, key/value head), which alone owns its dk, dv and
+ * the dq of the heads that read it, and walks them in order. Scores are made anew from q, k and log_sum (Dao et al.,
+ * arXiv 2205.14135, alg. 4). */
 #include "backend/cpu/attention.h"
 
 #include <math.h>

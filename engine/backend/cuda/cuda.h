@@ -67,8 +67,8 @@ int64_t cuda_memory_used(const struct cuda *cuda); /* bytes that somebody holds 
 /* Scratch until the slot's call ends, of the device or of the host (NULL after a failure). Asking again gives the same memory. */
 void *cuda_scratch(struct cuda *cuda, size_t bytes);
 void *cuda_host_scratch(struct cuda *cuda, size_t bytes);
-/* A host array's copy on the device, until the slot's call ends. All that a call stages must have been announced by one cuda_room.
- */
+/* A host array's copy on the device, until the slot's call ends. All that a call stages must have been announced by one
+ * cuda_room. */
 void cuda_room(struct cuda *cuda, size_t bytes);
 const void *cuda_staged(struct cuda *cuda, const void *array, size_t bytes);
 /* Room for a result on the device, and its way into a host array (waits). */

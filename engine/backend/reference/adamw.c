@@ -1,5 +1,9 @@
 /* adamw.c: one step of AdamW (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2) with g the scaled gradient:
- *   m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g²,  p -= rate (m / c1 / (√(v / c2) + epsilon) + decay p)
+ *
+ *   m  = b1 m + (1 - b1) g
+ *   v  = b2 v + (1 - b2) g²
+ *   p -= rate (m / c1 / (√(v / c2) + epsilon) + decay p)
+ *
  * Arithmetic in double, state in `real`. */
 #include "backend/reference/real.h"
 

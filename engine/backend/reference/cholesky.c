@@ -1,8 +1,8 @@
-/* cholesky.c: the upper factor U of the inverse, h⁻¹ = UᵀU, that GPTQ wants (Frantar et al., arXiv 2210.17323, step "Cholesky
- * reformulation").
+/* cholesky.c: the upper factor U of the inverse, h⁻¹ = UᵀU, that GPTQ wants (Frantar et al., arXiv 2210.17323, step
+ * "Cholesky reformulation").
  *
- * Factor from the last column back: h = R Rᵀ with R upper triangular. Then h⁻¹ = R⁻ᵀ R⁻¹, so U = R⁻¹ is the factor, and the inverse
- * of h itself is never formed.
+ * Factor from the last column back: h = R Rᵀ with R upper triangular. Then h⁻¹ = R⁻ᵀ R⁻¹, so U = R⁻¹ is the factor, and
+ * the inverse of h itself is never formed.
  *   R[j][j] = sqrt(h[j][j] - sum_{k>j} R[j][k]^2)
  *   R[i][j] = (h[j][i] - sum_{k>j} R[i][k] R[j][k]) / R[j][j]            i < j
  *   U[j][j] = 1 / R[j][j],  U[i][j] = -U[j][j] sum_{i<=k<j} U[i][k] R[k][j]

@@ -1,4 +1,5 @@
-/* codes.c: what quantizers are made of, but for GPTQ's block (gptq.c); backend/codes.h and backend/grid.h have the equations. */
+/* codes.c: what quantizers are made of, but for GPTQ's block (gptq.c); backend/codes.h and backend/grid.h have the
+ * equations. */
 #include "backend/reference/real.h"
 
 #include <math.h>

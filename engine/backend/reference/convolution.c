@@ -1,5 +1,11 @@
-/* convolution.c: y_t = bias + sum_j w_j x_{t-K+1+j}; dx_t = sum_j w_j dy_{t+K-1-j}, dw_j += sum_t dy_t x_{t-K+1+j},
- * dbias += sum_t dy_t; all by column, within a sequence. x [T, C], w [C, K]. Sums over t in double. */
+/* convolution.c: a causal convolution of each column, within a sequence. x [T, C], w [C, K]; by column:
+ *
+ *   y_t    = bias + sum_j w_j x_{t-K+1+j}
+ *   dx_t   = sum_j w_j dy_{t+K-1-j}
+ *   dw_j  += sum_t dy_t x_{t-K+1+j}
+ *   dbias += sum_t dy_t
+ *
+ * Sums over t in double. */
 #include "backend/reference/real.h"
 
 /* What tap j of the row at `position` of sequence b reads. */

@@ -1,4 +1,5 @@
-/* cross_entropy.c: the loss of each token, its gradient, and the comparison of two rows of logits. logits [T, V], in double.
+/* cross_entropy.c: the loss of each token, its gradient, and the comparison of two rows of logits. logits [T, V], in
+ * double.
  *   L_t = log sum_v exp(z_tv),  loss_t = L_t - z_t,target,  dz_tv = weight (exp(z_tv - L_t) - [v = target])
  *   Tangent: dz._tv = weight p_tv (z._tv - sum_w p_tw z._tw),  p_tv = exp(z_tv - L_t)
  *   KL(p || q) = sum_v exp(p_v - L_p) ((p_v - L_p) - (q_v - L_q)) */

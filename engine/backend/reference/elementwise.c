@@ -1,5 +1,5 @@
-/* elementwise.c: fill, scaled addition, reductions over a whole matrix or its rows, copies to and from the host. [T, C] matrices.
- */
+/* elementwise.c: fill, scaled addition, reductions over a whole matrix or its rows, copies to and from the host. [T, C]
+ * matrices. */
 #include "backend/reference/real.h"
 
 #include <math.h>

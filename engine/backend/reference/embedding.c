@@ -1,4 +1,5 @@
-/* embedding.c: rows of a table [V, C] by token id: out [T, C] = table[ids[t]], and the sum of gradients back into the table. */
+/* embedding.c: rows of a table [V, C] by token id: out [T, C] = table[ids[t]], and the sum of gradients back into the
+ * table. */
 #include "backend/reference/real.h"
 
 void REFERENCE(gather)(struct backend *backend, struct matrix to, struct matrix table, const uint32_t *ids)

@@ -1,4 +1,5 @@
-/* experts.c: which experts a token visits, and rows sorted by expert (backend.h, route_args and experts_args has the layout).
+/* experts.c: which experts a token visits, and rows sorted by expert (backend.h, route_args and experts_args has the
+ * layout).
  *   P = softmax of the logits over S: all experts, or the chosen ones alone (normalise);  w_j = P of the j-th chosen
  *   dl_e = P_e (D_e - m),  D_e = dw_j where e is the j-th chosen, else 0,  m = Σ P D
  *   P._e = P_e (l._e - Σ P l.),  w._j = P._e,  dl._e = P._e (D_e - m) + P_e (D._e - m.),  m. = Σ P. D + P D.

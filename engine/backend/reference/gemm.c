@@ -1,6 +1,10 @@
-/* gemm.c: c = alpha op(a) op(b) + beta c, c [M, N], op(a) [M, K], op(b) [K, N]; sums run over k in order, in `real`.
- * syrk: the lower triangle of c [C, C] = alpha xᵀx + beta c, x [T, C].
- * Rows of c are shared among the team: each is made by one thread in one order. */
+/* gemm.c: two products.
+ *
+ *   gemm   c = alpha op(a) op(b) + beta c      c [M, N], op(a) [M, K], op(b) [K, N]
+ *   syrk   c = alpha xᵀx + beta c              c [C, C], its lower triangle alone; x [T, C]
+ *
+ * Sums run over k (syrk: t) in order, in `real`. Rows of c are shared among the team: each is made by one thread in one
+ * order. */
 #include "backend/reference/real.h"
 
 struct product {

@@ -1,5 +1,5 @@
-/* inputs.c: what quantizers make of the inputs of linears: rounding, and Hadamard transforms (backend/codes.h has the equations).
- */
+/* inputs.c: what quantizers make of the inputs of linears: rounding, and Hadamard transforms (backend/codes.h has the
+ * equations). */
 #include "backend/reference/real.h"
 
 #include <math.h>

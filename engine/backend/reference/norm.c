@@ -1,5 +1,6 @@
-/* norm.c: RMSNorm (Zhang and Sennrich, arXiv 1910.07467, eq. 4) and LayerNorm (Ba et al., arXiv 1607.06450, eq. 4), their
- * backward passes, and the tangents of both. x [T, C]; each row is G segments of N = C / G columns, normalised apart.
+/* norm.c: RMSNorm (Zhang and Sennrich, arXiv 1910.07467, eq. 4) and LayerNorm (Ba et al., arXiv 1607.06450, eq. 4),
+ * their backward passes, and the tangents of both. x [T, C]; each row is G segments of N = C / G columns, normalised
+ * apart.
  *
  *   n_i = (x_i - mean) r,  r = 1 / sqrt(var + epsilon)        NORM_LAYER, var biased
  *   n_i = x_i r,           r = 1 / sqrt(mean(x^2) + epsilon)  NORM_RMS

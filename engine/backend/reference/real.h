@@ -1,4 +1,5 @@
-/* real.h: what the plain loops share. The build compiles each of them twice, with `real` defined as float and as double.
+/* real.h: what the plain loops share. The build compiles each of them twice, with `real` defined as float and as
+ * double.
  * Products and sums of a few terms are made in `real`; exp, log, statistics of a row and long scalar sums in double. */
 #ifndef BACKEND_REFERENCE_REAL_H
 #define BACKEND_REFERENCE_REAL_H

@@ -1,6 +1,10 @@
-/* rope.c: rotary positions (Su et al., arXiv 2104.09864) in the two-halves pairing. For head h of row t at position p and j < R /
- * 2: x_j         <- x_j cos[p][j] - x_{j+R/2} sin[p][j] x_{j+R/2}   <- x_{j+R/2} cos[p][j] + x_j sin[p][j] The inverse (the
- * transpose) has -sin: it carries gradients back. */
+/* rope.c: rotary positions (Su et al., arXiv 2104.09864) in the two-halves pairing. For head h of row t at position p
+ * and j < R / 2, both from the values before:
+ *
+ *   x_j         <- x_j cos[p][j] - x_{j+R/2} sin[p][j]
+ *   x_{j+R/2}   <- x_{j+R/2} cos[p][j] + x_j sin[p][j]
+ *
+ * The inverse (the transpose) has -sin: it carries gradients back. */
 #include "backend/reference/real.h"
 
 void REFERENCE(rope)(struct backend *backend, const struct rope_args *args)

@@ -4,7 +4,8 @@
  *   g_t = dy_t C_t + a_{t+1} g_{t+1}                     the gradient of s_t
  *   dC_t += dy_t s_t;  dB_t += g_t delta_t x_t           sums over the channels of a group
  *   dx_t = skip dy_t + delta_t sum_n g_t B_t
- *   ddelta_t = x_t sum_n g_t B_t + sum_n g_t a_t s_{t-1} A;  dstep_t = ddelta_t softplus'     sums over the channels of a head
+ *   ddelta_t = x_t sum_n g_t B_t + sum_n g_t a_t s_{t-1} A
+ *   dstep_t = ddelta_t softplus'                         sums over the channels of a head
  *   da_log += A sum_t g_t a_t s_{t-1} delta_t;  dskip += sum_t dy_t x_t;  dstep_bias += sum_t dstep_t
  *
  * States within a chunk are made again from the one that was kept before it. In double. */

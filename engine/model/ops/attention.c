@@ -1,5 +1,5 @@
-/* attention: causal self-attention over the heads of its q, k and v slots (which may be one fused slot). The slots have no other
- * reader, so the backward pass overwrites their gradients. */
+/* attention: causal self-attention over the heads of its q, k and v slots (which may be one fused slot). The slots have
+ * no other reader, so the backward pass overwrites their gradients. */
 #include "model/cache.h"
 
 static struct head_view heads_of(const struct matrix *by_slot, const struct step *step, int i)

@@ -1,5 +1,9 @@
-/* combine: y[t] = Σ_j w[t, j] x[row of visit (t, j)], what the experts of a token made of it, weighed. x is [T, K C] taken as
- * [T K, C] sorted by expert. dx = w dy, dw = dy·x; tangents by the product rule. */
+/* combine: what the experts of a token made of it, weighed. x is [T, K C] taken as [T K, C] sorted by expert.
+ *
+ *   y[t] = Σ_j w[t, j] x[row of visit (t, j)]
+ *   dx = w dy,  dw = dy·x
+ *
+ * Tangents by the product rule. */
 #include "model/op.h"
 
 /* Visits of the slots' matrices in `sorted`, `weights` and `token`; absent weights are 1. */

@@ -1,5 +1,5 @@
-/* convolution: causal and depthwise (backend.h, convolution_args). Linear in its input and in its parameters, so tangents are sums
- * of the two passes with one of them moved. */
+/* convolution: causal and depthwise (backend.h, convolution_args). Linear in its input and in its parameters, so
+ * tangents are sums of the two passes with one of them moved. */
 #include "model/cache.h"
 
 /* y (+)= x * weight + bias, for values or directions of each. */

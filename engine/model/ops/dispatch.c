@@ -1,4 +1,5 @@
-/* dispatch: a copy of a token's row for each expert that it visits, [T, K C] taken as [T K, C] sorted by expert. Linear. */
+/* dispatch: a copy of a token's row for each expert that it visits, [T, K C] taken as [T K, C] sorted by expert.
+ * Linear. */
 #include "model/op.h"
 
 static struct experts_args arguments(const struct pass *pass, const struct step *step, const struct matrix *by_slot)

@@ -1,4 +1,8 @@
-/* linear: y = x Wᵀ + b, W [out, in]; dx = dy W, dW += dyᵀ x, db += Σ dy. Tangents by the product rule. */
+/* linear: y = x Wᵀ + b, W [out, in].
+ *
+ *   dx = dy W,  dW += dyᵀ x,  db += Σ dy
+ *
+ * Tangents by the product rule. */
 #include "model/op.h"
 
 /* c = op(a) op(b) + beta c; nothing when c or b is absent. */

@@ -1,5 +1,5 @@
-/* args.h: what each kernel is given: one struct by value, its pointers in the device's memory (those of host arrays that a struct
- * of backend.h names are replaced). */
+/* args.h: what each kernel is given: one struct by value, its pointers in the device's memory (those of host arrays
+ * that a struct of backend.h names are replaced). */
 #ifndef BACKEND_CUDA_KERNELS_ARGS_H
 #define BACKEND_CUDA_KERNELS_ARGS_H
 
@@ -166,8 +166,8 @@ struct attention_block_args {
     int64_t pitch;                     /* pointers from an array to the next, even */
 };
 
-/* factor: block `first` of h, [count, count], becomes upper R with h = R Rᵀ, and inverse its inverse (row stride CHOLESKY_BLOCK).
- */
+/* factor: block `first` of h, [count, count], becomes upper R with h = R Rᵀ, and inverse its inverse (row stride
+ * CHOLESKY_BLOCK). */
 struct cholesky_args {
     struct matrix h;
     int64_t first, count;

@@ -1,5 +1,6 @@
-/* attention.h: attention forward over spans of keys that lie apart: texts that share beginnings. reference/attention.c has the
- * equations; tiles of 32 queries by 32 keys, whose scores never leave the block (Dao et al., arXiv 2205.14135). */
+/* attention.h: attention forward over spans of keys that lie apart: texts that share beginnings. reference/attention.c
+ * has the equations; tiles of 32 queries by 32 keys, whose scores never leave the block (Dao et al.,
+ * arXiv 2205.14135). */
 #ifndef BACKEND_CUDA_KERNELS_ATTENTION_H
 #define BACKEND_CUDA_KERNELS_ATTENTION_H
 

@@ -1,6 +1,6 @@
-/* attention_rows.h: what lies between the products of attention (attention_products.c): where their factors begin, and rows of
- * scores that become weights and slopes. reference/attention.c has the equations. A row is one query's, by the keys of its block;
- * what it does not see becomes zero. A thread has every 32nd column of a row, through all phases. */
+/* attention_rows.h: what lies between the products of attention (attention_products.c): where their factors begin, and
+ * rows of scores that become weights and slopes. reference/attention.c has the equations. A row is one query's, by the
+ * keys of its block; what it does not see becomes zero. A thread has every 32nd column of a row, through all phases. */
 #ifndef BACKEND_CUDA_KERNELS_ATTENTION_ROWS_H
 #define BACKEND_CUDA_KERNELS_ATTENTION_ROWS_H
 

@@ -1,5 +1,5 @@
-/* cholesky.h: what the blocked factorisation of products.c needs besides matrix products; reference/cholesky.c has the equations.
- */
+/* cholesky.h: what the blocked factorisation of products.c needs besides matrix products; reference/cholesky.c has the
+ * equations. */
 #ifndef BACKEND_CUDA_KERNELS_CHOLESKY_H
 #define BACKEND_CUDA_KERNELS_CHOLESKY_H
 

@@ -1,5 +1,5 @@
-/* clip_search.h: the parts of reference/codes.c's clip_search between two products; one group of the columns of some rows at a time
- * (backend/codes.h has the equations). */
+/* clip_search.h: the parts of reference/codes.c's clip_search between two products; one group of the columns of some
+ * rows at a time (backend/codes.h has the equations). */
 #ifndef BACKEND_CUDA_KERNELS_CLIP_SEARCH_H
 #define BACKEND_CUDA_KERNELS_CLIP_SEARCH_H
 

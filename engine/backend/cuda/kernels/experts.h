@@ -1,7 +1,7 @@
-/* experts.h: kernels of reference/experts.c, which has the equations, over the layout of backend/routes.h. Rows of logits go to
- * ROUTE_LANES threads each, which share out the experts; visits are sorted in tiles of ROUTE_TILE: how many of each tile go to each
- * expert, where each of these begins, and then every thread places the visits of its experts in their order. No sum and no place
- * depends on the order of threads or blocks. */
+/* experts.h: kernels of reference/experts.c, which has the equations, over the layout of backend/routes.h. Rows of
+ * logits go to ROUTE_LANES threads each, which share out the experts; visits are sorted in tiles of ROUTE_TILE: how
+ * many of each tile go to each expert, where each of these begins, and then every thread places the visits of its
+ * experts in their order. No sum and no place depends on the order of threads or blocks. */
 #ifndef BACKEND_CUDA_KERNELS_EXPERTS_H
 #define BACKEND_CUDA_KERNELS_EXPERTS_H
 

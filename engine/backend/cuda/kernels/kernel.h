@@ -1,11 +1,13 @@
-/* kernel.h: how a kernel is written, once, in what C and CUDA C++ have in common: nvcc makes it for the device, and any C compiler
- * makes an emulation of it, which the unit tests run on machines without a device (tests/unit/engine/backend/cuda/emulated.h).
+/* kernel.h: how a kernel is written, once, in what C and CUDA C++ have in common: nvcc makes it for the device, and any
+ * C compiler makes an emulation of it, which the unit tests run on machines without a device
+ * (tests/unit/engine/backend/cuda/emulated.h).
  *
- * A kernel is a function of one block of KERNEL_THREADS threads. What its threads do lies in phases, EACH_THREAD(thread) { … }, and
- * a barrier ends each phase; on a processor a phase is a loop over the threads. So within a phase a thread may not read what
- * another writes; the emulation runs the loops in both directions, and the bits must be the same. `continue` ends a thread's phase,
- * `break` and `return` may not leave one. What a thread keeps between phases is PRIVATE(type, name), its own element
- * name[MINE(thread)]. Code between phases is the same for all threads of the block. */
+ * A kernel is a function of one block of KERNEL_THREADS threads. What its threads do lies in phases,
+ * EACH_THREAD(thread) { … }, and a barrier ends each phase; on a processor a phase is a loop over the threads. So
+ * within a phase a thread may not read what another writes; the emulation runs the loops in both directions, and the
+ * bits must be the same. `continue` ends a thread's phase, `break` and `return` may not leave one. What a thread keeps
+ * between phases is PRIVATE(type, name), its own element name[MINE(thread)]. Code between phases is the same for all
+ * threads of the block. */
 #ifndef BACKEND_CUDA_KERNELS_KERNEL_H
 #define BACKEND_CUDA_KERNELS_KERNEL_H
 

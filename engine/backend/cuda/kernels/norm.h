@@ -1,5 +1,5 @@
-/* norm.h: kernels of reference/norm.c, which has the equations. A block has one segment of a row; gradients of parameters are sums
- * over rows, made before dx is written, which may replace dy. */
+/* norm.h: kernels of reference/norm.c, which has the equations. A block has one segment of a row; gradients of
+ * parameters are sums over rows, made before dx is written, which may replace dy. */
 #ifndef BACKEND_CUDA_KERNELS_NORM_H
 #define BACKEND_CUDA_KERNELS_NORM_H
 

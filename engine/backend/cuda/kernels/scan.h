@@ -1,7 +1,7 @@
-/* scan.h: kernels of reference/scan.c and scan_tangent.c, which have the equations; values and tangents go together as pairs. A
- * thread has a channel. Going back, a block has all channels of a group of one sequence, in stripes, because it sums over them;
- * what is summed over sequences goes through `sums` [sequences, channels, states + 2]: da_log by state, dskip, dstep_bias. In
- * double. */
+/* scan.h: kernels of reference/scan.c and scan_tangent.c, which have the equations; values and tangents go together as
+ * pairs. A thread has a channel. Going back, a block has all channels of a group of one sequence, in stripes, because
+ * it sums over them; what is summed over sequences goes through `sums` [sequences, channels, states + 2]: da_log by
+ * state, dskip, dstep_bias. In double. */
 #ifndef BACKEND_CUDA_KERNELS_SCAN_H
 #define BACKEND_CUDA_KERNELS_SCAN_H
 

@@ -98,8 +98,8 @@ struct activation_shape {
     double scale;
 };
 
-/* gelu's tail is good to 10 u max(1, x²) relative: see kernels/level.h; times |x| dy up at most 5^3. Factors are some 4 roundings.
- */
+/* gelu's tail is good to 10 u max(1, x²) relative: see kernels/level.h; times |x| dy up at most 5^3. Factors are some 4
+ * roundings. */
 static void run_activation(struct world *world, const void *context)
 {
     const struct activation_shape *s = context;

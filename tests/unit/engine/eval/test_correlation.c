@@ -28,8 +28,8 @@ static void test_lines_and_monotone_curves(void **state)
     assert_true(fabs(bent.spearman - 1) < 1e-12 && bent.pearson < 0.8 && bent.pearson > 0);
 }
 
-/* Pearson of (1,2,3,4,5) and (2,1,4,3,5): covariances give 8/10; no ties, so Spearman's is the same 1 - 6 sum d^2 / n(n^2-1) = 0.8.
- */
+/* Pearson of (1,2,3,4,5) and (2,1,4,3,5): covariances give 8/10; no ties, so Spearman's is the same 1 - 6 sum d^2 /
+ * n(n^2-1) = 0.8. */
 static void test_the_same_and_the_opposite_order_are_one_exactly(void **state)
 {
     double x[40], up[40], down[40];

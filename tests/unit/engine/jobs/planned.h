@@ -10,8 +10,8 @@
 
 static const struct plan_budget unbounded = {{INT64_MAX, INT64_MAX, INT64_MAX}};
 
-/* What is measured lies within four fifths of the plan and the plan. What no plan counts one by one is all that little work takes.
- */
+/* What is measured lies within four fifths of the plan and the plan. What no plan counts one by one is all that little
+ * work takes. */
 static inline void compare(const char *what, int64_t planned, long long measured)
 {
     if (measured <= planned && (double)measured >= 0.8 * (double)(planned - PLAN_SMALL_BYTES)) return;

@@ -1,5 +1,5 @@
-/* Whole quantizations of tiny random models with every method and option: what orders their errors, and what must change nothing.
- */
+/* Whole quantizations of tiny random models with every method and option: what orders their errors, and what must
+ * change nothing. */
 #include "base/memory.h"
 #include "jobs/quantize.h"
 #include "tiny_fixture.h"

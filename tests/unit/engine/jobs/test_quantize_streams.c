@@ -180,8 +180,7 @@ static void test_who_fails_or_is_stopped_leaves_the_others_alone(void **state)
     close_fixture(&f);
 }
 
-/* ---- Killed
- * ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- Killed ------------------------------------------------------------------------------------------------------ */
 
 /* A monitor that kills its process when `done` blocks are behind it, and counts lines of the log that say where it goes on. */
 struct killer {

@@ -1,5 +1,5 @@
-/* Sharpness runs as a whole: what they find, that they go on with the same bits after being stopped anywhere, and what they refuse.
- */
+/* Sharpness runs as a whole: what they find, that they go on with the same bits after being stopped anywhere, and what
+ * they refuse. */
 #include "../formats/scratch.h"
 #include "engine/curvature/reference.h"
 #include "jobs/sharpness.h"

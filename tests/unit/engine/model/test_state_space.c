@@ -1,6 +1,6 @@
-/* What state space models have of their own: their settings, fresh weights, and where they are cut to quantize them. Their passes
- * are held to differences and reference values with all others (test_gradient.c, test_tangent.c, test_reference.c, test_forest.c).
- */
+/* What state space models have of their own: their settings, fresh weights, and where they are cut to quantize them.
+ * Their passes are held to differences and reference values with all others (test_gradient.c, test_tangent.c,
+ * test_reference.c, test_forest.c). */
 #include "engine/model/tiny_models.h"
 #include "model/decoder.h"
 #include "quant/cuts.h"

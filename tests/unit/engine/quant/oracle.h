@@ -1,7 +1,7 @@
-/* oracle.h: min-max grids and GPTQ written a second time, in double and in the form of the original derivation: the inverse of the
- * remaining Hessian is kept whole and one row and column are eliminated for each quantized column (Frantar et al., "Optimal Brain
- * Compression", arXiv 2208.11580, equations 2 to 4), where deltaq factorises once. Slow, short, and shares no code with the engine.
- */
+/* oracle.h: min-max grids and GPTQ written a second time, in double and in the form of the original derivation: the
+ * inverse of the remaining Hessian is kept whole and one row and column are eliminated for each quantized column
+ * (Frantar et al., "Optimal Brain Compression", arXiv 2208.11580, equations 2 to 4), where deltaq factorises once.
+ * Slow, short, and shares no code with the engine. */
 #ifndef ORACLE_H
 #define ORACLE_H
 

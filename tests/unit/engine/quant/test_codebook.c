@@ -121,8 +121,8 @@ static double error_of(struct backend *backend, struct quantize_method method, c
     return found;
 }
 
-/* Weights of a normal distribution whose size varies (as columns and rows of trained matrices do): tails heavier than a normal's.
- */
+/* Weights of a normal distribution whose size varies (as columns and rows of trained matrices do): tails heavier than a
+ * normal's. */
 static void test_nf4_errs_less_than_fp4_and_that_less_than_int4(void **state)
 {
     enum { ROWS = 64, COLUMNS = 256 };

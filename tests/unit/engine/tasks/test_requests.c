@@ -1,5 +1,5 @@
-/* Requests byte for byte as lm-evaluation-harness builds them: all of the reference's, of twelve tasks with and without examples.
- */
+/* Requests byte for byte as lm-evaluation-harness builds them: all of the reference's, of twelve tasks with and without
+ * examples. */
 #include "tasks/task_set.h"
 
 #include "formats/json_reader.h"

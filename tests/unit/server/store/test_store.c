@@ -1,5 +1,5 @@
-/* The questions of server/store, asked of a real database: an embedded cluster in a temporary directory, made once for all tests.
- */
+/* The questions of server/store, asked of a real database: an embedded cluster in a temporary directory, made once for
+ * all tests. */
 #include "database.h"
 #include "store/checkpoints.h"
 #include "store/curves.h"

@@ -146,8 +146,8 @@ UNARY(not_pred, bool, bool, !a)
 SHIFTS(32)
 SHIFTS(64)
 
-/* Floats: comparisons with u hold where either is not a number; minima and maxima prefer numbers; copysign takes the first's sign.
- */
+/* Floats: comparisons with u hold where either is not a number; minima and maxima prefer numbers; copysign takes the
+ * first's sign. */
 #define FLOATS(type, T, S)                                                                                                         \
     SELECTION(type, T)                                                                                                             \
     COMPARISONS(type, T)                                                                                                           \
