@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+"""Breaks the program in many small ways, one after the other, and says which of them the tests see.
+
+    run.py [--jobs N] [--only TEXT] [--table FILE]...
+
+The tables are tests/mutants/*.toml. A row is one mutation:
+
+    [[mutant]]
+    name  = "adamw: the second moment is not corrected"  # unique; what precedes the colon is the area
+    file  = "engine/train/adamw.c"
+    old   = "text of the source"                         # occurs once in the file
+    new   = "what stands there instead"
+    tests = ["engine/train/test_optimizer"]              # at least one of them must fail
+    lives = "why no test can see it"                     # only for an accepted survivor
+
+A test is a C test below tests/unit (`emulated:` before its name: built over the emulated CUDA device), or an id of pytest. The sources are never
+changed where they lie: each job works in a copy below build/mutants. A mutant is caught when a test that passes without it fails, crashes or
+takes too long. The last line reads `N caught, N live, N broken of N`; the exit status is 1 when a row is broken, when a survivor has no
+reason, when an accepted survivor is caught, or when fewer than 97 % are caught. Standard library only."""
+
+import argparse
+import collections
+import concurrent.futures
+import os
+import pathlib
+import queue
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COPIES = ROOT / "build" / "mutants"
+TABLES = ROOT / "tests" / "mutants"
+COPIED_BUILDS = ("release/engine", "release/server", "release/libdeltaq-engine.a", "release/libdeltaq-server.a", "generated", "static",
+                 "deltaq", "cuda", "libdeltaq-cuda.so")
+KEYS = {"name", "file", "old", "new", "tests", "lives"}
+LEAST_CAUGHT = 0.97
+BUILD_SECONDS = 600
+TEST_BYTES = 16 << 30  # a mutant that allocates without end dies by itself
+
+
+class Broken(Exception):
+    """The row cannot be run: that is an error of the table, and no mutant that was caught."""
+
+
+def environment():
+    variables = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")}
+    variables.setdefault("DELTAQ_SHARED", str(ROOT.parent / "shared"))
+    return variables
+
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (TEST_BYTES, TEST_BYTES))
+
+
+def execute(command, where, seconds, variables=None):
+    """Exit status and output; the status is None when the time ran out. What the command started ends with it."""
+    with subprocess.Popen(command, cwd=where, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                          start_new_session=True, preexec_fn=limit, env=dict(environment(), **(variables or {}))) as process:
+        try:
+            text, _ = process.communicate(timeout=seconds)
+            return process.returncode, text
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return None, ""
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+
+
+def is_pytest(test):
+    return ".py" in test
+
+
+def source_of(test):
+    return test.split("::")[0] if is_pytest(test) else f"tests/unit/{test.removeprefix('emulated:')}.c"
+
+
+def target_of(test):
+    """What make must build before the test can run."""
+    if not is_pytest(test):
+        return ["build/release/tests/" + (test.replace(":", "/") if test.startswith("emulated:") else "unit/" + test)]
+    return ["build/deltaq", "pool-tools" if test.startswith("tests/pool") else "echo-server"]
+
+
+def build(where, targets, jobs):
+    status, text = execute(["make", "-s", "--no-print-directory", f"-j{jobs}", *targets], where, BUILD_SECONDS)
+    if status != 0:
+        lines = [line for line in text.splitlines() if "error" in line] or text.splitlines()[-3:] or ["it took too long"]
+        raise Broken("it does not compile: " + lines[0].strip())
+
+
+def run_test(where, test, seconds):
+    """None when it passes, else how it failed."""
+    if not is_pytest(test):
+        status, text = execute([str(pathlib.Path(where) / target_of(test)[0])], where, seconds)
+    else:
+        with tempfile.TemporaryDirectory(prefix="deltaq-mutant-", ignore_cleanup_errors=True) as scratch:
+            command = ["build/venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--basetemp={scratch}/pytest", test]
+            status, text = execute(command, where, seconds, {"TMPDIR": scratch})
+    if status == 0:
+        return None
+    if status is None:
+        return f"{test} took longer than {seconds:.0f} s"
+    return f"{test} crashed, signal {-status}" if status < 0 else test
+
+
+def read_tables(paths):
+    rows, names = [], set()
+    for path in paths:
+        for row in tomllib.loads(path.read_text()).get("mutant", []):
+            where = f"{path.name}: {row.get('name', '(no name)')}"
+            if not KEYS - {"lives"} <= set(row) <= KEYS:
+                sys.exit(f"{where}: a row has {', '.join(sorted(KEYS))}; lives alone may be absent")
+            if row["name"] in names:
+                sys.exit(f"{where}: the name is taken")
+            if not row["tests"] or any(not (ROOT / source_of(test)).is_file() for test in row["tests"]):
+                sys.exit(f"{where}: a test is not there: {', '.join(row['tests']) or 'none is named'}")
+            names.add(row["name"])
+            rows.append(row)
+    return rows
+
+
+def check_unbroken(rows, jobs):
+    """Builds the named tests where the sources lie and runs each: {test: seconds}. All of them must pass before anything is broken."""
+    tests = sorted({test for row in rows for test in row["tests"]})
+    targets = sorted({target for test in tests for target in target_of(test)})
+    try:
+        build(ROOT, [*targets, *(["venv", "static"] if any(map(is_pytest, tests)) else [])], jobs)
+    except Broken as broken:
+        sys.exit(f"without any mutation {broken}")
+    seconds = {}
+
+    def timed(test):
+        began = time.monotonic()
+        failure = run_test(ROOT, test, BUILD_SECONDS)
+        seconds[test] = time.monotonic() - began
+        return failure
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        failures = [failure for failure in pool.map(timed, tests) if failure is not None]
+    if failures:
+        sys.exit("without any mutation these tests fail: " + "; ".join(failures))
+    return seconds
+
+
+def make_copy(name):
+    """The tree as it lies there, with its objects and their times, so that make builds only what a mutation touches."""
+    copy = COPIES / name
+    shutil.rmtree(copy, ignore_errors=True)
+    listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for line in filter(None, listed.stdout.split("\0")):
+        if (ROOT / line).is_file():
+            (copy / line).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / line, copy / line, follow_symlinks=False)
+    for part in COPIED_BUILDS:
+        source, target = ROOT / "build" / part, copy / "build" / part
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, symlinks=True)
+        elif source.exists():
+            shutil.copy2(source, target)
+    if (ROOT / "build" / "venv").exists():
+        (copy / "build" / "venv").symlink_to(ROOT / "build" / "venv")
+    return copy
+
+
+def files_of(tree):
+    """{path: (time, size)} of everything that was built."""
+    found = {}
+    for folder, folders, files in os.walk(tree / "build"):
+        folders[:] = [name for name in folders if not os.path.islink(os.path.join(folder, name))]
+        for name in files:
+            status = os.stat(os.path.join(folder, name))
+            found[os.path.relpath(os.path.join(folder, name), tree)] = status.st_mtime_ns, status.st_size
+    return found
+
+
+def restore(copy, pristine, file):
+    """Takes what was built of a mutant out of the copy again, times and all."""
+    shutil.copy2(pristine / file, copy / file)
+    built, wanted = files_of(copy), files_of(pristine)
+    for path in built.keys() - wanted.keys():
+        os.unlink(copy / path)
+    for path, status in wanted.items():
+        if built.get(path) != status:
+            shutil.copy2(pristine / path, copy / path)
+
+
+def judge(row, copy, pristine, seconds):
+    """('caught', by what), ('lives', '') or ('BROKEN', why)."""
+    path = copy / row["file"]
+    try:
+        text = path.read_text() if path.is_file() else ""
+        count = text.count(row["old"])
+        if count != 1:
+            raise Broken(f"the old text occurs {count} times in {row['file']}")
+        path.write_text(text.replace(row["old"], row["new"]))
+        for test in sorted(row["tests"], key=seconds.get):
+            build(copy, target_of(test), 1)
+            failure = run_test(copy, test, 30 + 5 * seconds[test])
+            if failure is not None:
+                return "caught", failure
+        return "lives", ""
+    except Broken as broken:
+        return "BROKEN", str(broken)
+    finally:
+        if path.is_file():
+            restore(copy, pristine, row["file"])
+
+
+def judge_all(rows, seconds, jobs):
+    pristine, free = make_copy("pristine"), queue.Queue()
+    for number in range(jobs):
+        free.put(make_copy(str(number)))
+
+    def one(row):
+        copy = free.get()
+        try:
+            return row, *judge(row, copy, pristine, seconds)
+        finally:
+            free.put(copy)
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for done in concurrent.futures.as_completed([pool.submit(one, row) for row in rows]):
+            yield done.result()
+
+
+def summarise(results):
+    """Prints the summary; True when all is as it must be."""
+    areas = collections.defaultdict(collections.Counter)
+    unexplained, stale = [], []
+    for row, verdict, _ in results:
+        areas[row["name"].split(":")[0]][verdict] += 1
+        if verdict == "lives" and not row.get("lives"):
+            unexplained.append(row["name"])
+        if verdict == "caught" and row.get("lives"):
+            stale.append(row["name"])
+    print("\nby area: " + ", ".join(f"{area} {count['caught']} of {count.total()}" for area, count in sorted(areas.items())))
+    for row, verdict, _ in results:
+        if verdict == "lives" and row.get("lives"):
+            print(f"accepted: {row['name']}: {row['lives']}")
+    for name in unexplained:
+        print(f"no test sees this, and no reason is given: {name}")
+    for name in stale:
+        print(f"listed as a survivor, but caught: {name}")
+    total = collections.Counter(verdict for _, verdict, _ in results)
+    print(f"{total['caught']} caught, {total['lives']} live, {total['BROKEN']} broken of {len(results)}")
+    return not unexplained and not stale and not total["BROKEN"] and total["caught"] >= LEAST_CAUGHT * len(results) > 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--only", default="", metavar="TEXT", help="only the rows whose name contains TEXT")
+    parser.add_argument("--table", action="append", type=pathlib.Path, metavar="FILE", help="this table alone (may be given again)")
+    options = parser.parse_args()
+    rows = [row for row in read_tables(options.table or sorted(TABLES.glob("*.toml"))) if options.only in row["name"]]
+    if not rows:
+        sys.exit("no row has that name")
+    began = time.monotonic()
+    seconds = check_unbroken(rows, options.jobs)
+    print(f"{len(seconds)} tests pass without any mutation ({time.monotonic() - began:.0f} s)", flush=True)
+    results = []
+    for row, verdict, note in judge_all(rows, seconds, options.jobs):
+        results.append((row, verdict, note))
+        label = {"caught": "caught by", "lives": "LIVES" if not row.get("lives") else "lives, accepted"}.get(verdict, verdict)
+        print(f"{row['name']}: {label} {note}".rstrip(), flush=True)
+    shutil.rmtree(COPIES, ignore_errors=True)
+    good = summarise(results)
+    print(f"in {time.monotonic() - began:.0f} s", file=sys.stderr)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
