@@ -1,5 +1,6 @@
-/* shared.h: the reference data that some tests are held to. It lies outside the repository ($DELTAQ_SHARED, else ../shared); where
- * it is absent those tests skip and say so. */
+/* shared.h: the reference data that some tests are held to. A little of it lies in tests/unit/shared, the rest outside the
+ * repository
+ * ($DELTAQ_SHARED, else ../shared); where it is absent those tests skip and say so. */
 #ifndef SHARED_H
 #define SHARED_H
 
@@ -15,6 +16,8 @@
 static inline const char *shared_require(const char *relative, char *path, size_t size)
 {
     const char *root = getenv("DELTAQ_SHARED");
+    (void)snprintf(path, size, "tests/unit/shared/%s", relative);
+    if (access(path, R_OK) == 0) return path;
     (void)snprintf(path, size, "%s/%s", root == NULL ? "../shared" : root, relative);
     if (access(path, R_OK) != 0) {
         print_message("skip: the reference data %s is not here (set DELTAQ_SHARED)\n", relative);

@@ -285,6 +285,30 @@ static void hold_against(const struct bench *bench, const char *file, const stru
     safetensors_close(tensors);
 }
 
+static void check_reference(const char *name, bool fast)
+{
+    char relative[64], directory[512], file[600];
+    struct model *model = NULL;
+    struct backend *backend = NULL;
+    struct bench bench;
+    (void)snprintf(relative, sizeof relative, "reference/%s", name);
+    shared_require(relative, directory, sizeof directory);
+    (void)snprintf(file, sizeof file, "%s/reference.safetensors", directory);
+    const struct expectation e = expectation_read(directory);
+    struct sequences sequences = reference_sequences(file);
+    ok(model_open(directory, &model, &error));
+    if (fast) ok(backend_cpu_new(NULL, &backend, &error));
+    bench_open(&bench, &model->config, fast ? backend : reference(true), GRADIENT_KEEP, &sequences);
+    ok(parameters_read(&bench.parameters, model, &error));
+    const double loss = loss_and_gradient(&bench);
+    if (!(fabs(loss - e.loss) <= (fast ? 1e-5 : 1e-9 * e.loss))) fail_msg("%s: loss %.12g, not %.12g", name, loss, e.loss);
+    hold_against(&bench, file, &e, fast ? 1e-4 : 1e-9);
+    bench_close(&bench);
+    model_close(model);
+    memory_free(sequences.starts);
+    memory_free(sequences.tokens);
+}
+
 static void test_gradient_matches_the_reference(void **state)
 {
     static const char *const models[] = {
@@ -295,29 +319,14 @@ static void test_gradient_matches_the_reference(void **state)
         "models/apertus", "micro/apertus",     "models/olmoe",       "micro/olmoe"};
     (void)state;
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++)
-        for (int fast = 0; fast < 2; fast++) {
-            char relative[64], directory[512], file[600];
-            struct model *model = NULL;
-            struct backend *backend = NULL;
-            struct bench bench;
-            (void)snprintf(relative, sizeof relative, "reference/%s", models[m]);
-            shared_require(relative, directory, sizeof directory);
-            (void)snprintf(file, sizeof file, "%s/reference.safetensors", directory);
-            const struct expectation e = expectation_read(directory);
-            struct sequences sequences = reference_sequences(file);
-            ok(model_open(directory, &model, &error));
-            if (fast) ok(backend_cpu_new(NULL, &backend, &error));
-            bench_open(&bench, &model->config, fast ? backend : reference(true), GRADIENT_KEEP, &sequences);
-            ok(parameters_read(&bench.parameters, model, &error));
-            const double loss = loss_and_gradient(&bench);
-            if (!(fabs(loss - e.loss) <= (fast ? 1e-5 : 1e-9 * e.loss)))
-                fail_msg("%s: loss %.12g, not %.12g", models[m], loss, e.loss);
-            hold_against(&bench, file, &e, fast ? 1e-4 : 1e-9);
-            bench_close(&bench);
-            model_close(model);
-            memory_free(sequences.starts);
-            memory_free(sequences.tokens);
-        }
+        for (int fast = 0; fast < 2; fast++) check_reference(models[m], fast);
+}
+
+/* Apart from the others: this model lies in the repository, and is there where they are not. */
+static void test_gradient_of_qwen2_matches_the_reference(void **state)
+{
+    (void)state;
+    for (int fast = 0; fast < 2; fast++) check_reference("micro/qwen2", fast);
 }
 
 int main(void)
@@ -327,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_gradient_matches_finite_differences),
         cmocka_unit_test(test_both_modes_give_the_same_bits),
         cmocka_unit_test(test_gradient_matches_the_reference),
+        cmocka_unit_test(test_gradient_of_qwen2_matches_the_reference),
     };
     return cmocka_run_group_tests_name("gradient", tests, NULL, NULL);
 }

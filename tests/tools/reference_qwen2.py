@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Makes the reference values of a tiny Qwen2 model, in double and independently of the engine: tests/unit/shared/reference/micro/qwen2.
+
+    build/venv/bin/python tests/tools/reference_qwen2.py [--check]
+
+--check writes nothing: it compares what it finds with the files that lie there. The equations (rms is RMSNorm, the rotation pairs column j of
+a head with column j + head_dim / 2):
+
+    x = E[ids]
+    h = rms(x; input_layernorm);  q, k, v = W h + b each      biases on these three alone, whatever the config says
+    x = x + o_proj(attend(rope(q), rope(k), v))               o_proj has no bias; two query heads share a head of keys
+    h = rms(x; post_attention_layernorm)
+    x = x + down_proj(silu(gate_proj(h)) * up_proj(h))
+    logits = rms(x; norm) lm_head^T                           loss: mean over the next tokens
+
+The gradient is written out by hand. It is an analytic function, so that the product with the Hessian is its derivative along v by one step
+i * 1e-30 into the complex plane, exact to the last digits; the gradient itself is held to the loss in the same way."""
+
+import argparse
+import json
+import pathlib
+import sys
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+PLACE = pathlib.Path(__file__).resolve().parents[1] / "unit" / "shared" / "reference" / "micro" / "qwen2"
+VOCABULARY, WIDTH, HEADS, PAIRS, INNER = 13, 16, 4, 2, 12  # PAIRS: heads of keys and values
+HEAD = WIDTH // HEADS
+ROWS, COLUMNS = 2, 9
+EPSILON, THETA = 1e-6, 1e6
+STEP = 1e-30
+CONFIG = {
+    "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "torch_dtype": "float32", "vocab_size": VOCABULARY, "hidden_size": WIDTH,
+    "num_attention_heads": HEADS, "num_key_value_heads": PAIRS, "num_hidden_layers": 1, "intermediate_size": INNER, "hidden_act": "silu",
+    "rms_norm_eps": EPSILON, "rope_theta": THETA, "max_position_embeddings": 64, "tie_word_embeddings": False,
+    "use_sliding_window": False, "sliding_window": 3, "max_window_layers": 1, "bos_token_id": 1, "eos_token_id": 2,
+}
+LAYER = "model.layers.0."
+QUERY, KEY, VALUE = (LAYER + f"self_attn.{letter}_proj" for letter in "qkv")
+OUTPUT = LAYER + "self_attn.o_proj.weight"
+GATE, UP, DOWN = (LAYER + f"mlp.{part}_proj.weight" for part in ("gate", "up", "down"))
+BEFORE, AFTER = LAYER + "input_layernorm.weight", LAYER + "post_attention_layernorm.weight"
+EMBEDDING, NORM, HEAD_MATRIX = "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"
+SHAPES = {
+    EMBEDDING: (VOCABULARY, WIDTH), QUERY + ".weight": (WIDTH, WIDTH), QUERY + ".bias": (WIDTH,),
+    KEY + ".weight": (PAIRS * HEAD, WIDTH), KEY + ".bias": (PAIRS * HEAD,), VALUE + ".weight": (PAIRS * HEAD, WIDTH),
+    VALUE + ".bias": (PAIRS * HEAD,), OUTPUT: (WIDTH, WIDTH), GATE: (INNER, WIDTH), UP: (INNER, WIDTH), DOWN: (WIDTH, INNER),
+    BEFORE: (WIDTH,), AFTER: (WIDTH,), NORM: (WIDTH,), HEAD_MATRIX: (VOCABULARY, WIDTH),
+}
+
+
+def rms(x, weight):
+    scale = 1 / np.sqrt((x * x).mean(-1, keepdims=True) + EPSILON)
+    return weight * x * scale, scale
+
+
+def rms_back(x, weight, scale, dy):
+    inner = (dy * weight * x).mean(-1, keepdims=True)
+    return scale * dy * weight - scale**3 * x * inner, (dy * x * scale).sum(0)
+
+
+def angles(count):
+    frequencies = THETA ** (-2.0 * np.arange(HEAD // 2) / HEAD)
+    return np.arange(count)[:, None] * frequencies[None, :]
+
+
+def rotate(rows, turn):
+    """Each head of `rows` [T, heads * HEAD], by the angles of its position; turn = -1 takes it back."""
+    out, half, angle = np.array(rows), HEAD // 2, turn * angles(len(rows))
+    for first in range(0, rows.shape[1], HEAD):
+        a, b = rows[:, first : first + half], rows[:, first + half : first + HEAD]
+        out[:, first : first + half] = a * np.cos(angle) - b * np.sin(angle)
+        out[:, first + half : first + HEAD] = b * np.cos(angle) + a * np.sin(angle)
+    return out
+
+
+def softmax(scores):
+    powers = np.exp(scores - scores.real.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def attend(q, k, v):
+    weights, outputs, mask = [], [], np.where(np.tri(len(q), dtype=bool), 0, -np.inf)
+    for head in range(HEADS):
+        own, shared = slice(head * HEAD, (head + 1) * HEAD), slice(head * PAIRS // HEADS * HEAD, (head * PAIRS // HEADS + 1) * HEAD)
+        weights.append(softmax(q[:, own] @ k[:, shared].T / np.sqrt(HEAD) + mask))
+        outputs.append(weights[-1] @ v[:, shared])
+    return np.concatenate(outputs, 1), weights
+
+
+def attend_back(q, k, v, weights, dy):
+    dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+    for head in range(HEADS):
+        own, shared = slice(head * HEAD, (head + 1) * HEAD), slice(head * PAIRS // HEADS * HEAD, (head * PAIRS // HEADS + 1) * HEAD)
+        p, dp = weights[head], dy[:, own] @ v[:, shared].T
+        ds = p * (dp - (dp * p).sum(-1, keepdims=True)) / np.sqrt(HEAD)
+        dq[:, own] += ds @ k[:, shared]
+        dk[:, shared] += ds.T @ q[:, own]
+        dv[:, shared] += p.T @ dy[:, own]
+    return dq, dk, dv
+
+
+def sequence(w, ids, gradient, scale):
+    """Logits of one sequence and its share of the loss; adds to the gradient."""
+    x0 = w[EMBEDDING][ids]
+    h0, scale0 = rms(x0, w[BEFORE])
+    q, k, v = (h0 @ w[name + ".weight"].T + w[name + ".bias"] for name in (QUERY, KEY, VALUE))
+    q, k = rotate(q, 1), rotate(k, 1)
+    attended, weights = attend(q, k, v)
+    x1 = x0 + attended @ w[OUTPUT].T
+    h1, scale1 = rms(x1, w[AFTER])
+    gate, up = h1 @ w[GATE].T, h1 @ w[UP].T
+    logistic = 1 / (1 + np.exp(-gate))
+    inner = gate * logistic * up
+    x2 = x1 + inner @ w[DOWN].T
+    h2, scale2 = rms(x2, w[NORM])
+    logits = h2 @ w[HEAD_MATRIX].T
+    probabilities = softmax(logits[:-1])
+    loss = -scale * np.log(probabilities[np.arange(len(ids) - 1), ids[1:]]).sum()
+
+    dlogits = np.zeros_like(logits)
+    dlogits[:-1] = probabilities * scale
+    dlogits[np.arange(len(ids) - 1), ids[1:]] -= scale
+    gradient[HEAD_MATRIX] += dlogits.T @ h2
+    dx, dweight = rms_back(x2, w[NORM], scale2, dlogits @ w[HEAD_MATRIX])
+    gradient[NORM] += dweight
+    gradient[DOWN] += dx.T @ inner
+    dinner = dx @ w[DOWN]
+    dgate, dup = dinner * up * logistic * (1 + gate * (1 - logistic)), dinner * gate * logistic
+    gradient[GATE] += dgate.T @ h1
+    gradient[UP] += dup.T @ h1
+    dh, dweight = rms_back(x1, w[AFTER], scale1, dgate @ w[GATE] + dup @ w[UP])
+    gradient[AFTER] += dweight
+    dx = dx + dh
+    gradient[OUTPUT] += dx.T @ attended
+    dq, dk, dv = attend_back(q, k, v, weights, dx @ w[OUTPUT])
+    dh = 0
+    for name, d in ((QUERY, rotate(dq, -1)), (KEY, rotate(dk, -1)), (VALUE, dv)):
+        gradient[name + ".weight"] += d.T @ h0
+        gradient[name + ".bias"] += d.sum(0)
+        dh = dh + d @ w[name + ".weight"]
+    dh, dweight = rms_back(x0, w[BEFORE], scale0, dh)
+    gradient[BEFORE] += dweight
+    np.add.at(gradient[EMBEDDING], ids, dx + dh)
+    return logits, loss
+
+
+def model(w, tokens):
+    gradient = {name: np.zeros(shape, np.result_type(*w.values())) for name, shape in SHAPES.items()}
+    results = [sequence(w, ids, gradient, 1 / (ROWS * (COLUMNS - 1))) for ids in tokens]
+    return np.stack([logits for logits, _ in results]), sum(loss for _, loss in results), gradient
+
+
+def flat(tensors):
+    return np.concatenate([tensors[name].ravel() for name in SHAPES])
+
+
+def along(w, tokens, v):
+    """Derivatives of the loss and of its gradient along v."""
+    _, loss, gradient = model({name: w[name] + 1j * STEP * v[name] for name in SHAPES}, tokens)
+    return loss.imag / STEP, {name: value.imag / STEP for name, value in gradient.items()}
+
+
+def hessian(w, tokens):
+    rows, size = [], sum(int(np.prod(shape)) for shape in SHAPES.values())
+    for number in range(size):
+        v, at = {}, 0
+        for name, shape in SHAPES.items():
+            unit = np.zeros(shape)
+            if at <= number < at + unit.size:
+                unit.flat[number - at] = 1
+            v[name], at = unit, at + unit.size
+        rows.append(flat(along(w, tokens, v)[1]))
+    return np.array(rows)
+
+
+def make():
+    rng = np.random.default_rng(1729)
+    weights = {name: ((1 if "norm" in name else 0) + rng.normal(0, 0.3 if len(shape) == 1 else 0.45, shape)).astype(np.float32)
+               for name, shape in SHAPES.items()}
+    w = {name: value.astype(np.float64) for name, value in weights.items()}
+    tokens = rng.integers(0, VOCABULARY, (ROWS, COLUMNS))
+    v = {name: rng.normal(0, 1, shape).astype(np.float32) for name, shape in SHAPES.items()}
+    logits, loss, gradient = model(w, tokens)
+    wide = {name: value.astype(np.float64) for name, value in v.items()}
+    slope, product = along(w, tokens, wide)
+    assert abs(slope - flat(gradient) @ flat(wide)) < 1e-13 * np.linalg.norm(flat(wide))  # the gradient is the loss's
+    matrix = hessian(w, tokens)
+    assert np.abs(matrix - matrix.T).max() < 1e-13 * np.abs(matrix).max()
+    values = np.linalg.eigvalsh((matrix + matrix.T) / 2)
+    numbers = {
+        "model_type": "qwen2", "loss": float(loss), "grad_norm": float(np.linalg.norm(flat(gradient))),
+        "grad_norms": {name: float(np.linalg.norm(gradient[name])) for name in SHAPES},
+        "hessian": {"max_algebraic": float(values[-1]), "min_algebraic": float(values[0]),
+                    "max_magnitude": float(values[np.abs(values).argmax()]), "trace": float(np.trace(matrix)),
+                    "frobenius": float(np.linalg.norm(matrix))},
+    }
+    tensors = {"tokens": tokens.astype(np.int64), "logits": logits}
+    for prefix, part in (("grad", gradient), ("hvp.v", v), ("hvp.hv", product)):
+        tensors.update({f"{prefix}.{name}": np.ascontiguousarray(part[name]) for name in SHAPES})
+    return weights, tensors, numbers
+
+
+def numbers_in(value):
+    return [x for part in value.values() for x in numbers_in(part)] if isinstance(value, dict) else [value] * isinstance(value, float)
+
+
+def check(weights, tensors, numbers):
+    there = load_file(PLACE / "reference.safetensors")
+    apart = [np.abs(there[name] - tensors[name]).max() for name in tensors]
+    apart += [np.abs(load_file(PLACE / "model.safetensors")[name] - weights[name]).max() for name in weights]
+    read = json.loads((PLACE / "reference.json").read_text())
+    apart += [abs(a - b) / max(1, abs(a)) for a, b in zip(numbers_in(read), numbers_in(numbers), strict=True)]
+    print(f"largest difference {max(apart):.3g}")
+    return max(apart) < 1e-11 and set(there) == set(tensors)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    weights, tensors, numbers = make()
+    if options.check:
+        return 0 if check(weights, tensors, numbers) else 1
+    PLACE.mkdir(parents=True, exist_ok=True)
+    save_file(weights, PLACE / "model.safetensors")
+    save_file(tensors, PLACE / "reference.safetensors")
+    (PLACE / "config.json").write_text(json.dumps(CONFIG, indent=1) + "\n")
+    (PLACE / "reference.json").write_text(json.dumps(numbers, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
