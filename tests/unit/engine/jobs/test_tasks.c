@@ -1,9 +1,12 @@
 /* Runs of tasks on tiny models: every choice against the loss of its text alone, whatever the groups; a run stopped in the middle
- * goes on where it stood; quantized models of every kind of weights file. */
+ * goes on where it stood; quantized models of every kind of weights file; scores, their errors and intervals by hand. */
 #include "tiny_model.h"
 
+#include "base/random.h"
+#include "eval/bootstrap.h"
 #include "eval/evaluate.h"
 #include "jobs/tasks.h"
+#include "jobs/tasks_score.h"
 #include "tasks/encode.h"
 
 #include <stdio.h>
@@ -265,9 +268,127 @@ static void test_equals_and_numbers_that_are_none(void **state)
     assert_int_equal(tasks_score_choice(some, NULL, 2), 1);
 }
 
+/* ---- scores ---- */
+
+static void near(double found, double expected)
+{
+    if (!(fabs(found - expected) <= 1e-14 * (1 + fabs(expected)))) fail_msg("%.17g instead of %.17g", found, expected);
+}
+
+/* Ten items: the answer of each model, plain and normalised, where 0 is right. Plain, the original is right in 6 and the quantized
+ * one in 4; item 4 goes up, items 0, 1 and 2 go down. Normalised they are right in 9 and 10. */
+static const int answers[10][4] = {
+    /* plain full, plain quantized, normalised full, normalised quantized */
+    {0, 1, 0, 0}, {0, 1, 0, 0}, {0, -1, 0, 0}, {0, 0, 0, 0}, {1, 0, 0, 0},
+    {1, 1, 0, 0}, {2, 1, 0, 0}, {1, 2, 0, 0},  {0, 0, 1, 0}, {0, 0, 0, 0},
+};
+
+static void fill_outcomes(struct tasks_outcome *out, int first, int count)
+{
+    for (int i = 0; i < count; i++)
+        out[i] = (struct tasks_outcome){.item = i,
+                                        .choice = {answers[first + i][0], answers[first + i][1]},
+                                        .choice_normalised = {answers[first + i][2], answers[first + i][3]}};
+}
+
+/* k of n right: deviations' squares sum to k (n - k) / n. */
+static void check_accuracy(struct tasks_accuracy found, int right, int count)
+{
+    near(found.value, (double)right / count);
+    near(found.error, sqrt((double)(right * (count - right)) / count / (count - 1) / count));
+}
+
+static void test_scores_are_those_counted_by_hand(void **state)
+{
+    (void)state;
+    struct tasks_outcome outcomes[10];
+    struct tasks_score score;
+    fill_outcomes(outcomes, 0, 10);
+    ok(tasks_score_make(outcomes, 10, 2, 0, 0, NULL, &score, &error));
+    assert_int_equal(score.items, 10);
+    check_accuracy(score.plain.accuracy[TASKS_FULL], 6, 10);
+    check_accuracy(score.plain.accuracy[TASKS_QUANTIZED], 4, 10);
+    check_accuracy(score.normalised.accuracy[TASKS_FULL], 9, 10);
+    check_accuracy(score.normalised.accuracy[TASKS_QUANTIZED], 10, 10);
+    /* differences: one of 1, three of -1, six of 0: their mean is -0.2, their squares sum to 4 - 10 * 0.04 */
+    near(score.plain.difference.value, -0.2);
+    near(score.plain.difference.error, sqrt(3.6 / 9 / 10));
+    near(score.normalised.difference.value, 0.1);
+    near(score.normalised.difference.error, sqrt(0.9 / 9 / 10));
+    assert_true(score.plain.up == 1 && score.plain.down == 3 && score.normalised.up == 1 && score.normalised.down == 0);
+    near(score.plain.mcnemar, 2 * (1 + 4) / 16.0);
+    near(score.normalised.mcnemar, 1);
+    assert_true(isnan(score.plain.accuracy[0].low) && isnan(score.plain.difference.high));
+    ok(tasks_score_make(outcomes, 10, 1, 0, 0, NULL, &score, &error)); /* of the original alone */
+    check_accuracy(score.plain.accuracy[TASKS_FULL], 6, 10);
+    assert_true(score.plain.up == 0 && score.plain.down == 0);
+    ok(tasks_score_make(outcomes, 1, 2, 0, 0, NULL, &score, &error));
+    assert_true(score.plain.accuracy[0].value == 1 && isnan(score.plain.accuracy[0].error));
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* Places 49.975 and 1949.025 of 2000 draws, and the value itself where that lies outside. */
+static void check_interval(struct tasks_accuracy found, double *draws)
+{
+    qsort(draws, BOOTSTRAP_DRAWS, sizeof *draws, compare_numbers);
+    near(found.low, fmin(0.025 * draws[49] + 0.975 * draws[50], found.value));
+    near(found.high, fmax(0.975 * draws[1949] + 0.025 * draws[1950], found.value));
+}
+
+static double right_of(int item, int model)
+{
+    return answers[item][model] == 0;
+}
+
+/* Differences of resamples of items `first` on, which every column draws together; added to `draws`. */
+static void add_differences(uint64_t seed, uint32_t stream, int first, int count, double share, double *draws)
+{
+    for (int draw = 0; draw < BOOTSTRAP_DRAWS; draw++)
+        for (int i = 0; i < count; i++) {
+            const uint64_t place = ((uint64_t)stream << 40) + (uint64_t)i;
+            const int item = first + (int)random_below(seed, (uint64_t)draw, place, (uint64_t)count);
+            draws[draw] += share * (right_of(item, 1) - right_of(item, 0)) / count;
+        }
+}
+
+/* Two tasks of 7 and of 3 items weigh the same in the mean: its error is half the root of the squares' sum, its interval that of
+ * the draws' means, its flips the sum. */
+static void test_the_mean_of_tasks_weighs_each_the_same(void **state)
+{
+    (void)state;
+    enum { SEED = 9 };
+    struct tasks_outcome outcomes[7];
+    struct tasks_score scores[2], mean;
+    double *draws = calloc(2 * TASKS_SCORE_DRAWS, sizeof *draws), *expected = calloc(2 * BOOTSTRAP_DRAWS, sizeof *expected);
+    fill_outcomes(outcomes, 0, 7);
+    ok(tasks_score_make(outcomes, 7, 2, SEED, 0, draws, &scores[0], &error));
+    fill_outcomes(outcomes, 7, 3);
+    ok(tasks_score_make(outcomes, 3, 2, SEED, 1, draws + TASKS_SCORE_DRAWS, &scores[1], &error));
+    add_differences(SEED, 0, 0, 7, 1, expected);
+    check_interval(scores[0].plain.difference, expected);
+    tasks_score_mean(scores, draws, 2, 2, &mean);
+    assert_int_equal(mean.items, 10);
+    near(mean.plain.accuracy[TASKS_FULL].value, (4.0 / 7 + 2.0 / 3) / 2);
+    const double a = 4.0 * 3 / 7 / 6 / 7, b = 2.0 * 1 / 3 / 2 / 3; /* k (n - k) / n / (n - 1) / n */
+    near(mean.plain.accuracy[TASKS_FULL].error, sqrt(a + b) / 2);
+    assert_true(mean.plain.up == 1 && mean.plain.down == 3 && mean.normalised.up == 1);
+    near(mean.plain.mcnemar, 2 * (1 + 4) / 16.0);
+    add_differences(SEED, 0, 0, 7, 0.5, expected + BOOTSTRAP_DRAWS);
+    add_differences(SEED, 1, 7, 3, 0.5, expected + BOOTSTRAP_DRAWS);
+    check_interval(mean.plain.difference, expected + BOOTSTRAP_DRAWS);
+    free(expected);
+    free(draws);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scores_are_those_counted_by_hand),    cmocka_unit_test(test_the_mean_of_tasks_weighs_each_the_same),
         cmocka_unit_test(test_equals_and_numbers_that_are_none),    cmocka_unit_test(test_choices_score_as_their_texts_alone),
         cmocka_unit_test(test_a_text_too_long_loses_its_beginning), cmocka_unit_test(test_a_stopped_run_goes_on_where_it_stood),
         cmocka_unit_test(test_quantized_models_are_asked_too),
