@@ -1,4 +1,5 @@
-/* AWQ: the reference's two linears (scales, codes, clipping), and what the search must and must not do. */
+/* AWQ: the reference's two linears (scales, codes, clipping), an oracle in double for every parameter, and what the search must and
+ * must not do. */
 #include "base/random.h"
 #include "quantizer_fixture.h"
 
@@ -137,8 +138,213 @@ static void test_queries_and_keys_are_not_clipped(void **state)
 {
     const double without = proxy(*state, awq_of(3, 16, false), "layer", NULL);
     assert_true(proxy(*state, awq_of(3, 16, true), "layer", NULL) < without);
-    assert_true(proxy(*state, awq_of(3, 16, true), "model.layers.0.self_attn.q_proj.weight", NULL) == without);
-    assert_true(proxy(*state, awq_of(3, 16, true), "attention.query_key_value.weight", NULL) == without);
+    static const char *const spared[] = {"model.layers.0.self_attn.q_proj.weight",
+                                         "model.layers.0.self_attn.k_proj.weight",
+                                         "attention.query_key_value.weight",
+                                         "attention.query.weight",
+                                         "attention.key.weight",
+                                         "h.0.attn.c_attn.weight",
+                                         "mixer.Wqkv.weight"};
+    static const char *const clipped[] = {"model.layers.0.self_attn.v_proj.weight", "model.layers.0.self_attn.o_proj.weight",
+                                          "model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.up_proj.weight",
+                                          "model.layers.0.mlp.down_proj.weight"};
+    for (size_t i = 0; i < sizeof spared / sizeof spared[0]; i++)
+        if (proxy(*state, awq_of(3, 16, true), spared[i], NULL) != without) fail_msg("%s is clipped", spared[i]);
+    for (size_t i = 0; i < sizeof clipped / sizeof clipped[0]; i++)
+        if (!(proxy(*state, awq_of(3, 16, true), clipped[i], NULL) < without)) fail_msg("%s is not clipped", clipped[i]);
+}
+
+/* Inputs of one size: every exponent gives the same scales, and the first is taken. */
+static void test_of_equal_exponents_the_first_wins(void **state)
+{
+    struct planted p;
+    struct statistics_collector collector;
+    struct quantized_layer layer = {0};
+    plant(&p);
+    for (int i = 0; i < 64 * 32; i++) p.x[i] = random_below(3, 5, (uint64_t)i, 2) != 0 ? 1 : -1;
+    const struct statistics *inputs = fixture_collect(&collector, *state, quantizer_awq.needs, p.x, 64, 32);
+    const struct quantize_linear linear = {"layer", matrix_of(p.weight, 20, 32, 4)};
+    const struct quantize_method method = awq_of(3, 16, false);
+    fixture_quantize(*state, &method, &linear, 1, inputs, &layer);
+    assert_true(layer.alpha == 0);
+    quantized_layer_reset(&layer);
+    statistics_reset(&collector);
+}
+
+/* ---- a second AWQ, in double: every product written out ---- */
+
+enum { N = 40, SEEN = 60, LINEARS = 2 };
+static const int64_t rows_of[LINEARS] = {18, 26};
+
+struct second {
+    struct awq_params params;
+    float x[SEEN * N], weights[LINEARS][26 * N];
+    double mean[N], hessian[N][N];
+    double scale[N], values[LINEARS][26 * N];
+    int codes[LINEARS][26 * N];
+    double alpha;
+};
+
+/* Inputs of very different sizes, one of them always 0. The linears differ in where their large weights are, and in size. */
+static void second_make(struct second *s)
+{
+    memset(s->mean, 0, sizeof s->mean);
+    memset(s->hessian, 0, sizeof s->hessian);
+    for (int i = 0; i < SEEN * N; i++)
+        s->x[i] = i % N == 11 ? 0 : (float)(exp(1.2 * random_normal(21, 0, (uint64_t)(i % N))) * random_normal(21, 1, (uint64_t)i));
+    for (int l = 0; l < LINEARS; l++)
+        for (int i = 0; i < rows_of[l] * N; i++) {
+            const double along = exp((l == 0 ? -0.8 : 0) * random_normal(21, 0, (uint64_t)(i % N)));
+            s->weights[l][i] = (float)((l == 0 ? 1 : 0.03) * along * random_normal(22, (uint64_t)l, (uint64_t)i));
+        }
+    for (int t = 0; t < SEEN; t++)
+        for (int i = 0; i < N; i++) {
+            s->mean[i] += fabs((double)s->x[t * N + i]) / SEEN;
+            for (int j = 0; j < N; j++) s->hessian[i][j] += 2.0 / SEEN * (double)s->x[t * N + i] * (double)s->x[t * N + j];
+        }
+}
+
+/* Codes and values of one group of scaled weights, clamped to `most` first. */
+static void second_group(const struct second *s, const double *w, int count, double most, int *codes, double *values)
+{
+    double lo = INFINITY, hi = -INFINITY, largest = 0, step, zero;
+    const double top = pow(2, (double)s->params.bits) - 1, middle = pow(2, (double)s->params.bits - 1);
+    for (int i = 0; i < count; i++) {
+        const double v = fmin(fmax(w[i], -most), most);
+        lo = fmin(lo, v);
+        hi = fmax(hi, v);
+        largest = fmax(largest, fabs(v));
+    }
+    if (s->params.sym) {
+        step = largest > 0 ? largest / (middle - 1) : 1;
+        zero = middle;
+    } else {
+        step = fmax(hi - lo, 1e-5) / top;
+        zero = fmin(fmax(rint(-lo / step), 0), top);
+    }
+    for (int i = 0; i < count; i++) {
+        const double v = fmin(fmax(w[i], -most), most);
+        codes[i] = (int)fmin(fmax(rint(v / step) + zero, 0), top);
+        values[i] = (codes[i] - zero) * step;
+    }
+}
+
+/* The error of one group of a row: d H dᵀ over the group's own columns. */
+static double group_error(const struct second *s, const double *scaled, const double *values, int first, int count)
+{
+    double sum = 0;
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < count; j++)
+            sum += (scaled[i] - values[i]) / s->scale[first + i] * s->hessian[first + i][first + j] * (scaled[j] - values[j]) /
+                   s->scale[first + j];
+    return sum;
+}
+
+static void second_row(struct second *s, int linear, int row, bool clip)
+{
+    const int group = s->params.group_size == -1 ? N : (int)s->params.group_size;
+    for (int first = 0; first < N; first += group) {
+        const int count = first + group < N ? group : N - first, at = row * N + first;
+        double w[N], largest = 0, best = INFINITY, least = INFINITY, values[N];
+        int codes[N];
+        for (int i = 0; i < count; i++) {
+            w[i] = (double)s->weights[linear][at + i] * s->scale[first + i];
+            largest = fmax(largest, fabs(w[i]));
+        }
+        for (int step = 0; step < 10 && clip; step++) {
+            second_group(s, w, count, largest * (1 - step / 20.0), codes, values);
+            const double found = group_error(s, w, values, first, count);
+            if (found >= least) continue;
+            least = found;
+            best = largest * (1 - step / 20.0);
+        }
+        second_group(s, w, count, best, s->codes[linear] + at, s->values[linear] + at);
+        for (int i = 0; i < count; i++) s->values[linear][at + i] /= s->scale[first + i];
+    }
+}
+
+static void second_scales(struct second *s, double alpha)
+{
+    double most = 0, least = INFINITY;
+    for (int i = 0; i < N; i++) {
+        s->scale[i] = fmax(pow(s->mean[i], alpha), 1e-4);
+        most = fmax(most, s->scale[i]);
+        least = fmin(least, s->scale[i]);
+    }
+    for (int i = 0; i < N; i++) s->scale[i] = (double)(float)(s->scale[i] / sqrt(most * least));
+}
+
+/* Of linears [from, to): the exponent with the least sum of tr(D H Dᵀ). */
+static double second_search(struct second *s, int from, int to)
+{
+    double best = -1, least = INFINITY;
+    for (int i = 0; i < s->params.grid_points; i++) {
+        const double alpha = (double)i / (double)s->params.grid_points;
+        double sum = 0;
+        second_scales(s, alpha);
+        for (int l = from; l < to; l++)
+            for (int r = 0; r < rows_of[l]; r++) {
+                double d[N];
+                second_row(s, l, r, false);
+                for (int c = 0; c < N; c++) d[c] = (double)s->weights[l][r * N + c] - s->values[l][r * N + c];
+                for (int a = 0; a < N; a++)
+                    for (int b = 0; b < N; b++) sum += d[a] * s->hessian[a][b] * d[b];
+            }
+        if (sum >= least) continue;
+        least = sum;
+        best = alpha;
+    }
+    return best;
+}
+
+static void check_second(struct backend *backend, struct awq_params params)
+{
+    static struct second s;
+    struct statistics_collector collector;
+    struct quantized_layer layers[LINEARS] = {0};
+    const struct quantize_method method = {.quantizer = QUANTIZER_AWQ, .awq = params};
+    s.params = params;
+    second_make(&s);
+    s.alpha = second_search(&s, 0, LINEARS);
+    if (params.grid_points > 5 && s.alpha == second_search(&s, 1, 2))
+        fail_msg("the second linear alone would take %g too", s.alpha);
+    second_scales(&s, s.alpha);
+    for (int l = 0; l < LINEARS; l++)
+        for (int r = 0; r < rows_of[l]; r++) second_row(&s, l, r, params.clip);
+    const struct statistics *inputs = fixture_collect(&collector, backend, quantizer_awq.needs, s.x, SEEN, N);
+    const struct quantize_linear linears[LINEARS] = {{"mlp.gate_proj.weight", matrix_of(s.weights[0], rows_of[0], N, 4)},
+                                                     {"mlp.up_proj.weight", matrix_of(s.weights[1], rows_of[1], N, 4)}};
+    fixture_quantize(backend, &method, linears, LINEARS, inputs, layers);
+    int wrong = 0, count = 0;
+    for (int l = 0; l < LINEARS; l++) {
+        if (layers[l].alpha != s.alpha) fail_msg("exponent %g, expected %g", layers[l].alpha, s.alpha);
+        for (int c = 0; c < N; c++) assert_true(fabs((double)layers[l].column_scales[c] - s.scale[c]) <= 1e-6 * s.scale[c]);
+        for (int i = 0; i < rows_of[l] * N; i++) {
+            wrong += layers[l].codes[i] != s.codes[l][i];
+            wrong += fabs((double)s.weights[l][i] - s.values[l][i]) > 1e-5 * (1 + fabs(s.values[l][i])); /* now the quantized one */
+        }
+        count += 2 * (int)rows_of[l] * N;
+        quantized_layer_reset(&layers[l]);
+    }
+    /* two magnitudes of a group may be as good as each other: then all of its codes differ */
+    if (wrong > (params.clip ? 0.05 : 0.002) * count)
+        fail_msg("b%d g%d %s clip %d: %d of %d codes and values differ", (int)params.bits, (int)params.group_size,
+                 params.sym ? "sym" : "asym", params.clip, wrong, count);
+    statistics_reset(&collector);
+}
+
+static void test_matches_a_second_one_in_every_parameter(void **state)
+{
+    static const struct awq_params cases[] = {
+        {.bits = 4, .group_size = 16, .grid_points = 20, .sym = false, .clip = true},
+        {.bits = 3, .group_size = 12, .grid_points = 7, .sym = true, .clip = true},
+        {.bits = 3, .group_size = -1, .grid_points = 33, .sym = false, .clip = true},
+        {.bits = 2, .group_size = 9, .grid_points = 20, .sym = false, .clip = true},
+        {.bits = 8, .group_size = 1000, .grid_points = 20, .sym = true, .clip = false},
+        {.bits = 4, .group_size = 8, .grid_points = 1, .sym = true, .clip = false},
+        {.bits = 3, .group_size = 20, .grid_points = 11, .sym = false, .clip = false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) check_second(*state, cases[i]);
 }
 
 static void test_a_symmetric_grid_is_one_without_zero_points(void **state)
@@ -163,6 +369,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference_scales_codes_and_clipping),
+        cmocka_unit_test(test_matches_a_second_one_in_every_parameter),
+        cmocka_unit_test(test_of_equal_exponents_the_first_wins),
         cmocka_unit_test(test_scales_help_where_few_inputs_are_large),
         cmocka_unit_test(test_queries_and_keys_are_not_clipped),
         cmocka_unit_test(test_a_symmetric_grid_is_one_without_zero_points),

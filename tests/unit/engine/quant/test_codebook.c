@@ -1,5 +1,5 @@
-/* NF4 and FP4: the reference codes, blocks and double quantization; books and rounding as the papers say; and the order of the
- * 4-bit methods' errors on weights with tails like those of trained ones. */
+/* NF4 and FP4: the reference codes, blocks and double quantization; books, rounding and maxima as the papers say, at any block
+ * size; and the order of the 4-bit methods' errors on weights with tails like those of trained ones. */
 #include "base/random.h"
 #include "quantizer_fixture.h"
 
@@ -96,6 +96,124 @@ static void test_the_library_s_fp4_has_a_hole_around_zero(void **state)
     quantized_layer_reset(&layer);
 }
 
+/* ---- the books and the coding of maxima as the papers have them ---- */
+
+/* Where the standard normal distribution has the share p below it. */
+static double normal_quantile(double p)
+{
+    double low = -10, high = 10;
+    for (int i = 0; i < 200; i++) {
+        const double middle = (low + high) / 2;
+        if (0.5 * erfc(-middle / sqrt(2)) < p)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* QLoRA: eight quantiles above zero and seven below, at equal distances from a half to 0.9677083, over the largest. */
+static void nf4_book(double values[16])
+{
+    const double largest = normal_quantile(0.9677083);
+    for (int i = 0; i < 8; i++) values[15 - i] = normal_quantile(0.9677083 + (0.5 - 0.9677083) * i / 8) / largest;
+    for (int i = 0; i < 7; i++) values[i] = -normal_quantile(0.9677083 + (0.5 - 0.9677083) * i / 7) / largest;
+    values[7] = 0;
+}
+
+/* Sign, two bits of exponent, one of mantissa: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives, over 6. */
+static void fp4_book(double values[16])
+{
+    static const double half[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+    for (int i = 0; i < 8; i++) {
+        values[8 + i] = half[i] / 6;
+        values[7 - i] = -half[i] / 6;
+    }
+}
+
+static double nearest(const double *values, int count, double x)
+{
+    double best = values[0];
+    for (int i = 1; i < count; i++)
+        if (fabs(values[i] - x) < fabs(best - x)) best = values[i];
+    return best;
+}
+
+/* Dynamic codes: for each of seven powers of ten the means of neighbours among 2^i + 1 numbers from 0.1 to 1; 0 and 1. */
+static void dynamic_book(double values[256])
+{
+    int count = 0;
+    for (int i = 0; i < 7; i++)
+        for (int j = 0; j < 1 << i; j++) {
+            const double a = 0.1 + 0.9 * j / (1 << i), b = 0.1 + 0.9 * (j + 1) / (1 << i);
+            values[count++] = (a + b) / 2 * pow(10, i - 6);
+            values[count] = -values[count - 1];
+            count++;
+        }
+    values[count++] = 0;
+    values[count++] = 1;
+    assert_int_equal(count, 256);
+}
+
+enum { BOOK_ROWS = 37, BOOK_COLUMNS = 100, BOOK_WEIGHTS = BOOK_ROWS * BOOK_COLUMNS };
+
+/* Blocks' maxima, coded eight bits each when asked for: less their mean, over the largest of 256. */
+static void find_maxima(const float *weight, int block, bool coded, double *maxima, int groups)
+{
+    double values[256], mean = 0;
+    dynamic_book(values);
+    for (int g = 0; g < groups; g++) {
+        maxima[g] = 0;
+        for (int i = g * block; i < (g + 1) * block && i < BOOK_WEIGHTS; i++) maxima[g] = fmax(maxima[g], fabs((double)weight[i]));
+        mean += maxima[g] / groups;
+    }
+    for (int first = 0; first < groups && coded; first += 256) {
+        const int end = first + 256 < groups ? first + 256 : groups;
+        double most = 0;
+        for (int g = first; g < end; g++) most = fmax(most, fabs(maxima[g] - mean));
+        for (int g = first; g < end; g++) maxima[g] = nearest(values, 256, (maxima[g] - mean) / most) * most + mean;
+    }
+}
+
+static void check_book(struct backend *backend, bool nf4, int block, bool coded)
+{
+    static float weight[BOOK_WEIGHTS], before[BOOK_WEIGHTS];
+    static double maxima[BOOK_WEIGHTS], plain[BOOK_WEIGHTS];
+    const int groups = (BOOK_WEIGHTS + block - 1) / block;
+    struct quantize_method method = nf4 ? nf4_of(block, coded) : fp4_of(block);
+    struct quantized_layer layer = {0};
+    double book[16];
+    method.fp4.double_quant = coded;
+    if (nf4)
+        nf4_book(book);
+    else
+        fp4_book(book);
+    for (int i = 0; i < BOOK_WEIGHTS; i++)
+        weight[i] = before[i] = (float)(exp(0.5 * random_normal(41, 0, (uint64_t)(i / 50))) * random_normal(41, 1, (uint64_t)i));
+    find_maxima(before, block, false, plain, groups);
+    find_maxima(before, block, coded, maxima, groups);
+    run(backend, method, matrix_of(weight, BOOK_ROWS, BOOK_COLUMNS, 4), &layer);
+    assert_int_equal(layer.groups, groups);
+    for (int i = 0; i < BOOK_WEIGHTS; i++) {
+        const double expected = nearest(book, 16, (double)before[i] / plain[i / block]) * maxima[i / block];
+        if (fabs((double)weight[i] - expected) > 1e-6 * plain[i / block])
+            fail_msg("%s, blocks of %d, value %d: %g, expected %g", nf4 ? "nf4" : "fp4", block, i, (double)weight[i], expected);
+    }
+    const int stored = coded ? groups * 8 + (groups + 255) / 256 * 32 + 32 : groups * 32;
+    assert_int_equal(quantized_layer_bits(&layer), BOOK_WEIGHTS * 4 + stored);
+    quantized_layer_reset(&layer);
+}
+
+static void test_any_block_size_is_as_the_papers_say(void **state)
+{
+    static const int blocks[] = {64, 7, 32, 100, 999, 100000};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        for (int trial = 0; trial < 4; trial++) {
+            if (trial % 2 == 1 && blocks[i] > BOOK_WEIGHTS) continue; /* one maximum: nothing to code */
+            check_book(*state, trial < 2, blocks[i], trial % 2 == 1);
+        }
+}
+
 /* Equal maxima leave nothing to code: double quantization gives them back. */
 static void test_double_quantization_of_equal_maxima_is_exact(void **state)
 {
@@ -163,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference_codes_and_values),
+        cmocka_unit_test(test_any_block_size_is_as_the_papers_say),
         cmocka_unit_test(test_blocks_cross_rows),
         cmocka_unit_test(test_midpoints_take_the_lower_value),
         cmocka_unit_test(test_the_library_s_fp4_has_a_hole_around_zero),

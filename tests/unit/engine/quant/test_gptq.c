@@ -1,6 +1,7 @@
 /* GPTQ against the oracle (every option), on its edges, and against the reference layers. */
 #include "base/memory.h"
 #include "oracle.h"
+#include "quant/gptq_order.h"
 #include "quantizer_fixture.h"
 
 #include <stdio.h>
@@ -159,6 +160,81 @@ static void test_damping_rises_until_the_factorisation_works(void **state)
     quantized_layer_reset(&layer);
 }
 
+/* The least damping in steps of 0.01 that works, wherever it lies: eigenvalues of 1 - x and 1 + x beside a mean diagonal of 1. */
+static void test_the_least_damping_that_works_is_found(void **state)
+{
+    for (int needed = 2; needed < 99; needed++) {
+        const struct oracle_case c = {1, 2, 1, -1, 4, true, false, false, 0.01};
+        float weight[2] = {0.3f, -0.9f}, hessian[4] = {1, NAN, (float)(1 + 0.01 * needed - 0.005), 1};
+        struct quantized_layer layer = {0};
+        struct error error;
+        assert_int_equal(run(*state, &c, weight, hessian, &layer, &error), STATUS_OK);
+        if (fabs(layer.damp - 0.01 * needed) > 1e-12 || layer.damp_increases != needed - 1)
+            fail_msg("damping %g after %d increases, expected %g", layer.damp, (int)layer.damp_increases, 0.01 * needed);
+        quantized_layer_reset(&layer);
+    }
+}
+
+/* A dead input has 1 on the diagonal, which counts in the mean: (1 + 1 + 1) / 3 of it lets 0.05 work where 0.04 does not. */
+static void test_dead_inputs_count_as_one(void **state)
+{
+    const struct oracle_case c = {1, 3, 1, -1, 4, true, false, false, 0.01};
+    float weight[3] = {0.3f, -0.9f, 0.5f}, hessian[9] = {1, NAN, NAN, 1.045f, 1, NAN, 0, 0, 0};
+    struct quantized_layer layer = {0};
+    struct error error;
+    assert_int_equal(run(*state, &c, weight, hessian, &layer, &error), STATUS_OK);
+    assert_int_equal(layer.dead_columns, 1);
+    assert_true(fabs(layer.damp - 0.05) < 1e-12 && weight[2] == 0);
+    quantized_layer_reset(&layer);
+}
+
+static void expect_order(enum gptq_order_kind kind, const float *diagonal, const int32_t *from, const int32_t *group)
+{
+    struct gptq_order order;
+    struct error error;
+    assert_int_equal(gptq_order_init(&order, kind, diagonal, 8, 3, &error), STATUS_OK);
+    assert_int_equal(order.runs, 3);
+    for (int i = 0; i < 8; i++) assert_int_equal(order.from[i], from[i]);
+    for (int i = 0; i < 3; i++) assert_int_equal(order.group[i], group[i]);
+    gptq_order_reset(&order);
+}
+
+/* Descending, of equals the first; groups by their largest, the short one last. */
+static void test_orders_are_stable(void **state)
+{
+    (void)state;
+    static const float diagonal[] = {2, 1, 5, 5, 1, 2, 9, 9}, flat[] = {1, 1, 1, 1, 1, 1, 1, 1};
+    static const int32_t plain[] = {0, 1, 2, 3, 4, 5, 6, 7}, act[] = {6, 7, 2, 3, 0, 5, 1, 4}, gar[] = {2, 0, 1, 3, 5, 4, 6, 7};
+    static const int32_t second_first[] = {3, 5, 4, 2, 0, 1, 6, 7}, groups[] = {0, 1, 2}, turned[] = {1, 0, 2};
+    expect_order(GPTQ_ORDER_NONE, diagonal, plain, groups);
+    expect_order(GPTQ_ORDER_ACT, diagonal, act, groups);
+    expect_order(GPTQ_ORDER_GAR, diagonal, gar, groups);
+    expect_order(GPTQ_ORDER_ACT, flat, plain, groups);
+    expect_order(GPTQ_ORDER_GAR, flat, plain, groups);
+    expect_order(GPTQ_ORDER_GAR, (const float[]){2, 1, 5, 6, 1, 2, 9, 9}, second_first, turned);
+}
+
+/* Codes, a scale of 16 bits for each row and group, zero points where the grid has them, indices where the groups are ordered. */
+static void test_bits_are_counted(void **state)
+{
+    static const struct oracle_case cases[] = {{6, 24, 40, 8, 4, true, false, false, 0.01},
+                                               {6, 24, 40, 8, 4, true, true, false, 0.01},
+                                               {6, 24, 40, 7, 3, false, true, false, 0.01}};
+    static const int64_t expected[] = {6 * 24 * 4 + 6 * 3 * 16, 6 * 24 * 4 + 6 * 3 * 16 + 24 * 32,
+                                       6 * 24 * 3 + 6 * 4 * (16 + 3) + 24 * 32};
+    for (int i = 0; i < 3; i++) {
+        struct oracle o = oracle_make(&cases[i], 5);
+        struct quantized_layer layer = {0};
+        struct error error;
+        float *hessian = hessian_of(&cases[i], &o);
+        assert_int_equal(run(*state, &cases[i], o.weight, hessian, &layer, &error), STATUS_OK);
+        assert_int_equal(quantized_layer_bits(&layer), expected[i]);
+        quantized_layer_reset(&layer);
+        free(hessian);
+        oracle_free(&o);
+    }
+}
+
 /* Neither a Hessian that no damping mends nor inputs that were never there stop a run: rounding to nearest, said so. */
 static void test_degenerate_inputs_fall_back_visibly(void **state)
 {
@@ -242,6 +318,10 @@ int main(void)
         cmocka_unit_test(test_stacked_linears_equal_separate_ones),
         cmocka_unit_test(test_bits_do_not_depend_on_threads),
         cmocka_unit_test(test_damping_rises_until_the_factorisation_works),
+        cmocka_unit_test(test_the_least_damping_that_works_is_found),
+        cmocka_unit_test(test_dead_inputs_count_as_one),
+        cmocka_unit_test(test_orders_are_stable),
+        cmocka_unit_test(test_bits_are_counted),
         cmocka_unit_test(test_degenerate_inputs_fall_back_visibly),
         cmocka_unit_test(test_singular_hessian_is_damped),
         cmocka_unit_test(test_refuses_what_is_not_finite),

@@ -1,4 +1,5 @@
-/* LLM.int8() and SmoothQuant: the reference's codes and outputs, and treated inputs in a walk. */
+/* LLM.int8() and SmoothQuant: the reference's codes and outputs, the definitions in double for every parameter, and treated inputs
+ * in a walk. */
 #include "base/random.h"
 #include "quant/activation.h"
 #include "quantizer_fixture.h"
@@ -90,6 +91,193 @@ static void test_smoothquant_reference(void **state)
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) free(blocks[i]);
 }
 
+/* ---- the definitions, written out in double ---- */
+
+/* x rounded to symmetric codes of its own largest magnitude, of what `counts`; what does not count may leave the codes' range. */
+static void round_absmax(const double *x, const bool *counts, int bits, double *out)
+{
+    const double top = pow(2, bits - 1) - 1;
+    double most = 0;
+    for (int c = 0; c < COLUMNS; c++)
+        if (counts == NULL || counts[c]) most = fmax(most, fabs(x[c]));
+    for (int c = 0; c < COLUMNS; c++) out[c] = most > 0 ? rint(x[c] * top / most) * most / top : 0;
+}
+
+static double dot(const double *a, const double *b)
+{
+    double sum = 0;
+    for (int c = 0; c < COLUMNS; c++) sum += a[c] * b[c];
+    return sum;
+}
+
+struct definition {
+    float x[TOKENS * COLUMNS], weight[ROWS * COLUMNS], other[ROWS * COLUMNS];
+    double scale[COLUMNS], values[ROWS * COLUMNS], y[TOKENS * ROWS];
+};
+
+/* Columns of very different sizes, differently in the two weights and in the inputs. */
+static void define(struct definition *d)
+{
+    for (int i = 0; i < TOKENS * COLUMNS; i++)
+        d->x[i] = (float)(exp(1.3 * random_normal(31, 0, (uint64_t)(i % COLUMNS))) * random_normal(31, 1, (uint64_t)i));
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        d->weight[i] = (float)(0.1 * exp(0.7 * random_normal(31, 2, (uint64_t)(i % COLUMNS))) * random_normal(31, 3, (uint64_t)i));
+        d->other[i] = (float)(0.1 * exp(0.7 * random_normal(31, 4, (uint64_t)(i % COLUMNS))) * random_normal(31, 5, (uint64_t)i));
+    }
+}
+
+/* y of one threshold: columns with an entry that reaches it multiply the dequantized weights (bnb) or the original ones (paper). */
+static void define_llm_int8(struct definition *d, double threshold, bool paper)
+{
+    bool leaves[COLUMNS] = {false};
+    for (int i = 0; i < TOKENS * COLUMNS; i++)
+        if (threshold > 0 && fabs((double)d->x[i]) >= threshold) leaves[i % COLUMNS] = true;
+    for (int r = 0; r < ROWS; r++) {
+        double row[COLUMNS];
+        for (int c = 0; c < COLUMNS; c++) row[c] = (double)d->weight[r * COLUMNS + c];
+        round_absmax(row, NULL, 8, d->values + r * COLUMNS);
+    }
+    for (int t = 0; t < TOKENS; t++) {
+        double x[COLUMNS], rounded[COLUMNS], outliers[COLUMNS];
+        bool counts[COLUMNS];
+        for (int c = 0; c < COLUMNS; c++) {
+            x[c] = (double)d->x[t * COLUMNS + c];
+            counts[c] = paper ? !leaves[c] : !(threshold > 0 && fabs(x[c]) >= threshold);
+            outliers[c] = leaves[c] ? x[c] : 0;
+        }
+        round_absmax(x, counts, 8, rounded);
+        for (int c = 0; c < COLUMNS; c++)
+            if (leaves[c]) rounded[c] = 0;
+        for (int r = 0; r < ROWS; r++) {
+            double whole[COLUMNS];
+            for (int c = 0; c < COLUMNS; c++) whole[c] = paper ? (double)d->weight[r * COLUMNS + c] : d->values[r * COLUMNS + c];
+            d->y[t * ROWS + r] = dot(rounded, d->values + r * COLUMNS) + dot(outliers, whole);
+        }
+    }
+}
+
+static void test_llm_int8_is_its_definition_at_any_threshold(void **state)
+{
+    static struct definition d;
+    static const double thresholds[] = {6, 0, 2.5, 1e6};
+    for (int trial = 0; trial < 8; trial++) {
+        const struct quantize_method method = {.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {thresholds[trial / 2], trial % 2}};
+        struct quantized_layer layer = {0};
+        float y[TOKENS * ROWS];
+        define(&d);
+        define_llm_int8(&d, thresholds[trial / 2], trial % 2 == 1);
+        const struct quantize_linear linear = {"layer", matrix_of(d.weight, ROWS, COLUMNS, 4)};
+        fixture_quantize(*state, &method, &linear, 1, NULL, &layer);
+        for (int i = 0; i < ROWS * COLUMNS; i++) assert_true(fabs((double)d.weight[i] - d.values[i]) < 1e-6);
+        forward(*state, &layer, d.weight, d.x, false, y);
+        compare(y, d.y, 2e-4, trial % 2 == 1 ? "paper" : "bnb"); /* a code on a tie may go the other way */
+        /* 8 bits a weight and a float a row */
+        assert_int_equal(quantized_layer_bits(&layer), ROWS * COLUMNS * 8 + ROWS * 32);
+        quantized_layer_reset(&layer);
+    }
+}
+
+/* s of one exponent; the weights that share the inputs share it. */
+static void define_scales(struct definition *d, double alpha, bool both)
+{
+    for (int c = 0; c < COLUMNS; c++) {
+        double input = 0, weight = 1e-5;
+        for (int t = 0; t < TOKENS; t++) input = fmax(input, fabs((double)d->x[t * COLUMNS + c]));
+        for (int r = 0; r < ROWS; r++) weight = fmax(weight, fabs((double)d->weight[r * COLUMNS + c]));
+        for (int r = 0; r < ROWS && both; r++) weight = fmax(weight, fabs((double)d->other[r * COLUMNS + c]));
+        d->scale[c] = (double)(float)fmax(pow(input, alpha) / pow(weight, 1 - alpha), 1e-5);
+    }
+}
+
+/* Values (smoothing taken out again) and outputs of one weight under the scales. */
+static void define_smoothed(struct definition *d, const float *weight, int bits, int activation_bits)
+{
+    for (int r = 0; r < ROWS; r++) {
+        double row[COLUMNS];
+        for (int c = 0; c < COLUMNS; c++) row[c] = (double)weight[r * COLUMNS + c] * d->scale[c];
+        round_absmax(row, NULL, bits, d->values + r * COLUMNS);
+        for (int c = 0; c < COLUMNS; c++) d->values[r * COLUMNS + c] /= d->scale[c];
+    }
+    for (int t = 0; t < TOKENS; t++) {
+        double x[COLUMNS], rounded[COLUMNS];
+        for (int c = 0; c < COLUMNS; c++) x[c] = (double)d->x[t * COLUMNS + c] / d->scale[c];
+        round_absmax(x, NULL, activation_bits, rounded);
+        for (int c = 0; c < COLUMNS; c++) rounded[c] *= d->scale[c];
+        for (int r = 0; r < ROWS; r++) d->y[t * ROWS + r] = dot(rounded, d->values + r * COLUMNS);
+    }
+}
+
+/* The squared error of both weights' outputs over all tokens. */
+static double define_error(struct definition *d, int bits, int activation_bits)
+{
+    const float *const weights[] = {d->weight, d->other};
+    double sum = 0;
+    for (int w = 0; w < 2; w++) {
+        define_smoothed(d, weights[w], bits, activation_bits);
+        for (int t = 0; t < TOKENS; t++)
+            for (int r = 0; r < ROWS; r++) {
+                double exact = 0;
+                for (int c = 0; c < COLUMNS; c++) exact += (double)d->x[t * COLUMNS + c] * (double)weights[w][r * COLUMNS + c];
+                sum += (exact - d->y[t * ROWS + r]) * (exact - d->y[t * ROWS + r]);
+            }
+    }
+    return sum;
+}
+
+static double define_alpha(struct definition *d, int bits, int activation_bits)
+{
+    double best = -1, least = INFINITY;
+    for (int i = 0; i <= 20; i++) {
+        define_scales(d, i / 20.0, true);
+        const double found = define_error(d, bits, activation_bits);
+        if (found >= least) continue;
+        least = found;
+        best = i / 20.0;
+    }
+    return best;
+}
+
+static void check_smoothquant(struct backend *backend, struct smoothquant_params params)
+{
+    static struct definition d;
+    const struct quantize_method method = {.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = params};
+    const int bits = (int)params.bits, activation_bits = (int)params.activation_bits;
+    struct statistics_collector collector;
+    struct quantized_layer layers[2] = {0};
+    define(&d);
+    const double alpha = params.search ? define_alpha(&d, bits, activation_bits) : params.alpha;
+    define_scales(&d, alpha, false);
+    const double alone = d.scale[0] + d.scale[1] + d.scale[2];
+    define_scales(&d, alpha, true);
+    if (alpha < 1) assert_true(alone != d.scale[0] + d.scale[1] + d.scale[2]); /* the second weight has a say */
+    define_smoothed(&d, d.weight, bits, activation_bits);
+    const struct statistics *inputs = fixture_collect(&collector, backend, quantizer_smoothquant.needs, d.x, TOKENS, COLUMNS);
+    const struct quantize_linear linears[] = {{"first", matrix_of(d.weight, ROWS, COLUMNS, 4)},
+                                              {"second", matrix_of(d.other, ROWS, COLUMNS, 4)}};
+    fixture_quantize(backend, &method, linears, 2, inputs, layers);
+    int wrong = 0;
+    float y[TOKENS * ROWS];
+    if (layers[0].alpha != alpha || layers[1].alpha != alpha) fail_msg("exponent %g, expected %g", layers[0].alpha, alpha);
+    assert_int_equal(layers[0].input_bits, activation_bits);
+    for (int c = 0; c < COLUMNS; c++) assert_true(fabs((double)layers[0].column_scales[c] - d.scale[c]) <= 1e-6 * d.scale[c]);
+    for (int i = 0; i < ROWS * COLUMNS; i++) wrong += fabs((double)d.weight[i] - d.values[i]) > 1e-5 * fabs(d.values[i]);
+    assert_in_range(wrong, 0, 4);
+    forward(backend, &layers[0], d.weight, d.x, true, y);
+    compare(y, d.y, activation_bits == 4 ? 5e-3 : 5e-4, "outputs");
+    assert_int_equal(quantized_layer_bits(&layers[0]), ROWS * COLUMNS * bits + ROWS * 16 + COLUMNS * 16);
+    for (int i = 0; i < 2; i++) quantized_layer_reset(&layers[i]);
+    statistics_reset(&collector);
+}
+
+static void test_smoothquant_is_its_definition_in_every_parameter(void **state)
+{
+    static const struct smoothquant_params cases[] = {
+        {8, 8, 0.3, false}, {8, 8, 0.7, false}, {4, 8, 0.5, false}, {8, 4, 0.6, false}, {3, 4, 0, false},
+        {4, 4, 1, false},   {8, 8, 0.5, true},  {4, 8, 0.5, true},  {8, 4, 0.1, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) check_smoothquant(*state, cases[i]);
+}
+
 struct planted {
     float x[TOKENS * COLUMNS], weight[ROWS * COLUMNS];
 };
@@ -172,6 +360,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_llm_int8_reference_in_both_variants),
         cmocka_unit_test(test_smoothquant_reference),
+        cmocka_unit_test(test_llm_int8_is_its_definition_at_any_threshold),
+        cmocka_unit_test(test_smoothquant_is_its_definition_in_every_parameter),
         cmocka_unit_test(test_decomposition_closes_the_gap_that_outliers_make),
         cmocka_unit_test(test_smoothing_halves_the_error_and_a_search_does_no_worse),
         cmocka_unit_test(test_rounds_each_token_by_its_own_step),

@@ -38,6 +38,43 @@ static void check_size(struct backend *backend, int64_t size, int64_t blocks, in
     free(sign);
 }
 
+/* Of 12: Paley's first construction, I + S with S from the squares modulo 11 (0 1 4 9 5 3). Powers of two: Sylvester's. Of 24, the
+ * one in each place of the other. */
+static double definition(int64_t order, int64_t i, int64_t j)
+{
+    static const bool square[11] = {false, true, false, true, true, true, false, false, false, true, false};
+    if (order == 1) return __builtin_parityll((unsigned long long)(i & j)) ? -1 : 1;
+    if (i == j || i == 0) return 1;
+    return j != 0 && square[(j - i + 11) % 11] ? 1 : -1;
+}
+
+static void test_matrices_are_those_of_sylvester_and_paley(void **state)
+{
+    static const int64_t sizes[] = {2, 8, 12, 24};
+    struct backend *backend = *state;
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        const int64_t size = sizes[s], order = size % 12 == 0 ? 12 : 1, power = size / order;
+        float x[24 * 24] = {0}, turned[24 * 24], ones[24];
+        struct hadamard hadamard;
+        struct error error;
+        for (int64_t i = 0; i < size; i++) {
+            x[i * size + i] = 1;
+            ones[i] = 1;
+        }
+        assert_int_equal(hadamard_init(&hadamard, backend, size, &error), STATUS_OK);
+        hadamard_rows(&hadamard, (struct hadamard_use){.sign = ones}, matrix_of(x, size, size, 4),
+                      matrix_of(turned, size, size, 4));
+        for (int64_t i = 0; i < size; i++)
+            for (int64_t j = 0; j < size; j++) {
+                double expected = definition(1, i % power, j % power) / sqrt((double)size);
+                if (order > 1) expected *= definition(order, i / power, j / power);
+                if (fabs((double)turned[i * size + j] - expected) > 1e-6)
+                    fail_msg("%d: [%d, %d] is %g, expected %g", (int)size, (int)i, (int)j, (double)turned[i * size + j], expected);
+            }
+        hadamard_reset(&hadamard);
+    }
+}
+
 static void test_transforms_are_orthogonal_in_every_size(void **state)
 {
     const int64_t cases[][3] = {{1, 1, 1},   {2, 1, 1},   {64, 1, 1}, {12, 1, 12}, {48, 1, 12}, {20, 1, 20}, {40, 1, 20},
@@ -107,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_transforms_are_orthogonal_in_every_size),
+        cmocka_unit_test(test_matrices_are_those_of_sylvester_and_paley),
         cmocka_unit_test(test_a_block_turns_into_the_reference_s),
     };
     return cmocka_run_group_tests_name("rotation", tests, fixture_setup, fixture_teardown);

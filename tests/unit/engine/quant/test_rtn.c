@@ -1,6 +1,7 @@
 /* Rounding to nearest: groups of every kind, what is measured and refused, and the reference codes, which must be exact. */
 #include "base/random.h"
 #include "oracle.h"
+#include "quant/ends.h"
 #include "quantizer_fixture.h"
 
 static enum status run(struct backend *backend, struct rtn_params params, struct matrix weight, struct matrix hessian,
@@ -47,6 +48,63 @@ static void test_short_last_group_in_a_strided_weight(void **state)
     assert_true(fabs(layer.relative_error - proxy / oracle_proxy(&c, &o, zeros)) < 1e-4 * layer.relative_error);
     assert_int_equal(quantized_layer_bits(&layer), 7 * 45 * 3 + 7 * 3 * (16 + 3));
     quantized_layer_reset(&layer);
+    oracle_free(&o);
+}
+
+/* Every number of bits, both kinds of grid, and groups of every kind, the shorter last one included. */
+static void test_matches_the_definition_in_every_parameter(void **state)
+{
+    static const int64_t groups[] = {-1, 1, 7, 16, 45, 1000};
+    for (int trial = 0; trial < 48; trial++) {
+        struct oracle_case c = {.rows = 9, .columns = 45, .tokens = 1, .bits = (int[]){2, 3, 4, 8}[trial % 4], .sym = trial >= 24};
+        c.group_size = groups[trial / 4 % 6];
+        struct oracle o = oracle_make(&c, (uint64_t)trial);
+        struct quantized_layer layer = {0};
+        struct error error;
+        float weight[9 * 45];
+        const int size = c.group_size == -1 || c.group_size > 45 ? 45 : (int)c.group_size, count = (45 + size - 1) / size;
+        memcpy(weight, o.weight, sizeof weight);
+        assert_int_equal(run(*state, (struct rtn_params){c.bits, c.group_size, c.sym}, matrix_of(weight, 9, 45, sizeof(float)),
+                             (struct matrix){0}, &layer, &error),
+                         STATUS_OK);
+        assert_int_equal(layer.groups, count);
+        for (int i = 0; i < 9 * 45; i++) {
+            double row[45], scale, zero;
+            int32_t members[45];
+            const int first = i % 45 / size * size, width = first + size < 45 ? size : 45 - first;
+            for (int k = 0; k < width; k++) members[k] = first + k;
+            for (int k = 0; k < 45; k++) row[k] = (double)o.weight[i / 45 * 45 + k];
+            oracle_grid(&c, row, members, width, &scale, &zero);
+            const double code = fmin(fmax(rint(row[i % 45] / scale) + zero, 0), (1 << c.bits) - 1);
+            assert_int_equal(layer.codes[i], (int)code);
+            assert_true(fabs((double)weight[i] - (code - zero) * scale) < 1e-6);
+        }
+        assert_int_equal(quantized_layer_bits(&layer), 9 * 45 * c.bits + 9 * count * (16 + (c.sym ? 0 : c.bits)));
+        quantized_layer_reset(&layer);
+        oracle_free(&o);
+    }
+}
+
+/* Embeddings and outputs: symmetric, groups of 128 columns whatever the method. */
+static void test_ends_have_groups_of_128(void **state)
+{
+    const struct oracle_case c = {.rows = 3, .columns = 300, .tokens = 1, .bits = 4, .sym = true, .group_size = 128};
+    struct oracle o = oracle_make(&c, 1);
+    struct error error;
+    float weight[3 * 300];
+    int64_t bits = 0;
+    memcpy(weight, o.weight, sizeof weight);
+    assert_int_equal(ends_round(*state, "ends", matrix_of(weight, 3, 300, sizeof(float)), 4, &bits, &error), STATUS_OK);
+    assert_int_equal(bits, 3 * 300 * 4 + 3 * 3 * 16);
+    for (int i = 0; i < 3 * 300; i++) {
+        double row[300], scale, zero;
+        int32_t members[128];
+        const int first = i % 300 / 128 * 128, width = first + 128 < 300 ? 128 : 300 - first;
+        for (int k = 0; k < width; k++) members[k] = first + k;
+        for (int k = 0; k < 300; k++) row[k] = (double)o.weight[i / 300 * 300 + k];
+        oracle_grid(&c, row, members, width, &scale, &zero);
+        assert_true(fabs((double)weight[i] - (fmin(fmax(rint(row[i % 300] / scale) + zero, 0), 15) - zero) * scale) < 1e-6);
+    }
     oracle_free(&o);
 }
 
@@ -146,6 +204,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_short_last_group_in_a_strided_weight),
+        cmocka_unit_test(test_matches_the_definition_in_every_parameter),
+        cmocka_unit_test(test_ends_have_groups_of_128),
         cmocka_unit_test(test_without_a_hessian_inputs_count_as_white),
         cmocka_unit_test(test_refuses_what_is_not_finite_and_leaves_weights),
         cmocka_unit_test(test_refuses_a_backend_of_doubles),

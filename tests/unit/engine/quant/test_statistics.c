@@ -47,7 +47,30 @@ static void hold_rows(const struct statistics *found, int64_t rows)
         }
         assert_true(fabs(found->mean[r] - mean) < 1e-12 && fabs((double)found->largest[r] - largest) < 1e-12);
     }
-    assert_true(found->sample.rows > 0 && found->sample.rows <= rows);
+    assert_int_equal(found->sample.rows, rows); /* few tokens: all of them */
+    assert_memory_equal(found->sample.data, inputs, (size_t)rows * COLUMNS * sizeof(float));
+}
+
+/* Of many tokens those at equal distances: every third of 3 * 512 - 1. */
+static void test_the_sample_is_of_tokens_at_equal_distances(void **state)
+{
+    (void)state;
+    enum { MANY = 3 * STATISTICS_SAMPLE - 1 };
+    static float x[MANY];
+    struct error error;
+    struct backend *backend = NULL;
+    struct statistics_collector collector;
+    for (int i = 0; i < MANY; i++) x[i] = (float)i;
+    assert_int_equal(backend_cpu_new(NULL, &backend, &error), STATUS_OK);
+    assert_int_equal(statistics_init(&collector, backend, NEED_INPUT_HESSIAN | NEED_INPUT_SAMPLE, 1, MANY, &error), STATUS_OK);
+    statistics_begin(&collector, 1);
+    statistics_add(&collector, matrix_of(x, 700, 1, sizeof(float)));
+    statistics_add(&collector, matrix_of(x + 700, MANY - 700, 1, sizeof(float)));
+    const struct matrix sample = statistics_finish(&collector)->sample;
+    assert_int_equal(sample.rows, STATISTICS_SAMPLE);
+    for (int i = 0; i < STATISTICS_SAMPLE; i++) assert_true(((const float *)sample.data)[i] == (float)(3 * i));
+    statistics_reset(&collector);
+    backend_free(backend);
 }
 
 static void hold_nothing(const struct statistics *found, int64_t rows)
@@ -77,6 +100,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_statistics_are_those_of_the_rows_seen),
+        cmocka_unit_test(test_the_sample_is_of_tokens_at_equal_distances),
         cmocka_unit_test(test_nothing_seen_is_nothing_collected),
     };
     return cmocka_run_group_tests_name("statistics", tests, NULL, NULL);
