@@ -165,6 +165,48 @@ static void test_trace_lies_within_its_error(void **state)
     explicit_close(&e);
 }
 
+/* Each probe alone gives its sample; the mean and its error follow from them. */
+static void test_trace_and_error_are_those_of_the_samples(void **state)
+{
+    (void)state;
+    enum { PROBES = 5 };
+    struct explicit e;
+    struct trace_estimate found, alone;
+    double samples[PROBES], mean = 0, squares = 0;
+    open_hessian_like(&e, true);
+    for (int i = 0; i < PROBES; i++) {
+        const struct trace_settings one = {.method = TRACE_HUTCHINSON, .probes = 1, .seed = 6, .stream = 20 + (uint64_t)i};
+        assert_int_equal(trace_run(&e.op, &one, NULL, &alone, &error), STATUS_OK);
+        samples[i] = alone.trace;
+        mean += alone.trace / PROBES;
+    }
+    for (int i = 0; i < PROBES; i++) squares += (samples[i] - mean) * (samples[i] - mean);
+    const struct trace_settings all = {.method = TRACE_HUTCHINSON, .probes = PROBES, .seed = 6, .stream = 20};
+    assert_int_equal(trace_run(&e.op, &all, NULL, &found, &error), STATUS_OK);
+    assert_true(fabs(found.trace - mean) < 1e-11 * fabs(mean));
+    assert_true(fabs(found.standard_error - sqrt(squares / (PROBES * (PROBES - 1)))) < 1e-11 * found.standard_error);
+    explicit_close(&e);
+}
+
+/* As many probes as dimensions: the diagonal itself. */
+static void test_a_probe_for_every_dimension_is_exact(void **state)
+{
+    (void)state;
+    struct explicit e;
+    struct trace_estimate found;
+    double sum = 0;
+    open_hessian_like(&e, true);
+    for (int i = 0; i < N; i++) sum += e.values[i];
+    for (int probes = N - 1; probes <= N + 1; probes++) {
+        const struct trace_settings settings = {.method = TRACE_HUTCHINSON, .probes = probes, .seed = 6};
+        e.products = 0;
+        assert_int_equal(trace_run(&e.op, &settings, NULL, &found, &error), STATUS_OK);
+        assert_true(found.exact == (probes >= N) && found.probes == (probes < N ? probes : N) && e.products == found.probes);
+        if (found.exact) assert_true(found.standard_error == 0 && fabs(found.trace - sum) < 1e-11);
+    }
+    explicit_close(&e);
+}
+
 static void test_spectrum_has_the_moments_of_the_operator(void **state)
 {
     (void)state;
@@ -294,6 +336,8 @@ int main(void)
         cmocka_unit_test(test_lanczos_stops_when_the_space_is_exhausted),
         cmocka_unit_test(test_part_of_the_space_has_the_spectrum_of_its_block),
         cmocka_unit_test(test_trace_lies_within_its_error),
+        cmocka_unit_test(test_trace_and_error_are_those_of_the_samples),
+        cmocka_unit_test(test_a_probe_for_every_dimension_is_exact),
         cmocka_unit_test(test_spectrum_has_the_moments_of_the_operator),
         cmocka_unit_test(test_what_was_stopped_ends_with_the_same_bits),
         cmocka_unit_test(test_failures_of_a_product_come_through),

@@ -1,5 +1,6 @@
 /* Correlations against closed forms and worked examples. */
 #include "base/random.h"
+#include "eval/bootstrap.h"
 #include "eval/correlation.h"
 #include "unit.h"
 
@@ -94,6 +95,80 @@ static void test_interval_tends_to_that_of_fisher(void **state)
     assert_true(found.low == again.low && found.spearman_high == again.spearman_high && found.low != other.low);
 }
 
+/* Numbers so small and so large that the product of their variances is no double. */
+static void test_any_size_of_numbers(void **state)
+{
+    (void)state;
+    double x[] = {1, 2, 3, 4, 5}, y[] = {2, 1, 4, 3, 5};
+    for (int i = 0; i < 5; i++) x[i] *= 1e-90, y[i] *= 1e-100;
+    assert_true(fabs(measure(x, y, 5, 0).pearson - 0.8) < 1e-14);
+    for (int i = 0; i < 5; i++) x[i] *= 1e200, y[i] *= 1e180;
+    assert_true(fabs(measure(x, y, 5, 0).pearson - 0.8) < 1e-14);
+}
+
+static double plain_pearson(const double *x, const double *y, int n)
+{
+    double x_mean = 0, y_mean = 0, xx = 0, yy = 0, xy = 0;
+    for (int i = 0; i < n; i++) x_mean += x[i] / n, y_mean += y[i] / n;
+    for (int i = 0; i < n; i++) {
+        xx += (x[i] - x_mean) * (x[i] - x_mean);
+        yy += (y[i] - y_mean) * (y[i] - y_mean);
+        xy += (x[i] - x_mean) * (y[i] - y_mean);
+    }
+    return xy / sqrt(xx * yy);
+}
+
+/* Ranks by counting: one more than those below, and half of those that are equal. */
+static double plain_spearman(const double *x, const double *y, int n)
+{
+    double a[16], b[16];
+    for (int i = 0; i < n; i++) {
+        a[i] = b[i] = 0.5;
+        for (int j = 0; j < n; j++) {
+            a[i] += (x[j] < x[i]) + 0.5 * (x[j] >= x[i] && x[j] <= x[i]);
+            b[i] += (y[j] < y[i]) + 0.5 * (y[j] >= y[i] && y[j] <= y[i]);
+        }
+    }
+    return plain_pearson(a, b, n);
+}
+
+/* Pairs are drawn together; each coefficient has the quantiles of its own draws. */
+static void test_intervals_are_those_of_the_same_resamples(void **state)
+{
+    (void)state;
+    enum { N = 9, SEED = 12 };
+    static double pearsons[BOOTSTRAP_DRAWS], spearmans[BOOTSTRAP_DRAWS];
+    double x[N], y[N], low, high;
+    for (int i = 0; i < N; i++) {
+        x[i] = random_normal(7, 0, (uint64_t)i);
+        y[i] = exp(x[i]) + random_normal(7, 1, (uint64_t)i);
+    }
+    x[3] = x[5]; /* a tie */
+    int64_t kept = 0;
+    for (int draw = 0; draw < BOOTSTRAP_DRAWS; draw++) {
+        double a[N], b[N];
+        bool varies = false;
+        for (int i = 0; i < N; i++) {
+            const uint64_t pick = random_below(SEED, (uint64_t)draw, (uint64_t)i, N);
+            a[i] = x[pick];
+            b[i] = y[pick];
+            varies = varies || a[i] < a[0] || a[i] > a[0];
+        }
+        if (!varies) continue; /* none of this seed's: see below */
+        pearsons[kept] = plain_pearson(a, b, N);
+        spearmans[kept++] = plain_spearman(a, b, N);
+    }
+    assert_int_equal(kept, BOOTSTRAP_DRAWS);
+    const struct correlation found = measure(x, y, N, SEED);
+    assert_true(fabs(found.pearson - plain_pearson(x, y, N)) < 1e-13);
+    assert_true(fabs(found.spearman - plain_spearman(x, y, N)) < 1e-13);
+    bootstrap_interval(pearsons, kept, found.pearson, &low, &high);
+    assert_true(fabs(found.low - low) < 1e-12 && fabs(found.high - high) < 1e-12);
+    bootstrap_interval(spearmans, kept, found.spearman, &low, &high);
+    assert_true(fabs(found.spearman_low - low) < 1e-12 && fabs(found.spearman_high - high) < 1e-12);
+    assert_true(fabs(found.low - found.spearman_low) > 1e-3);
+}
+
 static void test_too_little_gives_no_number(void **state)
 {
     (void)state;
@@ -112,6 +187,8 @@ int main(void)
         cmocka_unit_test(test_ties_share_the_mean_rank),
         cmocka_unit_test(test_ranks_of_many_are_a_permutation),
         cmocka_unit_test(test_interval_tends_to_that_of_fisher),
+        cmocka_unit_test(test_any_size_of_numbers),
+        cmocka_unit_test(test_intervals_are_those_of_the_same_resamples),
         cmocka_unit_test(test_too_little_gives_no_number),
     };
     return cmocka_run_group_tests_name("correlation", tests, NULL, NULL);

@@ -71,12 +71,38 @@ static void test_short_sequences_have_shorter_windows(void **state)
     assert_int_equal(find((struct sequences){0, starts, a}, (struct sequences){1, one, b}).windows, 0);
 }
 
+/* The only window of a calibration sequence, and the last one of a longer one. */
+static void test_a_calibration_sequence_is_looked_through_to_its_end(void **state)
+{
+    (void)state;
+    uint32_t a[] = {1, 2, 3, 4, 5, 6, 7, 8}, whole[] = {5, 6, 7, 8}, last[] = {9, 9, 5, 6, 7, 8}, cut[] = {9, 9, 9, 5, 6, 7};
+    int64_t starts[] = {0, 4, 8}, four[] = {0, 4}, six[] = {0, 6};
+    const struct sequences evaluation = {2, starts, a};
+    assert_int_equal(find(evaluation, (struct sequences){1, four, whole}).overlapping, 1);
+    assert_int_equal(find(evaluation, (struct sequences){1, six, last}).overlapping, 1);
+    assert_int_equal(find(evaluation, (struct sequences){1, six, cut}).overlapping, 0);
+}
+
+/* With m the multiplier of the hash, 559805 m^2 + 1966853 m + 1137922 is a multiple of 2^64. */
+static void test_other_tokens_of_the_same_hash_are_no_overlap(void **state)
+{
+    (void)state;
+    uint32_t a[] = {10, 20, 30}, b[] = {10 + 559805, 20 + 1966853, 30 + 1137922};
+    int64_t starts[] = {0, 3};
+    const uint64_t m = 0x9E3779B97F4A7C15U;
+    assert_true((559805 * m + 1966853) * m + 1137922 == 0);
+    assert_int_equal(find((struct sequences){1, starts, a}, (struct sequences){1, starts, b}).overlapping, 0);
+    assert_int_equal(find((struct sequences){1, starts, a}, (struct sequences){1, starts, a}).overlapping, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_text_does_not_overlap),
         cmocka_unit_test(test_the_same_text_overlaps_wherever_it_stands),
         cmocka_unit_test(test_equal_windows_all_count),
+        cmocka_unit_test(test_a_calibration_sequence_is_looked_through_to_its_end),
+        cmocka_unit_test(test_other_tokens_of_the_same_hash_are_no_overlap),
         cmocka_unit_test(test_short_sequences_have_shorter_windows),
     };
     return cmocka_run_group_tests_name("overlap", tests, NULL, NULL);

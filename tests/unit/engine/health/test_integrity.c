@@ -228,6 +228,54 @@ static void test_a_single_other_spacing_is_no_jump(void **state)
     }
 }
 
+/* The score of one checkpoint whose neighbours' logarithms are 0.2 above and below their middle; 0: it does not jump. */
+static double score_of(double logarithm, double aside)
+{
+    struct trajectory trajectory;
+    make(&trajectory, 40);
+    for (int64_t i = 1; i < 40; i++) move(&trajectory, i, 0.01 * exp(i % 2 == 0 ? aside : -aside));
+    move(&trajectory, 20, 0.01 * exp(logarithm));
+    find(&trajectory);
+    const double score = trajectory.found.jump_count > 0 ? trajectory.found.jumps[0].score : 0;
+    for (int64_t i = 0; i < trajectory.found.jump_count; i++) assert_int_equal(trajectory.found.jumps[i].point, 20);
+    integrity_reset(&trajectory.found);
+    return score;
+}
+
+/* Sixteen neighbours, eight at each side of the middle: their median is the middle, their deviations' median 0.2, which is 0.29652
+ * of a normal distribution. Where they are all alike, the deviation counts as a fifth of log 2. */
+static void test_a_jump_is_five_deviations_and_a_factor_of_two(void **state)
+{
+    (void)state;
+    assert_true(score_of(1.47, 0.2) <= 0);
+    assert_true(fabs(score_of(1.5, 0.2) - 1.5 / (1.4826 * 0.2)) < 1e-9);
+    assert_true(score_of(log(1.98), 0) <= 0);
+    assert_true(fabs(score_of(log(2.02), 0) - 5 * log(2.02) / log(2)) < 1e-9);
+}
+
+static void test_one_number_that_is_not_finite_is_flagged(void **state)
+{
+    struct trajectory trajectory;
+    (void)state;
+    make(&trajectory, 5);
+    trajectory.points[3].not_finite = 1;
+    find(&trajectory);
+    for (int64_t i = 0; i < 5; i++) assert_int_equal(trajectory.found.flags[i], i == 3 ? INTEGRITY_NOT_FINITE : 0);
+    integrity_reset(&trajectory.found);
+}
+
+/* Powers of two up to the end: the last spacing is twice the one before, as all of them are. */
+static void test_spacings_that_grow_to_the_end_are_no_gaps(void **state)
+{
+    struct trajectory trajectory;
+    (void)state;
+    make(&trajectory, 10);
+    for (int64_t i = 0; i < 10; i++) trajectory.points[i].step = i == 0 ? 0 : INT64_C(1) << (i - 1);
+    find(&trajectory);
+    assert_int_equal(trajectory.found.gap_count, 0);
+    integrity_reset(&trajectory.found);
+}
+
 static void test_missing_steps_are_counted(void **state)
 {
     struct trajectory trajectory;
@@ -271,6 +319,9 @@ int main(void)
         cmocka_unit_test(test_a_checkpoint_of_another_run_jumps_there_and_back),
         cmocka_unit_test(test_uneven_steps_are_neither_jumps_nor_gaps),
         cmocka_unit_test(test_a_single_other_spacing_is_no_jump),
+        cmocka_unit_test(test_a_jump_is_five_deviations_and_a_factor_of_two),
+        cmocka_unit_test(test_one_number_that_is_not_finite_is_flagged),
+        cmocka_unit_test(test_spacings_that_grow_to_the_end_are_no_gaps),
         cmocka_unit_test(test_missing_steps_are_counted),
         cmocka_unit_test(test_no_checkpoints_and_no_readings),
     };

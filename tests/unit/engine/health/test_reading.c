@@ -206,11 +206,37 @@ static void test_what_stands_around_a_large_mean_does_not_cancel(void **state)
     close_to(all.m4, whole.m4);
 }
 
+/* bf16 has 1.0078125 next to 1: what is at the threshold is not beyond it, infinities and NaN are nowhere. */
+static void test_what_is_beyond_a_threshold_is_counted_exactly_for_bf16(void **state)
+{
+    static const float values[] = {1, -1, 1.0078125f, -2, 0.5f, 0, INFINITY, NAN, 3e38f};
+    int64_t *bins = calloc(MAGNITUDE_BINS, sizeof *bins);
+    (void)state;
+    magnitude_add(bins, values, 9);
+    assert_int_equal(magnitude_beyond(bins, 1), 3);
+    assert_int_equal(magnitude_beyond(bins, 1.0078125), 2);
+    assert_int_equal(magnitude_beyond(bins, 0.25), 6);
+    free(bins);
+}
+
+static void test_distances_of_two_vectors_by_hand(void **state)
+{
+    static const float a[] = {3, 4, NAN, 1}, b[] = {8, 6, 5, INFINITY};
+    struct distance distance, none = {0};
+    (void)state;
+    distance_piece(a, b, 4, &distance);
+    close_to(distance_relative(&distance), sqrt(29) / 10);
+    close_to(distance_cosine(&distance), 0.96);
+    assert_true(isnan(distance_relative(&none)) && isnan(distance_cosine(&none)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_reading_is_what_plain_sums_say_with_any_number_of_threads),
         cmocka_unit_test(test_numbers_that_are_not_finite_are_counted_and_left_out),
+        cmocka_unit_test(test_what_is_beyond_a_threshold_is_counted_exactly_for_bf16),
+        cmocka_unit_test(test_distances_of_two_vectors_by_hand),
         cmocka_unit_test(test_what_stands_around_a_large_mean_does_not_cancel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

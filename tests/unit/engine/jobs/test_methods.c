@@ -2,6 +2,7 @@
  * change nothing. */
 #include "base/memory.h"
 #include "jobs/quantize.h"
+#include "quant/rotation.h"
 #include "tiny_fixture.h"
 
 static const char tiny_qwen3[] =
@@ -86,6 +87,25 @@ static void test_a_rotation_s_seed_decides_its_signs(void **state)
     const double first = kl_of(&f, method), again = kl_of(&f, method);
     method.options.rotation_seed = 1;
     assert_true(first == again && kl_of(&f, method) != first);
+    close_fixture(&f);
+}
+
+/* Signs of hidden states and of heads are of streams 0 and 1 of the seed. */
+static void test_a_rotation_has_the_signs_of_its_seed(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, tiny_llama, 1, 4);
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        struct rotation rotation;
+        struct error error;
+        assert_int_equal(rotation_init(&rotation, f.model, f.backend, seed, &error), STATUS_OK);
+        for (int64_t i = 0; i < f.model->config.hidden_size; i++)
+            assert_true(rotation.sign[i] == (random_below(seed, 0, (uint64_t)i, 2) != 0 ? 1.F : -1.F));
+        for (int64_t i = 0; i < f.model->config.head_dim; i++)
+            assert_true(rotation.head_sign[i] == (random_below(seed, 1, (uint64_t)i, 2) != 0 ? 1.F : -1.F));
+        rotation_reset(&rotation);
+    }
     close_fixture(&f);
 }
 
@@ -259,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_rotation_alone_leaves_the_loss),
         cmocka_unit_test(test_a_rotation_s_seed_decides_its_signs),
+        cmocka_unit_test(test_a_rotation_has_the_signs_of_its_seed),
         cmocka_unit_test(test_rounded_inputs_cost_more_the_fewer_their_bits),
         cmocka_unit_test(test_methods_that_treat_inputs_reach_experts),
         cmocka_unit_test(test_every_method_runs_with_every_option),

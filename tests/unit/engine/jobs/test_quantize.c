@@ -1,4 +1,5 @@
 /* Whole quantizations of tiny random models: what must not change the result, what is refused, and that stopping is clean. */
+#include "eval/bootstrap.h"
 #include "jobs/quantize.h"
 #include "tiny_model.h"
 
@@ -124,12 +125,18 @@ static void test_full_precision_losses_are_those_of_evaluate(void **state)
     struct error error;
     struct evaluate_result evaluation;
     open_fixture(&f, tiny_gpt_neox, (struct tiny_change){0});
-    const struct quantize_request request = request_of(&f);
+    double low, high;
+    struct quantize_request request = request_of(&f);
+    request.seed = 4;
     struct quantize_result result = run(&request);
     assert_int_equal(evaluate_run(f.model, f.backend, &f.evaluation, NULL, &evaluation, &error), STATUS_OK);
     assert_memory_equal(result.fp.sequence_losses, evaluation.sequence_losses, 12 * sizeof(double));
     assert_true(result.fp.loss == evaluation.loss);
     assert_true(result.delta == result.q.loss / result.fp.loss - 1);
+    assert_int_equal(bootstrap_ratio(result.fp.sequence_losses, result.q.sequence_losses, result.fp.sequence_predictions, 12,
+                                     result.delta, 4, &low, &high, &error),
+                     STATUS_OK);
+    assert_true(result.delta_low == low && result.delta_high == high && low < high);
     assert_int_equal(result.layer_count, 8);
     assert_string_equal(result.layers[0].name, "gpt_neox.layers.0.attention.query_key_value");
     assert_string_equal(result.layers[7].name, "gpt_neox.layers.1.mlp.dense_4h_to_h");
