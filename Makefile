@@ -222,7 +222,7 @@ PYPI_TEST    := pytest==8.3.4 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safe
 VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python
 
-.PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study install uninstall lint check check-unit check-asan check-tsan check-emulated check-http check-fresh bench fuzz
+.PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study install uninstall lint check check-all check-unit check-asan check-tsan check-emulated check-http check-fresh bench fuzz
 
 deps-build: ## Install what building and running need (Debian packages)
 	@sh tests/tools/packages.sh "building and running deltaq" $(DEBIAN_BUILD)
@@ -286,6 +286,13 @@ run-check-all:
 	@$(ASAN_AS_GCC12) DELTAQ_LONG=1 DELTAQ_CHAOS_JOBS=600 $(PYTHON) tests/run.py $(if $(NVCC),ptx="$(MAKE) --no-print-directory run-ptx") \
 	    $(wildcard tests/pool/test_chaos.py tests/demo/test_demo.py) $(ASAN_UNIT) \
 	    $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
+
+mutants: deps ## Break the source in each way of a table and see that the tests notice (long; ARGUMENTS: see tests/mutants/run.py)
+	$(AGAIN) run-mutants
+
+.PHONY: mutants run-mutants
+run-mutants: all static unit-binaries pool-tools echo-server emulated-plugin
+	@$(PYTHON) tests/mutants/run.py $(ARGUMENTS)
 
 # All that `make help` lists is compiled by `make check`, run or not.
 builds: all static echo-server pool-tools emulated-plugin $(BENCH_BINARIES) $(FUZZERS:%=$(BUILD)/fuzz/%)

@@ -70,8 +70,7 @@ static bool holds(const struct gate *gate, const struct gate_place *place)
     return held;
 }
 
-/* Makes the sign that the run is held, or removes it. A test that waits for a sign that could not be made says that it never came.
- */
+/* Makes the sign that the run is held, or removes it. A test that waits for a sign that could not be made says so itself. */
 static void mark(const struct gate *gate, const struct gate_place *place, bool held)
 {
     char *path;
