@@ -31,7 +31,7 @@ def port(tmp_path):
     command = [str(BINARY), "serve", "--listen", f"127.0.0.1:{number}", "--data-dir", str(tmp_path / "data")]
     server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(300):
+        for _ in range(1200):
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{number}/readyz", timeout=2)
                 break
@@ -76,21 +76,30 @@ def like(sample, answer):
 def test_requests_work_as_they_stand(port):
     parts = requests_and_samples()
     assert sum(script.count("curl ") for script, _, _ in parts) == 7
-    environment = dict(os.environ)
     for script, kind, sample in parts:
         script = script.replace("127.0.0.1:8642", f"127.0.0.1:{port}").replace("curl -s", "curl -sS --fail-with-body")
         if kind == "csv":
             wait_for_sweep(port, "first-gptq")
-        done = subprocess.run(["sh", "-eu", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=180, env=environment)
+        done = subprocess.run(["sh", "-eu", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stdout + done.stderr
         if kind == "json":
-            assert any(like(json.loads(sample), answer) for answer in answers_of(done.stdout)), (sample, done.stdout)
+            answers = [ended(port, answer) for answer in answers_of(done.stdout)]
+            assert any(like(json.loads(sample), answer) for answer in answers), (sample, answers)
         if kind == "csv":
             check_curve(sample, done.stdout)
 
 
+def ended(port, document):
+    """The run when it has ended, which `?wait=60` has seen unless the machine is very busy; any other document as it is."""
+    for _ in range(10):
+        if document.get("state") not in ("queued", "running"):
+            break
+        document = get(port, f"/v1/runs/{document['id']}?wait=60")
+    return document
+
+
 def wait_for_sweep(port, name):
-    for _ in range(120):
+    for _ in range(600):
         counts = get(port, f"/v1/sweeps/{name}")["runs"]
         assert counts["failed"] == 0, counts
         if counts["succeeded"] == counts["total"]:

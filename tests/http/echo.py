@@ -24,10 +24,10 @@ class Server:
         self.port = int(self.url.rsplit(":", 1)[1])
         self.host = f"127.0.0.1:{self.port}"
 
-    def connect(self, timeout=10):
+    def connect(self, timeout=60):
         return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
 
-    def raw(self, data, timeout=10):
+    def raw(self, data, timeout=60):
         """Sends bytes, returns all that comes until the server closes (or the time is up: then `closed` is False)."""
         with self.connect(timeout) as client:
             try:
@@ -36,7 +36,7 @@ class Server:
                 pass
             return read_all(client)
 
-    def request(self, method, path, body=None, headers=None, timeout=20):
+    def request(self, method, path, body=None, headers=None, timeout=60):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         headers = dict(headers or {})
         if body is not None and not isinstance(body, bytes):
@@ -99,7 +99,7 @@ class Events:
         self.client.sendall(head.encode())
         self.data = b""
 
-    def until(self, needle, seconds=5):
+    def until(self, needle, seconds=60):
         end = time.monotonic() + seconds
         while needle not in self.data:
             self.client.settimeout(max(0.01, end - time.monotonic()))

@@ -233,22 +233,28 @@ def test_concurrent_requests_with_one_key_do_the_work_once(server):
 
 
 # --- waiting ----------------------------------------------------------------------------------------------------------------------
+def wait_for_metric(server, line, limit=50):
+    end = time.monotonic() + limit
+    while line not in server.request("GET", "/metrics")[2]:
+        assert time.monotonic() < end, line
+        time.sleep(0.05)
+
+
 def test_waits_hold_no_thread_and_wake(server):
     topic = "wake-a"
     start = server.request("GET", f"/v1/wait/{topic}")[2]["value"]
     answers = []
-    waiting = [threading.Thread(target=lambda: answers.append(server.request("GET", f"/v1/wait/{topic}?wait=20&above={start}", timeout=30))) for _ in range(40)]
+    began = time.monotonic()
+    waiting = [threading.Thread(target=lambda: answers.append(server.request("GET", f"/v1/wait/{topic}?wait=60&above={start}", timeout=90))) for _ in range(40)]
     for thread in waiting:
         thread.start()
-    time.sleep(0.5)
-    began = time.monotonic()
+    wait_for_metric(server, b"deltaq_http_waiting 40")
     assert server.request("GET", "/v1/big")[0] == 200  # 40 wait, 4 threads, and this goes through
-    assert time.monotonic() - began < 8
     assert b"deltaq_http_waiting 40" in server.request("GET", "/metrics")[2]
     server.request("POST", f"/v1/wake/{topic}")
     for thread in waiting:
         thread.join()
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 55, "long before they end by themselves"
     assert {a[2]["value"] for a in answers} == {start + 1}
 
 
@@ -256,7 +262,7 @@ def test_wait_ends_at_its_deadline(server):
     value = server.request("GET", "/v1/wait/quiet-b")[2]["value"]
     began = time.monotonic()
     assert server.request("GET", f"/v1/wait/quiet-b?wait=1&above={value}")[0] == 200
-    assert 0.95 < time.monotonic() - began < 10
+    assert 0.95 < time.monotonic() - began < 30
 
 
 def test_wake_between_look_and_wait_is_not_lost(server):
@@ -265,9 +271,9 @@ def test_wake_between_look_and_wait_is_not_lost(server):
     waker = threading.Timer(0.1, lambda: server.request("POST", "/v1/wake/race-c"))
     began = time.monotonic()
     waker.start()
-    got = server.request("GET", f"/v1/wait/race-c?wait=5&pause=300&above={value}")[2]["value"]
+    got = server.request("GET", f"/v1/wait/race-c?wait=30&pause=300&above={value}")[2]["value"]
     waker.join()
-    assert got == value + 1 and time.monotonic() - began < 4.9
+    assert got == value + 1 and time.monotonic() - began < 29
 
 
 def test_waker_and_waiter_race(server):
@@ -276,9 +282,9 @@ def test_waker_and_waiter_race(server):
         waker = threading.Thread(target=lambda: server.request("POST", "/v1/wake/race-c"))
         began = time.monotonic()
         waker.start()
-        got = server.request("GET", f"/v1/wait/race-c?wait=5&above={value}")[2]["value"]
+        got = server.request("GET", f"/v1/wait/race-c?wait=30&above={value}")[2]["value"]
         waker.join()
-        assert got == value + 1 and time.monotonic() - began < 4.9
+        assert got == value + 1 and time.monotonic() - began < 29
         value = got
 
 
@@ -302,15 +308,13 @@ def test_silent_stream_pings_and_ends(short):
     began = time.monotonic()
     events = Events(short, "silent-e", last=value)
     assert events.until(b": ping\n\n")
-    assert events.until(b"\r\n0\r\n\r\n", seconds=20)  # ends by itself after its life of 2 s
-    assert 1.9 < time.monotonic() - began < 10
-    assert events.data.count(b": ping") >= 4
+    assert events.until(b"\r\n0\r\n\r\n", seconds=60)  # ends by itself after its life of 2 s
+    assert 1.9 < time.monotonic() - began < 60
+    assert events.data.count(b": ping") >= 2
 
 
 def test_streams_are_limited(server):
-    end = time.monotonic() + 8  # for the streams of the tests before this one to end
-    while b"deltaq_http_streams 0" not in server.request("GET", "/metrics")[2] and time.monotonic() < end:
-        time.sleep(0.2)
+    wait_for_metric(server, b"deltaq_http_streams 0")  # the streams of the tests before this one end
     opened = [Events(server, "many-f") for _ in range(64)]
     assert all(events.until(b"retry:") for events in opened)
     status, headers, document = server.request("GET", "/v1/events/many-f")
@@ -326,10 +330,7 @@ def test_streams_of_clients_that_left_make_room(server):
     """The broadcaster looks every second; by its pings alone it would take 15 s."""
     for _ in range(30):
         Events(server, "left-j").close()
-    end = time.monotonic() + 8
-    while b"deltaq_http_streams 0" not in server.request("GET", "/metrics")[2] and time.monotonic() < end:
-        time.sleep(0.2)
-    assert time.monotonic() < end
+    wait_for_metric(server, b"deltaq_http_streams 0", limit=12)
 
 
 # --- stopping ----------------------------------------------------------------------------------------------------------------------
@@ -338,12 +339,13 @@ def test_stop_finishes_what_runs_and_ends_streams():
     events = Events(running, "stop-g")
     assert events.until(b"retry:")
     answers = []
-    slow = threading.Thread(target=lambda: answers.append(running.request("GET", "/v1/slow?ms=1000")))
+    slow = threading.Thread(target=lambda: answers.append(running.request("GET", "/v1/slow?ms=1500")))
     waiting = threading.Thread(target=lambda: answers.append(running.request("GET", "/v1/wait/stop-h?wait=30", timeout=40)))
     idle = running.connect()
     slow.start()
     waiting.start()
-    time.sleep(0.4)
+    wait_for_metric(running, b"deltaq_http_waiting 1")
+    time.sleep(0.4)  # and the slow one has begun, of which no metric tells
     began = time.monotonic()
     errors = running.stop()
     assert 0.3 < time.monotonic() - began < 15

@@ -29,7 +29,7 @@ def test_starts_stops_and_starts_again_with_its_rows(pool):
     assert cluster.stop() == 0 and not postgres_processes(pool.directory)
     began = time.monotonic()
     pool.cluster()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 15
     assert pool.sql("select x from t") == [{"x": 7}]
 
 

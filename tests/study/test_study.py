@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+from gate import Gate
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -82,11 +83,11 @@ def test_axes_have_a_few_round_ticks_inside(low, high):
     assert 3 <= len(ticks) <= 8 and all(low - 1e-12 * abs(high) <= t <= high * (1 + 1e-12) for t in ticks)
 
 
-def study(directory):
+def study(directory, **more):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    environment = dict(os.environ, STUDY_SCALE="tiny", STUDY_THREADS="1", STUDY_URL=f"http://127.0.0.1:{port}")
+    environment = dict(os.environ, STUDY_SCALE="tiny", STUDY_THREADS="1", STUDY_URL=f"http://127.0.0.1:{port}", **more)
     return subprocess.Popen([sys.executable, str(HERE / "study.py"), str(BINARY), str(directory)], env=environment, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True)
 
@@ -94,17 +95,18 @@ def study(directory):
 def test_the_smallest_study_survives_an_interruption_and_reports(tmp_path):
     if not BINARY.exists():
         pytest.skip("build/deltaq is not built")
-    first = study(tmp_path)
-    time.sleep(6)
-    first.send_signal(2)  # Ctrl-C, somewhere in its first runs
-    first.wait(80)
+    gate = Gate(tmp_path / "gate")
+    gate.hold("train", 6, "step")
+    first = study(tmp_path, **gate.environment)
+    end = time.monotonic() + 300
+    while not list(gate.directory.glob("held-*")):
+        assert first.poll() is None and time.monotonic() < end, "its first run has not begun"
+        time.sleep(0.05)
+    first.send_signal(2)  # Ctrl-C, in the middle of its first run
+    text, _ = first.communicate(timeout=120)
+    assert first.returncode != 0 and "interrupted" in text and not (tmp_path / "report.json").exists(), text
     second = study(tmp_path)
-    try:
-        text, _ = second.communicate(timeout=90)
-    except subprocess.TimeoutExpired:
-        second.send_signal(2)
-        second.wait(80)
-        pytest.skip("this machine needs more than 90 s for the smallest study")
+    text, _ = second.communicate(timeout=900)
     assert second.returncode == 0, text
     document = json.loads((tmp_path / "report.json").read_text())
     assert not [p for p in document["problems"] if "has no" not in p], document["problems"]

@@ -130,7 +130,7 @@ static void test_a_statement_past_its_deadline_gives_up(void **state)
     struct connection *other;
     OK(connection_new(embedded_conninfo(((struct fixture *)*state)->embedded), "slow", &other, &error));
     connection_set_deadline(other, 200);
-    GIVES(STATUS_UNAVAILABLE, connection_execute(other, "select pg_sleep(3)", NO_VALUES, NULL, &error));
+    GIVES(STATUS_UNAVAILABLE, connection_execute(other, "select pg_sleep(30)", NO_VALUES, NULL, &error));
     connection_free(other);
 }
 
@@ -542,10 +542,12 @@ static void test_a_full_queue_takes_no_more(void **state)
     enum store_outcome outcome;
     json_t *document = NULL, *params = json_object();
     const struct run_new new = {.kind = "test", .params = params};
+    connection_set_deadline(connection, 60000); /* ten thousand rows on a busy machine */
     OK(connection_execute(connection, "insert into runs (kind) select 'flood' from generate_series(1, 10000)", NO_VALUES, NULL,
                           &error));
     GIVES(STATUS_TOO_MANY, run_insert(connection, &new, &outcome, &document, &error));
     OK(connection_execute(connection, "delete from runs where kind = 'flood'", NO_VALUES, NULL, &error));
+    connection_set_deadline(connection, 0);
     json_decref(params);
 }
 
