@@ -1,6 +1,9 @@
-/* AWQ's format ("gemm", as AutoAWQ writes it; vLLM, GPTQModel): 4 bits, eight rows in a word, the even ones first: bits
- * 4 i … of word w are of row 8 w + order[i]. qweight [columns, rows / 8], qzeros [groups, rows / 8], scales [groups,
- * rows]. */
+/* AWQ's format ("gemm", as AutoAWQ writes it; vLLM, GPTQModel): 4 bits, eight rows in a word, the even ones first:
+ * bits 4 i … of word w are of row 8 w + order[i].
+ *
+ *   qweight  [columns, rows / 8]
+ *   qzeros   [groups, rows / 8]
+ *   scales   [groups, rows] */
 #include "quant/export_format.h"
 
 #include "base/memory.h"

@@ -1,7 +1,11 @@
-/* The format of compressed-tensors (llm-compressor, vLLM), "pack-quantized": codes packed along the inputs,
- * weight_packed [rows, columns * bits / 32] (the last word of a row filled with zeros), weight_scale [rows, groups],
- * weight_shape, and for asymmetric grids weight_zero_point packed along the outputs, [rows * bits / 32, groups]. It
- * counts codes from -2^(bits-1) and packs them from 0, which is where ours begin. */
+/* The format of compressed-tensors (llm-compressor, vLLM), "pack-quantized": codes packed along the inputs.
+ *
+ *   weight_packed      [rows, columns * bits / 32]    the last word of a row filled with zeros
+ *   weight_scale       [rows, groups]
+ *   weight_shape
+ *   weight_zero_point  [rows * bits / 32, groups]     of asymmetric grids, packed along the outputs
+ *
+ * It counts codes from -2^(bits-1) and packs them from 0, which is where ours begin. */
 #include "quant/export_format.h"
 
 #include "base/memory.h"

@@ -1,7 +1,13 @@
 /* GPTQ's format as GPTQModel, Transformers and vLLM read it. Codes are packed along the inputs, zero points along the
- * outputs: qweight [columns * bits / 32, rows], qzeros [groups, rows * bits / 32], scales [groups, rows], g_idx
- * [columns]. The first version of the format stores zero - 1, so that a zero point of 0, which asymmetric grids have,
- * is the code of none: those are stored in the second version, which has the zero itself. */
+ * outputs:
+ *
+ *   qweight  [columns * bits / 32, rows]
+ *   qzeros   [groups, rows * bits / 32]
+ *   scales   [groups, rows]
+ *   g_idx    [columns]
+ *
+ * The first version of the format stores zero - 1, so that a zero point of 0, which asymmetric grids have, is the code
+ * of none: those are stored in the second version, which has the zero itself. */
 #include "quant/export_format.h"
 
 #include "base/memory.h"

@@ -1,5 +1,5 @@
-/* scan.h: what scan.c and scan_tangent.c share: the numbers of one channel in one chunk of a sequence. All
- * in double. */
+/* scan.h: what scan.c and scan_tangent.c share: the numbers of one channel in one chunk of a sequence.
+ * All in double. */
 #ifndef BACKEND_REFERENCE_SCAN_H
 #define BACKEND_REFERENCE_SCAN_H
 
