@@ -88,9 +88,26 @@ static void test_words_as_the_harness_does(void **state)
         "sciq",
         "{\"support\": \"\", \"question\": \"q\", \"distractor1\": \"a\", \"distractor2\": \"b\", \"distractor3\": \"c\", \"correct_answer\": \"d\"}",
         "\nQuestion: q\nAnswer:", "d", 3);
+    gives("piqa", "{\"goal\": \"g\", \"sol1\": \"a\", \"sol2\": \"b\", \"label\": 1}", "Question: g\nAnswer:", "b", 1);
     gives("openbookqa",
           "{\"question_stem\": \"s\", \"choices\": {\"text\": [\"x\", \"y\"], \"label\": [\"A\", \"B\"]}, \"answerKey\": \" B\"}",
           "s", "y", 1);
+}
+
+/* What normalised scores are divided by: characters, not bytes; of the contexts where those differ. */
+static void test_characters_of_choices_are_counted(void **state)
+{
+    (void)state;
+    struct prompt prompt;
+    const char *piqa = "{\"goal\": \"g\", \"sol1\": \"caf\xc3\xa9 \xe2\x82\xac\", \"sol2\": \"\xf0\x9f\x98\x80\", \"label\": 0}";
+    const char *winogrande =
+        "{\"sentence\": \"\xc3\xa9 _ fits .\", \"option1\": \"ab\", \"option2\": \"\xc3\xa9\", \"answer\": \"1\"}";
+    assert_int_equal(read_one("piqa", piqa, &prompt), STATUS_OK);
+    assert_true(prompt.characters[0] == 6 && prompt.characters[1] == 1);
+    prompt_reset(&prompt);
+    assert_int_equal(read_one("winogrande", winogrande, &prompt), STATUS_OK);
+    assert_true(prompt.characters[0] == 4 && prompt.characters[1] == 3);
+    prompt_reset(&prompt);
 }
 
 /* ---- files ---- */
@@ -130,6 +147,46 @@ static void test_a_record_is_no_example_of_itself(void **state)
     scratch_close(&scratch);
 }
 
+#define MMLU(subject, question)                                                                                                    \
+    "{\"subject\": \"" subject "\", \"question\": \"" question "\", \"choices\": [\"p\", \"q\", \"r\", \"s\"], \"answer\": 2}\n"
+
+/* Subjects in the order in which they first stand; of each the first records up to the limit, with its own first examples. */
+static void test_subjects_have_examples_and_limits_of_their_own(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t subject, doc;
+        const char *question, *example;
+    } expected[] = {{0, 0, "\n\na1", "\n\nax"}, {0, 1, "\n\na2", "\n\nax"}, {1, 0, "\n\nb1", "\n\nbx"}, {1, 1, "\n\nb2", "\n\nbx"}};
+    struct scratch scratch;
+    struct task_set *set = NULL;
+    char path[512], fewshot[512];
+    scratch_open(&scratch);
+    const char *tests = MMLU("a", "a1") MMLU("b", "b1") MMLU("a", "a2") MMLU("b", "b2") MMLU("a", "a3") MMLU("b", "b3");
+    const char *pool = MMLU("b", "bx") MMLU("c", "cx") MMLU("a", "ax") MMLU("b", "by") MMLU("a", "ay");
+    scratch_write(&scratch, "tests.jsonl", tests, strlen(tests));
+    (void)snprintf(path, sizeof path, "%s", scratch_path(&scratch, "tests.jsonl"));
+    scratch_write(&scratch, "pool.jsonl", pool, strlen(pool));
+    (void)snprintf(fewshot, sizeof fewshot, "%s", scratch_path(&scratch, "pool.jsonl"));
+    const struct task_set_source source = {task_find("mmlu"), path, fewshot, 1, 2};
+    assert_int_equal(task_set_open(&source, &set, &error), STATUS_OK);
+    assert_int_equal(set->item_count, 4);
+    for (int i = 0; i < 4; i++) {
+        struct phrase text = {0};
+        assert_true(set->items[i].subject == expected[i].subject && set->items[i].doc == expected[i].doc);
+        assert_int_equal(task_set_context(set, i, 0, &text, &error), STATUS_OK);
+        assert_int_equal(phrase_add(&text, "", 1, &error), STATUS_OK);
+        if (strstr(text.bytes, expected[i].question) == NULL || strstr(text.bytes, expected[i].example) == NULL)
+            fail_msg("item %d: %s", i, text.bytes);
+        phrase_reset(&text);
+    }
+    task_set_close(set);
+    const struct task_set_source more = {task_find("mmlu"), path, fewshot, 3, 0};
+    assert_int_equal(task_set_open(&more, &set, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.detail, "has 2 examples of the subject \"a\"; 3 are needed"));
+    scratch_close(&scratch);
+}
+
 static void test_files_of_other_kinds_are_refused(void **state)
 {
     (void)state;
@@ -152,6 +209,8 @@ int main(void)
         cmocka_unit_test(test_answers_outside_the_choices_are_refused),
         cmocka_unit_test(test_words_as_the_harness_does),
         cmocka_unit_test(test_a_record_is_no_example_of_itself),
+        cmocka_unit_test(test_characters_of_choices_are_counted),
+        cmocka_unit_test(test_subjects_have_examples_and_limits_of_their_own),
         cmocka_unit_test(test_files_of_other_kinds_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,6 +32,44 @@ static void test_draws_are_those_of_python(void **state)
     assert_memory_equal(drawn, many, sizeof many);
 }
 
+/* random.Random(seed).sample(range(population), count): from a list of what is left where that is small (21, and from six draws on
+ * 64 or 256 more), else anew while a number was drawn before, which most of these seeds do. */
+static void test_small_and_large_populations_are_drawn_as_python_does(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t seed;
+        uint32_t population;
+        int count;
+        uint32_t expected[12];
+    } rows[] = {
+        {0, 9, 4, {6, 8, 0, 2}},
+        {1, 9, 4, {2, 1, 8, 0}},
+        {2, 9, 4, {0, 1, 8, 2}},
+        {2, 30, 5, {27, 1, 2, 11, 26}},
+        {10, 30, 5, {18, 1, 13, 15, 0}},
+        {11, 30, 5, {14, 27, 17, 29, 24}},
+        {12, 30, 5, {15, 8, 21, 16, 11}},
+        {0, 50, 6, {24, 48, 26, 2, 16, 32}},
+        {1, 50, 6, {8, 36, 4, 16, 7, 31}},
+        {2, 50, 6, {3, 5, 48, 23, 10, 42}},
+        {5, 100, 7, {79, 32, 94, 45, 88, 83, 67}},
+        {10, 100, 7, {73, 4, 54, 61, 1, 26, 59}},
+        {11, 100, 7, {57, 71, 99, 59, 65, 75, 24}},
+        {12, 100, 7, {60, 34, 84, 67, 85, 44, 18}},
+        {9, 300, 12, {237, 191, 136, 70, 95, 3, 173, 257, 41, 171, 283, 20}},
+        {10, 300, 12, {292, 16, 219, 247, 295, 7, 105, 236, 251, 142, 82, 17}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct sampler sampler;
+        uint32_t drawn[12];
+        sampler_seed(&sampler, rows[i].seed);
+        sampler_draw(&sampler, rows[i].population, rows[i].count, drawn);
+        for (int k = 0; k < rows[i].count; k++)
+            if (drawn[k] != rows[i].expected[k]) fail_msg("row %d: draw %d is %u", (int)i, k, drawn[k]);
+    }
+}
+
 static void check_words(struct json_reader *reader, struct sampler *sampler)
 {
     struct json_reader_text key;
@@ -112,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words_are_those_of_python),
         cmocka_unit_test(test_draws_are_those_of_python),
+        cmocka_unit_test(test_small_and_large_populations_are_drawn_as_python_does),
         cmocka_unit_test(test_all_goldens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

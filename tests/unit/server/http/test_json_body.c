@@ -72,6 +72,8 @@ static void test_depth_is_counted_outside_strings(void **state)
     }
     static const char in_string[] = "[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[[[[\"]";
     assert_int_equal(parse(in_string, sizeof in_string - 1, &error), STATUS_OK);
+    static const char behind_quote[] = "[\"\\\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"]";
+    assert_int_equal(parse(behind_quote, sizeof behind_quote - 1, &error), STATUS_OK);
 }
 
 static void test_too_many_objects_are_refused_before_parsing(void **state)

@@ -34,6 +34,27 @@ static void test_document_of_a_status(void **state)
     json_decref(document);
 }
 
+/* The connection ends where the request's own bytes cannot be trusted; what may go well next time says so. */
+static void test_rows_say_what_becomes_of_the_connection(void **state)
+{
+    (void)state;
+    static const struct {
+        enum problem_id id;
+        int http;
+        bool close, retry;
+    } expected[] = {
+        {PROBLEM_BAD_REQUEST, 400, true, false},    {PROBLEM_BODY_TOO_LARGE, 413, true, false},
+        {PROBLEM_MISDIRECTED, 421, true, false},    {PROBLEM_METHOD_NOT_ALLOWED, 405, false, false},
+        {PROBLEM_ROUTE_UNKNOWN, 404, false, false}, {PROBLEM_KEY_REUSED, 422, false, false},
+        {PROBLEM_KEY_BUSY, 409, false, true},       {PROBLEM_BUSY, 503, false, true},
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        const struct problem row = problem_row(expected[i].id);
+        if (row.http != expected[i].http || row.close != expected[i].close || row.retry != expected[i].retry)
+            fail_msg("%s: %d, close %d, retry %d", row.code, row.http, row.close, row.retry);
+    }
+}
+
 static void test_no_pointer_no_errors(void **state)
 {
     (void)state;
@@ -114,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_document_of_a_status),
+        cmocka_unit_test(test_rows_say_what_becomes_of_the_connection),
         cmocka_unit_test(test_no_pointer_no_errors),
         cmocka_unit_test(test_collected_errors_win_over_the_pointer),
         cmocka_unit_test(test_detail_that_is_no_utf8_loses_the_bad_bytes),

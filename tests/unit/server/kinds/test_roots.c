@@ -32,10 +32,13 @@ static int setup(void **state)
     (void)state;
     (void)snprintf(base, sizeof base, "/tmp/deltaq-roots-XXXXXX");
     assert_non_null(mkdtemp(base));
-    assert_int_equal(mkdir(at("in"), 0700) + mkdir(at("in/dir"), 0700) + mkdir(at("out"), 0700) + mkdir(at("inner"), 0700), 0);
+    assert_int_equal(mkdir(at("in"), 0700) + mkdir(at("in/dir"), 0700) + mkdir(at("out"), 0700) + mkdir(at("inner"), 0700) +
+                         mkdir(at("in/ner"), 0700),
+                     0);
     make_file("in/dir/file");
     make_file("out/secret");
     make_file("inner/file");
+    make_file("in/ner/file");
     assert_int_equal(symlink("dir", at("in/good")), 0);
     assert_int_equal(symlink(at("out"), at("in/bad")), 0);
     assert_int_equal(symlink("../../out/secret", at("in/dir/leak")), 0);
@@ -48,9 +51,9 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    static const char *const files[] = {"in/dir/leak", "in/dir/file", "in/good",    "in/bad",
-                                        "in/fifo",     "out/secret",  "inner/file", "alias"};
-    static const char *const directories[] = {"in/dir", "in", "out", "inner", ""};
+    static const char *const files[] = {"in/dir/leak", "in/dir/file", "in/good", "in/bad",     "in/fifo",
+                                        "out/secret",  "inner/file",  "alias",   "in/ner/file"};
+    static const char *const directories[] = {"in/dir", "in/ner", "in", "out", "inner", ""};
     (void)state;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) (void)unlink(at(files[i]));
     for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) (void)rmdir(at(directories[i]));
@@ -114,7 +117,7 @@ static void test_what_does_not_is_not(void **state)
     expect_outside("../out/secret");
     expect_outside("bad/secret");
     expect_outside("dir/leak");
-    expect_outside(at("inner/file")); /* the root's name is only a prefix of it */
+    expect_outside(at("inner/file")); /* the root's name is only a prefix of it, though the rest lies in the root, too */
     expect_outside("/proc/self/root/etc/passwd");
     expect_outside("/dev/null");
     expect_outside("/nothing");

@@ -161,6 +161,31 @@ static void test_each_fault_is_pointed_at(void **state)
     expect_fault("{\"count\": 1, \"inner\": {\"a/b~c\": 2}}", "/params/inner/a~1b~0c");
 }
 
+/* Bounds belong to what is allowed, and the next number does not. */
+static void test_bounds_themselves_are_taken(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        "{\"count\": 1}",
+        "{\"count\": 10}",
+        "{\"count\": 1, \"name\": \"fives\"}",
+        "{\"count\": 1, \"name\": \"1\"}",
+        "{\"count\": 1, \"bits\": 2}",
+        "{\"count\": 1, \"inner\": {\"rate\": 0}}",
+        "{\"count\": 1, \"inner\": {\"rate\": 1}}",
+    };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        struct faults faults = {0};
+        struct schema_filled filled;
+        json_t *document;
+        if (fill(good[i], &faults, &filled, &document) != STATUS_OK) fail_msg("%s: %s", good[i], faults.items[0].detail);
+        schema_filled_reset(&filled);
+        json_decref(document);
+    }
+    expect_fault("{\"count\": 1, \"inner\": {\"rate\": 1.0000001}}", "/params/inner/rate");
+    expect_fault("{\"count\": 1, \"inner\": {\"rate\": -0.0000001}}", "/params/inner/rate");
+}
+
 static void test_all_faults_are_told_at_once(void **state)
 {
     struct faults faults = {0};
@@ -218,6 +243,11 @@ static void test_settled_values_are_written_back(void **state)
     assert_int_equal(json_integer_value(json_object_get(document, "depth")), 8);
     assert_true(json_real_value(json_object_get(document, "rate")) == 0.25);
     json_decref(document);
+    const struct other other = {.loud = false};
+    document = json_pack("{sb}", "loud", 1);
+    assert_int_equal(schema_write_back(other_params, &other, document, &error), STATUS_OK);
+    assert_true(json_is_false(json_object_get(document, "loud")));
+    json_decref(document);
 }
 
 static void test_tables_describe_themselves(void **state)
@@ -273,11 +303,11 @@ static void test_lists_are_filled_and_their_references_visited(void **state)
     struct schema_filled filled;
     struct error error;
     int visits = 0;
-    json_t *document = json_loads("{\"counts\": [3, 9], \"names\": [\"a\", \"b\"], \"colors\": [\"green\"]}", 0, NULL);
+    json_t *document = json_loads("{\"counts\": [3, 9, 1], \"names\": [\"a\", \"b\"], \"colors\": [\"green\"]}", 0, NULL);
     (void)state;
     assert_int_equal(schema_fill(lists_table, sizeof(struct lists), document, "/params", NULL, &filled, &error), STATUS_OK);
     const struct lists *lists = filled.params;
-    assert_true(lists->counts.count == 2 && lists->counts.integers[0] == 3 && lists->counts.integers[1] == 9);
+    assert_true(lists->counts.count == 3 && lists->counts.integers[0] == 3 && lists->counts.integers[1] == 9);
     assert_true(lists->shares.count == 2 && lists->shares.numbers[0] == 1 && lists->shares.numbers[1] == 0.5);
     assert_true(lists->names.count == 2 && lists->colors.count == 1 && lists->colors.choices[0] == 1);
     assert_string_equal(lists->names.texts[1], "b");
@@ -344,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_defaults_are_written_into_struct_and_document),
         cmocka_unit_test(test_variants_fill_their_own_struct),
         cmocka_unit_test(test_each_fault_is_pointed_at),
+        cmocka_unit_test(test_bounds_themselves_are_taken),
         cmocka_unit_test(test_all_faults_are_told_at_once),
         cmocka_unit_test(test_many_faults_are_counted_and_the_first_kept),
         cmocka_unit_test(test_references_are_visited_and_may_be_replaced),

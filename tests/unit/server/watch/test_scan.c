@@ -24,6 +24,10 @@ static void test_steps_and_tokens_in_published_names(void **state)
     expect("lc-4k-to-32k-step-20000", 20000, -1);
     expect("step2627139-tokens15T", 2627139, 15000000000000);
     expect("step0", 0, -1);
+    expect("step3-tokens5K", 3, 5000);
+    expect("step4-tokens300m", 4, 300000000);
+    expect("step5-tokens7G", 5, 7000000000);
+    expect("step6-tokens1234", 6, 1234);
 }
 
 static void test_other_names_say_nothing(void **state)
