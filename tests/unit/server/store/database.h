@@ -11,6 +11,7 @@
 #include "store/runs.h"
 
 #include <ftw.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,39 @@ static inline struct lease take(struct connection *connection)
     const struct lease lease = run.lease;
     leased_run_reset(&run);
     return lease;
+}
+
+/* A new run of the kind "test" where none is given, with the parameters {"x": 1}. */
+static inline struct store_id enqueue(struct connection *connection, struct run_new new, enum store_outcome expected)
+{
+    struct error error;
+    enum store_outcome outcome;
+    json_t *document, *params = json_pack("{s:i}", "x", 1);
+    new.params = params;
+    if (new.kind == NULL) new.kind = test_kind[0];
+    OK(run_insert(connection, &new, &outcome, &document, &error));
+    assert_int_equal(outcome, expected);
+    const struct store_id id = id_of(document);
+    json_decref(document);
+    json_decref(params);
+    return id;
+}
+
+/* Changes or asks about one run, which is $1; a question gives one number (null: NaN). */
+static inline void change(struct connection *connection, const char *sql, const struct store_id *run)
+{
+    struct error error;
+    OK(connection_execute(connection, sql, VALUES(value_text(run->text)), NULL, &error));
+}
+
+static inline double ask(struct connection *connection, const char *sql, const struct store_id *run)
+{
+    struct error error;
+    struct rows *rows;
+    OK(connection_query_one(connection, sql, VALUES(value_text(run->text)), &rows, &error));
+    const double number = rows_null(rows, 0, 0) ? NAN : rows_double(rows, 0, 0);
+    rows_free(rows);
+    return number;
 }
 
 static inline void expect_state(struct connection *connection, const struct store_id *run, const char *state)

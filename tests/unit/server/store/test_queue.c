@@ -1,5 +1,78 @@
-/* Which runs a worker leases: those that its device may do, and some of them together. */
+/* Which runs a worker leases: in which order, when, of which kinds and for how long; those that its device may do, and some of them
+ * together. */
 #include "database.h"
+
+/* The run that comes next of the kind "order", with an empty id when there is none; the caller resets it. */
+static struct leased_run next(struct connection *connection)
+{
+    static const char *const kinds[] = {"order", "nobody's"};
+    struct error error;
+    struct leased_run run;
+    bool found;
+    OK(queue_lease(connection, &someone, kinds, 2, 30, &found, &run, &error));
+    assert_int_equal(found, run.lease.run.text[0] != '\0');
+    return run;
+}
+
+static void expect_next(struct connection *connection, const struct store_id *expected)
+{
+    struct leased_run run = next(connection);
+    assert_string_equal(run.lease.run.text, expected != NULL ? expected->text : "");
+    leased_run_reset(&run);
+}
+
+static void test_priority_goes_before_time_and_that_before_number(void **state)
+{
+    struct connection *connection = connection_of(state);
+    const struct run_new usual = {.kind = "order"}, soon = {.kind = "order", .priority = 5};
+    const struct store_id last = enqueue(connection, usual, STORE_CREATED), second = enqueue(connection, soon, STORE_CREATED),
+                          third = enqueue(connection, soon, STORE_CREATED), first = enqueue(connection, soon, STORE_CREATED);
+    (void)enqueue(connection, (struct run_new){.kind = "another", .priority = 9}, STORE_CREATED);
+    change(connection, "update runs set run_at = clock_timestamp() - interval '1 hour' where id = $1", &first);
+    change(connection, "update runs r set run_at = o.run_at from runs o where o.id = $1 and r.number = o.number + 1", &second);
+    expect_next(connection, &first);
+    expect_next(connection, &second);
+    expect_next(connection, &third);
+    expect_next(connection, &last);
+    expect_next(connection, NULL); /* those that run are not taken again, nor is the other kind */
+    change(connection, "delete from runs where kind in ('order', 'another') and $1::text is not null", &first);
+}
+
+/* A delayed retry waits for its time; only a clock that was set back gives a time more than ten minutes ahead. */
+static void test_a_run_is_taken_when_it_is_due(void **state)
+{
+    struct connection *connection = connection_of(state);
+    const struct store_id run = enqueue(connection, (struct run_new){.kind = "order"}, STORE_CREATED);
+    change(connection, "update runs set run_at = clock_timestamp() + interval '50 seconds' where id = $1", &run);
+    expect_next(connection, NULL);
+    change(connection, "update runs set run_at = clock_timestamp() + interval '11 minutes' where id = $1", &run);
+    expect_next(connection, &run);
+    change(connection, "delete from runs where id = $1", &run);
+}
+
+static void test_a_lease_says_who_has_the_run_and_until_when(void **state)
+{
+    struct connection *connection = connection_of(state);
+    const struct store_id run = enqueue(connection, (struct run_new){.kind = "order"}, STORE_CREATED);
+    change(connection,
+           "update runs set tries = 1, crashes = 2, stalls = 4, epoch = 10, started_at = clock_timestamp() - interval '1 hour'"
+           " where id = $1",
+           &run);
+    struct leased_run leased = next(connection);
+    assert_int_equal(leased.attempt, 7);
+    assert_int_equal(leased.lease.epoch, 11);
+    assert_string_equal(leased.lease.owner.text, someone.id.text);
+    assert_string_equal(leased.kind, "order");
+    const double seconds = ask(
+        connection, "select extract(epoch from lease_until - clock_timestamp())::double precision from runs where id = $1", &run);
+    if (!(seconds > 20 && seconds <= 30)) fail_msg("a lease of %g s", seconds);
+    /* the first start counts */
+    assert_true(ask(connection,
+                    "select extract(epoch from clock_timestamp() - started_at)::double precision from runs where id = $1",
+                    &run) > 3590);
+    leased_run_reset(&leased);
+    change(connection, "delete from runs where id = $1", &run);
+}
 
 static struct store_id add_companion(struct connection *connection, const char *companions, int priority)
 {
@@ -53,6 +126,21 @@ static void test_companions_are_leased_with_the_run_that_is_held(void **state)
     OK(worker_register(connection, &idle, &error));
     expect_companions(connection, &lease, 7, waiting, 1);
     OK(worker_gone(connection, &idle.id, &error));
+    /* a worker that has a run is not idle, nor is one that was not seen for more than a minute */
+    OK(worker_register(connection, &idle, &error));
+    const struct store_id busy = enqueue(connection, (struct run_new){.kind = "busy"}, STORE_CREATED);
+    change(connection,
+           "update runs set state = 'running', owner = 'idle', worker = 'w', lease_until = clock_timestamp() where id = $1", &busy);
+    expect_companions(connection, &lease, 7, waiting, 3);
+    change(connection, "delete from runs where id = $1", &busy);
+    change(connection, "update workers set seen_at = clock_timestamp() - interval '2 minutes' where id = $1", &idle.id);
+    expect_companions(connection, &lease, 7, waiting, 3);
+    OK(worker_gone(connection, &idle.id, &error));
+    /* a run of another kind is no companion, whatever it says */
+    const struct store_id foreign =
+        enqueue(connection, (struct run_new){.kind = "other", .companions = "a", .priority = 99}, STORE_CREATED);
+    expect_companions(connection, &lease, 7, waiting, 3);
+    change(connection, "delete from runs where id = $1", &foreign);
     /* one more crash or stall is the last: they go alone */
     OK(connection_execute(connection, "update runs set crashes = 2 where id = $1", VALUES(value_text(waiting[0].text)), NULL,
                           &error));
@@ -105,7 +193,12 @@ static void test_a_run_waits_for_a_worker_on_the_device_that_it_needs(void **sta
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_companions_are_leased_with_the_run_that_is_held),
-                                       cmocka_unit_test(test_a_run_waits_for_a_worker_on_the_device_that_it_needs)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_priority_goes_before_time_and_that_before_number),
+        cmocka_unit_test(test_a_run_is_taken_when_it_is_due),
+        cmocka_unit_test(test_a_lease_says_who_has_the_run_and_until_when),
+        cmocka_unit_test(test_companions_are_leased_with_the_run_that_is_held),
+        cmocka_unit_test(test_a_run_waits_for_a_worker_on_the_device_that_it_needs),
+    };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,0 +1,325 @@
+/* What becomes of a leased run: beats, the fence, and every way in which a lease ends, with its budget and its wait. */
+#include "database.h"
+
+static const struct queue_usage no_usage = {.seconds = 1, .peak_host_bytes = -1, .peak_device_bytes = -1};
+
+static struct lease begin(struct connection *connection)
+{
+    const struct store_id run = enqueue(connection, (struct run_new){.priority = 50}, STORE_CREATED);
+    const struct lease lease = take(connection);
+    assert_string_equal(lease.run.text, run.text);
+    return lease;
+}
+
+/* Takes that run again, whenever it would be due. */
+static struct lease again(struct connection *connection, const struct store_id *run)
+{
+    change(connection, "update runs set run_at = clock_timestamp(), priority = 99 where id = $1", run);
+    const struct lease lease = take(connection);
+    assert_string_equal(lease.run.text, run->text);
+    return lease;
+}
+
+static void forget(struct connection *connection, const struct store_id *run)
+{
+    change(connection, "delete from runs where id = $1", run);
+}
+
+/* Whoever has ended a lease has no part of the run any more. */
+static void expect_ended(struct connection *connection, const struct store_id *run, const char *state)
+{
+    expect_state(connection, run, state);
+    assert_true(
+        ask(connection, "select (owner is null and lease_until is null)::int::double precision from runs where id = $1", run) > 0);
+}
+
+static void refuse(struct connection *connection, const struct lease *lease)
+{
+    struct error error, cause;
+    bool cancel, open;
+    json_t *empty = json_object(), *lines = json_pack("[s]", "a line");
+    const struct queue_result result = {.result = empty, .usage = no_usage};
+    (void)error_set(&cause, STATUS_IO, "a disk coughed");
+    GIVES(STATUS_LEASE_LOST, queue_beat(connection, lease, 30, NULL, &cancel, &error));
+    GIVES(STATUS_LEASE_LOST, queue_peek(connection, lease, &cancel, &error));
+    GIVES(STATUS_LEASE_LOST, queue_log(connection, lease, lines, &error));
+    GIVES(STATUS_LEASE_LOST, queue_finish(connection, lease, &result, &error));
+    GIVES(STATUS_LEASE_LOST, queue_fail(connection, lease, &cause, &no_usage, &error));
+    GIVES(STATUS_LEASE_LOST, queue_cancelled(connection, lease, &no_usage, &error));
+    GIVES(STATUS_LEASE_LOST, queue_release(connection, lease, &error));
+    GIVES(STATUS_LEASE_LOST, queue_stalled(connection, lease, "stood still", &error));
+    OK(queue_outcome(connection, lease, &open, &error));
+    assert_false(open);
+    json_decref(lines);
+    json_decref(empty);
+}
+
+static void test_another_epoch_or_owner_may_do_nothing(void **state)
+{
+    struct connection *connection = connection_of(state);
+    struct error error;
+    bool open;
+    const struct lease lease = begin(connection);
+    struct lease stale = lease, foreign = lease;
+    stale.epoch--;
+    (void)snprintf(foreign.owner.text, sizeof foreign.owner.text, "worker-2");
+    refuse(connection, &stale);
+    refuse(connection, &foreign);
+    expect_state(connection, &lease.run, "running");
+    assert_true(ask(connection, "select count(*)::double precision from run_events where run = $1 and type = 'log'", &lease.run) <
+                1);
+    OK(queue_outcome(connection, &lease, &open, &error));
+    assert_true(open);
+    OK(queue_release(connection, &lease, &error));
+    refuse(connection, &lease);
+    expect_ended(connection, &lease.run, "queued");
+    forget(connection, &lease.run);
+}
+
+static void test_a_beat_renews_the_lease_and_tells_of_a_cancel(void **state)
+{
+    struct connection *connection = connection_of(state);
+    const struct queue_progress progress = {.done = 3, .total = 9, .unit = "block", .eta_seconds = 4};
+    struct error error;
+    json_t *document;
+    bool cancel = true;
+    const struct lease lease = begin(connection);
+    OK(queue_beat(connection, &lease, 500, &progress, &cancel, &error));
+    assert_false(cancel);
+    const double left =
+        ask(connection, "select extract(epoch from lease_until - clock_timestamp())::double precision from runs where id = $1",
+            &lease.run);
+    if (!(left > 490 && left <= 500)) fail_msg("%g s are left", left);
+    OK(queue_beat(connection, &lease, 30, NULL, &cancel, &error)); /* without progress it stays */
+    OK(run_get(connection, lease.run.text, &document, &error));
+    const json_t *told = json_object_get(document, "progress");
+    assert_true(json_integer_value(json_object_get(told, "done")) == 3 && json_integer_value(json_object_get(told, "total")) == 9);
+    assert_string_equal(text_at(told, "unit"), "block");
+    json_decref(document);
+    OK(run_cancel(connection, lease.run.text, &document, &error));
+    json_decref(document);
+    OK(queue_beat(connection, &lease, 30, NULL, &cancel, &error));
+    assert_true(cancel);
+    OK(queue_cancelled(connection, &lease, &no_usage, &error));
+    expect_ended(connection, &lease.run, "cancelled");
+    forget(connection, &lease.run);
+}
+
+static void test_a_success_has_its_result_and_what_it_used(void **state)
+{
+    struct connection *connection = connection_of(state);
+    struct error error;
+    json_t *document, *answer = json_pack("{s:f}", "loss", 2.5);
+    const struct lease lease = begin(connection);
+    const struct queue_result result = {.result = answer, .usage = {7, 1000, -1, 0}};
+    OK(queue_finish(connection, &lease, &result, &error));
+    OK(run_get(connection, lease.run.text, &document, &error));
+    const json_t *usage = json_object_get(document, "usage");
+    assert_true(json_real_value(json_object_get(json_object_get(document, "result"), "loss")) == 2.5);
+    assert_true(json_number_value(json_object_get(usage, "seconds")) == 7);
+    assert_int_equal(json_integer_value(json_object_get(usage, "peak_host_bytes")), 1000);
+    assert_true(json_is_null(json_object_get(usage, "peak_device_bytes")));
+    expect_ended(connection, &lease.run, "succeeded");
+    json_decref(document);
+    json_decref(answer);
+    forget(connection, &lease.run);
+}
+
+/* ---- failing ---- */
+
+static void fail_once(struct connection *connection, const struct lease *lease, enum status status, int again_seconds)
+{
+    struct error error, cause;
+    (void)error_set(&cause, status, "it did not go well");
+    cause.again_seconds = again_seconds;
+    OK(queue_fail(connection, lease, &cause, &no_usage, &error));
+}
+
+/* How many times a run is tried that fails with the same error each time. */
+static int tries_of(struct connection *connection, enum status status)
+{
+    struct lease lease = begin(connection);
+    int tries = 1;
+    for (fail_once(connection, &lease, status, 0);; fail_once(connection, &lease, status, 0), tries++) {
+        if (ask(connection, "select (state = 'queued')::int::double precision from runs where id = $1", &lease.run) < 1) break;
+        lease = again(connection, &lease.run);
+    }
+    expect_ended(connection, &lease.run, "failed");
+    forget(connection, &lease.run);
+    return tries;
+}
+
+static void test_errors_have_a_budget_by_their_kind(void **state)
+{
+    struct connection *connection = connection_of(state);
+    assert_int_equal(tries_of(connection, STATUS_INVALID), 1);
+    assert_int_equal(tries_of(connection, STATUS_IO), 3);
+    assert_int_equal(tries_of(connection, STATUS_UNAVAILABLE), 12);
+}
+
+static double wait_of(struct connection *connection, const struct store_id *run)
+{
+    return ask(connection, "select extract(epoch from run_at - clock_timestamp())::double precision from runs where id = $1", run);
+}
+
+/* Anywhere between now and two to the power of the tries before, a minute at most; not before what the error asks for. */
+static void test_a_retry_waits(void **state)
+{
+    struct connection *connection = connection_of(state);
+    double longest = 0, shortest = 60;
+    for (int i = 0; i < 12; i++) {
+        struct lease lease = begin(connection);
+        change(connection, "update runs set tries = 9 where id = $1", &lease.run);
+        fail_once(connection, &lease, STATUS_UNAVAILABLE, 0);
+        const double seconds = wait_of(connection, &lease.run);
+        assert_true(seconds < 60);
+        longest = fmax(longest, seconds);
+        shortest = fmin(shortest, seconds);
+        forget(connection, &lease.run);
+    }
+    if (!(longest > 10 && shortest < 50)) fail_msg("waits from %g to %g s", shortest, longest); /* by chance once in 10^9 */
+    const struct lease first = begin(connection);
+    fail_once(connection, &first, STATUS_UNAVAILABLE, 0);
+    assert_true(wait_of(connection, &first.run) < 1);
+    const struct lease asked = again(connection, &first.run);
+    fail_once(connection, &asked, STATUS_UNAVAILABLE, 40);
+    assert_true(wait_of(connection, &first.run) > 35 && wait_of(connection, &first.run) < 43);
+    forget(connection, &first.run);
+}
+
+/* However its lease ends, a run that somebody wants to stop is not tried again. */
+static void test_what_is_to_be_cancelled_is_not_tried_again(void **state)
+{
+    struct connection *connection = connection_of(state);
+    struct error error;
+    for (int way = 0; way < 4; way++) {
+        json_t *document;
+        const struct lease lease = begin(connection);
+        OK(run_cancel(connection, lease.run.text, &document, &error));
+        json_decref(document);
+        if (way == 0) fail_once(connection, &lease, STATUS_IO, 0);
+        if (way == 1) OK(queue_release(connection, &lease, &error));
+        if (way == 2) OK(queue_stalled(connection, &lease, "stood still", &error));
+        if (way == 3) OK(queue_release_dead(connection, &lease.owner, "killed by signal 9", NULL, &error));
+        expect_ended(connection, &lease.run, "cancelled");
+        assert_true(ask(connection,
+                        "select (finished_at is not null and error is null)::int::double precision from runs where id = $1",
+                        &lease.run) > 0);
+        forget(connection, &lease.run);
+    }
+}
+
+static void test_the_third_stall_fails_the_run(void **state)
+{
+    struct connection *connection = connection_of(state);
+    struct error error;
+    struct lease lease = begin(connection);
+    for (int i = 1; i <= 3; i++) {
+        OK(queue_stalled(connection, &lease, "stood still for a minute", &error));
+        expect_ended(connection, &lease.run, i < 3 ? "queued" : "failed");
+        assert_true(ask(connection, "select stalls::double precision from runs where id = $1", &lease.run) == i);
+        if (i < 3) lease = again(connection, &lease.run);
+    }
+    forget(connection, &lease.run);
+}
+
+static void test_a_release_counts_nothing(void **state)
+{
+    struct connection *connection = connection_of(state);
+    struct error error;
+    struct lease lease = begin(connection);
+    for (int i = 0; i < 5; i++) {
+        OK(queue_release(connection, &lease, &error));
+        expect_ended(connection, &lease.run, "queued");
+        assert_true(ask(connection, "select (tries + crashes + stalls)::double precision from runs where id = $1", &lease.run) < 1);
+        lease = again(connection, &lease.run);
+    }
+    forget(connection, &lease.run);
+}
+
+/* The first crash keeps its place in the queue, the second waits; only its own worker's death ends a lease, and what is known of it
+ * is kept. */
+static void test_crashes_are_of_one_worker_and_wait_from_the_second_on(void **state)
+{
+    struct connection *connection = connection_of(state);
+    const struct store_id other = {"worker-2"};
+    struct error error;
+    int released = -1;
+    struct lease lease = begin(connection);
+    change(connection, "update runs set run_at = clock_timestamp() - interval '1 hour' where id = $1", &lease.run);
+    OK(queue_release_dead(connection, &other, "killed by signal 9", &released, &error));
+    assert_int_equal(released, 0);
+    expect_state(connection, &lease.run, "running");
+    OK(queue_release_dead(connection, &lease.owner, "killed by signal 9", &released, &error));
+    assert_int_equal(released, 1);
+    assert_true(wait_of(connection, &lease.run) < -3500);
+    assert_true(
+        ask(connection,
+            "select count(*)::double precision from run_events where run = $1 and data ->> 'evidence' = 'killed by signal 9'",
+            &lease.run) == 1);
+    lease = take(connection);
+    OK(queue_release_dead(connection, &lease.owner, "killed by signal 11", NULL, &error));
+    assert_true(wait_of(connection, &lease.run) > -1);
+    lease = again(connection, &lease.run);
+    OK(queue_release_dead(connection, &lease.owner, "killed by signal 11", NULL, &error));
+    expect_ended(connection, &lease.run, "failed");
+    forget(connection, &lease.run);
+}
+
+/* A lease of 30 s ends after 30 s; one that ends more than a minute ahead was given by a clock that has been set back. */
+static void test_leases_are_rescued_when_they_have_ended(void **state)
+{
+    static const struct {
+        const char *sql;
+        int rescued;
+    } cases[] = {
+        {"update runs set lease_until = clock_timestamp() - interval '1 second' where id = $1", 1},
+        {"update runs set lease_until = clock_timestamp() + interval '5 seconds' where id = $1", 0},
+        {"update runs set lease_until = clock_timestamp() + interval '50 seconds' where id = $1", 0},
+        {"update runs set lease_until = clock_timestamp() + interval '70 seconds' where id = $1", 1},
+    };
+    struct connection *connection = connection_of(state);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error error;
+        int rescued = -1;
+        const struct lease lease = begin(connection);
+        change(connection, cases[i].sql, &lease.run);
+        OK(queue_rescue(connection, 30, &rescued, &error));
+        if (rescued != cases[i].rescued) fail_msg("%s: %d rescued", cases[i].sql, rescued);
+        forget(connection, &lease.run);
+    }
+}
+
+static void test_what_waits_and_runs_is_counted(void **state)
+{
+    struct connection *connection = connection_of(state);
+    struct error error;
+    json_t *document;
+    const struct store_id waiting = enqueue(connection, (struct run_new){.priority = -1}, STORE_CREATED);
+    const struct lease lease = begin(connection);
+    OK(queue_stats(connection, &document, &error));
+    assert_int_equal(json_integer_value(json_object_get(document, "queued")), 1);
+    assert_int_equal(json_integer_value(json_object_get(document, "running")), 1);
+    assert_int_equal(json_integer_value(json_object_get(document, "succeeded")), 0);
+    json_decref(document);
+    forget(connection, &lease.run);
+    forget(connection, &waiting);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_another_epoch_or_owner_may_do_nothing),
+        cmocka_unit_test(test_a_beat_renews_the_lease_and_tells_of_a_cancel),
+        cmocka_unit_test(test_a_success_has_its_result_and_what_it_used),
+        cmocka_unit_test(test_errors_have_a_budget_by_their_kind),
+        cmocka_unit_test(test_a_retry_waits),
+        cmocka_unit_test(test_what_is_to_be_cancelled_is_not_tried_again),
+        cmocka_unit_test(test_the_third_stall_fails_the_run),
+        cmocka_unit_test(test_a_release_counts_nothing),
+        cmocka_unit_test(test_crashes_are_of_one_worker_and_wait_from_the_second_on),
+        cmocka_unit_test(test_leases_are_rescued_when_they_have_ended),
+        cmocka_unit_test(test_what_waits_and_runs_is_counted),
+    };
+    return cmocka_run_group_tests_name("queue_ends", tests, set_up, tear_down);
+}
