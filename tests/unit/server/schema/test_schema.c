@@ -233,6 +233,50 @@ static void test_references_are_visited_and_may_be_replaced(void **state)
     json_decref(document);
 }
 
+struct references {
+    const char *dataset, *trajectory;
+    int source;
+};
+
+static const struct param dataset_params[] = {
+    {.name = "dataset", .type = PARAM_DATASET, .offset = offsetof(struct references, dataset)},
+    {0},
+};
+static const struct param trajectory_params[] = {
+    {.name = "trajectory", .type = PARAM_TRAJECTORY, .offset = offsetof(struct references, trajectory)},
+    {0},
+};
+static const struct param_variant sources[] = {{"text", dataset_params, 0}, {"run", trajectory_params, 0}, {0}};
+static const struct param references_table[] = {
+    {.name = "source", .type = PARAM_VARIANT, .offset = offsetof(struct references, source), .variants = sources},
+    {.name = "object", .type = PARAM_OBJECT, .children = dataset_params},
+    {0},
+};
+
+static enum status note_reference(void *context, enum param_type type, const char *pointer, json_t *value, struct error *error)
+{
+    char *seen = context;
+    (void)error;
+    (void)snprintf(seen + strlen(seen), 100 - strlen(seen), "%d %s %s;", (int)type, pointer, json_string_value(value));
+    return STATUS_OK;
+}
+
+/* Of a variant those that its name calls for. */
+static void test_references_of_variants_and_objects_are_visited(void **state)
+{
+    struct error error;
+    char seen[100] = "", expected[100];
+    json_t *document = json_loads(
+        "{\"source\": {\"name\": \"run\", \"trajectory\": \"t\", \"dataset\": \"not this\"}, \"object\": {\"dataset\": \"d\"}}", 0,
+        NULL);
+    (void)state;
+    assert_int_equal(schema_references(references_table, document, "/p", note_reference, seen, &error), STATUS_OK);
+    (void)snprintf(expected, sizeof expected, "%d /p/source/trajectory t;%d /p/object/dataset d;", (int)PARAM_TRAJECTORY,
+                   (int)PARAM_DATASET);
+    assert_string_equal(seen, expected);
+    json_decref(document);
+}
+
 static void test_settled_values_are_written_back(void **state)
 {
     struct error error;
@@ -378,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_all_faults_are_told_at_once),
         cmocka_unit_test(test_many_faults_are_counted_and_the_first_kept),
         cmocka_unit_test(test_references_are_visited_and_may_be_replaced),
+        cmocka_unit_test(test_references_of_variants_and_objects_are_visited),
         cmocka_unit_test(test_settled_values_are_written_back),
         cmocka_unit_test(test_tables_describe_themselves),
     };
