@@ -21,11 +21,18 @@ enum param_type {
     PARAM_DATASET,    /* an id or name of a dataset: likewise */
     PARAM_TRAJECTORY, /* an id or name of a trajectory: likewise */
     PARAM_JSON,       /* any object: const char * (its text); checked by who reads it (a model configuration) */
-    PARAM_ARRAY,      /* any array, not stored: read from the document by who knows what it holds */
+    PARAM_ARRAY,      /* an array, not stored: read from the document by who knows what it holds, which `item` describes */
     PARAM_LIST        /* an array of what `item` says: struct param_list at `offset` */
 };
 
 struct param;
+
+/* What a text must look like, for people, for machines and checked. */
+struct param_form {
+    const char *pattern; /* an ECMA 262 regular expression, as in JSON Schema */
+    bool (*fits)(const char *text);
+    const char *wanted; /* "must be …" */
+};
 
 /* A PARAM_LIST as it is filled: int64_t, double, const char *, int (PARAM_CHOICE) or structs (PARAM_OBJECT) by the type of its
  * `item`. Lent like strings. */
@@ -56,22 +63,30 @@ struct param {
     const char *name;
     enum param_type type;
     size_t offset;
-    const char *fallback;                 /* default as JSON text ("4", "true", "null", "{}"); NULL: the field is required */
-    double minimum, maximum;              /* PARAM_INTEGER, PARAM_NUMBER; both 0: unbounded. PARAM_STRING: most bytes in `maximum`,
-                                             at least one unless `minimum` is negative. PARAM_LIST: how many items */
-    const char *const *choices;           /* PARAM_CHOICE, ends with NULL */
-    const int64_t *allowed;               /* PARAM_INTEGER: the only values, ends with 0 (0 itself cannot be one); or NULL */
-    const struct param *children;         /* PARAM_OBJECT */
+    const char *fallback;          /* default as JSON text ("4", "true", "null", "{}"); NULL: the field is required; "null" of
+                                      a field that is not nullable: it may be absent, and is then stored as zeros */
+    double minimum, maximum;       /* PARAM_INTEGER, PARAM_NUMBER; both 0: unbounded. PARAM_STRING: most bytes in `maximum`,
+                                      at least one unless `minimum` is negative. PARAM_LIST: how many items */
+    const char *const *choices;    /* PARAM_CHOICE, ends with NULL */
+    const struct param_form *form; /* PARAM_STRING; or NULL */
+    const int64_t *allowed;        /* PARAM_INTEGER: the only values, ends with 0 (0 itself cannot be one); or NULL */
+    const struct param *children;  /* PARAM_OBJECT */
     const struct param_variant *variants; /* PARAM_VARIANT, ends with a NULL name */
     const struct param_recipe *recipes; /* PARAM_VARIANT: what {"recipe": NAME} stands for, fields beside it changing it; ends with
                                            a NULL name; NULL: there are none */
-    const struct param *item;           /* PARAM_LIST: what each item is held to: a number, a choice, a string, a reference, or an
-                                           object without references; of its row only type, bounds, choices, children, size and
-                                           help are read */
-    size_t size;                        /* PARAM_OBJECT as the item of a list: bytes of its struct */
-    bool nullable;                      /* null is allowed and stored as 0 / 0.0 / NULL / a zeroed struct */
-    bool null_is_negative;              /* null of a PARAM_INTEGER or PARAM_NUMBER is stored as -1: 0 is a value of its own */
-    const char *help;                   /* one line, ends without a full stop */
+    const struct param *item; /* PARAM_LIST, PARAM_ARRAY (described only): what each item is held to: a number, a choice, a string,
+                                 a reference, or an object without references; of its row only type, bounds, choices, children, size
+                                 and help are read */
+    size_t size;              /* PARAM_OBJECT as the item of a list: bytes of its struct */
+    bool nullable;            /* null is allowed and stored as 0 / 0.0 / NULL / a zeroed struct */
+    bool null_is_negative;    /* null of a PARAM_INTEGER or PARAM_NUMBER is stored as -1: 0 is a value of its own */
+    const char *help;         /* one line, ends without a full stop */
 };
+
+/* Whether the field has no value that says nothing: null is refused, only its absence is not. */
+static inline bool param_optional_not_null(const struct param *param)
+{
+    return !param->nullable && param->fallback != NULL && param->fallback[0] == 'n';
+}
 
 #endif

@@ -10,8 +10,12 @@ static int routes_run(const struct options *options)
     size_t count;
     const struct route *routes = routes_all(&count);
     (void)options;
-    for (size_t i = 0; i < count; i++)
-        if (printf("%s %s\n", routes[i].method, routes[i].pattern) < 0) return 1;
+    for (size_t i = 0; i < count; i++) {
+        if (printf("%s %s", routes[i].method, routes[i].pattern) < 0) return 1;
+        for (const char *const *name = routes[i].query; *name != NULL; name++)
+            if (printf(" %s", *name) < 0) return 1;
+        if (puts("") < 0) return 1;
+    }
     return 0;
 }
 

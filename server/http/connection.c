@@ -300,6 +300,10 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
     if (match == ROUTE_UNKNOWN) return begin_unrouted(exchange, &body, &error);
     if (match == ROUTE_METHOD) return begin_other_method(exchange, &body, allow, &error);
     exchange->metric = metrics_row(server->metrics, exchange->route);
+    if (exchange->route->query && (status = request_query_allow(&exchange->request, exchange->route->query, &error)) != STATUS_OK) {
+        const struct problem row = problem_of_status(status);
+        return refuse(exchange, &body, &row, &error);
+    }
     problem = check_body(exchange, &body, &error);
     if (problem != PROBLEM_NONE) return refuse_row(exchange, &body, problem, &error);
     exchange->stage = EXCHANGE_BODY;

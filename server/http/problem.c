@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { DETAIL_SIZE = sizeof((struct error *)0)->pointer + sizeof((struct error *)0)->detail + 2 };
+
 static const struct problem rows[] = {
     [PROBLEM_NONE] = {"ok", "OK", 200, false, false},
     [PROBLEM_BAD_REQUEST] = {"bad_request", "Bad request", 400, true, false},
@@ -35,10 +37,17 @@ struct problem problem_of_status(enum status status)
     return (struct problem){info->name, info->title, info->http, info->http == 400 || info->http == 413, info->retry};
 }
 
+/* One fault's detail says by itself where it is: clients show it alone. Several stand in `errors`. */
+static void say_where(const struct error *error, const json_t *errors, char *out, size_t size)
+{
+    const bool one = error->pointer[0] && json_array_size(errors) <= 1;
+    (void)snprintf(out, size, "%s%s%s", one ? error->pointer : "", one ? ": " : "", error->detail);
+}
+
 /* `detail` may quote bytes of a request or a file: what is not UTF-8 loses its non-ASCII bytes. */
 static json_t *detail_string(const char *detail)
 {
-    char plain[sizeof((struct error *)0)->detail];
+    char plain[DETAIL_SIZE];
     json_t *string = json_string(detail);
     if (string) return string;
     size_t length = 0;
@@ -51,10 +60,11 @@ static json_t *detail_string(const char *detail)
 char *problem_render(const struct problem *problem, const struct error *error, json_t *errors, const char *instance,
                      const char *request_id)
 {
-    char type[96];
+    char type[96], said[DETAIL_SIZE];
     char *text = NULL;
     (void)snprintf(type, sizeof type, "/problems/%s", problem->code);
-    json_t *detail = detail_string(error->detail);
+    say_where(error, errors, said, sizeof said);
+    json_t *detail = detail_string(said);
     json_t *pointer = json_string(error->pointer);
     json_t *path = json_string(instance);
     json_t *document =
@@ -63,7 +73,8 @@ char *problem_render(const struct problem *problem, const struct error *error, j
     if (document && errors && json_array_size(errors) > 0)
         (void)json_object_set(document, "errors", errors);
     else if (document && pointer && error->pointer[0])
-        (void)json_object_set_new(document, "errors", json_pack("[{s:O, s:O*}]", "pointer", pointer, "detail", detail));
+        (void)json_object_set_new(document, "errors",
+                                  json_pack("[{s:O, s:o*}]", "pointer", pointer, "detail", detail_string(error->detail)));
     if (document) text = json_dumps(document, JSON_COMPACT);
     json_decref(pointer);
     json_decref(document);

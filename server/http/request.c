@@ -3,9 +3,13 @@
 #include "http/accept.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+enum { KNOWN_MAX = 200 };
 
 static const char *find(const struct name_value *pairs, size_t count, const char *name, size_t index)
 {
@@ -29,12 +33,36 @@ const char *request_query_at(const struct request *request, const char *name, si
     return find(request->query, request->query_count, name, index);
 }
 
+enum status request_query_fault(struct error *error, const char *name, const char *format, ...)
+{
+    char pointer[sizeof error->pointer], detail[sizeof error->detail];
+    size_t used = 1;
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(detail, sizeof detail, format, list);
+    va_end(list);
+    pointer[0] = '/';
+    for (; *name && used + 3 < sizeof pointer; name++) { /* RFC 6901 */
+        if (*name == '~' || *name == '/') pointer[used++] = '~';
+        pointer[used++] = *name == '~' ? '0' : *name == '/' ? '1' : *name;
+    }
+    pointer[used] = '\0';
+    return error_set_at(error, STATUS_INVALID, pointer, "%s", detail);
+}
+
 enum status request_query_allow(const struct request *request, const char *const *names, struct error *error)
 {
+    char known[KNOWN_MAX] = "";
+    for (size_t j = 0; names[j]; j++) {
+        const size_t used = strlen(known);
+        (void)snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "; known here: ", names[j]);
+    }
     for (size_t i = 0; i < request->query_count; i++) {
         size_t j = 0;
         while (names[j] && strcmp(names[j], request->query[i].name) != 0) j++;
-        if (!names[j]) return error_set(error, STATUS_INVALID, "unknown query parameter \"%.80s\"", request->query[i].name);
+        if (!names[j])
+            return request_query_fault(error, request->query[i].name, "unknown query parameter%s",
+                                       known[0] ? known : "; there are none here");
     }
     return STATUS_OK;
 }
@@ -50,8 +78,8 @@ enum status request_query_integer(const struct request *request, const char *nam
     const long long value = strtoll(text, &end, 10);
     const bool number = (text[0] == '-' || (text[0] >= '0' && text[0] <= '9')) && end && *end == '\0' && errno == 0;
     if (!number || value < minimum || value > maximum)
-        return error_set(error, STATUS_INVALID, "query parameter %s: expected a whole number from %lld to %lld, found \"%.40s\"",
-                         name, (long long)minimum, (long long)maximum, text);
+        return request_query_fault(error, name, "expected a whole number from %lld to %lld, found \"%.40s\"", (long long)minimum,
+                                   (long long)maximum, text);
     *out = value;
     return STATUS_OK;
 }

@@ -49,6 +49,10 @@ const char *request_query(const struct request *request, const char *name);
 /* Value number `index` (from 0) of a repeated key; NULL past the last. */
 const char *request_query_at(const struct request *request, const char *name, size_t index);
 
+/* STATUS_INVALID with the query field's pointer ("/limit"). */
+MUST_CHECK enum status request_query_fault(struct error *error, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Refuses query keys that are not in `names` (ends with NULL), naming the key. STATUS_INVALID. */
 MUST_CHECK enum status request_query_allow(const struct request *request, const char *const *names, struct error *error);
 

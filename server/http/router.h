@@ -35,6 +35,7 @@ struct route {
     enum route_body body;
     size_t body_limit; /* bytes; 0: HTTP_BODY_LIMIT */
     unsigned flags;
+    const char *const *query; /* the query fields it has (ends with NULL), others are refused; NULL: the handler looks itself */
 };
 
 enum route_match { ROUTE_FOUND, ROUTE_UNKNOWN, ROUTE_METHOD };

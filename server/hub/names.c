@@ -87,12 +87,19 @@ bool names_escape(const char *text, bool keep_slashes, char *out, size_t size)
     return true;
 }
 
+#define REPO_WANTED "must be the name of a repository, like \"EleutherAI/pythia-160m\": letters, digits, \"-\", \"_\" and \".\""
+#define REPO_PART   "[A-Za-z0-9_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+)*"
+
+const struct param_form names_repo_form = {
+    .pattern = "^" REPO_PART "(/" REPO_PART ")?$",
+    .fits = names_is_repo,
+    .wanted = REPO_WANTED,
+};
+
 enum status names_check_repo(const char *text, const char *pointer, struct error *error)
 {
     if (names_is_repo(text)) return STATUS_OK;
-    return error_set_at(
-        error, STATUS_INVALID, pointer,
-        "must be the name of a repository, like \"EleutherAI/pythia-160m\": letters, digits, \"-\", \"_\" and \".\"");
+    return error_set_at(error, STATUS_INVALID, pointer, REPO_WANTED);
 }
 
 enum status names_check_revision(const char *text, const char *pointer, struct error *error)

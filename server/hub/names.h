@@ -4,11 +4,14 @@
 #define HUB_NAMES_H
 
 #include "base/error.h"
+#include "base/param.h"
 
 enum { NAMES_REPO_MOST = 190, NAMES_REVISION_MOST = 200, NAMES_FILE_MOST = 400, NAMES_COMMIT = 41 };
 
 /* "EleutherAI/pythia-160m" or "gpt2": one or two parts of letters, digits, "-", "_" and ".". */
 bool names_is_repo(const char *text);
+/* The same for the tables of parameters. Its pattern leaves out that a part has at most 96 characters. */
+extern const struct param_form names_repo_form;
 /* A branch, tag or commit, by git's rules for references. */
 bool names_is_revision(const char *text);
 /* 40 hexadecimal digits. */

@@ -4,6 +4,7 @@
 #include "kinds/checkpoint_files.h"
 #include "kinds/checkpoint_place.h"
 #include "kinds/inputs.h"
+#include "schema/form.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ static const struct param fetch_params[] = {
      .type = PARAM_STRING,
      .offset = AT(repo),
      .maximum = NAMES_REPO_MOST,
+     .form = &names_repo_form,
      .help = "Repository on the hub: ORGANISATION/NAME"},
     {.name = "revision",
      .type = PARAM_STRING,
@@ -48,6 +50,7 @@ static const struct param fetch_params[] = {
      .fallback = "null",
      .nullable = true,
      .maximum = NAME_BYTES,
+     .form = &form_name,
      .help = "Trajectory of the checkpoint, made when it does not exist; null: the repository's name without its organisation"},
     {.name = "name",
      .type = PARAM_STRING,
@@ -55,6 +58,7 @@ static const struct param fetch_params[] = {
      .fallback = "null",
      .nullable = true,
      .maximum = NAME_BYTES,
+     .form = &form_name,
      .help = "Name of the checkpoint; null: the revision, with \"-\" for \"/\""},
     {.name = "step",
      .type = PARAM_INTEGER,

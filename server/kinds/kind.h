@@ -103,6 +103,8 @@ extern const struct kind evaluate_kind, quantize_kind, sharpness_kind, train_kin
 
 /* registry.c: every kind of the product; ends with NULL. */
 extern const struct kind *const kinds[];
+/* Their names in the same order, ends with NULL: for tables of parameters. */
+extern const char *const kind_names[];
 /* The row called `name`, or NULL. */
 const struct kind *kind_find(const struct kind *const *table, const char *name);
 

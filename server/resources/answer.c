@@ -1,6 +1,8 @@
 #include "resources/answer.h"
 
 #include "base/buffer.h"
+#include "schema/form.h"
+#include "store/measured.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,20 +29,26 @@ enum status answer_check_name(const char *name, const char *pointer, struct erro
     const size_t length = strlen(name);
     if (length == 0 || length > NAME_MAX_BYTES)
         return error_set_at(error, STATUS_INVALID, pointer, "must have 1 to %d bytes, found %zu", NAME_MAX_BYTES, length);
-    for (const unsigned char *at = (const unsigned char *)name; *at != '\0'; at++)
-        if (*at == '/' || *at < 0x20 || *at == 0x7f)
-            return error_set_at(error, STATUS_INVALID, pointer, "must not contain \"/\" or control characters");
-    return STATUS_OK;
+    return form_name.fits(name) ? STATUS_OK : error_set_at(error, STATUS_INVALID, pointer, "%s", form_name.wanted);
 }
 
-enum status answer_page(const struct request *request, const char *const *names, struct page *out, struct error *error)
+enum status answer_check_metric(const char *name, const char *field, struct error *error)
 {
-    const char *allowed[16] = {"limit", "cursor"};
-    size_t count = 2;
+    const char *nearest = measured_nearest(name);
+    if (measured_known(name)) return STATUS_OK;
+    if (nearest != NULL)
+        return request_query_fault(error, field, "no measured number is named \"%.60s\"; did you mean \"%s\"?", name, nearest);
+    return request_query_fault(
+        error, field,
+        "no measured number is named \"%.60s\"; GET /v1/curves/metrics lists those measured here, /openapi.yaml "
+        "all (Metric)",
+        name);
+}
+
+enum status answer_page(const struct request *request, struct page *out, struct error *error)
+{
     int64_t limit = 0;
-    for (; names != NULL && *names != NULL && count + 1 < sizeof allowed / sizeof allowed[0]; names++) allowed[count++] = *names;
-    enum status status = request_query_allow(request, allowed, error);
-    if (status == STATUS_OK) status = request_query_integer(request, "limit", 100, 1, PAGE_MAX, &limit, error);
+    const enum status status = request_query_integer(request, "limit", 100, 1, PAGE_MAX, &limit, error);
     *out = (struct page){.limit = (int)limit, .cursor = request_query(request, "cursor")};
     return status;
 }

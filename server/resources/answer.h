@@ -17,8 +17,11 @@ MUST_CHECK enum status answer_faults(struct response *response, const struct fau
 /* Names stand in paths and in TRAJECTORY/NAME: 1 to 200 bytes without "/" and control characters. */
 MUST_CHECK enum status answer_check_name(const char *name, const char *pointer, struct error *error);
 
-/* limit and cursor of a list, refusing query keys other than these and `names` (ends with NULL; may be NULL). */
-MUST_CHECK enum status answer_page(const struct request *request, const char *const *names, struct page *out, struct error *error);
+/* The value of the query field `field` as the name of a measured number (store/measured.h). */
+MUST_CHECK enum status answer_check_metric(const char *name, const char *field, struct error *error);
+
+/* limit and cursor of a list. */
+MUST_CHECK enum status answer_page(const struct request *request, struct page *out, struct error *error);
 
 /* Answers 200 with a page of the store (takes it, also on failure): its cursor becomes an address, in "next" and in a
  * Link header. */

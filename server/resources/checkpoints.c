@@ -1,3 +1,4 @@
+#include "hub/names.h"
 #include "kinds/checkpoint_files.h"
 #include "kinds/checkpoint_place.h"
 #include "kinds/prepare.h"
@@ -5,6 +6,7 @@
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
+#include "schema/form.h"
 #include "store/health.h"
 
 #include <limits.h>
@@ -27,6 +29,7 @@ struct checkpoint_body {
     const char *tags;
 };
 
+static const struct param file_item = {.type = PARAM_STRING, .maximum = NAMES_FILE_MOST, .help = "Path in the repository"};
 static const struct param source_params[] = {
     {.name = "path",
      .type = PARAM_STRING,
@@ -40,7 +43,8 @@ static const struct param source_params[] = {
      .offset = offsetof(struct source, repo),
      .fallback = "null",
      .nullable = true,
-     .maximum = NAME_BYTES,
+     .maximum = NAMES_REPO_MOST,
+     .form = &names_repo_form,
      .help = "Repository on the hub: ORGANISATION/NAME; answered with the run that fetches it"},
     {.name = "revision",
      .type = PARAM_STRING,
@@ -51,6 +55,8 @@ static const struct param source_params[] = {
      .help = "Branch, tag or commit of the repository; null: main"},
     {.name = "files",
      .type = PARAM_ARRAY,
+     .item = &file_item,
+     .minimum = 1,
      .fallback = "null",
      .nullable = true,
      .help = "Files of the repository; null: those that a checkpoint needs"},
@@ -90,11 +96,13 @@ const struct param checkpoints_post_body[] = {
      .type = PARAM_STRING,
      .offset = offsetof(struct checkpoint_body, trajectory),
      .maximum = NAME_BYTES,
+     .form = &form_name,
      .help = "Name of its trajectory, which is made when it does not exist"},
     {.name = "name",
      .type = PARAM_STRING,
      .offset = offsetof(struct checkpoint_body, name),
      .maximum = NAME_BYTES,
+     .form = &form_name,
      .help = "Unique in its trajectory"},
     PROGRESS_PARAMS,
     {.name = "source",
@@ -115,8 +123,8 @@ const struct param checkpoints_patch_body[] = {
      .type = PARAM_STRING,
      .offset = offsetof(struct checkpoint_body, name),
      .fallback = "null",
-     .nullable = true,
      .maximum = NAME_BYTES,
+     .form = &form_name,
      .help = "A new name"},
     PROGRESS_PARAMS,
     {.name = "tags",
@@ -131,10 +139,9 @@ const struct param checkpoints_patch_body[] = {
 enum status checkpoints_list(struct http_context *context, const struct request *request, struct response *response,
                              struct error *error)
 {
-    static const char *const names[] = {"trajectory", NULL};
     struct page page;
     json_t *document = NULL;
-    enum status status = answer_page(request, names, &page, error);
+    enum status status = answer_page(request, &page, error);
     if (status == STATUS_OK)
         status = checkpoint_list(application_connection(context), request_query(request, "trajectory"), &page, &document, error);
     return status == STATUS_OK ? answer_list(response, request, document, error) : status;
@@ -263,14 +270,6 @@ static enum status post_fetch(struct http_context *context, const struct checkpo
     return status;
 }
 
-static enum status check_body(const struct checkpoint_body *body, struct error *error)
-{
-    enum status status;
-    if ((status = answer_check_name(body->trajectory, "/trajectory", error)) != STATUS_OK) return status;
-    if ((status = answer_check_name(body->name, "/name", error)) != STATUS_OK) return status;
-    return check_source(&body->source, error);
-}
-
 enum status checkpoints_post(struct http_context *context, const struct request *request, struct response *response,
                              struct error *error)
 {
@@ -279,7 +278,7 @@ enum status checkpoints_post(struct http_context *context, const struct request 
     json_t *document = NULL;
     enum status status = answer_body(request, response, checkpoints_post_body, sizeof(struct checkpoint_body), &filled, error);
     const struct checkpoint_body *body = filled.params;
-    if (status == STATUS_OK) status = check_body(body, error);
+    if (status == STATUS_OK) status = check_source(&body->source, error);
     const bool fetched = status == STATUS_OK && body->source.repo != NULL;
     if (fetched)
         status = post_fetch(context, body, request->body, &outcome, &document, error);
@@ -303,9 +302,6 @@ enum status checkpoints_patch(struct http_context *context, const struct request
     enum status status = STATUS_OK;
     if (changes == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a document");
     status = answer_body(request, response, checkpoints_patch_body, sizeof(struct checkpoint_body), &filled, error);
-    const struct checkpoint_body *body = filled.params;
-    if (status == STATUS_OK && json_object_get(changes, "name") != NULL)
-        status = answer_check_name(body->name != NULL ? body->name : "", "/name", error);
     if (status == STATUS_OK)
         status =
             checkpoint_patch(application_connection(context), request_parameter(request, "checkpoint"), changes, &document, error);

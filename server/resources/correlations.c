@@ -1,5 +1,6 @@
 #include "base/memory.h"
 #include "eval/correlation.h"
+#include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/csv.h"
 #include "resources/handlers.h"
@@ -16,25 +17,32 @@ struct question {
     int64_t seed;
 };
 
+/* A metric, or what every checkpoint has. */
+static enum status read_axis(const char *name, const char *field, struct error *error)
+{
+    if (name == NULL) return request_query_fault(error, field, "is missing: ?x=METRIC&y=METRIC");
+    if (strcmp(name, "step") == 0 || strcmp(name, "tokens") == 0) return STATUS_OK;
+    return answer_check_metric(name, field, error);
+}
+
 static enum status read_question(const struct request *request, struct question *out, struct error *error)
 {
-    static const char *const names[] = {"trajectory", "x", "y", "method", "bits", "dataset", "protocol", "seed", NULL};
     struct curve_pairs_query *query = &out->query;
     int64_t bits = 0;
-    enum status status = request_query_allow(request, names, error);
-    if (status == STATUS_OK) status = request_query_integer(request, "bits", 0, 0, 64, &bits, error);
+    enum status status = request_query_integer(request, "bits", 0, 0, 64, &bits, error);
     if (status == STATUS_OK) status = request_query_integer(request, "seed", 0, 0, INT64_C(1) << 53, &out->seed, error);
     if (status != STATUS_OK) return status;
     for (const char *name; (name = request_query_at(request, "trajectory", query->trajectory_count)) != NULL;) {
         if (query->trajectory_count == TRAJECTORIES_MAX)
-            return error_set(error, STATUS_INVALID, "at most %d trajectories at once", TRAJECTORIES_MAX);
+            return request_query_fault(error, "trajectory", "at most %d at once", TRAJECTORIES_MAX);
         out->trajectories[query->trajectory_count++] = name;
     }
     query->trajectories = out->trajectories;
     query->x = request_query(request, "x");
     query->y = request_query(request, "y");
-    if (query->x == NULL || query->y == NULL)
-        return error_set(error, STATUS_INVALID, "%s is missing: ?x=METRIC&y=METRIC", query->x == NULL ? "x" : "y");
+    status = read_axis(query->x, "x", error);
+    if (status == STATUS_OK) status = read_axis(query->y, "y", error);
+    if (status != STATUS_OK) return status;
     query->method = request_query(request, "method");
     query->dataset = request_query(request, "dataset");
     query->protocol = request_query(request, "protocol");

@@ -48,25 +48,23 @@ static enum status read_axis(const char *name, enum curve_axis *out, struct erro
             *out = (enum curve_axis)i;
             return STATUS_OK;
         }
-    return error_set(error, STATUS_INVALID, "x must be one of step, tokens, learning_rate, found \"%.60s\"", name);
+    return request_query_fault(error, "x", "must be one of step, tokens, learning_rate, found \"%.60s\"", name);
 }
 
 static enum status read_query(const struct request *request, struct curve_query *query, const char **trajectories,
                               struct error *error)
 {
-    static const char *const names[] = {"trajectory", "metric", "x", "method", "bits", "dataset", "protocol", NULL};
     int64_t bits = 0;
-    enum status status = request_query_allow(request, names, error);
-    if (status == STATUS_OK) status = request_query_integer(request, "bits", 0, 0, 64, &bits, error);
+    enum status status = request_query_integer(request, "bits", 0, 0, 64, &bits, error);
     if (status == STATUS_OK) status = read_axis(request_query(request, "x"), &query->axis, error);
     if (status != STATUS_OK) return status;
     for (const char *name; (name = request_query_at(request, "trajectory", query->trajectory_count)) != NULL;) {
         if (query->trajectory_count == TRAJECTORIES_MAX)
-            return error_set(error, STATUS_INVALID, "at most %d trajectories at once", TRAJECTORIES_MAX);
+            return request_query_fault(error, "trajectory", "at most %d at once", TRAJECTORIES_MAX);
         trajectories[query->trajectory_count++] = name;
     }
     if (query->trajectory_count == 0)
-        return error_set(error, STATUS_INVALID, "trajectory is missing: ?trajectory=NAME, as often as needed");
+        return request_query_fault(error, "trajectory", "is missing: ?trajectory=NAME, as often as needed");
     query->trajectories = trajectories;
     query->metric = request_query(request, "metric");
     if (query->metric == NULL) query->metric = "delta";
@@ -74,7 +72,7 @@ static enum status read_query(const struct request *request, struct curve_query 
     query->dataset = request_query(request, "dataset");
     query->protocol = request_query(request, "protocol");
     query->bits = (int)bits;
-    return STATUS_OK;
+    return answer_check_metric(query->metric, "metric", error);
 }
 
 /* Gives every point the flags of its checkpoint, [] where nothing is wrong with it or nobody has looked. */

@@ -3,6 +3,7 @@
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
+#include "schema/form.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -19,8 +20,16 @@ struct dataset_body {
 static const char *const formats[] = {"text", "jsonl", "tokens", NULL};
 static const char *const dtypes[] = {"uint16", "uint32", "int32", "int64", NULL};
 
+static const struct param token_item = {.type = PARAM_INTEGER, .maximum = INT32_MAX - 1};
+static const struct param sequence_item = {.type = PARAM_ARRAY, .item = &token_item, .minimum = 2};
+
 const struct param datasets_post_body[] = {
-    {.name = "name", .type = PARAM_STRING, .offset = offsetof(struct dataset_body, name), .maximum = 200, .help = "Unique name"},
+    {.name = "name",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct dataset_body, name),
+     .maximum = 200,
+     .form = &form_name,
+     .help = "Unique name"},
     {.name = "path",
      .type = PARAM_STRING,
      .offset = offsetof(struct dataset_body, path),
@@ -57,6 +66,8 @@ const struct param datasets_post_body[] = {
      .help = "text, jsonl: whether documents get the tokenizer's special tokens; null: for calibration only"},
     {.name = "sequences",
      .type = PARAM_ARRAY,
+     .item = &sequence_item,
+     .minimum = 1,
      .fallback = "null",
      .nullable = true,
      .help = "The tokens themselves: arrays of ids"},
@@ -68,7 +79,7 @@ enum status datasets_list(struct http_context *context, const struct request *re
 {
     struct page page;
     json_t *document = NULL;
-    enum status status = answer_page(request, NULL, &page, error);
+    enum status status = answer_page(request, &page, error);
     if (status == STATUS_OK) status = dataset_list(application_connection(context), &page, &document, error);
     return status == STATUS_OK ? answer_list(response, request, document, error) : status;
 }
@@ -95,6 +106,7 @@ static enum status check_sequence(const json_t *sequence, size_t index, int64_t 
 {
     char pointer[64];
     size_t i;
+    int64_t token;
     json_t *id;
     (void)snprintf(pointer, sizeof pointer, "/sequences/%zu", index);
     if (!json_is_array(sequence)) return error_set_at(error, STATUS_INVALID, pointer, "must be an array of token ids");
@@ -103,7 +115,7 @@ static enum status check_sequence(const json_t *sequence, size_t index, int64_t 
                             json_array_size(sequence));
     json_array_foreach(sequence, i, id)
     {
-        if (json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < INT32_MAX) continue;
+        if (schema_integer(id, &token) && token >= 0 && token < INT32_MAX) continue;
         (void)snprintf(pointer, sizeof pointer, "/sequences/%zu/%zu", index, i);
         return error_set_at(error, STATUS_INVALID, pointer, "must be a token id: an integer from 0 to %d", INT32_MAX - 1);
     }
@@ -128,7 +140,12 @@ static enum status read_sequences(const json_t *array, struct dataset_sequences 
     json_array_foreach(array, i, sequence)
     {
         out->lengths[i] = (int32_t)json_array_size(sequence);
-        json_array_foreach(sequence, j, id) out->tokens[at++] = (int32_t)json_integer_value(id);
+        json_array_foreach(sequence, j, id)
+        {
+            int64_t token = 0;
+            (void)schema_integer(id, &token);
+            out->tokens[at++] = (int32_t)token;
+        }
     }
     return STATUS_OK;
 }
@@ -217,7 +234,6 @@ enum status datasets_post(struct http_context *context, const struct request *re
     enum status status = answer_body(request, response, datasets_post_body, sizeof(struct dataset_body), &filled, error);
     const struct dataset_body *body = filled.params;
     const json_t *sequences = json_object_get(request->body, "sequences");
-    if (status == STATUS_OK) status = answer_check_name(body->name, "/name", error);
     if (status == STATUS_OK && (body->path == NULL) == json_is_null(sequences))
         status = error_set_at(error, STATUS_INVALID, "/path", "give either path (with format) or sequences");
     else if (status == STATUS_OK && body->path == NULL && !json_is_null(json_object_get(request->body, "format")))

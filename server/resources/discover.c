@@ -26,6 +26,7 @@ const struct param discover_post_body[] = {
      .type = PARAM_STRING,
      .offset = offsetof(struct discover_body, repo),
      .maximum = NAMES_REPO_MOST,
+     .form = &names_repo_form,
      .help = "Repository on the hub: ORGANISATION/NAME"},
     {.name = "match",
      .type = PARAM_STRING,
@@ -139,14 +140,12 @@ static json_t *describe(const char *repo, const struct revision *revision, const
 enum status discover_get(struct http_context *context, const struct request *request, struct response *response,
                          struct error *error)
 {
-    static const char *const names[] = {"repo", "match", NULL};
     const char *repo = request_query(request, "repo");
     struct revision *revisions = NULL;
     size_t count = 0;
     json_t *known = NULL, *items = json_array();
-    enum status status = request_query_allow(request, names, error);
-    if (status == STATUS_OK && repo == NULL)
-        status = error_set_at(error, STATUS_INVALID, "/repo", "is missing: give ?repo=ORGANISATION/NAME");
+    enum status status = STATUS_OK;
+    if (repo == NULL) status = error_set_at(error, STATUS_INVALID, "/repo", "is missing: give ?repo=ORGANISATION/NAME");
     if (status == STATUS_OK)
         status = ask_hub(application_of(context), repo, request_query(request, "match"), &revisions, &count, error);
     if (status == STATUS_OK)

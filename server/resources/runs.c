@@ -9,13 +9,14 @@
 #include <string.h>
 
 struct run_body {
-    const char *kind, *params;
+    int kind;
+    const char *params;
     bool force, dry_run;
     int64_t priority;
 };
 
 const struct param runs_post_body[] = {
-    {.name = "kind", .type = PARAM_STRING, .offset = offsetof(struct run_body, kind), .maximum = 60, .help = "What to do"},
+    {.name = "kind", .type = PARAM_CHOICE, .offset = offsetof(struct run_body, kind), .choices = kind_names, .help = "What to do"},
     {.name = "params", .type = PARAM_JSON, .offset = offsetof(struct run_body, params), .fallback = "{}", .help = "Its parameters"},
     {.name = "force",
      .type = PARAM_BOOLEAN,
@@ -43,13 +44,12 @@ static enum status check_state(const char *state, struct error *error)
     if (state == NULL) return STATUS_OK;
     for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
         if (strcmp(states[i], state) == 0) return STATUS_OK;
-    return error_set(error, STATUS_INVALID, "state must be one of queued, running, succeeded, failed, cancelled, found \"%.60s\"",
-                     state);
+    return request_query_fault(error, "state", "must be one of queued, running, succeeded, failed, cancelled, found \"%.60s\"",
+                               state);
 }
 
 enum status runs_list(struct http_context *context, const struct request *request, struct response *response, struct error *error)
 {
-    static const char *const names[] = {"kind", "state", "checkpoint", "trajectory", "sweep", NULL};
     const struct run_filter filter = {
         .kind = request_query(request, "kind"),
         .state = request_query(request, "state"),
@@ -59,7 +59,7 @@ enum status runs_list(struct http_context *context, const struct request *reques
     };
     struct page page;
     json_t *document = NULL;
-    enum status status = answer_page(request, names, &page, error);
+    enum status status = answer_page(request, &page, error);
     if (status == STATUS_OK) status = check_state(filter.state, error);
     if (status == STATUS_OK) status = run_list(application_connection(context), &filter, &page, &document, error);
     return status == STATUS_OK ? answer_list(response, request, document, error) : status;
@@ -73,12 +73,10 @@ static bool is_final(const json_t *run)
 
 enum status runs_get(struct http_context *context, const struct request *request, struct response *response, struct error *error)
 {
-    static const char *const names[] = {"wait", NULL};
     char topic[64];
     int64_t seconds = 0;
     json_t *document = NULL;
-    enum status status = request_query_allow(request, names, error);
-    if (status == STATUS_OK) status = request_query_integer(request, "wait", 0, 0, 60, &seconds, error);
+    enum status status = request_query_integer(request, "wait", 0, 0, 60, &seconds, error);
     if (status == STATUS_OK) status = run_get(application_connection(context), request_parameter(request, "run"), &document, error);
     if (status != STATUS_OK) return status;
     if (seconds == 0 || request->wait_over || is_final(document)) return response_json(response, 200, document, error);
@@ -86,16 +84,6 @@ enum status runs_get(struct http_context *context, const struct request *request
     response_wait(response, topic, (double)seconds);
     json_decref(document);
     return STATUS_OK;
-}
-
-static enum status unknown_kind(const char *name, struct error *error)
-{
-    char list[200] = "";
-    for (const struct kind *const *kind = kinds; *kind != NULL; kind++) {
-        const size_t used = strlen(list);
-        (void)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "", (*kind)->name);
-    }
-    return error_set_at(error, STATUS_INVALID, "/kind", "unknown kind \"%.60s\"; known: %s", name, list);
 }
 
 enum status runs_post(struct http_context *context, const struct request *request, struct response *response, struct error *error)
@@ -110,11 +98,8 @@ enum status runs_post(struct http_context *context, const struct request *reques
     enum status status = answer_body(request, response, runs_post_body, sizeof(struct run_body), &filled, error);
     if (status != STATUS_OK) return status;
     const struct run_body *body = filled.params;
-    const struct kind *kind = kind_find(kinds, body->kind);
-    if (kind == NULL) status = unknown_kind(body->kind, error);
-    if (status == STATUS_OK)
-        status = prepare_run(connection, kind, json_object_get(request->body, "params"), application->roots,
-                             application->data_directory, !body->dry_run, &faults, &run, error);
+    status = prepare_run(connection, kinds[body->kind], json_object_get(request->body, "params"), application->roots,
+                         application->data_directory, !body->dry_run, &faults, &run, error);
     if (faults.count > 0) status = answer_faults(response, &faults, error);
     const bool dry_run = body->dry_run;
     if (status == STATUS_OK && dry_run) {

@@ -4,10 +4,12 @@
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
+#include "schema/form.h"
 #include "store/trajectories.h"
 
 struct sweep_body {
-    const char *name, *kind, *base, *grid;
+    const char *name, *base, *grid;
+    int kind;
     bool standing, dry_run;
 };
 
@@ -18,8 +20,13 @@ const struct param sweeps_post_body[] = {
      .fallback = "null",
      .nullable = true,
      .maximum = 200,
+     .form = &form_name,
      .help = "Unique name; null: its id"},
-    {.name = "kind", .type = PARAM_STRING, .offset = offsetof(struct sweep_body, kind), .maximum = 60, .help = "Kind of the runs"},
+    {.name = "kind",
+     .type = PARAM_CHOICE,
+     .offset = offsetof(struct sweep_body, kind),
+     .choices = kind_names,
+     .help = "Kind of the runs"},
     {.name = "base",
      .type = PARAM_JSON,
      .offset = offsetof(struct sweep_body, base),
@@ -47,7 +54,7 @@ enum status sweeps_list(struct http_context *context, const struct request *requ
 {
     struct page page;
     json_t *document = NULL;
-    enum status status = answer_page(request, NULL, &page, error);
+    enum status status = answer_page(request, &page, error);
     if (status == STATUS_OK) status = sweep_list(application_connection(context), &page, &document, error);
     return status == STATUS_OK ? answer_list(response, request, document, error) : status;
 }
@@ -90,7 +97,7 @@ static enum status insert(struct http_context *context, const struct sweep_body 
     struct store_id standing = {""};
     struct sweep_plan plan = {0};
     const struct sweep_plan_request request = {
-        .kind = kind_find(kinds, body->kind),
+        .kind = kinds[body->kind],
         .base = json_object_get(document, "base"),
         .grid = json_object_get(document, "grid"),
         .roots = application->roots,
@@ -99,7 +106,6 @@ static enum status insert(struct http_context *context, const struct sweep_body 
         .dry_run = body->dry_run,
     };
     enum status status = STATUS_OK;
-    if (request.kind == NULL) return error_set_at(error, STATUS_INVALID, "/kind", "unknown kind \"%.60s\"", body->kind);
     if (body->standing) status = find_standing(connection, request.grid, &standing, error);
     if (status == STATUS_OK) status = sweep_plan_make(connection, &request, faults, &plan, error);
     if (status == STATUS_OK && body->dry_run) {
@@ -128,8 +134,7 @@ enum status sweeps_post(struct http_context *context, const struct request *requ
     enum status status = answer_body(request, response, sweeps_post_body, sizeof(struct sweep_body), &filled, error);
     if (status != STATUS_OK) return status;
     const struct sweep_body *body = filled.params;
-    if (body->name != NULL) status = answer_check_name(body->name, "/name", error);
-    if (status == STATUS_OK) status = insert(context, body, request->body, &faults, &outcome, &document, error);
+    status = insert(context, body, request->body, &faults, &outcome, &document, error);
     if (faults.count > 0) status = answer_faults(response, &faults, error);
     const bool dry_run = body->dry_run;
     schema_filled_reset(&filled);

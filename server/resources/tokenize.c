@@ -30,6 +30,8 @@ static const struct param place_params[] = {
     {0},
 };
 
+static const struct param text_item = {.type = PARAM_STRING, .minimum = -1};
+
 const struct param tokenize_post_body[] = {
     {.name = "checkpoint",
      .type = PARAM_CHECKPOINT,
@@ -44,7 +46,7 @@ const struct param tokenize_post_body[] = {
      .fallback = "null",
      .nullable = true,
      .help = "A tokenizer of its own, instead of checkpoint"},
-    {.name = "texts", .type = PARAM_ARRAY, .help = "Strings to encode"},
+    {.name = "texts", .type = PARAM_ARRAY, .item = &text_item, .help = "Strings to encode"},
     {.name = "add_special_tokens",
      .type = PARAM_BOOLEAN,
      .offset = offsetof(struct tokenize_body, add_special_tokens),

@@ -14,7 +14,7 @@ enum status trajectories_list(struct http_context *context, const struct request
 {
     struct page page;
     json_t *document = NULL;
-    enum status status = answer_page(request, NULL, &page, error);
+    enum status status = answer_page(request, &page, error);
     if (status == STATUS_OK) status = trajectory_list(application_connection(context), &page, &document, error);
     return status == STATUS_OK ? answer_list(response, request, document, error) : status;
 }

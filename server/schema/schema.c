@@ -54,11 +54,50 @@ static void list_length_fault(struct reader *reader, const struct param *param, 
                    (long long)count);
 }
 
+/* JSON Schema has 256.0 and 1e9 as integers. From 2^53 on a double no longer tells which integer was written. */
+#define EXACT_BOUND 9007199254740992.0
+
+bool schema_integer(const json_t *value, int64_t *out)
+{
+    const double real = json_real_value(value);
+    const bool exact = json_is_real(value) && fabs(real) < EXACT_BOUND && trunc(real) == real;
+    if (json_is_integer(value))
+        *out = json_integer_value(value);
+    else if (exact)
+        *out = (int64_t)real;
+    return json_is_integer(value) || exact;
+}
+
+/* The form in which a number is kept, so that equal requests look equal: a new reference; NULL where `value` has it already (or is
+ * none, or memory ran out, which sets no_memory). */
+static json_t *normalize(struct reader *reader, enum param_type type, const json_t *value)
+{
+    json_t *made = NULL;
+    int64_t integer;
+    const bool real = type == PARAM_NUMBER && json_is_integer(value);
+    const bool whole = type == PARAM_INTEGER && json_is_real(value) && schema_integer(value, &integer);
+    if (real) made = json_real(json_number_value(value));
+    if (whole) made = json_integer(integer);
+    if ((real || whole) && made == NULL) reader->no_memory = true;
+    return made;
+}
+
+static void not_integer(struct reader *reader, const char *pointer, const json_t *value)
+{
+    const double real = json_real_value(value);
+    if (!json_is_real(value))
+        faults_add(reader->faults, pointer, "must be an integer, found %s", type_name(value));
+    else if (trunc(real) != real)
+        faults_add(reader->faults, pointer, "must be an integer, found the fraction %.17g", real);
+    else
+        faults_add(reader->faults, pointer,
+                   "must be an integer, found %.17g: from 2^53 on write all digits, without point or exponent", real);
+}
+
 static void fill_integer(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
 {
     if (!json_is_integer(value)) {
-        const char *advice = json_is_real(value) ? "; write it without fraction and exponent" : "";
-        faults_add(reader->faults, pointer, "must be an integer, found %s%s", type_name(value), advice);
+        not_integer(reader, pointer, value);
         return;
     }
     const int64_t integer = json_integer_value(value);
@@ -102,6 +141,8 @@ static bool fill_string(struct reader *reader, const struct param *param, const 
         faults_add(reader->faults, pointer, "must not be empty");
     else if (param->maximum > 0 && (double)length > param->maximum)
         faults_add(reader->faults, pointer, "must have at most %.0f bytes, found %zu", param->maximum, length);
+    else if (param->form != NULL && !param->form->fits(text))
+        faults_add(reader->faults, pointer, "%s", param->form->wanted);
     else if (param->type != PARAM_CHOICE)
         memcpy(base + param->offset, &text, sizeof text);
     return true;
@@ -226,14 +267,11 @@ static void fill_list(struct reader *reader, const struct param *param, const ch
     if (!keep(reader, items)) return;
     for (int64_t i = 0; i < list.count && !reader->no_memory; i++) {
         char at[POINTER_MAX], place[24];
-        json_t *item = json_array_get(value, (size_t)i);
+        json_t *item = json_array_get(value, (size_t)i), *made = normalize(reader, param->item->type, item);
         (void)snprintf(place, sizeof place, "%lld", (long long)i);
         faults_pointer(at, sizeof at, pointer, place);
-        if (param->item->type == PARAM_NUMBER && json_is_integer(item)) {
-            (void)json_array_set_new(value, (size_t)i, json_real(json_number_value(item)));
-            item = json_array_get(value, (size_t)i);
-        }
-        fill_value(reader, param->item, at, item, items + (size_t)i * size);
+        if (made != NULL && json_array_set_new(value, (size_t)i, made) != 0) reader->no_memory = true;
+        if (!reader->no_memory) fill_value(reader, param->item, at, made != NULL ? made : item, items + (size_t)i * size);
     }
     list.integers = (const int64_t *)(const void *)items;
     memcpy(base + param->offset, &list, sizeof list);
@@ -324,8 +362,8 @@ static void refuse_unknown(struct reader *reader, const struct param *table, con
     }
 }
 
-/* The field's value, its default put into the object when it is absent, an integer given for a number made real. Lent; NULL: the
- * field is required and missing, or memory ran out. */
+/* The field's value, its default put into the object when it is absent, a number in the form that is kept. Lent; NULL: the field is
+ * absent (which is a fault where it is required), or memory ran out. */
 static json_t *complete_field(struct reader *reader, const struct param *param, const char *pointer, json_t *object)
 {
     json_t *value = json_object_get(object, param->name), *made = NULL;
@@ -333,19 +371,20 @@ static json_t *complete_field(struct reader *reader, const struct param *param, 
         faults_add(reader->faults, pointer, "is missing: %s", param->help);
         return NULL;
     }
+    if (value == NULL && param_optional_not_null(param)) return NULL;
     if (value == NULL) {
-        made = json_loads(param->fallback, JSON_DECODE_ANY, NULL);
-        if (json_is_integer(made) && param->type == PARAM_NUMBER) {
-            json_t *real = json_real(json_number_value(made));
-            json_decref(made);
-            made = real;
-        }
-    } else if (param->type == PARAM_NUMBER && json_is_integer(value)) {
-        made = json_real(json_number_value(value));
+        json_t *given = json_loads(param->fallback, JSON_DECODE_ANY, NULL);
+        made = normalize(reader, param->type, given);
+        if (made == NULL)
+            made = given;
+        else
+            json_decref(given);
+        if (made == NULL) reader->no_memory = true;
     } else {
-        return value;
+        made = normalize(reader, param->type, value);
     }
-    if (made == NULL || json_object_set_new(object, param->name, made) != 0) reader->no_memory = true;
+    if (reader->no_memory || made == NULL) return reader->no_memory ? NULL : value;
+    if (json_object_set_new(object, param->name, made) != 0) reader->no_memory = true;
     return reader->no_memory ? NULL : made;
 }
 

@@ -17,12 +17,17 @@ struct schema_filled {
 };
 
 /* Checks `object` by `table` and fills a new zeroed struct of `size` bytes from it. Every absent field gets its default, in
- * the struct and in `object` itself; a number given as an integer is written back as a real, so that equal requests look equal.
- * `pointer` is where `object` stands in the body ("/params"). On STATUS_OK *out is the caller's (schema_filled_reset).
- * STATUS_INVALID: all faults were added to `faults` (may be NULL) and the first one is in `error`; STATUS_NO_MEMORY. */
+ * the struct and in `object` itself; a number given as an integer is written back as a real, and an integer given as 256.0 as 256,
+ * so that equal requests look equal. `pointer` is where `object` stands in the body ("/params"). On STATUS_OK *out is the caller's
+ * (schema_filled_reset). STATUS_INVALID: all faults were added to `faults` (may be NULL) and the first one is in `error`;
+ * STATUS_NO_MEMORY. */
 MUST_CHECK enum status schema_fill(const struct param *table, size_t size, json_t *object, const char *pointer,
                                    struct faults *faults, struct schema_filled *out, struct error *error);
 void schema_filled_reset(struct schema_filled *filled);
+
+/* Whether `value` is an integer as JSON Schema has it, 256.0 and 1e9 among them; it goes to *out. From 2^53 on only numbers that
+ * are written without point and exponent are: the others were rounded. */
+bool schema_integer(const json_t *value, int64_t *out);
 
 /* Calls `visit` for each reference (PARAM_CHECKPOINT, PARAM_DATASET, PARAM_TRAJECTORY), also in lists, that stands in a document
  * that schema_fill accepted; `value` is its string, which visit may replace with json_string_set. Stops at the first status that is

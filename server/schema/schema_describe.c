@@ -21,10 +21,12 @@ static json_t *number_value(const struct param *param, double value)
 static bool describe_bounds(const struct param *param, json_t *schema)
 {
     const bool text = param->type != PARAM_NUMBER && param->type != PARAM_INTEGER;
+    const bool bounded = param->minimum != 0 || param->maximum != 0;
     bool good = true;
-    if (param->minimum == 0 && param->maximum == 0) return !text || put(schema, "minLength", json_integer(1));
-    if (!text) good = put(schema, "minimum", number_value(param, param->minimum));
+    if (!text && bounded) good = put(schema, "minimum", number_value(param, param->minimum));
     if (text && param->minimum >= 0) good = put(schema, "minLength", json_integer(1));
+    if (good && param->form != NULL) good = put(schema, "pattern", json_string(param->form->pattern));
+    if (!bounded || (text && param->maximum == 0)) return good;
     return good && put(schema, text ? "maxLength" : "maximum", number_value(param, param->maximum));
 }
 
@@ -88,14 +90,15 @@ static json_t *describe_param(const struct param *param)
         good = describe_variants(param, schema);
     else if (good)
         good = put(schema, "type", type_of(types[param->type], param->nullable));
-    if (good && param->type == PARAM_LIST)
+    if (good && (param->type == PARAM_LIST || (param->type == PARAM_ARRAY && param->item != NULL)))
         good = describe_list(param, schema);
     else if (good && (param->type == PARAM_CHOICE || param->allowed != NULL))
         good = describe_enum(param, schema);
     else if (good && (param->type == PARAM_INTEGER || param->type == PARAM_NUMBER || param->type == PARAM_STRING ||
                       param->type == PARAM_CHECKPOINT || param->type == PARAM_DATASET || param->type == PARAM_TRAJECTORY))
         good = describe_bounds(param, schema);
-    if (good && param->fallback != NULL) good = put(schema, "default", json_loads(param->fallback, JSON_DECODE_ANY, NULL));
+    if (good && param->fallback != NULL && !param_optional_not_null(param))
+        good = put(schema, "default", json_loads(param->fallback, JSON_DECODE_ANY, NULL));
     if (good && param->help != NULL) good = put(schema, "description", json_string(param->help));
     if (good) return schema;
     json_decref(schema);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { LIMIT_USUAL = 100, LIMIT_MOST = 1000 };
+enum { LIMIT_USUAL = 100, LIMIT_MOST = 1000, CURSOR_DIGITS = 18 };
 
 struct store_id store_id_new(void)
 {
@@ -43,7 +43,7 @@ enum status page_read(const struct page *page, int64_t *limit, int64_t *before, 
     char *end;
     errno = 0;
     *before = strtoll(page->cursor, &end, 10);
-    if (*end != '\0' || errno != 0 || *before < 1 || page->cursor[0] < '0' || page->cursor[0] > '9')
+    if (*end != '\0' || errno != 0 || page->cursor[0] < '1' || page->cursor[0] > '9' || end - page->cursor > CURSOR_DIGITS)
         return error_set_at(error, STATUS_INVALID, "/cursor", "not a cursor that a list gave: follow `next`");
     return STATUS_OK;
 }

@@ -286,18 +286,18 @@ static enum status thread_open(void *application, void **thread, struct error *e
 }
 
 static const struct route routes[] = {
-    {"GET", "/healthz", get_healthz, SCOPE_NONE, ROUTE_BODY_NONE, 0, ROUTE_INLINE},
-    {"GET", "/metrics", get_metrics, SCOPE_NONE, ROUTE_BODY_NONE, 0, ROUTE_INLINE},
-    {"POST", "/v1/echo", post_echo, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0},
-    {"GET", "/v1/echo/{name}", get_echo, SCOPE_READ, ROUTE_BODY_NONE, 0, 0},
-    {"DELETE", "/v1/echo/{name}", post_act, SCOPE_ADMIN, ROUTE_BODY_NONE, 0, 0},
-    {"POST", "/v1/large", post_large, SCOPE_WRITE, ROUTE_BODY_REQUIRED, HTTP_BODY_LIMIT_LARGE, 0},
-    {"POST", "/v1/act", post_act, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0},
-    {"GET", "/v1/big", get_big, SCOPE_READ, ROUTE_BODY_NONE, 0, 0},
-    {"GET", "/v1/slow", get_slow, SCOPE_READ, ROUTE_BODY_NONE, 0, 0},
-    {"GET", "/v1/wait/{topic}", get_wait, SCOPE_READ, ROUTE_BODY_NONE, 0, 0},
-    {"POST", "/v1/wake/{topic}", post_wake, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0},
-    {"GET", "/v1/events/{topic}", get_events, SCOPE_READ, ROUTE_BODY_NONE, 0, 0},
+    {"GET", "/healthz", get_healthz, SCOPE_NONE, ROUTE_BODY_NONE, 0, ROUTE_INLINE, NULL},
+    {"GET", "/metrics", get_metrics, SCOPE_NONE, ROUTE_BODY_NONE, 0, ROUTE_INLINE, NULL},
+    {"POST", "/v1/echo", post_echo, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0, NULL},
+    {"GET", "/v1/echo/{name}", get_echo, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, NULL},
+    {"DELETE", "/v1/echo/{name}", post_act, SCOPE_ADMIN, ROUTE_BODY_NONE, 0, 0, NULL},
+    {"POST", "/v1/large", post_large, SCOPE_WRITE, ROUTE_BODY_REQUIRED, HTTP_BODY_LIMIT_LARGE, 0, NULL},
+    {"POST", "/v1/act", post_act, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0, NULL},
+    {"GET", "/v1/big", get_big, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, NULL},
+    {"GET", "/v1/slow", get_slow, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, NULL},
+    {"GET", "/v1/wait/{topic}", get_wait, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, NULL},
+    {"POST", "/v1/wake/{topic}", post_wake, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0, NULL},
+    {"GET", "/v1/events/{topic}", get_events, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, NULL},
 };
 
 static bool read_arguments(int argc, char **argv, struct http_options *options, const char **directory)

@@ -215,7 +215,7 @@ def test_names_with_slashes_are_refused(service, name):
 
 
 def test_every_fault_of_a_body_is_told_at_once(service):
-    answer = service.post("/v1/checkpoints", {"name": 3, "step": 1.0, "tokens": -1, "learning_rate": "x", "source": [], "tags": 1, "more~/": 1})
+    answer = service.post("/v1/checkpoints", {"name": 3, "step": 1.5, "tokens": -1, "learning_rate": "x", "source": [], "tags": 1, "more~/": 1})
     assert set(answer.pointers) == {"/trajectory", "/name", "/step", "/tokens", "/learning_rate", "/source", "/tags", "/more~0~1"}
 
 

@@ -18,7 +18,7 @@ def test_the_same_again_is_200_another_is_409(service, name):
 
 @pytest.mark.parametrize("sequences,pointer", [
     ([], "/sequences"), ([[1]], "/sequences/0"), ([[1, 2], []], "/sequences/1"), ([[1, -2]], "/sequences/0/1"),
-    ([[1, 2.0]], "/sequences/0/1"), ([[1, 2**40]], "/sequences/0/1"), ([[1, "2"]], "/sequences/0/1"), ([[1, True]], "/sequences/0/1"),
+    ([[1, 2.5]], "/sequences/0/1"), ([[1, 2**40]], "/sequences/0/1"), ([[1, "2"]], "/sequences/0/1"), ([[1, True]], "/sequences/0/1"),
     ([3], "/sequences/0"), ({}, "/sequences"), ("x", "/sequences"),
 ])
 def test_bad_sequences_are_pointed_at(service, name, sequences, pointer):

@@ -102,7 +102,7 @@ def test_a_loss_that_is_not_finite_is_null_and_says_so(service, name):
     ({"kind": "evaluate", "params": {}}, {"/params/checkpoint", "/params/dataset"}),
     ({"kind": "evaluate", "params": []}, {"/params"}),
     ({"kind": "evaluate", "params": {"checkpoint": "nothing", "dataset": "nothing"}}, {"/params/checkpoint", "/params/dataset"}),
-    ({"kind": "evaluate", "params": {"checkpoint": 1, "dataset": "", "sequence_length": 4.0, "packing": "x", "max_sequences": 0, "what": 1}},
+    ({"kind": "evaluate", "params": {"checkpoint": 1, "dataset": "", "sequence_length": 4.5, "packing": "x", "max_sequences": 0, "what": 1}},
      {"/params/checkpoint", "/params/dataset", "/params/sequence_length", "/params/packing", "/params/max_sequences", "/params/what"}),
     ({"kind": "quantize", "params": {"checkpoint": "x", "method": {"name": "gptq", "bits": 1}, "evaluation": {"dataset": "x"}}},
      {"/params/method/bits"}),

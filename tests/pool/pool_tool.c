@@ -68,7 +68,7 @@ static enum status pace_execute(const struct kind_context *context, const void *
     if (strcmp(pace->end, "crash") == 0) abort();
     while (strcmp(pace->end, "hang") == 0) pause_ms(1000);
     if ((status = leave_artifact(context, pace, error)) != STATUS_OK) return status;
-    struct measurement item = {.metric = "seed", .value = (double)pace->seed, .low = NAN, .high = NAN};
+    struct measurement item = {.metric = "loss", .value = (double)pace->seed, .low = NAN, .high = NAN};
     if ((status = measurements_add(out, &item, error)) != STATUS_OK) return status;
     *result = json_pack("{s:I, s:I}", "seed", (json_int_t)pace->seed, "epoch", (json_int_t)context->epoch);
     return *result != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a result");

@@ -29,6 +29,8 @@ static void test_document_of_a_status(void **state)
     assert_string_equal(json_string_value(json_object_get(document, "code")), "invalid");
     assert_string_equal(json_string_value(json_object_get(document, "instance")), "/v1/runs");
     assert_string_equal(json_string_value(json_object_get(document, "request_id")), "0123");
+    assert_string_equal(json_string_value(json_object_get(document, "detail")),
+                        "/params/method/bits: expected 2, 3, 4 or 8, found 1");
     assert_string_equal(json_string_value(json_object_get(entry, "pointer")), "/params/method/bits");
     assert_string_equal(json_string_value(json_object_get(entry, "detail")), "expected 2, 3, 4 or 8, found 1");
     json_decref(document);
@@ -86,7 +88,7 @@ static void test_detail_that_is_no_utf8_loses_the_bad_bytes(void **state)
     const struct problem problem = problem_of_status(STATUS_CORRUPT);
     (void)error_set_at(&error, STATUS_CORRUPT, "/a", "tensor \xff");
     json_t *document = render(&problem, &error, NULL);
-    assert_string_equal(json_string_value(json_object_get(document, "detail")), "tensor ?");
+    assert_string_equal(json_string_value(json_object_get(document, "detail")), "/a: tensor ?");
     json_decref(document);
 }
 

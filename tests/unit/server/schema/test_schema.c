@@ -138,8 +138,8 @@ static void test_each_fault_is_pointed_at(void **state)
     (void)state;
     expect_fault("{}", "/params/count");
     expect_fault("[]", "/params");
-    expect_fault("{\"count\": 4.0}", "/params/count");
-    expect_fault("{\"count\": 1, \"inner\": {\"depth\": 4.0}}", "/params/inner/depth");
+    expect_fault("{\"count\": 4.5}", "/params/count");
+    expect_fault("{\"count\": 1, \"inner\": {\"depth\": 4.5}}", "/params/inner/depth");
     expect_fault("{\"count\": 0}", "/params/count");
     expect_fault("{\"count\": 11}", "/params/count");
     expect_fault("{\"count\": null}", "/params/count");
@@ -184,6 +184,116 @@ static void test_bounds_themselves_are_taken(void **state)
     }
     expect_fault("{\"count\": 1, \"inner\": {\"rate\": 1.0000001}}", "/params/inner/rate");
     expect_fault("{\"count\": 1, \"inner\": {\"rate\": -0.0000001}}", "/params/inner/rate");
+}
+
+static void expect_integer(const char *text, int64_t wanted)
+{
+    struct schema_filled filled;
+    struct error error;
+    json_t *document = json_loads(text, 0, NULL), *kept;
+    assert_non_null(document);
+    assert_int_equal(schema_fill(inner_params, sizeof(struct inner), document, "", NULL, &filled, &error), STATUS_OK);
+    assert_true(((const struct inner *)filled.params)->depth == wanted);
+    kept = json_object_get(document, "depth");
+    assert_true(json_is_integer(kept) && json_integer_value(kept) == wanted); /* equal requests look equal */
+    schema_filled_reset(&filled);
+    json_decref(document);
+}
+
+static void test_integers_may_be_written_with_point_or_exponent(void **state)
+{
+    (void)state;
+    expect_integer("{\"depth\": 256}", 256);
+    expect_integer("{\"depth\": 256.0}", 256);
+    expect_integer("{\"depth\": 1e9}", 1000000000);
+    expect_integer("{\"depth\": -2.5e1}", -25);
+    expect_integer("{\"depth\": -0.0}", 0);
+    expect_integer("{\"depth\": 9007199254740991.0}", 9007199254740991);
+    expect_integer("{\"depth\": 9223372036854775807}", INT64_MAX);
+}
+
+static void expect_no_integer(const char *text, const char *words)
+{
+    struct faults faults = {0};
+    struct schema_filled filled;
+    struct error error;
+    json_t *document = json_loads(text, 0, NULL);
+    assert_int_equal(schema_fill(inner_params, sizeof(struct inner), document, "", &faults, &filled, &error), STATUS_INVALID);
+    assert_string_equal(faults.items[0].pointer, "/depth");
+    assert_non_null(strstr(faults.items[0].detail, words));
+    json_decref(document);
+}
+
+static void test_other_numbers_are_no_integers(void **state)
+{
+    (void)state;
+    expect_no_integer("{\"depth\": 256.5}", "found the fraction 256.5");
+    expect_no_integer("{\"depth\": 1e-9}", "found the fraction 1.");
+    expect_no_integer("{\"depth\": 1e300}", "1.0000000000000001e+300");
+    expect_no_integer("{\"depth\": 1e300}", "write all digits");
+    expect_no_integer("{\"depth\": 9007199254740992.0}", "write all digits"); /* 9007199254740993.0 reads the same */
+    expect_no_integer("{\"depth\": -9007199254740992.0}", "write all digits");
+    expect_no_integer("{\"depth\": \"256\"}", "found a string");
+}
+
+static bool is_lower(const char *text)
+{
+    return text[strspn(text, "abcdefghijklmnopqrstuvwxyz")] == '\0';
+}
+
+struct optional {
+    const char *name;
+};
+
+static const struct param_form lower = {"^[a-z]+$", is_lower, "must be lower-case letters"};
+static const struct param optional_table[] = {
+    {.name = "name", .type = PARAM_STRING, .offset = offsetof(struct optional, name), .fallback = "null", .form = &lower},
+    {0},
+};
+
+static enum status fill_optional(const char *text, struct faults *faults, json_t **document, struct schema_filled *filled)
+{
+    struct error error;
+    *document = json_loads(text, 0, NULL);
+    return schema_fill(optional_table, sizeof(struct optional), *document, "", faults, filled, &error);
+}
+
+static void test_a_field_may_be_absent_and_yet_not_null(void **state)
+{
+    struct faults faults = {0};
+    struct schema_filled filled;
+    json_t *document;
+    (void)state;
+    assert_int_equal(fill_optional("{}", &faults, &document, &filled), STATUS_OK);
+    assert_null(((const struct optional *)filled.params)->name);
+    assert_int_equal(json_object_size(document), 0);
+    schema_filled_reset(&filled);
+    json_decref(document);
+    assert_int_equal(fill_optional("{\"name\": null}", &faults, &document, &filled), STATUS_INVALID);
+    assert_string_equal(faults.items[0].pointer, "/name");
+    json_decref(document);
+    json_t *schema = schema_describe(optional_table), *name = json_object_get(json_object_get(schema, "properties"), "name");
+    assert_string_equal(json_string_value(json_object_get(name, "type")), "string");
+    assert_null(json_object_get(name, "default"));
+    assert_null(json_object_get(schema, "required"));
+    json_decref(schema);
+}
+
+static void test_texts_have_the_form_that_is_described(void **state)
+{
+    struct faults faults = {0};
+    struct schema_filled filled;
+    json_t *document;
+    (void)state;
+    assert_int_equal(fill_optional("{\"name\": \"abc\"}", &faults, &document, &filled), STATUS_OK);
+    schema_filled_reset(&filled);
+    json_decref(document);
+    assert_int_equal(fill_optional("{\"name\": \"aBc\"}", &faults, &document, &filled), STATUS_INVALID);
+    assert_string_equal(faults.items[0].detail, "must be lower-case letters");
+    json_decref(document);
+    json_t *schema = schema_describe(optional_table), *name = json_object_get(json_object_get(schema, "properties"), "name");
+    assert_string_equal(json_string_value(json_object_get(name, "pattern")), "^[a-z]+$");
+    json_decref(schema);
 }
 
 static void test_all_faults_are_told_at_once(void **state)
@@ -347,7 +457,7 @@ static void test_lists_are_filled_and_their_references_visited(void **state)
     struct schema_filled filled;
     struct error error;
     int visits = 0;
-    json_t *document = json_loads("{\"counts\": [3, 9, 1], \"names\": [\"a\", \"b\"], \"colors\": [\"green\"]}", 0, NULL);
+    json_t *document = json_loads("{\"counts\": [3.0, 9, 1], \"names\": [\"a\", \"b\"], \"colors\": [\"green\"]}", 0, NULL);
     (void)state;
     assert_int_equal(schema_fill(lists_table, sizeof(struct lists), document, "/params", NULL, &filled, &error), STATUS_OK);
     const struct lists *lists = filled.params;
@@ -356,6 +466,7 @@ static void test_lists_are_filled_and_their_references_visited(void **state)
     assert_true(lists->names.count == 2 && lists->colors.count == 1 && lists->colors.choices[0] == 1);
     assert_string_equal(lists->names.texts[1], "b");
     assert_true(json_is_real(json_array_get(json_object_get(document, "shares"), 0)));
+    assert_true(json_is_integer(json_array_get(json_object_get(document, "counts"), 0)));
     assert_int_equal(schema_references(lists_table, document, "/params", visit_upper, &visits, &error), STATUS_OK);
     assert_int_equal(visits, 2);
     assert_string_equal(json_string_value(json_array_get(json_object_get(document, "names"), 0)), "X");
@@ -419,6 +530,10 @@ int main(void)
         cmocka_unit_test(test_variants_fill_their_own_struct),
         cmocka_unit_test(test_each_fault_is_pointed_at),
         cmocka_unit_test(test_bounds_themselves_are_taken),
+        cmocka_unit_test(test_integers_may_be_written_with_point_or_exponent),
+        cmocka_unit_test(test_other_numbers_are_no_integers),
+        cmocka_unit_test(test_a_field_may_be_absent_and_yet_not_null),
+        cmocka_unit_test(test_texts_have_the_form_that_is_described),
         cmocka_unit_test(test_all_faults_are_told_at_once),
         cmocka_unit_test(test_many_faults_are_counted_and_the_first_kept),
         cmocka_unit_test(test_references_are_visited_and_may_be_replaced),
