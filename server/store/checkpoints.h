@@ -43,8 +43,8 @@ struct checkpoint {
 /* row->config, or NULL when there is none. */
 const char *checkpoint_config(const struct checkpoint *row);
 
-/* Inserts; the same again is STORE_EXISTED with the stored document, a different one STATUS_CONFLICT. What the second call leaves
- * NULL is not compared. */
+/* Inserts; the same again is STORE_EXISTED with the stored document, a different one STATUS_CONFLICT at the first field
+ * that differs ("/step", "/source/path"; "" for the content of the files). What the second call leaves NULL is not compared. */
 MUST_CHECK enum status checkpoint_insert(struct connection *connection, const struct checkpoint_new *checkpoint,
                                          enum store_outcome *outcome, json_t **document, struct error *error);
 /* STATUS_NOT_FOUND; STATUS_CONFLICT for a bare name that several trajectories have. */
