@@ -298,10 +298,13 @@ enum status checkpoints_patch(struct http_context *context, const struct request
                               struct error *error)
 {
     struct schema_filled filled = {0};
-    json_t *document = NULL, *changes = json_deep_copy(request->body);
+    json_t *document = NULL, *changes = json_copy(request->body), *value;
+    const char *field;
     enum status status = STATUS_OK;
     if (changes == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a document");
     status = answer_body(request, response, checkpoints_patch_body, sizeof(struct checkpoint_body), &filled, error);
+    /* Only what was given changes, but in the form that the table gives it: 1000 for 1000.0. */
+    json_object_foreach(changes, field, value)(void) json_object_set(changes, field, json_object_get(request->body, field));
     if (status == STATUS_OK)
         status =
             checkpoint_patch(application_connection(context), request_parameter(request, "checkpoint"), changes, &document, error);

@@ -93,6 +93,7 @@ static enum status open_tokenizer(struct http_context *context, const struct tok
     }
     if (status == STATUS_OK) {
         status = tokenizer_open(file, out, error);
+        if (status == STATUS_MALFORMED) status = STATUS_CORRUPT; /* the file is, not the request */
         if (status != STATUS_OK && error->pointer[0] == '\0') (void)snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
     }
     checkpoint_place_close(&place);

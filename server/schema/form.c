@@ -1,14 +1,21 @@
 #include "schema/form.h"
 
+/* Control characters as the database counts them: also U+0080 to U+009F, U+2028 and U+2029. */
+static bool is_control(const unsigned char *at)
+{
+    return at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0) ||
+           (at[0] == 0xe2 && at[1] == 0x80 && (at[2] == 0xa8 || at[2] == 0xa9));
+}
+
 static bool is_name(const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
-    while (*at >= 0x20 && *at != 0x7f && *at != '/') at++;
+    while (!is_control(at) && *at != '/') at++;
     return *at == '\0' && at != (const unsigned char *)text;
 }
 
 const struct param_form form_name = {
-    .pattern = "^[^/\\x00-\\x1f\\x7f]+$",
+    .pattern = "^[^/\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]+$",
     .fits = is_name,
     .wanted = "must not contain \"/\" or control characters",
 };

@@ -40,7 +40,8 @@ static void check_bounds(struct reader *reader, const struct param *param, const
 /* In whole digits: 9.00719925474e+15 cannot be copied back into a request. */
 static void check_integer_bounds(struct reader *reader, const struct param *param, const char *pointer, int64_t value)
 {
-    if (has_bounds(param) && ((double)value < param->minimum || (double)value > param->maximum))
+    const bool low = value<(int64_t)param->minimum, high = value>(int64_t) param->maximum; /* 2^53 + 1 as a double is 2^53 */
+    if (has_bounds(param) && (low || high))
         faults_add(reader->faults, pointer, "must be from %.0f to %.0f, found %lld", param->minimum, param->maximum,
                    (long long)value);
 }

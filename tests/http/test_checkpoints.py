@@ -264,3 +264,14 @@ def test_published_runs_get_their_learning_rate(service, name):
     assert rows["EleutherAI/pythia-160m", "step"]["peak"] == 6e-4 and all(row["source"] for row in rows.values())
     impostor = service.checkpoint(models.write_llama(service.files / name), "pythia-160m", "step143000", step=143000)
     assert impostor["learning_rate"] is None  # the name alone does not make it one: it has too few parameters
+
+
+def test_a_name_cannot_be_cleared_and_counts_may_be_written_as_fractions(service, name):
+    made = service.checkpoint(models.write_llama(service.files / name), name, "x", step=1.0, tokens=1e9)
+    assert (made["step"], made["tokens"]) == (1, 1000000000)
+    address = f"/v1/checkpoints/{made['id']}"
+    assert service.request("PATCH", address, {"name": None}).pointers == ["/name"]
+    assert service.request("PATCH", address, {"step": 256.5}).pointers == ["/step"]
+    assert service.request("PATCH", address, {"step": 1e300}).pointers == ["/step"]
+    changed = service.request("PATCH", address, {"step": 256.0, "tokens": None})
+    assert changed.status == 200 and (changed.json["name"], changed.json["step"], changed.json["tokens"]) == ("x", 256, None)

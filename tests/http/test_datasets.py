@@ -197,3 +197,9 @@ def test_a_directory_without_files_is_a_fault_of_the_body(service, name, format)
     (service.files / name).mkdir()
     answer = service.post("/v1/datasets", {"name": name, "path": name, "format": format})
     assert (answer.status, answer.pointers) == (422, ["/path"]), answer.body
+
+
+def test_token_ids_may_be_written_as_fractions(service, name):
+    made = service.sequences(name, [[1.0, 2, 3e0]])
+    again = service.post("/v1/datasets", {"name": name, "sequences": [[1, 2, 3]]})
+    assert again.status == 200 and again.json["id"] == made["id"]

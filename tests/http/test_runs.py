@@ -308,3 +308,9 @@ def test_a_checkpoint_in_use_cannot_be_deleted(service, name, ready):
     assert service.request("DELETE", f"/v1/datasets/{ready['dataset']}").status == 409
     service.post(f"/v1/runs/{run}/cancel")
     assert service.wait(queued)["state"] == "succeeded"
+
+
+def test_lengths_written_as_fractions_ask_for_the_same(service, ready):
+    first = service.run("evaluate", checkpoint=ready["checkpoint"], dataset=ready["dataset"], sequence_length=7)
+    again = service.post("/v1/runs", {"kind": "evaluate", "params": {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "sequence_length": 7.0}})
+    assert again.status == 200 and again.json["id"] == first["id"] and again.json["params"]["sequence_length"] == 7

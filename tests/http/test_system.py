@@ -4,6 +4,7 @@ import gzip
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -189,3 +190,31 @@ def test_a_full_disk_fails_the_run_and_nothing_else(own):
     finally:
         subprocess.run(["umount", "-l", own.data / "checkpoints"], check=True)
     assert own.run("train", **params)["state"] == "succeeded"
+
+
+ROUTES = subprocess.run([BINARY, "routes"], capture_output=True, text=True).stdout.splitlines() if BINARY.exists() else []
+
+
+@pytest.mark.parametrize("route", [" ".join(line.split()[:2]) for line in ROUTES])
+def test_unknown_query_fields_are_refused_everywhere(service, route):
+    method, pattern = route.split()
+    answer = service.request(method, re.sub(r"{.*?}", "x", pattern) + "?foo=1")
+    assert answer.status == 422 and answer.pointers == ["/foo"] and answer.json["detail"].startswith("/foo: unknown query parameter"), answer.body
+
+
+@pytest.mark.parametrize("query,pointer,words", [
+    ("/v1/curves?trajectory=a&metric=dleta", "/metric", 'did you mean "delta"?'),
+    ("/v1/curves?trajectory=a&metric=top_eigenvalues", "/metric", 'did you mean "top_eigenvalue"?'),
+    ("/v1/curves?trajectory=a&metric=nothing-like-it", "/metric", "GET /v1/curves/metrics"),
+    ("/v1/curves?trajectory=a&x=steps", "/x", "step, tokens, learning_rate"),
+    ("/v1/curves", "/trajectory", "is missing"),
+    ("/v1/correlations?x=tokens&y=detla", "/y", 'did you mean "delta"?'),
+    ("/v1/correlations?x=tokens", "/y", "is missing"),
+    ("/v1/runs?state=done", "/state", "queued, running"),
+    ("/v1/runs?limit=0", "/limit", "from 1 to 1000"),
+    ("/v1/runs?cursor=x", "/cursor", "follow `next`"),
+])
+def test_details_name_the_query_field(service, query, pointer, words):
+    answer = service.get(query)
+    assert answer.status == 422 and answer.pointers == [pointer] and answer.json["detail"].startswith(pointer + ": "), answer.body
+    assert words in answer.json["detail"]

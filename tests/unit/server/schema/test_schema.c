@@ -1,5 +1,6 @@
 #include "unit.h"
 
+#include "schema/form.h"
 #include "schema/schema.h"
 
 #include <stdio.h>
@@ -234,6 +235,36 @@ static void test_other_numbers_are_no_integers(void **state)
     expect_no_integer("{\"depth\": 9007199254740992.0}", "write all digits"); /* 9007199254740993.0 reads the same */
     expect_no_integer("{\"depth\": -9007199254740992.0}", "write all digits");
     expect_no_integer("{\"depth\": \"256\"}", "found a string");
+}
+
+static void test_bounds_are_held_exactly(void **state)
+{
+    static const struct param exact_params[] = {
+        {.name = "depth", .type = PARAM_INTEGER, .offset = offsetof(struct inner, depth), .maximum = 9007199254740992.0}, {0}};
+    static const struct {
+        const char *text;
+        enum status status;
+    } cases[] = {{"{\"depth\": 9007199254740992}", STATUS_OK},
+                 {"{\"depth\": 9007199254740993}", STATUS_INVALID},
+                 {"{\"depth\": -1}", STATUS_INVALID}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct schema_filled filled = {0};
+        struct error error;
+        json_t *document = json_loads(cases[i].text, 0, NULL);
+        assert_int_equal(schema_fill(exact_params, sizeof(struct inner), document, "", NULL, &filled, &error), cases[i].status);
+        schema_filled_reset(&filled);
+        json_decref(document);
+    }
+}
+
+static void test_names_have_no_control_characters(void **state)
+{
+    static const char *const good[] = {"a", "step 1", "\u00a0", "\u2027", "\u00e9", "\U0001f600"};
+    static const char *const bad[] = {"", "a/b", "\n", "a\x7f", "\xc2\x80", "a\xc2\x9f", "\u2028", "b\u2029"};
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) assert_true(form_name.fits(good[i]));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) assert_false(form_name.fits(bad[i]));
 }
 
 static bool is_lower(const char *text)
@@ -532,6 +563,8 @@ int main(void)
         cmocka_unit_test(test_bounds_themselves_are_taken),
         cmocka_unit_test(test_integers_may_be_written_with_point_or_exponent),
         cmocka_unit_test(test_other_numbers_are_no_integers),
+        cmocka_unit_test(test_bounds_are_held_exactly),
+        cmocka_unit_test(test_names_have_no_control_characters),
         cmocka_unit_test(test_a_field_may_be_absent_and_yet_not_null),
         cmocka_unit_test(test_texts_have_the_form_that_is_described),
         cmocka_unit_test(test_all_faults_are_told_at_once),
