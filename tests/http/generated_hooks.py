@@ -1,5 +1,5 @@
-"""What schemathesis is told of deltaq (test_generated.py): which refusals of requests that fit the schemas are right all the same, each
-with its reason. Whatever is not in the table fails the test."""
+"""What schemathesis is told of deltaq (test_generated.py): which refusals of requests that fit the schemas are right
+all the same, each with its reason. A refusal that is not in the table fails the test."""
 
 import json
 import re
@@ -8,23 +8,41 @@ import schemathesis
 
 # Operation; pointer; detail; why no schema can say it. All of a refusal's faults must stand here.
 REFUSALS = [
-    ("POST /v1/(runs|sweeps|tokenize|checkpoints)", "", r"no (checkpoint|dataset|trajectory) |more than one checkpoint", "what is registered is not in a schema"),
-    ("POST", "", r"no such file or directory below the server's roots", "nor is what lies on the server's disk"),
-    ("POST /v1/(tokenize|checkpoints)", "/(tokenizer|source)/path$", r".*: byte \d+: |not a file of weights", "nor what the files there hold"),
-    ("POST .*/scan", "/path$", r"no checkpoint below it", "likewise"),
-    ("(GET|POST) .*/discover", "/repo$", r"\S+: (the hub wants a token|no such repository)|none of its revisions", "nor what the hub has"),
-    ("GET /v1/checkpoints/{checkpoint}/tensors", "", r"the files of checkpoint .* are not here: fetch them first", "nor what was fetched"),
-    ("POST", "", r"this Idempotency-Key came before with another request", "nor which keys were used"),
-    ("POST /v1/checkpoints", "/source/(path|revision)$", r"is missing|either a path or a repo|goes with repo", "rules over several fields are not in the tables"),
-    ("POST /v1/datasets", "/(path|format|field|dtype|add_special_tokens)$", r"give either path|is missing|goes with path|means nothing for", "likewise"),
-    ("POST /v1/tokenize", "/checkpoint$", r"give either checkpoint or tokenizer", "likewise"),
-    ("POST /v1/sweeps", "/(base|grid|standing)(/|$)", r"", "the parameters of a sweep's runs are checked once they are multiplied out"),
-    ("POST|PATCH", "", r"line \d+, column \d+: too big integer", "integers of free objects have 64 bits, as openapi.yaml says at its top"),
+    ("POST /v1/(runs|sweeps|tokenize|checkpoints)", "",
+     "no (checkpoint|dataset|trajectory) |more than one checkpoint",
+     "what is registered is not in a schema"),
+    ("POST", "", "no such file or directory below the server's roots", "nor is what lies on the server's disk"),
+    ("POST /v1/(tokenize|checkpoints)", "/(tokenizer|source)/path$",
+     r".*: byte \d+: |not a file of weights",
+     "nor what the files there hold"),
+    ("POST .*/scan", "/path$", "no checkpoint below it", "likewise"),
+    ("(GET|POST) .*/discover", "/repo$",
+     r"\S+: (the hub wants a token|no such repository)|none of its revisions",
+     "nor what the hub has"),
+    ("GET /v1/checkpoints/{checkpoint}/tensors", "",
+     "the files of checkpoint .* are not here: fetch them first",
+     "nor what was fetched"),
+    ("POST", "", "this Idempotency-Key came before with another request", "nor which keys were used"),
+    ("POST /v1/checkpoints", "/source/(path|revision)$",
+     "is missing|either a path or a repo|goes with repo",
+     "rules over several fields are not in the tables"),
+    ("POST /v1/datasets", "/(path|format|field|dtype|add_special_tokens)$",
+     "give either path|is missing|goes with path|means nothing for",
+     "likewise"),
+    ("POST /v1/tokenize", "/checkpoint$", "give either checkpoint or tokenizer", "likewise"),
+    ("POST /v1/sweeps", "/(base|grid|standing)(/|$)",
+     "",
+     "the parameters of a sweep's runs are checked once they are multiplied out"),
+    ("POST|PATCH", "",
+     r"line \d+, column \d+: too big integer",
+     "integers of free objects have 64 bits, as openapi.yaml says at its top"),
     ("POST", "", r"must have at most \d+ bytes", "JSON Schema counts characters; columns and paths have bytes"),
-    ("", "/trajectory$|^$", r"must have 1 to 200 bytes", "likewise"),
-    ("(GET|POST)", "/repo$", r"must be the name of a repository", "a part has at most 96 characters: a look ahead, which not all tools have"),
-    ("POST", "/revision$", r"must be a branch, a tag or a commit", "git's rules for references make no short pattern"),
-    ("POST", "/files/\\d+$", r"must be the path of a file in the repository", "nor do those for paths in a repository"),
+    ("", "/trajectory$|^$", "must have 1 to 200 bytes", "likewise"),
+    ("(GET|POST)", "/repo$",
+     "must be the name of a repository",
+     "a part has at most 96 characters: a look ahead, which not all tools have"),
+    ("POST", "/revision$", "must be a branch, a tag or a commit", "git's rules for references make no short pattern"),
+    ("POST", r"/files/\d+$", "must be the path of a file in the repository", "nor do those for paths in a repository"),
 ]
 
 

@@ -203,3 +203,9 @@ def test_token_ids_may_be_written_as_fractions(service, name):
     made = service.sequences(name, [[1.0, 2, 3e0]])
     again = service.post("/v1/datasets", {"name": name, "sequences": [[1, 2, 3]]})
     assert again.status == 200 and again.json["id"] == made["id"]
+
+
+@pytest.mark.parametrize("bad", ["", "a/b", "a\n", "a\x7f", "a\x85", "a\u2028"])
+def test_names_that_the_database_refuses_are_pointed_at(service, bad):
+    answer = service.post("/v1/datasets", {"name": bad, "sequences": [[1, 2]]})
+    assert answer.status == 422 and answer.pointers == ["/name"] and "database" not in answer.json["detail"], answer.body
