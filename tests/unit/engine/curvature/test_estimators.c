@@ -93,6 +93,55 @@ static void test_lanczos_says_when_it_has_not_converged(void **state)
     explicit_close(&e);
 }
 
+/* The residual that is told is that of the vector that is given back, in units of the value. */
+static void test_the_residual_is_that_of_the_vector(void **state)
+{
+    (void)state;
+    struct explicit e;
+    struct spectrum_ends ends;
+    struct matrix u, product;
+    const struct lanczos_settings settings = {.most_products = 5, .tolerance = 1e-6, .seed = 4};
+    open_hessian_like(&e, true);
+    struct backend *backend = e.op.space.backend;
+    assert_int_equal(vector_new(&e.op.space, "u", &u, &error), STATUS_OK);
+    assert_int_equal(vector_new(&e.op.space, "a product", &product, &error), STATUS_OK);
+    assert_int_equal(lanczos_run(&e.op, &settings, NULL, u, &ends, &error), STATUS_OK);
+    assert_int_equal(operator_apply(&e.op, u, product, &error), STATUS_OK);
+    assert_true(fabs(backend->ops->dot(backend, u, u) - 1) < 1e-12);
+    assert_true(fabs(backend->ops->dot(backend, u, product) - ends.top) < 1e-12 * fabs(ends.top));
+    backend->ops->add(backend, product, u, -ends.top, 1);
+    const double residual = sqrt(backend->ops->dot(backend, product, product)) / fabs(ends.top);
+    assert_true(ends.residual > 1e-4 && fabs(ends.residual - residual) < 1e-9 * residual);
+    matrix_release(backend, &u);
+    matrix_release(backend, &product);
+    explicit_close(&e);
+}
+
+/* Of a vector that nearly lies in the space, rounding leaves as much in the space as beside it; that is taken out, too. */
+static void test_what_is_left_is_orthogonal_when_little_is(void **state)
+{
+    (void)state;
+    struct explicit e;
+    struct basis basis;
+    struct matrix v;
+    open_hessian_like(&e, false);
+    struct backend *backend = e.op.space.backend;
+    assert_int_equal(basis_init(&basis, &e.op.space, 1, &error), STATUS_OK);
+    assert_int_equal(basis_append(&basis, &error), STATUS_OK);
+    assert_int_equal(vector_new(&e.op.space, "v", &v, &error), STATUS_OK);
+    vector_normal(&e.op.space, 3, 0, basis.vectors[0]);
+    vector_normalise(&e.op.space, basis.vectors[0]);
+    vector_normal(&e.op.space, 3, 1, v);
+    vector_normalise(&e.op.space, v);
+    backend->ops->add(backend, v, basis.vectors[0], 1, 3e-7);
+    const double left = basis_orthogonalise(&basis, 1, v, NULL);
+    assert_true(left > 1e-8 && left < 1e-6);
+    assert_true(fabs(backend->ops->dot(backend, v, basis.vectors[0])) < 1e-5 * left);
+    matrix_release(backend, &v);
+    basis_reset(&basis);
+    explicit_close(&e);
+}
+
 static void test_lanczos_stops_when_the_space_is_exhausted(void **state)
 {
     (void)state;
@@ -333,6 +382,8 @@ int main(void)
         cmocka_unit_test(test_top_is_negative_when_that_end_is_larger),
         cmocka_unit_test(test_lanczos_restarts_in_little_memory),
         cmocka_unit_test(test_lanczos_says_when_it_has_not_converged),
+        cmocka_unit_test(test_the_residual_is_that_of_the_vector),
+        cmocka_unit_test(test_what_is_left_is_orthogonal_when_little_is),
         cmocka_unit_test(test_lanczos_stops_when_the_space_is_exhausted),
         cmocka_unit_test(test_part_of_the_space_has_the_spectrum_of_its_block),
         cmocka_unit_test(test_trace_lies_within_its_error),

@@ -382,6 +382,47 @@ static void test_the_experts_of_a_layer_are_tensors_of_their_own(void **state)
     free(file);
 }
 
+/* A llama with a window is a mistral; of llama3's scaling the file holds what each frequency is divided by: computed apart from the
+ * engine for base 500000, 16 columns, factor 8, original length 64. */
+static void test_windows_and_scaled_rotations_are_told(void **state)
+{
+    static const float divisors[] = {1, 2.4422593f, 8, 8, 8, 8, 8, 8};
+    struct gguf_bytes *file = calloc(1, sizeof *file);
+    struct weights *weights = NULL;
+    struct error error;
+    (void)state;
+    assert_non_null(file);
+    memcpy(file->bytes, "GGUF", 4);
+    file->size = 4;
+    put(file, 3, 4);
+    put(file, 2, 8);
+    put(file, 5, 8);
+    text(file, "general.architecture");
+    put(file, 8, 4);
+    text(file, "llama");
+    number(file, "llama.embedding_length", 32);
+    number(file, "llama.attention.head_count", 2);
+    number(file, "llama.attention.sliding_window", 7);
+    real(file, "llama.rope.freq_base", 500000);
+    tensor(file, "token_embd.weight", 32, 1, 0, 32);
+    tensor(file, "rope_freqs.weight", 8, 0, 0, 0);
+    while (file->size % 32 != 0) put(file, 0, 1);
+    for (int i = 0; i < 8; i++) {
+        uint32_t bits;
+        memcpy(&bits, &divisors[i], sizeof bits);
+        put(file, bits, 4);
+    }
+    for (int i = 0; i < 32; i++) put(file, 0, 4);
+    if (open_bytes(file, &weights, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    assert_string_equal(weights_config(weights),
+                        "{\"model_type\": \"mistral\", \"vocab_size\": 1, \"hidden_size\": 32, \"num_attention_heads\": 2, "
+                        "\"head_dim\": 16, \"rope_theta\": 500000, \"sliding_window\": 7, \"use_sliding_window\": true, "
+                        "\"tie_word_embeddings\": true, \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
+                        "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 64}}");
+    weights_close(weights);
+    free(file);
+}
+
 static void test_parts_are_told_by_their_names(void **state)
 {
     char name[64];
@@ -414,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_a_file_cut_anywhere_is_refused),
         cmocka_unit_test(test_names_and_keys_are_there_once),
         cmocka_unit_test(test_the_experts_of_a_layer_are_tensors_of_their_own),
+        cmocka_unit_test(test_windows_and_scaled_rotations_are_told),
         cmocka_unit_test(test_parts_are_told_by_their_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

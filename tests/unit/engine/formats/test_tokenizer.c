@@ -336,6 +336,25 @@ static void test_ignore_merges_takes_whole_words(void **state)
     tokenizer_close(tokenizer);
 }
 
+/* Of equal pairs the first is merged first, however long the word is: 51 are twelve fours, a two and a one. */
+static void test_equal_pairs_are_merged_from_the_left(void **state)
+{
+    char json[8192], text[64];
+    uint32_t ids[14];
+    (void)state;
+    struct tokenizer *tokenizer =
+        tokenizers_open(tokenizers_json(json, sizeof json, NULL, NULL, NULL, NULL, NULL, TOKENIZERS_LETTERS));
+    for (int fours = 0; fours <= 12; fours += 2) {
+        for (int i = 0; i < fours; i++) ids[i] = 10;
+        ids[fours] = 9;
+        ids[fours + 1] = 8;
+        memset(text, '^', (size_t)(4 * fours + 3));
+        text[4 * fours + 3] = '\0';
+        tokenizers_expect(tokenizer, text, false, ids, fours + 2);
+    }
+    tokenizer_close(tokenizer);
+}
+
 static void test_says_where_text_is_not_utf8(void **state)
 {
     struct error error;
@@ -544,6 +563,7 @@ int main(void)
         cmocka_unit_test(test_nfc_composes_before_splitting),
         cmocka_unit_test(test_a_stripped_beginning_is_no_beginning_for_metaspace),
         cmocka_unit_test(test_ignore_merges_takes_whole_words),
+        cmocka_unit_test(test_equal_pairs_are_merged_from_the_left),
         cmocka_unit_test(test_says_where_text_is_not_utf8),
         cmocka_unit_test(test_bytes_are_their_own_ids),
         cmocka_unit_test(test_a_million_equal_characters_are_quick),

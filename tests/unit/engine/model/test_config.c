@@ -15,6 +15,19 @@ static enum status parse(const char *text, struct model_config *config, struct e
     return config_parse("config.json", text, strlen(text), config, error);
 }
 
+static struct model_config parsed_type(const char *type, const char *fields)
+{
+    char text[768];
+    struct model_config config;
+    struct error error;
+    (void)snprintf(text, sizeof text,
+                   "{\"model_type\":\"%s\",\"vocab_size\":96,\"hidden_size\":32,\"num_hidden_layers\":12,"
+                   "\"num_attention_heads\":4,\"max_position_embeddings\":64%s}",
+                   type, fields);
+    if (parse(text, &config, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    return config;
+}
+
 static void expect_refusal(const char *text, enum status status, const char *word)
 {
     struct model_config config;
@@ -129,6 +142,75 @@ static void test_difference_names_the_setting(void **state)
     }
 }
 
+/* What a file need not say, as the published code of each architecture has it. */
+static void test_absent_settings_are_as_published(void **state)
+{
+    static const struct {
+        const char *type;
+        int64_t head_dim;
+        double theta, partial, epsilon;
+        bool tied, attention_bias, mlp_bias;
+        enum activation_kind activation;
+    } rows[] = {
+        {"llama", 8, 1e4, 1, 1e-6, false, false, false, ACTIVATION_SILU},
+        {"mistral", 8, 1e4, 1, 1e-6, false, false, false, ACTIVATION_SILU},
+        {"qwen2", 8, 1e4, 1, 1e-6, false, true, false, ACTIVATION_SILU},
+        {"qwen3", 128, 1e4, 1, 1e-6, false, false, false, ACTIVATION_SILU},
+        {"opensci", 8, 1e4, 1, 1e-5, false, false, false, ACTIVATION_SILU},
+        {"smollm3", 8, 2e6, 1, 1e-6, true, false, false, ACTIVATION_SILU},
+        {"olmo2", 8, 1e4, 1, 1e-5, false, false, false, ACTIVATION_SILU},
+        {"gpt_neox", 8, 1e4, 0.25, 1e-5, false, true, true, ACTIVATION_GELU},
+        {"apertus", 8, 1.2e7, 1, 1e-5, false, false, false, ACTIVATION_SILU},
+        {"olmoe", 8, 1e4, 1, 1e-5, false, false, false, ACTIVATION_SILU},
+        {"gpt2", 8, 1, 0, 1e-5, true, true, true, ACTIVATION_GELU_TANH},
+        {"opt", 8, 1, 0, 1e-5, true, true, true, ACTIVATION_RELU},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct model_config config = parsed_type(rows[i].type, ",\"intermediate_size\":40");
+        if (config.head_dim != rows[i].head_dim || config.kv_heads != 4 || config.tied != rows[i].tied ||
+            config.attention_bias != rows[i].attention_bias || config.mlp_bias != rows[i].mlp_bias)
+            fail_msg("%s: head_dim %lld, %lld key heads, tied %d, biases %d %d", rows[i].type, (long long)config.head_dim,
+                     (long long)config.kv_heads, config.tied, config.attention_bias, config.mlp_bias);
+        if (config.rope.theta != rows[i].theta || config.rope.partial != rows[i].partial ||
+            config.norm_epsilon != rows[i].epsilon || config.initializer_range != 0.02)
+            fail_msg("%s: theta %g, partial %g, epsilon %g, spread %g", rows[i].type, config.rope.theta, config.rope.partial,
+                     config.norm_epsilon, config.initializer_range);
+        if (!config.xielu) assert_int_equal(config.activation, rows[i].activation);
+        assert_int_equal(config.xielu, strcmp(rows[i].type, "apertus") == 0);
+        for (int64_t layer = 0; layer < 12; layer++) {
+            const bool skipped = strcmp(rows[i].type, "smollm3") == 0 && (layer + 1) % 4 == 0;
+            assert_int_equal(config_rotates(&config, layer), rows[i].partial > 0 && !skipped);
+        }
+    }
+    assert_int_equal(parsed_type("gpt2", "").intermediate_size, 128);
+    assert_int_equal(parsed_type("opt", ",\"intermediate_size\":40").architecture->position_offset, 2);
+    const struct model_config mixture = parsed_type("olmoe", ",\"intermediate_size\":40");
+    assert_true(mixture.experts == 64 && mixture.experts_per_token == 8 && !mixture.experts_normalised && mixture.clip == 0);
+}
+
+/* Computed apart from the engine, from the rule as it was released: base 500000, 16 columns, original length 64, factors 8, 1, 4.
+ */
+static void test_llama3_scaling(void **state)
+{
+    static const double expected[] = {1,
+                                      0.0794030091792082,
+                                      0.004700753866357992,
+                                      0.0009115830921521387,
+                                      0.00017677669529663688,
+                                      3.428102195952591e-05,
+                                      6.647869871181235e-06,
+                                      1.2891731721515574e-06};
+    (void)state;
+    const struct model_config config =
+        parsed_type("llama", ",\"intermediate_size\":40,\"head_dim\":16,\"rope_theta\":500000.0,\"rope_scaling\":{\"rope_type\":"
+                             "\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+                             "\"original_max_position_embeddings\":64}");
+    double found[8];
+    config_rope_frequencies(&config, found);
+    for (int j = 0; j < 8; j++) assert_true(fabs(found[j] - expected[j]) < 1e-14 * expected[j]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +220,8 @@ int main(void)
         cmocka_unit_test(test_neox_keys),
         cmocka_unit_test(test_python_literals_and_null_are_read),
         cmocka_unit_test(test_refusals_name_the_cause),
+        cmocka_unit_test(test_absent_settings_are_as_published),
+        cmocka_unit_test(test_llama3_scaling),
     };
     return cmocka_run_group_tests_name("config", tests, NULL, NULL);
 }

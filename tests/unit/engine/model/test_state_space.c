@@ -37,6 +37,13 @@ static void test_absent_settings_are_as_published(void **state)
     assert_true(!mamba2.tied && two.width == 96 && two.heads == 12 && two.groups == 3 && two.states == 128);
     assert_true(two.step_least == 0.001 && isinf(two.step_most));
     assert_null(config_difference(&mamba2, &mamba2));
+    struct model_config bare;
+    struct error error;
+    const char text[] = "{\"model_type\":\"mamba2\",\"vocab_size\":20,\"hidden_size\":64,\"num_hidden_layers\":2}";
+    assert_int_equal(config_parse("config.json", text, strlen(text), &bare, &error), STATUS_OK);
+    const struct state_space_config most = bare.state_space;
+    assert_true(most.width == 128 && most.heads == 128 && most.groups == 8 && most.kernel == 4 && !most.bias && most.kernel_bias);
+    assert_true(bare.norm_epsilon == 1e-5 && most.step_least == 0 && isinf(most.step_most));
     const struct model_config other = parsed(",\"model_type\":\"mamba2\",\"expand\":4,\"num_heads\":12,\"n_groups\":3");
     assert_string_equal(config_difference(&mamba2, &other), "time_step_limit");
 }

@@ -333,6 +333,62 @@ static void test_asam_climbs_the_same_way_in_rescaled_weights(void **state)
     for (int i = 0; i < 5; i++) assert_true(fabs(away[1][i] - scale[i] * away[0][i]) < 1e-14 * scale[i]);
 }
 
+/* Biases are not rescaled: the climb is rho (|w|² g of the others, g of biases) over the norm of (|w| g, g). */
+static void test_asam_leaves_biases_in_their_own_coordinates(void **state)
+{
+    (void)state;
+    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0, 0, 0.5, 0};
+    struct bench bench;
+    bench_open_with(&bench, &optimizer_asam, doubles(), &settings);
+    double *weight = parameters_view(&bench.parameters, bench.layout->embedding).data;
+    double *bias = parameters_view(&bench.parameters, bench.layout->norm_bias).data;
+    double *dweight = parameters_view(&bench.gradients, bench.layout->embedding).data;
+    double *dbias = parameters_view(&bench.gradients, bench.layout->norm_bias).data;
+    weight[0] = -2;
+    bias[0] = 3;
+    dweight[0] = 0.75;
+    dbias[0] = 2;
+    assert_true(optimizer_depart(&bench.optimizer, &bench.parameters, &bench.gradients));
+    const double norm = 2.5; /* of (2 * 0.75, 2) */
+    assert_true(fabs(weight[0] - (-2 + 0.5 * 4 * 0.75 / norm)) < 1e-15);
+    assert_true(fabs(bias[0] - (3 + 0.5 * 2 / norm)) < 1e-15);
+    bench_close(&bench);
+}
+
+/* AdamW's as language models are trained, the others' as in their papers. */
+static void test_settings_that_are_not_given(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *fallback;
+    } all[] = {{"beta1", "0.9"}, {"beta2", "0.95"}, {"epsilon", "1e-8"}, {"weight_decay", "0.1"}, {"clip", "1"}};
+    static const struct {
+        const struct param *rows;
+        const char *rho, *eta;
+    } kinds[] = {{optimizer_adamw_params, NULL, NULL},
+                 {optimizer_sam_params, "0.05", NULL},
+                 {optimizer_asam_params, "0.5", "0.01"},
+                 {optimizer_schedule_free_params, NULL, NULL}};
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        int found = 0, own = 0;
+        for (const struct param *row = kinds[k].rows; row->name != NULL; row++) {
+            for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+                if (strcmp(row->name, all[i].name) != 0) continue;
+                assert_string_equal(row->fallback, all[i].fallback);
+                found++;
+            }
+            const char *expected = strcmp(row->name, "rho") == 0   ? kinds[k].rho
+                                   : strcmp(row->name, "eta") == 0 ? kinds[k].eta
+                                                                   : NULL;
+            if (expected == NULL) continue;
+            assert_string_equal(row->fallback, expected);
+            own++;
+        }
+        assert_int_equal(found, 5);
+        assert_int_equal(own, (kinds[k].rho != NULL) + (kinds[k].eta != NULL));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,6 +400,8 @@ int main(void)
         cmocka_unit_test(test_the_climb_has_the_length_asked_for_and_is_taken_back_to_the_bit),
         cmocka_unit_test(test_a_vanishing_gradient_climbs_nowhere),
         cmocka_unit_test(test_asam_climbs_the_same_way_in_rescaled_weights),
+        cmocka_unit_test(test_asam_leaves_biases_in_their_own_coordinates),
+        cmocka_unit_test(test_settings_that_are_not_given),
     };
     return cmocka_run_group_tests_name("optimizer", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 #include "unit.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,10 +89,43 @@ static void test_a_stopped_step_changes_nothing(void **state)
     parameters_layout_free(layout);
 }
 
+/* Each sequence predicts all of its tokens but the first. */
+static void test_the_loss_of_a_step_is_the_mean_over_its_predictions(void **state)
+{
+    (void)state;
+    struct model_config config;
+    struct parameters_layout *layout = NULL;
+    struct backend *backend = NULL;
+    struct trainer trainer;
+    struct chunks chunks;
+    int64_t starts[SEQUENCES + 1] = {0};
+    static uint32_t ids[SEQUENCES * LENGTH];
+    double expected = 0;
+    ok(config_parse("model", MODEL, strlen(MODEL), &config, &error));
+    ok(parameters_layout_new(&config, &layout, &error));
+    ok(backend_cpu_new(NULL, &backend, &error));
+    open_trainer(&trainer, optimizer_kinds[0], layout, backend, NULL);
+    for (int64_t s = 0; s < SEQUENCES; s++) {
+        starts[s + 1] = (s + 1) * LENGTH;
+        memcpy(ids + s * LENGTH, tokens + batches_block(&trainer.batches, s) * LENGTH, LENGTH * sizeof *ids);
+    }
+    const struct sequences sequences = {SEQUENCES, starts, ids};
+    ok(chunks_init(&sequences, trainer_chunk_tokens(&trainer), &chunks, &error));
+    ok(trainer_validate(&trainer, &chunks, &expected, &error));
+    ok(trainer_step(&trainer, &error));
+    assert_int_equal(chunks.predictions, SEQUENCES * (LENGTH - 1));
+    assert_true(fabs(trainer.loss - expected) < 1e-6 * expected);
+    chunks_reset(&chunks);
+    trainer_reset(&trainer);
+    backend_free(backend);
+    parameters_layout_free(layout);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_stopped_step_changes_nothing),
+        cmocka_unit_test(test_the_loss_of_a_step_is_the_mean_over_its_predictions),
     };
     for (uint32_t t = 0; t < 4 * LENGTH; t++) tokens[t] = (t * t + 3 * t) % 31;
     return cmocka_run_group_tests_name("trainer", tests, NULL, NULL);
