@@ -218,7 +218,7 @@ echo-server: $(OBJ)/tests/http/echo_server
 DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev libssl-dev zlib1g-dev libcurl4-openssl-dev \
                 libopenblas0-pthread postgresql ca-certificates
 DEBIAN_TEST  := libcmocka-dev clang clang-format python3 python3-venv git curl chromium nodejs procps
-PYPI_TEST    := pytest==8.3.4 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0 pyarrow==18.1.0
+PYPI_TEST    := pytest==8.3.4 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0 pyarrow==18.1.0 schemathesis==4.32.5
 VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python
 
@@ -277,7 +277,8 @@ check-all: deps ## Run the long sweeps that `make check` leaves out: all sanitiz
 run-check:
 	$(AGAIN) builds unit-binaries
 	$(AGAIN) CONFIG=asan $(ASAN_CHECKED) $(ASAN_EMULATED)
-	@$(ASAN_AS_GCC14) $(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" bench="python3 tests/bench/run.py --build $(BUILD) --tiny" \
+	@$(ASAN_AS_GCC14) $(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" bench="$(PYTHON) tests/bench/run.py --build $(BUILD) --tiny" \
+	    bench-methods="$(PYTHON) tests/bench/methods.py --build $(BUILD) --tiny" \
 	    $(CHECKED) $(UNIT_BINARIES) $(EMULATED_BINARIES) $(ASAN_CHECKED) $(ASAN_EMULATED)
 
 run-check-all:
@@ -423,15 +424,15 @@ check-interop: all ## Load what exports write with Transformers, GPTQModel and c
 	@$(PEERS)/main/bin/python tests/interop/run.py --build $(BUILD) --peers $(PEERS)/main/bin/python \
 	    --peers-compressor $(PEERS)/compressor/bin/python $(INTEROP_OPTIONS)
 
-bench: all $(BENCH_BINARIES) ## Time our work beside PyTorch, GPTQModel, llm-compressor and lm-eval (after `make bench-peers`); prints ratios
-	@python3 tests/bench/run.py --build $(BUILD) $(if $(wildcard $(PEERS)/main/bin/python),--peers $(PEERS)/main/bin/python) \
+bench: all venv $(BENCH_BINARIES) ## Time our work beside PyTorch, GPTQModel, llm-compressor and lm-eval (after `make bench-peers`); prints ratios
+	@$(PYTHON) tests/bench/run.py --build $(BUILD) $(if $(wildcard $(PEERS)/main/bin/python),--peers $(PEERS)/main/bin/python) \
 	    $(if $(wildcard $(PEERS)/compressor/bin/python),--peers-compressor $(PEERS)/compressor/bin/python) \
 	    $(if $(wildcard $(PEERS)/harness/bin/python),--peers-harness $(PEERS)/harness/bin/python) $(BENCH_OPTIONS)
 	@$(MAKE) --no-print-directory bench-methods
 
 .PHONY: bench-methods
-bench-methods: $(OBJ)/tests/bench/bench_methods ## Compare quantized losses with bitsandbytes, AutoAWQ, llm-compressor and GPTQModel (after `make bench-peers`)
-	@python3 tests/bench/methods.py --build $(BUILD) $(if $(wildcard $(PEERS)/main/bin/python),--peers $(PEERS)/main/bin/python) \
+bench-methods: venv $(OBJ)/tests/bench/bench_methods ## Compare quantized losses with bitsandbytes, AutoAWQ, llm-compressor and GPTQModel (after `make bench-peers`)
+	@$(PYTHON) tests/bench/methods.py --build $(BUILD) $(if $(wildcard $(PEERS)/main/bin/python),--peers $(PEERS)/main/bin/python) \
 	    $(if $(wildcard $(PEERS)/compressor/bin/python),--peers-compressor $(PEERS)/compressor/bin/python) \
 	    $(if $(wildcard $(PEERS)/awq/bin/python),--peers-awq $(PEERS)/awq/bin/python) $(METHODS_OPTIONS)
 
