@@ -191,12 +191,37 @@ static void test_a_run_waits_for_a_worker_on_the_device_that_it_needs(void **sta
     json_decref(params);
 }
 
+/* What a run that registers a checkpoint fails of points into the checkpoint, and not into the request for the run. */
+static void test_an_error_points_into_the_request_for_the_run_or_nowhere(void **state)
+{
+    static const struct {
+        const char *pointer;
+        bool kept;
+    } rows[] = {{"/params/name", true}, {"/step", false}, {"", false}};
+    struct error error, cause;
+    struct connection *connection = connection_of(state);
+    const struct queue_usage usage = {.peak_host_bytes = -1, .peak_device_bytes = -1};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        json_t *document;
+        const struct store_id run = add_companion(connection, NULL, 0);
+        const struct lease lease = take(connection);
+        (void)error_set_at(&cause, STATUS_CONFLICT, rows[i].pointer, "another is there");
+        OK(queue_fail(connection, &lease, &cause, &usage, &error));
+        OK(run_get(connection, run.text, &document, &error));
+        const json_t *faults = json_object_get(json_object_get(document, "error"), "errors");
+        assert_int_equal(json_array_size(faults), rows[i].kept);
+        if (rows[i].kept) assert_string_equal(text_at(json_array_get(faults, 0), "pointer"), rows[i].pointer);
+        json_decref(document);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_priority_goes_before_time_and_that_before_number),
         cmocka_unit_test(test_a_run_is_taken_when_it_is_due),
         cmocka_unit_test(test_a_lease_says_who_has_the_run_and_until_when),
+        cmocka_unit_test(test_an_error_points_into_the_request_for_the_run_or_nowhere),
         cmocka_unit_test(test_companions_are_leased_with_the_run_that_is_held),
         cmocka_unit_test(test_a_run_waits_for_a_worker_on_the_device_that_it_needs),
     };

@@ -379,30 +379,6 @@ static void test_errors_worth_a_retry_are_tried_three_times(void **state)
     }
 }
 
-/* What a run that registers a checkpoint fails of points into the checkpoint, and not into the request for the run. */
-static void test_an_error_points_into_the_request_for_the_run_or_nowhere(void **state)
-{
-    static const struct {
-        const char *pointer;
-        bool kept;
-    } rows[] = {{"/params/name", true}, {"/step", false}, {"", false}};
-    struct error error, cause;
-    struct connection *connection = connection_of(state);
-    const struct queue_usage usage = {.peak_host_bytes = -1, .peak_device_bytes = -1};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        json_t *document;
-        const struct store_id run = add_run(connection, NULL, true, STORE_CREATED, NULL);
-        const struct lease lease = take(connection);
-        (void)error_set_at(&cause, STATUS_CONFLICT, rows[i].pointer, "another is there");
-        OK(queue_fail(connection, &lease, &cause, &usage, &error));
-        OK(run_get(connection, run.text, &document, &error));
-        const json_t *faults = json_object_get(json_object_get(document, "error"), "errors");
-        assert_int_equal(json_array_size(faults), rows[i].kept);
-        if (rows[i].kept) assert_string_equal(text_at(json_array_get(faults, 0), "pointer"), rows[i].pointer);
-        json_decref(document);
-    }
-}
-
 static void test_progress_log_and_states_can_be_followed(void **state)
 {
     struct error error;
@@ -598,7 +574,6 @@ int main(void)
         cmocka_unit_test(test_expired_leases_are_rescued_and_so_are_those_of_a_clock_set_back),
         cmocka_unit_test(test_cancelling_a_running_run_reaches_its_worker),
         cmocka_unit_test(test_errors_worth_a_retry_are_tried_three_times),
-        cmocka_unit_test(test_an_error_points_into_the_request_for_the_run_or_nowhere),
         cmocka_unit_test(test_progress_log_and_states_can_be_followed),
         cmocka_unit_test(test_curves_take_the_newest_measurement_by_step),
         cmocka_unit_test(test_sweeps_count_and_cancel_their_runs),
