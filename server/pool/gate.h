@@ -6,10 +6,11 @@
  *
  *     KIND LEASE UNIT DONE        quantize 1 block 2
  *
- * A run of KIND, under its lease number LEASE (1 for the first worker that has it, 2 for the next), is held when it reports that
- * DONE UNITs or more are done. The file DIR/held-RUN-LEASE tells that it is held, and is removed when the run goes on; a killed
- * worker leaves it. The run goes on as soon as no line holds it any more (the test removes or replaces DIR/hold), or when it is
- * told to stop. A held run counts as moving and its lease is renewed. Whoever writes DIR/hold renames a whole file to that name. */
+ * A run of KIND (or the run whose id stands there), under its lease number LEASE (1 for the first worker that has it, 2 for the
+ * next), is held when it reports that DONE UNITs or more are done. The file DIR/held-RUN-LEASE tells that it is held, and what it
+ * reported; it is removed when the run goes on, and a killed worker leaves it. The run goes on as soon as no line holds it any more
+ * (the test removes or replaces DIR/hold), or when it is told to stop. A held run counts as moving and its lease is renewed.
+ * Whoever writes DIR/hold renames a whole file to that name. */
 #ifndef POOL_GATE_H
 #define POOL_GATE_H
 
