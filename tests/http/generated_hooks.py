@@ -30,6 +30,18 @@ REFUSALS = [
      "give either path|is missing|goes with path|means nothing for",
      "likewise"),
     ("POST /v1/tokenize", "/checkpoint$", "give either checkpoint or tokenizer", "likewise"),
+    ("POST /v1/runs", "/params/(checkpoints|trajector(y|ies)|weights|windows?|previous|range|files|calibration_draws)$",
+     r"is missing: give|exclude|must (have one weight|not sum|ascend|be null in)|"
+     r"trajectories are matched|ha(s|ve) \d+ checkpoint|no place has|\d+ is more than|"
+     r"is the checkpoint itself|their names have more",
+     "likewise"),
+    ("POST /v1/runs", "/params/(.*/)?(calibration|evaluation|method)$",
+     "is (for a|of no use without)|is missing: ",
+     "likewise"),
+    ("POST /v1/runs", "/method/", "unknown field; known here: name|stands beside a name",
+     "the fields beside a recipe are those of the method that it names"),
+    ("POST /v1/runs", "sequence_length$", r"\d+ is above the model's|text packed as blocks needs a length",
+     "what was registered"),
     ("POST /v1/sweeps", "/(base|grid|standing)(/|$)",
      "",
      "the parameters of a sweep's runs are checked once they are multiplied out"),
