@@ -56,7 +56,7 @@ def environment():
 
 def limit():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (TEST_BYTES, TEST_BYTES))
+    resource.setrlimit(resource.RLIMIT_DATA, (TEST_BYTES, TEST_BYTES))  # not of addresses: the emulated device reserves many
 
 
 def execute(command, where, seconds, variables=None):

@@ -415,11 +415,40 @@ static void test_gather_gradient_is_scatter_add(void **state)
     close_world(world);
 }
 
+/* Computed apart, with erf and tanh: gelu and its approximation differ in the fourth digit. */
+static void test_activations_have_their_published_values(void **state)
+{
+    (void)state;
+    static const double inputs[5] = {-3, -1.5, -0.25, 0.75, 2.5};
+    static const struct {
+        enum activation_kind kind;
+        double values[5];
+    } rows[] = {
+        {ACTIVATION_SILU,
+         {-0.14227761953270035, -0.2736382857095345, -0.10945587477855048, 0.5093840243815447, 2.3103545499468914}},
+        {ACTIVATION_GELU,
+         {-0.00404969409489031, -0.10021080190328713, -0.10032341857926907, 0.5800294857173488, 2.4844758366855597}},
+        {ACTIVATION_GELU_TANH,
+         {-0.0036373920817729943, -0.10042842301976707, -0.100324649298315, 0.5799605551656203, 2.484915733910001}},
+        {ACTIVATION_RELU, {0, 0, 0, 0.75, 2.5}},
+    };
+    struct world *world = open_world();
+    const struct matrix x = world_zeros(world, 1, 5, 0), y = world_zeros(world, 1, 5, 0);
+    memcpy(x.data, inputs, sizeof inputs);
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        const struct activation_args args = {.kind = rows[k].kind, .gate = x, .y = y};
+        world->backend->ops->activation_forward(world->backend, &args);
+        for (int i = 0; i < 5; i++) assert_true(fabs(((double *)y.data)[i] - rows[k].values[i]) < 1e-14);
+    }
+    close_world(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_norm_gradients),
         cmocka_unit_test(test_activation_gradients),
+        cmocka_unit_test(test_activations_have_their_published_values),
         cmocka_unit_test(test_attention_gradients),
         cmocka_unit_test(test_rope_gradient_is_the_inverse),
         cmocka_unit_test(test_cross_entropy_gradient),

@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,11 +93,75 @@ static void test_shared_plan_is_smaller(void **state)
     assert_int_equal(shared.offset[program.output], -1); /* residual additions work on the hidden states themselves */
 }
 
+static struct program program_of(const char *text)
+{
+    struct model_config config;
+    struct program program;
+    struct error error;
+    if (config_parse("config.json", text, strlen(text), &config, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    decoder_block(&config, 0, &program);
+    return program;
+}
+
+static const struct step *step_of(const struct program *program, const struct op *op)
+{
+    for (int i = 0; i < program->step_count; i++)
+        if (program->steps[i].op == op) return &program->steps[i];
+    fail_msg("there is no step %s", op->name);
+    return NULL;
+}
+
+/* Fused projections of three heads of two columns: gpt2 has three blocks q, k, v; gpt_neox has q, k, v of a head side by side. */
+static void test_fused_projections_lie_as_published(void **state)
+{
+    (void)state;
+    const struct program blocks = program_of("{\"model_type\":\"gpt2\",\"vocab_size\":9,\"n_embd\":6,\"n_layer\":1,\"n_head\":3,"
+                                             "\"n_positions\":16}");
+    const struct program heads =
+        program_of("{\"model_type\":\"gpt_neox\",\"vocab_size\":9,\"hidden_size\":6,\"num_hidden_layers\":1,"
+                   "\"num_attention_heads\":3,\"intermediate_size\":8,\"max_position_embeddings\":16,\"rotary_pct\":1}");
+    const struct attention_attributes *gpt2 = &step_of(&blocks, &op_attention)->attributes.attention;
+    const struct attention_attributes *neox = &step_of(&heads, &op_attention)->attributes.attention;
+    for (int i = 0; i < 3; i++) {
+        assert_true(gpt2->offset[i] == 6 * i && gpt2->head_stride[i] == 2);
+        assert_true(neox->offset[i] == 2 * i && neox->head_stride[i] == 6);
+    }
+}
+
+/* [z | x B C | dt] of widths 48, 48 + 2 * 3 * 5 and 6; the convolution goes over the middle. */
+static void test_the_input_of_mamba2_is_cut_as_published(void **state)
+{
+    (void)state;
+    const struct program program = program_of(configs[4]);
+    const struct step *scan = step_of(&program, &op_scan), *convolution = step_of(&program, &op_convolution);
+    const struct slot *sizes = &program.slots[scan->input[1]], *mixed = &program.slots[convolution->input[0]];
+    const int all = program.steps[1].output;
+    assert_int_equal(program.slots[all].width, 48 + 78 + 6);
+    assert_true(sizes->of == all && sizes->first == 126 && sizes->width == 6);
+    assert_true(mixed->of == all && mixed->first == 48 && mixed->width == 78);
+}
+
+/* Both factors of a fresh xIELU are 0.8: softplus(alpha_p), and beta + softplus(alpha_n) with beta 0.5. */
+static void test_a_fresh_xielu_is_the_published_one(void **state)
+{
+    (void)state;
+    const struct program program =
+        program_of("{\"model_type\":\"apertus\",\"vocab_size\":9,\"hidden_size\":8,\"num_hidden_layers\":1,"
+                   "\"num_attention_heads\":2,\"intermediate_size\":8,\"max_position_embeddings\":16}");
+    const struct step *xielu = step_of(&program, &op_xielu);
+    const struct parameter *p = &program.parameters[xielu->parameter[0]], *n = &program.parameters[xielu->parameter[1]];
+    const struct parameter *beta = &program.parameters[xielu->parameter[2]], *eps = &program.parameters[xielu->parameter[3]];
+    assert_true(fabs(log1p(exp(p->initial)) - 0.8) < 1e-10 && fabs(beta->initial + log1p(exp(n->initial)) - 0.8) < 1e-10);
+    assert_true(!p->constant && !n->constant && beta->constant && eps->constant);
+    assert_true(beta->initial == 0.5 && eps->initial == -1e-6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shared_plan_computes_the_same),
-        cmocka_unit_test(test_shared_plan_is_smaller),
+        cmocka_unit_test(test_shared_plan_computes_the_same),      cmocka_unit_test(test_shared_plan_is_smaller),
+        cmocka_unit_test(test_fused_projections_lie_as_published), cmocka_unit_test(test_the_input_of_mamba2_is_cut_as_published),
+        cmocka_unit_test(test_a_fresh_xielu_is_the_published_one),
     };
     return cmocka_run_group_tests_name("program", tests, NULL, NULL);
 }
