@@ -13,10 +13,11 @@ The tables are tests/mutants/*.toml. A row is one mutation:
     tests = ["engine/train/test_optimizer"]              # at least one of them must fail
     lives = "why no test can see it"                     # only for an accepted survivor
 
-A test is a C test below tests/unit (`emulated:` before its name: built over the emulated CUDA device), or an id of pytest. The sources are never
-changed where they lie: each job works in a copy below build/mutants. A mutant is caught when a test that passes without it fails, crashes or
-takes too long. The last line reads `N caught, N live, N broken of N`; the exit status is 1 when a row is broken, when a survivor has no
-reason, when an accepted survivor is caught, or when fewer than 97 % are caught. Standard library only."""
+A test is a C test below tests/unit (`emulated:` before its name: built over the emulated CUDA device), or an id of
+pytest. The sources are never changed where they lie: each job works in a copy below build/mutants. A mutant is caught
+when a test that passes without it fails, crashes or takes too long. The last line reads `N caught, N live, N broken of
+N`; the exit status is 1 when a row is broken, when a survivor has no reason, when an accepted survivor is caught, or
+when fewer than 97 % are caught. Standard library only."""
 
 import argparse
 import collections
@@ -36,8 +37,8 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPIES = ROOT / "build" / "mutants"
 TABLES = ROOT / "tests" / "mutants"
-COPIED_BUILDS = ("release/engine", "release/server", "release/libdeltaq-engine.a", "release/libdeltaq-server.a", "generated", "static",
-                 "deltaq", "cuda", "libdeltaq-cuda.so")
+COPIED_BUILDS = ("release/engine", "release/server", "release/libdeltaq-engine.a", "release/libdeltaq-server.a",
+                 "generated", "static", "deltaq", "cuda", "libdeltaq-cuda.so")
 KEYS = {"name", "file", "old", "new", "tests", "lives"}
 LEAST_CAUGHT = 0.97
 BUILD_SECONDS = 600
@@ -49,20 +50,23 @@ class Broken(Exception):
 
 
 def environment():
-    variables = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")}
+    of_make = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
+    variables = {name: value for name, value in os.environ.items() if name not in of_make}
     variables.setdefault("DELTAQ_SHARED", str(ROOT.parent / "shared"))
     return variables
 
 
 def limit():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_DATA, (TEST_BYTES, TEST_BYTES))  # not of addresses: the emulated device reserves many
+    # Not of addresses: the emulated device reserves many.
+    resource.setrlimit(resource.RLIMIT_DATA, (TEST_BYTES, TEST_BYTES))
 
 
 def execute(command, where, seconds, variables=None):
     """Exit status and output; the status is None when the time ran out. What the command started ends with it."""
-    with subprocess.Popen(command, cwd=where, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                          start_new_session=True, preexec_fn=limit, env=dict(environment(), **(variables or {}))) as process:
+    with subprocess.Popen(command, cwd=where, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", start_new_session=True, preexec_fn=limit,
+                          env=dict(environment(), **(variables or {}))) as process:
         try:
             text, _ = process.communicate(timeout=seconds)
             return process.returncode, text
@@ -86,15 +90,16 @@ def source_of(test):
 def target_of(test):
     """What make must build before the test can run."""
     if not is_pytest(test):
-        return ["build/release/tests/" + (test.replace(":", "/") if test.startswith("emulated:") else "unit/" + test)]
+        return [f"build/release/tests/{test.replace(':', '/') if test.startswith('emulated:') else 'unit/' + test}"]
     return ["build/deltaq", "pool-tools" if test.startswith("tests/pool") else "echo-server"]
 
 
 def build(where, targets, jobs):
     status, text = execute(["make", "-s", "--no-print-directory", f"-j{jobs}", *targets], where, BUILD_SECONDS)
     if status != 0:
-        lines = [line for line in text.splitlines() if "error" in line] or text.splitlines()[-3:] or ["it took too long"]
-        raise Broken("it does not compile: " + lines[0].strip())
+        lines = text.splitlines()
+        told = [line for line in lines if "error" in line] or lines[-3:] or ["it took too long"]
+        raise Broken("it does not compile: " + told[0].strip())
 
 
 def run_test(where, test, seconds):
@@ -103,7 +108,8 @@ def run_test(where, test, seconds):
         status, text = execute([str(pathlib.Path(where) / target_of(test)[0])], where, seconds)
     else:
         with tempfile.TemporaryDirectory(prefix="deltaq-mutant-", ignore_cleanup_errors=True) as scratch:
-            command = ["build/venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--basetemp={scratch}/pytest", test]
+            command = ["build/venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
+                       f"--basetemp={scratch}/pytest", test]
             status, text = execute(command, where, seconds, {"TMPDIR": scratch})
     if status == 0:
         return None
@@ -129,7 +135,7 @@ def read_tables(paths):
 
 
 def check_unbroken(rows, jobs):
-    """Builds the named tests where the sources lie and runs each: {test: seconds}. All of them must pass before anything is broken."""
+    """Builds the named tests where the sources lie and runs each: {test: seconds}. All of them must pass."""
     tests = sorted({test for row in rows for test in row["tests"]})
     targets = sorted({target for test in tests for target in target_of(test)})
     try:
@@ -155,7 +161,8 @@ def make_copy(name):
     """The tree as it lies there, with its objects and their times, so that make builds only what a mutation touches."""
     copy = COPIES / name
     shutil.rmtree(copy, ignore_errors=True)
-    listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True,
+                            check=True)
     for line in filter(None, listed.stdout.split("\0")):
         if (ROOT / line).is_file():
             (copy / line).parent.mkdir(parents=True, exist_ok=True)
@@ -243,7 +250,8 @@ def summarise(results):
             unexplained.append(row["name"])
         if verdict == "caught" and row.get("lives"):
             stale.append(row["name"])
-    print("\nby area: " + ", ".join(f"{area} {count['caught']} of {count.total()}" for area, count in sorted(areas.items())))
+    figures = (f"{area} {count['caught']} of {count.total()}" for area, count in sorted(areas.items()))
+    print("\nby area: " + ", ".join(figures))
     for row, verdict, _ in results:
         if verdict == "lives" and row.get("lives"):
             print(f"accepted: {row['name']}: {row['lives']}")
@@ -253,16 +261,19 @@ def summarise(results):
         print(f"listed as a survivor, but caught: {name}")
     total = collections.Counter(verdict for _, verdict, _ in results)
     print(f"{total['caught']} caught, {total['lives']} live, {total['BROKEN']} broken of {len(results)}")
-    return not unexplained and not stale and not total["BROKEN"] and total["caught"] >= LEAST_CAUGHT * len(results) > 0
+    enough = total["caught"] >= LEAST_CAUGHT * len(results) > 0
+    return enough and not unexplained and not stale and not total["BROKEN"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", default="", metavar="TEXT", help="only the rows whose name contains TEXT")
-    parser.add_argument("--table", action="append", type=pathlib.Path, metavar="FILE", help="this table alone (may be given again)")
+    parser.add_argument("--table", action="append", type=pathlib.Path, metavar="FILE",
+                        help="this table alone (may be given again)")
     options = parser.parse_args()
-    rows = [row for row in read_tables(options.table or sorted(TABLES.glob("*.toml"))) if options.only in row["name"]]
+    rows = read_tables(options.table or sorted(TABLES.glob("*.toml")))
+    rows = [row for row in rows if options.only in row["name"]]
     if not rows:
         sys.exit("no row has that name")
     began = time.monotonic()
@@ -271,7 +282,8 @@ def main():
     results = []
     for row, verdict, note in judge_all(rows, seconds, options.jobs):
         results.append((row, verdict, note))
-        label = {"caught": "caught by", "lives": "LIVES" if not row.get("lives") else "lives, accepted"}.get(verdict, verdict)
+        lives = "lives, accepted" if row.get("lives") else "LIVES"
+        label = {"caught": "caught by", "lives": lives}.get(verdict, verdict)
         print(f"{row['name']}: {label} {note}".rstrip(), flush=True)
     shutil.rmtree(COPIES, ignore_errors=True)
     good = summarise(results)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes the reference values of a tiny Qwen2 model, in double and independently of the engine: tests/unit/shared/reference/micro/qwen2.
+"""Makes the reference values of a tiny Qwen2 model in double, independently of the engine.
 
     build/venv/bin/python tests/tools/reference_qwen2.py [--check]
 
---check writes nothing: it compares what it finds with the files that lie there. The equations (rms is RMSNorm, the rotation pairs column j of
-a head with column j + head_dim / 2):
+They lie in tests/unit/shared/reference/micro/qwen2. --check writes nothing: it compares what it finds with those
+files. The equations (rms is RMSNorm, the rotation pairs column j of a head with column j + head_dim / 2):
 
     x = E[ids]
     h = rms(x; input_layernorm);  q, k, v = W h + b each      biases on these three alone, whatever the config says
@@ -13,8 +13,9 @@ a head with column j + head_dim / 2):
     x = x + down_proj(silu(gate_proj(h)) * up_proj(h))
     logits = rms(x; norm) lm_head^T                           loss: mean over the next tokens
 
-The gradient is written out by hand. It is an analytic function, so that the product with the Hessian is its derivative along v by one step
-i * 1e-30 into the complex plane, exact to the last digits; the gradient itself is held to the loss in the same way."""
+The gradient is written out by hand. It is an analytic function, so that the product with the Hessian is its derivative
+along v by one step i * 1e-30 into the complex plane, exact to the last digits; the gradient itself is held to the loss
+in the same way."""
 
 import argparse
 import json
@@ -31,8 +32,9 @@ ROWS, COLUMNS = 2, 9
 EPSILON, THETA = 1e-6, 1e6
 STEP = 1e-30
 CONFIG = {
-    "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "torch_dtype": "float32", "vocab_size": VOCABULARY, "hidden_size": WIDTH,
-    "num_attention_heads": HEADS, "num_key_value_heads": PAIRS, "num_hidden_layers": 1, "intermediate_size": INNER, "hidden_act": "silu",
+    "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "torch_dtype": "float32", "vocab_size": VOCABULARY,
+    "hidden_size": WIDTH, "num_attention_heads": HEADS, "num_key_value_heads": PAIRS, "num_hidden_layers": 1,
+    "intermediate_size": INNER, "hidden_act": "silu",
     "rms_norm_eps": EPSILON, "rope_theta": THETA, "max_position_embeddings": 64, "tie_word_embeddings": False,
     "use_sliding_window": False, "sliding_window": 3, "max_window_layers": 1, "bos_token_id": 1, "eos_token_id": 2,
 }
@@ -45,7 +47,8 @@ EMBEDDING, NORM, HEAD_MATRIX = "model.embed_tokens.weight", "model.norm.weight",
 SHAPES = {
     EMBEDDING: (VOCABULARY, WIDTH), QUERY + ".weight": (WIDTH, WIDTH), QUERY + ".bias": (WIDTH,),
     KEY + ".weight": (PAIRS * HEAD, WIDTH), KEY + ".bias": (PAIRS * HEAD,), VALUE + ".weight": (PAIRS * HEAD, WIDTH),
-    VALUE + ".bias": (PAIRS * HEAD,), OUTPUT: (WIDTH, WIDTH), GATE: (INNER, WIDTH), UP: (INNER, WIDTH), DOWN: (WIDTH, INNER),
+    VALUE + ".bias": (PAIRS * HEAD,), OUTPUT: (WIDTH, WIDTH), GATE: (INNER, WIDTH), UP: (INNER, WIDTH),
+    DOWN: (WIDTH, INNER),
     BEFORE: (WIDTH,), AFTER: (WIDTH,), NORM: (WIDTH,), HEAD_MATRIX: (VOCABULARY, WIDTH),
 }
 
@@ -80,10 +83,14 @@ def softmax(scores):
     return powers / powers.sum(-1, keepdims=True)
 
 
+def columns_of(head):
+    return slice(head * HEAD, (head + 1) * HEAD)
+
+
 def attend(q, k, v):
     weights, outputs, mask = [], [], np.where(np.tri(len(q), dtype=bool), 0, -np.inf)
     for head in range(HEADS):
-        own, shared = slice(head * HEAD, (head + 1) * HEAD), slice(head * PAIRS // HEADS * HEAD, (head * PAIRS // HEADS + 1) * HEAD)
+        own, shared = columns_of(head), columns_of(head // (HEADS // PAIRS))
         weights.append(softmax(q[:, own] @ k[:, shared].T / np.sqrt(HEAD) + mask))
         outputs.append(weights[-1] @ v[:, shared])
     return np.concatenate(outputs, 1), weights
@@ -92,7 +99,7 @@ def attend(q, k, v):
 def attend_back(q, k, v, weights, dy):
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
     for head in range(HEADS):
-        own, shared = slice(head * HEAD, (head + 1) * HEAD), slice(head * PAIRS // HEADS * HEAD, (head * PAIRS // HEADS + 1) * HEAD)
+        own, shared = columns_of(head), columns_of(head // (HEADS // PAIRS))
         p, dp = weights[head], dy[:, own] @ v[:, shared].T
         ds = p * (dp - (dp * p).sum(-1, keepdims=True)) / np.sqrt(HEAD)
         dq[:, own] += ds @ k[:, shared]
@@ -177,8 +184,10 @@ def hessian(w, tokens):
 
 def make():
     rng = np.random.default_rng(1729)
-    weights = {name: ((1 if "norm" in name else 0) + rng.normal(0, 0.3 if len(shape) == 1 else 0.45, shape)).astype(np.float32)
-               for name, shape in SHAPES.items()}
+    weights = {}
+    for name, shape in SHAPES.items():
+        drawn = rng.normal(0, 0.3 if len(shape) == 1 else 0.45, shape)
+        weights[name] = ((1 if "norm" in name else 0) + drawn).astype(np.float32)
     w = {name: value.astype(np.float64) for name, value in weights.items()}
     tokens = rng.integers(0, VOCABULARY, (ROWS, COLUMNS))
     v = {name: rng.normal(0, 1, shape).astype(np.float32) for name, shape in SHAPES.items()}
@@ -203,7 +212,9 @@ def make():
 
 
 def numbers_in(value):
-    return [x for part in value.values() for x in numbers_in(part)] if isinstance(value, dict) else [value] * isinstance(value, float)
+    if isinstance(value, dict):
+        return [x for part in value.values() for x in numbers_in(part)]
+    return [value] if isinstance(value, float) else []
 
 
 def check(weights, tensors, numbers):

@@ -281,6 +281,7 @@ static void test_ids_outside_the_vocabulary_are_named(void **state)
     scratch_write(&f->scratch, "a.bin", data, 5 * sizeof *data);
     assert_int_equal(load(f, source, (struct dataset_use){.sequence_length = 3, .vocabulary_size = 512}), STATUS_INVALID);
     says(f, "token 600 (sequence 1, position 1) is outside the vocabulary of 512");
+    assert_int_equal(load(f, source, (struct dataset_use){.sequence_length = 3, .vocabulary_size = 600}), STATUS_INVALID);
     assert_int_equal(load(f, source, (struct dataset_use){.sequence_length = 3, .vocabulary_size = 601}), STATUS_OK);
 }
 
