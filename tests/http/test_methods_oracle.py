@@ -1,5 +1,5 @@
-"""Whole models through quantizers written a second time, in numpy and double precision: losses, KL divergences and agreements over
-HTTP are theirs."""
+"""Whole models through quantizers written a second time, in numpy and double precision: losses, KL divergences and
+agreements over HTTP are theirs."""
 
 import models
 import numpy
@@ -98,7 +98,8 @@ def llm_int8(weight, x, threshold, paper):
     return rounded @ quantized.T + x[:, out] @ (weight if paper else quantized)[:, out].T
 
 
-BOOK = numpy.array([-6, -4, -3, -2, -1.5, -1, -1 / 32, 0, 1 / 32, 1, 1.5, 2, 3, 4, 6]) / 6  # the library's: 1/192 for 1/12
+# The library's: 1/192 in place of 1/12.
+BOOK = numpy.array([-6, -4, -3, -2, -1.5, -1, -1 / 32, 0, 1 / 32, 1, 1.5, 2, 3, 4, 6]) / 6
 
 
 def awkward(tensors):
@@ -118,11 +119,14 @@ METHODS = {
     "paper": ({"name": "llm_int8", "variant": "paper"}, lambda w, x: llm_int8(w, x, 6, True)),
     # off the defaults
     "nf4-32": ({"name": "nf4", "double_quant": False, "block_size": 32}, lambda w, x: x @ codebook(w, NF4, 32).T),
-    "library": ({"name": "fp4", "double_quant": False, "block_size": 100, "values": "bitsandbytes"}, lambda w, x: x @ codebook(w, BOOK, 100).T),
+    "library": ({"name": "fp4", "double_quant": False, "block_size": 100, "values": "bitsandbytes"},
+                lambda w, x: x @ codebook(w, BOOK, 100).T),
     "bnb-2.5": ({"name": "llm_int8", "threshold": 2.5}, lambda w, x: llm_int8(w, x, 2.5, False)),
     "paper-2.5": ({"name": "llm_int8", "threshold": 2.5, "variant": "paper"}, lambda w, x: llm_int8(w, x, 2.5, True)),
-    "rtn-3-20": ({"name": "rtn", "bits": 3, "group_size": 20, "sym": False}, lambda w, x: x @ minmax(w, 3, 20, False).T),
-    "rtn-2-row": ({"name": "rtn", "bits": 2, "group_size": -1, "sym": True}, lambda w, x: x @ minmax(w, 2, 4096, True).T),
+    "rtn-3-20": ({"name": "rtn", "bits": 3, "group_size": 20, "sym": False},
+                 lambda w, x: x @ minmax(w, 3, 20, False).T),
+    "rtn-2-row": ({"name": "rtn", "bits": 2, "group_size": -1, "sym": True},
+                  lambda w, x: x @ minmax(w, 2, 4096, True).T),
     "rtn-8-a8": ({"name": "rtn", "bits": 8, "group_size": 7, "sym": False, "activation_bits": 8},
                  lambda w, x: absmax(x) @ minmax(w, 8, 7, False).T),
 }

@@ -1,5 +1,5 @@
-/* The bootstrap interval: its ends worked out by hand and from the same resamples counted another way, the normal approximation it
- * tends to, and its edges. */
+/* The bootstrap interval: its ends worked out by hand and from the same resamples counted another way, the normal
+ * approximation it tends to, and its edges. */
 #include "base/random.h"
 #include "eval/bootstrap.h"
 #include "unit.h"
@@ -13,7 +13,8 @@ static void near(double found, double expected)
     if (!(fabs(found - expected) <= 1e-13 * (1 + fabs(expected)))) fail_msg("%.17g instead of %.17g", found, expected);
 }
 
-/* Of n draws in order the quantile q stands at place q (n - 1), counted from 0, and between two places on the line through them. */
+/* Of n draws in order the quantile q stands at place q (n - 1), counted from 0, and between two places on the line
+ * through them. */
 static void test_the_ends_are_the_quantiles_of_2_5_and_97_5_percent(void **state)
 {
     (void)state;

@@ -228,7 +228,8 @@ static void test_a_single_other_spacing_is_no_jump(void **state)
     }
 }
 
-/* The score of one checkpoint whose neighbours' logarithms are 0.2 above and below their middle; 0: it does not jump. */
+/* The score of one checkpoint whose neighbours' logarithms are 0.2 above and below their middle; 0: it does not jump.
+ */
 static double score_of(double logarithm, double aside)
 {
     struct trajectory trajectory;
@@ -242,8 +243,8 @@ static double score_of(double logarithm, double aside)
     return score;
 }
 
-/* Sixteen neighbours, eight at each side of the middle: their median is the middle, their deviations' median 0.2, which is 0.29652
- * of a normal distribution. Where they are all alike, the deviation counts as a fifth of log 2. */
+/* Sixteen neighbours, eight at each side of the middle: their median is the middle, their deviations' median 0.2, which
+ * is 0.29652 of a normal distribution. Where they are all alike, the deviation counts as a fifth of log 2. */
 static void test_a_jump_is_five_deviations_and_a_factor_of_two(void **state)
 {
     (void)state;

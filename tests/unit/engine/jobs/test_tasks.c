@@ -1,5 +1,6 @@
-/* Runs of tasks on tiny models: every choice against the loss of its text alone, whatever the groups; a run stopped in the middle
- * goes on where it stood; quantized models of every kind of weights file; scores, their errors and intervals by hand. */
+/* Runs of tasks on tiny models: every choice against the loss of its text alone, whatever the groups; a run stopped in
+ * the middle goes on where it stood; quantized models of every kind of weights file; scores, their errors and intervals
+ * by hand. */
 #include "tiny_model.h"
 
 #include "base/random.h"
@@ -275,8 +276,8 @@ static void near(double found, double expected)
     if (!(fabs(found - expected) <= 1e-14 * (1 + fabs(expected)))) fail_msg("%.17g instead of %.17g", found, expected);
 }
 
-/* Ten items: the answer of each model, plain and normalised, where 0 is right. Plain, the original is right in 6 and the quantized
- * one in 4; item 3 goes up, items 0, 1 and 8 go down. Normalised they are right in 9 and 10. */
+/* Ten items: the answer of each model, plain and normalised, where 0 is right. Plain, the original is right in 6 and
+ * the quantized one in 4; item 3 goes up, items 0, 1 and 8 go down. Normalised they are right in 9 and 10. */
 static const int answers[10][4] = {
     /* plain full, plain quantized, normalised full, normalised quantized */
     {0, 1, 0, 0}, {0, 1, 0, 0}, {0, 0, 0, 0}, {1, 0, 0, 0},  {1, 1, 0, 0},
@@ -356,15 +357,16 @@ static void add_differences(uint64_t seed, uint32_t stream, int first, int count
         }
 }
 
-/* Two tasks of 7 and of 3 items weigh the same in the mean: its error is half the root of the squares' sum, its interval that of
- * the draws' means, its flips the sum. */
+/* Two tasks of 7 and of 3 items weigh the same in the mean: its error is half the root of the squares' sum, its
+ * interval that of the draws' means, its flips the sum. */
 static void test_the_mean_of_tasks_weighs_each_the_same(void **state)
 {
     (void)state;
     enum { SEED = 9 };
     struct tasks_outcome outcomes[7];
     struct tasks_score scores[2], mean;
-    double *draws = calloc(2 * TASKS_SCORE_DRAWS, sizeof *draws), *expected = calloc(2 * BOOTSTRAP_DRAWS, sizeof *expected);
+    double *draws = calloc(2 * TASKS_SCORE_DRAWS, sizeof *draws),
+           *expected = calloc(2 * BOOTSTRAP_DRAWS, sizeof *expected);
     fill_outcomes(outcomes, 0, 7);
     ok(tasks_score_make(outcomes, 7, 2, SEED, 0, draws, &scores[0], &error));
     fill_outcomes(outcomes, 7, 3);
@@ -388,9 +390,12 @@ static void test_the_mean_of_tasks_weighs_each_the_same(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scores_are_those_counted_by_hand),    cmocka_unit_test(test_the_mean_of_tasks_weighs_each_the_same),
-        cmocka_unit_test(test_equals_and_numbers_that_are_none),    cmocka_unit_test(test_choices_score_as_their_texts_alone),
-        cmocka_unit_test(test_a_text_too_long_loses_its_beginning), cmocka_unit_test(test_a_stopped_run_goes_on_where_it_stood),
+        cmocka_unit_test(test_scores_are_those_counted_by_hand),
+        cmocka_unit_test(test_the_mean_of_tasks_weighs_each_the_same),
+        cmocka_unit_test(test_equals_and_numbers_that_are_none),
+        cmocka_unit_test(test_choices_score_as_their_texts_alone),
+        cmocka_unit_test(test_a_text_too_long_loses_its_beginning),
+        cmocka_unit_test(test_a_stopped_run_goes_on_where_it_stood),
         cmocka_unit_test(test_quantized_models_are_asked_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

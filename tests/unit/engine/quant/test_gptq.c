@@ -160,7 +160,8 @@ static void test_damping_rises_until_the_factorisation_works(void **state)
     quantized_layer_reset(&layer);
 }
 
-/* The least damping in steps of 0.01 that works, wherever it lies: eigenvalues of 1 - x and 1 + x beside a mean diagonal of 1. */
+/* The least damping in steps of 0.01 that works, wherever it lies: eigenvalues of 1 - x and 1 + x beside a mean
+ * diagonal of 1. */
 static void test_the_least_damping_that_works_is_found(void **state)
 {
     for (int needed = 2; needed < 99; needed++) {
@@ -170,12 +171,14 @@ static void test_the_least_damping_that_works_is_found(void **state)
         struct error error;
         assert_int_equal(run(*state, &c, weight, hessian, &layer, &error), STATUS_OK);
         if (fabs(layer.damp - 0.01 * needed) > 1e-12 || layer.damp_increases != needed - 1)
-            fail_msg("damping %g after %d increases, expected %g", layer.damp, (int)layer.damp_increases, 0.01 * needed);
+            fail_msg("damping %g after %d increases, expected %g", layer.damp, (int)layer.damp_increases,
+                     0.01 * needed);
         quantized_layer_reset(&layer);
     }
 }
 
-/* A dead input has 1 on the diagonal, which counts in the mean: (1 + 1 + 1) / 3 of it lets 0.05 work where 0.04 does not. */
+/* A dead input has 1 on the diagonal, which counts in the mean: (1 + 1 + 1) / 3 of it lets 0.05 work where 0.04 does
+ * not. */
 static void test_dead_inputs_count_as_one(void **state)
 {
     const struct oracle_case c = {1, 3, 1, -1, 4, true, false, false, 0.01};
@@ -204,7 +207,8 @@ static void test_orders_are_stable(void **state)
 {
     (void)state;
     static const float diagonal[] = {2, 1, 5, 5, 1, 2, 9, 9}, flat[] = {1, 1, 1, 1, 1, 1, 1, 1};
-    static const int32_t plain[] = {0, 1, 2, 3, 4, 5, 6, 7}, act[] = {6, 7, 2, 3, 0, 5, 1, 4}, gar[] = {2, 0, 1, 3, 5, 4, 6, 7};
+    static const int32_t plain[] = {0, 1, 2, 3, 4, 5, 6, 7}, act[] = {6, 7, 2, 3, 0, 5, 1, 4},
+                         gar[] = {2, 0, 1, 3, 5, 4, 6, 7};
     static const int32_t second_first[] = {3, 5, 4, 2, 0, 1, 6, 7}, groups[] = {0, 1, 2}, turned[] = {1, 0, 2};
     expect_order(GPTQ_ORDER_NONE, diagonal, plain, groups);
     expect_order(GPTQ_ORDER_ACT, diagonal, act, groups);
@@ -214,7 +218,8 @@ static void test_orders_are_stable(void **state)
     expect_order(GPTQ_ORDER_GAR, (const float[]){2, 1, 5, 6, 1, 2, 9, 9}, second_first, turned);
 }
 
-/* Codes, a scale of 16 bits for each row and group, zero points where the grid has them, indices where the groups are ordered. */
+/* Codes, a scale of 16 bits for each row and group, zero points where the grid has them, indices where the groups are
+ * ordered. */
 static void test_bits_are_counted(void **state)
 {
     static const struct oracle_case cases[] = {{6, 24, 40, 8, 4, true, false, false, 0.01},

@@ -38,8 +38,8 @@ static void check_size(struct backend *backend, int64_t size, int64_t blocks, in
     free(sign);
 }
 
-/* Of 12: Paley's first construction, I + S with S from the squares modulo 11 (0 1 4 9 5 3). Powers of two: Sylvester's. Of 24, the
- * one in each place of the other. */
+/* Of 12: Paley's first construction, I + S with S from the squares modulo 11 (0 1 4 9 5 3). Powers of two: Sylvester's.
+ * Of 24, the one in each place of the other. */
 static double definition(int64_t order, int64_t i, int64_t j)
 {
     static const bool square[11] = {false, true, false, true, true, true, false, false, false, true, false};
@@ -69,7 +69,8 @@ static void test_matrices_are_those_of_sylvester_and_paley(void **state)
                 double expected = definition(1, i % power, j % power) / sqrt((double)size);
                 if (order > 1) expected *= definition(order, i / power, j / power);
                 if (fabs((double)turned[i * size + j] - expected) > 1e-6)
-                    fail_msg("%d: [%d, %d] is %g, expected %g", (int)size, (int)i, (int)j, (double)turned[i * size + j], expected);
+                    fail_msg("%d: [%d, %d] is %g, expected %g", (int)size, (int)i, (int)j, (double)turned[i * size + j],
+                             expected);
             }
         hadamard_reset(&hadamard);
     }

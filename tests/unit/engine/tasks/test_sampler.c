@@ -32,8 +32,8 @@ static void test_draws_are_those_of_python(void **state)
     assert_memory_equal(drawn, many, sizeof many);
 }
 
-/* random.Random(seed).sample(range(population), count): from a list of what is left where that is small (21, and from six draws on
- * 64 or 256 more), else anew while a number was drawn before, which most of these seeds do. */
+/* random.Random(seed).sample(range(population), count): from a list of what is left where that is small (21, and from
+ * six draws on 64 or 256 more), else anew while a number was drawn before, which most of these seeds do. */
 static void test_small_and_large_populations_are_drawn_as_python_does(void **state)
 {
     (void)state;
