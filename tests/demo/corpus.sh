@@ -1,12 +1,32 @@
 #!/bin/sh
 # corpus.sh DIRECTORY: real English text for the demo, out of Debian's perl-doc package: the Perl manual without its markup, as
-# train.txt and validation.txt (every twentieth page). Only the package's files are taken; nothing is installed.
+# train.txt and validation.txt (every twentieth page). Only the package's files are taken: nothing is installed, and no rights are
+# needed. Where the system has no package lists, or old ones, lists are fetched into DIRECTORY and removed again.
 set -eu
 directory=$1
-[ -s "$directory/train.txt" ] && exit 0
-mkdir -p "$directory/deb"
-(cd "$directory/deb" && apt-get download -qq perl-doc 2>/dev/null) || {
-    echo "demo: cannot download Debian's perl-doc package; run 'make deps' first (it refreshes the package lists)" >&2
+[ -s "$directory/train.txt" ] && [ -s "$directory/validation.txt" ] && exit 0
+say() { echo "demo: $1" >&2; }
+for tool in apt-get dpkg-deb; do
+    command -v $tool >/dev/null || {
+        say "the text to train on is Debian's perl-doc package, and this system has no $tool to fetch and unpack it"
+        exit 1
+    }
+done
+rm -rf "$directory/deb"
+mkdir -p "$directory/deb/lists/partial" "$directory/deb/cache/archives/partial"
+directory=$(cd "$directory" && pwd)
+# The package is fetched as who calls, not as apt's own user, which may not write here.
+options="-q=2 -o APT::Sandbox::User=$(id -un) -o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20"
+own="-o Dir::State::lists=$directory/deb/lists -o Dir::Cache=$directory/deb/cache"
+fetch() { (cd "$directory/deb" && apt-get $options "$@" download perl-doc) >>"$directory/deb/log" 2>&1; }
+echo "fetching the text: Debian's perl-doc package, 8 MB"
+fetch || {
+    apt-get $options $own update >>"$directory/deb/log" 2>&1 && fetch $own
+} || {
+    say "the text to train on is Debian's perl-doc package, and it could not be fetched; apt says:"
+    sed -n -E 's/^[EW]: ?/  /p' "$directory/deb/log" | grep -v candidate | sort -u | head -n 2 >&2
+    say "it is needed once: connect this machine to Debian's package servers and run the demo again"
+    rm -rf "$directory/deb"
     exit 1
 }
 dpkg-deb -x "$directory"/deb/perl-doc_*.deb "$directory/deb/unpacked"
