@@ -218,7 +218,7 @@ echo-server: $(OBJ)/tests/http/echo_server
 DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev libssl-dev zlib1g-dev libcurl4-openssl-dev \
                 libopenblas0-pthread postgresql ca-certificates
 DEBIAN_TEST  := libcmocka-dev clang clang-format python3 python3-venv git curl chromium nodejs procps
-PYPI_TEST    := pytest==8.3.4 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0 pyarrow==18.1.0 schemathesis==4.32.5
+PYPI_TEST    := pytest==8.4.2 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0 pyarrow==18.1.0 schemathesis==4.32.5 hypothesis==6.170.15
 VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python
 
@@ -262,6 +262,9 @@ BENCH_BINARIES := $(patsubst %.c,$(OBJ)/%,$(wildcard tests/bench/*.c))
 CHECKED       = $(wildcard tests/pool tests/faults tests/http tests/docs tests/dashboard tests/study tests/demo tests/golden)
 AGAIN         = @$(MAKE) --no-print-directory -s -j$(JOBS)
 
+golden: all venv ## Record the golden numbers of this build, after ENGINE_REVISION was raised and CHANGELOG.md names the change
+	@$(PYTHON) tests/golden/golden.py --write
+
 lint: ## Check the tree's own rules: layers, headers, formatting, banned functions
 	@python3 tests/lint/lint.py
 
@@ -291,7 +294,7 @@ run-check-all:
 mutants: deps ## Break the source in each way of a table and see that the tests notice (long; ARGUMENTS: see tests/mutants/run.py)
 	$(AGAIN) run-mutants
 
-.PHONY: mutants run-mutants
+.PHONY: mutants run-mutants golden
 run-mutants: all static unit-binaries pool-tools echo-server emulated-plugin
 	@$(PYTHON) tests/mutants/run.py $(ARGUMENTS)
 
@@ -381,7 +384,7 @@ demo-stop: ## Stop the demo's server
 
 .PHONY: demo demo-stop run-demo
 run-demo: all static
-	@python3 tests/demo/demo.py $(BINARY) $(BUILD)/demo
+	@python3 tests/demo/demo.py --binary $(BINARY) --directory $(BUILD)/demo $(DEMO_OPTIONS)
 
 study: all ## Reproduce the paper in small, an hour on two cores (STUDY_SCALE=tiny|small|large); stop and start it at will
 	@python3 tests/study/study.py $(BINARY) $(BUILD)/study
