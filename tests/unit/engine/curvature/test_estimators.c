@@ -224,8 +224,7 @@ static void test_trace_and_error_are_those_of_the_samples(void **state)
     double samples[PROBES], mean = 0, squares = 0;
     open_hessian_like(&e, true);
     for (int i = 0; i < PROBES; i++) {
-        const struct trace_settings one = {
-            .method = TRACE_HUTCHINSON, .probes = 1, .seed = 6, .stream = 20 + (uint64_t)i};
+        const struct trace_settings one = {.method = TRACE_HUTCHINSON, .probes = 1, .seed = 6, .stream = 20 + (uint64_t)i};
         assert_int_equal(trace_run(&e.op, &one, NULL, &alone, &error), STATUS_OK);
         samples[i] = alone.trace;
         mean += alone.trace / PROBES;
@@ -251,8 +250,7 @@ static void test_a_probe_for_every_dimension_is_exact(void **state)
         const struct trace_settings settings = {.method = TRACE_HUTCHINSON, .probes = probes, .seed = 6};
         e.products = 0;
         assert_int_equal(trace_run(&e.op, &settings, NULL, &found, &error), STATUS_OK);
-        assert_true(found.exact == (probes >= N) && found.probes == (probes < N ? probes : N) &&
-                    e.products == found.probes);
+        assert_true(found.exact == (probes >= N) && found.probes == (probes < N ? probes : N) && e.products == found.probes);
         if (found.exact) assert_true(found.standard_error == 0 && fabs(found.trace - sum) < 1e-11);
     }
     explicit_close(&e);

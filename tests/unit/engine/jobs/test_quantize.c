@@ -133,8 +133,8 @@ static void test_full_precision_losses_are_those_of_evaluate(void **state)
     assert_memory_equal(result.fp.sequence_losses, evaluation.sequence_losses, 12 * sizeof(double));
     assert_true(result.fp.loss == evaluation.loss);
     assert_true(result.delta == result.q.loss / result.fp.loss - 1);
-    assert_int_equal(bootstrap_ratio(result.fp.sequence_losses, result.q.sequence_losses,
-                                     result.fp.sequence_predictions, 12, result.delta, 4, &low, &high, &error),
+    assert_int_equal(bootstrap_ratio(result.fp.sequence_losses, result.q.sequence_losses, result.fp.sequence_predictions, 12,
+                                     result.delta, 4, &low, &high, &error),
                      STATUS_OK);
     assert_true(result.delta_low == low && result.delta_high == high && low < high);
     assert_int_equal(result.layer_count, 8);

@@ -365,8 +365,7 @@ static void test_the_mean_of_tasks_weighs_each_the_same(void **state)
     enum { SEED = 9 };
     struct tasks_outcome outcomes[7];
     struct tasks_score scores[2], mean;
-    double *draws = calloc(2 * TASKS_SCORE_DRAWS, sizeof *draws),
-           *expected = calloc(2 * BOOTSTRAP_DRAWS, sizeof *expected);
+    double *draws = calloc(2 * TASKS_SCORE_DRAWS, sizeof *draws), *expected = calloc(2 * BOOTSTRAP_DRAWS, sizeof *expected);
     fill_outcomes(outcomes, 0, 7);
     ok(tasks_score_make(outcomes, 7, 2, SEED, 0, draws, &scores[0], &error));
     fill_outcomes(outcomes, 7, 3);
@@ -390,12 +389,9 @@ static void test_the_mean_of_tasks_weighs_each_the_same(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scores_are_those_counted_by_hand),
-        cmocka_unit_test(test_the_mean_of_tasks_weighs_each_the_same),
-        cmocka_unit_test(test_equals_and_numbers_that_are_none),
-        cmocka_unit_test(test_choices_score_as_their_texts_alone),
-        cmocka_unit_test(test_a_text_too_long_loses_its_beginning),
-        cmocka_unit_test(test_a_stopped_run_goes_on_where_it_stood),
+        cmocka_unit_test(test_scores_are_those_counted_by_hand),    cmocka_unit_test(test_the_mean_of_tasks_weighs_each_the_same),
+        cmocka_unit_test(test_equals_and_numbers_that_are_none),    cmocka_unit_test(test_choices_score_as_their_texts_alone),
+        cmocka_unit_test(test_a_text_too_long_loses_its_beginning), cmocka_unit_test(test_a_stopped_run_goes_on_where_it_stood),
         cmocka_unit_test(test_quantized_models_are_asked_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,15 +145,13 @@ static void test_queries_and_keys_are_not_clipped(void **state)
                                          "attention.key.weight",
                                          "h.0.attn.c_attn.weight",
                                          "mixer.Wqkv.weight"};
-    static const char *const clipped[] = {"model.layers.0.self_attn.v_proj.weight",
-                                          "model.layers.0.self_attn.o_proj.weight",
+    static const char *const clipped[] = {"model.layers.0.self_attn.v_proj.weight", "model.layers.0.self_attn.o_proj.weight",
                                           "model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.up_proj.weight",
                                           "model.layers.0.mlp.down_proj.weight"};
     for (size_t i = 0; i < sizeof spared / sizeof spared[0]; i++)
         if (proxy(*state, awq_of(3, 16, true), spared[i], NULL) != without) fail_msg("%s is clipped", spared[i]);
     for (size_t i = 0; i < sizeof clipped / sizeof clipped[0]; i++)
-        if (!(proxy(*state, awq_of(3, 16, true), clipped[i], NULL) < without))
-            fail_msg("%s is not clipped", clipped[i]);
+        if (!(proxy(*state, awq_of(3, 16, true), clipped[i], NULL) < without)) fail_msg("%s is not clipped", clipped[i]);
 }
 
 /* Inputs of one size: every exponent gives the same scales, and the first is taken. */
@@ -194,9 +192,7 @@ static void second_make(struct second *s)
     memset(s->mean, 0, sizeof s->mean);
     memset(s->hessian, 0, sizeof s->hessian);
     for (int i = 0; i < SEEN * N; i++)
-        s->x[i] = i % N == 11
-                      ? 0
-                      : (float)(exp(1.2 * random_normal(21, 0, (uint64_t)(i % N))) * random_normal(21, 1, (uint64_t)i));
+        s->x[i] = i % N == 11 ? 0 : (float)(exp(1.2 * random_normal(21, 0, (uint64_t)(i % N))) * random_normal(21, 1, (uint64_t)i));
     for (int l = 0; l < LINEARS; l++)
         for (int i = 0; i < rows_of[l] * N; i++) {
             const double along = exp((l == 0 ? -0.8 : 0) * random_normal(21, 0, (uint64_t)(i % N)));
@@ -205,8 +201,7 @@ static void second_make(struct second *s)
     for (int t = 0; t < SEEN; t++)
         for (int i = 0; i < N; i++) {
             s->mean[i] += fabs((double)s->x[t * N + i]) / SEEN;
-            for (int j = 0; j < N; j++)
-                s->hessian[i][j] += 2.0 / SEEN * (double)s->x[t * N + i] * (double)s->x[t * N + j];
+            for (int j = 0; j < N; j++) s->hessian[i][j] += 2.0 / SEEN * (double)s->x[t * N + i] * (double)s->x[t * N + j];
         }
 }
 
@@ -241,8 +236,8 @@ static double group_error(const struct second *s, const double *scaled, const do
     double sum = 0;
     for (int i = 0; i < count; i++)
         for (int j = 0; j < count; j++)
-            sum += (scaled[i] - values[i]) / s->scale[first + i] * s->hessian[first + i][first + j] *
-                   (scaled[j] - values[j]) / s->scale[first + j];
+            sum += (scaled[i] - values[i]) / s->scale[first + i] * s->hessian[first + i][first + j] * (scaled[j] - values[j]) /
+                   s->scale[first + j];
     return sum;
 }
 
@@ -318,19 +313,16 @@ static void check_second(struct backend *backend, struct awq_params params)
     for (int l = 0; l < LINEARS; l++)
         for (int r = 0; r < rows_of[l]; r++) second_row(&s, l, r, params.clip);
     const struct statistics *inputs = fixture_collect(&collector, backend, quantizer_awq.needs, s.x, SEEN, N);
-    const struct quantize_linear linears[LINEARS] = {
-        {"mlp.gate_proj.weight", matrix_of(s.weights[0], rows_of[0], N, 4)},
-        {"mlp.up_proj.weight", matrix_of(s.weights[1], rows_of[1], N, 4)}};
+    const struct quantize_linear linears[LINEARS] = {{"mlp.gate_proj.weight", matrix_of(s.weights[0], rows_of[0], N, 4)},
+                                                     {"mlp.up_proj.weight", matrix_of(s.weights[1], rows_of[1], N, 4)}};
     fixture_quantize(backend, &method, linears, LINEARS, inputs, layers);
     int wrong = 0, count = 0;
     for (int l = 0; l < LINEARS; l++) {
         if (layers[l].alpha != s.alpha) fail_msg("exponent %g, expected %g", layers[l].alpha, s.alpha);
-        for (int c = 0; c < N; c++)
-            assert_true(fabs((double)layers[l].column_scales[c] - s.scale[c]) <= 1e-6 * s.scale[c]);
+        for (int c = 0; c < N; c++) assert_true(fabs((double)layers[l].column_scales[c] - s.scale[c]) <= 1e-6 * s.scale[c]);
         for (int i = 0; i < rows_of[l] * N; i++) {
             wrong += layers[l].codes[i] != s.codes[l][i];
-            wrong += fabs((double)s.weights[l][i] - s.values[l][i]) >
-                     1e-5 * (1 + fabs(s.values[l][i])); /* now the quantized one */
+            wrong += fabs((double)s.weights[l][i] - s.values[l][i]) > 1e-5 * (1 + fabs(s.values[l][i])); /* now the quantized one */
         }
         count += 2 * (int)rows_of[l] * N;
         quantized_layer_reset(&layers[l]);

@@ -165,8 +165,7 @@ static void find_maxima(const float *weight, int block, bool coded, double *maxi
     dynamic_book(values);
     for (int g = 0; g < groups; g++) {
         maxima[g] = 0;
-        for (int i = g * block; i < (g + 1) * block && i < BOOK_WEIGHTS; i++)
-            maxima[g] = fmax(maxima[g], fabs((double)weight[i]));
+        for (int i = g * block; i < (g + 1) * block && i < BOOK_WEIGHTS; i++) maxima[g] = fmax(maxima[g], fabs((double)weight[i]));
         mean += maxima[g] / groups;
     }
     for (int first = 0; first < groups && coded; first += 256) {
@@ -191,8 +190,7 @@ static void check_book(struct backend *backend, bool nf4, int block, bool coded)
     else
         fp4_book(book);
     for (int i = 0; i < BOOK_WEIGHTS; i++)
-        weight[i] = before[i] =
-            (float)(exp(0.5 * random_normal(41, 0, (uint64_t)(i / 50))) * random_normal(41, 1, (uint64_t)i));
+        weight[i] = before[i] = (float)(exp(0.5 * random_normal(41, 0, (uint64_t)(i / 50))) * random_normal(41, 1, (uint64_t)i));
     find_maxima(before, block, false, plain, groups);
     find_maxima(before, block, coded, maxima, groups);
     run(backend, method, matrix_of(weight, BOOK_ROWS, BOOK_COLUMNS, 4), &layer);
@@ -200,8 +198,7 @@ static void check_book(struct backend *backend, bool nf4, int block, bool coded)
     for (int i = 0; i < BOOK_WEIGHTS; i++) {
         const double expected = nearest(book, 16, (double)before[i] / plain[i / block]) * maxima[i / block];
         if (fabs((double)weight[i] - expected) > 1e-6 * plain[i / block])
-            fail_msg("%s, blocks of %d, value %d: %g, expected %g", nf4 ? "nf4" : "fp4", block, i, (double)weight[i],
-                     expected);
+            fail_msg("%s, blocks of %d, value %d: %g, expected %g", nf4 ? "nf4" : "fp4", block, i, (double)weight[i], expected);
     }
     const int stored = coded ? groups * 8 + (groups + 255) / 256 * 32 + 32 : groups * 32;
     assert_int_equal(quantized_layer_bits(&layer), BOOK_WEIGHTS * 4 + stored);

@@ -171,8 +171,7 @@ static void test_the_least_damping_that_works_is_found(void **state)
         struct error error;
         assert_int_equal(run(*state, &c, weight, hessian, &layer, &error), STATUS_OK);
         if (fabs(layer.damp - 0.01 * needed) > 1e-12 || layer.damp_increases != needed - 1)
-            fail_msg("damping %g after %d increases, expected %g", layer.damp, (int)layer.damp_increases,
-                     0.01 * needed);
+            fail_msg("damping %g after %d increases, expected %g", layer.damp, (int)layer.damp_increases, 0.01 * needed);
         quantized_layer_reset(&layer);
     }
 }
@@ -207,8 +206,7 @@ static void test_orders_are_stable(void **state)
 {
     (void)state;
     static const float diagonal[] = {2, 1, 5, 5, 1, 2, 9, 9}, flat[] = {1, 1, 1, 1, 1, 1, 1, 1};
-    static const int32_t plain[] = {0, 1, 2, 3, 4, 5, 6, 7}, act[] = {6, 7, 2, 3, 0, 5, 1, 4},
-                         gar[] = {2, 0, 1, 3, 5, 4, 6, 7};
+    static const int32_t plain[] = {0, 1, 2, 3, 4, 5, 6, 7}, act[] = {6, 7, 2, 3, 0, 5, 1, 4}, gar[] = {2, 0, 1, 3, 5, 4, 6, 7};
     static const int32_t second_first[] = {3, 5, 4, 2, 0, 1, 6, 7}, groups[] = {0, 1, 2}, turned[] = {1, 0, 2};
     expect_order(GPTQ_ORDER_NONE, diagonal, plain, groups);
     expect_order(GPTQ_ORDER_ACT, diagonal, act, groups);

@@ -122,10 +122,8 @@ static void define(struct definition *d)
     for (int i = 0; i < TOKENS * COLUMNS; i++)
         d->x[i] = (float)(exp(1.3 * random_normal(31, 0, (uint64_t)(i % COLUMNS))) * random_normal(31, 1, (uint64_t)i));
     for (int i = 0; i < ROWS * COLUMNS; i++) {
-        d->weight[i] =
-            (float)(0.1 * exp(0.7 * random_normal(31, 2, (uint64_t)(i % COLUMNS))) * random_normal(31, 3, (uint64_t)i));
-        d->other[i] =
-            (float)(0.1 * exp(0.7 * random_normal(31, 4, (uint64_t)(i % COLUMNS))) * random_normal(31, 5, (uint64_t)i));
+        d->weight[i] = (float)(0.1 * exp(0.7 * random_normal(31, 2, (uint64_t)(i % COLUMNS))) * random_normal(31, 3, (uint64_t)i));
+        d->other[i] = (float)(0.1 * exp(0.7 * random_normal(31, 4, (uint64_t)(i % COLUMNS))) * random_normal(31, 5, (uint64_t)i));
     }
 }
 
@@ -154,8 +152,7 @@ static void define_llm_int8(struct definition *d, double threshold, bool paper)
             if (leaves[c]) rounded[c] = 0;
         for (int r = 0; r < ROWS; r++) {
             double whole[COLUMNS];
-            for (int c = 0; c < COLUMNS; c++)
-                whole[c] = paper ? (double)d->weight[r * COLUMNS + c] : d->values[r * COLUMNS + c];
+            for (int c = 0; c < COLUMNS; c++) whole[c] = paper ? (double)d->weight[r * COLUMNS + c] : d->values[r * COLUMNS + c];
             d->y[t * ROWS + r] = dot(rounded, d->values + r * COLUMNS) + dot(outliers, whole);
         }
     }
@@ -166,8 +163,7 @@ static void test_llm_int8_is_its_definition_at_any_threshold(void **state)
     static struct definition d;
     static const double thresholds[] = {6, 0, 2.5, 1e6};
     for (int trial = 0; trial < 8; trial++) {
-        const struct quantize_method method = {.quantizer = QUANTIZER_LLM_INT8,
-                                               .llm_int8 = {thresholds[trial / 2], trial % 2}};
+        const struct quantize_method method = {.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {thresholds[trial / 2], trial % 2}};
         struct quantized_layer layer = {0};
         float y[TOKENS * ROWS];
         define(&d);
@@ -223,8 +219,7 @@ static double define_error(struct definition *d, int bits, int activation_bits)
         for (int t = 0; t < TOKENS; t++)
             for (int r = 0; r < ROWS; r++) {
                 double exact = 0;
-                for (int c = 0; c < COLUMNS; c++)
-                    exact += (double)d->x[t * COLUMNS + c] * (double)weights[w][r * COLUMNS + c];
+                for (int c = 0; c < COLUMNS; c++) exact += (double)d->x[t * COLUMNS + c] * (double)weights[w][r * COLUMNS + c];
                 sum += (exact - d->y[t * ROWS + r]) * (exact - d->y[t * ROWS + r]);
             }
     }
@@ -258,20 +253,16 @@ static void check_smoothquant(struct backend *backend, struct smoothquant_params
     define_scales(&d, alpha, true);
     if (alpha < 1) assert_true(alone != d.scale[0] + d.scale[1] + d.scale[2]); /* the second weight has a say */
     define_smoothed(&d, d.weight, bits, activation_bits);
-    const struct statistics *inputs =
-        fixture_collect(&collector, backend, quantizer_smoothquant.needs, d.x, TOKENS, COLUMNS);
+    const struct statistics *inputs = fixture_collect(&collector, backend, quantizer_smoothquant.needs, d.x, TOKENS, COLUMNS);
     const struct quantize_linear linears[] = {{"first", matrix_of(d.weight, ROWS, COLUMNS, 4)},
                                               {"second", matrix_of(d.other, ROWS, COLUMNS, 4)}};
     fixture_quantize(backend, &method, linears, 2, inputs, layers);
     int wrong = 0;
     float y[TOKENS * ROWS];
-    if (layers[0].alpha != alpha || layers[1].alpha != alpha)
-        fail_msg("exponent %g, expected %g", layers[0].alpha, alpha);
+    if (layers[0].alpha != alpha || layers[1].alpha != alpha) fail_msg("exponent %g, expected %g", layers[0].alpha, alpha);
     assert_int_equal(layers[0].input_bits, activation_bits);
-    for (int c = 0; c < COLUMNS; c++)
-        assert_true(fabs((double)layers[0].column_scales[c] - d.scale[c]) <= 1e-6 * d.scale[c]);
-    for (int i = 0; i < ROWS * COLUMNS; i++)
-        wrong += fabs((double)d.weight[i] - d.values[i]) > 1e-5 * fabs(d.values[i]);
+    for (int c = 0; c < COLUMNS; c++) assert_true(fabs((double)layers[0].column_scales[c] - d.scale[c]) <= 1e-6 * d.scale[c]);
+    for (int i = 0; i < ROWS * COLUMNS; i++) wrong += fabs((double)d.weight[i] - d.values[i]) > 1e-5 * fabs(d.values[i]);
     assert_in_range(wrong, 0, 4);
     forward(backend, &layers[0], d.weight, d.x, true, y);
     compare(y, d.y, activation_bits == 4 ? 5e-3 : 5e-4, "outputs");

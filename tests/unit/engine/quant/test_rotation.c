@@ -69,8 +69,7 @@ static void test_matrices_are_those_of_sylvester_and_paley(void **state)
                 double expected = definition(1, i % power, j % power) / sqrt((double)size);
                 if (order > 1) expected *= definition(order, i / power, j / power);
                 if (fabs((double)turned[i * size + j] - expected) > 1e-6)
-                    fail_msg("%d: [%d, %d] is %g, expected %g", (int)size, (int)i, (int)j, (double)turned[i * size + j],
-                             expected);
+                    fail_msg("%d: [%d, %d] is %g, expected %g", (int)size, (int)i, (int)j, (double)turned[i * size + j], expected);
             }
         hadamard_reset(&hadamard);
     }

@@ -56,18 +56,16 @@ static void test_matches_the_definition_in_every_parameter(void **state)
 {
     static const int64_t groups[] = {-1, 1, 7, 16, 45, 1000};
     for (int trial = 0; trial < 48; trial++) {
-        struct oracle_case c = {
-            .rows = 9, .columns = 45, .tokens = 1, .bits = (int[]){2, 3, 4, 8}[trial % 4], .sym = trial >= 24};
+        struct oracle_case c = {.rows = 9, .columns = 45, .tokens = 1, .bits = (int[]){2, 3, 4, 8}[trial % 4], .sym = trial >= 24};
         c.group_size = groups[trial / 4 % 6];
         struct oracle o = oracle_make(&c, (uint64_t)trial);
         struct quantized_layer layer = {0};
         struct error error;
         float weight[9 * 45];
-        const int size = c.group_size == -1 || c.group_size > 45 ? 45 : (int)c.group_size,
-                  count = (45 + size - 1) / size;
+        const int size = c.group_size == -1 || c.group_size > 45 ? 45 : (int)c.group_size, count = (45 + size - 1) / size;
         memcpy(weight, o.weight, sizeof weight);
-        assert_int_equal(run(*state, (struct rtn_params){c.bits, c.group_size, c.sym},
-                             matrix_of(weight, 9, 45, sizeof(float)), (struct matrix){0}, &layer, &error),
+        assert_int_equal(run(*state, (struct rtn_params){c.bits, c.group_size, c.sym}, matrix_of(weight, 9, 45, sizeof(float)),
+                             (struct matrix){0}, &layer, &error),
                          STATUS_OK);
         assert_int_equal(layer.groups, count);
         for (int i = 0; i < 9 * 45; i++) {
@@ -105,8 +103,7 @@ static void test_ends_have_groups_of_128(void **state)
         for (int k = 0; k < width; k++) members[k] = first + k;
         for (int k = 0; k < 300; k++) row[k] = (double)o.weight[i / 300 * 300 + k];
         oracle_grid(&c, row, members, width, &scale, &zero);
-        assert_true(fabs((double)weight[i] - (fmin(fmax(rint(row[i % 300] / scale) + zero, 0), 15) - zero) * scale) <
-                    1e-6);
+        assert_true(fabs((double)weight[i] - (fmin(fmax(rint(row[i % 300] / scale) + zero, 0), 15) - zero) * scale) < 1e-6);
     }
     oracle_free(&o);
 }

@@ -62,8 +62,7 @@ static void test_the_sample_is_of_tokens_at_equal_distances(void **state)
     struct statistics_collector collector;
     for (int i = 0; i < MANY; i++) x[i] = (float)i;
     assert_int_equal(backend_cpu_new(NULL, &backend, &error), STATUS_OK);
-    assert_int_equal(statistics_init(&collector, backend, NEED_INPUT_HESSIAN | NEED_INPUT_SAMPLE, 1, MANY, &error),
-                     STATUS_OK);
+    assert_int_equal(statistics_init(&collector, backend, NEED_INPUT_HESSIAN | NEED_INPUT_SAMPLE, 1, MANY, &error), STATUS_OK);
     statistics_begin(&collector, 1);
     statistics_add(&collector, matrix_of(x, 700, 1, sizeof(float)));
     statistics_add(&collector, matrix_of(x + 700, MANY - 700, 1, sizeof(float)));

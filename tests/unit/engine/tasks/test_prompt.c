@@ -99,8 +99,7 @@ static void test_characters_of_choices_are_counted(void **state)
 {
     (void)state;
     struct prompt prompt;
-    const char *piqa =
-        "{\"goal\": \"g\", \"sol1\": \"caf\xc3\xa9 \xe2\x82\xac\", \"sol2\": \"\xf0\x9f\x98\x80\", \"label\": 0}";
+    const char *piqa = "{\"goal\": \"g\", \"sol1\": \"caf\xc3\xa9 \xe2\x82\xac\", \"sol2\": \"\xf0\x9f\x98\x80\", \"label\": 0}";
     const char *winogrande =
         "{\"sentence\": \"\xc3\xa9 _ fits .\", \"option1\": \"ab\", \"option2\": \"\xc3\xa9\", \"answer\": \"1\"}";
     assert_int_equal(read_one("piqa", piqa, &prompt), STATUS_OK);
@@ -148,9 +147,8 @@ static void test_a_record_is_no_example_of_itself(void **state)
     scratch_close(&scratch);
 }
 
-#define MMLU(subject, question)                                                                                        \
-    "{\"subject\": \"" subject "\", \"question\": \"" question                                                         \
-    "\", \"choices\": [\"p\", \"q\", \"r\", \"s\"], \"answer\": 2}\n"
+#define MMLU(subject, question)                                                                                                    \
+    "{\"subject\": \"" subject "\", \"question\": \"" question "\", \"choices\": [\"p\", \"q\", \"r\", \"s\"], \"answer\": 2}\n"
 
 /* Subjects in the order in which they first stand; of each the first records up to the limit, with its own first
  * examples. */
@@ -160,8 +158,7 @@ static void test_subjects_have_examples_and_limits_of_their_own(void **state)
     static const struct {
         int64_t subject, doc;
         const char *question, *example;
-    } expected[] = {
-        {0, 0, "\n\na1", "\n\nax"}, {0, 1, "\n\na2", "\n\nax"}, {1, 0, "\n\nb1", "\n\nbx"}, {1, 1, "\n\nb2", "\n\nbx"}};
+    } expected[] = {{0, 0, "\n\na1", "\n\nax"}, {0, 1, "\n\na2", "\n\nax"}, {1, 0, "\n\nb1", "\n\nbx"}, {1, 1, "\n\nb2", "\n\nbx"}};
     struct scratch scratch;
     struct task_set *set = NULL;
     char path[512], fewshot[512];

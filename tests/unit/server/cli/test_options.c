@@ -67,8 +67,7 @@ static void test_numbers_are_whole_and_in_range(void **state)
     const char *const words[] = {"7", "07", "0", "10", "11", "-1", "x", "1.5", "", "99999999999999999999"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         assert_int_equal(parse(&options, 2, (const char *const[]){"--listen", words[i]}), STATUS_OK);
-        assert_int_equal(options_integer(&options, "--listen", 0, 10, &value, &error),
-                         i < 4 ? STATUS_OK : STATUS_INVALID);
+        assert_int_equal(options_integer(&options, "--listen", 0, 10, &value, &error), i < 4 ? STATUS_OK : STATUS_INVALID);
         options_reset(&options);
     }
 }

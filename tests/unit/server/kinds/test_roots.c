@@ -32,8 +32,8 @@ static int setup(void **state)
     (void)state;
     (void)snprintf(base, sizeof base, "/tmp/deltaq-roots-XXXXXX");
     assert_non_null(mkdtemp(base));
-    assert_int_equal(mkdir(at("in"), 0700) + mkdir(at("in/dir"), 0700) + mkdir(at("out"), 0700) +
-                         mkdir(at("inner"), 0700) + mkdir(at("in/ner"), 0700),
+    assert_int_equal(mkdir(at("in"), 0700) + mkdir(at("in/dir"), 0700) + mkdir(at("out"), 0700) + mkdir(at("inner"), 0700) +
+                         mkdir(at("in/ner"), 0700),
                      0);
     make_file("in/dir/file");
     make_file("out/secret");

@@ -179,8 +179,7 @@ static void test_bounds_themselves_are_taken(void **state)
         struct faults faults = {0};
         struct schema_filled filled;
         json_t *document;
-        if (fill(good[i], &faults, &filled, &document) != STATUS_OK)
-            fail_msg("%s: %s", good[i], faults.items[0].detail);
+        if (fill(good[i], &faults, &filled, &document) != STATUS_OK) fail_msg("%s: %s", good[i], faults.items[0].detail);
         schema_filled_reset(&filled);
         json_decref(document);
     }
@@ -395,8 +394,7 @@ static const struct param references_table[] = {
     {0},
 };
 
-static enum status note_reference(void *context, enum param_type type, const char *pointer, json_t *value,
-                                  struct error *error)
+static enum status note_reference(void *context, enum param_type type, const char *pointer, json_t *value, struct error *error)
 {
     char *seen = context;
     (void)error;
@@ -409,14 +407,13 @@ static void test_references_of_variants_and_objects_are_visited(void **state)
 {
     struct error error;
     char seen[100] = "", expected[100];
-    json_t *document = json_loads(
-        "{\"source\": {\"name\": \"run\", \"trajectory\": \"t\", \"dataset\": \"not this\"}, \"object\":"
-        " {\"dataset\": \"d\"}}",
-        0, NULL);
+    json_t *document = json_loads("{\"source\": {\"name\": \"run\", \"trajectory\": \"t\", \"dataset\": \"not this\"}, \"object\":"
+                                  " {\"dataset\": \"d\"}}",
+                                  0, NULL);
     (void)state;
     assert_int_equal(schema_references(references_table, document, "/p", note_reference, seen, &error), STATUS_OK);
-    (void)snprintf(expected, sizeof expected, "%d /p/source/trajectory t;%d /p/object/dataset d;",
-                   (int)PARAM_TRAJECTORY, (int)PARAM_DATASET);
+    (void)snprintf(expected, sizeof expected, "%d /p/source/trajectory t;%d /p/object/dataset d;", (int)PARAM_TRAJECTORY,
+                   (int)PARAM_DATASET);
     assert_string_equal(seen, expected);
     json_decref(document);
 }

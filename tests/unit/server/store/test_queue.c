@@ -25,14 +25,11 @@ static void test_priority_goes_before_time_and_that_before_number(void **state)
 {
     struct connection *connection = connection_of(state);
     const struct run_new usual = {.kind = "order"}, soon = {.kind = "order", .priority = 5};
-    const struct store_id last = enqueue(connection, usual, STORE_CREATED),
-                          second = enqueue(connection, soon, STORE_CREATED),
-                          third = enqueue(connection, soon, STORE_CREATED),
-                          first = enqueue(connection, soon, STORE_CREATED);
+    const struct store_id last = enqueue(connection, usual, STORE_CREATED), second = enqueue(connection, soon, STORE_CREATED),
+                          third = enqueue(connection, soon, STORE_CREATED), first = enqueue(connection, soon, STORE_CREATED);
     (void)enqueue(connection, (struct run_new){.kind = "another", .priority = 9}, STORE_CREATED);
     change(connection, "update runs set run_at = clock_timestamp() - interval '1 hour' where id = $1", &first);
-    change(connection, "update runs r set run_at = o.run_at from runs o where o.id = $1 and r.number = o.number + 1",
-           &second);
+    change(connection, "update runs r set run_at = o.run_at from runs o where o.id = $1 and r.number = o.number + 1", &second);
     expect_next(connection, &first);
     expect_next(connection, &second);
     expect_next(connection, &third);
@@ -57,26 +54,23 @@ static void test_a_lease_says_who_has_the_run_and_until_when(void **state)
 {
     struct connection *connection = connection_of(state);
     const struct store_id run = enqueue(connection, (struct run_new){.kind = "order"}, STORE_CREATED);
-    change(
-        connection,
-        "update runs set tries = 1, crashes = 2, stalls = 4, epoch = 10, started_at = clock_timestamp() -"
-        " interval '1 hour'"
-        " where id = $1",
-        &run);
+    change(connection,
+           "update runs set tries = 1, crashes = 2, stalls = 4, epoch = 10, started_at = clock_timestamp() -"
+           " interval '1 hour'"
+           " where id = $1",
+           &run);
     struct leased_run leased = next(connection);
     assert_int_equal(leased.attempt, 7);
     assert_int_equal(leased.lease.epoch, 11);
     assert_string_equal(leased.lease.owner.text, someone.id.text);
     assert_string_equal(leased.kind, "order");
     const double seconds = ask(
-        connection,
-        "select extract(epoch from lease_until - clock_timestamp())::double precision from runs where id = $1", &run);
+        connection, "select extract(epoch from lease_until - clock_timestamp())::double precision from runs where id = $1", &run);
     if (!(seconds > 20 && seconds <= 30)) fail_msg("a lease of %g s", seconds);
     /* the first start counts */
-    assert_true(
-        ask(connection,
-            "select extract(epoch from clock_timestamp() - started_at)::double precision from runs where id = $1",
-            &run) > 3590);
+    assert_true(ask(connection,
+                    "select extract(epoch from clock_timestamp() - started_at)::double precision from runs where id = $1",
+                    &run) > 3590);
     leased_run_reset(&leased);
     change(connection, "delete from runs where id = $1", &run);
 }
@@ -136,11 +130,10 @@ static void test_companions_are_leased_with_the_run_that_is_held(void **state)
     /* a worker that has a run is not idle, nor is one that was not seen for more than a minute */
     OK(worker_register(connection, &idle, &error));
     const struct store_id busy = enqueue(connection, (struct run_new){.kind = "busy"}, STORE_CREATED);
-    change(
-        connection,
-        "update runs set state = 'running', owner = 'idle', worker = 'w', lease_until = clock_timestamp() where"
-        " id = $1",
-        &busy);
+    change(connection,
+           "update runs set state = 'running', owner = 'idle', worker = 'w', lease_until = clock_timestamp() where"
+           " id = $1",
+           &busy);
     expect_companions(connection, &lease, 7, waiting, 3);
     change(connection, "delete from runs where id = $1", &busy);
     change(connection, "update workers set seen_at = clock_timestamp() - interval '2 minutes' where id = $1", &idle.id);
