@@ -151,8 +151,8 @@ def test_hostile_safetensors_are_not_registered(service, spoil):
 
 
 @pytest.mark.parametrize("path", ["/etc", "../../../etc", "/proc/self", "link-out"])
-def test_paths_outside_the_roots_are_as_if_they_were_not_there(service, path):
-    absent = refused(register(service, "nothing/here", "outside"), 422, "invalid")
+def test_what_lies_outside_the_roots_is_told_from_nothing_by_nothing(service, path):
+    absent = refused(register(service, "/nothing/here", "outside"), 422, "invalid", "roots")
     if path == "link-out" and not (service.files / path).is_symlink():
         (service.files / path).symlink_to("/etc")
     problem = refused(register(service, path, "outside"), 422, "invalid", "roots")
