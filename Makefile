@@ -217,7 +217,7 @@ echo-server: $(OBJ)/tests/http/echo_server
 # --- What it stands on -----------------------------------------------------------------------------------------------------------
 DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev libssl-dev zlib1g-dev libcurl4-openssl-dev \
                 libopenblas0-pthread postgresql ca-certificates
-DEBIAN_TEST  := libcmocka-dev clang clang-format python3 python3-venv git curl chromium nodejs procps
+DEBIAN_TEST  := libcmocka-dev clang libclang-rt-dev clang-format python3 python3-venv git curl chromium nodejs procps
 PYPI_TEST    := pytest==8.4.2 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0 pyarrow==18.1.0 schemathesis==4.32.5 hypothesis==6.170.15
 VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python
@@ -261,6 +261,7 @@ FUZZERS       := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c
 BENCH_BINARIES := $(patsubst %.c,$(OBJ)/%,$(wildcard tests/bench/*.c))
 CHECKED       = $(wildcard tests/pool tests/faults tests/http tests/docs tests/dashboard tests/study tests/demo tests/golden)
 AGAIN         = @$(MAKE) --no-print-directory -s -j$(JOBS)
+WITHIN        = @$(MAKE) --no-print-directory
 
 golden: all venv ## Record the golden numbers of this build, after ENGINE_REVISION was raised and CHANGELOG.md names the change
 	@$(PYTHON) tests/golden/golden.py --write
@@ -278,15 +279,15 @@ check-all: deps ## Run the long sweeps that `make check` leaves out: all sanitiz
 
 .PHONY: run-check run-check-all builds
 run-check:
-	$(AGAIN) builds unit-binaries
-	$(AGAIN) CONFIG=asan $(ASAN_CHECKED) $(ASAN_EMULATED)
+	$(WITHIN) builds unit-binaries
+	$(WITHIN) CONFIG=asan $(ASAN_CHECKED) $(ASAN_EMULATED)
 	@$(ASAN_AS_GCC14) $(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" bench="$(PYTHON) tests/bench/run.py --build $(BUILD) --tiny" \
 	    bench-methods="$(PYTHON) tests/bench/methods.py --build $(BUILD) --tiny" \
 	    $(CHECKED) $(UNIT_BINARIES) $(EMULATED_BINARIES) $(ASAN_CHECKED) $(ASAN_EMULATED)
 
 run-check-all:
-	$(AGAIN) all unit-binaries pool-tools $(EMULATED_TESTS:%=$(BUILD)/release/tests/emulated/%) $(if $(NVCC),$(PTX_TESTS))
-	$(AGAIN) CONFIG=asan unit-binaries $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%)
+	$(WITHIN) all unit-binaries pool-tools $(EMULATED_TESTS:%=$(BUILD)/release/tests/emulated/%) $(if $(NVCC),$(PTX_TESTS))
+	$(WITHIN) CONFIG=asan unit-binaries $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%)
 	@$(ASAN_AS_GCC12) DELTAQ_LONG=1 DELTAQ_CHAOS_JOBS=600 $(PYTHON) tests/run.py $(if $(NVCC),ptx="$(MAKE) --no-print-directory run-ptx") \
 	    $(wildcard tests/pool/test_chaos.py tests/demo/test_demo.py) $(ASAN_UNIT) \
 	    $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
@@ -300,7 +301,7 @@ run-mutants: all static unit-binaries pool-tools echo-server emulated-plugin
 
 # All that `make help` lists is compiled by `make check`, run or not.
 builds: all static echo-server pool-tools emulated-plugin $(BENCH_BINARIES) $(FUZZERS:%=$(BUILD)/fuzz/%)
-	$(AGAIN) CONFIG=gpu gpu-tests gpu-bench
+	$(WITHIN) CONFIG=gpu gpu-tests gpu-bench
 
 .PHONY: unit-binaries
 unit-binaries: $(UNIT_BINARIES) $(if $(filter asan,$(CONFIG)),$(ASAN_EMULATED),$(EMULATED_BINARIES))

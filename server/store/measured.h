@@ -1,5 +1,5 @@
-/* measured.h: the names of all numbers that runs leave for curves and correlations. A run that measures under another name fails.
- */
+/* measured.h: the names of all numbers that runs leave for curves and correlations. A run that measures under another
+ * name fails. */
 #ifndef STORE_MEASURED_H
 #define STORE_MEASURED_H
 

@@ -228,8 +228,8 @@ static void test_a_single_other_spacing_is_no_jump(void **state)
     }
 }
 
-/* The score of one checkpoint whose neighbours' logarithms are 0.2 above and below their middle; 0: it does not jump.
- */
+/* The score of one checkpoint whose neighbours' logarithms are 0.2 above and below their middle; 0: it does
+ * not jump. */
 static double score_of(double logarithm, double aside)
 {
     struct trajectory trajectory;

@@ -189,8 +189,8 @@ static void test_absent_settings_are_as_published(void **state)
     assert_true(mixture.experts == 64 && mixture.experts_per_token == 8 && !mixture.experts_normalised && mixture.clip == 0);
 }
 
-/* Computed apart from the engine, from the rule as it was released: base 500000, 16 columns, original length 64, factors 8, 1, 4.
- */
+/* Computed apart from the engine, from the rule as it was released: base 500000, 16 columns, original length 64, factors 8,
+ * 1, 4. */
 static void test_llama3_scaling(void **state)
 {
     static const double expected[] = {1,

@@ -139,8 +139,8 @@ static double nearest(const double *values, int count, double x)
     return best;
 }
 
-/* Dynamic codes: for each of seven powers of ten the means of neighbours among 2^i + 1 numbers from 0.1 to 1; 0 and 1.
- */
+/* Dynamic codes: for each of seven powers of ten the means of neighbours among 2^i + 1 numbers from 0.1 to 1; 0
+ * and 1. */
 static void dynamic_book(double values[256])
 {
     int count = 0;

@@ -162,8 +162,8 @@ static double wait_of(struct connection *connection, const struct store_id *run)
     return ask(connection, "select extract(epoch from run_at - clock_timestamp())::double precision from runs where id = $1", run);
 }
 
-/* Anywhere between now and two to the power of the tries before, a minute at most; not before what the error asks for.
- */
+/* Anywhere between now and two to the power of the tries before, a minute at most; not before what the error
+ * asks for. */
 static void test_a_retry_waits(void **state)
 {
     struct connection *connection = connection_of(state);
@@ -267,8 +267,8 @@ static void test_crashes_are_of_one_worker_and_wait_from_the_second_on(void **st
     forget(connection, &lease.run);
 }
 
-/* A lease of 30 s ends after 30 s; one that ends more than a minute ahead was given by a clock that has been set back.
- */
+/* A lease of 30 s ends after 30 s; one that ends more than a minute ahead was given by a clock that has been
+ * set back. */
 static void test_leases_are_rescued_when_they_have_ended(void **state)
 {
     static const struct {
