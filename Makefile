@@ -80,8 +80,18 @@ $(CUDA_PLUGIN): $(CUDA_OBJECTS)
 
 engine: $(ENGINE_LIBRARY) ## Build the engine library alone (no server, database or HTTP)
 
+# CONFIG=gpu: where no library is missing the engine is the product's own.
+ifeq ($(CONFIG)$(strip $(GPU_ABSENT)),gpu)
+ENGINE_LIBRARY := $(BUILD)/release/libdeltaq-engine.a
+.PHONY: product-engine
+product-engine:
+	@$(MAKE) --no-print-directory CONFIG=release engine
+$(ENGINE_LIBRARY): product-engine
+	@:
+else
 $(ENGINE_LIBRARY): $(ENGINE_OBJECTS)
 	@rm -f $@ && ar rcs $@ $^
+endif
 
 $(SERVER_LIBRARY): $(filter-out $(OBJ)/server/main.o,$(SERVER_OBJECTS))
 	@rm -f $@ && ar rcs $@ $^
@@ -102,7 +112,7 @@ $(BINARY): $(OBJ)/server/main.o $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 # What compiles says what is missing, in place of the compiler.
 .PHONY: toolchain
 toolchain:
-	@$(if $(filter gpu,$(CONFIG)),:,sh tests/tools/toolchain.sh '$(CC)' $(PG_HEADERS))
+	@$(if $(filter gpu,$(CONFIG))$(filter engine,$(MAKECMDGOALS)),:,sh tests/tools/toolchain.sh '$(CC)' $(PG_HEADERS))
 
 define compile_reference
 $(OBJ)/%.$(1).o: %.c | toolchain
