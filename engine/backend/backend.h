@@ -2,8 +2,8 @@
  *
  * A backend is a table of functions and its own state. The plain loops of reference/ are the definition: the same
  * source compiled for float and for double; the double one carries the finite-difference tests and whole models to
- * 1e-9. cpu/ starts as a copy of the float table and replaces entries by OpenBLAS and vectorised kernels. No slot is
- * NULL.
+ * 1e-9. cpu/ does the same with OpenBLAS and vectorised kernels, cuda/ on a device. No slot is NULL: all tables are
+ * made of one list, BACKEND_SLOTS.
  *
  * Rules for all: matrices are row-major with a row stride in elements; a matrix lies in memory of the backend that made
  * it (host memory when `host`); work runs in order, late errors surface in `sync`; kernels allocate nothing (scratch is
@@ -226,6 +226,106 @@ struct adamw_args {
     double rate, beta1, beta2, epsilon, weight_decay, correction1, correction2, gradient_scale;
 };
 
+/* The primitives, each named once: X(what it returns, its name, what it takes after the backend). The tables of all backends and
+ * the prototypes of what is in them are made of this list, so that a forgotten line, or a forgotten function, does not build. */
+#define BACKEND_SLOTS(X)                                                                                                           \
+    /* Between a matrix and dense host memory of F32 or F64. */                                                                    \
+    X(void, upload, struct matrix to, const void *from, enum dtype dtype)                                                          \
+    X(void, download, struct matrix from, void *to, enum dtype dtype)                                                              \
+    /* Bytes as they are, between memory of the backend and the host's. */                                                         \
+    X(void, write_bytes, void *to, const void *from, size_t bytes)                                                                 \
+    X(void, read_bytes, const void *from, void *to, size_t bytes)                                                                  \
+                                                                                                                                   \
+    X(void, fill, struct matrix to, double value)                                                                                  \
+    /* to = alpha from + beta to; beta == 0 never reads `to`. */                                                                   \
+    X(void, add, struct matrix to, struct matrix from, double alpha, double beta)                                                  \
+    /* to = to (|by| + offset), elementwise. */                                                                                    \
+    X(void, scale_by_magnitude, struct matrix to, struct matrix by, double offset)                                                 \
+    /* to = min(max(from, -bound), bound); `to` may be `from`. */                                                                  \
+    X(void, clip, struct matrix to, struct matrix from, double bound)                                                              \
+    /* to = from where |by| <= bound, else 0; `accumulate` adds. */                                                                \
+    X(void, clip_pass, struct matrix to, struct matrix from, struct matrix by, double bound, bool accumulate)                      \
+    X(double, dot, struct matrix a, struct matrix b)                                                                               \
+    X(bool, finite, struct matrix a) /* no NaN, no infinity */                                                                     \
+                                                                                                                                   \
+    X(void, gemm, const struct gemm_args *args)                                                                                    \
+    /* Lower triangle of c [C, C] = alpha xᵀx + beta c, x [T, C]. The upper triangle is left alone. */                           \
+    X(void, syrk, struct matrix c, struct matrix x, double alpha, double beta)                                                     \
+    /* h [C, C], lower triangle given: leaves in h the upper factor U with h⁻¹ = UᵀU (strictly lower part zero). */           \
+    /* False when h is not positive definite; h is destroyed then. */                                                              \
+    X(bool, inverse_cholesky, struct matrix h)                                                                                     \
+    X(void, add_row, struct matrix to, struct matrix row)       /* every row += row [1, C] */                                      \
+    X(void, sum_rows, struct matrix to_row, struct matrix from) /* to_row += sum of rows */                                        \
+                                                                                                                                   \
+    X(void, norm_forward, const struct norm_args *args)                                                                            \
+    X(void, norm_backward, const struct norm_args *args)                                                                           \
+    X(void, rope, const struct rope_args *args)                                                                                    \
+    X(void, attention_forward, const struct attention_args *args)                                                                  \
+    X(void, attention_backward, const struct attention_args *args)                                                                 \
+    X(void, activation_forward, const struct activation_args *args)                                                                \
+    X(void, activation_backward, const struct activation_args *args)                                                               \
+    X(void, xielu_forward, const struct xielu_args *args)                                                                          \
+    X(void, xielu_backward, const struct xielu_args *args)                                                                         \
+    X(void, route_forward, const struct route_args *args)                                                                          \
+    X(void, route_backward, const struct route_args *args)                                                                         \
+    X(void, route_tangent, const struct route_args *args)                                                                          \
+    X(void, route_backward_tangent, const struct route_args *args)                                                                 \
+    X(void, experts_spread, const struct experts_args *args)                                                                       \
+    X(void, experts_collect, const struct experts_args *args)                                                                      \
+    X(void, experts_dot, const struct experts_args *args)                                                                          \
+    X(void, convolution_forward, const struct convolution_args *args)                                                              \
+    X(void, convolution_backward, const struct convolution_args *args)                                                             \
+    X(void, scan_forward, const struct scan_args *args)                                                                            \
+    X(void, scan_backward, const struct scan_args *args)                                                                           \
+    /* to[t] = table[ids[t]]; table[ids[t]] += from[t] in order of t. */                                                           \
+    X(void, gather, struct matrix to, struct matrix table, const uint32_t *ids)                                                    \
+    X(void, scatter_add, struct matrix table, struct matrix from, const uint32_t *ids)                                             \
+    X(void, cross_entropy_forward, const struct cross_entropy_args *args)                                                          \
+    X(void, cross_entropy_backward, const struct cross_entropy_args *args)                                                         \
+                                                                                                                                   \
+    /* Directional derivatives of the passes above (Pearlmutter 1994, "Fast exact multiplication by the Hessian"): a matrix */     \
+    /* named …_t is the derivative of its namesake along the direction. What is linear (gemm, rope, convolution, gather, */      \
+    /* sums) needs no pass of its own. */                                                                                          \
+    X(void, norm_tangent, const struct norm_args *args)                                                                            \
+    X(void, norm_backward_tangent, const struct norm_args *args)                                                                   \
+    X(void, attention_tangent, const struct attention_args *args)                                                                  \
+    X(void, attention_backward_tangent, const struct attention_args *args)                                                         \
+    X(void, activation_tangent, const struct activation_args *args)                                                                \
+    X(void, activation_backward_tangent, const struct activation_args *args)                                                       \
+    X(void, xielu_tangent, const struct xielu_args *args)                                                                          \
+    X(void, xielu_backward_tangent, const struct xielu_args *args)                                                                 \
+    X(void, scan_tangent, const struct scan_args *args)                                                                            \
+    X(void, scan_backward_tangent, const struct scan_args *args)                                                                   \
+    X(void, cross_entropy_backward_tangent, const struct cross_entropy_args *args)                                                 \
+    X(void, compare, const struct compare_args *args)                                                                              \
+    X(void, adamw, const struct adamw_args *args)                                                                                  \
+                                                                                                                                   \
+    /* What quantizers are made of (codes.h). */                                                                                   \
+    X(void, mirror, struct matrix h) /* [C, C]: the lower triangle above the diagonal */                                           \
+    /* to[r][c] = from[rows[r]][columns[c]]; host arrays, NULL: r, c. */                                                           \
+    X(void, select, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns)                             \
+    /* to[r][c] = from[r][c] by[c], by [1, C]; `to` may be `from`. */                                                              \
+    X(void, scale_columns, struct matrix to, struct matrix from, struct matrix by)                                                 \
+    /* The grid of every run of grids.group_size columns (the last may be shorter) of every row. */                                \
+    X(void, grid_find, struct grid grid, struct matrix weight, struct grids grids)                                                 \
+    /* The grid of every group, and the codes in it. */                                                                            \
+    X(void, grid_encode, struct grid grid, struct matrix weight, const struct codes *codes)                                        \
+    /* The largest magnitude of every run of codes.group_size values of the matrix written out row by row becomes its scale, */    \
+    /* and the codes are those of the nearest values of the codebook (sixteen, ascending) to what is left: in double, of a */      \
+    /* midpoint the lower one. A run of zeros has the code nearest to 0. */                                                        \
+    X(void, book_encode, struct matrix weight, const struct codes *codes)                                                          \
+    /* to = the values of rows [first, first + to.rows), or from - values when `from` is there. */                                 \
+    X(void, decode, const struct codes *codes, int64_t first, struct matrix to, struct matrix from)                                \
+    X(void, clip_search, const struct clip_search_args *args)                                                                      \
+    /* sums[c] += the sum of |x[t][c]|, largest[c] = the larger of itself and all |x[t][c]|; sums [C] in double, in memory */      \
+    /* of the backend; largest [1, C]. */                                                                                          \
+    X(void, add_magnitudes, double *sums, struct matrix largest, struct matrix x)                                                  \
+    X(void, gptq_block, const struct gptq_block_args *args)                                                                        \
+    X(void, round_rows, const struct round_rows_args *args)                                                                        \
+    X(void, hadamard, const struct hadamard_args *args)                                                                            \
+    /* to[0][r] += the sum of x[r][c] by[c], made in double; x [R, C], by [1, C]. */                                               \
+    X(void, add_products, struct matrix to, struct matrix x, struct matrix by)
+
 struct backend;
 
 struct backend_ops {
@@ -247,103 +347,10 @@ struct backend_ops {
     /* Bytes of host memory that prepare takes for that. */
     int64_t (*scratch)(int64_t longest_sequence, int64_t widest_row);
     enum status (*sync)(struct backend *backend, struct error *error);
-    /* Between a matrix and dense host memory of F32 or F64. */
-    void (*upload)(struct backend *backend, struct matrix to, const void *from, enum dtype dtype);
-    void (*download)(struct backend *backend, struct matrix from, void *to, enum dtype dtype);
-    /* Bytes as they are, between memory of the backend and the host's. */
-    void (*write_bytes)(struct backend *backend, void *to, const void *from, size_t bytes);
-    void (*read_bytes)(struct backend *backend, const void *from, void *to, size_t bytes);
 
-    void (*fill)(struct backend *backend, struct matrix to, double value);
-    /* to = alpha from + beta to; beta == 0 never reads `to`. */
-    void (*add)(struct backend *backend, struct matrix to, struct matrix from, double alpha, double beta);
-    /* to = to (|by| + offset), elementwise. */
-    void (*scale_by_magnitude)(struct backend *backend, struct matrix to, struct matrix by, double offset);
-    /* to = min(max(from, -bound), bound); `to` may be `from`. */
-    void (*clip)(struct backend *backend, struct matrix to, struct matrix from, double bound);
-    /* to = from where |by| <= bound, else 0; `accumulate` adds. */
-    void (*clip_pass)(struct backend *backend, struct matrix to, struct matrix from, struct matrix by, double bound,
-                      bool accumulate);
-    double (*dot)(struct backend *backend, struct matrix a, struct matrix b);
-    bool (*finite)(struct backend *backend, struct matrix a); /* no NaN, no infinity */
-
-    void (*gemm)(struct backend *backend, const struct gemm_args *args);
-    /* Lower triangle of c [C, C] = alpha xᵀx + beta c, x [T, C]. The upper triangle is left alone. */
-    void (*syrk)(struct backend *backend, struct matrix c, struct matrix x, double alpha, double beta);
-    /* h [C, C], lower triangle given: leaves in h the upper factor U with h⁻¹ = UᵀU (strictly lower part zero).
-     * False when h is not positive definite; h is destroyed then. */
-    bool (*inverse_cholesky)(struct backend *backend, struct matrix h);
-    void (*add_row)(struct backend *backend, struct matrix to, struct matrix row);       /* every row += row [1, C] */
-    void (*sum_rows)(struct backend *backend, struct matrix to_row, struct matrix from); /* to_row += sum of rows */
-
-    void (*norm_forward)(struct backend *backend, const struct norm_args *args);
-    void (*norm_backward)(struct backend *backend, const struct norm_args *args);
-    void (*rope)(struct backend *backend, const struct rope_args *args);
-    void (*attention_forward)(struct backend *backend, const struct attention_args *args);
-    void (*attention_backward)(struct backend *backend, const struct attention_args *args);
-    void (*activation_forward)(struct backend *backend, const struct activation_args *args);
-    void (*activation_backward)(struct backend *backend, const struct activation_args *args);
-    void (*xielu_forward)(struct backend *backend, const struct xielu_args *args);
-    void (*xielu_backward)(struct backend *backend, const struct xielu_args *args);
-    void (*route_forward)(struct backend *backend, const struct route_args *args);
-    void (*route_backward)(struct backend *backend, const struct route_args *args);
-    void (*route_tangent)(struct backend *backend, const struct route_args *args);
-    void (*route_backward_tangent)(struct backend *backend, const struct route_args *args);
-    void (*experts_spread)(struct backend *backend, const struct experts_args *args);
-    void (*experts_collect)(struct backend *backend, const struct experts_args *args);
-    void (*experts_dot)(struct backend *backend, const struct experts_args *args);
-    void (*convolution_forward)(struct backend *backend, const struct convolution_args *args);
-    void (*convolution_backward)(struct backend *backend, const struct convolution_args *args);
-    void (*scan_forward)(struct backend *backend, const struct scan_args *args);
-    void (*scan_backward)(struct backend *backend, const struct scan_args *args);
-    /* to[t] = table[ids[t]]; table[ids[t]] += from[t] in order of t. */
-    void (*gather)(struct backend *backend, struct matrix to, struct matrix table, const uint32_t *ids);
-    void (*scatter_add)(struct backend *backend, struct matrix table, struct matrix from, const uint32_t *ids);
-    void (*cross_entropy_forward)(struct backend *backend, const struct cross_entropy_args *args);
-    void (*cross_entropy_backward)(struct backend *backend, const struct cross_entropy_args *args);
-
-    /* Directional derivatives of the passes above (Pearlmutter 1994, "Fast exact multiplication by the Hessian"): a matrix named
-     * …_t is the derivative of its namesake along the direction. What is linear (gemm, rope, convolution, gather, sums) needs no
-     * pass of its own. */
-    void (*norm_tangent)(struct backend *backend, const struct norm_args *args);
-    void (*norm_backward_tangent)(struct backend *backend, const struct norm_args *args);
-    void (*attention_tangent)(struct backend *backend, const struct attention_args *args);
-    void (*attention_backward_tangent)(struct backend *backend, const struct attention_args *args);
-    void (*activation_tangent)(struct backend *backend, const struct activation_args *args);
-    void (*activation_backward_tangent)(struct backend *backend, const struct activation_args *args);
-    void (*xielu_tangent)(struct backend *backend, const struct xielu_args *args);
-    void (*xielu_backward_tangent)(struct backend *backend, const struct xielu_args *args);
-    void (*scan_tangent)(struct backend *backend, const struct scan_args *args);
-    void (*scan_backward_tangent)(struct backend *backend, const struct scan_args *args);
-    void (*cross_entropy_backward_tangent)(struct backend *backend, const struct cross_entropy_args *args);
-    void (*compare)(struct backend *backend, const struct compare_args *args);
-    void (*adamw)(struct backend *backend, const struct adamw_args *args);
-
-    /* What quantizers are made of (codes.h). */
-    void (*mirror)(struct backend *backend, struct matrix h); /* [C, C]: the lower triangle above the diagonal */
-    /* to[r][c] = from[rows[r]][columns[c]]; host arrays, NULL: r, c. */
-    void (*select)(struct backend *backend, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns);
-    /* to[r][c] = from[r][c] by[c], by [1, C]; `to` may be `from`. */
-    void (*scale_columns)(struct backend *backend, struct matrix to, struct matrix from, struct matrix by);
-    /* The grid of every run of grids.group_size columns (the last may be shorter) of every row. */
-    void (*grid_find)(struct backend *backend, struct grid grid, struct matrix weight, struct grids grids);
-    /* The grid of every group, and the codes in it. */
-    void (*grid_encode)(struct backend *backend, struct grid grid, struct matrix weight, const struct codes *codes);
-    /* The largest magnitude of every run of codes.group_size values of the matrix written out row by row becomes its scale, and the
-     * codes are those of the nearest values of the codebook (sixteen, ascending) to what is left: in double, of a midpoint the
-     * lower one. A run of zeros has the code nearest to 0. */
-    void (*book_encode)(struct backend *backend, struct matrix weight, const struct codes *codes);
-    /* to = the values of rows [first, first + to.rows), or from - values when `from` is there. */
-    void (*decode)(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to, struct matrix from);
-    void (*clip_search)(struct backend *backend, const struct clip_search_args *args);
-    /* sums[c] += the sum of |x[t][c]|, largest[c] = the larger of itself and all |x[t][c]|; sums [C] in double, in memory of the
-     * backend; largest [1, C]. */
-    void (*add_magnitudes)(struct backend *backend, double *sums, struct matrix largest, struct matrix x);
-    void (*gptq_block)(struct backend *backend, const struct gptq_block_args *args);
-    void (*round_rows)(struct backend *backend, const struct round_rows_args *args);
-    void (*hadamard)(struct backend *backend, const struct hadamard_args *args);
-    /* to[0][r] += the sum of x[r][c] by[c], made in double; x [R, C], by [1, C]. */
-    void (*add_products)(struct backend *backend, struct matrix to, struct matrix x, struct matrix by);
+#define X(type, slot, ...) type (*slot)(struct backend *, __VA_ARGS__);
+    BACKEND_SLOTS(X)
+#undef X
 };
 
 struct backend {

@@ -66,74 +66,9 @@ static inline bool cpu_dense(struct matrix m)
     return m.data == NULL || m.stride == m.columns || m.rows == 1;
 }
 
-void cpu_fill(struct backend *backend, struct matrix to, double value);
-void cpu_add(struct backend *backend, struct matrix to, struct matrix from, double alpha, double beta);
-void cpu_scale_by_magnitude(struct backend *backend, struct matrix to, struct matrix by, double offset);
-void cpu_clip(struct backend *backend, struct matrix to, struct matrix from, double bound);
-void cpu_clip_pass(struct backend *backend, struct matrix to, struct matrix from, struct matrix by, double bound, bool accumulate);
-double cpu_dot(struct backend *backend, struct matrix a, struct matrix b);
-bool cpu_finite(struct backend *backend, struct matrix a);
-void cpu_add_row(struct backend *backend, struct matrix to, struct matrix row);
-void cpu_sum_rows(struct backend *backend, struct matrix to_row, struct matrix from);
-void cpu_upload(struct backend *backend, struct matrix to, const void *from, enum dtype dtype);
-void cpu_download(struct backend *backend, struct matrix from, void *to, enum dtype dtype);
-void cpu_gather(struct backend *backend, struct matrix to, struct matrix table, const uint32_t *ids);
-void cpu_scatter_add(struct backend *backend, struct matrix table, struct matrix from, const uint32_t *ids);
-void cpu_adamw(struct backend *backend, const struct adamw_args *args);
-
-void cpu_gemm(struct backend *backend, const struct gemm_args *args);
-void cpu_syrk(struct backend *backend, struct matrix c, struct matrix x, double alpha, double beta);
-bool cpu_inverse_cholesky(struct backend *backend, struct matrix h);
-
-void cpu_norm_forward(struct backend *backend, const struct norm_args *args);
-void cpu_norm_backward(struct backend *backend, const struct norm_args *args);
-void cpu_norm_tangent(struct backend *backend, const struct norm_args *args);
-void cpu_norm_backward_tangent(struct backend *backend, const struct norm_args *args);
-void cpu_rope(struct backend *backend, const struct rope_args *args);
-void cpu_activation_forward(struct backend *backend, const struct activation_args *args);
-void cpu_activation_backward(struct backend *backend, const struct activation_args *args);
-void cpu_activation_tangent(struct backend *backend, const struct activation_args *args);
-void cpu_activation_backward_tangent(struct backend *backend, const struct activation_args *args);
-void cpu_cross_entropy_forward(struct backend *backend, const struct cross_entropy_args *args);
-void cpu_cross_entropy_backward(struct backend *backend, const struct cross_entropy_args *args);
-void cpu_cross_entropy_backward_tangent(struct backend *backend, const struct cross_entropy_args *args);
-void cpu_compare(struct backend *backend, const struct compare_args *args);
-void cpu_attention_forward(struct backend *backend, const struct attention_args *args);
-void cpu_attention_backward(struct backend *backend, const struct attention_args *args);
-void cpu_attention_tangent(struct backend *backend, const struct attention_args *args);
-void cpu_attention_backward_tangent(struct backend *backend, const struct attention_args *args);
-void cpu_xielu_forward(struct backend *backend, const struct xielu_args *args);
-void cpu_xielu_backward(struct backend *backend, const struct xielu_args *args);
-void cpu_xielu_tangent(struct backend *backend, const struct xielu_args *args);
-void cpu_xielu_backward_tangent(struct backend *backend, const struct xielu_args *args);
-void cpu_route_forward(struct backend *backend, const struct route_args *args);
-void cpu_route_backward(struct backend *backend, const struct route_args *args);
-void cpu_route_tangent(struct backend *backend, const struct route_args *args);
-void cpu_route_backward_tangent(struct backend *backend, const struct route_args *args);
-void cpu_experts_spread(struct backend *backend, const struct experts_args *args);
-void cpu_experts_collect(struct backend *backend, const struct experts_args *args);
-void cpu_experts_dot(struct backend *backend, const struct experts_args *args);
-void cpu_convolution_forward(struct backend *backend, const struct convolution_args *args);
-void cpu_convolution_backward(struct backend *backend, const struct convolution_args *args);
-void cpu_scan_forward(struct backend *backend, const struct scan_args *args);
-void cpu_scan_backward(struct backend *backend, const struct scan_args *args);
-void cpu_scan_tangent(struct backend *backend, const struct scan_args *args);
-void cpu_scan_backward_tangent(struct backend *backend, const struct scan_args *args);
-
-void cpu_write_bytes(struct backend *backend, void *to, const void *from, size_t bytes);
-void cpu_read_bytes(struct backend *backend, const void *from, void *to, size_t bytes);
-void cpu_mirror(struct backend *backend, struct matrix h);
-void cpu_select(struct backend *backend, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns);
-void cpu_scale_columns(struct backend *backend, struct matrix to, struct matrix from, struct matrix by);
-void cpu_grid_find(struct backend *backend, struct grid grid, struct matrix weight, struct grids grids);
-void cpu_grid_encode(struct backend *backend, struct grid grid, struct matrix weight, const struct codes *codes);
-void cpu_book_encode(struct backend *backend, struct matrix weight, const struct codes *codes);
-void cpu_decode(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to, struct matrix from);
-void cpu_add_magnitudes(struct backend *backend, double *sums, struct matrix largest, struct matrix x);
-void cpu_clip_search(struct backend *backend, const struct clip_search_args *args);
-void cpu_gptq_block(struct backend *backend, const struct gptq_block_args *args);
-void cpu_round_rows(struct backend *backend, const struct round_rows_args *args);
-void cpu_hadamard(struct backend *backend, const struct hadamard_args *args);
-void cpu_add_products(struct backend *backend, struct matrix to, struct matrix x, struct matrix by);
+/* The slots. What has no kernel yet calls the plain loops (reference/table.h). */
+#define X(type, slot, ...) type cpu_##slot(struct backend *, __VA_ARGS__);
+BACKEND_SLOTS(X)
+#undef X
 
 #endif
