@@ -21,9 +21,9 @@ struct plan {
 struct outlook {
     const struct plan_budget *budget;
     struct run_plan *plan;
-    struct quantize_shared shared;
-    struct quantize_recipe recipe, uncalibrated; /* their tokens in order; the request changes */
-    int64_t times;                               /* that each is counted */
+    struct quantize_pass pass;
+    struct quantize_member_state member, uncalibrated; /* their tokens in order; the request changes */
+    int64_t times;                                     /* that each is counted */
 };
 
 struct work {
@@ -186,7 +186,7 @@ static enum status outlook_visit(struct work *work, const struct quantize_reques
     for (int room = 0; room < PLAN_ROOMS; room++) plan_take(plan, (enum plan_room)room, choice->shown[room]);
     for (int64_t layer = 0; layer <= config->layers && status == STATUS_OK; layer++) {
         const struct quantize_streams streams = {
-            .layer = layer, .evaluation = {.rows = work->outlook->shared.evaluation.tokens, .columns = config->hidden_size}};
+            .layer = layer, .evaluation = {.rows = work->outlook->pass.evaluation.tokens, .columns = config->hidden_size}};
         status = request->visitor.streams(request->visitor.owner, &streams, error);
     }
     for (int room = 0; room < PLAN_ROOMS; room++) plan_give(plan, (enum plan_room)room, choice->shown[room]);
@@ -196,11 +196,11 @@ static enum status outlook_visit(struct work *work, const struct quantize_reques
 static enum status outlook_add(struct work *work, const struct quantize_request *request, struct error *error)
 {
     struct outlook *outlook = work->outlook;
-    struct quantize_recipe *recipe = request->calibration != NULL ? &outlook->recipe : &outlook->uncalibrated;
-    const struct quantize_recipe *const list[] = {recipe};
+    struct quantize_member_state *member = request->calibration != NULL ? &outlook->member : &outlook->uncalibrated;
+    const struct quantize_member_state *const list[] = {member};
     struct quantize_choice choice;
     struct run_plan one;
-    recipe->request = request;
+    member->request = request;
     quantize_plan_choose(list, 1, outlook->budget, &choice, &one);
     plan_add(outlook->plan, &one, outlook->times);
     return outlook_visit(work, request, &choice, error);
@@ -502,15 +502,15 @@ static enum status outlook_all(struct work *work, struct error *error)
     struct outlook *outlook = work->outlook;
     const struct quantize_request whole = request_of(work, NULL, 0);
     enum status status;
-    outlook->shared = (struct quantize_shared){.model = request->model, .backend = request->backend};
-    outlook->recipe = (struct quantize_recipe){.shared = &outlook->shared, .request = &whole};
-    outlook->uncalibrated = outlook->recipe;
+    outlook->pass = (struct quantize_pass){.model = request->model, .backend = request->backend};
+    outlook->member = (struct quantize_member_state){.pass = &outlook->pass, .request = &whole};
+    outlook->uncalibrated = outlook->member;
     outlook->plan->at_most = request->budget > 0;
     tally_plan(work->plan.rows, ROW_WIDTH, request->work_directory != NULL ? work->plan.rows : 0, outlook->plan);
     plan_take(outlook->plan, PLAN_HOST, work->plan.whole * (int64_t)sizeof(struct attribution_number));
     plan_take(outlook->plan, PLAN_HOST, work->out->unit_count * (int64_t)sizeof(struct attribution_unit));
-    if ((status = quantize_recipe_evaluation(&outlook->shared, request->evaluation, error)) != STATUS_OK) return status;
-    if ((status = quantize_recipe_calibration(&outlook->recipe, error)) != STATUS_OK) return status;
+    if ((status = quantize_member_evaluation(&outlook->pass, request->evaluation, error)) != STATUS_OK) return status;
+    if ((status = quantize_member_calibration(&outlook->member, error)) != STATUS_OK) return status;
     if ((status = find_hidden(work, error)) != STATUS_OK) return status;
     if ((status = walk_unquantized(work, error)) != STATUS_OK) return status;
     if ((status = walk_quantized(work, error)) != STATUS_OK) return status;
@@ -529,8 +529,8 @@ static enum status outlook_find(struct work *work, const struct plan_budget *bud
         status = outlook_all(work, error);
         work->outlook = NULL;
         work->fp_hidden = (struct matrix){0};
-        chunks_reset(&outlook.recipe.calibration);
-        chunks_reset(&outlook.shared.evaluation);
+        chunks_reset(&outlook.member.calibration);
+        chunks_reset(&outlook.pass.evaluation);
         if (plan_fits(plan, budget)) return status;
     }
     work->hold_bytes = 1;

@@ -1,8 +1,8 @@
-/* quantize.h: what quantization costs a checkpoint. One forward walk over the blocks that quantizes as it goes: each block is read
+/* quantize.h: what quantization costs a checkpoint. One forward pass over the blocks that quantizes as it goes: each block is read
  * once; the full-precision evaluation tokens pass it as it is, the calibration tokens make its quantized weights, the quantized
  * evaluation tokens pass those; and it is dropped. Memory: two blocks, the embedding, the hidden states of the three streams, one
  * chunk's activations, the Hessian of one linear and its factor, and what is held between cuts (quant/sequential.h). Several
- * quantizations of one checkpoint share a walk: one more block, and two streams of hidden states for each. Where that does not fit
+ * quantizations of one checkpoint share a forward pass: one more block, and two streams of hidden states for each. Where that does not fit
  * less is held between cuts, and then part of the hidden states is spilled; the numbers are the same. */
 #ifndef JOBS_QUANTIZE_H
 #define JOBS_QUANTIZE_H
@@ -29,7 +29,7 @@ struct quantize_visitor {
 /* Whoever keeps what the hook made of the layers, for runs that are kept themselves. */
 struct quantize_keeper {
     void *owner;
-    /* The walk begins at block `layer`: whether all that the layers before it came to is there. If not it begins at 0, and asks
+    /* The pass begins at block `layer`: whether all that the layers before it came to is there. If not it begins at 0, and asks
      * again; then nothing of an earlier attempt may be used. */
     bool (*begin)(void *owner, int64_t layer);
     /* Makes all that came by so far durable; on failure the run's streams are not kept either. */
@@ -85,7 +85,7 @@ void quantize_result_reset(struct quantize_result *result); /* {0} is fine */
  * no error: they are in the result as they are. */
 MUST_CHECK enum status quantize_run(const struct quantize_request *request, struct quantize_result *out, struct error *error);
 
-/* One of several quantizations that share a walk, and what came of it. */
+/* A member of a batch: one of several quantizations that share a forward pass, and what came of it. */
 struct quantize_member {
     struct quantize_request request;
     void *owner;
@@ -97,17 +97,17 @@ struct quantize_member {
     struct quantize_result result; /* owned by the caller when `status` is STATUS_OK */
 };
 
-/* Runs them over one walk: a block is read once and the full-precision stream passes it once. Each has the result that it would
+/* Runs them over one forward pass: a block is read once and the full-precision stream passes it once. Each has the result that it would
  * have alone, to the bit, and fails or is stopped alone. They have model, backend, evaluation, baseline, content and fp_hidden in
  * common; fp_hidden and hold_bytes are taken from the first. */
-void quantize_together(struct quantize_member *members, int64_t count);
+void quantize_batch(struct quantize_member *members, int64_t count);
 
-/* What quantize_together will need for these: of the plans that give their numbers the first that fits the budget, or else the
+/* What quantize_batch will need for these: of the plans that give their numbers the first that fits the budget, or else the
  * smallest of all (plan_fits). STATUS_INVALID as above, STATUS_NO_MEMORY. */
 MUST_CHECK enum status quantize_plan(const struct quantize_request *requests, int64_t count, const struct plan_budget *budget,
                                      struct run_plan *out, struct error *error);
 
-/* How many quantizations like this one fit a walk within `memory` bytes (0: what there is) with nothing spilled; at least 1. */
-int64_t quantize_together_most(const struct quantize_request *request, int64_t memory);
+/* How many quantizations like this one fit a forward pass within `memory` bytes (0: what there is) with nothing spilled; at least 1. */
+int64_t quantize_batch_most(const struct quantize_request *request, int64_t memory);
 
 #endif

@@ -101,20 +101,20 @@ enum status quantize_draws_run(const struct quantize_request *request, int64_t c
     struct quantize_member *members = NULL;
     struct draw *draws = NULL;
     const int64_t given = request->calibration == NULL ? 0 : request->calibration->count;
-    int64_t together = 1;
+    int64_t at_once = 1;
     enum status status;
     *out = (struct quantize_draws){.count = count};
     *first = (struct quantize_result){0};
     if (count > 1 && given / count == 0)
         return error_set_at(error, STATUS_INVALID, "/calibration_draws",
                             "%" PRId64 " draws of %" PRId64 " calibration sequences; ask for fewer", count, given);
-    if (count > 1) together = quantize_together_most(request, 0);
+    if (count > 1) at_once = quantize_batch_most(request, 0);
     if ((status = memory_new(count, sizeof *members, "draws", &members, error)) != STATUS_OK) goto done;
     if ((status = memory_new(count, sizeof *draws, "draws", &draws, error)) != STATUS_OK) goto done;
     for (int64_t from = 0, some; from < count && status == STATUS_OK; from += some) {
-        some = count - from < together ? count - from : together;
+        some = count - from < at_once ? count - from : at_once;
         for (int64_t i = 0; i < some; i++) draw_take(request, &relay, from + i, &draws[from + i], &members[i]);
-        quantize_together(members, some);
+        quantize_batch(members, some);
         status = draws_take(members, from, some, first, out, error);
     }
     if (status == STATUS_OK) summarise(out);

@@ -1,6 +1,6 @@
 #include "jobs/quantize_keep.h"
 
-#include "jobs/quantize_state.h"
+#include "jobs/quantize_kept.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -23,19 +23,19 @@ void quantize_keep_begin(struct quantize_keep *keep)
 }
 
 /* Each stream says by itself which block comes next, so that the files need not be of one moment. */
-static struct quantize_state fp_state(const struct quantize_recipe *recipe, struct hidden *fp, int64_t layer)
+static struct quantize_kept fp_state(const struct quantize_member_state *member, struct hidden *fp, int64_t layer)
 {
-    return (struct quantize_state){
-        .fingerprint = quantize_recipe_fingerprint(recipe, false), .layer = layer, .streams = {fp}, .stream_count = 1};
+    return (struct quantize_kept){
+        .fingerprint = quantize_member_fingerprint(member, false), .layer = layer, .streams = {fp}, .stream_count = 1};
 }
 
-static void fp_path(const struct quantize_recipe *recipe, const char *ending, char out[PATH_MAX])
+static void fp_path(const struct quantize_member_state *member, const char *ending, char out[PATH_MAX])
 {
-    (void)snprintf(out, PATH_MAX, "%s.fp%s", recipe->request->keep, ending);
+    (void)snprintf(out, PATH_MAX, "%s.fp%s", member->request->keep, ending);
 }
 
 /* A second name, put in place as a whole. */
-static bool share(const struct quantize_recipe *from, const struct quantize_recipe *to)
+static bool share(const struct quantize_member_state *from, const struct quantize_member_state *to)
 {
     char source[PATH_MAX], beside[PATH_MAX], target[PATH_MAX];
     fp_path(from, "", source);
@@ -45,14 +45,14 @@ static bool share(const struct quantize_recipe *from, const struct quantize_reci
     return link(source, beside) == 0 && rename(beside, target) == 0;
 }
 
-static enum status fp_write(const struct quantize_recipe *recipe, const struct quantize_recipe *written, struct hidden *fp,
-                            int64_t layer, struct error *error)
+static enum status fp_write(const struct quantize_member_state *member, const struct quantize_member_state *written,
+                            struct hidden *fp, int64_t layer, struct error *error)
 {
     char path[PATH_MAX];
-    const struct quantize_state state = fp_state(recipe, fp, layer);
-    if (written != NULL && share(written, recipe)) return STATUS_OK;
-    fp_path(recipe, "", path);
-    return quantize_state_write(path, recipe->shared->backend, &state, error);
+    const struct quantize_kept kept = fp_state(member, fp, layer);
+    if (written != NULL && share(written, member)) return STATUS_OK;
+    fp_path(member, "", path);
+    return quantize_kept_write(path, member->pass->backend, &kept, error);
 }
 
 static bool due(const struct quantize_keep *keep, double asked)
@@ -62,35 +62,35 @@ static bool due(const struct quantize_keep *keep, double asked)
     return since >= SAVE_SECONDS && since >= SAVE_SHARE * keep->took;
 }
 
-void quantize_keep_write(struct quantize_keep *keep, struct quantize_recipe *const *recipes, int64_t count, struct hidden *fp,
+void quantize_keep_write(struct quantize_keep *keep, struct quantize_member_state *const *members, int64_t count, struct hidden *fp,
                          int64_t fp_layer)
 {
-    const struct quantize_recipe *written = NULL;
+    const struct quantize_member_state *written = NULL;
     const double began = seconds_now();
     struct error error;
-    if (count == 0 || !due(keep, recipes[0]->request->save_seconds)) return;
+    if (count == 0 || !due(keep, members[0]->request->save_seconds)) return;
     for (int64_t i = 0; i < count; i++) {
         enum status status = STATUS_OK;
-        if (recipes[i]->request->keep == NULL) continue;
-        if (fp != NULL) status = fp_write(recipes[i], written, fp, fp_layer, &error);
-        if (status == STATUS_OK) written = recipes[i];
-        if (status == STATUS_OK) status = quantize_recipe_keep(recipes[i], &error);
+        if (members[i]->request->keep == NULL) continue;
+        if (fp != NULL) status = fp_write(members[i], written, fp, fp_layer, &error);
+        if (status == STATUS_OK) written = members[i];
+        if (status == STATUS_OK) status = quantize_member_keep(members[i], &error);
         if (status != STATUS_OK)
-            monitor_log(recipes[i]->request->monitor, "the streams to resume from are not kept: %s", error.detail);
+            monitor_log(members[i]->request->monitor, "the streams to resume from are not kept: %s", error.detail);
     }
     keep->saved = seconds_now();
     keep->took = keep->saved - began;
 }
 
-enum status quantize_keep_fp_read(const struct quantize_recipe *recipe, struct hidden *fp, bool *found, int64_t *layer,
+enum status quantize_keep_fp_read(const struct quantize_member_state *member, struct hidden *fp, bool *found, int64_t *layer,
                                   struct error *error)
 {
     char path[PATH_MAX];
-    struct quantize_state state = fp_state(recipe, fp, 0);
+    struct quantize_kept kept = fp_state(member, fp, 0);
     *found = false;
-    if (recipe->request->keep == NULL) return STATUS_OK;
-    fp_path(recipe, "", path);
-    const enum status status = quantize_state_read(path, recipe->shared->backend, &state, found, error);
-    if (status == STATUS_OK && *found) *layer = state.layer;
+    if (member->request->keep == NULL) return STATUS_OK;
+    fp_path(member, "", path);
+    const enum status status = quantize_kept_read(path, member->pass->backend, &kept, found, error);
+    if (status == STATUS_OK && *found) *layer = kept.layer;
     return status;
 }

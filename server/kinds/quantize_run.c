@@ -234,7 +234,7 @@ static size_t seat_guests(struct party *party, struct quantize_member *walkers)
             guest_end(guest, status, &error);
             continue;
         }
-        const int64_t room = quantize_together_most(&walkers[count].request, 0);
+        const int64_t room = quantize_batch_most(&walkers[count].request, 0);
         most = room < most ? room : most;
         if ((int64_t)count < most) {
             count++;
@@ -258,7 +258,7 @@ static void party_walk(struct party *party, struct error *error)
     if (count == 1 && party->guests[0].params->calibration_draws > 1)
         draw(walkers[0].owner, &walkers[0].request);
     else if (count > 0)
-        quantize_together(walkers, (int64_t)count);
+        quantize_batch(walkers, (int64_t)count);
     free(walkers);
 }
 

@@ -92,7 +92,7 @@ int main(int argc, char **argv)
                                                        .method = method_of(argv[FIXED + i], strtol(argv[FIXED - 1], NULL, 10)),
                                                        .calibration = &calibration,
                                                        .evaluation = &evaluation};
-    quantize_together(members, count);
+    quantize_batch(members, count);
     for (int i = 0; i < count; i++) failed |= tell(argv[FIXED + i], &members[i]);
     dataset_sequences_free(&calibration);
     dataset_sequences_free(&evaluation);

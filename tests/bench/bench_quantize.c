@@ -16,7 +16,7 @@ static int run(const struct bench *bench, struct quantize_member *members, int64
     int failed = 0;
     double proxy = 0;
     const double began = bench_seconds();
-    quantize_together(members, recipes);
+    quantize_batch(members, recipes);
     const double took = bench_seconds() - began;
     for (int64_t i = 0; i < recipes; i++) {
         if (members[i].status != STATUS_OK) {

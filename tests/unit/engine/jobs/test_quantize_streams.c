@@ -100,7 +100,7 @@ static void check_together(const char *config)
     open_fixture(&f, config);
     open_engine(&f);
     for (int i = 0; i < RECIPES; i++) members[i].request = request_of(&f, i);
-    quantize_together(members, RECIPES);
+    quantize_batch(members, RECIPES);
     for (int i = 0; i < RECIPES; i++) {
         struct quantize_result alone = run(&members[i].request);
         assert_int_equal(members[i].status, STATUS_OK);
@@ -162,7 +162,7 @@ static void test_who_fails_or_is_stopped_leaves_the_others_alone(void **state)
             members[i].ended = note_end;
         }
         members[2].request.calibration = NULL; /* GPTQ refuses */
-        quantize_together(members, 4);
+        quantize_batch(members, 4);
         assert_int_equal(members[0].status, STATUS_CANCELLED);
         assert_int_equal(members[2].status, STATUS_INVALID);
         assert_null(members[0].result.layers);
@@ -228,7 +228,7 @@ static int64_t run_child(struct fixture *f, const int *recipes, int count, int64
         const struct monitor monitor = {.owner = &killer, .progress = kill_progress, .log = kill_log};
         open_engine(f);
         keep_members(f, recipes, count, &monitor, paths, members);
-        quantize_together(members, count);
+        quantize_batch(members, count);
         for (int i = 0; i < count; i++)
             if (members[i].status != STATUS_OK) _exit(2);
         _exit(write(pipes[1], &killer.went_on, sizeof killer.went_on) == sizeof killer.went_on ? 0 : 3);

@@ -1,4 +1,4 @@
-#include "jobs/quantize_state.h"
+#include "jobs/quantize_kept.h"
 
 #include "base/checksum.h"
 #include "base/memory.h"
@@ -16,7 +16,7 @@ struct header {
     char magic[8];
     uint64_t fingerprint;
     int64_t element, summary_bytes, layer, end_bits, end_weights, layer_count, stream_count;
-    int64_t rows[QUANTIZE_STATE_STREAMS], columns[QUANTIZE_STATE_STREAMS];
+    int64_t rows[QUANTIZE_KEPT_STREAMS], columns[QUANTIZE_KEPT_STREAMS];
 };
 _Static_assert(sizeof(struct header) == 104, "the header has no gaps");
 
@@ -33,22 +33,22 @@ static uint64_t full_fingerprint(uint64_t given)
     return checksum_value(&sum);
 }
 
-static struct header header_of(const struct backend *backend, const struct quantize_state *state)
+static struct header header_of(const struct backend *backend, const struct quantize_kept *kept)
 {
     struct header header = {
-        .fingerprint = full_fingerprint(state->fingerprint),
+        .fingerprint = full_fingerprint(kept->fingerprint),
         .element = (int64_t)backend->ops->element,
         .summary_bytes = (int64_t)sizeof(struct layer_summary),
-        .layer = state->layer,
-        .end_bits = state->end_bits,
-        .end_weights = state->end_weights,
-        .layer_count = state->layer_count,
-        .stream_count = state->stream_count,
+        .layer = kept->layer,
+        .end_bits = kept->end_bits,
+        .end_weights = kept->end_weights,
+        .layer_count = kept->layer_count,
+        .stream_count = kept->stream_count,
     };
     memcpy(header.magic, magic, sizeof magic);
-    for (int64_t i = 0; i < state->stream_count; i++) {
-        header.rows[i] = state->streams[i]->tokens;
-        header.columns[i] = state->streams[i]->width;
+    for (int64_t i = 0; i < kept->stream_count; i++) {
+        header.rows[i] = kept->streams[i]->tokens;
+        header.columns[i] = kept->streams[i]->width;
     }
     return header;
 }
@@ -60,11 +60,11 @@ static int64_t file_size(const struct header *header)
     return bytes;
 }
 
-static enum status staging_new(const struct backend *backend, const struct quantize_state *state, void **out, struct error *error)
+static enum status staging_new(const struct backend *backend, const struct quantize_kept *kept, void **out, struct error *error)
 {
     int64_t widest = 0;
-    for (int64_t i = 0; i < state->stream_count; i++)
-        if (state->streams[i]->width > widest) widest = state->streams[i]->width;
+    for (int64_t i = 0; i < kept->stream_count; i++)
+        if (kept->streams[i]->width > widest) widest = kept->streams[i]->width;
     return memory_new(PIECE_ROWS * widest, backend->ops->element, "the state of a run", out, error);
 }
 
@@ -80,20 +80,20 @@ static enum status put(struct file_writer *writer, struct checksum *sum, const v
     return file_writer_append(writer, bytes, size, error);
 }
 
-enum status quantize_state_write(const char *path, struct backend *backend, const struct quantize_state *state, struct error *error)
+enum status quantize_kept_write(const char *path, struct backend *backend, const struct quantize_kept *kept, struct error *error)
 {
-    const struct header header = header_of(backend, state);
+    const struct header header = header_of(backend, kept);
     struct file_writer *writer = NULL;
     struct checksum sum;
     void *staging = NULL;
     enum status status;
     checksum_init(&sum);
-    if ((status = staging_new(backend, state, &staging, error)) != STATUS_OK) goto done;
+    if ((status = staging_new(backend, kept, &staging, error)) != STATUS_OK) goto done;
     if ((status = file_writer_open(path, file_size(&header), &writer, error)) != STATUS_OK) goto done;
     if ((status = put(writer, &sum, &header, sizeof header, error)) != STATUS_OK) goto done;
-    status = put(writer, &sum, state->layers, (size_t)state->layer_count * sizeof *state->layers, error);
-    for (int64_t i = 0; i < state->stream_count; i++) {
-        struct hidden *const stream = state->streams[i];
+    status = put(writer, &sum, kept->layers, (size_t)kept->layer_count * sizeof *kept->layers, error);
+    for (int64_t i = 0; i < kept->stream_count; i++) {
+        struct hidden *const stream = kept->streams[i];
         for (int64_t first = 0, rows; first < stream->tokens && status == STATUS_OK; first += rows) {
             rows = piece_rows(stream, first);
             status = hidden_read(stream, first, rows, staging, hidden_dtype(stream), error);
@@ -113,9 +113,9 @@ done:
 
 /* Whether the file is one of what is asked for; its size is what its header says. */
 static bool fits(const struct file *file, const struct header *header, const struct backend *backend,
-                 const struct quantize_state *state)
+                 const struct quantize_kept *kept)
 {
-    const struct header wanted = header_of(backend, state);
+    const struct header wanted = header_of(backend, kept);
     return memcmp(header->magic, magic, sizeof magic) == 0 && header->fingerprint == wanted.fingerprint &&
            header->element == wanted.element && header->summary_bytes == wanted.summary_bytes &&
            header->stream_count == wanted.stream_count && memcmp(header->rows, wanted.rows, sizeof wanted.rows) == 0 &&
@@ -134,30 +134,30 @@ static enum status get(const struct file *file, struct checksum *sum, int64_t *a
 }
 
 static enum status body_read(const struct file *file, struct backend *backend, const struct header *header, void *staging,
-                             struct quantize_state *state, bool *found, struct error *error)
+                             struct quantize_kept *kept, bool *found, struct error *error)
 {
     struct checksum sum;
-    uint64_t kept = 0;
+    uint64_t stored = 0;
     int64_t at = sizeof *header;
     checksum_init(&sum);
     checksum_add(&sum, header, sizeof *header);
-    enum status status = get(file, &sum, &at, state->layers, (size_t)header->layer_count * sizeof *state->layers, error);
-    for (int64_t i = 0; i < state->stream_count && status == STATUS_OK; i++) {
-        struct hidden *const stream = state->streams[i];
+    enum status status = get(file, &sum, &at, kept->layers, (size_t)header->layer_count * sizeof *kept->layers, error);
+    for (int64_t i = 0; i < kept->stream_count && status == STATUS_OK; i++) {
+        struct hidden *const stream = kept->streams[i];
         for (int64_t first = 0, rows; first < stream->tokens && status == STATUS_OK; first += rows) {
             rows = piece_rows(stream, first);
             status = get(file, &sum, &at, staging, (size_t)(rows * stream->width) * backend->ops->element, error);
             if (status == STATUS_OK) status = hidden_write(stream, first, rows, staging, hidden_dtype(stream), error);
         }
     }
-    if (status == STATUS_OK) status = file_read(file, at, &kept, sizeof kept, error);
-    *found = status == STATUS_OK && kept == checksum_value(&sum);
+    if (status == STATUS_OK) status = file_read(file, at, &stored, sizeof stored, error);
+    *found = status == STATUS_OK && stored == checksum_value(&sum);
     return status;
 }
 
 /* A file that cannot be read is a file that is not there. */
-enum status quantize_state_read(const char *path, struct backend *backend, struct quantize_state *state, bool *found,
-                                struct error *error)
+enum status quantize_kept_read(const char *path, struct backend *backend, struct quantize_kept *kept, bool *found,
+                               struct error *error)
 {
     struct file *file = NULL;
     struct error cause;
@@ -166,14 +166,14 @@ enum status quantize_state_read(const char *path, struct backend *backend, struc
     enum status status = STATUS_OK;
     *found = false;
     if (file_open(AT_FDCWD, path, FILE_REFUSE_LINKS, INT64_MAX, &file, &cause) != STATUS_OK) return STATUS_OK;
-    if (file_read(file, 0, &header, sizeof header, &cause) != STATUS_OK || !fits(file, &header, backend, state)) goto done;
-    if ((status = staging_new(backend, state, &staging, error)) != STATUS_OK) goto done;
-    if (body_read(file, backend, &header, staging, state, found, &cause) != STATUS_OK) *found = false;
+    if (file_read(file, 0, &header, sizeof header, &cause) != STATUS_OK || !fits(file, &header, backend, kept)) goto done;
+    if ((status = staging_new(backend, kept, &staging, error)) != STATUS_OK) goto done;
+    if (body_read(file, backend, &header, staging, kept, found, &cause) != STATUS_OK) *found = false;
     if (!*found) goto done;
-    state->layer = header.layer;
-    state->end_bits = header.end_bits;
-    state->end_weights = header.end_weights;
-    state->layer_count = header.layer_count;
+    kept->layer = header.layer;
+    kept->end_bits = header.end_bits;
+    kept->end_weights = header.end_weights;
+    kept->layer_count = header.layer_count;
 done:
     memory_free(staging);
     file_close(file);
