@@ -75,7 +75,7 @@ static enum status quantize_check(struct kind_request *request, const void *fill
     return inputs_check_use(request, params->checkpoint, params->calibration.dataset, "calibration", error);
 }
 
-/* One run as a party of one. */
+/* One run as a batch of one. */
 struct single {
     json_t *result;
     enum status status;
@@ -94,7 +94,7 @@ static enum status quantize_execute(const struct kind_context *context, const vo
     struct single single = {.result = NULL};
     struct kind_member member = {
         .context = *context, .params = filled, .measurements = out, .owner = &single, .ended = single_ended};
-    quantize_run_members(&member, 1);
+    quantize_run_batch(&member, 1);
     *result = single.result;
     if (single.status != STATUS_OK) *error = single.error;
     return single.status;
@@ -111,5 +111,5 @@ const struct kind quantize_kind = {
     .execute = quantize_execute,
     .plan = quantize_run_forecast,
     .apart = quantize_apart,
-    .together = quantize_run_members,
+    .together = quantize_run_batch,
 };

@@ -1,6 +1,7 @@
 #include "kinds/quantize_run.h"
 
 #include "base/checksum.h"
+#include "base/members.h"
 #include "kinds/baselines.h"
 #include "kinds/method.h"
 #include "kinds/quantize_export.h"
@@ -12,26 +13,26 @@
 #include <string.h>
 #include <unistd.h>
 
-struct party;
+struct run_batch;
 
-/* A run on the walk. */
-struct guest {
-    struct party *party;
-    struct kind_member *member;
+/* A run of the batch. */
+struct run_member {
+    struct member member;
+    struct run_batch *batch;
+    struct kind_member *given; /* lent: the run, and where its end goes */
     const struct quantize_params *params;
     struct export_job *export;
     char *keep;
     struct quantize_identity identity;
     struct quantize_findings found;
-    bool live;
 };
 
 /* What runs that are executed together have in common. */
-struct party {
-    struct guest *guests;
-    size_t count, live;
-    struct monitor monitor; /* everybody's */
-    struct kind_context context;
+struct run_batch {
+    struct members members;
+    struct run_member *runs; /* [count] */
+    size_t count;
+    struct kind_context context; /* the first's, with everybody's monitor */
     struct inputs inputs;
     struct sequences calibration, evaluation;
     struct overlap overlap;
@@ -39,87 +40,48 @@ struct party {
     char *baseline;
 };
 
-/* ---- Who is there ---- */
-
-static void guest_end(struct guest *guest, enum status status, const struct error *error)
+static void ended(struct member *member, enum status status, const struct error *error)
 {
-    guest->live = false;
-    guest->party->live--;
-    export_close(guest->export);
-    free(guest->keep);
-    quantize_result_reset(&guest->found.result);
-    json_decref(guest->found.exported);
-    kind_member_end(guest->member, status, error);
-}
-
-static void party_end(struct party *party, enum status status, const struct error *error)
-{
-    for (size_t i = 0; i < party->count; i++)
-        if (party->guests[i].live) guest_end(&party->guests[i], status, error);
-}
-
-/* Those who are stopped while something is done for all leave; only when nobody is left is it stopped too. */
-static enum status party_check(void *owner, struct error *error)
-{
-    struct party *party = owner;
-    enum status last = STATUS_OK;
-    for (size_t i = 0; i < party->count; i++) {
-        struct guest *guest = &party->guests[i];
-        if (!guest->live) continue;
-        const enum status status = monitor_check(guest->member->context.monitor, error);
-        if (status == STATUS_OK) continue;
-        last = status;
-        guest_end(guest, status, error);
-    }
-    return party->live == 0 ? last : STATUS_OK;
-}
-
-static void party_progress(void *owner, int64_t done, int64_t total, const char *unit)
-{
-    const struct party *party = owner;
-    for (size_t i = 0; i < party->count; i++)
-        if (party->guests[i].live) monitor_progress(party->guests[i].member->context.monitor, done, total, unit);
-}
-
-static void party_log(void *owner, const char *line)
-{
-    const struct party *party = owner;
-    for (size_t i = 0; i < party->count; i++)
-        if (party->guests[i].live) monitor_log(party->guests[i].member->context.monitor, "%s", line);
+    struct run_member *run = member->owner;
+    export_close(run->export);
+    free(run->keep);
+    quantize_result_reset(&run->found.result);
+    json_decref(run->found.exported);
+    kind_member_end(run->given, status, error);
 }
 
 /* ---- What they have in common ------------------------------------------------------------------------------------ */
 
-static enum status data_open(struct party *party, const struct quantize_params *params, struct error *error)
+static enum status data_open(struct run_batch *batch, const struct quantize_params *params, struct error *error)
 {
     struct data_use use = params->calibration;
     enum status status =
-        inputs_sequences(&party->context, &party->inputs, &params->evaluation, false, &party->evaluation, party->dataset, error);
+        inputs_sequences(&batch->context, &batch->inputs, &params->evaluation, false, &batch->evaluation, batch->dataset, error);
     if (status != STATUS_OK || params->calibration.dataset == NULL) return status;
     use.max_sequences *= params->calibration_draws;
-    if ((status = inputs_sequences(&party->context, &party->inputs, &use, true, &party->calibration, NULL, error)) != STATUS_OK)
+    if ((status = inputs_sequences(&batch->context, &batch->inputs, &use, true, &batch->calibration, NULL, error)) != STATUS_OK)
         return status;
-    if (params->calibration_draws > 1 && party->calibration.count < use.max_sequences)
+    if (params->calibration_draws > 1 && batch->calibration.count < use.max_sequences)
         return error_set_at(error, STATUS_INVALID, "/params/calibration_draws",
                             "%lld draws of %lld sequences; the dataset has %lld in all", (long long)params->calibration_draws,
-                            (long long)params->calibration.max_sequences, (long long)party->calibration.count);
-    status = overlap_find(&party->evaluation, &party->calibration, &party->overlap, error);
-    if (status == STATUS_OK && party->overlap.overlapping > 0)
-        monitor_log(&party->monitor, "%lld of %lld windows of %lld evaluation tokens stand in the calibration data too",
-                    (long long)party->overlap.overlapping, (long long)party->overlap.windows, (long long)party->overlap.window);
+                            (long long)params->calibration.max_sequences, (long long)batch->calibration.count);
+    status = overlap_find(&batch->evaluation, &batch->calibration, &batch->overlap, error);
+    if (status == STATUS_OK && batch->overlap.overlapping > 0)
+        monitor_log(&batch->members.monitor, "%lld of %lld windows of %lld evaluation tokens stand in the calibration data too",
+                    (long long)batch->overlap.overlapping, (long long)batch->overlap.windows, (long long)batch->overlap.window);
     return status;
 }
 
-static enum status party_open(struct party *party, struct error *error)
+static enum status batch_open(struct run_batch *batch, struct error *error)
 {
-    const struct quantize_params *params = party->guests[0].params;
+    const struct quantize_params *params = batch->runs[0].params;
     enum status status;
-    if ((status = inputs_open(&party->context, params->checkpoint, params->precision, &party->inputs, error)) != STATUS_OK)
+    if ((status = inputs_open(&batch->context, params->checkpoint, params->precision, &batch->inputs, error)) != STATUS_OK)
         return status;
-    if ((status = data_open(party, params, error)) != STATUS_OK) return status;
-    if ((status = protocol_id(&party->evaluation, inputs_precisions[params->precision], party->protocol, error)) != STATUS_OK)
+    if ((status = data_open(batch, params, error)) != STATUS_OK) return status;
+    if ((status = protocol_id(&batch->evaluation, inputs_precisions[params->precision], batch->protocol, error)) != STATUS_OK)
         return status;
-    return baselines_path(&party->context, &party->inputs, &party->evaluation, &party->baseline, error);
+    return baselines_path(&batch->context, &batch->inputs, &batch->evaluation, &batch->baseline, error);
 }
 
 /* ---- What is each one's own -------------------------------------------------------------------------------------- */
@@ -135,166 +97,167 @@ static uint64_t content_of(const struct inputs *inputs)
 }
 
 /* Streams stay in the work directory between two attempts, and so does what was exported of the blocks behind them. */
-static enum status guest_open(struct guest *guest, struct quantize_request *request, struct error *error)
+static enum status run_open(struct run_member *run, struct quantize_request *request, struct error *error)
 {
-    struct party *party = guest->party;
-    const struct kind_context *context = &guest->member->context;
-    const int format = guest->params->export_as;
+    struct run_batch *batch = run->batch;
+    const struct kind_context *context = &run->given->context;
+    const int format = run->params->export_as;
     enum status status;
     *request = (struct quantize_request){
-        .model = party->inputs.model,
-        .backend = party->inputs.backend,
-        .method = guest->params->method,
-        .calibration = party->calibration.count > 0 ? &party->calibration : NULL,
-        .evaluation = &party->evaluation,
-        .baseline = party->baseline,
-        .seed = (uint64_t)guest->params->seed,
+        .model = batch->inputs.model,
+        .backend = batch->inputs.backend,
+        .method = run->params->method,
+        .calibration = batch->calibration.count > 0 ? &batch->calibration : NULL,
+        .evaluation = &batch->evaluation,
+        .baseline = batch->baseline,
+        .seed = (uint64_t)run->params->seed,
         .monitor = context->monitor,
-        .content = content_of(&party->inputs),
+        .content = content_of(&batch->inputs),
         .directory = context->work_directory,
     };
-    guest->found = (struct quantize_findings){.draws = {.count = 1, .deviation = NAN}, .overlap = party->overlap};
-    memcpy(guest->identity.dataset, party->dataset, sizeof party->dataset);
-    memcpy(guest->identity.protocol, party->protocol, sizeof party->protocol);
+    run->found = (struct quantize_findings){.draws = {.count = 1, .deviation = NAN}, .overlap = batch->overlap};
+    memcpy(run->identity.dataset, batch->dataset, sizeof batch->dataset);
+    memcpy(run->identity.protocol, batch->protocol, sizeof batch->protocol);
     if ((status = quantize_method_settle(&request->method, error)) != STATUS_OK) return status;
-    if ((status = recipes_id(&request->method, guest->identity.recipe, error)) != STATUS_OK) return status;
-    if (asprintf(&guest->keep, "%s/streams", context->work_directory) < 0) guest->keep = NULL;
-    if (guest->keep == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a path");
-    request->keep = guest->keep;
+    if ((status = recipes_id(&request->method, run->identity.recipe, error)) != STATUS_OK) return status;
+    if (asprintf(&run->keep, "%s/streams", context->work_directory) < 0) run->keep = NULL;
+    if (run->keep == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a path");
+    request->keep = run->keep;
     if (format == EXPORT_NONE) return STATUS_OK;
-    if ((status = quantize_export_open(context, format, &request->method, &party->inputs, &guest->export, error)) != STATUS_OK)
+    if ((status = quantize_export_open(context, format, &request->method, &batch->inputs, &run->export, error)) != STATUS_OK)
         return status;
-    request->hook = export_hook(guest->export, party->inputs.backend);
-    request->keeper = export_keeper(guest->export);
+    request->hook = export_hook(run->export, batch->inputs.backend);
+    request->keeper = export_keeper(run->export);
     return STATUS_OK;
 }
 
 /* From what was found to what is told. */
-static enum status guest_report(struct guest *guest, const struct quantize_request *request, struct error *error)
+static enum status run_report(struct run_member *run, const struct quantize_request *request, struct error *error)
 {
-    const struct party *party = guest->party;
-    const int format = guest->params->export_as;
+    const struct run_batch *batch = run->batch;
+    const int format = run->params->export_as;
     enum status status = STATUS_OK;
-    if (guest->export != NULL)
-        status = quantize_export_publish(&guest->member->context, format, &request->method, &party->inputs, guest->export,
-                                         &guest->found.exported, error);
+    if (run->export != NULL)
+        status = quantize_export_publish(&run->given->context, format, &request->method, &batch->inputs, run->export,
+                                         &run->found.exported, error);
     if (status == STATUS_OK)
-        status = quantize_report_measure(guest->params, &party->inputs, &guest->identity, &guest->found,
-                                         guest->member->measurements, error);
+        status = quantize_report_measure(run->params, &batch->inputs, &run->identity, &run->found, run->given->measurements, error);
     if (status != STATUS_OK) return status;
-    guest->member->result = quantize_report_render(&guest->found, &guest->identity);
-    return guest->member->result != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a result");
+    run->given->result = quantize_report_render(&run->found, &run->identity);
+    return run->given->result != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a result");
 }
 
-static void walked(struct quantize_member *walker)
+/* What is behind the last block, when the engine is done with it. */
+static void quantized(struct quantize_member *quantization)
 {
-    struct guest *guest = walker->owner;
-    struct error error = walker->error;
-    enum status status = walker->status;
-    guest->found.result = walker->result;
-    if (status == STATUS_OK) status = guest_report(guest, &walker->request, &error);
-    guest_end(guest, status, &error);
+    struct run_member *run = quantization->owner;
+    struct error error = quantization->error;
+    enum status status = quantization->status;
+    run->found.result = quantization->result;
+    if (status == STATUS_OK) status = run_report(run, &quantization->request, &error);
+    members_end(&run->member, status, &error);
 }
 
-/* ---- The walk ---------------------------------------------------------------------------------------------------- */
+/* ---- The forward pass -------------------------------------------------------------------------------------------- */
 
-static void draw(struct guest *guest, const struct quantize_request *request)
+static void draw(struct run_member *run, const struct quantize_request *request)
 {
     struct error error = {0};
-    enum status status =
-        quantize_draws_run(request, guest->params->calibration_draws, &guest->found.result, &guest->found.draws, &error);
-    if (status == STATUS_OK) status = guest_report(guest, request, &error);
-    guest_end(guest, status, &error);
+    enum status status = quantize_draws_run(request, run->params->calibration_draws, &run->found.result, &run->found.draws, &error);
+    if (status == STATUS_OK) status = run_report(run, request, &error);
+    members_end(&run->member, status, &error);
 }
 
-/* What a run computes that is alone on its walk: of several the time does not tell. Nothing where a baseline spares it a part. */
-static void work_note(const struct kind_context *context, const struct guest *guest, const struct quantize_request *request)
+/* What a run computes that is alone in its batch: of several the time does not tell. Nothing where a baseline spares it a part. */
+static void work_note(const struct kind_context *context, const struct run_member *run, const struct quantize_request *request)
 {
     const struct plan_budget budget = backend_budget(request->backend, request->directory);
     const bool spared = request->baseline != NULL && access(request->baseline, F_OK) == 0;
     struct run_plan plan;
     struct error unused;
-    if (context->work == NULL || guest->party->count > 1 || spared) return;
+    if (context->work == NULL || run->batch->count > 1 || spared) return;
     if (quantize_plan(request, 1, &budget, &plan, &unused) == STATUS_OK)
-        *context->work = plan.flops * (double)guest->params->calibration_draws;
+        *context->work = plan.flops * (double)run->params->calibration_draws;
 }
 
-/* Puts as many on the walk as memory has room for; the others go back. */
-static size_t seat_guests(struct party *party, struct quantize_member *walkers)
+/* Takes as many into the pass as memory has room for; the others go back. */
+static size_t take_in(struct run_batch *batch, struct quantize_member *quantizations)
 {
     size_t count = 0;
     int64_t most = INT64_MAX;
-    for (size_t i = 0; i < party->count; i++) {
-        struct guest *guest = &party->guests[i];
+    for (struct member *member = members_next(&batch->members, NULL); member != NULL;
+         member = members_next(&batch->members, member)) {
+        struct run_member *run = member->owner;
         struct error error = {0};
-        if (!guest->live) continue;
-        walkers[count] = (struct quantize_member){.owner = guest, .ended = walked};
-        const enum status status = guest_open(guest, &walkers[count].request, &error);
+        quantizations[count] = (struct quantize_member){.owner = run, .ended = quantized};
+        const enum status status = run_open(run, &quantizations[count].request, &error);
         if (status != STATUS_OK) {
-            guest_end(guest, status, &error);
+            members_end(member, status, &error);
             continue;
         }
-        const int64_t room = quantize_batch_most(&walkers[count].request, 0);
+        const int64_t room = quantize_batch_most(&quantizations[count].request, 0);
         most = room < most ? room : most;
         if ((int64_t)count < most) {
             count++;
             continue;
         }
-        guest->member->given_back = true;
-        guest_end(guest, STATUS_LEASE_LOST, &error);
+        run->given->given_back = true;
+        members_end(member, STATUS_LEASE_LOST, &error);
     }
     return count;
 }
 
-static void party_walk(struct party *party, struct error *error)
+static enum status batch_quantize(struct run_batch *batch, struct error *error)
 {
-    struct quantize_member *walkers = calloc(party->count, sizeof *walkers);
-    if (walkers == NULL) {
-        party_end(party, error_set(error, STATUS_NO_MEMORY, "no memory for a walk"), error);
-        return;
-    }
-    const size_t count = seat_guests(party, walkers);
-    if (count == 1) work_note(&party->context, walkers[0].owner, &walkers[0].request);
-    if (count == 1 && party->guests[0].params->calibration_draws > 1)
-        draw(walkers[0].owner, &walkers[0].request);
+    struct quantize_member *quantizations = calloc(batch->count, sizeof *quantizations);
+    if (quantizations == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a forward pass");
+    const size_t count = take_in(batch, quantizations);
+    if (count == 1) work_note(&batch->context, quantizations[0].owner, &quantizations[0].request);
+    if (count == 1 && batch->runs[0].params->calibration_draws > 1)
+        draw(quantizations[0].owner, &quantizations[0].request);
     else if (count > 0)
-        quantize_batch(walkers, (int64_t)count);
-    free(walkers);
+        quantize_batch(quantizations, (int64_t)count);
+    free(quantizations);
+    return STATUS_OK;
 }
 
-void quantize_run_members(struct kind_member *members, size_t count)
+void quantize_run_batch(struct kind_member *members, size_t count)
 {
     struct error error = {0};
-    struct party party = {.guests = calloc(count, sizeof *party.guests), .count = count, .live = count};
-    if (party.guests == NULL) {
-        (void)error_set(&error, STATUS_NO_MEMORY, "no memory for a walk");
+    struct run_batch batch = {.runs = calloc(count, sizeof *batch.runs), .count = count};
+    if (batch.runs == NULL) {
+        (void)error_set(&error, STATUS_NO_MEMORY, "no memory for a forward pass");
         for (size_t i = 0; i < count; i++) kind_member_end(&members[i], STATUS_NO_MEMORY, &error);
         return;
     }
-    for (size_t i = 0; i < count; i++)
-        party.guests[i] = (struct guest){.party = &party, .member = &members[i], .params = members[i].params, .live = true};
-    party.monitor = (struct monitor){.owner = &party, .progress = party_progress, .log = party_log, .check = party_check};
-    party.context = members[0].context;
-    party.context.monitor = &party.monitor;
-    const enum status status = party_open(&party, &error);
-    if (status == STATUS_OK && party.live > 0) party_walk(&party, &error);
-    if (status != STATUS_OK) party_end(&party, status, &error);
-    free(party.baseline);
-    dataset_sequences_free(&party.calibration);
-    dataset_sequences_free(&party.evaluation);
-    inputs_reset(&party.inputs);
-    free(party.guests);
+    members_init(&batch.members, &batch, ended);
+    for (size_t i = 0; i < count; i++) {
+        struct run_member *run = &batch.runs[i];
+        *run = (struct run_member){.batch = &batch, .given = &members[i], .params = members[i].params};
+        members_enter(&batch.members, &run->member, run, members[i].context.monitor);
+    }
+    batch.context = members[0].context;
+    batch.context.monitor = &batch.members.monitor;
+    enum status status = batch_open(&batch, &error);
+    if (status == STATUS_OK) status = batch_quantize(&batch, &error);
+    if (status != STATUS_OK) members_end_all(&batch.members, status, &error);
+    free(batch.baseline);
+    dataset_sequences_free(&batch.calibration);
+    dataset_sequences_free(&batch.evaluation);
+    inputs_reset(&batch.inputs);
+    free(batch.runs);
 }
 
-static enum status plan_fill(const struct party *party, const struct quantize_params *params, const struct kind_context *context,
-                             struct plan_budget *budget, struct run_plan *out, struct error *error)
+static enum status plan_fill(const struct run_batch *batch, const struct quantize_params *params,
+                             const struct kind_context *context, struct plan_budget *budget, struct run_plan *out,
+                             struct error *error)
 {
     struct quantize_request request = {
-        .model = party->inputs.model,
-        .backend = party->inputs.backend,
+        .model = batch->inputs.model,
+        .backend = batch->inputs.backend,
         .method = params->method,
-        .calibration = party->calibration.count > 0 ? &party->calibration : NULL,
-        .evaluation = &party->evaluation,
+        .calibration = batch->calibration.count > 0 ? &batch->calibration : NULL,
+        .evaluation = &batch->evaluation,
         .directory = context->work_directory,
     };
     struct run_plan one;
@@ -315,12 +278,12 @@ enum status quantize_run_forecast(const struct kind_context *context, const void
                                   struct run_plan *out, struct error *error)
 {
     const struct quantize_params *params = filled;
-    struct party party = {.context = *context};
-    enum status status = inputs_open(context, params->checkpoint, params->precision, &party.inputs, error);
-    if (status == STATUS_OK) status = data_open(&party, params, error);
-    if (status == STATUS_OK) status = plan_fill(&party, params, context, budget, out, error);
-    dataset_sequences_free(&party.calibration);
-    dataset_sequences_free(&party.evaluation);
-    inputs_reset(&party.inputs);
+    struct run_batch batch = {.context = *context};
+    enum status status = inputs_open(context, params->checkpoint, params->precision, &batch.inputs, error);
+    if (status == STATUS_OK) status = data_open(&batch, params, error);
+    if (status == STATUS_OK) status = plan_fill(&batch, params, context, budget, out, error);
+    dataset_sequences_free(&batch.calibration);
+    dataset_sequences_free(&batch.evaluation);
+    inputs_reset(&batch.inputs);
     return status;
 }

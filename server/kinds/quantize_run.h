@@ -1,5 +1,5 @@
 /* quantize_run.h: executes runs of the kind quantize, one or several that differ in method, seed and export: what they have in
- * common is opened once, and one walk over the model serves all. */
+ * common is opened once, and one forward pass serves all. */
 #ifndef KINDS_QUANTIZE_RUN_H
 #define KINDS_QUANTIZE_RUN_H
 
@@ -18,7 +18,7 @@ struct quantize_params {
 
 /* As kind.together. Those that memory has no room for beside the others are given back. A run with several calibration draws comes
  * alone. */
-void quantize_run_members(struct kind_member *members, size_t count);
+void quantize_run_batch(struct kind_member *members, size_t count);
 
 /* As kind.plan. The files of an export count as large as those of the checkpoint. */
 MUST_CHECK enum status quantize_run_forecast(const struct kind_context *context, const void *params, struct plan_budget *budget,
