@@ -27,7 +27,7 @@ struct kind_request {
     /* Filled by check through kind_uses_*: what the run reads. */
     struct store_id *checkpoints, *trajectories, *datasets; /* owned (kind_request_reset) */
     size_t checkpoint_count, trajectory_count, dataset_count;
-    bool alone;         /* check says: never to be executed together with others */
+    bool alone;         /* check says: never to be executed in a batch with others */
     const char *device; /* check says: only on devices of this kind ("cuda"); NULL: anywhere */
     json_t *identity;   /* object, owned: what else decides the result (content hashes, ...). NULL after check: never shared */
 };
@@ -57,7 +57,7 @@ struct kind_context {
 /* For execute: puts it there, unless an earlier attempt may have done some of it. */
 void kind_note_work(const struct kind_context *context, double work);
 
-/* One of several runs of a kind that are executed together. */
+/* A member of a batch: one of several runs of a kind that are executed together. */
 struct kind_member {
     struct kind_context context;
     const void *params;                /* as for execute */
@@ -92,10 +92,10 @@ struct kind {
     enum status (*plan)(const struct kind_context *context, const void *params, struct plan_budget *budget, struct run_plan *out,
                         struct error *error);
     bool asks_hub; /* `plan` does: that the hub is away is the run's problem, as it would be */
-    /* Runs whose parameters are equal but for those in `apart` (ends with NULL) may be executed together; each ends, fails and is
+    /* Runs whose parameters are equal but for those in `apart` (ends with NULL) may be a batch; each member ends, fails and is
      * stopped as if it were alone. NULL: every run is executed alone. */
     const char *const *apart;
-    void (*together)(struct kind_member *members, size_t count);
+    void (*execute_batch)(struct kind_member *members, size_t count);
 };
 
 extern const struct kind evaluate_kind, quantize_kind, sharpness_kind, train_kind, average_kind, interpolate_kind, landscape_kind,

@@ -141,15 +141,15 @@ static enum status prepare_key(struct prepared_run *run, const json_t *content, 
 }
 
 /* Ids and not content: what is read is opened once for all of them. */
-static enum status prepare_companions(struct prepared_run *run, struct error *error)
+static enum status prepare_batch(struct prepared_run *run, struct error *error)
 {
     const struct kind *kind = run->kind;
-    if (kind->together == NULL || run->request.alone) return STATUS_OK;
+    if (kind->execute_batch == NULL || run->request.alone) return STATUS_OK;
     json_t *common = json_copy(run->request.params);
     for (const char *const *name = kind->apart; common != NULL && *name != NULL; name++) (void)json_object_del(common, *name);
     json_t *document = json_pack("{ss so}", "kind", kind->name, "params", common);
     if (document == NULL) return no_memory(error);
-    const enum status status = hash_json(document, run->companions, error);
+    const enum status status = hash_json(document, run->batch, error);
     json_decref(document);
     return status;
 }
@@ -177,7 +177,7 @@ enum status prepare_run(struct connection *connection, const struct kind *kind, 
     if (status == STATUS_OK && kind->check != NULL) status = kind->check(&out->request, filled.params, error);
     if (status == STATUS_OK && make)
         status = schema_references(kind->params, out->request.params, "/params", make_trajectory, &resolver, error);
-    if (status == STATUS_OK) status = prepare_companions(out, error);
+    if (status == STATUS_OK) status = prepare_batch(out, error);
     if (status == STATUS_OK) status = prepare_key(out, resolver.content, error);
     schema_filled_reset(&filled);
     json_decref(resolver.content);
@@ -199,7 +199,7 @@ struct run_new prepare_row(const struct prepared_run *run)
         .params = run->request.params,
         .dedupe_key = run->dedupe_key[0] != '\0' ? run->dedupe_key : NULL,
         .named_key = run->named_key[0] != '\0' ? run->named_key : NULL,
-        .companions = run->companions[0] != '\0' ? run->companions : NULL,
+        .batch = run->batch[0] != '\0' ? run->batch : NULL,
         .device = run->request.device,
         .checkpoints = run->request.checkpoints,
         .checkpoint_count = run->request.checkpoint_count,

@@ -11,7 +11,7 @@ struct prepared_run { /* start with {0} */
     struct kind_request request; /* owns params among other things */
     char dedupe_key[65];         /* "" when an equal run may not be shared */
     char named_key[65];          /* the same with ids in place of content, which may become known only when a run reads it */
-    char companions[65];         /* the same for runs that may be executed together; "": it goes alone */
+    char batch[65];              /* the same for runs that may be a batch; "": it goes alone */
 };
 
 /* Checks `params` (lent; copied) by the kind's table, replaces references by ids, asks the kind's own check, and hashes what

@@ -111,5 +111,5 @@ const struct kind quantize_kind = {
     .execute = quantize_execute,
     .plan = quantize_run_forecast,
     .apart = quantize_apart,
-    .together = quantize_run_batch,
+    .execute_batch = quantize_run_batch,
 };

@@ -16,7 +16,7 @@ struct quantize_params {
     int64_t seed, calibration_draws;
 };
 
-/* As kind.together. Those that memory has no room for beside the others are given back. A run with several calibration draws comes
+/* As kind.execute_batch. Those that memory has no room for beside the others are given back. A run with several calibration draws comes
  * alone. */
 void quantize_run_batch(struct kind_member *members, size_t count);
 

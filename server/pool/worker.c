@@ -1,8 +1,8 @@
 #include "pool/worker.h"
 
 #include "base/parallel.h"
+#include "pool/batch.h"
 #include "pool/gate.h"
-#include "pool/job.h"
 #include "pool/sweep.h"
 #include "store/migrations.h"
 
@@ -19,23 +19,23 @@
 #include <unistd.h>
 
 /* How the main thread spends its time: step() looks at everything that is due and returns; then poll waits for a notification, a
- * signal, the end of the job, or the next thing due. Times are seconds on CLOCK_BOOTTIME: it goes on while the host is suspended,
+ * signal, the end of the batch, or the next thing due. Times are seconds on CLOCK_BOOTTIME: it goes on while the host is suspended,
  * so a worker that wakes up after its lease knows. */
 
 enum { EXIT_STOPPED = 0, EXIT_CANNOT_START = 1, EXIT_STALLED = 70, KINDS_MOST = 64 };
 static const double STALL_SECONDS = 600;
 static const double POLL_SECONDS = 1, BUSY_SECONDS = 0.25, FLUSH_SECONDS = 0.5, HOUSEKEEPING_SECONDS = 10, RETRY_SECONDS = 0.5,
                     SWEEP_SECONDS = 3600;
-/* Without a successful beat for this part of the lease a worker gives up by itself. tests/pool builds without it, to hold the fence
+/* Without a successful beat for this part of the lease a worker gives up by itself. tests/pool builds without it, to member the fence
  * of the database alone to its promise. */
 #ifndef WORKER_PATIENCE
 #define WORKER_PATIENCE (2.0 / 3)
 #endif
 static const double STOP_SECONDS = 8, LOST_SECONDS = 60;
 
-/* A leased run of the job. */
-struct hold {
-    size_t number;                     /* in the job */
+/* A leased run of the batch, as the main thread holds it. */
+struct held_member {
+    size_t number;                     /* in the batch */
     double renewed_at;                 /* when the last successful beat was *sent* */
     double beat_at, peek_at, flush_at; /* next */
     uint64_t version_written;
@@ -62,8 +62,8 @@ struct worker {
     double stop_at;                             /* when the first one came */
     double lease_at, housekeeping_at, sweep_at; /* next */
 
-    struct job *job; /* NULL: idle */
-    struct hold holds[WORKER_TOGETHER];
+    struct leased_batch *batch; /* NULL: idle */
+    struct held_member members[WORKER_BATCH_MOST];
     uint64_t moves_seen;
     double moved_at;
 };
@@ -129,16 +129,16 @@ static bool ready(struct worker *worker)
     return worker->registered;
 }
 
-static const struct lease *lease_of(const struct worker *worker, const struct hold *hold)
+static const struct lease *lease_of(const struct worker *worker, const struct held_member *member)
 {
-    return job_lease(worker->job, hold->number);
+    return batch_lease(worker->batch, member->number);
 }
 
-static void take_job(struct worker *worker, struct leased_run *runs, size_t count, double sent_at)
+static void take_batch(struct worker *worker, struct leased_run *runs, size_t count, double sent_at)
 {
     struct error error;
-    if (job_start(&worker->options, runs, count, worker->engine_connection, worker->team, worker->gate, worker->wake, &worker->job,
-                  &error) != STATUS_OK) {
+    if (batch_start(&worker->options, runs, count, worker->engine_connection, worker->team, worker->gate, worker->wake,
+                    &worker->batch, &error) != STATUS_OK) {
         struct error ignored;
         say(worker, "cannot start a run", &error);
         for (size_t i = 0; i < count; i++) {
@@ -152,7 +152,7 @@ static void take_job(struct worker *worker, struct leased_run *runs, size_t coun
     worker->moved_at = sent_at;
     worker->moves_seen = 0;
     for (size_t i = 0; i < count; i++)
-        worker->holds[i] = (struct hold){
+        worker->members[i] = (struct held_member){
             .number = i,
             .renewed_at = sent_at,
             .beat_at = sent_at + worker->lease_seconds / 3,
@@ -161,22 +161,22 @@ static void take_job(struct worker *worker, struct leased_run *runs, size_t coun
         };
 }
 
-/* Those that can be executed together with a run; without them it goes alone. */
-static size_t seek_companions(struct worker *worker, struct leased_run *runs)
+/* The other members of a run's batch; without them it goes alone. */
+static size_t seek_members(struct worker *worker, struct leased_run *runs)
 {
     struct error error;
     size_t count = 0;
     const struct kind *kind = kind_find(worker->options.kinds, runs[0].kind);
-    if (kind == NULL || kind->together == NULL) return 0;
-    const enum status status = queue_lease_companions(worker->connection, &worker->identity, &runs[0].lease, worker->lease_seconds,
-                                                      WORKER_TOGETHER - 1, runs + 1, &count, &error);
-    if (status != STATUS_OK && status != STATUS_UNAVAILABLE) say(worker, "cannot ask for companions of a run", &error);
+    if (kind == NULL || kind->execute_batch == NULL) return 0;
+    const enum status status = queue_lease_members(worker->connection, &worker->identity, &runs[0].lease, worker->lease_seconds,
+                                                   WORKER_BATCH_MOST - 1, runs + 1, &count, &error);
+    if (status != STATUS_OK && status != STATUS_UNAVAILABLE) say(worker, "cannot ask for the other members of a batch", &error);
     return count;
 }
 
 static void seek_work(struct worker *worker)
 {
-    struct leased_run runs[WORKER_TOGETHER];
+    struct leased_run runs[WORKER_BATCH_MOST];
     struct error error;
     bool found;
     const double sent_at = now();
@@ -189,8 +189,8 @@ static void seek_work(struct worker *worker)
         return;
     }
     if (!found) return;
-    const size_t companions = seek_companions(worker, runs);
-    take_job(worker, runs, 1 + companions, sent_at);
+    const size_t others = seek_members(worker, runs);
+    take_batch(worker, runs, 1 + others, sent_at);
 }
 
 static void keep_house(struct worker *worker)
@@ -220,62 +220,62 @@ static void sweep(struct worker *worker)
 
 /* ---- holding it ---- */
 
-static void lose(struct worker *worker, struct hold *hold, const char *why)
+static void lose(struct worker *worker, struct held_member *member, const char *why)
 {
-    if (hold->lost) return;
-    hold->lost = true;
-    hold->lost_at = now();
-    job_stop(worker->job, hold->number, STATUS_LEASE_LOST, why);
-    (void)fprintf(stderr, "deltaq worker %d: lease lost on run %s: %s\n", worker->identity.pid, lease_of(worker, hold)->run.text,
+    if (member->lost) return;
+    member->lost = true;
+    member->lost_at = now();
+    batch_stop(worker->batch, member->number, STATUS_LEASE_LOST, why);
+    (void)fprintf(stderr, "deltaq worker %d: lease lost on run %s: %s\n", worker->identity.pid, lease_of(worker, member)->run.text,
                   why);
 }
 
-static void heed(struct worker *worker, struct hold *hold, enum status status, bool cancel)
+static void heed(struct worker *worker, struct held_member *member, enum status status, bool cancel)
 {
-    if (status == STATUS_LEASE_LOST) lose(worker, hold, "the run belongs to another worker, or has ended");
-    if (status != STATUS_OK || !cancel || hold->cancelling) return;
-    hold->cancelling = true;
-    job_stop(worker->job, hold->number, STATUS_CANCELLED, "the run was cancelled");
+    if (status == STATUS_LEASE_LOST) lose(worker, member, "the run belongs to another worker, or has ended");
+    if (status != STATUS_OK || !cancel || member->cancelling) return;
+    member->cancelling = true;
+    batch_stop(worker->batch, member->number, STATUS_CANCELLED, "the run was cancelled");
 }
 
-static void beat(struct worker *worker, struct hold *hold, const struct job_view *view)
+static void beat(struct worker *worker, struct held_member *member, const struct batch_view *view)
 {
     struct error error;
     bool cancel;
     const double sent_at = now();
-    const enum status status = queue_beat(worker->connection, lease_of(worker, hold), worker->lease_seconds,
+    const enum status status = queue_beat(worker->connection, lease_of(worker, member), worker->lease_seconds,
                                           view->version > 0 ? &view->progress : NULL, &cancel, &error);
-    hold->peek_at = sent_at + POLL_SECONDS;
-    hold->flush_at = sent_at + FLUSH_SECONDS;
-    hold->beat_at = sent_at + RETRY_SECONDS;
+    member->peek_at = sent_at + POLL_SECONDS;
+    member->flush_at = sent_at + FLUSH_SECONDS;
+    member->beat_at = sent_at + RETRY_SECONDS;
     if (status == STATUS_OK) {
-        hold->renewed_at = sent_at;
-        hold->beat_at = sent_at + worker->lease_seconds / 3;
-        hold->version_written = view->version;
+        member->renewed_at = sent_at;
+        member->beat_at = sent_at + worker->lease_seconds / 3;
+        member->version_written = view->version;
     }
-    heed(worker, hold, status, cancel);
+    heed(worker, member, status, cancel);
 }
 
-static void peek(struct worker *worker, struct hold *hold)
+static void peek(struct worker *worker, struct held_member *member)
 {
     struct error error;
     bool cancel;
-    hold->peek_at = now() + POLL_SECONDS;
-    const enum status status = queue_peek(worker->connection, lease_of(worker, hold), &cancel, &error);
-    heed(worker, hold, status, cancel);
+    member->peek_at = now() + POLL_SECONDS;
+    const enum status status = queue_peek(worker->connection, lease_of(worker, member), &cancel, &error);
+    heed(worker, member, status, cancel);
 }
 
-static void flush_log(struct worker *worker, struct hold *hold)
+static void flush_log(struct worker *worker, struct held_member *member)
 {
     struct error error;
-    json_t *lines = job_lines(worker->job, hold->number);
+    json_t *lines = batch_lines(worker->batch, member->number);
     if (lines == NULL) return;
-    const enum status status = queue_log(worker->connection, lease_of(worker, hold), lines, &error);
+    const enum status status = queue_log(worker->connection, lease_of(worker, member), lines, &error);
     if (status == STATUS_OK || status == STATUS_LEASE_LOST)
         json_decref(lines);
     else
-        job_put_back(worker->job, hold->number, lines);
-    heed(worker, hold, status, false);
+        batch_put_back(worker->batch, member->number, lines);
+    heed(worker, member, status, false);
 }
 
 /* The engine has not called its monitor for too long: nothing in this process can be trusted to end, so the process does. */
@@ -285,16 +285,17 @@ static void give_up(struct worker *worker, double seconds)
     char evidence[160];
     (void)snprintf(evidence, sizeof evidence, "the engine stood still for %.0f s; its worker process was ended", seconds);
     (void)fprintf(stderr, "deltaq worker %d: %s\n", worker->identity.pid, evidence);
-    for (size_t i = 0; i < job_count(worker->job); i++) {
-        const struct hold *hold = &worker->holds[i];
-        if (!hold->done && !hold->lost && queue_stalled(worker->connection, lease_of(worker, hold), evidence, &error) != STATUS_OK)
+    for (size_t i = 0; i < batch_count(worker->batch); i++) {
+        const struct held_member *member = &worker->members[i];
+        if (!member->done && !member->lost &&
+            queue_stalled(worker->connection, lease_of(worker, member), evidence, &error) != STATUS_OK)
             say(worker, "cannot say so", &error);
     }
     if (worker_gone(worker->connection, &worker->identity.id, &error) != STATUS_OK) _exit(EXIT_STALLED);
     _exit(EXIT_STALLED);
 }
 
-static void watch_engine(struct worker *worker, const struct hold *hold, const struct job_view *view)
+static void watch_engine(struct worker *worker, const struct held_member *member, const struct batch_view *view)
 {
     const double time = now();
     const double limit = worker->options.stall_seconds > 0 ? worker->options.stall_seconds : STALL_SECONDS;
@@ -303,24 +304,24 @@ static void watch_engine(struct worker *worker, const struct hold *hold, const s
         worker->moved_at = time;
     }
     if (time - worker->moved_at > limit) give_up(worker, time - worker->moved_at);
-    if (hold->lost && time - hold->lost_at > LOST_SECONDS) give_up(worker, time - hold->lost_at);
+    if (member->lost && time - member->lost_at > LOST_SECONDS) give_up(worker, time - member->lost_at);
 }
 
 /* ---- the end ---- */
 
 /* Sends what the run came to. STATUS_LEASE_LOST: it is not ours to say. */
-static enum status send_end(struct worker *worker, const struct hold *hold, struct error *error)
+static enum status send_end(struct worker *worker, const struct held_member *member, struct error *error)
 {
-    struct job_outcome outcome;
-    const struct lease *lease = lease_of(worker, hold);
-    job_outcome(worker->job, hold->number, &outcome);
+    struct batch_outcome outcome;
+    const struct lease *lease = lease_of(worker, member);
+    batch_outcome(worker->batch, member->number, &outcome);
     if (outcome.status == STATUS_OK) {
         const enum status status = queue_finish(worker->connection, lease, &outcome.result, error);
         if (status == STATUS_OK || status == STATUS_LEASE_LOST || status_info(status)->retry) return status;
         outcome.error = *error; /* the database refuses what the kind gave: that is how the run ends */
         return queue_fail(worker->connection, lease, &outcome.error, &outcome.result.usage, error);
     }
-    if (hold->cancelling && outcome.status == STATUS_CANCELLED)
+    if (member->cancelling && outcome.status == STATUS_CANCELLED)
         return queue_cancelled(worker->connection, lease, &outcome.result.usage, error);
     if (outcome.given_back || (worker->stops > 0 && outcome.status == STATUS_LEASE_LOST))
         return queue_release(worker->connection, lease, error);
@@ -328,65 +329,65 @@ static enum status send_end(struct worker *worker, const struct hold *hold, stru
 }
 
 /* Tries to commit the end until it stands or the lease is lost. After a failure it is asked first whether it had been committed. */
-static void end_run(struct worker *worker, struct hold *hold)
+static void end_run(struct worker *worker, struct held_member *member)
 {
     struct error error;
     bool open = true;
     enum status status = STATUS_OK;
-    if (hold->lost) {
-        hold->done = true;
+    if (member->lost) {
+        member->done = true;
         return;
     }
-    if (now() < hold->end_at) return;
-    flush_log(worker, hold);
-    if (hold->unsure) status = queue_outcome(worker->connection, lease_of(worker, hold), &open, &error);
-    if (status == STATUS_OK && open) status = send_end(worker, hold, &error);
+    if (now() < member->end_at) return;
+    flush_log(worker, member);
+    if (member->unsure) status = queue_outcome(worker->connection, lease_of(worker, member), &open, &error);
+    if (status == STATUS_OK && open) status = send_end(worker, member, &error);
     if (status != STATUS_OK && status != STATUS_LEASE_LOST) {
-        hold->unsure = true;
-        hold->end_at = now() + RETRY_SECONDS;
+        member->unsure = true;
+        member->end_at = now() + RETRY_SECONDS;
         return;
     }
     /* What is not swept now, because the database went away, is swept within the hour. */
     if (status == STATUS_OK &&
-        sweep_run(worker->connection, worker->options.data_directory, lease_of(worker, hold)->run.text, &error) != STATUS_OK)
+        sweep_run(worker->connection, worker->options.data_directory, lease_of(worker, member)->run.text, &error) != STATUS_OK)
         say(worker, "cannot sweep up after a run", &error);
     store_notify(worker->connection);
-    hold->done = true;
+    member->done = true;
 }
 
-static void hold_run(struct worker *worker, struct hold *hold, bool hinted)
+static void hold_member(struct worker *worker, struct held_member *member, bool hinted)
 {
-    struct job_view view;
-    job_look(worker->job, hold->number, &view);
-    if (!hold->lost && now() - hold->renewed_at > worker->lease_seconds * WORKER_PATIENCE)
-        lose(worker, hold, "the database did not answer for two thirds of the lease");
-    if (!hold->lost) {
+    struct batch_view view;
+    batch_look(worker->batch, member->number, &view);
+    if (!member->lost && now() - member->renewed_at > worker->lease_seconds * WORKER_PATIENCE)
+        lose(worker, member, "the database did not answer for two thirds of the lease");
+    if (!member->lost) {
         const double time = now();
-        const bool flush = time >= hold->flush_at;
-        if (time >= hold->beat_at || ((flush || view.ended) && view.version != hold->version_written))
-            beat(worker, hold, &view);
-        else if (hinted || time >= hold->peek_at)
-            peek(worker, hold);
-        if (flush && !hold->lost) flush_log(worker, hold);
-        if (flush) hold->flush_at = now() + FLUSH_SECONDS;
+        const bool flush = time >= member->flush_at;
+        if (time >= member->beat_at || ((flush || view.ended) && view.version != member->version_written))
+            beat(worker, member, &view);
+        else if (hinted || time >= member->peek_at)
+            peek(worker, member);
+        if (flush && !member->lost) flush_log(worker, member);
+        if (flush) member->flush_at = now() + FLUSH_SECONDS;
     }
     if (view.ended)
-        end_run(worker, hold);
+        end_run(worker, member);
     else
-        watch_engine(worker, hold, &view);
+        watch_engine(worker, member, &view);
 }
 
-static void hold_job(struct worker *worker, bool hinted)
+static void hold_batch(struct worker *worker, bool hinted)
 {
     bool done = true;
-    for (size_t i = 0; i < job_count(worker->job); i++) {
-        struct hold *hold = &worker->holds[i];
-        if (!hold->done) hold_run(worker, hold, hinted);
-        done = done && hold->done;
+    for (size_t i = 0; i < batch_count(worker->batch); i++) {
+        struct held_member *member = &worker->members[i];
+        if (!member->done) hold_member(worker, member, hinted);
+        done = done && member->done;
     }
     if (!done) return;
-    job_free(worker->job);
-    worker->job = NULL;
+    batch_free(worker->batch);
+    worker->batch = NULL;
     worker->lease_at = 0;
 }
 
@@ -397,8 +398,8 @@ static void read_signals(struct worker *worker)
     struct signalfd_siginfo info;
     while (read(worker->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         if (worker->stops++ == 0) worker->stop_at = now();
-        for (size_t i = 0; worker->job != NULL && i < job_count(worker->job); i++)
-            job_stop(worker->job, i, STATUS_LEASE_LOST, "the worker is stopping");
+        for (size_t i = 0; worker->batch != NULL && i < batch_count(worker->batch); i++)
+            batch_stop(worker->batch, i, STATUS_LEASE_LOST, "the worker is stopping");
     }
 }
 
@@ -406,9 +407,9 @@ static void read_signals(struct worker *worker)
 static void leave_engine(struct worker *worker)
 {
     struct error error;
-    for (size_t i = 0; i < job_count(worker->job); i++) {
-        const struct hold *hold = &worker->holds[i];
-        if (!hold->done && !hold->lost && queue_release(worker->connection, lease_of(worker, hold), &error) != STATUS_OK)
+    for (size_t i = 0; i < batch_count(worker->batch); i++) {
+        const struct held_member *member = &worker->members[i];
+        if (!member->done && !member->lost && queue_release(worker->connection, lease_of(worker, member), &error) != STATUS_OK)
             say(worker, "cannot give the run back", &error);
     }
     if (worker->registered && worker_gone(worker->connection, &worker->identity.id, &error) != STATUS_OK) _exit(EXIT_STOPPED);
@@ -418,7 +419,7 @@ static void leave_engine(struct worker *worker)
 static bool may_exit(struct worker *worker)
 {
     if (worker->stops == 0) return false;
-    if (worker->job == NULL) return true;
+    if (worker->batch == NULL) return true;
     if (worker->stops > 1 || now() - worker->stop_at > STOP_SECONDS) leave_engine(worker);
     return false;
 }
@@ -426,7 +427,7 @@ static bool may_exit(struct worker *worker)
 static int poll_milliseconds(const struct worker *worker)
 {
     double wait = worker->lease_at - now();
-    if (worker->job != NULL) wait = worker->lease_seconds / 12 < BUSY_SECONDS ? worker->lease_seconds / 12 : BUSY_SECONDS;
+    if (worker->batch != NULL) wait = worker->lease_seconds / 12 < BUSY_SECONDS ? worker->lease_seconds / 12 : BUSY_SECONDS;
     if (wait < 0) return 0;
     return (int)(wait * 1000) + 1;
 }
@@ -448,10 +449,10 @@ static int work(struct worker *worker)
     bool hinted = true;
     for (;;) {
         read_signals(worker);
-        if (worker->job != NULL) hold_job(worker, hinted);
+        if (worker->batch != NULL) hold_batch(worker, hinted);
         if (may_exit(worker)) break;
-        if (worker->job == NULL && worker->stops == 0) sweep(worker);
-        if (worker->job == NULL && worker->stops == 0 && (hinted || now() >= worker->lease_at)) seek_work(worker);
+        if (worker->batch == NULL && worker->stops == 0) sweep(worker);
+        if (worker->batch == NULL && worker->stops == 0 && (hinted || now() >= worker->lease_at)) seek_work(worker);
         if (now() >= worker->housekeeping_at && worker->stops == 0) keep_house(worker);
         wait_for_something(worker, &hinted);
     }

@@ -1,12 +1,12 @@
 /* worker.h: one process that executes runs. Its main thread asks the database for work and renews the lease; one engine thread
- * does the work, for one run at a time or for several that are executed together (kind.h). At most two sessions. When the engine
+ * does the work, for one run at a time or for a batch (kind.h). At most two sessions. When the engine
  * dies, only this process dies. */
 #ifndef POOL_WORKER_H
 #define POOL_WORKER_H
 
 #include "kinds/kind.h"
 
-enum { WORKER_TOGETHER = 8 }; /* runs that are executed together, at most */
+enum { WORKER_BATCH_MOST = 8 }; /* members of a batch, at most */
 
 struct worker_options {
     const char *conninfo;

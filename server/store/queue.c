@@ -136,8 +136,8 @@ enum status queue_device_there(struct connection *connection, const char *kind, 
     return STATUS_OK;
 }
 
-enum status queue_lease_companions(struct connection *connection, const struct worker_identity *worker, const struct lease *lease,
-                                   double lease_seconds, size_t most, struct leased_run *out, size_t *count, struct error *error)
+enum status queue_lease_members(struct connection *connection, const struct worker_identity *worker, const struct lease *lease,
+                                double lease_seconds, size_t most, struct leased_run *out, size_t *count, struct error *error)
 {
     struct rows *rows;
     char name[128];

@@ -62,12 +62,12 @@ MUST_CHECK enum status queue_lease(struct connection *connection, const struct w
 /* Whether a worker on a device of this kind ("cuda") was seen in the last minute. */
 MUST_CHECK enum status queue_device_there(struct connection *connection, const char *kind, bool *there, struct error *error);
 void leased_run_reset(struct leased_run *run);
-/* With a run that is held, leases those that wait and may be taken with it (run_new.companions), each under a lease of its own, all
+/* With a run that is held, leases the other members of its batch (run_new.batch) that wait, each under a lease of its own, all
  * in one transaction: at most `most`, and no more than a fair share where other workers are idle. Whoever may crash or stall only
  * once more, the held run too, goes alone, so that it takes nobody with it. out[0 … *count). */
-MUST_CHECK enum status queue_lease_companions(struct connection *connection, const struct worker_identity *worker,
-                                              const struct lease *lease, double lease_seconds, size_t most, struct leased_run *out,
-                                              size_t *count, struct error *error);
+MUST_CHECK enum status queue_lease_members(struct connection *connection, const struct worker_identity *worker,
+                                           const struct lease *lease, double lease_seconds, size_t most, struct leased_run *out,
+                                           size_t *count, struct error *error);
 
 /* Renews the lease and writes progress (may be NULL). *cancel: someone asked for the run to stop. STATUS_LEASE_LOST. */
 MUST_CHECK enum status queue_beat(struct connection *connection, const struct lease *lease, double lease_seconds,

@@ -61,7 +61,7 @@ static enum status insert_row(struct connection *connection, const struct run_ne
         " event as (insert into run_events (run, epoch, type, data)"
         " select id, 0, 'state', json_build_object('from', null, 'to', 'queued') from made) select id from made",
         VALUES(value_text(run->kind), value_integer(run->priority), value_text(run->dedupe_key), value_boolean(run->force),
-               value_json(run->params), value_text(run->companions), value_text(run->named_key), value_text(run->device)),
+               value_json(run->params), value_text(run->batch), value_text(run->named_key), value_text(run->device)),
         &rows, error);
     if (status != STATUS_OK) return status;
     *made = rows_count(rows) == 1;

@@ -12,7 +12,7 @@ struct run_new {
     const json_t *params;   /* complete: defaults written back */
     const char *dedupe_key; /* hash of all that decides the result (kind, params, content, engine version); NULL: never shared */
     const char *named_key;  /* the same with ids in place of content; NULL as well */
-    const char *companions; /* what it has in common with runs that a worker may take with it; NULL: it is taken alone */
+    const char *batch;      /* the same for runs that a worker may take as members of one batch; NULL: it is taken alone */
     const char *device;     /* kind of device that it needs, "cuda"; NULL: any */
     bool force;             /* a new run even if an equal one exists */
     int priority;           /* larger goes first; 0 is usual */

@@ -8,7 +8,7 @@ from faults import kill, settled, wait_for_none_left, workers_of
 from test_kills import comparable, events
 
 METHODS = [{"name": "gptq", "bits": 3, "group_size": 32}, {"name": "gptq", "bits": 4, "group_size": 32}, {"name": "awq", "bits": 4, "group_size": 32}]
-TOGETHER = "one walk over the model serves all"
+TOGETHER = "one forward pass serves all"
 
 
 def prepare(service, **shape):

@@ -75,12 +75,12 @@ static void test_a_lease_says_who_has_the_run_and_until_when(void **state)
     change(connection, "delete from runs where id = $1", &run);
 }
 
-static struct store_id add_companion(struct connection *connection, const char *companions, int priority)
+static struct store_id add_member(struct connection *connection, const char *batch, int priority)
 {
     struct error error;
     enum store_outcome outcome;
     json_t *document, *params = json_pack("{s:i}", "x", 1);
-    const struct run_new new = {.kind = "test", .params = params, .companions = companions, .priority = priority};
+    const struct run_new new = {.kind = "test", .params = params, .batch = batch, .priority = priority};
     OK(run_insert(connection, &new, &outcome, &document, &error));
     const struct store_id id = id_of(document);
     json_decref(document);
@@ -89,13 +89,13 @@ static struct store_id add_companion(struct connection *connection, const char *
 }
 
 /* Releases what is taken with `lease`, which has to be `expected` in that order. */
-static void expect_companions(struct connection *connection, const struct lease *lease, size_t most,
-                              const struct store_id *expected, size_t count)
+static void expect_members(struct connection *connection, const struct lease *lease, size_t most, const struct store_id *expected,
+                           size_t count)
 {
     struct error error;
     struct leased_run runs[8];
     size_t found = 9;
-    OK(queue_lease_companions(connection, &someone, lease, 30, most, runs, &found, &error));
+    OK(queue_lease_members(connection, &someone, lease, 30, most, runs, &found, &error));
     assert_int_equal(found, count);
     for (size_t i = 0; i < found; i++) {
         assert_string_equal(runs[i].lease.run.text, expected[i].text);
@@ -106,26 +106,26 @@ static void expect_companions(struct connection *connection, const struct lease 
     }
 }
 
-static void test_companions_are_leased_with_the_run_that_is_held(void **state)
+static void test_members_are_leased_with_the_run_that_is_held(void **state)
 {
     struct connection *connection = connection_of(state);
     struct error error;
-    const struct store_id first = add_companion(connection, "a", 100);
-    const struct store_id waiting[] = {add_companion(connection, "a", 90), add_companion(connection, "a", 80),
-                                       add_companion(connection, "a", 70)};
-    (void)add_companion(connection, "b", 60);
-    (void)add_companion(connection, NULL, 50);
+    const struct store_id first = add_member(connection, "a", 100);
+    const struct store_id waiting[] = {add_member(connection, "a", 90), add_member(connection, "a", 80),
+                                       add_member(connection, "a", 70)};
+    (void)add_member(connection, "b", 60);
+    (void)add_member(connection, NULL, 50);
     struct lease lease = take(connection);
     assert_string_equal(lease.run.text, first.text);
-    expect_companions(connection, &lease, 7, waiting, 3);
-    expect_companions(connection, &lease, 2, waiting, 2);
+    expect_members(connection, &lease, 7, waiting, 3);
+    expect_members(connection, &lease, 2, waiting, 2);
     struct lease stale = lease;
     stale.epoch--;
-    expect_companions(connection, &stale, 7, NULL, 0);
+    expect_members(connection, &stale, 7, NULL, 0);
     /* another worker is idle: half of them are its */
     const struct worker_identity idle = {.id = {"idle"}, .host = "there", .boot_id = "b", .device = "cpu", .pid = 2, .threads = 1};
     OK(worker_register(connection, &idle, &error));
-    expect_companions(connection, &lease, 7, waiting, 1);
+    expect_members(connection, &lease, 7, waiting, 1);
     OK(worker_gone(connection, &idle.id, &error));
     /* a worker that has a run is not idle, nor is one that was not seen for more than a minute */
     OK(worker_register(connection, &idle, &error));
@@ -134,24 +134,24 @@ static void test_companions_are_leased_with_the_run_that_is_held(void **state)
            "update runs set state = 'running', owner = 'idle', worker = 'w', lease_until = clock_timestamp() where"
            " id = $1",
            &busy);
-    expect_companions(connection, &lease, 7, waiting, 3);
+    expect_members(connection, &lease, 7, waiting, 3);
     change(connection, "delete from runs where id = $1", &busy);
     change(connection, "update workers set seen_at = clock_timestamp() - interval '2 minutes' where id = $1", &idle.id);
-    expect_companions(connection, &lease, 7, waiting, 3);
+    expect_members(connection, &lease, 7, waiting, 3);
     OK(worker_gone(connection, &idle.id, &error));
-    /* a run of another kind is no companion, whatever it says */
+    /* a run of another kind is no member, whatever it says */
     const struct store_id foreign =
-        enqueue(connection, (struct run_new){.kind = "other", .companions = "a", .priority = 99}, STORE_CREATED);
-    expect_companions(connection, &lease, 7, waiting, 3);
+        enqueue(connection, (struct run_new){.kind = "other", .batch = "a", .priority = 99}, STORE_CREATED);
+    expect_members(connection, &lease, 7, waiting, 3);
     change(connection, "delete from runs where id = $1", &foreign);
     /* one more crash or stall is the last: they go alone */
     OK(connection_execute(connection, "update runs set crashes = 2 where id = $1", VALUES(value_text(waiting[0].text)), NULL,
                           &error));
     OK(connection_execute(connection, "update runs set stalls = 2 where id = $1", VALUES(value_text(waiting[1].text)), NULL,
                           &error));
-    expect_companions(connection, &lease, 7, waiting + 2, 1);
+    expect_members(connection, &lease, 7, waiting + 2, 1);
     OK(connection_execute(connection, "update runs set crashes = 2 where id = $1", VALUES(value_text(first.text)), NULL, &error));
-    expect_companions(connection, &lease, 7, NULL, 0);
+    expect_members(connection, &lease, 7, NULL, 0);
     OK(queue_release(connection, &lease, &error));
     OK(connection_execute(connection, "update runs set state = 'cancelled', finished_at = clock_timestamp() where state = 'queued'",
                           NO_VALUES, NULL, &error));
@@ -206,7 +206,7 @@ static void test_an_error_points_into_the_request_for_the_run_or_nowhere(void **
     const struct queue_usage usage = {.peak_host_bytes = -1, .peak_device_bytes = -1};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         json_t *document;
-        const struct store_id run = add_companion(connection, NULL, 0);
+        const struct store_id run = add_member(connection, NULL, 0);
         const struct lease lease = take(connection);
         (void)error_set_at(&cause, STATUS_CONFLICT, rows[i].pointer, "another is there");
         OK(queue_fail(connection, &lease, &cause, &usage, &error));
@@ -225,7 +225,7 @@ int main(void)
         cmocka_unit_test(test_a_run_is_taken_when_it_is_due),
         cmocka_unit_test(test_a_lease_says_who_has_the_run_and_until_when),
         cmocka_unit_test(test_an_error_points_into_the_request_for_the_run_or_nowhere),
-        cmocka_unit_test(test_companions_are_leased_with_the_run_that_is_held),
+        cmocka_unit_test(test_members_are_leased_with_the_run_that_is_held),
         cmocka_unit_test(test_a_run_waits_for_a_worker_on_the_device_that_it_needs),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

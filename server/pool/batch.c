@@ -1,0 +1,397 @@
+#include "pool/batch.h"
+
+#include "kinds/artifacts.h"
+#include "pool/gate.h"
+#include "pool/sweep.h"
+#include "schema/schema.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINES_MOST = 1000, STACK_BYTES = 16 << 20 };
+
+/* A leased run of the batch, on the engine thread. */
+struct leased_member {
+    struct leased_batch *batch;
+    struct leased_run run; /* owns */
+    char *work_directory;  /* owns */
+
+    /* Under the batch's mutex. */
+    enum status stop; /* STATUS_OK: go on */
+    char stop_detail[128];
+    bool ended;
+    uint64_t version;
+    struct queue_progress progress;
+    double first_at;    /* when the first progress came, and where it stood: for the estimate */
+    int64_t first_done; /* -1: none yet */
+    json_t *lines;      /* owns */
+
+    /* The engine thread's alone. */
+    struct monitor monitor;
+    struct schema_filled filled;
+
+    /* Written by the engine thread before `ended`, read after it. */
+    enum status status;
+    struct error error;
+    bool given_back;
+    json_t *result;
+    struct measurements measurements;
+    struct task_items items;
+    struct artifacts *artifacts;
+    struct queue_usage usage;
+    double work; /* by the run's plan */
+};
+
+struct leased_batch {
+    struct worker_options options; /* lent pointers */
+    struct connection *connection; /* lent */
+    struct team *team;             /* lent */
+    const struct gate *gate;       /* lent */
+    int wake;
+    double began;
+    int64_t device_bytes; /* as in struct kind_context */
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    uint64_t moves; /* under the mutex */
+    size_t count;
+    struct leased_member members[]; /* owns */
+};
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- the monitor: called by the engine ---- */
+
+static void note_progress(void *owner, int64_t done, int64_t total, const char *unit)
+{
+    struct leased_member *member = owner;
+    const double now = seconds_now();
+    (void)pthread_mutex_lock(&member->batch->mutex);
+    member->batch->moves++;
+    if (member->progress.done != done || member->progress.total != total || strcmp(member->progress.unit, unit) != 0) {
+        member->version++;
+        if (member->first_done < 0 || done < member->first_done || member->progress.total != total) {
+            member->first_at = now;
+            member->first_done = done;
+        }
+        member->progress.done = done;
+        member->progress.total = total;
+        (void)snprintf(member->progress.unit, sizeof member->progress.unit, "%s", unit);
+        const int64_t since = done - member->first_done;
+        member->progress.eta_seconds =
+            since > 0 && total >= done ? (now - member->first_at) / (double)since * (double)(total - done) : NAN;
+    }
+    (void)pthread_mutex_unlock(&member->batch->mutex);
+    const struct gate_place place = {member->run.kind, member->run.lease.run.text, member->run.lease.epoch, unit, done};
+    gate_pass(member->batch->gate, &place, &member->monitor);
+}
+
+/* A line that is no UTF-8 is refused by jansson and left out. When the database is away for long the oldest lines are kept. */
+static void note_line(void *owner, const char *line)
+{
+    struct leased_member *member = owner;
+    (void)pthread_mutex_lock(&member->batch->mutex);
+    member->batch->moves++;
+    if (json_array_size(member->lines) < LINES_MOST) (void)json_array_append_new(member->lines, json_string(line));
+    (void)pthread_mutex_unlock(&member->batch->mutex);
+}
+
+static enum status check_stop(void *owner, struct error *error)
+{
+    struct leased_member *member = owner;
+    (void)pthread_mutex_lock(&member->batch->mutex);
+    member->batch->moves++;
+    const enum status stop = member->stop;
+    if (stop != STATUS_OK) (void)error_set(error, stop, "%s", member->stop_detail);
+    (void)pthread_mutex_unlock(&member->batch->mutex);
+    return stop;
+}
+
+/* ---- the engine thread ---- */
+
+/* The kernel's high-water mark of resident memory, which "5" in clear_refs sets back to what is resident now. */
+static void reset_peak(void)
+{
+    const int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    if (write(fd, "5", 1) != 1) (void)0;
+    (void)close(fd);
+}
+
+static int64_t peak_host_bytes(void)
+{
+    char line[128];
+    long long kibibytes = -1;
+    FILE *file = fopen("/proc/self/status", "re");
+    if (file == NULL) return -1;
+    while (fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, "VmHWM:", 6) == 0) kibibytes = strtoll(line + 6, NULL, 10);
+    (void)fclose(file);
+    return kibibytes < 0 ? -1 : kibibytes * 1024;
+}
+
+static enum status make_work_directory(struct leased_member *member, struct error *error)
+{
+    char *tmp = NULL;
+    enum status status = STATUS_OK;
+    if (asprintf(&tmp, "%s/tmp", member->batch->options.data_directory) < 0) tmp = NULL;
+    if (tmp == NULL || asprintf(&member->work_directory, "%s/" SWEEP_WORK_PREFIX "%s", tmp, member->run.lease.run.text) < 0) {
+        member->work_directory = NULL;
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a path");
+    } else if ((mkdir(tmp, 0700) != 0 && errno != EEXIST) || (mkdir(member->work_directory, 0700) != 0 && errno != EEXIST)) {
+        status = error_set_errno(error, "cannot make the run's work directory");
+    }
+    free(tmp);
+    return status;
+}
+
+/* The main thread sees the end of this run; the engine thread touches it no more. */
+static void member_end(struct leased_member *member, enum status status, const struct error *error)
+{
+    const uint64_t one = 1;
+    member->status = status;
+    if (status != STATUS_OK) member->error = *error;
+    member->usage = (struct queue_usage){.seconds = seconds_now() - member->batch->began,
+                                         .peak_host_bytes = peak_host_bytes(),
+                                         .peak_device_bytes = member->batch->device_bytes,
+                                         .work = member->work};
+    (void)pthread_mutex_lock(&member->batch->mutex);
+    member->ended = true;
+    (void)pthread_mutex_unlock(&member->batch->mutex);
+    if (write(member->batch->wake, &one, sizeof one) != sizeof one) return; /* the main thread looks four times a second anyway */
+}
+
+static struct kind_context context_of(struct leased_member *member)
+{
+    struct leased_batch *batch = member->batch;
+    member->monitor = (struct monitor){.owner = member, .progress = note_progress, .log = note_line, .check = check_stop};
+    return (struct kind_context){
+        .run = member->run.lease.run.text,
+        .epoch = member->run.lease.epoch,
+        .attempt = member->run.attempt,
+        .monitor = &member->monitor,
+        .connection = batch->connection,
+        .data_directory = batch->options.data_directory,
+        .work_directory = member->work_directory,
+        .roots = batch->options.roots,
+        .device = batch->options.device,
+        .threads = batch->options.threads,
+        .team = batch->team,
+        .artifacts = member->artifacts,
+        .items = &member->items,
+        .hub = batch->options.hub,
+        .memory_bytes = batch->options.memory_bytes,
+        .device_bytes = &batch->device_bytes,
+        .work = &member->work,
+    };
+}
+
+static enum status prepare(struct leased_member *member, const struct kind *kind, struct error *error)
+{
+    enum status status;
+    if (kind == NULL)
+        return error_set(error, STATUS_UNSUPPORTED, "this worker does not know runs of the kind %s", member->run.kind);
+    if ((status = make_work_directory(member, error)) != STATUS_OK) return status;
+    if ((status = artifacts_new(member->batch->options.data_directory, member->run.lease.run.text, member->run.lease.epoch,
+                                &member->artifacts, error)) != STATUS_OK)
+        return status;
+    /* Checked again: what stands in the database may be older than this binary. */
+    return schema_fill(kind->params, kind->params_size, member->run.params, "/params", NULL, &member->filled, error);
+}
+
+static void execute(struct leased_member *member, const struct kind *kind)
+{
+    struct error error;
+    const struct kind_context context = context_of(member);
+    enum status status = kind->execute(&context, member->filled.params, &member->result, &member->measurements, &error);
+    if (status == STATUS_OK && member->result == NULL)
+        status = error_set(&error, STATUS_INTERNAL, "the kind %s gave no result", kind->name);
+    member_end(member, status, &error);
+}
+
+static void kind_ended(struct kind_member *given)
+{
+    struct leased_member *member = given->owner;
+    member->result = given->result;
+    member->given_back = given->given_back;
+    if (given->status == STATUS_OK && given->result == NULL)
+        given->status = error_set(&given->error, STATUS_INTERNAL, "the kind %s gave no result", member->run.kind);
+    member_end(member, given->status, &given->error);
+}
+
+static void execute_batch(const struct kind *kind, struct kind_member *members, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct leased_member *member = members[i].owner;
+        members[i].context = context_of(member);
+        members[i].params = member->filled.params;
+        members[i].measurements = &member->measurements;
+        note_line(member, "executed in a batch with others that differ in their method: one forward pass serves all");
+    }
+    kind->execute_batch(members, count);
+}
+
+static void *engine_main(void *argument)
+{
+    struct leased_batch *batch = argument;
+    const struct kind *kind = kind_find(batch->options.kinds, batch->members[0].run.kind);
+    struct kind_member ready[WORKER_BATCH_MOST] = {{.status = STATUS_OK}};
+    size_t count = 0;
+    batch->began = seconds_now();
+    batch->device_bytes = -1;
+    reset_peak();
+    for (size_t i = 0; i < batch->count; i++) {
+        struct leased_member *member = &batch->members[i];
+        const enum status status = prepare(member, kind, &member->error);
+        if (status == STATUS_OK)
+            ready[count++] = (struct kind_member){.owner = member, .ended = kind_ended};
+        else
+            member_end(member, status, &member->error);
+    }
+    if (count == 1) execute(ready[0].owner, kind);
+    if (count > 1) execute_batch(kind, ready, count);
+    return NULL;
+}
+
+/* ---- the main thread's side ---- */
+
+static void batch_destroy(struct leased_batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        struct leased_member *member = &batch->members[i];
+        leased_run_reset(&member->run);
+        schema_filled_reset(&member->filled);
+        json_decref(member->lines);
+        json_decref(member->result);
+        measurements_reset(&member->measurements);
+        task_items_reset(&member->items);
+        artifacts_free(member->artifacts);
+        free(member->work_directory);
+    }
+    (void)pthread_mutex_destroy(&batch->mutex);
+    free(batch);
+}
+
+enum status batch_start(const struct worker_options *options, struct leased_run *runs, size_t count, struct connection *connection,
+                        struct team *team, const struct gate *gate, int wake, struct leased_batch **out, struct error *error)
+{
+    pthread_attr_t attributes;
+    struct leased_batch *batch = calloc(1, sizeof *batch + count * sizeof batch->members[0]);
+    bool lines = true;
+    *out = NULL;
+    if (batch == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+    (void)pthread_mutex_init(&batch->mutex, NULL);
+    batch->options = *options;
+    batch->connection = connection;
+    batch->team = team;
+    batch->gate = gate;
+    batch->wake = wake;
+    batch->count = count;
+    for (size_t i = 0; i < count; i++) {
+        struct leased_member *member = &batch->members[i];
+        member->batch = batch;
+        member->run = runs[i];
+        member->first_done = -1;
+        member->progress.eta_seconds = NAN;
+        member->lines = json_array();
+        lines = lines && member->lines != NULL;
+    }
+    (void)pthread_attr_init(&attributes);
+    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    const int failure = lines ? pthread_create(&batch->thread, &attributes, engine_main, batch) : ENOMEM;
+    (void)pthread_attr_destroy(&attributes);
+    if (failure != 0) {
+        for (size_t i = 0; i < count; i++) batch->members[i].run = (struct leased_run){0}; /* they stay the caller's */
+        batch_destroy(batch);
+        return error_set(error, STATUS_NO_MEMORY, "cannot start the engine thread: %s", strerror(failure));
+    }
+    for (size_t i = 0; i < count; i++) runs[i] = (struct leased_run){0};
+    *out = batch;
+    return STATUS_OK;
+}
+
+size_t batch_count(const struct leased_batch *batch)
+{
+    return batch->count;
+}
+
+const struct lease *batch_lease(const struct leased_batch *batch, size_t number)
+{
+    return &batch->members[number].run.lease;
+}
+
+void batch_stop(struct leased_batch *batch, size_t number, enum status status, const char *detail)
+{
+    struct leased_member *member = &batch->members[number];
+    (void)pthread_mutex_lock(&batch->mutex);
+    if (member->stop == STATUS_OK) {
+        member->stop = status;
+        (void)snprintf(member->stop_detail, sizeof member->stop_detail, "%s", detail);
+    }
+    (void)pthread_mutex_unlock(&batch->mutex);
+}
+
+void batch_look(struct leased_batch *batch, size_t number, struct batch_view *view)
+{
+    const struct leased_member *member = &batch->members[number];
+    (void)pthread_mutex_lock(&batch->mutex);
+    *view = (struct batch_view){
+        .ended = member->ended, .moves = batch->moves, .version = member->version, .progress = member->progress};
+    (void)pthread_mutex_unlock(&batch->mutex);
+}
+
+json_t *batch_lines(struct leased_batch *batch, size_t number)
+{
+    struct leased_member *member = &batch->members[number];
+    json_t *lines = NULL;
+    (void)pthread_mutex_lock(&batch->mutex);
+    if (json_array_size(member->lines) > 0) {
+        json_t *empty = json_array();
+        if (empty != NULL) {
+            lines = member->lines;
+            member->lines = empty;
+        }
+    }
+    (void)pthread_mutex_unlock(&batch->mutex);
+    return lines;
+}
+
+void batch_put_back(struct leased_batch *batch, size_t number, json_t *lines)
+{
+    struct leased_member *member = &batch->members[number];
+    (void)pthread_mutex_lock(&batch->mutex);
+    (void)json_array_extend(lines, member->lines);
+    json_decref(member->lines);
+    member->lines = lines;
+    (void)pthread_mutex_unlock(&batch->mutex);
+}
+
+void batch_outcome(struct leased_batch *batch, size_t number, struct batch_outcome *out)
+{
+    struct leased_member *member = &batch->members[number];
+    *out = (struct batch_outcome){.status = member->status, .error = member->error, .given_back = member->given_back};
+    out->result.result = member->result;
+    out->result.measurements = &member->measurements;
+    out->result.items = &member->items;
+    if (member->artifacts != NULL) out->result.artifacts = artifacts_items(member->artifacts, &out->result.artifact_count);
+    out->result.usage = member->usage;
+}
+
+void batch_free(struct leased_batch *batch)
+{
+    if (batch == NULL) return;
+    (void)pthread_join(batch->thread, NULL);
+    batch_destroy(batch);
+}
