@@ -16,7 +16,8 @@ enum param_type {
     PARAM_CHOICE,     /* int at `offset`: the index in `choices` (give the enum the same order) */
     PARAM_OBJECT,     /* a struct at `offset`, filled by `children` */
     PARAM_VARIANT,    /* an object whose "name" picks one of `variants`: int at `offset` (its index); the variant's own
-                         fields are filled by its table into the struct at `variants[i].offset` */
+                         fields are filled by its table into a struct that lies `variants[i].offset` bytes after
+                         that int */
     PARAM_CHECKPOINT, /* an id or name of a checkpoint: const char * (the id, after the server resolved it) */
     PARAM_DATASET,    /* an id or name of a dataset: likewise */
     PARAM_TRAJECTORY, /* an id or name of a trajectory: likewise */
@@ -50,7 +51,7 @@ struct param_list {
 struct param_variant {
     const char *name;           /* value of "name" */
     const struct param *params; /* the other fields */
-    size_t offset;              /* where its struct lies, from the same base as the PARAM_VARIANT's own offset */
+    size_t offset;              /* where its struct lies, from the PARAM_VARIANT's own offset */
 };
 
 /* A name for a variant's fields. */

@@ -2,27 +2,30 @@
 
 #define AT(member)     offsetof(struct train_params, member)
 #define TOKENS_MAXIMUM 1e15
+/* From where a variant's index lies. */
+#define IN_TOKENIZER(member) (AT(tokenizer.member) - AT(tokenizer.name))
+#define IN_SCHEDULE(member)  (AT(schedule.member) - AT(schedule.name))
 
 static const char *const dtype_choices[] = {"f32", "bf16", NULL};
 
 static const struct param no_params[] = {{0}};
 
 static const struct param tokenizer_file_params[] = {
-    {.name = "path", .type = PARAM_STRING, .offset = AT(tokenizer.path), .help = "a tokenizer.json below one of the path roots"},
+    {.name = "path", .type = PARAM_STRING, .offset = IN_TOKENIZER(path), .help = "a tokenizer.json below one of the path roots"},
     {0},
 };
 
 static const struct param tokenizer_learned_params[] = {
     {.name = "vocabulary_size",
      .type = PARAM_INTEGER,
-     .offset = AT(tokenizer.vocabulary_size),
+     .offset = IN_TOKENIZER(vocabulary_size),
      .minimum = 257,
      .maximum = 1 << 20,
      .help = "tokens of a byte-level BPE learned from the dataset"},
     {0},
 };
 
-/* The order of enum train_tokenizer. Their fields lie in struct train_params itself. */
+/* The order of enum train_tokenizer. */
 static const struct param_variant tokenizer_variants[] = {
     {"none", no_params, 0},
     {"bytes", no_params, 0},
@@ -33,10 +36,10 @@ static const struct param_variant tokenizer_variants[] = {
 
 /* The order of optimizer_kinds and of enum train_optimizer. */
 static const struct param_variant optimizer_variants[] = {
-    {"adamw", optimizer_adamw_params, AT(optimizer.settings)},
-    {"sam", optimizer_sam_params, AT(optimizer.settings)},
-    {"asam", optimizer_asam_params, AT(optimizer.settings)},
-    {"schedule_free", optimizer_schedule_free_params, AT(optimizer.settings)},
+    {"adamw", optimizer_adamw_params, AT(optimizer.settings) - AT(optimizer.name)},
+    {"sam", optimizer_sam_params, AT(optimizer.settings) - AT(optimizer.name)},
+    {"asam", optimizer_asam_params, AT(optimizer.settings) - AT(optimizer.name)},
+    {"schedule_free", optimizer_schedule_free_params, AT(optimizer.settings) - AT(optimizer.name)},
     {0},
 };
 
@@ -53,17 +56,17 @@ static const struct param ema_params[] = {
 
 #define PEAK                                                                                                                       \
     {                                                                                                                              \
-        .name = "peak", .type = PARAM_NUMBER, .offset = AT(schedule.peak), .fallback = "3e-3", .minimum = 1e-12, .maximum = 1e3,   \
+        .name = "peak", .type = PARAM_NUMBER, .offset = IN_SCHEDULE(peak), .fallback = "3e-3", .minimum = 1e-12, .maximum = 1e3,   \
         .help = "largest learning rate"                                                                                            \
     }
 #define WARMUP                                                                                                                     \
     {                                                                                                                              \
-        .name = "warmup", .type = PARAM_INTEGER, .offset = AT(schedule.warmup), .fallback = "0", .minimum = 0,                     \
+        .name = "warmup", .type = PARAM_INTEGER, .offset = IN_SCHEDULE(warmup), .fallback = "0", .minimum = 0,                     \
         .maximum = TOKENS_MAXIMUM, .help = "tokens over which the rate rises linearly to its peak"                                 \
     }
 #define FINAL                                                                                                                      \
     {                                                                                                                              \
-        .name = "final", .type = PARAM_NUMBER, .offset = AT(schedule.final), .fallback = "0", .minimum = 0, .maximum = 1,          \
+        .name = "final", .type = PARAM_NUMBER, .offset = IN_SCHEDULE(final), .fallback = "0", .minimum = 0, .maximum = 1,          \
         .help = "rate that the decay ends at, as a share of the peak"                                                              \
     }
 
@@ -72,14 +75,14 @@ static const struct param wsd_params[] = {
     WARMUP,
     {.name = "decay",
      .type = PARAM_INTEGER,
-     .offset = AT(schedule.decay),
+     .offset = IN_SCHEDULE(decay),
      .fallback = "0",
      .minimum = 0,
      .maximum = TOKENS_MAXIMUM,
      .help = "tokens at the end over which the rate decays; 0: it stays at its peak"},
     {.name = "shape",
      .type = PARAM_CHOICE,
-     .offset = AT(schedule.shape),
+     .offset = IN_SCHEDULE(shape),
      .fallback = "\"linear\"",
      .choices = schedule_shape_names,
      .help = "how it decays"},

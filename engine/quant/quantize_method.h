@@ -68,15 +68,23 @@ struct quantize_options {
     };
 };
 
+/* Every quantizer, once: its id, and the name of its row (quantizer_NAME), of its parameters (NAME_params) and in the API. */
+/* clang-format off */
+#define QUANTIZERS(X)                                                                                                              \
+    X(RTN, rtn)                                                                                                                    \
+    X(GPTQ, gptq)                                                                                                                  \
+    X(NF4, nf4)                                                                                                                    \
+    X(FP4, fp4)                                                                                                                    \
+    X(AWQ, awq)                                                                                                                    \
+    X(LLM_INT8, llm_int8)                                                                                                          \
+    X(SMOOTHQUANT, smoothquant)
+/* clang-format on */
+
 enum quantizer_id {
-    QUANTIZER_RTN,
-    QUANTIZER_GPTQ,
-    QUANTIZER_NF4,
-    QUANTIZER_FP4,
-    QUANTIZER_AWQ,
-    QUANTIZER_LLM_INT8,
-    QUANTIZER_SMOOTHQUANT,
-    QUANTIZER_COUNT
+#define QUANTIZER_ID(id, name) QUANTIZER_##id,
+    QUANTIZERS(QUANTIZER_ID)
+#undef QUANTIZER_ID
+        QUANTIZER_COUNT
 };
 
 /* Which quantizer and its parameters; the structs of the others are not read. */
@@ -129,16 +137,12 @@ extern const int64_t quantize_method_activation_bits[]; /* 4, 8; ends with 0 */
 extern const struct param quantize_method_override;     /* an item of overrides */
 extern const char *const quantize_method_rotations[];   /* by enum quantize_rotation; ends with NULL */
 
-extern const struct param rtn_params[], gptq_params[], nf4_params[], fp4_params[], awq_params[], llm_int8_params[],
-    smoothquant_params[];
+#define QUANTIZER_PARAMS(id, name) extern const struct param name##_params[];
+QUANTIZERS(QUANTIZER_PARAMS)
+#undef QUANTIZER_PARAMS
 
-/* Rows for a PARAM_VARIANT whose struct quantize_method lies `base` bytes into the struct that is filled; end the table
- * with {0}. */
-/* clang-format off */
-#define QUANTIZE_METHOD_VARIANTS(base)                                                                                             \
-    {"rtn", rtn_params, (base)}, {"gptq", gptq_params, (base)}, {"nf4", nf4_params, (base)}, {"fp4", fp4_params, (base)}, {"awq", awq_params, (base)}, {"llm_int8", llm_int8_params, (base)},  \
-    {"smoothquant", smoothquant_params, (base)}
-/* clang-format on */
+/* For a PARAM_VARIANT whose offset is that of a struct quantize_method's quantizer; by enum quantizer_id. */
+extern const struct param_variant quantize_method_variants[];
 
 /* Whether inputs of linears are something else in the quantized model's forward pass (walk->product is needed). */
 bool quantize_method_treats_inputs(const struct quantize_method *method);

@@ -1,8 +1,7 @@
 /* quantizer.h: what every quantizer is: one row of a table, a parameter schema, and one function from the weights of
  * the linears that share an input (and the second moment of that input) to codes. A new quantizer is a new file with
- * its row, a struct in `struct quantize_method`, and one line in each of registry.c and QUANTIZE_METHOD_VARIANTS
- * (quantize_method.h). One that treats linears one by one, from grids alone, hands them to quantize_each
- * (quantize_each.h).
+ * its row, a struct in `struct quantize_method`, and one line in QUANTIZERS (quantize_method.h). One that treats linears
+ * one by one, from grids alone, hands them to quantize_each (quantize_each.h).
  *
  * All grids act on rows of a weight [rows = outputs, columns = inputs]; a group is `group_size` columns of one row with
  * one scale and one zero point, the last one of a row may be shorter, and -1 makes the whole row one group:
@@ -47,8 +46,9 @@ struct quantizer {
                             struct quantized_layer *out, struct error *error);
 };
 
-extern const struct quantizer quantizer_rtn, quantizer_gptq, quantizer_nf4, quantizer_fp4, quantizer_awq, quantizer_llm_int8,
-    quantizer_smoothquant;
+#define QUANTIZER_ROW(id, name) extern const struct quantizer quantizer_##name;
+QUANTIZERS(QUANTIZER_ROW)
+#undef QUANTIZER_ROW
 /* The row for a method; `id` is in [0, QUANTIZER_COUNT). */
 const struct quantizer *quantizer_by_id(int id);
 

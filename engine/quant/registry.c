@@ -5,16 +5,18 @@
 #include <assert.h>
 
 static const struct quantizer *const quantizers[] = {
-    [QUANTIZER_RTN] = &quantizer_rtn,
-    [QUANTIZER_GPTQ] = &quantizer_gptq,
-    [QUANTIZER_NF4] = &quantizer_nf4,
-    [QUANTIZER_FP4] = &quantizer_fp4,
-    [QUANTIZER_AWQ] = &quantizer_awq,
-    [QUANTIZER_LLM_INT8] = &quantizer_llm_int8,
-    [QUANTIZER_SMOOTHQUANT] = &quantizer_smoothquant,
-
+#define ROW(id, name) [QUANTIZER_##id] = &quantizer_##name,
+    QUANTIZERS(ROW)
+#undef ROW
 };
-static_assert(sizeof quantizers / sizeof quantizers[0] == QUANTIZER_COUNT, "a row for every quantizer");
+
+const struct param_variant quantize_method_variants[] = {
+#define ROW(id, name) [QUANTIZER_##id] = {#name, name##_params, 0},
+    QUANTIZERS(ROW)
+#undef ROW
+        [QUANTIZER_COUNT] = {0},
+};
+static_assert(offsetof(struct quantize_method, quantizer) == 0, "the rows of a method count from its quantizer");
 
 const struct quantizer *quantizer_by_id(int id)
 {

@@ -21,7 +21,6 @@ struct attribution_params {
 };
 #define AT(field) offsetof(struct attribution_params, field)
 
-static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(AT(method)), {0}};
 static const char *const parts[] = {"linear", "block", NULL}, *const objectives[] = {"loss", "kl", NULL};
 static const struct param bits_item = {.type = PARAM_INTEGER, .minimum = 2, .maximum = 8, .help = "2, 3, 4 or 8"};
 
@@ -33,7 +32,7 @@ static const struct param attribution_params[] = {
     {.name = "method",
      .type = PARAM_VARIANT,
      .offset = AT(method.quantizer),
-     .variants = method_variants,
+     .variants = quantize_method_variants,
      .recipes = recipes_table,
      .help = "The quantizer of the whole, by name, and its parameters; without overrides, embedding_bits and lm_head_bits"},
     {.name = "calibration",

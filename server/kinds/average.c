@@ -24,7 +24,6 @@ struct average_params {
 
 enum { LAWA_WINDOW = 5, NAME_BYTES = 200 };
 
-static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(AT(method)), {0}};
 static const struct param checkpoint_item = {.type = PARAM_CHECKPOINT};
 static const struct param trajectory_item = {.type = PARAM_TRAJECTORY};
 static const struct param weight_item = {.type = PARAM_NUMBER, .minimum = -1e6, .maximum = 1e6};
@@ -115,7 +114,7 @@ static const struct param average_params[] = {
      .fallback = "null",
      .nullable = true,
      .help = "What a search measures losses on"},
-    PROBE_METHOD_PARAMS(AT(method), method_variants, AT(calibration)),
+    PROBE_METHOD_PARAMS(AT(method), AT(calibration)),
     PROBE_SEED_PARAM(AT(seed)),
     {0},
 };

@@ -12,7 +12,6 @@ struct interpolate_params {
 };
 #define AT(field) offsetof(struct interpolate_params, field)
 
-static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(AT(method)), {0}};
 static const struct param alpha_item = {.type = PARAM_NUMBER, .minimum = -10, .maximum = 10};
 
 static const struct param interpolate_params[] = {
@@ -40,7 +39,7 @@ static const struct param interpolate_params[] = {
      .maximum = 2,
      .help = "First and last alpha; outside of 0 to 1 the line goes on past the checkpoints"},
     DATA_SOURCE_PARAMS(AT(use), "\"blocks\""),
-    PROBE_METHOD_PARAMS(AT(method), method_variants, AT(calibration)),
+    PROBE_METHOD_PARAMS(AT(method), AT(calibration)),
     INPUTS_PRECISION_PARAM(AT(precision)),
     PROBE_SEED_PARAM(AT(seed)),
     {0},

@@ -16,7 +16,6 @@ struct landscape_params {
 };
 #define AT(field) offsetof(struct landscape_params, field)
 
-static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(AT(method)), {0}};
 static const struct param checkpoint_item = {.type = PARAM_CHECKPOINT};
 static const struct param side_item = {.type = PARAM_INTEGER, .minimum = 2, .maximum = 200};
 
@@ -57,7 +56,7 @@ static const struct param landscape_params[] = {
      .fallback = "false",
      .help = "Find each side's margin instead: out until the loss has risen by a quarter, near in sharp basins, far in flat ones"},
     DATA_SOURCE_PARAMS(AT(use), "\"blocks\""),
-    PROBE_METHOD_PARAMS(AT(method), method_variants, AT(calibration)),
+    PROBE_METHOD_PARAMS(AT(method), AT(calibration)),
     INPUTS_PRECISION_PARAM(AT(precision)),
     PROBE_SEED_PARAM(AT(seed)),
     {0},

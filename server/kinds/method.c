@@ -6,11 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct param_variant variants[] = {QUANTIZE_METHOD_VARIANTS(0), {0}};
-
 static const struct param_variant *variant_of(const struct quantize_method *method)
 {
-    return &variants[method->quantizer];
+    return &quantize_method_variants[method->quantizer];
 }
 
 enum status method_check(const struct kind_request *request, const char *object, const struct quantize_method *method,

@@ -7,10 +7,11 @@
 #include "kinds/checkpoint_set.h"
 #include "kinds/recipes.h"
 
-/* Rows for a method at `at` whose variants are `table`, and the calibration beside it. */
+/* Rows for a method at `at`, and the calibration beside it. */
 /* clang-format off */
-#define PROBE_METHOD_PARAMS(at, table, calibration_at)                                                                             \
-    {.name = "method", .type = PARAM_VARIANT, .offset = (at) + offsetof(struct quantize_method, quantizer), .variants = (table), .recipes = recipes_table, \
+#define PROBE_METHOD_PARAMS(at, calibration_at)                                                                                    \
+    {.name = "method", .type = PARAM_VARIANT, .offset = (at) + offsetof(struct quantize_method, quantizer),                       \
+     .variants = quantize_method_variants, .recipes = recipes_table,                                                               \
      .fallback = "null", .nullable = true, .help = "Quantizer of the quantized losses; null: full precision only"},                \
     {.name = "calibration", .type = PARAM_OBJECT, .offset = (calibration_at), .children = data_source_calibration,                 \
      .fallback = "null", .nullable = true, .help = "What the quantizer sees; null only for methods that need none"}

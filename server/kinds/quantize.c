@@ -4,7 +4,6 @@
 #include "kinds/quantize_export.h"
 #include "kinds/quantize_run.h"
 
-static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(offsetof(struct quantize_params, method)), {0}};
 static const char *const exports[] = {"none", "gptq", "compressed-tensors", "dequantized", "awq",
                                       "gguf", NULL}; /* enum export_id */
 
@@ -16,7 +15,7 @@ static const struct param quantize_params[] = {
     {.name = "method",
      .type = PARAM_VARIANT,
      .offset = offsetof(struct quantize_params, method.quantizer),
-     .variants = method_variants,
+     .variants = quantize_method_variants,
      .recipes = recipes_table,
      .help = "The quantizer, by name, and its parameters"},
     {.name = "calibration",

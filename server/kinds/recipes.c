@@ -29,19 +29,18 @@ const struct param_recipe recipes_table[] = {
 struct holder {
     struct quantize_method method;
 };
-static const struct param_variant variants[] = {QUANTIZE_METHOD_VARIANTS(offsetof(struct holder, method)), {0}};
 static const struct param table[] = {{.name = "method",
                                       .type = PARAM_VARIANT,
                                       .offset = offsetof(struct holder, method.quantizer),
-                                      .variants = variants,
+                                      .variants = quantize_method_variants,
                                       .recipes = recipes_table,
                                       .help = "A method"},
                                      {0}};
 
 json_t *recipes_document(const struct quantize_method *method)
 {
-    const struct param_variant *variant = &variants[method->quantizer];
-    json_t *document = schema_document(variant->params, (const char *)method + variant->offset - offsetof(struct holder, method));
+    const struct param_variant *variant = &quantize_method_variants[method->quantizer];
+    json_t *document = schema_document(variant->params, (const char *)method + variant->offset);
     if (document != NULL && json_object_set_new(document, "name", json_string(variant->name)) == 0) return document;
     json_decref(document);
     return NULL;

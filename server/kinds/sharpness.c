@@ -26,14 +26,13 @@ struct sharpness_params {
     int precision;
 };
 
-static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(offsetof(struct direction_params, method)), {0}};
 static const struct param estimator_item = {.type = PARAM_CHOICE, .choices = estimators};
 
 static const struct param direction_params[] = {
     {.name = "method",
      .type = PARAM_VARIANT,
      .offset = offsetof(struct direction_params, method.quantizer),
-     .variants = method_variants,
+     .variants = quantize_method_variants,
      .recipes = recipes_table,
      .help = "The quantizer, by name, and its parameters"},
     {.name = "calibration",

@@ -26,7 +26,6 @@ struct tasks_params {
 };
 #define AT(field) offsetof(struct tasks_params, field)
 
-static const struct param_variant method_variants[] = {QUANTIZE_METHOD_VARIANTS(AT(method)), {0}};
 static const struct param task_item = {.type = PARAM_OBJECT, .children = task_file_params, .size = sizeof(struct task_param)};
 
 static const struct param tasks_params[] = {
@@ -61,7 +60,7 @@ static const struct param tasks_params[] = {
      .offset = AT(special_tokens),
      .fallback = "true",
      .help = "As the tokenizer adds them by itself (a BOS, where its template has one); false: none, as harnesses up to 0.4.9"},
-    PROBE_METHOD_PARAMS(AT(method), method_variants, AT(calibration)),
+    PROBE_METHOD_PARAMS(AT(method), AT(calibration)),
     INPUTS_PRECISION_PARAM(AT(precision)),
     PROBE_SEED_PARAM(AT(seed)),
     {0},

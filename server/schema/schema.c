@@ -206,7 +206,7 @@ static void fill_variant(struct reader *reader, const struct param *param, const
         const size_t used = strlen(list);
         if (json_is_string(name) && strcmp(param->variants[i].name, json_string_value(name)) == 0) {
             memcpy(base + param->offset, &i, sizeof i);
-            fill_object(reader, param->variants[i].params, pointer, value, base + param->variants[i].offset, true);
+            fill_object(reader, param->variants[i].params, pointer, value, base + param->offset + param->variants[i].offset, true);
             return;
         }
         (void)snprintf(list + used, sizeof list - used, "%s\"%s\"", used > 0 ? ", " : "", param->variants[i].name);

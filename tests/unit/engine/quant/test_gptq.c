@@ -306,7 +306,7 @@ static void test_settle_turns_group_awareness_off(void **state)
 static void test_variants_name_the_quantizers_in_order(void **state)
 {
     (void)state;
-    static const struct param_variant variants[] = {QUANTIZE_METHOD_VARIANTS(0), {0}};
+    const struct param_variant *variants = quantize_method_variants;
     for (int i = 0; i < QUANTIZER_COUNT; i++) {
         assert_string_equal(variants[i].name, quantizer_by_id(i)->name);
         assert_ptr_equal(variants[i].params, quantizer_by_id(i)->params);

@@ -39,8 +39,8 @@ static const struct param other_params[] = {
     {0},
 };
 static const struct param_variant variants[] = {
-    {"square", inner_params, offsetof(struct outer, square)},
-    {"circle", other_params, offsetof(struct outer, circle)},
+    {"square", inner_params, offsetof(struct outer, square) - offsetof(struct outer, method)},
+    {"circle", other_params, offsetof(struct outer, circle) - offsetof(struct outer, method)},
     {0},
 };
 static const struct param table[] = {
