@@ -63,6 +63,7 @@ struct param_recipe {
 struct param {
     const char *name;
     enum param_type type;
+    const char *schema; /* what openapi.yaml calls its type, described once for all fields of it; NULL: described in each field */
     size_t offset;
     const char *fallback;          /* default as JSON text ("4", "true", "null", "{}"); NULL: the field is required; "null" of
                                       a field that is not nullable: it may be absent, and is then stored as zeros */
@@ -76,11 +77,12 @@ struct param {
     const struct param_recipe *recipes; /* PARAM_VARIANT: what {"recipe": NAME} stands for, fields beside it changing it; ends with
                                            a NULL name; NULL: there are none */
     const struct param *item; /* PARAM_LIST, PARAM_ARRAY (described only): what each item is held to: a number, a choice, a string,
-                                 a reference, or an object without references; of its row only type, bounds, choices, children, size
-                                 and help are read */
+                                 a reference, or an object without references; of its row only type, schema, bounds, choices, children,
+                                 size and help are read */
     size_t size;              /* PARAM_OBJECT as the item of a list: bytes of its struct */
     bool nullable;            /* null is allowed and stored as 0 / 0.0 / NULL / a zeroed struct */
     bool null_is_negative;    /* null of a PARAM_INTEGER or PARAM_NUMBER is stored as -1: 0 is a value of its own */
+    bool absent_differs;      /* left out it may mean something else than `fallback`, which is then not described as its default */
     const char *help;         /* one line, ends without a full stop */
 };
 

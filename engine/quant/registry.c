@@ -39,6 +39,7 @@ static const struct param override_fields[] = {
      .offset = offsetof(struct quantize_override, bits),
      .fallback = "null",
      .nullable = true,
+     .schema = "Bits",
      .allowed = quantize_method_bits,
      .help = "Bits of a code; null: as elsewhere"},
     {.name = "group_size",
@@ -57,6 +58,7 @@ static const struct param override_fields[] = {
     {0},
 };
 const struct param quantize_method_override = {.type = PARAM_OBJECT,
+                                               .schema = "MethodOverride",
                                                .children = override_fields,
                                                .size = sizeof(struct quantize_override),
                                                .help = "One pattern and what it changes"};

@@ -21,9 +21,14 @@ static int routes_run(const struct options *options)
 
 static int schema_run(const struct options *options)
 {
-    json_t *document = routes_schemas();
-    const int wrong = document == NULL || json_dumpf(document, stdout, JSON_INDENT(2)) != 0 || puts("") < 0;
+    json_t *document;
+    struct error error;
     (void)options;
+    if (routes_schemas(&document, &error) != STATUS_OK) {
+        (void)fprintf(stderr, "%s\n", error.detail);
+        return 1;
+    }
+    const int wrong = json_dumpf(document, stdout, JSON_INDENT(2)) != 0 || puts("") < 0;
     json_decref(document);
     return wrong;
 }

@@ -110,6 +110,7 @@ static const struct param average_params[] = {
     {.name = "evaluation",
      .type = PARAM_OBJECT,
      .offset = AT(evaluation),
+     .schema = "Evaluation",
      .children = data_source_evaluation,
      .fallback = "null",
      .nullable = true,

@@ -21,9 +21,9 @@ extern const struct param data_source_evaluation[], data_source_calibration[];
     {.name = "dataset", .type = PARAM_DATASET, .offset = (base) + offsetof(struct data_use, dataset),                              \
      .help = "Id or name of the dataset"},                                                                                         \
     {.name = "sequence_length", .type = PARAM_INTEGER, .offset = (base) + offsetof(struct data_use, sequence_length),              \
-     .fallback = "2048", .minimum = 2, .maximum = 1 << 24, .nullable = true,                                                       \
-     .help = "Tokens of a sequence; null: documents as they are"},                                                                 \
-    {.name = "packing", .type = PARAM_CHOICE, .offset = (base) + offsetof(struct data_use, packing),                               \
+     .fallback = "2048", .minimum = 2, .maximum = 1 << 24, .nullable = true, .absent_differs = true,                               \
+     .help = "Tokens of a sequence; null: documents as they are; left out: 2048, or null for sequences given inline"},             \
+    {.name = "packing", .type = PARAM_CHOICE, .schema = "Packing", .offset = (base) + offsetof(struct data_use, packing),          \
      .fallback = packing_fallback, .choices = dataset_packing_names,                                                               \
      .help = "blocks: all documents joined, then cut; documents: each one cut"},                                                   \
     {.name = "max_sequences", .type = PARAM_INTEGER, .offset = (base) + offsetof(struct data_use, max_sequences),                  \

@@ -25,6 +25,7 @@ static const struct param file_item = {.type = PARAM_STRING, .maximum = NAMES_FI
 static const struct param fetch_params[] = {
     {.name = "repo",
      .type = PARAM_STRING,
+     .schema = "Repository",
      .offset = AT(repo),
      .maximum = NAMES_REPO_MOST,
      .form = &names_repo_form,

@@ -24,6 +24,7 @@ static const struct param health_params[] = {
      .offset = offsetof(struct health_params, previous),
      .fallback = "null",
      .nullable = true,
+     .absent_differs = true,
      .help = "The checkpoint it is compared with; left out: the one before it in its trajectory; null: none"},
     {0},
 };

@@ -13,8 +13,8 @@ extern const char *const inputs_precisions[]; /* ends with NULL */
 
 #define INPUTS_PRECISION_PARAM(at)                                                                                                 \
     {                                                                                                                              \
-        .name = "precision", .type = PARAM_CHOICE, .offset = (at), .fallback = "\"f32\"", .choices = inputs_precisions,            \
-        .help = "Arithmetic of the model's products; bf16 needs a CUDA device"                                                     \
+        .name = "precision", .type = PARAM_CHOICE, .schema = "Precision", .offset = (at), .fallback = "\"f32\"",                   \
+        .choices = inputs_precisions, .help = "Arithmetic of the model's products; bf16 needs a CUDA device"                       \
     }
 
 struct inputs {

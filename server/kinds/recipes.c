@@ -31,6 +31,7 @@ struct holder {
 };
 static const struct param table[] = {{.name = "method",
                                       .type = PARAM_VARIANT,
+                                      .schema = "Method",
                                       .offset = offsetof(struct holder, method.quantizer),
                                       .variants = quantize_method_variants,
                                       .recipes = recipes_table,

@@ -26,7 +26,8 @@ struct tasks_params {
 };
 #define AT(field) offsetof(struct tasks_params, field)
 
-static const struct param task_item = {.type = PARAM_OBJECT, .children = task_file_params, .size = sizeof(struct task_param)};
+static const struct param task_item = {
+    .type = PARAM_OBJECT, .schema = "TaskFile", .children = task_file_params, .size = sizeof(struct task_param)};
 
 static const struct param tasks_params[] = {
     {.name = "checkpoint",

@@ -24,6 +24,7 @@ struct discover_body {
 const struct param discover_post_body[] = {
     {.name = "repo",
      .type = PARAM_STRING,
+     .schema = "Repository",
      .offset = offsetof(struct discover_body, repo),
      .maximum = NAMES_REPO_MOST,
      .form = &names_repo_form,

@@ -74,32 +74,72 @@ static json_t *describe_metric(void)
     return json_pack("{ss so ss}", "type", "string", "enum", names, "description", "A number that runs measure, or learning_rate");
 }
 
-json_t *routes_schemas(void)
+/* "quantize" and "Params" make "QuantizeParams". */
+static const char *kind_schema(const struct kind *kind, const char *what, char out[80])
+{
+    (void)snprintf(out, 80, "%c%s%s", toupper((unsigned char)kind->name[0]), kind->name + 1, what);
+    return out;
+}
+
+static json_t *refer(const char *name)
+{
+    return json_pack("{ss+}", "$ref", "#/components/schemas/", name);
+}
+
+/* The body of a run of that kind: its parameters are named. */
+static json_t *describe_request(const json_t *body, const struct kind *kind)
+{
+    char params[80];
+    json_t *request = json_deep_copy(body), *properties = json_object_get(request, "properties");
+    json_t *name = json_pack("{ss ss ss}", "type", "string", "const", kind->name, "description", kind->help);
+    bool good = json_object_set_new(properties, "kind", name) == 0;
+    if (json_object_set_new(properties, "params", refer(kind_schema(kind, "Params", params))) != 0) good = false;
+    if (good && json_array_append_new(json_object_get(request, "required"), json_string("params")) == 0) return request;
+    json_decref(request);
+    return NULL;
+}
+
+/* The parameters of each kind, the body that has them, and "RunRequest", which is any of these. */
+static enum status describe_requests(json_t *document, struct error *error)
+{
+    json_t *bodies = json_object(), *list = json_array(), *mapping = json_object();
+    enum status status = schema_describe(bodies, "RunBody", runs_post_body, error);
+    bool good = true;
+    for (const struct kind *const *kind = kinds; good && status == STATUS_OK && *kind != NULL; kind++) {
+        char name[80];
+        status = schema_describe(document, kind_schema(*kind, "Params", name), (*kind)->params, error);
+        json_t *request = describe_request(json_object_get(bodies, "RunBody"), *kind);
+        json_t *reference = refer(kind_schema(*kind, "Request", name));
+        good = json_object_set(mapping, (*kind)->name, json_object_get(reference, "$ref")) == 0;
+        if (json_array_append_new(list, reference) != 0 || json_object_set_new(document, name, request) != 0) good = false;
+    }
+    json_t *any = json_pack("{so s{ss so}}", "oneOf", list, "discriminator", "propertyName", "kind", "mapping", mapping);
+    if (json_object_set_new(document, "RunRequest", any) != 0) good = false;
+    json_decref(bodies);
+    return good || status != STATUS_OK ? status : error_set(error, STATUS_NO_MEMORY, "no memory for schemas");
+}
+
+enum status routes_schemas(json_t **out, struct error *error)
 {
     static const struct {
         const char *name;
         const struct param *table;
     } bodies[] = {
-        {"ScanBody", trajectories_scan_body},
-        {"DiscoverBody", discover_post_body},
-        {"CheckpointBody", checkpoints_post_body},
-        {"CheckpointPatch", checkpoints_patch_body},
-        {"DatasetBody", datasets_post_body},
-        {"TokenizeBody", tokenize_post_body},
-        {"RunBody", runs_post_body},
+        {"ScanBody", trajectories_scan_body},      {"DiscoverBody", discover_post_body},
+        {"CheckpointBody", checkpoints_post_body}, {"CheckpointPatch", checkpoints_patch_body},
+        {"DatasetBody", datasets_post_body},       {"TokenizeBody", tokenize_post_body},
         {"SweepBody", sweeps_post_body},
     };
-    json_t *document = json_object();
-    bool good = document != NULL;
-    for (size_t i = 0; good && i < sizeof bodies / sizeof bodies[0]; i++)
-        good = json_object_set_new(document, bodies[i].name, schema_describe(bodies[i].table)) == 0;
-    if (good) good = json_object_set_new(document, "Metric", describe_metric()) == 0;
-    for (const struct kind *const *kind = kinds; good && *kind != NULL; kind++) {
-        char name[80];
-        (void)snprintf(name, sizeof name, "%c%sParams", toupper((unsigned char)(*kind)->name[0]), (*kind)->name + 1);
-        good = json_object_set_new(document, name, schema_describe((*kind)->params)) == 0;
+    enum status status = STATUS_OK;
+    *out = json_object();
+    for (size_t i = 0; status == STATUS_OK && i < sizeof bodies / sizeof bodies[0]; i++)
+        status = schema_describe(*out, bodies[i].name, bodies[i].table, error);
+    if (status == STATUS_OK) status = describe_requests(*out, error);
+    if (status == STATUS_OK && json_object_set_new(*out, "Metric", describe_metric()) != 0)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for schemas");
+    if (status != STATUS_OK) {
+        json_decref(*out);
+        *out = NULL;
     }
-    if (good) return document;
-    json_decref(document);
-    return NULL;
+    return status;
 }

@@ -25,6 +25,7 @@ const struct param sweeps_post_body[] = {
     {.name = "kind",
      .type = PARAM_CHOICE,
      .offset = offsetof(struct sweep_body, kind),
+     .schema = "Kind",
      .choices = kind_names,
      .help = "Kind of the runs"},
     {.name = "base",

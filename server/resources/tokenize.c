@@ -42,6 +42,7 @@ const struct param tokenize_post_body[] = {
     {.name = "tokenizer",
      .type = PARAM_OBJECT,
      .offset = offsetof(struct tokenize_body, tokenizer),
+     .schema = "TokenizerPlace",
      .children = place_params,
      .fallback = "null",
      .nullable = true,

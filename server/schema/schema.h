@@ -39,8 +39,10 @@ MUST_CHECK enum status schema_references(const struct param *table, json_t *obje
 /* Writes the integers, numbers and booleans of a filled struct back into its document: for rules that settle some of them. */
 MUST_CHECK enum status schema_write_back(const struct param *table, const void *params, json_t *object, struct error *error);
 
-/* The table as a JSON Schema (2020-12, as OpenAPI 3.1 uses it): a new reference, NULL when out of memory. */
-json_t *schema_describe(const struct param *table);
+/* Adds the table to `document` as a JSON Schema (2020-12, as OpenAPI 3.1 uses it) under `name`. Parts whose rows have a `schema` are
+ * added under theirs, and referred to as "#/components/schemas/NAME"; a variant's own fields are added under its name joined to
+ * theirs. STATUS_CONFLICT: a name stands for two schemas; STATUS_NO_MEMORY. */
+MUST_CHECK enum status schema_describe(json_t *document, const char *name, const struct param *table, struct error *error);
 
 /* The document that would fill `table` with what the struct at `params` holds, every field spelled out: a nullable number that is 0
  * and a nullable choice that is the first are their null and their name. Variants, references and free JSON are left out. New

@@ -1,6 +1,14 @@
 #include "schema/schema.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
+
+/* Parts that have a name of their own are described once, in the document, and referred to. */
+struct describer {
+    json_t *document; /* schemas by name */
+    char twice[80];   /* a name that two schemas have; "": none */
+};
 
 /* Takes `value`; false when memory ran out, which the caller reports once at the end. */
 static bool put(json_t *object, const char *key, json_t *value)
@@ -38,16 +46,44 @@ static bool describe_enum(const struct param *param, json_t *schema)
         good = json_array_append_new(list, json_string(param->choices[i])) == 0;
     for (int i = 0; good && param->type == PARAM_INTEGER && param->allowed[i] != 0; i++)
         good = json_array_append_new(list, json_integer(param->allowed[i])) == 0;
-    if (good && param->nullable) good = json_array_append_new(list, json_null()) == 0;
     return put(schema, "enum", list) && good;
 }
 
-static json_t *describe_table(const struct param *table, const char *name, bool nullable);
-static json_t *describe_param(const struct param *param);
-
-static bool describe_list(const struct param *param, json_t *schema)
+static json_t *refer(const char *name)
 {
-    bool good = put(schema, "items", describe_param(param->item));
+    return json_pack("{ss+}", "$ref", "#/components/schemas/", name);
+}
+
+/* Takes `schema`: it is in the document under `name` from now on. */
+static bool keep(struct describer *describer, const char *name, json_t *schema)
+{
+    const json_t *there = json_object_get(describer->document, name);
+    if (schema == NULL || there == NULL) return put(describer->document, name, schema);
+    const bool same = json_equal(there, schema) == 1;
+    if (!same) (void)snprintf(describer->twice, sizeof describer->twice, "%s", name);
+    json_decref(schema);
+    return same;
+}
+
+/* Takes `schema`. Itself, or when `name` is not NULL a reference to it. */
+static json_t *named(struct describer *describer, const char *name, json_t *schema)
+{
+    if (name == NULL || schema == NULL) return schema;
+    return keep(describer, name, schema) ? refer(name) : NULL;
+}
+
+/* Takes `schema`. */
+static json_t *or_null(json_t *schema)
+{
+    return schema == NULL ? NULL : json_pack("{s[o{ss}]}", "oneOf", schema, "type", "null");
+}
+
+static json_t *describe_table(struct describer *describer, const struct param *table, const char *name);
+static json_t *describe_param(struct describer *describer, const struct param *param);
+
+static bool describe_list(struct describer *describer, const struct param *param, json_t *schema)
+{
+    bool good = put(schema, "items", describe_param(describer, param->item));
     if (good && param->minimum > 0) good = put(schema, "minItems", json_integer((json_int_t)param->minimum));
     if (good && param->maximum > 0) good = put(schema, "maxItems", json_integer((json_int_t)param->maximum));
     return good;
@@ -58,22 +94,58 @@ static json_t *describe_recipes(const struct param *param)
     json_t *names = json_array();
     for (const struct param_recipe *recipe = param->recipes; recipe->name != NULL && names != NULL; recipe++)
         (void)json_array_append_new(names, json_string(recipe->name));
-    return json_pack("{ss s{s{so}} s[s] ss}", "type", "object", "properties", "recipe", "enum", names, "required", "recipe",
-                     "description", "A method by name; its fields may stand beside it and change it");
+    return json_pack("{ss s{s{ssso}} s[s] ss}", "type", "object", "properties", "recipe", "type", "string", "enum", names,
+                     "required", "recipe", "description", "A method by name; its fields may stand beside it and change it");
 }
 
-static bool describe_variants(const struct param *param, json_t *schema)
+/* "Method" and "llm_int8" make "MethodLlmInt8". */
+static const char *part_name(const char *schema, const char *name, char *out, size_t size)
 {
-    json_t *list = json_array();
-    bool good = list != NULL;
-    for (const struct param_variant *variant = param->variants; good && variant->name != NULL; variant++)
-        good = json_array_append_new(list, describe_table(variant->params, variant->name, false)) == 0;
-    if (good && param->recipes != NULL) good = json_array_append_new(list, describe_recipes(param)) == 0;
-    if (good && param->nullable) good = json_array_append_new(list, json_pack("{ss}", "type", "null")) == 0;
-    return put(schema, "oneOf", list) && good;
+    bool first = true;
+    if (schema == NULL) return NULL;
+    (void)snprintf(out, size, "%s", schema);
+    size_t used = strlen(out);
+    for (; *name != '\0' && used + 1 < size; name++) {
+        if (*name != '_') out[used++] = (char)(first ? toupper((unsigned char)*name) : *name);
+        first = *name == '_';
+    }
+    out[used] = '\0';
+    return out;
 }
 
-static json_t *describe_param(const struct param *param)
+/* {"oneOf"} of the variants; which one it is says "name", where each is a schema of its own. */
+static json_t *describe_names(struct describer *describer, const struct param *param)
+{
+    json_t *list = json_array(), *mapping = json_object();
+    bool good = list != NULL && mapping != NULL;
+    for (const struct param_variant *variant = param->variants; good && variant->name != NULL; variant++) {
+        char text[80];
+        const char *name = part_name(param->schema, variant->name, text, sizeof text);
+        json_t *schema = named(describer, name, describe_table(describer, variant->params, variant->name));
+        if (name != NULL) good = json_object_set(mapping, variant->name, json_object_get(schema, "$ref")) == 0;
+        if (json_array_append_new(list, schema) != 0) good = false;
+    }
+    json_t *schema = good ? json_pack("{sO}", "oneOf", list) : NULL;
+    if (schema != NULL && param->schema != NULL)
+        good = put(schema, "discriminator", json_pack("{ss sO}", "propertyName", "name", "mapping", mapping));
+    json_decref(list);
+    json_decref(mapping);
+    if (good) return schema;
+    json_decref(schema);
+    return NULL;
+}
+
+static json_t *describe_variant(struct describer *describer, const struct param *param)
+{
+    char text[80];
+    json_t *names = describe_names(describer, param);
+    if (param->recipes == NULL || names == NULL) return names;
+    json_t *by_name = named(describer, part_name(param->schema, "named", text, sizeof text), names);
+    json_t *recipe = named(describer, part_name(param->schema, "recipe", text, sizeof text), describe_recipes(param));
+    return json_pack("{s[oo]}", "oneOf", by_name, recipe);
+}
+
+static bool describe_plain(struct describer *describer, const struct param *param, bool nullable, json_t *schema)
 {
     static const char *const types[] = {
         [PARAM_INTEGER] = "integer", [PARAM_NUMBER] = "number",
@@ -81,23 +153,35 @@ static json_t *describe_param(const struct param *param)
         [PARAM_CHOICE] = "string",   [PARAM_JSON] = "object",
         [PARAM_ARRAY] = "array",     [PARAM_CHECKPOINT] = "string",
         [PARAM_DATASET] = "string",  [PARAM_TRAJECTORY] = "string",
-        [PARAM_OBJECT] = "object",   [PARAM_VARIANT] = "object",
+        [PARAM_OBJECT] = NULL,       [PARAM_VARIANT] = NULL,
         [PARAM_LIST] = "array",      [PARAM_END] = NULL,
     };
-    json_t *schema = param->type == PARAM_OBJECT ? describe_table(param->children, NULL, param->nullable) : json_object();
+    const bool good = put(schema, "type", type_of(types[param->type], nullable));
+    if (!good || param->type == PARAM_BOOLEAN || param->type == PARAM_JSON) return good;
+    if (param->type == PARAM_LIST || param->type == PARAM_ARRAY)
+        return param->item == NULL || describe_list(describer, param, schema);
+    return param->type == PARAM_CHOICE || param->allowed != NULL ? describe_enum(param, schema) : describe_bounds(param, schema);
+}
+
+/* What a value of the field is; `nullable`: or null, where that is said in its type. */
+static json_t *describe_value(struct describer *describer, const struct param *param, bool nullable)
+{
+    if (param->type == PARAM_VARIANT) return describe_variant(describer, param);
+    if (param->type == PARAM_OBJECT) return describe_table(describer, param->children, NULL);
+    json_t *schema = json_object();
+    if (schema != NULL && describe_plain(describer, param, nullable, schema)) return schema;
+    json_decref(schema);
+    return NULL;
+}
+
+static json_t *describe_param(struct describer *describer, const struct param *param)
+{
+    const bool apart = param->schema != NULL || param->type == PARAM_OBJECT || param->type == PARAM_VARIANT ||
+                       param->type == PARAM_CHOICE || param->allowed != NULL;
+    json_t *schema = named(describer, param->schema, describe_value(describer, param, param->nullable && !apart));
+    if (apart && param->nullable) schema = or_null(schema);
     bool good = schema != NULL;
-    if (good && param->type == PARAM_VARIANT)
-        good = describe_variants(param, schema);
-    else if (good)
-        good = put(schema, "type", type_of(types[param->type], param->nullable));
-    if (good && (param->type == PARAM_LIST || (param->type == PARAM_ARRAY && param->item != NULL)))
-        good = describe_list(param, schema);
-    else if (good && (param->type == PARAM_CHOICE || param->allowed != NULL))
-        good = describe_enum(param, schema);
-    else if (good && (param->type == PARAM_INTEGER || param->type == PARAM_NUMBER || param->type == PARAM_STRING ||
-                      param->type == PARAM_CHECKPOINT || param->type == PARAM_DATASET || param->type == PARAM_TRAJECTORY))
-        good = describe_bounds(param, schema);
-    if (good && param->fallback != NULL && !param_optional_not_null(param))
+    if (good && param->fallback != NULL && !param->absent_differs && !param_optional_not_null(param))
         good = put(schema, "default", json_loads(param->fallback, JSON_DECODE_ANY, NULL));
     if (good && param->help != NULL) good = put(schema, "description", json_string(param->help));
     if (good) return schema;
@@ -106,16 +190,16 @@ static json_t *describe_param(const struct param *param)
 }
 
 /* `name`: of the variant that the table belongs to, or NULL. */
-static json_t *describe_table(const struct param *table, const char *name, bool nullable)
+static json_t *describe_table(struct describer *describer, const struct param *table, const char *name)
 {
     json_t *schema = json_object(), *properties = json_object(), *required = json_array();
-    bool good = schema != NULL && properties != NULL && required != NULL && put(schema, "type", type_of("object", nullable)) &&
+    bool good = schema != NULL && properties != NULL && required != NULL && put(schema, "type", json_string("object")) &&
                 put(schema, "additionalProperties", json_false());
     if (good && name != NULL)
-        good =
-            put(properties, "name", json_pack("{ss}", "const", name)) && json_array_append_new(required, json_string("name")) == 0;
+        good = put(properties, "name", json_pack("{ss ss}", "type", "string", "const", name)) &&
+               json_array_append_new(required, json_string("name")) == 0;
     for (; good && table->type != PARAM_END; table++) {
-        good = put(properties, table->name, describe_param(table));
+        good = put(properties, table->name, describe_param(describer, table));
         if (good && table->fallback == NULL) good = json_array_append_new(required, json_string(table->name)) == 0;
     }
     if (good) good = json_object_set(schema, "properties", properties) == 0;
@@ -127,7 +211,10 @@ static json_t *describe_table(const struct param *table, const char *name, bool 
     return NULL;
 }
 
-json_t *schema_describe(const struct param *table)
+enum status schema_describe(json_t *document, const char *name, const struct param *table, struct error *error)
 {
-    return describe_table(table, NULL, false);
+    struct describer describer = {.document = document};
+    if (keep(&describer, name, describe_table(&describer, table, NULL))) return STATUS_OK;
+    if (describer.twice[0] == '\0') return error_set(error, STATUS_NO_MEMORY, "no memory for schemas");
+    return error_set(error, STATUS_CONFLICT, "two schemas have the name \"%s\"", describer.twice);
 }

@@ -14,17 +14,43 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPENAPI = ROOT / "openapi.yaml"
 MARK = "    # From here on made from the parameter tables by tests/http/schemas.py --write; do not edit.\n"
+WIDTH = 132
 
 
 def of_binary(binary) -> dict:
     return json.loads(subprocess.run([binary, "schema"], check=True, capture_output=True, text=True).stdout)
 
 
+def flow(node) -> str:
+    return yaml.safe_dump(node, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True).removesuffix("\n...\n").strip()
+
+
+def lines_of(node, indent=""):
+    """YAML: on one line what fits there and holds no objects that hold objects, everything else as a block."""
+    rows = node.items() if isinstance(node, dict) else ((None, item) for item in node)
+    for key, value in rows:
+        head = f"{indent}- " if key is None else f"{indent}{flow(key)}: "
+        short = flow(value)
+        if not isinstance(value, (dict, list)) or not value or (len(head + short) <= WIDTH and depth_of(value) <= 2):
+            yield head + short
+        else:
+            inner = list(lines_of(value, indent + "  "))
+            if key is None:  # the first line of an object stands behind the dash
+                inner[0] = head + inner[0].strip()
+            else:
+                yield head.rstrip()
+            yield from inner
+
+
+def depth_of(node) -> int:
+    inner = node.values() if isinstance(node, dict) else node if isinstance(node, list) else None
+    return 0 if inner is None else 1 + max(map(depth_of, inner), default=0)
+
+
 def write(binary):
     kept, mark, _ = OPENAPI.read_text().partition(MARK)
     assert mark, "openapi.yaml has lost its mark"
-    text = yaml.safe_dump(of_binary(binary), sort_keys=False, width=120, allow_unicode=True)
-    OPENAPI.write_text(kept + mark + "".join("    " + line + "\n" for line in text.splitlines()))
+    OPENAPI.write_text(kept + mark + "".join(line + "\n" for line in lines_of(of_binary(binary), "    ")))
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["--write"]:

@@ -1,10 +1,13 @@
 """openapi.yaml says what the binary does. (That real answers fit their schemas is checked in every test: service.py.)"""
 
+import collections
+import json
 import subprocess
 
 import jsonschema
 import pytest
 import schemas
+import yaml
 from service import BINARY, OPENAPI
 
 
@@ -64,6 +67,77 @@ def test_every_reference_leads_somewhere():
                 walk(value)
 
     walk(OPENAPI)
+
+
+REPEATED = 15  # lines from which on a part of the document must have a name
+
+
+def nodes_in(node):
+    yield node
+    for value in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from nodes_in(value)
+
+
+def test_nothing_stands_twice():
+    """What is long has a name and is referred to. Examples may repeat."""
+    places = collections.Counter(json.dumps(node, sort_keys=True) for node in nodes_in(OPENAPI) if isinstance(node, (dict, list)))
+    found = [text for text, count in places.items() if count > 1]
+    long = [text for text in found if yaml.safe_dump(json.loads(text)).count("\n") >= REPEATED]
+    assert not long, "give the row in the table of parameters a `schema`, or name the part under components"
+
+
+def test_every_schema_is_used():
+    """From the paths, also those of parameters: what cannot be reached is no part of the interface."""
+    reached, ahead = set(), [OPENAPI["paths"]]
+    while ahead:
+        for node in nodes_in(ahead.pop()):
+            reference = node.get("$ref") if isinstance(node, dict) else None
+            if isinstance(reference, str) and reference not in reached:
+                reached.add(reference)
+                ahead.append(resolved(node))
+    every = {f"#/components/{kind}/{name}" for kind in ("schemas", "parameters", "responses", "headers")
+             for name in OPENAPI["components"][kind]}
+    assert {"/".join(reference.split("/")[:4]) for reference in reached} == every
+
+
+def test_no_name_is_given_twice():
+    """YAML's readers take the last of two equal keys: a table's schema would push out one that is written by hand."""
+    def keys_of(node):
+        if isinstance(node, yaml.MappingNode):
+            keys = [key.value for key, _ in node.value]
+            assert len(keys) == len(set(keys)), [key for key, count in collections.Counter(keys).items() if count > 1]
+            for _, value in node.value:
+                keys_of(value)
+        elif isinstance(node, yaml.SequenceNode):
+            for value in node.value:
+                keys_of(value)
+
+    keys_of(yaml.compose(schemas.OPENAPI.read_text(), Loader=yaml.SafeLoader))
+
+
+def test_a_discriminator_knows_every_branch():
+    """And each branch has that value as the only one of its field."""
+    seen = 0
+    for node in nodes_in(OPENAPI["components"]["schemas"]):
+        if not isinstance(node, dict) or not isinstance(node.get("discriminator"), dict):
+            continue
+        field, mapping = node["discriminator"]["propertyName"], node["discriminator"]["mapping"]
+        assert sorted(mapping.values()) == sorted(branch["$ref"] for branch in node["oneOf"])
+        for value, reference in mapping.items():
+            branch = resolved({"$ref": reference})
+            assert branch["properties"][field]["const"] == value and field in branch["required"]
+        seen += 1
+    assert seen >= 5  # requests by kind; methods, optimizers, schedules, tokenizers by name
+
+
+def test_a_run_of_every_kind_can_be_asked_for():
+    kinds = OPENAPI["components"]["schemas"]["Kind"]["enum"]
+    assert sorted(OPENAPI["components"]["schemas"]["RunRequest"]["discriminator"]["mapping"]) == sorted(kinds)
+    validator = jsonschema.Draft202012Validator({"$ref": "#/components/schemas/RunRequest", "components": OPENAPI["components"]})
+    tasks = {"checkpoint": "c", "tasks": [{"name": "piqa", "path": "/p"}], "method": {"name": "rtn", "bits": 3}}
+    assert validator.is_valid({"kind": "tasks", "params": tasks})
+    assert not validator.is_valid({"kind": "tasks", "params": {**tasks, "method": {"name": "rtn", "bits": 5}}})
+    assert not validator.is_valid({"kind": "health", "params": tasks})
 
 
 @pytest.mark.parametrize("path,method", [(p, m) for p, item in OPENAPI["paths"].items() for m in item if m != "parameters"])
