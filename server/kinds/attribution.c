@@ -3,6 +3,7 @@
 #include "kinds/attribution_report.h"
 #include "kinds/baselines.h"
 #include "kinds/inputs.h"
+#include "kinds/measure.h"
 #include "kinds/method.h"
 
 #include <math.h>
@@ -127,24 +128,6 @@ static enum status attribution_kind_check(struct kind_request *request, const vo
     return inputs_check_use(request, params->checkpoint, params->calibration.dataset, "calibration", error);
 }
 
-/* The share of the cost that is the units' own: a curve of its own over training. */
-static enum status measure(const struct attribution_report *report, const struct inputs *inputs, const char *dataset,
-                           struct measurements *out, struct error *error)
-{
-    const struct quantize_method *method = &report->request->method;
-    struct measurement item = {.checkpoint = inputs->row.id,
-                               .value = report->result->additive[report->result->own].share,
-                               .low = NAN,
-                               .high = NAN,
-                               .bits = method_bits(method)};
-    (void)snprintf(item.metric, sizeof item.metric, "additive_share");
-    (void)snprintf(item.dataset, sizeof item.dataset, "%s", dataset);
-    (void)snprintf(item.protocol, sizeof item.protocol, "%s", report->protocol);
-    (void)snprintf(item.method, sizeof item.method, "%s", quantizer_by_id(method->quantizer)->name);
-    method_label(method, item.label, sizeof item.label);
-    return measurements_add(out, &item, error);
-}
-
 /* What a run reads, and the request over it. Stays where it is. */
 struct opened {
     struct inputs inputs;
@@ -208,7 +191,9 @@ static enum status attribution_execute(const struct kind_context *context, const
     o.request.baseline = baseline;
     if ((status = attribution_run(&o.request, &found, error)) != STATUS_OK) goto done;
     kind_note_work(context, found.flops);
-    if ((status = measure(&report, &o.inputs, o.dataset, out, error)) != STATUS_OK) goto done;
+    const struct measurement series = measure_series(&o.inputs.row.id, o.dataset, report.protocol, &report.request->method);
+    status = measure_result(&attribution_report_additive, &found.additive[found.own], &series, out, error);
+    if (status != STATUS_OK) goto done;
     status = attribution_report_result(&report, result, error);
 done:
     attribution_result_reset(&found);
@@ -222,6 +207,7 @@ const struct kind attribution_kind = {
     .help = "Measures what each part of a checkpoint adds to the cost of quantizing it",
     .params = attribution_params,
     .params_size = sizeof(struct attribution_params),
+    .measured = attribution_report_measured,
     .check = attribution_kind_check,
     .execute = attribution_execute,
     .plan = attribution_forecast,

@@ -4,6 +4,23 @@
 
 #include <math.h>
 
+static const struct result_metric additive_share_metric = {
+    .name = "additive_share",
+    .label = "Additive share of ΔQL",
+    .help = "Sum of what each unit costs when it alone is quantized, of what the whole costs; the rest is interaction",
+    .percent = true,
+    .of_method = true,
+};
+static const struct result_field additive_fields[] = {
+    {.name = "additive_share",
+     .type = RESULT_NUMBER,
+     .offset = offsetof(struct attribution_additive, share),
+     .metric = &additive_share_metric},
+    {0},
+};
+const struct result_shape attribution_report_additive = {.fields = additive_fields};
+const struct result_shape *const attribution_report_measured[] = {&attribution_report_additive, NULL};
+
 static json_t *interval(const struct attribution_number *number)
 {
     if (!isfinite(number->delta_low) || !isfinite(number->delta_high)) return json_null();

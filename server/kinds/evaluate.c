@@ -1,6 +1,9 @@
 #include "eval/evaluate.h"
 #include "kinds/inputs.h"
+#include "kinds/measure.h"
+#include "kinds/metric.h"
 #include "kinds/protocol.h"
+#include "schema/result_render.h"
 
 #include <math.h>
 
@@ -28,39 +31,70 @@ static enum status evaluate_check_params(struct kind_request *request, const voi
     return inputs_check_use(request, params->checkpoint, params->use.dataset, NULL, error);
 }
 
-static json_t *render(const struct evaluate_result *result, const char *protocol)
-{
-    json_t *losses = json_array();
-    for (int64_t i = 0; losses != NULL && i < result->sequences; i++)
-        (void)json_array_append_new(losses, inputs_number(result->sequence_losses[i]));
-    json_t *document =
-        json_pack("{so so sI sI so so ss}", "loss", inputs_number(result->loss), "perplexity", inputs_number(exp(result->loss)),
-                  "sequences", (json_int_t)result->sequences, "tokens", (json_int_t)result->tokens, "loss_stderr",
-                  inputs_number(result->loss_stderr), "sequence_losses", losses, "protocol_id", protocol);
-    if (document != NULL && !isfinite(result->loss))
-        (void)json_object_set_new(document, "note",
-                                  json_string("the loss is not finite: the model's outputs overflow or are not numbers"));
-    return document;
-}
+/* What a run tells. */
+struct evaluate_report {
+    struct evaluate_result found;
+    double perplexity;
+    char protocol[PROTOCOL_TEXT];
+    const char *note; /* NULL: none */
+};
 
-static enum status measure(const struct inputs *inputs, const char *dataset, const char *protocol,
-                           const struct evaluate_result *result, struct measurements *out, struct error *error)
+static const struct result_metric perplexity_metric = {
+    .name = "perplexity",
+    .label = "Perplexity",
+    .help = "The exponential of the loss",
+    .better = RESULT_LOWER,
+};
+
+static const struct result_field loss_item = {.type = RESULT_NUMBER};
+
+#define REPORT(field) offsetof(struct evaluate_report, field)
+
+static const struct result_field evaluate_fields[] = {
+    {.name = "loss",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(found.loss),
+     .metric = &metric_loss,
+     .spread = RESULT_STDERR,
+     .spread_low = REPORT(found.loss_stderr)},
+    {.name = "perplexity", .type = RESULT_NUMBER, .offset = REPORT(perplexity), .metric = &perplexity_metric},
+    {.name = "sequences", .type = RESULT_INTEGER, .offset = REPORT(found.sequences), .help = "How many were measured"},
+    {.name = "tokens", .type = RESULT_INTEGER, .offset = REPORT(found.tokens), .help = "Of all sequences"},
+    {.name = "loss_stderr",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(found.loss_stderr),
+     .unit = "nats",
+     .help = "Standard error of the loss over sequences; 0 for a single one"},
+    {.name = "sequence_losses",
+     .type = RESULT_LIST,
+     .offset = REPORT(found.sequence_losses),
+     .count = REPORT(found.sequences),
+     .item = &loss_item,
+     .unit = "nats",
+     .help = "The loss of each sequence, in the order of the dataset"},
+    {.name = "protocol_id",
+     .type = RESULT_CHARS,
+     .offset = REPORT(protocol),
+     .later = true,
+     .help = "Hash of the tokens, their sequences and the arithmetic: curves never mix two of them"},
+    {.name = "note",
+     .type = RESULT_TEXT,
+     .offset = REPORT(note),
+     .absence = RESULT_LEFT_OUT,
+     .help = "What to know of the numbers"},
+    {0},
+};
+
+static const struct result_shape evaluate_shape = {.name = "EvaluateResult", .fields = evaluate_fields};
+
+static enum status report(const struct inputs *inputs, const char *dataset, struct evaluate_report *told, json_t **result,
+                          struct measurements *out, struct error *error)
 {
-    const struct {
-        const char *metric;
-        double value, error;
-    } rows[] = {{"loss", result->loss, 1.96 * result->loss_stderr}, {"perplexity", exp(result->loss), NAN}};
-    enum status status = STATUS_OK;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == STATUS_OK; i++) {
-        struct measurement item = {.checkpoint = inputs->row.id, .value = rows[i].value};
-        item.low = rows[i].value - rows[i].error;
-        item.high = rows[i].value + rows[i].error;
-        (void)snprintf(item.metric, sizeof item.metric, "%s", rows[i].metric);
-        (void)snprintf(item.dataset, sizeof item.dataset, "%s", dataset);
-        (void)snprintf(item.protocol, sizeof item.protocol, "%s", protocol);
-        status = measurements_add(out, &item, error);
-    }
-    return status;
+    const struct measurement series = measure_series(&inputs->row.id, dataset, told->protocol, NULL);
+    told->perplexity = exp(told->found.loss);
+    if (!isfinite(told->found.loss)) told->note = "the loss is not finite: the model's outputs overflow or are not numbers";
+    const enum status status = measure_result(&evaluate_shape, told, &series, out, error);
+    return status == STATUS_OK ? result_render(&evaluate_shape, told, result, error) : status;
 }
 
 static struct evaluate_request request_of(const struct kind_context *context, const struct inputs *inputs,
@@ -93,20 +127,18 @@ static enum status evaluate_execute(const struct kind_context *context, const vo
     const struct evaluate_params *params = filled;
     struct inputs inputs = {0};
     struct sequences sequences = {0};
-    struct evaluate_result found = {0};
-    char dataset[128] = "", protocol[PROTOCOL_TEXT];
+    struct evaluate_report told = {0};
+    char dataset[128] = "";
     enum status status;
     if ((status = inputs_open(context, params->checkpoint, params->precision, &inputs, error)) != STATUS_OK) goto done;
     if ((status = inputs_sequences(context, &inputs, &params->use, false, &sequences, dataset, error)) != STATUS_OK) goto done;
-    if ((status = protocol_id(&sequences, inputs_precisions[params->precision], protocol, error)) != STATUS_OK) goto done;
+    if ((status = protocol_id(&sequences, inputs_precisions[params->precision], told.protocol, error)) != STATUS_OK) goto done;
     const struct evaluate_request request = request_of(context, &inputs, &sequences);
-    if ((status = evaluate_asked(&request, &found, error)) != STATUS_OK) goto done;
-    if (context->work != NULL) *context->work = found.flops; /* of any attempt: none goes on with an earlier one's work */
-    if ((status = measure(&inputs, dataset, protocol, &found, out, error)) != STATUS_OK) goto done;
-    *result = render(&found, protocol);
-    if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
+    if ((status = evaluate_asked(&request, &told.found, error)) != STATUS_OK) goto done;
+    if (context->work != NULL) *context->work = told.found.flops; /* of any attempt: none goes on with an earlier one's work */
+    status = report(&inputs, dataset, &told, result, out, error);
 done:
-    evaluate_result_reset(&found);
+    evaluate_result_reset(&told.found);
     dataset_sequences_free(&sequences);
     inputs_reset(&inputs);
     return status;
@@ -117,6 +149,7 @@ const struct kind evaluate_kind = {
     .help = "Mean next-token loss of a checkpoint on a dataset",
     .params = evaluate_params,
     .params_size = sizeof(struct evaluate_params),
+    .result = &evaluate_shape,
     .check = evaluate_check_params,
     .execute = evaluate_execute,
     .plan = evaluate_forecast,

@@ -2,7 +2,10 @@
 
 #include "base/memory.h"
 #include "kinds/hash.h"
+#include "kinds/health_report.h"
 #include "kinds/inputs.h"
+#include "kinds/measure.h"
+#include "schema/result_render.h"
 #include "store/health.h"
 
 #include <math.h>
@@ -116,33 +119,13 @@ static void digits_of(const unsigned char digest[32], char out[65])
 
 /* ---- rendering ---- */
 
-/* Fields that wholes, blocks and tensors have in common. */
-static bool put_health(json_t *object, const struct health *health)
+static enum status fill_blocks(const struct reading *reading, struct health_report *report, struct error *error)
 {
-    json_t *fields =
-        json_pack("{sI sI sI sf sf sf so sf so so}", "elements", (json_int_t)(health->count + health->nan + health->infinite),
-                  "nan", (json_int_t)health->nan, "infinite", (json_int_t)health->infinite, "l1", health->l1, "l2", health->l2,
-                  "linf", health->linf, "kurtosis", inputs_number(health->kurtosis), "outlier_share", health->outlier_share,
-                  "relative_l2", inputs_number(health->relative), "cosine", inputs_number(health->cosine));
-    const bool good = fields != NULL && json_object_update(object, fields) == 0;
-    json_decref(fields);
-    return good;
-}
-
-static json_t *render_blocks(const struct reading *reading)
-{
-    json_t *blocks = json_array();
-    const int layers = reading_layers(reading);
-    for (int layer = 0; layer < layers; layer++) {
-        struct health health;
-        json_t *block = json_pack("{si}", "layer", layer);
-        reading_health(reading, layer, &health);
-        if (!put_health(block, &health) || json_array_append_new(blocks, block) != 0) {
-            json_decref(blocks);
-            return NULL;
-        }
-    }
-    return blocks;
+    report->block_count = reading_layers(reading);
+    const enum status status = memory_new(report->block_count, sizeof *report->blocks, "a result", &report->blocks, error);
+    for (int64_t layer = 0; layer < report->block_count && status == STATUS_OK; layer++)
+        report->blocks[layer] = (struct health_block){layer, health_report_numbers(reading, (int)layer)};
+    return status;
 }
 
 static void file_name(const struct weights *weights, int file, char out[256])
@@ -170,51 +153,53 @@ static json_t *render_tensor(const struct tensor_reading *tensor, const struct w
     return object;
 }
 
-static enum status render_files(const struct reading *reading, const struct weights *weights, json_t *out, struct error *error)
+/* False for a file without tensors: an index. */
+static bool fill_file(const struct reading *reading, const struct weights *weights, int file, struct health_file *out)
+{
+    struct distance distance = {0};
+    *out = (struct health_file){.file = file};
+    for (int64_t i = 0; i < reading->count; i++) {
+        if (reading->tensors[i].file != file) continue;
+        out->tensors++;
+        if (reading->tensors[i].compared) distance_merge(&distance, &reading->tensors[i].distance);
+    }
+    file_name(weights, file, out->name);
+    out->relative = distance_relative(&distance);
+    return out->tensors > 0;
+}
+
+static enum status fill_files(const struct reading *reading, const struct weights *weights, struct health_report *report,
+                              struct error *error)
 {
     const int count = weights_file_count(weights);
-    for (int file = 0; file < count; file++) {
-        struct distance distance = {0};
+    enum status status = memory_new(count, sizeof *report->files, "a result", &report->files, error);
+    for (int file = 0; file < count && status == STATUS_OK; file++) {
+        struct health_file *filled = &report->files[report->file_count];
         unsigned char digest[32];
-        char digits[65], name[256];
-        int64_t tensors = 0;
-        for (int64_t i = 0; i < reading->count; i++) {
-            if (reading->tensors[i].file != file) continue;
-            tensors++;
-            if (reading->tensors[i].compared) distance_merge(&distance, &reading->tensors[i].distance);
-        }
-        if (tensors == 0) continue; /* an index */
-        const enum status status = hash_tensors(reading, 0, reading->count, file, digest, error);
-        if (status != STATUS_OK) return status;
-        digits_of(digest, digits);
-        file_name(weights, file, name);
-        json_t *object = json_pack("{si ss ss sI so}", "file", file, "name", name, "sha256", digits, "tensors", (json_int_t)tensors,
-                                   "relative_l2", inputs_number(distance_relative(&distance)));
-        if (object == NULL || json_array_append_new(out, object) != 0) return no_memory(error);
+        if (!fill_file(reading, weights, file, filled)) continue;
+        if ((status = hash_tensors(reading, 0, reading->count, file, digest, error)) != STATUS_OK) break;
+        digits_of(digest, filled->sha256);
+        report->file_count++;
     }
-    return STATUS_OK;
+    return status;
 }
 
 /* The document of the whole: a run's result, and the row of the store. */
 static enum status render(const struct reading *reading, const struct weights *weights, const char *previous, json_t **out,
                           struct error *error)
 {
-    struct health all;
+    struct health_report report = {
+        .tensor_count = reading->count, .previous = previous, .all = health_report_numbers(reading, READING_ALL)};
     unsigned char digest[32];
-    char digits[65];
-    json_t *files = json_array(), *blocks = render_blocks(reading);
-    enum status status = files == NULL || blocks == NULL ? no_memory(error) : STATUS_OK;
-    reading_health(reading, READING_ALL, &all);
+    enum status status = fill_blocks(reading, &report, error);
     if (status == STATUS_OK) status = hash_tensors(reading, 0, reading->count, -1, digest, error);
-    if (status == STATUS_OK) status = render_files(reading, weights, files, error);
+    if (status == STATUS_OK) status = fill_files(reading, weights, &report, error);
     if (status == STATUS_OK) {
-        digits_of(digest, digits);
-        *out = json_pack("{ss sI ss? sO sO}", "sha256", digits, "tensor_count", (json_int_t)reading->count, "previous", previous,
-                         "files", files, "blocks", blocks);
-        if (*out == NULL || !put_health(*out, &all)) status = no_memory(error);
+        digits_of(digest, report.sha256);
+        status = result_render(&health_report_shape, &report, out, error);
     }
-    json_decref(files);
-    json_decref(blocks);
+    memory_free(report.files);
+    memory_free(report.blocks);
     return status;
 }
 
@@ -253,25 +238,9 @@ static enum status save(const struct kind_context *context, const char *checkpoi
 static enum status measure(const struct store_id *checkpoint, const struct reading *reading, struct measurements *out,
                            struct error *error)
 {
-    struct health all;
-    reading_health(reading, READING_ALL, &all);
-    const struct {
-        const char *metric;
-        double value;
-    } rows[] = {{"weight_l1", all.l1},
-                {"weight_l2", all.l2},
-                {"weight_linf", all.linf},
-                {"weight_kurtosis", all.kurtosis},
-                {"weight_outlier_share", all.outlier_share},
-                {"weight_change", all.relative},
-                {"weight_cosine", all.cosine}};
-    enum status status = STATUS_OK;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == STATUS_OK; i++) {
-        struct measurement item = {.checkpoint = *checkpoint, .value = rows[i].value, .low = NAN, .high = NAN};
-        (void)snprintf(item.metric, sizeof item.metric, "%s", rows[i].metric);
-        status = measurements_add(out, &item, error);
-    }
-    return status;
+    const struct health_report report = {.all = health_report_numbers(reading, READING_ALL)};
+    const struct measurement series = measure_series(checkpoint, "", "", NULL);
+    return measure_result(&health_report_shape, &report, &series, out, error);
 }
 
 /* The checkpoint before is a wish: it may have gone from disk since the run was posted, and this one's own health is still worth
@@ -356,6 +325,7 @@ const struct kind health_kind = {
     .help = "Hashes, norms, kurtosis, outliers and broken numbers of a checkpoint's weights, and its distance to the one before",
     .params = health_params,
     .params_size = sizeof(struct health_params),
+    .result = &health_report_shape,
     .check = check,
     .execute = execute,
     .plan = forecast,

@@ -1,6 +1,7 @@
 #include "jobs/interpolate.h"
 
 #include "kinds/probe.h"
+#include "schema/result_render.h"
 
 struct interpolate_params {
     const char *from, *to;
@@ -61,19 +62,52 @@ static enum status interpolate_check(struct kind_request *request, const void *f
     return probe_check(request, params->from, &params->method, &params->use, NULL, &params->calibration, error);
 }
 
-static json_t *render(const struct interpolate_result *result, bool quantized)
+struct interpolate_report {
+    struct interpolate_result found;
+    bool quantized;
+    const char *note; /* NULL: none */
+};
+
+static const struct result_field place_item = {.type = RESULT_NUMBER, .finite = true};
+static const struct result_field loss_item = {.type = RESULT_NUMBER, .offset = offsetof(struct point, loss)};
+static const struct result_field loss_q_item = {.type = RESULT_NUMBER, .offset = offsetof(struct point, loss_q)};
+static const struct result_field delta_item = {.type = RESULT_NUMBER, .offset = offsetof(struct point, delta)};
+static const struct result_field interval_item = {
+    .type = RESULT_INTERVAL, .offset = offsetof(struct point, delta_low), .high = offsetof(struct point, delta_high)};
+
+#define REPORT(field) offsetof(struct interpolate_report, field)
+#define POINTS        .type = RESULT_LIST, .offset = REPORT(found.points), .count = REPORT(found.count), .stride = sizeof(struct point)
+#define WITH_METHOD   .absence = RESULT_NULL, .has_when = true, .when = REPORT(quantized)
+
+static const struct result_field interpolate_fields[] = {
+    {.name = "alphas",
+     .type = RESULT_LIST,
+     .offset = REPORT(found.alphas),
+     .count = REPORT(found.count),
+     .item = &place_item,
+     .help = "0 is the first checkpoint, 1 the second"},
+    {.name = "losses", POINTS, .item = &loss_item, .unit = "nats", .help = "In full precision"},
+    {.name = "losses_q", POINTS, .item = &loss_q_item, .unit = "nats", .help = "Null without a method", WITH_METHOD},
+    {.name = "deltas", POINTS, .item = &delta_item, .help = "losses_q / losses − 1; null without a method", WITH_METHOD},
+    {.name = "delta_intervals",
+     POINTS,
+     .item = &interval_item,
+     .help = "95 % intervals of a paired bootstrap over sequences; null without a method",
+     WITH_METHOD},
+    {.name = "note",
+     .type = RESULT_TEXT,
+     .offset = REPORT(note),
+     .absence = RESULT_LEFT_OUT,
+     .help = "What to know of the numbers"},
+    {0},
+};
+static const struct result_shape interpolate_shape = {.name = "InterpolateResult", .fields = interpolate_fields};
+
+static enum status render(const struct interpolate_result *found, bool quantized, json_t **result, struct error *error)
 {
-    json_t *alphas = json_array(), *intervals = quantized ? json_array() : json_null();
-    for (int64_t i = 0; i < result->count; i++) {
-        (void)json_array_append_new(alphas, json_real(result->alphas[i]));
-        if (quantized) (void)json_array_append_new(intervals, probe_interval(&result->points[i]));
-    }
-    json_t *document =
-        json_pack("{so so so so so}", "alphas", alphas, "losses", probe_array(result->points, result->count, PROBE_LOSS),
-                  "losses_q", quantized ? probe_array(result->points, result->count, PROBE_LOSS_Q) : json_null(), "deltas",
-                  quantized ? probe_array(result->points, result->count, PROBE_DELTA) : json_null(), "delta_intervals", intervals);
-    probe_note(document, result->points, result->count);
-    return document;
+    char note[PROBE_NOTE];
+    const struct interpolate_report report = {*found, quantized, probe_note_text(found->points, found->count, note)};
+    return result_render(&interpolate_shape, &report, result, error);
 }
 
 /* What a run reads, and the request over it. Stays where it is. */
@@ -127,8 +161,7 @@ static enum status interpolate_execute(const struct kind_context *context, const
     if ((status = plan_find(&o, &budget, &plan, error)) != STATUS_OK) goto done;
     if ((status = interpolate_run(&o.request, &found, error)) != STATUS_OK) goto done;
     kind_note_work(context, plan_work(&plan));
-    *result = render(&found, o.request.point.method != NULL);
-    if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
+    status = render(&found, o.request.point.method != NULL, result, error);
 done:
     interpolate_result_reset(&found);
     probe_set_reset(&o.read);
@@ -140,6 +173,7 @@ const struct kind interpolate_kind = {
     .help = "Losses on the line between two checkpoints, in full precision and quantized",
     .params = interpolate_params,
     .params_size = sizeof(struct interpolate_params),
+    .result = &interpolate_shape,
     .check = interpolate_check,
     .execute = interpolate_execute,
     .plan = interpolate_forecast,

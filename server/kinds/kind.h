@@ -7,6 +7,7 @@
 #include "base/monitor.h"
 #include "base/param.h"
 #include "base/plan.h"
+#include "base/result.h"
 #include "store/measurements.h"
 #include "store/store.h"
 #include "store/task_items.h"
@@ -77,7 +78,11 @@ struct kind {
     const char *help;
     const struct param *params; /* the table of its parameters (base/param.h) */
     size_t params_size;         /* of the struct that the table fills */
-    bool makes_trajectories;    /* a trajectory in its parameters that does not exist is made when the run is posted */
+    /* The table of its result, with the numbers that it measures; NULL: `execute` makes the document by hand. */
+    const struct result_shape *result;
+    /* Further tables that it measures by: of items in its result, of checkpoints that it makes. Ends with NULL; NULL: none. */
+    const struct result_shape *const *measured;
+    bool makes_trajectories; /* a trajectory in its parameters that does not exist is made when the run is posted */
     /* When posted: what the table cannot say (fields that contradict each other, a dataset without a tokenizer). `params` is the
      * filled struct. Blames a field with error_set_at ("/params/method/bits"). May be NULL. */
     enum status (*check)(struct kind_request *request, const void *params, struct error *error);

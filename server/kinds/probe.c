@@ -3,6 +3,7 @@
 #include "kinds/method.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum status probe_check(struct kind_request *request, const char *checkpoint, const struct quantize_method *method,
                         const struct data_use *evaluation, const char *object, const struct data_use *calibration,
@@ -86,13 +87,18 @@ json_t *probe_interval(const struct point *point)
                                                                      : json_null();
 }
 
-void probe_note(json_t *document, const struct point *points, int64_t count)
+const char *probe_note_text(const struct point *points, int64_t count, char text[PROBE_NOTE])
 {
     int64_t missing = 0;
     for (int64_t i = 0; i < count; i++) missing += !isfinite(points[i].loss);
-    if (missing > 0)
-        (void)json_object_set_new(
-            document, "note",
-            json_sprintf("%lld loss(es) are not finite: the model's outputs overflow or are not numbers there",
-                         (long long)missing));
+    (void)snprintf(text, PROBE_NOTE, "%lld loss(es) are not finite: the model's outputs overflow or are not numbers there",
+                   (long long)missing);
+    return missing > 0 ? text : NULL;
+}
+
+void probe_note(json_t *document, const struct point *points, int64_t count)
+{
+    char text[PROBE_NOTE];
+    const char *note = probe_note_text(points, count, text);
+    if (note != NULL) (void)json_object_set_new(document, "note", json_string(note));
 }

@@ -56,6 +56,9 @@ enum probe_number { PROBE_LOSS, PROBE_LOSS_Q, PROBE_DELTA };
 json_t *probe_array(const struct point *points, int64_t count, enum probe_number number);
 /* [low, high] of delta, or null. */
 json_t *probe_interval(const struct point *point);
+/* What to say, written into `text`, if a loss is not finite; NULL if all are. */
+enum { PROBE_NOTE = 120 };
+const char *probe_note_text(const struct point *points, int64_t count, char text[PROBE_NOTE]);
 /* Adds a note to the result if a loss is not finite. */
 void probe_note(json_t *document, const struct point *points, int64_t count);
 

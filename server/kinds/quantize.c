@@ -2,6 +2,7 @@
 #include "kinds/inputs.h"
 #include "kinds/method.h"
 #include "kinds/quantize_export.h"
+#include "kinds/quantize_report.h"
 #include "kinds/quantize_run.h"
 
 static const char *const exports[] = {"none", "gptq", "compressed-tensors", "dequantized", "awq",
@@ -110,6 +111,7 @@ const struct kind quantize_kind = {
     .help = "Quantizes a checkpoint and measures what that costs",
     .params = quantize_params,
     .params_size = sizeof(struct quantize_params),
+    .result = &quantize_report_shape,
     .check = quantize_check,
     .execute = quantize_execute,
     .plan = quantize_run_forecast,

@@ -1,115 +1,336 @@
 #include "kinds/quantize_report.h"
 
-#include "kinds/method.h"
+#include "base/memory.h"
+#include "kinds/measure.h"
+#include "kinds/metric.h"
+#include "schema/result_render.h"
 
 #include <math.h>
 #include <stdio.h>
 
-static json_t *render_degraded(const struct layer_summary *layer, int64_t calibration_tokens)
-{
-    if (layer->degraded == DEGRADED_NO) return json_null();
-    if (layer->degraded == DEGRADED_SILENT)
-        return json_string("rounded to nearest: its inputs are zero on every calibration token");
-    if (layer->degraded == DEGRADED_SINGULAR)
-        return json_string("rounded to nearest: the Hessian of its inputs has no factor even with damping 0.99");
-    return json_sprintf("rounded to nearest: %lld of %lld calibration tokens reached it", (long long)layer->tokens,
-                        (long long)calibration_tokens);
-}
+/* --- What is told ---- */
 
-static json_t *render_layers(const struct quantize_result *result)
+enum { WHY_BYTES = 160 };
+
+struct layer_report {
+    struct layer_summary summary;
+    const char *degraded; /* NULL: not */
+    char why[WHY_BYTES];
+};
+
+/* What a run found and what follows from it. Copies lend what they point at. */
+struct quantize_report {
+    struct quantize_result result;
+    struct quantize_draws draws;
+    struct overlap overlap;
+    double overlap_share;
+    struct quantize_identity identity;
+    const char *recipe, *artifact, *note; /* NULL: none */
+    const json_t *exported;
+    bool several_draws, has_overlap;
+    int64_t degraded_layers, undersampled_layers;
+    struct layer_report *layers; /* owned; [result.layer_count] */
+    char why[WHY_BYTES];
+};
+
+/* --- Its table ---- */
+
+static const struct result_field number_item = {.type = RESULT_NUMBER};
+static const struct result_field text_item = {.type = RESULT_TEXT};
+
+#define LAYER(field) offsetof(struct layer_report, field)
+
+static const struct result_field layer_fields[] = {
+    {.name = "name", .type = RESULT_CHARS, .offset = LAYER(summary.name), .help = "Of the linear, without \".weight\""},
+    {.name = "rows", .type = RESULT_INTEGER, .offset = LAYER(summary.rows), .help = "Outputs"},
+    {.name = "columns", .type = RESULT_INTEGER, .offset = LAYER(summary.columns), .help = "Inputs"},
+    {.name = "proxy_error",
+     .type = RESULT_NUMBER,
+     .offset = LAYER(summary.proxy_error),
+     .help = "Squared change of the layer's outputs over its calibration inputs, by the Hessian"},
+    {.name = "relative_error",
+     .type = RESULT_NUMBER,
+     .offset = LAYER(summary.relative_error),
+     .help = "Change of the layer's outputs over its calibration inputs, relative to the outputs"},
+    {.name = "damp",
+     .type = RESULT_NUMBER,
+     .offset = LAYER(summary.damp),
+     .later = true,
+     .help = "What was added to the Hessian's diagonal"},
+    {.name = "dead_columns",
+     .type = RESULT_INTEGER,
+     .offset = LAYER(summary.dead_columns),
+     .later = true,
+     .help = "Input columns that are zero on every calibration token"},
+    {.name = "alpha",
+     .type = RESULT_NUMBER,
+     .offset = LAYER(summary.alpha),
+     .later = true,
+     .help = "The exponent that AWQ or SmoothQuant found or was given"},
+    {.name = "kept_columns",
+     .type = RESULT_INTEGER,
+     .offset = LAYER(summary.kept),
+     .later = true,
+     .help = "Input columns that were left as they are"},
+    {.name = "skipped",
+     .type = RESULT_BOOLEAN,
+     .offset = LAYER(summary.skipped),
+     .later = true,
+     .help = "Left as it is by an override"},
+    {.name = "tokens",
+     .type = RESULT_INTEGER,
+     .offset = LAYER(summary.tokens),
+     .later = true,
+     .help = "Calibration tokens that reached the layer: of an expert those that visit it"},
+    {.name = "degraded",
+     .type = RESULT_TEXT,
+     .offset = LAYER(degraded),
+     .absence = RESULT_NULL,
+     .later = true,
+     .help = "Why this layer was rounded to nearest in place of the method: too few calibration tokens visit its expert"},
+    {.name = "damping_increases",
+     .type = RESULT_INTEGER,
+     .offset = LAYER(summary.damp_increases),
+     .later = true,
+     .help = "Steps of 0.01 that GPTQ raised its damping by, before a factorisation worked"},
+    {0},
+};
+static const struct result_shape layer_shape = {.fields = layer_fields, .size = sizeof(struct layer_report)};
+static const struct result_field layer_item = {.type = RESULT_OBJECT, .shape = &layer_shape};
+
+static const struct result_metric delta_stddev_metric = {
+    .name = "delta_stddev",
+    .label = "Standard deviation of ΔQL",
+    .help = "Of delta over disjoint calibration samples, over the number of draws less one",
+    .better = RESULT_LOWER,
+    .percent = true,
+    .of_method = true,
+};
+
+#define DRAWS(field) offsetof(struct quantize_draws, field)
+
+static const struct result_field draws_fields[] = {
+    {.name = "delta",
+     .type = RESULT_ARRAY,
+     .offset = DRAWS(deltas),
+     .count = DRAWS(count),
+     .item = &number_item,
+     .help = "Of each draw"},
+    {.name = "loss_q",
+     .type = RESULT_ARRAY,
+     .offset = DRAWS(losses),
+     .count = DRAWS(count),
+     .item = &number_item,
+     .unit = "nats",
+     .help = "Of each draw"},
+    {.name = "delta_mean", .type = RESULT_NUMBER, .offset = DRAWS(mean), .help = "Over the draws"},
+    {.name = "delta_stddev", .type = RESULT_NUMBER, .offset = DRAWS(deviation), .metric = &delta_stddev_metric},
+    {0},
+};
+static const struct result_shape draws_shape = {.help = "The spread over disjoint calibration samples; null for a single one",
+                                                .fields = draws_fields};
+
+#define OVERLAP(field) offsetof(struct quantize_report, field)
+
+static const struct result_field overlap_fields[] = {
+    {.name = "window_tokens", .type = RESULT_INTEGER, .offset = OVERLAP(overlap.window), .help = "Tokens of a window"},
+    {.name = "windows", .type = RESULT_INTEGER, .offset = OVERLAP(overlap.windows), .help = "Of the evaluation, one after another"},
+    {.name = "overlapping",
+     .type = RESULT_INTEGER,
+     .offset = OVERLAP(overlap.overlapping),
+     .help = "Those that stand in the calibration data too"},
+    {.name = "share", .type = RESULT_NUMBER, .offset = OVERLAP(overlap_share), .finite = true, .help = "Of the windows"},
+    {0},
+};
+static const struct result_shape overlap_shape = {
+    .help = "Windows of the evaluation that stand in the calibration data too; null without calibration", .fields = overlap_fields};
+
+/* As quantize_export_publish makes it. */
+static const struct result_field export_fields[] = {
+    {.name = "format", .type = RESULT_TEXT, .help = "As it was asked for"},
+    {.name = "artifact", .type = RESULT_TEXT, .help = "The weights"},
+    {.name = "artifacts", .type = RESULT_LIST, .item = &text_item, .help = "All of its files, for one directory"},
+    {.name = "checkpoint",
+     .type = RESULT_TEXT,
+     .absence = RESULT_NULL,
+     .help = "A dequantized one is registered too, in the trajectory NAME-quantized"},
+    {0},
+};
+static const struct result_shape export_shape = {.help = "What the run left; null where nothing was asked for",
+                                                 .fields = export_fields};
+
+#define REPORT(field) offsetof(struct quantize_report, field)
+
+static const struct result_field report_fields[] = {
+    {.name = "loss_fp", .type = RESULT_NUMBER, .offset = REPORT(result.fp.loss), .metric = &metric_loss_fp},
+    {.name = "loss_q", .type = RESULT_NUMBER, .offset = REPORT(result.q.loss), .metric = &metric_loss_q},
+    {.name = "delta",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(result.delta),
+     .metric = &metric_delta,
+     .spread = RESULT_BETWEEN,
+     .spread_low = REPORT(result.delta_low),
+     .spread_high = REPORT(result.delta_high)},
+    {.name = "delta_interval",
+     .type = RESULT_INTERVAL,
+     .offset = REPORT(result.delta_low),
+     .high = REPORT(result.delta_high),
+     .help = "95 % interval of a paired bootstrap over sequences"},
+    {.name = "kl", .type = RESULT_NUMBER, .offset = REPORT(result.kl), .metric = &metric_kl},
+    {.name = "top1_agreement", .type = RESULT_NUMBER, .offset = REPORT(result.top1_agreement), .metric = &metric_top1_agreement},
+    {.name = "bits_per_weight", .type = RESULT_NUMBER, .offset = REPORT(result.bits_per_weight), .metric = &metric_bits_per_weight},
+    {.name = "sequences",
+     .type = RESULT_INTEGER,
+     .offset = REPORT(result.fp.sequences),
+     .later = true,
+     .help = "Of the evaluation"},
+    {.name = "tokens", .type = RESULT_INTEGER, .offset = REPORT(result.fp.tokens), .later = true, .help = "Of the evaluation"},
+    {.name = "calibration_sequences",
+     .type = RESULT_INTEGER,
+     .offset = REPORT(result.calibration_sequences),
+     .later = true,
+     .help = "0 without calibration"},
+    {.name = "calibration_tokens",
+     .type = RESULT_INTEGER,
+     .offset = REPORT(result.calibration_tokens),
+     .later = true,
+     .help = "0 without calibration"},
+    {.name = "layers",
+     .type = RESULT_LIST,
+     .offset = REPORT(layers),
+     .count = REPORT(result.layer_count),
+     .item = &layer_item,
+     .help = "Every linear of the blocks, in the order of the model"},
+    {.name = "artifact",
+     .type = RESULT_TEXT,
+     .offset = REPORT(artifact),
+     .absence = RESULT_NULL,
+     .help = "The weights of the export, among the artifacts of the run"},
+    {.name = "export",
+     .type = RESULT_DOCUMENT,
+     .offset = REPORT(exported),
+     .absence = RESULT_NULL,
+     .later = true,
+     .shape = &export_shape},
+    {.name = "recipe_id",
+     .type = RESULT_CHARS,
+     .offset = REPORT(identity.recipe),
+     .later = true,
+     .help = "Hash of every field of the method in effect"},
+    {.name = "recipe",
+     .type = RESULT_TEXT,
+     .offset = REPORT(recipe),
+     .absence = RESULT_NULL,
+     .later = true,
+     .help = "The named recipe that it is"},
+    {.name = "protocol_id",
+     .type = RESULT_CHARS,
+     .offset = REPORT(identity.protocol),
+     .later = true,
+     .help = "Hash of the evaluation tokens, their sequences and the arithmetic"},
+    {.name = "calibration_draws",
+     .type = RESULT_OBJECT,
+     .offset = REPORT(draws),
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = REPORT(several_draws),
+     .later = true,
+     .shape = &draws_shape},
+    {.name = "calibration_overlap",
+     .type = RESULT_OBJECT,
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = REPORT(has_overlap),
+     .later = true,
+     .shape = &overlap_shape},
+    {.name = "degraded_layers",
+     .type = RESULT_INTEGER,
+     .offset = REPORT(degraded_layers),
+     .later = true,
+     .help = "Layers with `degraded`"},
+    {.name = "undersampled_layers",
+     .type = RESULT_INTEGER,
+     .offset = REPORT(undersampled_layers),
+     .later = true,
+     .help = "Layers that fewer calibration tokens reached than they have columns: their Hessians lack rank"},
+    {.name = "note",
+     .type = RESULT_TEXT,
+     .offset = REPORT(note),
+     .absence = RESULT_LEFT_OUT,
+     .help = "What to know of the numbers"},
+    {0},
+};
+
+const struct result_shape quantize_report_shape = {.name = "QuantizeResult", .fields = report_fields};
+
+/* --- Filling it ---- */
+
+static void explain_layer(struct layer_report *layer, int64_t calibration_tokens)
 {
-    json_t *list = json_array();
-    for (int64_t i = 0; list != NULL && i < result->layer_count; i++) {
-        const struct layer_summary *layer = &result->layers[i];
-        (void)json_array_append_new(
-            list,
-            json_pack("{ss sI sI so so so sI so sI sb sI so sI}", "name", layer->name, "rows", (json_int_t)layer->rows, "columns",
-                      (json_int_t)layer->columns, "proxy_error", inputs_number(layer->proxy_error), "relative_error",
-                      inputs_number(layer->relative_error), "damp", inputs_number(layer->damp), "dead_columns",
-                      (json_int_t)layer->dead_columns, "alpha", inputs_number(layer->alpha), "kept_columns",
-                      (json_int_t)layer->kept, "skipped", (int)layer->skipped, "tokens", (json_int_t)layer->tokens, "degraded",
-                      render_degraded(layer, result->calibration_tokens), "damping_increases", (json_int_t)layer->damp_increases));
-    }
-    return list;
+    const struct layer_summary *summary = &layer->summary;
+    if (summary->degraded == DEGRADED_NO) return;
+    layer->degraded = layer->why;
+    if (summary->degraded == DEGRADED_SILENT)
+        layer->degraded = "rounded to nearest: its inputs are zero on every calibration token";
+    else if (summary->degraded == DEGRADED_SINGULAR)
+        layer->degraded = "rounded to nearest: the Hessian of its inputs has no factor even with damping 0.99";
+    else
+        (void)snprintf(layer->why, sizeof layer->why, "rounded to nearest: %lld of %lld calibration tokens reached it",
+                       (long long)summary->tokens, (long long)calibration_tokens);
 }
 
 /* Layers where the method gave way, and those that fewer tokens reached than they have inputs, so that their Hessians lack rank. */
-static void count_layers(const struct quantize_result *result, int64_t *degraded, int64_t *undersampled)
+static void fill_layers(struct quantize_report *report)
 {
-    *degraded = *undersampled = 0;
+    const struct quantize_result *result = &report->result;
     for (int64_t i = 0; i < result->layer_count; i++) {
-        *degraded += result->layers[i].degraded != DEGRADED_NO;
-        *undersampled += result->calibration_tokens > 0 && result->layers[i].tokens < result->layers[i].columns;
+        const struct layer_summary *summary = &result->layers[i];
+        report->layers[i].summary = *summary;
+        explain_layer(&report->layers[i], result->calibration_tokens);
+        report->degraded_layers += summary->degraded != DEGRADED_NO;
+        report->undersampled_layers += result->calibration_tokens > 0 && summary->tokens < summary->columns;
     }
 }
 
-static void add_degraded(json_t *document, const struct quantize_result *result)
+static void fill_note(struct quantize_report *report)
 {
-    int64_t degraded = 0, undersampled = 0;
-    count_layers(result, &degraded, &undersampled);
-    (void)json_object_set_new(document, "degraded_layers", json_integer((json_int_t)degraded));
-    (void)json_object_set_new(document, "undersampled_layers", json_integer((json_int_t)undersampled));
-    if (degraded > 0)
-        (void)json_object_set_new(
-            document, "note",
-            json_sprintf("%lld of %lld layers were rounded to nearest (\"degraded\" says why); calibrate on more",
-                         (long long)degraded, (long long)result->layer_count));
-}
-
-/* Null for a single draw. */
-static json_t *render_draws(const struct quantize_draws *draws)
-{
-    json_t *deltas = json_array(), *losses = json_array();
-    for (int64_t i = 0; i < draws->count; i++) {
-        (void)json_array_append_new(deltas, inputs_number(draws->deltas[i]));
-        (void)json_array_append_new(losses, inputs_number(draws->losses[i]));
+    report->note = NULL;
+    if (report->degraded_layers > 0) {
+        (void)snprintf(report->why, sizeof report->why,
+                       "%lld of %lld layers were rounded to nearest (\"degraded\" says why); calibrate on more",
+                       (long long)report->degraded_layers, (long long)report->result.layer_count);
+        report->note = report->why;
     }
-    json_t *document = json_pack("{so so so so}", "delta", deltas, "loss_q", losses, "delta_mean", inputs_number(draws->mean),
-                                 "delta_stddev", inputs_number(draws->deviation));
-    if (draws->count > 1) return document;
-    json_decref(document);
-    return json_null();
+    if (!isfinite(report->result.delta)) report->note = "a loss is not finite: the model's outputs overflow or are not numbers";
 }
 
-/* Null without calibration. */
-static json_t *render_overlap(const struct overlap *overlap)
+static struct quantize_report report_of(const struct quantize_findings *found, const struct quantize_identity *identity)
 {
-    if (overlap->windows == 0) return json_null();
-    return json_pack("{sI sI sI so}", "window_tokens", (json_int_t)overlap->window, "windows", (json_int_t)overlap->windows,
-                     "overlapping", (json_int_t)overlap->overlapping, "share",
-                     inputs_number((double)overlap->overlapping / (double)overlap->windows));
+    const struct overlap *overlap = &found->overlap;
+    return (struct quantize_report){
+        .result = found->result,
+        .draws = found->draws,
+        .several_draws = found->draws.count > 1,
+        .overlap = *overlap,
+        .has_overlap = overlap->windows > 0,
+        .overlap_share = (double)overlap->overlapping / (double)overlap->windows,
+        .identity = *identity,
+        .recipe = recipes_name(identity->recipe),
+        .exported = found->exported,
+        .artifact = json_string_value(json_object_get(found->exported, "artifact")),
+    };
 }
 
 json_t *quantize_report_render(const struct quantize_findings *found, const struct quantize_identity *identity)
 {
-    const struct quantize_result *result = &found->result;
-    json_t *interval = isfinite(result->delta_low) && isfinite(result->delta_high)
-                           ? json_pack("[ff]", result->delta_low, result->delta_high)
-                           : json_null();
-    json_t *document = json_pack("{so so so so so so so sI sI sI sI so so}", "loss_fp", inputs_number(result->fp.loss), "loss_q",
-                                 inputs_number(result->q.loss), "delta", inputs_number(result->delta), "delta_interval", interval,
-                                 "kl", inputs_number(result->kl), "top1_agreement", inputs_number(result->top1_agreement),
-                                 "bits_per_weight", inputs_number(result->bits_per_weight), "sequences",
-                                 (json_int_t)result->fp.sequences, "tokens", (json_int_t)result->fp.tokens, "calibration_sequences",
-                                 (json_int_t)result->calibration_sequences, "calibration_tokens",
-                                 (json_int_t)result->calibration_tokens, "layers", render_layers(result), "artifact", json_null());
-    if (document != NULL)
-        (void)json_object_set_new(document, "export", found->exported == NULL ? json_null() : json_incref(found->exported));
-    const json_t *artifact = json_object_get(found->exported, "artifact");
-    if (document != NULL && artifact != NULL)
-        (void)json_object_set_new(document, "artifact", json_string(json_string_value(artifact)));
-    const char *recipe = recipes_name(identity->recipe);
-    if (document != NULL) {
-        (void)json_object_set_new(document, "recipe_id", json_string(identity->recipe));
-        (void)json_object_set_new(document, "recipe", recipe == NULL ? json_null() : json_string(recipe));
-        (void)json_object_set_new(document, "protocol_id", json_string(identity->protocol));
-        (void)json_object_set_new(document, "calibration_draws", render_draws(&found->draws));
-        (void)json_object_set_new(document, "calibration_overlap", render_overlap(&found->overlap));
-    }
-    if (document != NULL) add_degraded(document, result);
-    if (document != NULL && !isfinite(result->delta))
-        (void)json_object_set_new(document, "note",
-                                  json_string("a loss is not finite: the model's outputs overflow or are not numbers"));
+    struct quantize_report report = report_of(found, identity);
+    struct error unused;
+    json_t *document = NULL;
+    if (memory_new(found->result.layer_count, sizeof *report.layers, "a result", &report.layers, &unused) != STATUS_OK) return NULL;
+    fill_layers(&report);
+    fill_note(&report);
+    if (result_render(&quantize_report_shape, &report, &document, &unused) != STATUS_OK) document = NULL;
+    memory_free(report.layers);
     return document;
 }
 
@@ -117,32 +338,7 @@ enum status quantize_report_measure(const struct quantize_params *params, const 
                                     const struct quantize_identity *identity, const struct quantize_findings *found,
                                     struct measurements *out, struct error *error)
 {
-    const struct quantize_result *result = &found->result;
-    const struct {
-        const char *metric;
-        double value, low, high;
-        bool full_precision;
-    } rows[] = {
-        {"delta", result->delta, result->delta_low, result->delta_high, false},
-        {"loss_fp", result->fp.loss, NAN, NAN, true},
-        {"loss_q", result->q.loss, NAN, NAN, false},
-        {"kl", result->kl, NAN, NAN, false},
-        {"top1_agreement", result->top1_agreement, NAN, NAN, false},
-        {"bits_per_weight", result->bits_per_weight, NAN, NAN, false},
-        {"delta_stddev", found->draws.deviation, NAN, NAN, false}, /* left out unless there are several draws */
-    };
-    enum status status = STATUS_OK;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == STATUS_OK; i++) {
-        struct measurement item = {.checkpoint = inputs->row.id, .value = rows[i].value, .low = rows[i].low, .high = rows[i].high};
-        (void)snprintf(item.metric, sizeof item.metric, "%s", rows[i].metric);
-        (void)snprintf(item.dataset, sizeof item.dataset, "%s", identity->dataset);
-        (void)snprintf(item.protocol, sizeof item.protocol, "%s", identity->protocol);
-        if (!rows[i].full_precision) {
-            (void)snprintf(item.method, sizeof item.method, "%s", quantizer_by_id(params->method.quantizer)->name);
-            method_label(&params->method, item.label, sizeof item.label);
-            item.bits = method_bits(&params->method);
-        }
-        status = measurements_add(out, &item, error);
-    }
-    return status;
+    const struct quantize_report report = report_of(found, identity);
+    const struct measurement series = measure_series(&inputs->row.id, identity->dataset, identity->protocol, &params->method);
+    return measure_result(&quantize_report_shape, &report, &series, out, error);
 }

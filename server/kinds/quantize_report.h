@@ -22,6 +22,9 @@ struct quantize_identity {
     char dataset[128], protocol[PROTOCOL_TEXT], recipe[RECIPE_TEXT];
 };
 
+/* The table of the result. */
+extern const struct result_shape quantize_report_shape;
+
 /* A new reference; NULL without memory. */
 json_t *quantize_report_render(const struct quantize_findings *found, const struct quantize_identity *identity);
 

@@ -2,8 +2,10 @@
 
 #include "jobs/point.h"
 #include "kinds/inputs.h"
+#include "kinds/measure.h"
 #include "kinds/method.h"
 #include "kinds/protocol.h"
+#include "kinds/sharpness_report.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -164,126 +166,6 @@ static enum status sharpness_check_params(struct kind_request *request, const vo
     return inputs_check_use(request, params->checkpoint, params->use.dataset, NULL, error);
 }
 
-static json_t *render_ends(const struct spectrum_ends *ends)
-{
-    return json_pack("{so so so sI sb so}", "top_eigenvalue", inputs_number(ends->top), "largest_algebraic",
-                     inputs_number(ends->largest), "smallest_algebraic", inputs_number(ends->smallest), "iterations",
-                     (json_int_t)ends->products, "converged", ends->converged, "residual", inputs_number(ends->residual));
-}
-
-static json_t *render_groups(const struct sharpness_result *found)
-{
-    json_t *list = json_array();
-    for (int i = 0; list != NULL && i < GROUPS; i++) {
-        if (found->groups[i].parameters == 0) continue;
-        json_t *group = json_pack("{ss sI}", "name", groups_names[i], "parameters", (json_int_t)found->groups[i].parameters);
-        json_t *ends = render_ends(&found->groups[i].ends);
-        if (group != NULL && ends != NULL) (void)json_object_update(group, ends);
-        json_decref(ends);
-        (void)json_array_append_new(list, group);
-    }
-    return list;
-}
-
-static json_t *render_spectrum(const struct spectrum *spectrum)
-{
-    json_t *nodes = json_array(), *weights = json_array();
-    for (int64_t i = 0; nodes != NULL && weights != NULL && i < spectrum->count; i++) {
-        (void)json_array_append_new(nodes, inputs_number(spectrum->nodes[i]));
-        (void)json_array_append_new(weights, inputs_number(spectrum->weights[i]));
-    }
-    return json_pack("{so so}", "nodes", nodes, "weights", weights);
-}
-
-static json_t *render_parts(const struct sharpness_part *parts, int64_t count)
-{
-    json_t *list = json_array();
-    for (int64_t i = 0; list != NULL && i < count; i++)
-        (void)json_array_append_new(list, json_pack("{ss so so}", "name", parts[i].name, "gradient_term",
-                                                    inputs_number(parts[i].gradient_term), "curvature_term",
-                                                    inputs_number(parts[i].curvature_term)));
-    return list;
-}
-
-static json_t *render_direction(const struct sharpness_direction *found)
-{
-    return json_pack("{so so so so so so so so so}", "predicted_delta", inputs_number(found->predicted_delta), "gradient_term",
-                     inputs_number(found->gradient_term), "curvature_term", inputs_number(found->curvature_term), "by_layer",
-                     render_parts(found->layers, found->layer_count), "by_block", render_parts(found->blocks, found->block_count),
-                     "measured_delta", inputs_number(found->measured_delta), "loss_q", inputs_number(found->measured_loss), "kl",
-                     inputs_number(found->kl), "direction_norm", inputs_number(found->norm));
-}
-
-/* Adds the fields of `part` (taken); fields of estimators that were not asked for are null. */
-static void merge(json_t *document, json_t *part)
-{
-    if (document != NULL && part != NULL) (void)json_object_update(document, part);
-    json_decref(part);
-}
-
-static json_t *render(const struct sharpness_params *params, const struct sharpness_settings *settings,
-                      const struct sharpness_result *found)
-{
-    json_t *document = json_pack(
-        "{so so so sI sI sI sI ss so so so so so so so so so so}", "loss", inputs_number(found->loss), "gradient_norm",
-        inputs_number(found->gradient_norm), "weight_norm", inputs_number(found->weight_norm), "parameters",
-        (json_int_t)found->parameters, "sequences", (json_int_t)found->sequences, "tokens", (json_int_t)found->tokens, "products",
-        (json_int_t)found->products, "method", sharpness_methods[settings->method], "top_eigenvalue", json_null(),
-        "largest_algebraic", json_null(), "smallest_algebraic", json_null(), "iterations", json_null(), "converged", json_null(),
-        "residual", json_null(), "trace", json_null(), "trace_stderr", json_null(), "probes", json_null(), "spectrum", json_null());
-    if (settings->top_eigenvalue) merge(document, render_ends(&found->ends));
-    if (settings->trace)
-        merge(document, json_pack("{so so sI sb}", "trace", inputs_number(found->trace.trace), "trace_stderr",
-                                  inputs_number(found->trace.standard_error), "probes", (json_int_t)found->trace.probes,
-                                  "trace_exact", found->trace.exact));
-    if (settings->spectrum) merge(document, json_pack("{so}", "spectrum", render_spectrum(&found->spectrum)));
-    if (settings->groups) merge(document, json_pack("{so}", "groups", render_groups(found)));
-    if (has_direction(params)) merge(document, render_direction(&found->direction));
-    return document;
-}
-
-static enum status measure(const struct sharpness_params *params, const struct inputs *inputs, const char *dataset,
-                           const char *protocol, const struct sharpness_settings *settings, const struct sharpness_result *found,
-                           struct measurements *out, struct error *error)
-{
-    const bool top = settings->top_eigenvalue, direction = has_direction(params);
-    const double error_of_trace = 1.96 * found->trace.standard_error;
-    const struct {
-        const char *metric;
-        double value, spread;
-        bool wanted, quantized;
-    } rows[] = {
-        {"gradient_norm", found->gradient_norm, NAN, true, false},
-        {"weight_norm", found->weight_norm, NAN, true, false},
-        {"top_eigenvalue", found->ends.top, NAN, top, false},
-        {"largest_algebraic", found->ends.largest, NAN, top, false},
-        {"smallest_algebraic", found->ends.smallest, NAN, top, false},
-        {"trace", found->trace.trace, error_of_trace, settings->trace, false},
-        {"predicted_delta", found->direction.predicted_delta, NAN, direction, true},
-        {"gradient_term", found->direction.gradient_term, NAN, direction, true},
-        {"curvature_term", found->direction.curvature_term, NAN, direction, true},
-        {"measured_delta", found->direction.measured_delta, NAN, direction, true},
-    };
-    enum status status = STATUS_OK;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == STATUS_OK; i++) {
-        struct measurement item = {.checkpoint = inputs->row.id, .value = rows[i].value};
-        if (!rows[i].wanted) continue;
-        item.low = rows[i].value - rows[i].spread;
-        item.high = rows[i].value + rows[i].spread;
-        (void)snprintf(item.metric, sizeof item.metric, "%s", rows[i].metric);
-        (void)snprintf(item.dataset, sizeof item.dataset, "%s", dataset);
-        (void)snprintf(item.protocol, sizeof item.protocol, "%s", protocol);
-        if (rows[i].quantized) {
-            const struct quantize_method *method = &params->direction.method;
-            (void)snprintf(item.method, sizeof item.method, "%s", quantizer_by_id(method->quantizer)->name);
-            method_label(method, item.label, sizeof item.label);
-            item.bits = method_bits(method);
-        }
-        status = measurements_add(out, &item, error);
-    }
-    return status;
-}
-
 static struct sharpness_settings settings_of(const struct sharpness_params *params)
 {
     struct sharpness_settings settings = params->settings;
@@ -373,13 +255,12 @@ static enum status sharpness_execute(const struct kind_context *context, const v
     char protocol[PROTOCOL_TEXT];
     enum status status;
     if ((status = open_all(context, params, &o, error)) != STATUS_OK) goto done;
-    const struct sharpness_settings *settings = &o.request.settings;
     if ((status = protocol_id(&o.sequences, inputs_precisions[params->precision], protocol, error)) != STATUS_OK) goto done;
     if ((status = sharpness_run(&o.request, &found, error)) != STATUS_OK) goto done;
     if ((status = work_note(context, &o.request, found.products, error)) != STATUS_OK) goto done;
-    if ((status = measure(params, &o.inputs, o.dataset, protocol, settings, &found, out, error)) != STATUS_OK) goto done;
-    *result = render(params, settings, &found);
-    if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
+    const struct quantize_method *method = has_direction(params) ? &params->direction.method : NULL;
+    const struct measurement series = measure_series(&o.inputs.row.id, o.dataset, protocol, method);
+    status = sharpness_report(&o.request.settings, &found, &series, result, out, error);
 done:
     sharpness_result_reset(&found);
     close_all(&o);
@@ -391,6 +272,7 @@ const struct kind sharpness_kind = {
     .help = "Curvature of a checkpoint's loss, and what it predicts of quantization",
     .params = sharpness_params,
     .params_size = sizeof(struct sharpness_params),
+    .result = &sharpness_report_shape,
     .check = sharpness_check_params,
     .execute = sharpness_execute,
     .plan = sharpness_forecast,

@@ -8,6 +8,7 @@
 #include "kinds/probe.h"
 #include "kinds/task_files.h"
 #include "kinds/tasks_report.h"
+#include "kinds/tasks_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,6 +218,8 @@ const struct kind tasks_kind = {
     .help = "Answers multiple-choice tasks as lm-evaluation-harness poses them, with a checkpoint and a quantization of it",
     .params = tasks_params,
     .params_size = sizeof(struct tasks_params),
+    .result = &tasks_table_shape,
+    .measured = tasks_table_measured,
     .check = tasks_check,
     .execute = tasks_execute,
     .plan = tasks_forecast,

@@ -1,6 +1,10 @@
 #include "kinds/tasks_report.h"
 
+#include "base/memory.h"
 #include "kinds/inputs.h"
+#include "kinds/measure.h"
+#include "kinds/tasks_table.h"
+#include "schema/result_render.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,57 +13,18 @@
 
 /* ---- the result ---- */
 
-static json_t *interval(const struct tasks_accuracy *accuracy)
+static void fill_score(const char *name, const struct tasks_score *score, int models, struct tasks_table_score *out)
 {
-    return isfinite(accuracy->low) && isfinite(accuracy->high) ? json_pack("[ff]", accuracy->low, accuracy->high) : json_null();
+    (void)snprintf(out->name, sizeof out->name, "%s", name);
+    out->items = score->items;
+    out->plain = (struct tasks_table_measure){score->plain, models > 1};
+    out->normalised = (struct tasks_table_measure){score->normalised, models > 1};
 }
 
-/* Fields are named PREFIX, PREFIX_interval, ... */
-static void put(json_t *object, const char *prefix, const char *ending, json_t *value)
-{
-    char key[96];
-    (void)snprintf(key, sizeof key, "%s%s", prefix, ending);
-    (void)json_object_set_new(object, key, value);
-}
-
-/* One way to choose: `name` is "accuracy" or "accuracy_norm", perhaps of a mean; flips of the latter are "flips_norm_up", ... */
-static void put_measure(json_t *object, const char *name, const struct tasks_measure *measure, int models)
-{
-    const char *kind = strstr(name, "_norm") != NULL ? "_norm" : "";
-    for (int m = 0; m < models; m++) {
-        const struct tasks_accuracy *accuracy = &measure->accuracy[m];
-        const char *q = m == TASKS_FULL ? "" : "_q";
-        char prefix[64];
-        (void)snprintf(prefix, sizeof prefix, "%s%s", name, q);
-        put(object, prefix, "", inputs_number(accuracy->value));
-        put(object, prefix, "_interval", interval(accuracy));
-        put(object, prefix, "_stderr", inputs_number(accuracy->error));
-    }
-    if (models == 1) return;
-    put(object, name, "_change", inputs_number(measure->difference.value));
-    put(object, name, "_change_interval", interval(&measure->difference));
-    char flips[32];
-    (void)snprintf(flips, sizeof flips, "flips%s", kind);
-    put(object, flips, "_up", json_integer(measure->up));
-    put(object, flips, "_down", json_integer(measure->down));
-    (void)snprintf(flips, sizeof flips, "mcnemar%s", kind);
-    put(object, flips, "_p", inputs_number(measure->mcnemar));
-}
-
-static json_t *render_score(const char *name, const struct tasks_score *score, int models)
-{
-    json_t *object = json_pack("{ss sI so}", "name", name, "n", (json_int_t)score->items, "stderr",
-                               inputs_number(score->plain.accuracy[TASKS_FULL].error));
-    if (object == NULL) return NULL;
-    put_measure(object, "accuracy", &score->plain, models);
-    put_measure(object, "accuracy_norm", &score->normalised, models);
-    return object;
-}
-
-/* Scores the outcomes of set `s` that `wanted` says, by subject or by group of subjects. */
-static enum status render_part(const struct tasks_report *report, int64_t s, const char *name,
-                               bool (*wanted)(const struct task_set *set, int64_t subject, const char *name), json_t *list,
-                               struct error *error)
+/* Scores the outcomes of set `s` that `wanted` says, by subject or by group of subjects, and appends them unless there are none. */
+static enum status fill_part(const struct tasks_report *report, int64_t s, const char *name,
+                             bool (*wanted)(const struct task_set *set, int64_t subject, const char *name),
+                             struct tasks_table_score *list, int64_t *listed, struct error *error)
 {
     const struct tasks_result *result = report->result;
     const struct task_set *set = report->request->sets[s];
@@ -73,7 +38,7 @@ static enum status render_part(const struct tasks_report *report, int64_t s, con
     }
     if (status == STATUS_OK && count > 0) {
         status = tasks_score_make(some, count, result->models, 0, 0, NULL, &score, error);
-        if (status == STATUS_OK) (void)json_array_append_new(list, render_score(name, &score, result->models));
+        if (status == STATUS_OK) fill_score(name, &score, result->models, &list[(*listed)++]);
     }
     free(some);
     return status;
@@ -92,103 +57,84 @@ static bool in_group(const struct task_set *set, int64_t subject, const char *na
     return group != NULL && strcmp(group, name) == 0;
 }
 
-static enum status render_subjects(const struct tasks_report *report, int64_t s, json_t *task, struct error *error)
+static enum status fill_subjects(const struct tasks_report *report, int64_t s, struct tasks_table_task *task, struct error *error)
 {
     static const char *const groups[] = {"stem", "other", "social_sciences", "humanities"};
+    const int64_t group_count = sizeof groups / sizeof groups[0];
     const struct task_set *set = report->request->sets[s];
-    json_t *by_group = json_array(), *by_subject = json_array();
-    enum status status = STATUS_OK;
-    if (set->task->subject == NULL) goto done;
-    for (size_t g = 0; g < sizeof groups / sizeof groups[0] && status == STATUS_OK; g++)
-        status = render_part(report, s, groups[g], in_group, by_group, error);
+    if (set->task->subject == NULL) return STATUS_OK;
+    enum status status = memory_new(group_count, sizeof *task->groups, "a result", &task->groups, error);
+    if (status == STATUS_OK) status = memory_new(set->subject_count, sizeof *task->subjects, "a result", &task->subjects, error);
+    for (int64_t g = 0; g < group_count && status == STATUS_OK; g++)
+        status = fill_part(report, s, groups[g], in_group, task->groups, &task->group_count, error);
     for (int64_t i = 0; i < set->subject_count && status == STATUS_OK; i++) {
         char name[128];
         task_set_name(set, i, name, sizeof name);
-        status = render_part(report, s, name, is_subject, by_subject, error);
+        status = fill_part(report, s, name, is_subject, task->subjects, &task->subject_count, error);
     }
-    (void)json_object_set(task, "groups", by_group);
-    (void)json_object_set(task, "subjects", by_subject);
-done:
-    json_decref(by_group);
-    json_decref(by_subject);
     return status;
 }
 
-static enum status render_tasks(const struct tasks_report *report, json_t *list, struct error *error)
+static enum status fill_tasks(const struct tasks_report *report, struct tasks_table *table, struct error *error)
 {
-    enum status status = STATUS_OK;
-    for (int64_t s = 0; s < report->result->set_count && status == STATUS_OK; s++) {
+    static const char *const metrics[] = {"acc", "acc_norm"};
+    const struct tasks_result *result = report->result;
+    enum status status = memory_new(result->set_count, sizeof *table->tasks, "a result", &table->tasks, error);
+    if (status == STATUS_OK) table->task_count = result->set_count;
+    for (int64_t s = 0; s < table->task_count && status == STATUS_OK; s++) {
         const struct task_param *param = &report->tasks[s];
-        const struct task *task = &task_table[param->name];
-        json_t *object = render_score(task->name, &report->result->scores[s], report->result->models);
-        if (object == NULL || json_array_append_new(list, object) != 0)
-            return error_set(error, STATUS_NO_MEMORY, "no memory for a result");
-        (void)json_object_set_new(object, "metrics",
-                                  task->normalised ? json_pack("[ss]", "acc", "acc_norm") : json_pack("[s]", "acc"));
-        (void)json_object_set_new(object, "shots", json_integer(report->shots));
-        (void)json_object_set_new(object, "sha256", json_string(param->sha256));
-        (void)json_object_set_new(object, "fewshot_sha256", report->shots > 0 ? json_string(param->fewshot_sha256) : json_null());
-        status = render_subjects(report, s, object, error);
+        struct tasks_table_task *task = &table->tasks[s];
+        fill_score(task_table[param->name].name, &result->scores[s], result->models, &task->score);
+        task->metrics = metrics;
+        task->metric_count = task_table[param->name].normalised ? 2 : 1;
+        task->shots = report->shots;
+        task->sha256 = param->sha256;
+        task->fewshot_sha256 = report->shots > 0 ? param->fewshot_sha256 : NULL;
+        status = fill_subjects(report, s, task, error);
     }
     return status;
+}
+
+static struct tasks_table table_of(const struct tasks_report *report)
+{
+    const struct tasks_result *result = report->result;
+    struct tasks_table table = {
+        .protocol = report->protocol,
+        .item_count = result->item_count,
+        .tokens_computed = result->tokens_computed,
+        .tokens_alone = result->tokens_alone * result->models,
+        .truncated = result->cut,
+        .bits_per_weight = result->bits_per_weight,
+        .quantized = result->models > 1,
+    };
+    fill_score("", &result->mean, result->models, &table.mean);
+    return table;
 }
 
 enum status tasks_report_result(const struct tasks_report *report, json_t **out, struct error *error)
 {
-    const struct tasks_result *result = report->result;
-    json_t *tasks = json_array(), *document = json_object();
-    enum status status = tasks == NULL || document == NULL || json_object_set_new(document, "tasks", tasks) != 0
-                             ? error_set(error, STATUS_NO_MEMORY, "no memory for a result")
-                             : render_tasks(report, tasks, error);
-    if (status == STATUS_OK) {
-        put_measure(document, "mean_accuracy", &result->mean.plain, result->models);
-        put_measure(document, "mean_accuracy_norm", &result->mean.normalised, result->models);
-        (void)json_object_set_new(document, "protocol_id", json_string(report->protocol));
-        (void)json_object_set_new(document, "items", json_integer(result->item_count));
-        (void)json_object_set_new(document, "tokens_computed", json_integer(result->tokens_computed));
-        (void)json_object_set_new(document, "tokens_alone", json_integer(result->tokens_alone * result->models));
-        (void)json_object_set_new(document, "truncated", json_integer(result->cut));
-        if (result->models > 1) (void)json_object_set_new(document, "bits_per_weight", inputs_number(result->bits_per_weight));
-        *out = json_incref(document);
+    struct tasks_table table = table_of(report);
+    enum status status = fill_tasks(report, &table, error);
+    if (status == STATUS_OK) status = result_render(&tasks_table_shape, &table, out, error);
+    for (int64_t s = 0; s < table.task_count; s++) {
+        memory_free(table.tasks[s].groups);
+        memory_free(table.tasks[s].subjects);
     }
-    json_decref(document);
+    memory_free(table.tasks);
     return status;
 }
 
 /* ---- curves ---- */
 
-static enum status measure(const struct tasks_report *report, const char *metric, const char *task, const char *protocol, int model,
-                           const struct tasks_accuracy *accuracy, struct measurements *out, struct error *error)
+static struct measurement series_of(const struct tasks_report *report, const char *task, const char *protocol)
 {
-    struct measurement item = {
-        .checkpoint = report->checkpoint, .value = accuracy->value, .low = accuracy->low, .high = accuracy->high};
-    (void)snprintf(item.metric, sizeof item.metric, "%s", metric);
-    (void)snprintf(item.dataset, sizeof item.dataset, "%s%s%d-shot", task, task[0] != '\0' ? " " : "", report->shots);
-    (void)snprintf(item.protocol, sizeof item.protocol, "%s", protocol);
-    if (model == TASKS_QUANTIZED) {
-        (void)snprintf(item.method, sizeof item.method, "%s", report->method);
-        (void)snprintf(item.label, sizeof item.label, "%s", report->label);
-        item.bits = report->bits;
-    }
-    return measurements_add(out, &item, error);
-}
-
-static enum status measure_score(const struct tasks_report *report, const struct tasks_score *score, const char *prefix,
-                                 const char *task, const char *protocol, struct measurements *out, struct error *error)
-{
-    const struct tasks_measure *const measures[] = {&score->plain, &score->normalised};
-    static const char *const names[] = {"accuracy", "accuracy_norm"};
-    char metric[64];
-    enum status status = STATUS_OK;
-    for (int k = 0; k < 2 && status == STATUS_OK; k++) {
-        (void)snprintf(metric, sizeof metric, "%s%s", prefix, names[k]);
-        for (int m = 0; m < report->result->models && status == STATUS_OK; m++)
-            status = measure(report, metric, task, protocol, m, &measures[k]->accuracy[m], out, error);
-        (void)snprintf(metric, sizeof metric, "%s%s_change", prefix, names[k]);
-        if (status == STATUS_OK && report->result->models > 1)
-            status = measure(report, metric, task, protocol, TASKS_QUANTIZED, &measures[k]->difference, out, error);
-    }
-    return status;
+    char dataset[128];
+    (void)snprintf(dataset, sizeof dataset, "%s%s%d-shot", task, task[0] != '\0' ? " " : "", report->shots);
+    struct measurement series = measure_series(&report->checkpoint, dataset, protocol, NULL);
+    (void)snprintf(series.method, sizeof series.method, "%s", report->method);
+    (void)snprintf(series.label, sizeof series.label, "%s", report->label);
+    series.bits = report->bits;
+    return series;
 }
 
 /* What was asked, and how: the file is its own identity. */
@@ -208,13 +154,16 @@ static enum status protocol_of(const struct tasks_report *report, int64_t s, cha
 
 enum status tasks_report_measure(const struct tasks_report *report, struct measurements *out, struct error *error)
 {
-    enum status status = measure_score(report, &report->result->mean, "mean_", "", report->protocol, out, error);
+    const struct tasks_table table = table_of(report);
+    struct measurement series = series_of(report, "", report->protocol);
+    enum status status = measure_result(&tasks_table_shape, &table, &series, out, error);
     for (int64_t s = 0; s < report->result->set_count && status == STATUS_OK; s++) {
+        struct tasks_table_score score;
         char protocol[24];
-        status = protocol_of(report, s, protocol, error);
-        if (status == STATUS_OK)
-            status =
-                measure_score(report, &report->result->scores[s], "", report->request->sets[s]->task->name, protocol, out, error);
+        if ((status = protocol_of(report, s, protocol, error)) != STATUS_OK) break;
+        fill_score("", &report->result->scores[s], report->result->models, &score);
+        series = series_of(report, report->request->sets[s]->task->name, protocol);
+        status = measure_result(&tasks_table_score_shape, &score, &series, out, error);
     }
     return status;
 }

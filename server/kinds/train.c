@@ -2,7 +2,9 @@
 
 #include "kinds/checkpoint_files.h"
 #include "kinds/inputs.h"
+#include "kinds/measure.h"
 #include "kinds/roots.h"
+#include "schema/result_render.h"
 #include "store/trajectories.h"
 
 #include <errno.h>
@@ -69,14 +71,82 @@ static enum status train_check_params(struct kind_request *request, const void *
     return check_tokenizer(request, params, error);
 }
 
-static enum status add_number(struct registrar *registrar, const struct store_id *checkpoint, const char *metric, double value,
-                              const char *dataset, struct error *error)
-{
-    struct measurement item = {.checkpoint = *checkpoint, .value = value, .low = NAN, .high = NAN};
-    (void)snprintf(item.metric, sizeof item.metric, "%s", metric);
-    (void)snprintf(item.dataset, sizeof item.dataset, "%s", dataset);
-    return measurements_add(registrar->measurements, &item, error);
-}
+/* --- What is told of each checkpoint, and of the run ---- */
+
+static const struct result_metric train_loss_metric = {
+    .name = "train_loss",
+    .label = "Training loss",
+    .unit = "nats",
+    .help = "Of the batch of the update that made the checkpoint",
+    .better = RESULT_LOWER,
+};
+static const struct result_metric validation_loss_metric = {
+    .name = "validation_loss",
+    .label = "Validation loss",
+    .unit = "nats",
+    .help = "Mean next-token cross-entropy on the validation data, as training found it",
+    .better = RESULT_LOWER,
+};
+
+#define REACHED(field) offsetof(struct state_checkpoint, field)
+
+static const struct result_field train_loss_fields[] = {
+    {.name = "train_loss", .type = RESULT_NUMBER, .offset = REACHED(train_loss), .metric = &train_loss_metric},
+    {0},
+};
+static const struct result_field validation_loss_fields[] = {
+    {.name = "validation_loss", .type = RESULT_NUMBER, .offset = REACHED(validation_loss), .metric = &validation_loss_metric},
+    {0},
+};
+static const struct result_shape train_loss_shape = {.fields = train_loss_fields};
+static const struct result_shape validation_loss_shape = {.fields = validation_loss_fields};
+static const struct result_shape *const train_measured[] = {&train_loss_shape, &validation_loss_shape, NULL};
+
+struct train_report {
+    struct train_result found;
+    const json_t *ids, *averages;
+};
+
+static const struct result_field id_item = {.type = RESULT_TEXT};
+
+#define REPORT(field) offsetof(struct train_report, field)
+
+static const struct result_field train_fields[] = {
+    {.name = "checkpoints", .type = RESULT_DOCUMENT, .offset = REPORT(ids), .item = &id_item, .help = "Their ids by step"},
+    {.name = "ema_checkpoints",
+     .type = RESULT_DOCUMENT,
+     .offset = REPORT(averages),
+     .item = &id_item,
+     .later = true,
+     .help = "Of the moving average, in the trajectory NAME-ema"},
+    {.name = "final_loss",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(found.final_loss),
+     .unit = "nats",
+     .help = "Of the last update's batch"},
+    {.name = "validation_loss",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(found.validation_loss),
+     .later = true,
+     .metric = &validation_loss_metric,
+     .unkept = true,
+     .help = "At the last step; null without validation data"},
+    {.name = "ema_loss",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(found.ema_loss),
+     .later = true,
+     .unit = "nats",
+     .help = "Of the moving average on the validation data"},
+    {.name = "steps", .type = RESULT_INTEGER, .offset = REPORT(found.steps), .later = true, .help = "Updates made"},
+    {.name = "tokens", .type = RESULT_INTEGER, .offset = REPORT(found.tokens), .later = true, .help = "Trained on"},
+    {.name = "tokens_per_second",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(found.tokens_per_second),
+     .later = true,
+     .help = "Of this attempt"},
+    {0},
+};
+static const struct result_shape train_shape = {.name = "TrainResult", .fields = train_fields};
 
 /* Registers a checkpoint as it appears. After a resumption the same ones come again and are found to be there. */
 static enum status note_written(void *owner, const struct train_written *written, struct error *error)
@@ -105,10 +175,14 @@ static enum status note_written(void *owner, const struct train_written *written
         if (json_array_append_new(written->ema != NULL ? registrar->averages : registrar->ids, json_string(id.text)) != 0)
             status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
     }
-    if (status == STATUS_OK)
-        status = add_number(registrar, &id, "train_loss", written->reached.train_loss, registrar->dataset, error);
-    if (status == STATUS_OK)
-        status = add_number(registrar, &id, "validation_loss", written->reached.validation_loss, registrar->validation, error);
+    if (status == STATUS_OK) {
+        const struct measurement series = measure_series(&id, registrar->dataset, "", NULL);
+        status = measure_result(&train_loss_shape, &written->reached, &series, registrar->measurements, error);
+    }
+    if (status == STATUS_OK) {
+        const struct measurement series = measure_series(&id, registrar->validation, "", NULL);
+        status = measure_result(&validation_loss_shape, &written->reached, &series, registrar->measurements, error);
+    }
     json_decref(document);
     json_decref(origin);
     return status;
@@ -133,14 +207,6 @@ static enum status name_trajectory(struct registrar *registrar, const char *id, 
                        json_string_value(json_object_get(document, "name")));
     json_decref(document);
     return status;
-}
-
-static json_t *render(const struct registrar *registrar, const struct train_result *result)
-{
-    return json_pack("{sO sO so so so sI sI so}", "checkpoints", registrar->ids, "ema_checkpoints", registrar->averages,
-                     "final_loss", inputs_number(result->final_loss), "validation_loss", inputs_number(result->validation_loss),
-                     "ema_loss", inputs_number(result->ema_loss), "steps", (json_int_t)result->steps, "tokens",
-                     (json_int_t)result->tokens, "tokens_per_second", inputs_number(result->tokens_per_second));
 }
 
 /* All that a request lends, opened; closed by places_reset. */
@@ -260,8 +326,8 @@ static enum status train_execute(const struct kind_context *context, const void 
     };
     work_note(context, &request);
     if ((status = train_run(&request, &found, error)) != STATUS_OK) goto done;
-    *result = render(&registrar, &found);
-    if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
+    const struct train_report report = {found, registrar.ids, registrar.averages};
+    status = result_render(&train_shape, &report, result, error);
 done:
     train_result_reset(&found);
     if (places != NULL) places_reset(places);
@@ -276,6 +342,8 @@ const struct kind train_kind = {
     .help = "Trains a model and registers its checkpoints as they appear",
     .params = train_params,
     .params_size = sizeof(struct train_params),
+    .result = &train_shape,
+    .measured = train_measured,
     .makes_trajectories = true,
     .check = train_check_params,
     .execute = train_execute,

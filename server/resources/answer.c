@@ -1,8 +1,8 @@
 #include "resources/answer.h"
 
 #include "base/buffer.h"
+#include "kinds/metrics.h"
 #include "schema/form.h"
-#include "store/measured.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +34,8 @@ enum status answer_check_name(const char *name, const char *pointer, struct erro
 
 enum status answer_check_metric(const char *name, const char *field, struct error *error)
 {
-    const char *nearest = measured_nearest(name);
-    if (measured_known(name)) return STATUS_OK;
+    const char *nearest = metrics_nearest(name);
+    if (metrics_find(name) != NULL) return STATUS_OK;
     if (nearest != NULL)
         return request_query_fault(error, field, "no measured number is named \"%.60s\"; did you mean \"%s\"?", name, nearest);
     return request_query_fault(

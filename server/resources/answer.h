@@ -17,7 +17,7 @@ MUST_CHECK enum status answer_faults(struct response *response, const struct fau
 /* Names stand in paths and in TRAJECTORY/NAME: 1 to 200 bytes without "/" and control characters. */
 MUST_CHECK enum status answer_check_name(const char *name, const char *pointer, struct error *error);
 
-/* The value of the query field `field` as the name of a measured number (store/measured.h). */
+/* The value of the query field `field` as the name of a measured number (kinds/metrics.h). */
 MUST_CHECK enum status answer_check_metric(const char *name, const char *field, struct error *error);
 
 /* limit and cursor of a list. */

@@ -1,9 +1,10 @@
 #include "resources/routes.h"
 
 #include "kinds/kind.h"
+#include "kinds/metrics.h"
 #include "resources/handlers.h"
+#include "schema/result_describe.h"
 #include "schema/schema.h"
-#include "store/measured.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -57,6 +58,7 @@ static const struct route routes[] = {
     {"GET", "/v1/correlations", correlations_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, correlations_query},
     {"GET", "/v1/flips", flips_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, flips_query},
     {"GET", "/v1/recipes", recipes_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
+    {"GET", "/v1/metrics", metrics_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/curves/metrics", curves_metrics, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/workers", system_workers, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
 };
@@ -70,7 +72,9 @@ const struct route *routes_all(size_t *count)
 static json_t *describe_metric(void)
 {
     json_t *names = json_array();
-    for (const char *const *name = measured_names; *name != NULL; name++) (void)json_array_append_new(names, json_string(*name));
+    struct metric all[METRICS_MOST];
+    const size_t count = metrics_list(all);
+    for (size_t i = 0; i < count; i++) (void)json_array_append_new(names, json_string(all[i].about->name));
     return json_pack("{ss so ss}", "type", "string", "enum", names, "description", "A number that runs measure, or learning_rate");
 }
 
@@ -112,6 +116,7 @@ static enum status describe_requests(json_t *document, struct error *error)
         json_t *reference = refer(kind_schema(*kind, "Request", name));
         good = json_object_set(mapping, (*kind)->name, json_object_get(reference, "$ref")) == 0;
         if (json_array_append_new(list, reference) != 0 || json_object_set_new(document, name, request) != 0) good = false;
+        if (good && (*kind)->result != NULL) good = result_describe((*kind)->result, document);
     }
     json_t *any = json_pack("{so s{ss so}}", "oneOf", list, "discriminator", "propertyName", "kind", "mapping", mapping);
     if (json_object_set_new(document, "RunRequest", any) != 0) good = false;

@@ -1,0 +1,61 @@
+#include "kinds/metric.h"
+
+const struct result_metric metric_loss = {
+    .name = "loss",
+    .label = "Loss",
+    .unit = "nats",
+    .help = "Mean next-token cross-entropy",
+    .better = RESULT_LOWER,
+};
+
+const struct result_metric metric_loss_fp = {
+    .name = "loss_fp",
+    .label = "Loss",
+    .unit = "nats",
+    .help = "Mean next-token cross-entropy in full precision",
+    .better = RESULT_LOWER,
+};
+
+const struct result_metric metric_loss_q = {
+    .name = "loss_q",
+    .label = "Quantized loss",
+    .unit = "nats",
+    .help = "Mean next-token cross-entropy of the quantized model",
+    .better = RESULT_LOWER,
+    .of_method = true,
+};
+
+const struct result_metric metric_delta = {
+    .name = "delta",
+    .label = "ΔQL",
+    .help = "loss_q / loss_fp − 1",
+    .better = RESULT_LOWER,
+    .percent = true,
+    .of_method = true,
+};
+
+const struct result_metric metric_kl = {
+    .name = "kl",
+    .label = "KL divergence",
+    .unit = "nats",
+    .help = "Mean over predictions of the divergence of the quantized model's distribution from the original's",
+    .better = RESULT_LOWER,
+    .of_method = true,
+};
+
+const struct result_metric metric_top1_agreement = {
+    .name = "top1_agreement",
+    .label = "Top-1 agreement",
+    .help = "Share of predictions with the same likeliest token before and after quantization",
+    .better = RESULT_HIGHER,
+    .percent = true,
+    .of_method = true,
+};
+
+const struct result_metric metric_bits_per_weight = {
+    .name = "bits_per_weight",
+    .label = "Bits per weight",
+    .unit = "bits",
+    .help = "Of the quantized matrices, scales and zero points included",
+    .of_method = true,
+};

@@ -1,0 +1,99 @@
+#include "kinds/metrics.h"
+
+#include "kinds/kind.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* No run measures it. */
+static const struct result_metric learning_rate_metric = {
+    .name = "learning_rate",
+    .label = "Learning rate",
+    .help = "Of the checkpoint, as it was registered",
+};
+
+static void add(const struct result_metric *about, const char *kind, struct metric *out, size_t *count)
+{
+    struct metric *metric = out;
+    while (metric < out + *count && strcmp(metric->about->name, about->name) != 0) metric++;
+    if (metric == out + *count) {
+        assert(*count < METRICS_MOST);
+        *metric = (struct metric){.about = about};
+        (*count)++;
+    }
+    if (kind == NULL || (metric->kind_count > 0 && metric->kinds[metric->kind_count - 1] == kind)) return;
+    assert(metric->kind_count < METRICS_KINDS);
+    metric->kinds[metric->kind_count++] = kind;
+}
+
+/* The rows that measure_result takes: not those of lists. */
+static void add_shape(const struct result_shape *shape, const char *kind, struct metric *out, size_t *count)
+{
+    for (const struct result_field *field = shape->fields; field->type != RESULT_END; field++) {
+        if (field->type == RESULT_OBJECT || field->type == RESULT_MERGED)
+            add_shape(field->shape, kind, out, count);
+        else if (field->metric != NULL && !field->unkept)
+            add(field->metric, kind, out, count);
+    }
+}
+
+size_t metrics_list(struct metric out[METRICS_MOST])
+{
+    size_t count = 0;
+    for (const struct kind *const *kind = kinds; *kind != NULL; kind++) {
+        if ((*kind)->result != NULL) add_shape((*kind)->result, (*kind)->name, out, &count);
+        for (const struct result_shape *const *shape = (*kind)->measured; shape != NULL && *shape != NULL; shape++)
+            add_shape(*shape, (*kind)->name, out, &count);
+    }
+    add(&learning_rate_metric, NULL, out, &count);
+    return count;
+}
+
+const struct result_metric *metrics_find(const char *name)
+{
+    struct metric all[METRICS_MOST];
+    const size_t count = metrics_list(all);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(all[i].about->name, name) == 0) return all[i].about;
+    return NULL;
+}
+
+enum { NAME_MOST = 40 };
+
+/* Levenshtein's distance, and a swap of neighbours as one edit. Names longer than NAME_MOST are far from everything. */
+static size_t distance(const char *a, const char *b)
+{
+    const size_t rows = strlen(a), columns = strlen(b);
+    size_t last[3][NAME_MOST + 1] = {{0}};
+    if (rows > NAME_MOST || columns > NAME_MOST) return NAME_MOST;
+    for (size_t j = 0; j <= columns; j++) last[0][j] = j;
+    for (size_t i = 1; i <= rows; i++) {
+        const size_t *two = last[(i + 1) % 3], *one = last[(i + 2) % 3];
+        size_t *row = last[i % 3];
+        row[0] = i;
+        for (size_t j = 1; j <= columns; j++) {
+            size_t best = one[j - 1] + (a[i - 1] != b[j - 1]);
+            if (one[j] + 1 < best) best = one[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && two[j - 2] + 1 < best) best = two[j - 2] + 1;
+            row[j] = best;
+        }
+    }
+    return last[rows % 3][columns];
+}
+
+const char *metrics_nearest(const char *name)
+{
+    struct metric all[METRICS_MOST];
+    const size_t count = metrics_list(all);
+    const char *nearest = NULL;
+    size_t least = strlen(name) / 3 + 1;
+    for (size_t i = 0; i < count; i++) {
+        const size_t edits = distance(name, all[i].about->name);
+        if (edits > least || (edits == least && nearest != NULL)) continue;
+        least = edits;
+        nearest = all[i].about->name;
+    }
+    return nearest;
+}

@@ -1,0 +1,303 @@
+#include "kinds/sharpness_report.h"
+
+#include "kinds/measure.h"
+#include "kinds/metric.h"
+#include "schema/result_render.h"
+
+/* --- What is told ---- */
+
+struct group_report {
+    const char *name;
+    int64_t parameters;
+    struct spectrum_ends ends;
+};
+
+/* What a run found, and what of that was asked for. Lends what it points at. */
+struct report {
+    struct sharpness_result found;
+    int method; /* enum sharpness_method */
+    bool has_ends, has_trace, has_spectrum, has_groups, has_direction;
+    int64_t group_count;
+    struct group_report groups[GROUPS]; /* those that the model has */
+};
+
+/* --- Its metrics ---- */
+
+static const struct result_metric gradient_norm_metric = {
+    .name = "gradient_norm",
+    .label = "Gradient norm",
+    .help = "L2 norm of the gradient of the mean loss",
+};
+static const struct result_metric weight_norm_metric = {
+    .name = "weight_norm",
+    .label = "Weight norm",
+    .help = "L2 norm of all trainable numbers, a tied matrix counted once",
+};
+static const struct result_metric top_eigenvalue_metric = {
+    .name = "top_eigenvalue",
+    .label = "Top eigenvalue",
+    .help = "The eigenvalue of largest magnitude of the Hessian of the mean loss, with its sign",
+};
+static const struct result_metric largest_algebraic_metric = {
+    .name = "largest_algebraic",
+    .label = "Largest eigenvalue",
+    .help = "The upper end of the Hessian's spectrum; by power: null unless it is the top one",
+};
+static const struct result_metric smallest_algebraic_metric = {
+    .name = "smallest_algebraic",
+    .label = "Smallest eigenvalue",
+    .help = "The lower end of the Hessian's spectrum; by power: null unless it is the top one",
+};
+static const struct result_metric trace_metric = {
+    .name = "trace",
+    .label = "Trace",
+    .help = "The sum of all eigenvalues of the Hessian of the mean loss",
+};
+static const struct result_metric predicted_delta_metric = {
+    .name = "predicted_delta",
+    .label = "Predicted ΔQL",
+    .help = "(gradient_term + curvature_term) / loss",
+    .better = RESULT_LOWER,
+    .percent = true,
+    .of_method = true,
+};
+static const struct result_metric gradient_term_metric = {
+    .name = "gradient_term",
+    .label = "Gradient term",
+    .unit = "nats",
+    .help = "gᵀδ, δ the quantization error of the weights",
+    .of_method = true,
+};
+static const struct result_metric curvature_term_metric = {
+    .name = "curvature_term",
+    .label = "Curvature term",
+    .unit = "nats",
+    .help = "½ δᵀHδ, δ the quantization error of the weights",
+    .of_method = true,
+};
+static const struct result_metric measured_delta_metric = {
+    .name = "measured_delta",
+    .label = "Measured ΔQL",
+    .help = "loss_q / loss − 1 on the sequences of the prediction",
+    .better = RESULT_LOWER,
+    .percent = true,
+    .of_method = true,
+};
+
+/* --- Its table ---- */
+
+#define ENDS(field) offsetof(struct spectrum_ends, field)
+
+static const struct result_field ends_fields[] = {
+    {.name = "top_eigenvalue", .type = RESULT_NUMBER, .offset = ENDS(top), .metric = &top_eigenvalue_metric},
+    {.name = "largest_algebraic",
+     .type = RESULT_NUMBER,
+     .offset = ENDS(largest),
+     .later = true,
+     .metric = &largest_algebraic_metric},
+    {.name = "smallest_algebraic",
+     .type = RESULT_NUMBER,
+     .offset = ENDS(smallest),
+     .later = true,
+     .metric = &smallest_algebraic_metric},
+    {.name = "iterations", .type = RESULT_INTEGER, .offset = ENDS(products), .help = "Hessian-vector products for both ends"},
+    {.name = "converged", .type = RESULT_BOOLEAN, .offset = ENDS(converged), .help = "Both ends are within the tolerance"},
+    {.name = "residual",
+     .type = RESULT_NUMBER,
+     .offset = ENDS(residual),
+     .help = "|Hu − λu| / |λ| of the unit vector u found for the top eigenvalue λ"},
+    {0},
+};
+static const struct result_shape ends_shape = {.fields = ends_fields};
+
+#define GROUP(field) offsetof(struct group_report, field)
+
+static const struct result_field group_fields[] = {
+    {.name = "name", .type = RESULT_TEXT, .offset = GROUP(name), .choices = groups_names},
+    {.name = "parameters", .type = RESULT_INTEGER, .offset = GROUP(parameters), .help = "Trainable numbers"},
+    {.type = RESULT_MERGED, .offset = GROUP(ends), .shape = &ends_shape},
+    {0},
+};
+static const struct result_shape group_shape = {.fields = group_fields, .size = sizeof(struct group_report)};
+static const struct result_field group_item = {.type = RESULT_OBJECT, .shape = &group_shape};
+
+#define TRACE(field) offsetof(struct trace_estimate, field)
+
+static const struct result_field trace_fields[] = {
+    {.name = "trace",
+     .type = RESULT_NUMBER,
+     .offset = TRACE(trace),
+     .metric = &trace_metric,
+     .spread = RESULT_STDERR,
+     .spread_low = TRACE(standard_error)},
+    {.name = "trace_stderr",
+     .type = RESULT_NUMBER,
+     .offset = TRACE(standard_error),
+     .help = "Standard error of the trace: 0 when exact, null from one probe"},
+    {.name = "probes", .type = RESULT_INTEGER, .offset = TRACE(probes), .help = "Hessian-vector products for the trace"},
+    {0},
+};
+static const struct result_shape trace_shape = {.fields = trace_fields};
+
+static const struct result_field number_item = {.type = RESULT_NUMBER};
+
+static const struct result_field spectrum_fields[] = {
+    {.name = "nodes",
+     .type = RESULT_LIST,
+     .offset = offsetof(struct spectrum, nodes),
+     .count = offsetof(struct spectrum, count),
+     .item = &number_item,
+     .help = "Ascending"},
+    {.name = "weights",
+     .type = RESULT_LIST,
+     .offset = offsetof(struct spectrum, weights),
+     .count = offsetof(struct spectrum, count),
+     .item = &number_item,
+     .help = "They sum to 1"},
+    {0},
+};
+static const struct result_shape spectrum_shape = {
+    .help = "Stochastic Lanczos quadrature of the spectral density: the sum of weights × f(nodes) estimates tr f(H) / parameters",
+    .fields = spectrum_fields};
+
+#define PART(field) offsetof(struct sharpness_part, field)
+
+static const struct result_field part_fields[] = {
+    {.name = "name", .type = RESULT_CHARS, .offset = PART(name), .help = "Of a linear without \".weight\"; of a block its number"},
+    {.name = "gradient_term",
+     .type = RESULT_NUMBER,
+     .offset = PART(gradient_term),
+     .metric = &gradient_term_metric,
+     .unkept = true},
+    {.name = "curvature_term",
+     .type = RESULT_NUMBER,
+     .offset = PART(curvature_term),
+     .metric = &curvature_term_metric,
+     .unkept = true},
+    {0},
+};
+static const struct result_shape part_shape = {
+    .name = "SharpnessPart", .fields = part_fields, .size = sizeof(struct sharpness_part)};
+static const struct result_field part_item = {.type = RESULT_OBJECT, .shape = &part_shape};
+
+#define DIRECTION(field) offsetof(struct sharpness_direction, field)
+
+static const struct result_field direction_fields[] = {
+    {.name = "predicted_delta", .type = RESULT_NUMBER, .offset = DIRECTION(predicted_delta), .metric = &predicted_delta_metric},
+    {.name = "gradient_term", .type = RESULT_NUMBER, .offset = DIRECTION(gradient_term), .metric = &gradient_term_metric},
+    {.name = "curvature_term", .type = RESULT_NUMBER, .offset = DIRECTION(curvature_term), .metric = &curvature_term_metric},
+    {.name = "by_layer",
+     .type = RESULT_LIST,
+     .offset = DIRECTION(layers),
+     .count = DIRECTION(layer_count),
+     .item = &part_item,
+     .help = "gᵢᵀδᵢ and ½ δᵢᵀ(Hδ)ᵢ of every linear; they sum to the terms"},
+    {.name = "by_block",
+     .type = RESULT_LIST,
+     .offset = DIRECTION(blocks),
+     .count = DIRECTION(block_count),
+     .item = &part_item,
+     .help = "The same of every block"},
+    {.name = "measured_delta", .type = RESULT_NUMBER, .offset = DIRECTION(measured_delta), .metric = &measured_delta_metric},
+    {.name = "loss_q", .type = RESULT_NUMBER, .offset = DIRECTION(measured_loss), .metric = &metric_loss_q, .unkept = true},
+    {.name = "kl", .type = RESULT_NUMBER, .offset = DIRECTION(kl), .metric = &metric_kl, .unkept = true},
+    {.name = "direction_norm", .type = RESULT_NUMBER, .offset = DIRECTION(norm), .help = "|δ|"},
+    {0},
+};
+static const struct result_shape direction_shape = {.fields = direction_fields};
+
+#define REPORT(field) offsetof(struct report, field)
+
+static const struct result_field report_fields[] = {
+    {.name = "loss", .type = RESULT_NUMBER, .offset = REPORT(found.loss), .metric = &metric_loss, .unkept = true},
+    {.name = "gradient_norm", .type = RESULT_NUMBER, .offset = REPORT(found.gradient_norm), .metric = &gradient_norm_metric},
+    {.name = "weight_norm", .type = RESULT_NUMBER, .offset = REPORT(found.weight_norm), .metric = &weight_norm_metric},
+    {.name = "parameters",
+     .type = RESULT_INTEGER,
+     .offset = REPORT(found.parameters),
+     .later = true,
+     .help = "Trainable numbers, a tied matrix counted once"},
+    {.name = "sequences", .type = RESULT_INTEGER, .offset = REPORT(found.sequences), .later = true, .help = "Of the data"},
+    {.name = "tokens", .type = RESULT_INTEGER, .offset = REPORT(found.tokens), .later = true, .help = "Of the data"},
+    {.name = "products",
+     .type = RESULT_INTEGER,
+     .offset = REPORT(found.products),
+     .later = true,
+     .help = "Hessian-vector products made"},
+    {.name = "method",
+     .type = RESULT_CHOICE,
+     .offset = REPORT(method),
+     .choices = sharpness_methods,
+     .later = true,
+     .help = "Of the eigenvalues"},
+    {.type = RESULT_MERGED,
+     .offset = REPORT(found.ends),
+     .shape = &ends_shape,
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = REPORT(has_ends)},
+    {.type = RESULT_MERGED,
+     .offset = REPORT(found.trace),
+     .shape = &trace_shape,
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = REPORT(has_trace)},
+    {.name = "spectrum",
+     .type = RESULT_OBJECT,
+     .offset = REPORT(found.spectrum),
+     .shape = &spectrum_shape,
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = REPORT(has_spectrum)},
+    {.name = "trace_exact",
+     .type = RESULT_BOOLEAN,
+     .offset = REPORT(found.trace.exact),
+     .absence = RESULT_LEFT_OUT,
+     .has_when = true,
+     .when = REPORT(has_trace),
+     .help = "There were as many probes as parameters"},
+    {.name = "groups",
+     .type = RESULT_ARRAY,
+     .offset = REPORT(groups),
+     .count = REPORT(group_count),
+     .item = &group_item,
+     .absence = RESULT_LEFT_OUT,
+     .has_when = true,
+     .when = REPORT(has_groups),
+     .help = "The eigenvalues of the diagonal block of each kind of parameters"},
+    {.type = RESULT_MERGED,
+     .offset = REPORT(found.direction),
+     .shape = &direction_shape,
+     .absence = RESULT_LEFT_OUT,
+     .has_when = true,
+     .when = REPORT(has_direction)},
+    {0},
+};
+
+const struct result_shape sharpness_report_shape = {
+    .name = "SharpnessResult",
+    .help =
+        "Of the Hessian of the mean loss by every trainable number, a tied matrix counted once. What was not asked for is null.",
+    .fields = report_fields};
+
+/* --- Filling it ---- */
+
+enum status sharpness_report(const struct sharpness_settings *settings, const struct sharpness_result *found,
+                             const struct measurement *series, json_t **result, struct measurements *out, struct error *error)
+{
+    struct report report = {
+        .found = *found,
+        .method = settings->method,
+        .has_ends = settings->top_eigenvalue,
+        .has_trace = settings->trace,
+        .has_spectrum = settings->spectrum,
+        .has_groups = settings->groups,
+        .has_direction = series->method[0] != '\0',
+    };
+    for (int i = 0; i < GROUPS; i++)
+        if (found->groups[i].parameters > 0)
+            report.groups[report.group_count++] =
+                (struct group_report){groups_names[i], found->groups[i].parameters, found->groups[i].ends};
+    const enum status status = measure_result(&sharpness_report_shape, &report, series, out, error);
+    return status == STATUS_OK ? result_render(&sharpness_report_shape, &report, result, error) : status;
+}

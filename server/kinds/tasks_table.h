@@ -1,0 +1,43 @@
+/* tasks_table.h: the table of a tasks run's result, and the structs that it describes. */
+#ifndef KINDS_TASKS_TABLE_H
+#define KINDS_TASKS_TABLE_H
+
+#include "base/result.h"
+#include "jobs/tasks.h"
+
+/* One way to choose (plain or normalised). */
+struct tasks_table_measure {
+    struct tasks_measure found;
+    bool quantized; /* of both models */
+};
+
+struct tasks_table_score {
+    char name[128];
+    int64_t items;
+    struct tasks_table_measure plain, normalised;
+};
+
+struct tasks_table_task {
+    struct tasks_table_score score;
+    const char *const *metrics; /* [metric_count] */
+    int64_t metric_count, shots, group_count, subject_count;
+    const char *sha256, *fewshot_sha256;         /* the latter NULL without shots */
+    struct tasks_table_score *groups, *subjects; /* owned; NULL: it has none */
+};
+
+struct tasks_table {
+    struct tasks_table_task *tasks; /* owned */
+    struct tasks_table_score mean;
+    int64_t task_count, item_count, tokens_computed, tokens_alone, truncated;
+    const char *protocol;
+    double bits_per_weight;
+    bool quantized;
+};
+
+extern const struct result_shape tasks_table_shape;
+/* What a score leaves for curves: of one task; the means are in tasks_table_shape. */
+extern const struct result_shape tasks_table_score_shape;
+/* The latter alone, ends with NULL. */
+extern const struct result_shape *const tasks_table_measured[];
+
+#endif
