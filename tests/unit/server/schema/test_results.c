@@ -188,6 +188,7 @@ static void test_no_memory_anywhere_is_an_error_that_leaves_nothing(void **state
     struct error error;
     json_t *document = NULL;
     int64_t refused = 0;
+    size_t fields_there = 0;
     enum status status = STATUS_NO_MEMORY;
     (void)state;
     json_set_alloc_funcs(counted, given_back);
@@ -195,11 +196,13 @@ static void test_no_memory_anywhere_is_an_error_that_leaves_nothing(void **state
         allowed = refused;
         status = result_render(&shape, &told, &document, &error);
         if (status != STATUS_OK && (status != STATUS_NO_MEMORY || document != NULL || held != 0)) break;
+        fields_there = json_object_size(document);
         json_decref(document);
     }
     json_set_alloc_funcs(malloc, free);
     assert_int_equal(status, STATUS_OK);
     assert_int_equal(held, 0);
+    assert_int_equal(fields_there, 14); /* none went missing */
     assert_true(refused > 30);
 }
 
