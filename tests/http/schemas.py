@@ -13,7 +13,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPENAPI = ROOT / "openapi.yaml"
-MARK = "    # From here on made from the parameter tables by tests/http/schemas.py --write; do not edit.\n"
+MARK = "    # From here on made from the tables of parameters and results by tests/http/schemas.py --write; do not edit.\n"
 WIDTH = 132
 
 
