@@ -270,8 +270,8 @@ ASAN_AS_GCC12 := ASAN_OPTIONS=detect_stack_use_after_return=0
 FUZZERS       := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 BENCH_BINARIES := $(patsubst %.c,$(OBJ)/%,$(wildcard tests/bench/*.c))
 CHECKED       = $(wildcard tests/pool tests/faults tests/http tests/docs tests/dashboard tests/study tests/demo tests/golden tests/mutants)
-AGAIN         = @$(MAKE) --no-print-directory -s -j$(JOBS)
-WITHIN        = @$(MAKE) --no-print-directory
+AGAIN         = +@$(MAKE) --no-print-directory -s -j$(JOBS)
+WITHIN        = +@$(MAKE) --no-print-directory
 
 golden: all venv ## Record the golden numbers of this build, after ENGINE_REVISION was raised and CHANGELOG.md names the change
 	@$(PYTHON) tests/golden/golden.py --write
