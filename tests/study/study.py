@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -92,7 +93,7 @@ class Server:
     def kinds(self):
         with urllib.request.urlopen(self.url + "/openapi.yaml", timeout=30) as answer:
             text = answer.read().decode()
-        return {kind for kind in ("train", "quantize", "average", "sharpness") if f"{{const: {kind}}}" in text}
+        return {kind for kind in ("train", "quantize", "average", "sharpness") if re.search(rf"\bconst: {kind}\b", text)}
 
 
 class Study:

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -88,8 +89,11 @@ def study(directory, **more):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     environment = dict(os.environ, STUDY_SCALE="tiny", STUDY_THREADS="1", STUDY_URL=f"http://127.0.0.1:{port}", **more)
+    def heed_interrupts():  # which a shell turns off for what it starts in the background, and with it this test
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     return subprocess.Popen([sys.executable, str(HERE / "study.py"), str(BINARY), str(directory)], env=environment, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, text=True)
+                            stderr=subprocess.STDOUT, text=True, preexec_fn=heed_interrupts)
 
 
 def test_the_smallest_study_survives_an_interruption_and_reports(tmp_path):
