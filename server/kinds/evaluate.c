@@ -77,11 +77,7 @@ static const struct result_field evaluate_fields[] = {
      .offset = REPORT(protocol),
      .later = true,
      .help = "Hash of the tokens, their sequences and the arithmetic: curves never mix two of them"},
-    {.name = "note",
-     .type = RESULT_TEXT,
-     .offset = REPORT(note),
-     .absence = RESULT_LEFT_OUT,
-     .help = "What to know of the numbers"},
+    METRIC_NOTE_FIELD(REPORT(note)),
     {0},
 };
 

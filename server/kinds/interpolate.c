@@ -1,5 +1,6 @@
 #include "jobs/interpolate.h"
 
+#include "kinds/metric.h"
 #include "kinds/probe.h"
 #include "schema/result_render.h"
 
@@ -94,11 +95,7 @@ static const struct result_field interpolate_fields[] = {
      .item = &interval_item,
      .help = "95 % intervals of a paired bootstrap over sequences; null without a method",
      WITH_METHOD},
-    {.name = "note",
-     .type = RESULT_TEXT,
-     .offset = REPORT(note),
-     .absence = RESULT_LEFT_OUT,
-     .help = "What to know of the numbers"},
+    METRIC_NOTE_FIELD(REPORT(note)),
     {0},
 };
 static const struct result_shape interpolate_shape = {.name = "InterpolateResult", .fields = interpolate_fields};

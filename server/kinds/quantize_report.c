@@ -253,11 +253,7 @@ static const struct result_field report_fields[] = {
      .offset = REPORT(undersampled_layers),
      .later = true,
      .help = "Layers that fewer calibration tokens reached than they have columns: their Hessians lack rank"},
-    {.name = "note",
-     .type = RESULT_TEXT,
-     .offset = REPORT(note),
-     .absence = RESULT_LEFT_OUT,
-     .help = "What to know of the numbers"},
+    METRIC_NOTE_FIELD(REPORT(note)),
     {0},
 };
 
