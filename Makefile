@@ -259,7 +259,7 @@ $(BUILD)/static/plotly.js:
 
 # --- Checks ----------------------------------------------------------------------------------------------------------------------
 # What reads bytes that strangers wrote, and the vectorised kernels; the rest of the unit tests is sanitized in check-all.
-ASAN_ROOMS    := engine/base engine/tensor engine/formats engine/backend fuzz server/http server/schema
+ASAN_ROOMS    := engine/base engine/tensor engine/files engine/formats engine/weights engine/tokenizer engine/dataset engine/backend fuzz server/http server/schema
 ASAN_CHECKED  = $(foreach room,$(ASAN_ROOMS),$(patsubst %.c,$(BUILD)/asan/%,$(filter tests/unit/$(room)/%,$(UNIT_SOURCES))))
 ASAN_UNIT     = $(UNIT_SOURCES:%.c=$(BUILD)/asan/%)
 ASAN_EMULATED = $(addprefix $(BUILD)/asan/tests/emulated/engine/,model/test_tangent backend/cuda/hidden_states)
@@ -318,9 +318,8 @@ unit-binaries: $(UNIT_BINARIES) $(if $(filter asan,$(CONFIG)),$(ASAN_EMULATED),$
 
 # --- Fuzzing: each parser for FUZZ_SECONDS under libFuzzer, from the corpus that the unit tests replay ------------------------------
 FUZZ_SECONDS ?= 60
-FUZZED       := $(wildcard engine/base/*.c engine/tensor/*.c engine/formats/json_*.c engine/formats/file*.c \
-                engine/formats/safetensors*.c engine/formats/zip.c engine/formats/pickle*.c engine/formats/strided.c \
-                engine/formats/torch*.c engine/formats/gguf*.c engine/formats/weights*.c engine/formats/tokenizer*.c engine/formats/tokenizer/*.c)
+FUZZED       := $(foreach room,base tensor files formats/gguf formats/pytorch formats/safetensors weights tokenizer,\
+                $(wildcard engine/$(room)/*.c))
 
 fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## Fuzz each parser for FUZZ_SECONDS (needs clang)
 	@for name in $(FUZZERS); do mkdir -p $(BUILD)/fuzz/corpus/$$name; $(BUILD)/fuzz/$$name -max_total_time=$(FUZZ_SECONDS) -timeout=5 \
@@ -331,7 +330,7 @@ FUZZ_FLAGS := -std=c11 -O1 -g -fopenmp-simd -ffp-contract=off -fno-sanitize-reco
 $(BUILD)/fuzz/%: tests/fuzz/fuzz_%.c $(FUZZED:%.c=$(BUILD)/fuzz/%.o)
 	@mkdir -p $(@D)
 	@echo "  fuzz $<"
-	@clang $(CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -MMD -MP -MF $@.d -o $@ $< $(filter %.o,$^) \
+	@clang $(CPPFLAGS) -Itests/unit $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -MMD -MP -MF $@.d -o $@ $< $(filter %.o,$^) \
 	    -lpcre2-8 -lutf8proc -lz -lm
 
 $(BUILD)/fuzz/%.o: %.c | toolchain

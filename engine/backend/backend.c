@@ -17,12 +17,14 @@ enum status backend_reference_new(bool use_double, struct team *team, struct bac
     return STATUS_OK;
 }
 
-enum status backend_new(const char *device, const char *products, struct team *team, struct backend **out, struct error *error)
+enum status backend_new(const char *device, const char *products, struct team *team, struct backend **out,
+                        struct error *error)
 {
     int ordinal = 0, length = 0;
     *out = NULL;
     if (strcmp(device, "cpu") == 0 && products != NULL && strcmp(products, "f32") != 0)
-        return error_set(error, STATUS_UNSUPPORTED, "the CPU makes no products in %s: use a CUDA device, or f32", products);
+        return error_set(error, STATUS_UNSUPPORTED, "the CPU makes no products in %s: use a CUDA device, or f32",
+                         products);
     if (strcmp(device, "cpu") == 0) return backend_cpu_new(team, out, error);
     if (sscanf(device, "cuda:%4d%n", &ordinal, &length) == 1 && device[length] == '\0' && ordinal >= 0)
         return backend_cuda_new(ordinal, products, team, out, error);

@@ -38,14 +38,15 @@ struct gemm_args {
     struct matrix a, b, c;
     bool transpose_a, transpose_b;
     double alpha, beta;
-    bool exact; /* single precision where a device rounds the factors of a model's own products (DELTAQ_CUDA_PRODUCTS) */
+    /* single precision where a device rounds the factors of a model's own products (DELTAQ_CUDA_PRODUCTS) */
+    bool exact;
 };
 
 enum norm_kind { NORM_RMS, NORM_LAYER };
 
-/* y = (x - mean) / sqrt(var + epsilon) * weight + bias (NORM_LAYER, biased variance), x / sqrt(mean(x^2) + epsilon) * weight
- * (NORM_RMS). Each row is `groups` segments of columns / groups, normalised apart; weight and bias are [1, columns] or
- * [1, columns / groups] (shared by the groups). bias may be absent. y may alias x in the forward pass. */
+/* y = (x - mean) / sqrt(var + epsilon) * weight + bias (NORM_LAYER, biased variance), x / sqrt(mean(x^2) + epsilon) *
+ * weight (NORM_RMS). Each row is `groups` segments of columns / groups, normalised apart; weight and bias are [1,
+ * columns] or [1, columns / groups] (shared by the groups). bias may be absent. y may alias x in the forward pass. */
 struct norm_args {
     enum norm_kind kind;
     double epsilon;
@@ -53,13 +54,13 @@ struct norm_args {
     struct matrix x, weight, bias, y;     /* [T, C] */
     struct matrix dy, dx, dweight, dbias; /* backward; dx may alias dy; dweight, dbias absent: not wanted */
     bool accumulate;                      /* dx (and dx_t) */
-    /* Tangents. norm_tangent: x_t, weight_t, bias_t (absent: zero) give y_t. norm_backward_tangent: dy and dy_t give dx and dx_t,
-     * and add to dweight_t, dbias_t (absent: not wanted; dweight, dbias are not computed). */
+    /* Tangents. norm_tangent: x_t, weight_t, bias_t (absent: zero) give y_t. norm_backward_tangent: dy and dy_t give dx
+     * and dx_t, and add to dweight_t, dbias_t (absent: not wanted; dweight, dbias are not computed). */
     struct matrix x_t, weight_t, bias_t, y_t, dy_t, dx_t, dweight_t, dbias_t;
 };
 
-/* Rotates pairs (j, j + rotary / 2) of the first `rotary` columns of each head by the angle of the token's position, in place:
- * cosine and sine are [positions, rotary / 2]. `inverse` rotates back: the backward pass on a gradient. */
+/* Rotates pairs (j, j + rotary / 2) of the first `rotary` columns of each head by the angle of the token's position, in
+ * place: cosine and sine are [positions, rotary / 2]. `inverse` rotates back: the backward pass on a gradient. */
 struct rope_args {
     struct head_view x;
     int64_t heads, rotary;
@@ -68,12 +69,13 @@ struct rope_args {
     bool inverse;
 };
 
-/* Causal attention of each sequence of the batch with itself: out = softmax(scale q kᵀ + mask) v; query head h reads key/value head
- * h / (heads / kv_heads). window > 0: a query sees the last `window` keys including itself. log_sum is the log of the softmax's
- * denominator, [T, heads], kept for the backward pass (which also reads out), and which overwrites dq, dk, dv. log_sum may be
- * absent in a forward pass that no backward follows.
- * With batch->branches a segment's queries also see the text before it: keys and values of the segments above it in the batch and,
- * for what earlier batches left behind, rows of past_k and past_v by position (absent when no segment continues a joint). */
+/* Causal attention of each sequence of the batch with itself: out = softmax(scale q kᵀ + mask) v; query head h reads
+ * key/value head h / (heads / kv_heads). window > 0: a query sees the last `window` keys including itself. log_sum is
+ * the log of the softmax's denominator, [T, heads], kept for the backward pass (which also reads out), and which
+ * overwrites dq, dk, dv. log_sum may be absent in a forward pass that no backward follows.
+ * With batch->branches a segment's queries also see the text before it: keys and values of the segments above it in the
+ * batch and, for what earlier batches left behind, rows of past_k and past_v by position (absent when no segment
+ * continues a joint). */
 struct attention_args {
     const struct batch *batch;
     int64_t heads, kv_heads, head_dim, window;
@@ -82,8 +84,9 @@ struct attention_args {
     struct head_view past_k, past_v;
     struct matrix log_sum;
     struct head_view dout, dq, dk, dv; /* backward */
-    /* Tangents. attention_tangent: q_t, k_t, v_t (with out and log_sum of the forward pass) give out_t and log_sum_t, [T, heads].
-     * attention_backward_tangent: also dout, dout_t, out_t and log_sum_t give dq, dk, dv and dq_t, dk_t, dv_t, overwritten. */
+    /* Tangents. attention_tangent: q_t, k_t, v_t (with out and log_sum of the forward pass) give out_t and log_sum_t,
+     * [T, heads]. attention_backward_tangent: also dout, dout_t, out_t and log_sum_t give dq, dk, dv and dq_t, dk_t,
+     * dv_t, overwritten. */
     struct head_view q_t, k_t, v_t, out_t, dout_t, dq_t, dk_t, dv_t;
     struct matrix log_sum_t;
 };
@@ -96,8 +99,8 @@ struct activation_args {
     struct matrix gate, up, y;
     struct matrix dy, dgate, dup; /* backward */
     bool accumulate_gate, accumulate_up;
-    /* Tangents. activation_tangent: gate_t, up_t give y_t. activation_backward_tangent: dy, dy_t give dgate, dup and dgate_t,
-     * dup_t; the accumulate flags hold for both. */
+    /* Tangents. activation_tangent: gate_t, up_t give y_t. activation_backward_tangent: dy, dy_t give dgate, dup and
+     * dgate_t, dup_t; the accumulate flags hold for both. */
     struct matrix gate_t, up_t, y_t, dy_t, dgate_t, dup_t;
 };
 
@@ -110,23 +113,24 @@ struct activation_args {
 enum { CONVOLUTION_TAPS = 16 }; /* the most K may be */
 struct convolution_args {
     const struct batch *batch;
-    struct matrix x, weight, bias, y;     /* [T, C], [C, K], [1, C] or absent, [T, C] */
-    struct matrix before;                 /* forward: [B, (K - 1) C], the rows of x before each sequence; absent: zeros */
+    struct matrix x, weight, bias, y; /* [T, C], [C, K], [1, C] or absent, [T, C] */
+    struct matrix before;             /* forward: [B, (K - 1) C], the rows of x before each sequence; absent: zeros */
     struct matrix dy, dx, dweight, dbias; /* backward */
     bool accumulate;                      /* y; dx */
 };
 
-/* Selective state space (Gu and Dao, arXiv 2312.00752, eq. 2 and alg. 2; with heads: Dao and Gu, arXiv 2405.21060, sec. 7), each
- * sequence from a state of zero. Channel c belongs to head h = c / (C / H), which shares B and C with its group h / (H / G); n < N:
+/* Selective state space (Gu and Dao, arXiv 2312.00752, eq. 2 and alg. 2; with heads: Dao and Gu, arXiv 2405.21060, sec.
+ * 7), each sequence from a state of zero. Channel c belongs to head h = c / (C / H), which shares B and C with its
+ * group h / (H / G); n < N:
  *
  *   delta[t, h] = clamp(softplus(step[t, h] + step_bias[h]), step_least, step_most)
  *   s[t, c, n]  = exp(delta[t, h] A[h, n]) s[t - 1, c, n] + delta[t, h] x[t, c] B[t, n],   A = -exp(a_log)
  *   y[t, c]     = sum_n s[t, c, n] C[t, n] + skip[h] x[t, c]
  *
- * a_log is [H, N], or [1, H] when all states of a head decay alike. bc is [T, 2 G N]: the B of all groups, then their C.
- * Of the states only those before every SCAN_CHUNK-th token of a sequence are kept for the backward pass, which makes the others
- * again: `kept` [T, scan_kept_columns], without gaps between its rows; it may be absent in a forward pass that no backward follows.
- * Backward passes overwrite dx, dstep, dbc, and use dkept as scratch. */
+ * a_log is [H, N], or [1, H] when all states of a head decay alike. bc is [T, 2 G N]: the B of all groups, then their
+ * C. Of the states only those before every SCAN_CHUNK-th token of a sequence are kept for the backward pass, which
+ * makes the others again: `kept` [T, scan_kept_columns], without gaps between its rows; it may be absent in a forward
+ * pass that no backward follows. Backward passes overwrite dx, dstep, dbc, and use dkept as scratch. */
 enum { SCAN_CHUNK = 64, SCAN_STATES = 256 }; /* the most N may be */
 struct scan_args {
     const struct batch *batch;
@@ -139,9 +143,10 @@ struct scan_args {
         final; /* scan_forward: [B, N C], states before (absent: zeros) and after each sequence (absent: unwanted) */
     struct matrix dy, dx, dstep, dbc, dkept;
     struct matrix da_log, dskip, dstep_bias; /* added to; absent: not wanted */
-    /* Tangents. scan_tangent: x_t, step_t, bc_t and those of the parameters (absent: zero) give y_t and kept_t, with kept of the
-     * forward pass. scan_backward_tangent: dy, dy_t give dx, dstep, dbc and dx_t, dstep_t, dbc_t, overwritten, and add to da_log_t,
-     * dskip_t, dstep_bias_t (absent: not wanted; da_log, dskip, dstep_bias are not computed). */
+    /* Tangents. scan_tangent: x_t, step_t, bc_t and those of the parameters (absent: zero) give y_t and kept_t, with
+     * kept of the forward pass. scan_backward_tangent: dy, dy_t give dx, dstep, dbc and dx_t, dstep_t, dbc_t,
+     * overwritten, and add to da_log_t, dskip_t, dstep_bias_t (absent: not wanted; da_log, dskip, dstep_bias are not
+     * computed). */
     struct matrix x_t, step_t, bc_t, a_log_t, skip_t, step_bias_t, y_t, kept_t;
     struct matrix dy_t, dx_t, dstep_t, dbc_t, dkept_t, da_log_t, dskip_t, dstep_bias_t;
 };
@@ -151,23 +156,26 @@ static inline int64_t scan_kept_columns(int64_t channels, int64_t states)
     return (channels * states + SCAN_CHUNK - 1) / SCAN_CHUNK;
 }
 
-/* xIELU (Huang and Schlag, arXiv 2411.13010), [T, C], with two learned numbers that lie in memory before their softplus:
+/* xIELU (Huang and Schlag, arXiv 2411.13010), [T, C], with two learned numbers that lie in memory before their
+ * softplus:
  *   p = softplus(alpha_p),  n = beta + softplus(alpha_n)
  *   y = p x^2 + beta x                                for x > 0
  *   y = n (expm1(min(x, epsilon)) - x) + beta x       otherwise
- * alpha_p, alpha_n, beta and epsilon are [1, 1]; the last two are constants. Sums for dalpha_p and dalpha_n are made in double. */
+ * alpha_p, alpha_n, beta and epsilon are [1, 1]; the last two are constants. Sums for dalpha_p and dalpha_n are made in
+ * double. */
 struct xielu_args {
     struct matrix x, alpha_p, alpha_n, beta, epsilon, y;
     struct matrix dy, dx, dalpha_p, dalpha_n; /* backward; dalpha added to, absent: not wanted */
     bool accumulate;                          /* dx (and dx_t) */
-    /* Tangents. xielu_tangent: x_t, alpha_p_t, alpha_n_t (absent: zero) give y_t. xielu_backward_tangent: dy, dy_t give dx and
-     * dx_t, and add to dalpha_p_t, dalpha_n_t (absent: not wanted; dalpha_p, dalpha_n are not computed). */
+    /* Tangents. xielu_tangent: x_t, alpha_p_t, alpha_n_t (absent: zero) give y_t. xielu_backward_tangent: dy, dy_t give
+     * dx and dx_t, and add to dalpha_p_t, dalpha_n_t (absent: not wanted; dalpha_p, dalpha_n are not computed). */
     struct matrix x_t, alpha_p_t, alpha_n_t, y_t, dy_t, dx_t, dalpha_p_t, dalpha_n_t;
 };
 
-/* Which K experts a token visits, and with what weights: the K largest of its logits [T, E] (the first of equals), weighed by the
- * softmax over all experts, or over the chosen ones (normalise). `routes` [T, routes_columns(E, K)] is written by the forward pass
- * and read by the others (routes.h has its layout); no gap between its rows. Gradients go through the weights, not the choice. */
+/* Which K experts a token visits, and with what weights: the K largest of its logits [T, E] (the first of equals),
+ * weighed by the softmax over all experts, or over the chosen ones (normalise). `routes` [T, routes_columns(E, K)] is
+ * written by the forward pass and read by the others (routes.h has its layout); no gap between its rows. Gradients go
+ * through the weights, not the choice. */
 struct route_args {
     int64_t per_token; /* K */
     bool normalise;
@@ -179,7 +187,8 @@ struct route_args {
     struct matrix logits_t, weights_t, dweights_t, dlogits_t;
 };
 
-/* Rows of tokens [T, C] and the same sorted by expert [T K, C]; visit (t, j) has the weight weights[t][j], or 1 without weights.
+/* Rows of tokens [T, C] and the same sorted by expert [T K, C]; visit (t, j) has the weight weights[t][j], or 1 without
+ * weights.
  *   experts_spread   sorted[row of (t, j)] = weight token[t]
  *   experts_collect  token[t] = sum_j weight sorted[row of (t, j)]
  *   experts_dot      dot[t][j] = token[t] · sorted[row of (t, j)]
@@ -190,21 +199,22 @@ struct experts_args {
     bool accumulate;
 };
 
-/* Cross-entropy of logits [T, V] against targets[T]: losses[t] = log_sum[t] - logits[t][target]; both 0 for TARGET_NONE (such a row
- * is not read). Host arrays. */
+/* Cross-entropy of logits [T, V] against targets[T]: losses[t] = log_sum[t] - logits[t][target]; both 0 for TARGET_NONE
+ * (such a row is not read). Host arrays. */
 struct cross_entropy_args {
     struct matrix logits;
     const uint32_t *targets;
     double *losses, *log_sum;
     double weight; /* backward: logits become weight * (softmax - onehot), zero rows for TARGET_NONE; log_sum is read */
-    /* cross_entropy_backward_tangent: as backward, and logits_t (the tangent of the logits) becomes the tangent of that gradient:
-     * weight * softmax * (logits_t - sum softmax logits_t). */
+    /* cross_entropy_backward_tangent: as backward, and logits_t (the tangent of the logits) becomes the tangent of that
+     * gradient: weight * softmax * (logits_t - sum softmax logits_t). */
     struct matrix logits_t;
 };
 
 /* What q loses against p, in one pass over both: for each row with a target losses[t] and q_log_sum[t] of q as
- * cross_entropy_forward has them, kl[t] = KL(softmax(p) || softmax(q)) in nats, agree[t] = 1 when the largest entries (first of
- * equals) are at the same index; all 0 for TARGET_NONE. p_log_sum: from cross_entropy_forward. Host arrays. */
+ * cross_entropy_forward has them, kl[t] = KL(softmax(p) || softmax(q)) in nats, agree[t] = 1 when the largest entries
+ * (first of equals) are at the same index; all 0 for TARGET_NONE. p_log_sum: from cross_entropy_forward. Host
+ * arrays. */
 struct compare_args {
     struct matrix p, q; /* [T, V] */
     const uint32_t *targets;
@@ -226,104 +236,105 @@ struct adamw_args {
     double rate, beta1, beta2, epsilon, weight_decay, correction1, correction2, gradient_scale;
 };
 
-/* The primitives, each named once: X(what it returns, its name, what it takes after the backend). The tables of all backends and
- * the prototypes of what is in them are made of this list, so that a forgotten line, or a forgotten function, does not build. */
-#define BACKEND_SLOTS(X)                                                                                                           \
-    /* Between a matrix and dense host memory of F32 or F64. */                                                                    \
-    X(void, upload, struct matrix to, const void *from, enum dtype dtype)                                                          \
-    X(void, download, struct matrix from, void *to, enum dtype dtype)                                                              \
-    /* Bytes as they are, between memory of the backend and the host's. */                                                         \
-    X(void, write_bytes, void *to, const void *from, size_t bytes)                                                                 \
-    X(void, read_bytes, const void *from, void *to, size_t bytes)                                                                  \
-                                                                                                                                   \
-    X(void, fill, struct matrix to, double value)                                                                                  \
-    /* to = alpha from + beta to; beta == 0 never reads `to`. */                                                                   \
-    X(void, add, struct matrix to, struct matrix from, double alpha, double beta)                                                  \
-    /* to = to (|by| + offset), elementwise. */                                                                                    \
-    X(void, scale_by_magnitude, struct matrix to, struct matrix by, double offset)                                                 \
-    /* to = min(max(from, -bound), bound); `to` may be `from`. */                                                                  \
-    X(void, clip, struct matrix to, struct matrix from, double bound)                                                              \
-    /* to = from where |by| <= bound, else 0; `accumulate` adds. */                                                                \
-    X(void, clip_pass, struct matrix to, struct matrix from, struct matrix by, double bound, bool accumulate)                      \
-    X(double, dot, struct matrix a, struct matrix b)                                                                               \
-    X(bool, finite, struct matrix a) /* no NaN, no infinity */                                                                     \
-                                                                                                                                   \
-    X(void, gemm, const struct gemm_args *args)                                                                                    \
-    /* Lower triangle of c [C, C] = alpha xᵀx + beta c, x [T, C]. The upper triangle is left alone. */                           \
-    X(void, syrk, struct matrix c, struct matrix x, double alpha, double beta)                                                     \
-    /* h [C, C], lower triangle given: leaves in h the upper factor U with h⁻¹ = UᵀU (strictly lower part zero). */           \
-    /* False when h is not positive definite; h is destroyed then. */                                                              \
-    X(bool, inverse_cholesky, struct matrix h)                                                                                     \
-    X(void, add_row, struct matrix to, struct matrix row)       /* every row += row [1, C] */                                      \
-    X(void, sum_rows, struct matrix to_row, struct matrix from) /* to_row += sum of rows */                                        \
-                                                                                                                                   \
-    X(void, norm_forward, const struct norm_args *args)                                                                            \
-    X(void, norm_backward, const struct norm_args *args)                                                                           \
-    X(void, rope, const struct rope_args *args)                                                                                    \
-    X(void, attention_forward, const struct attention_args *args)                                                                  \
-    X(void, attention_backward, const struct attention_args *args)                                                                 \
-    X(void, activation_forward, const struct activation_args *args)                                                                \
-    X(void, activation_backward, const struct activation_args *args)                                                               \
-    X(void, xielu_forward, const struct xielu_args *args)                                                                          \
-    X(void, xielu_backward, const struct xielu_args *args)                                                                         \
-    X(void, route_forward, const struct route_args *args)                                                                          \
-    X(void, route_backward, const struct route_args *args)                                                                         \
-    X(void, route_tangent, const struct route_args *args)                                                                          \
-    X(void, route_backward_tangent, const struct route_args *args)                                                                 \
-    X(void, experts_spread, const struct experts_args *args)                                                                       \
-    X(void, experts_collect, const struct experts_args *args)                                                                      \
-    X(void, experts_dot, const struct experts_args *args)                                                                          \
-    X(void, convolution_forward, const struct convolution_args *args)                                                              \
-    X(void, convolution_backward, const struct convolution_args *args)                                                             \
-    X(void, scan_forward, const struct scan_args *args)                                                                            \
-    X(void, scan_backward, const struct scan_args *args)                                                                           \
-    /* to[t] = table[ids[t]]; table[ids[t]] += from[t] in order of t. */                                                           \
-    X(void, gather, struct matrix to, struct matrix table, const uint32_t *ids)                                                    \
-    X(void, scatter_add, struct matrix table, struct matrix from, const uint32_t *ids)                                             \
-    X(void, cross_entropy_forward, const struct cross_entropy_args *args)                                                          \
-    X(void, cross_entropy_backward, const struct cross_entropy_args *args)                                                         \
-                                                                                                                                   \
-    /* Directional derivatives of the passes above (Pearlmutter 1994, "Fast exact multiplication by the Hessian"): a matrix */     \
-    /* named …_t is the derivative of its namesake along the direction. What is linear (gemm, rope, convolution, gather, */      \
-    /* sums) needs no pass of its own. */                                                                                          \
-    X(void, norm_tangent, const struct norm_args *args)                                                                            \
-    X(void, norm_backward_tangent, const struct norm_args *args)                                                                   \
-    X(void, attention_tangent, const struct attention_args *args)                                                                  \
-    X(void, attention_backward_tangent, const struct attention_args *args)                                                         \
-    X(void, activation_tangent, const struct activation_args *args)                                                                \
-    X(void, activation_backward_tangent, const struct activation_args *args)                                                       \
-    X(void, xielu_tangent, const struct xielu_args *args)                                                                          \
-    X(void, xielu_backward_tangent, const struct xielu_args *args)                                                                 \
-    X(void, scan_tangent, const struct scan_args *args)                                                                            \
-    X(void, scan_backward_tangent, const struct scan_args *args)                                                                   \
-    X(void, cross_entropy_backward_tangent, const struct cross_entropy_args *args)                                                 \
-    X(void, compare, const struct compare_args *args)                                                                              \
-    X(void, adamw, const struct adamw_args *args)                                                                                  \
-                                                                                                                                   \
-    /* What quantizers are made of (codes.h). */                                                                                   \
-    X(void, mirror, struct matrix h) /* [C, C]: the lower triangle above the diagonal */                                           \
-    /* to[r][c] = from[rows[r]][columns[c]]; host arrays, NULL: r, c. */                                                           \
-    X(void, select, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns)                             \
-    /* to[r][c] = from[r][c] by[c], by [1, C]; `to` may be `from`. */                                                              \
-    X(void, scale_columns, struct matrix to, struct matrix from, struct matrix by)                                                 \
-    /* The grid of every run of grids.group_size columns (the last may be shorter) of every row. */                                \
-    X(void, grid_find, struct grid grid, struct matrix weight, struct grids grids)                                                 \
-    /* The grid of every group, and the codes in it. */                                                                            \
-    X(void, grid_encode, struct grid grid, struct matrix weight, const struct codes *codes)                                        \
-    /* The largest magnitude of every run of codes.group_size values of the matrix written out row by row becomes its scale, */    \
-    /* and the codes are those of the nearest values of the codebook (sixteen, ascending) to what is left: in double, of a */      \
-    /* midpoint the lower one. A run of zeros has the code nearest to 0. */                                                        \
-    X(void, book_encode, struct matrix weight, const struct codes *codes)                                                          \
-    /* to = the values of rows [first, first + to.rows), or from - values when `from` is there. */                                 \
-    X(void, decode, const struct codes *codes, int64_t first, struct matrix to, struct matrix from)                                \
-    X(void, clip_search, const struct clip_search_args *args)                                                                      \
-    /* sums[c] += the sum of |x[t][c]|, largest[c] = the larger of itself and all |x[t][c]|; sums [C] in double, in memory */      \
-    /* of the backend; largest [1, C]. */                                                                                          \
-    X(void, add_magnitudes, double *sums, struct matrix largest, struct matrix x)                                                  \
-    X(void, gptq_block, const struct gptq_block_args *args)                                                                        \
-    X(void, round_rows, const struct round_rows_args *args)                                                                        \
-    X(void, hadamard, const struct hadamard_args *args)                                                                            \
-    /* to[0][r] += the sum of x[r][c] by[c], made in double; x [R, C], by [1, C]. */                                               \
+/* The primitives, each named once: X(what it returns, its name, what it takes after the backend). The tables of all
+ * backends and the prototypes of what is in them are made of this list, so that a forgotten line, or a forgotten
+ * function, does not build. */
+#define BACKEND_SLOTS(X)                                                                                                        \
+    /* Between a matrix and dense host memory of F32 or F64. */                                                                 \
+    X(void, upload, struct matrix to, const void *from, enum dtype dtype)                                                       \
+    X(void, download, struct matrix from, void *to, enum dtype dtype)                                                           \
+    /* Bytes as they are, between memory of the backend and the host's. */                                                      \
+    X(void, write_bytes, void *to, const void *from, size_t bytes)                                                              \
+    X(void, read_bytes, const void *from, void *to, size_t bytes)                                                               \
+                                                                                                                                \
+    X(void, fill, struct matrix to, double value)                                                                               \
+    /* to = alpha from + beta to; beta == 0 never reads `to`. */                                                                \
+    X(void, add, struct matrix to, struct matrix from, double alpha, double beta)                                               \
+    /* to = to (|by| + offset), elementwise. */                                                                                 \
+    X(void, scale_by_magnitude, struct matrix to, struct matrix by, double offset)                                              \
+    /* to = min(max(from, -bound), bound); `to` may be `from`. */                                                               \
+    X(void, clip, struct matrix to, struct matrix from, double bound)                                                           \
+    /* to = from where |by| <= bound, else 0; `accumulate` adds. */                                                             \
+    X(void, clip_pass, struct matrix to, struct matrix from, struct matrix by, double bound, bool accumulate)                   \
+    X(double, dot, struct matrix a, struct matrix b)                                                                            \
+    X(bool, finite, struct matrix a) /* no NaN, no infinity */                                                                  \
+                                                                                                                                \
+    X(void, gemm, const struct gemm_args *args)                                                                                 \
+    /* Lower triangle of c [C, C] = alpha xᵀx + beta c, x [T, C]. The upper triangle is left alone. */                        \
+    X(void, syrk, struct matrix c, struct matrix x, double alpha, double beta)                                                  \
+    /* h [C, C], lower triangle given: leaves in h the upper factor U with h⁻¹ = UᵀU (strictly lower part zero). */        \
+    /* False when h is not positive definite; h is destroyed then. */                                                           \
+    X(bool, inverse_cholesky, struct matrix h)                                                                                  \
+    X(void, add_row, struct matrix to, struct matrix row)       /* every row += row [1, C] */                                   \
+    X(void, sum_rows, struct matrix to_row, struct matrix from) /* to_row += sum of rows */                                     \
+                                                                                                                                \
+    X(void, norm_forward, const struct norm_args *args)                                                                         \
+    X(void, norm_backward, const struct norm_args *args)                                                                        \
+    X(void, rope, const struct rope_args *args)                                                                                 \
+    X(void, attention_forward, const struct attention_args *args)                                                               \
+    X(void, attention_backward, const struct attention_args *args)                                                              \
+    X(void, activation_forward, const struct activation_args *args)                                                             \
+    X(void, activation_backward, const struct activation_args *args)                                                            \
+    X(void, xielu_forward, const struct xielu_args *args)                                                                       \
+    X(void, xielu_backward, const struct xielu_args *args)                                                                      \
+    X(void, route_forward, const struct route_args *args)                                                                       \
+    X(void, route_backward, const struct route_args *args)                                                                      \
+    X(void, route_tangent, const struct route_args *args)                                                                       \
+    X(void, route_backward_tangent, const struct route_args *args)                                                              \
+    X(void, experts_spread, const struct experts_args *args)                                                                    \
+    X(void, experts_collect, const struct experts_args *args)                                                                   \
+    X(void, experts_dot, const struct experts_args *args)                                                                       \
+    X(void, convolution_forward, const struct convolution_args *args)                                                           \
+    X(void, convolution_backward, const struct convolution_args *args)                                                          \
+    X(void, scan_forward, const struct scan_args *args)                                                                         \
+    X(void, scan_backward, const struct scan_args *args)                                                                        \
+    /* to[t] = table[ids[t]]; table[ids[t]] += from[t] in order of t. */                                                        \
+    X(void, gather, struct matrix to, struct matrix table, const uint32_t *ids)                                                 \
+    X(void, scatter_add, struct matrix table, struct matrix from, const uint32_t *ids)                                          \
+    X(void, cross_entropy_forward, const struct cross_entropy_args *args)                                                       \
+    X(void, cross_entropy_backward, const struct cross_entropy_args *args)                                                      \
+                                                                                                                                \
+    /* Directional derivatives of the passes above (Pearlmutter 1994, "Fast exact multiplication by the Hessian"): a matrix */  \
+    /* named …_t is the derivative of its namesake along the direction. What is linear (gemm, rope, convolution, gather, */   \
+    /* sums) needs no pass of its own. */                                                                                       \
+    X(void, norm_tangent, const struct norm_args *args)                                                                         \
+    X(void, norm_backward_tangent, const struct norm_args *args)                                                                \
+    X(void, attention_tangent, const struct attention_args *args)                                                               \
+    X(void, attention_backward_tangent, const struct attention_args *args)                                                      \
+    X(void, activation_tangent, const struct activation_args *args)                                                             \
+    X(void, activation_backward_tangent, const struct activation_args *args)                                                    \
+    X(void, xielu_tangent, const struct xielu_args *args)                                                                       \
+    X(void, xielu_backward_tangent, const struct xielu_args *args)                                                              \
+    X(void, scan_tangent, const struct scan_args *args)                                                                         \
+    X(void, scan_backward_tangent, const struct scan_args *args)                                                                \
+    X(void, cross_entropy_backward_tangent, const struct cross_entropy_args *args)                                              \
+    X(void, compare, const struct compare_args *args)                                                                           \
+    X(void, adamw, const struct adamw_args *args)                                                                               \
+                                                                                                                                \
+    /* What quantizers are made of (codes.h). */                                                                                \
+    X(void, mirror, struct matrix h) /* [C, C]: the lower triangle above the diagonal */                                        \
+    /* to[r][c] = from[rows[r]][columns[c]]; host arrays, NULL: r, c. */                                                        \
+    X(void, select, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns)                          \
+    /* to[r][c] = from[r][c] by[c], by [1, C]; `to` may be `from`. */                                                           \
+    X(void, scale_columns, struct matrix to, struct matrix from, struct matrix by)                                              \
+    /* The grid of every run of grids.group_size columns (the last may be shorter) of every row. */                             \
+    X(void, grid_find, struct grid grid, struct matrix weight, struct grids grids)                                              \
+    /* The grid of every group, and the codes in it. */                                                                         \
+    X(void, grid_encode, struct grid grid, struct matrix weight, const struct codes *codes)                                     \
+    /* The largest magnitude of every run of codes.group_size values of the matrix written out row by row becomes its scale, */ \
+    /* and the codes are those of the nearest values of the codebook (sixteen, ascending) to what is left: in double, of a */   \
+    /* midpoint the lower one. A run of zeros has the code nearest to 0. */                                                     \
+    X(void, book_encode, struct matrix weight, const struct codes *codes)                                                       \
+    /* to = the values of rows [first, first + to.rows), or from - values when `from` is there. */                              \
+    X(void, decode, const struct codes *codes, int64_t first, struct matrix to, struct matrix from)                             \
+    X(void, clip_search, const struct clip_search_args *args)                                                                   \
+    /* sums[c] += the sum of |x[t][c]|, largest[c] = the larger of itself and all |x[t][c]|; sums [C] in double, in memory */   \
+    /* of the backend; largest [1, C]. */                                                                                       \
+    X(void, add_magnitudes, double *sums, struct matrix largest, struct matrix x)                                               \
+    X(void, gptq_block, const struct gptq_block_args *args)                                                                     \
+    X(void, round_rows, const struct round_rows_args *args)                                                                     \
+    X(void, hadamard, const struct hadamard_args *args)                                                                         \
+    /* to[0][r] += the sum of x[r][c] by[c], made in double; x [R, C], by [1, C]. */                                            \
     X(void, add_products, struct matrix to, struct matrix x, struct matrix by)
 
 struct backend;
@@ -340,7 +351,8 @@ struct backend_ops {
     /* Bytes that a run may plan with: half of the machine's memory, or what is left of a device's budget. */
     int64_t (*memory)(struct backend *backend);
     /* Zeroed, 64-byte aligned. STATUS_NO_MEMORY. */
-    enum status (*allocate)(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error);
+    enum status (*allocate)(struct backend *backend, int64_t elements, const char *what, void **out,
+                            struct error *error);
     void (*release)(struct backend *backend, void *block);
     /* Sizes the scratch: the longest sequence, and the widest row, that will come. May be called again; grows only. */
     enum status (*prepare)(struct backend *backend, int64_t longest_sequence, int64_t widest_row, struct error *error);
@@ -355,9 +367,10 @@ struct backend_ops {
 
 struct backend {
     const struct backend_ops *ops;
-    struct team *team;    /* lent; NULL: one thread */
-    void *state;          /* the backend's own */
-    int64_t host_budget;  /* bytes of host memory that a run may take, set by whoever opened it; 0: what the machine has free */
+    struct team *team; /* lent; NULL: one thread */
+    void *state;       /* the backend's own */
+    /* bytes of host memory that a run may take, set by whoever opened it; 0: what the machine has free */
+    int64_t host_budget;
     int64_t *device_peak; /* lent; raised to the most bytes that were taken of a device. NULL: nobody asks */
 };
 
@@ -376,24 +389,28 @@ static inline void matrix_release(struct backend *backend, struct matrix *matrix
 }
 
 /* The plain loops, in float and in double. Owned by the caller (backend_free). STATUS_NO_MEMORY. */
-MUST_CHECK enum status backend_reference_new(bool use_double, struct team *team, struct backend **out, struct error *error);
+MUST_CHECK enum status backend_reference_new(bool use_double, struct team *team, struct backend **out,
+                                             struct error *error);
 
-/* OpenBLAS and vectorised kernels for this processor. OpenBLAS is loaded here, its core type chosen from cpuid first (an
- * OPENBLAS_CORETYPE in the environment wins; DELTAQ_OPENBLAS names another library), so call it before other threads read the
- * environment. Without OpenBLAS our own product kernel stands in (and plain loops for inverse_cholesky), and backend_describe says
- * so. DELTAQ_KERNELS names a lower level (x86-64-v2, -v3). STATUS_NO_MEMORY, STATUS_UNSUPPORTED (a processor below x86-64-v2). */
+/* OpenBLAS and vectorised kernels for this processor. OpenBLAS is loaded here, its core type chosen from cpuid first
+ * (an OPENBLAS_CORETYPE in the environment wins; DELTAQ_OPENBLAS names another library), so call it before other
+ * threads read the environment. Without OpenBLAS our own product kernel stands in (and plain loops for
+ * inverse_cholesky), and backend_describe says so. DELTAQ_KERNELS names a lower level (x86-64-v2, -v3).
+ * STATUS_NO_MEMORY, STATUS_UNSUPPORTED (a processor below x86-64-v2). */
 MUST_CHECK enum status backend_cpu_new(struct team *team, struct backend **out, struct error *error);
 
-/* Device `ordinal` of CUDA, through the plugin build/libdeltaq-cuda.so (DELTAQ_CUDA_PLUGIN names another). Never run on a GPU yet.
- * products: "f32", "tf32" or "bf16" (factors rounded, sums in float); NULL: what DELTAQ_CUDA_PRODUCTS says, or f32.
- * DELTAQ_CUDA_MEMORY: MiB of the device that it may take (nine tenths of what is free). DELTAQ_CUBLAS, DELTAQ_CUDA_LIBRARIES:
- * cuBLAS, or directories to look for it. STATUS_UNSUPPORTED saying what is missing, STATUS_NO_MEMORY. */
+/* Device `ordinal` of CUDA, through the plugin build/libdeltaq-cuda.so (DELTAQ_CUDA_PLUGIN names another). Never run on
+ * a GPU yet. products: "f32", "tf32" or "bf16" (factors rounded, sums in float); NULL: what DELTAQ_CUDA_PRODUCTS says,
+ * or f32. DELTAQ_CUDA_MEMORY: MiB of the device that it may take (nine tenths of what is free). DELTAQ_CUBLAS,
+ * DELTAQ_CUDA_LIBRARIES: cuBLAS, or directories to look for it. STATUS_UNSUPPORTED saying what is missing,
+ * STATUS_NO_MEMORY. */
 MUST_CHECK enum status backend_cuda_new(int ordinal, const char *products, struct team *team, struct backend **out,
                                         struct error *error);
 /* How many CUDA devices there are; in `text` what was found, or why there are none. */
 int backend_cuda_count(char *text, size_t size);
 
-/* By name: "cpu" or "cuda:N". STATUS_INVALID for another name, STATUS_UNSUPPORTED for products that the CPU does not make. */
+/* By name: "cpu" or "cuda:N". STATUS_INVALID for another name, STATUS_UNSUPPORTED for products that the CPU does not
+ * make. */
 MUST_CHECK enum status backend_new(const char *device, const char *products, struct team *team, struct backend **out,
                                    struct error *error);
 
@@ -403,16 +420,16 @@ int64_t backend_host_memory(struct backend *backend);
 /* The slot `scratch` of those that take none. */
 int64_t backend_no_scratch(int64_t longest_sequence, int64_t widest_row);
 
-/* What there is now, for plans whose choice does not show in the numbers: host_budget or the machine's free memory, what is left of
- * the device's budget, and the free bytes of the disk that `directory` lies on (NULL: none). */
+/* What there is now, for plans whose choice does not show in the numbers: host_budget or the machine's free memory,
+ * what is left of the device's budget, and the free bytes of the disk that `directory` lies on (NULL: none). */
 struct plan_budget backend_budget(struct backend *backend, const char *directory);
 /* Where its matrices lie. */
 enum plan_room backend_room(const struct backend *backend);
 
 /* Floats in host memory and nothing that computes: to plan with where no work is done. STATUS_NO_MEMORY. */
 MUST_CHECK enum status backend_paper_new(struct backend **out, struct error *error);
-/* The same of a CUDA device whose memory a run may take `budget` bytes of (INT64_MAX: nobody knows how much there is): no driver is
- * asked. */
+/* The same of a CUDA device whose memory a run may take `budget` bytes of (INT64_MAX: nobody knows how much there is):
+ * no driver is asked. */
 MUST_CHECK enum status backend_cuda_paper_new(int64_t budget, struct backend **out, struct error *error);
 /* Replaces *out, what is free of a device but a tenth, by DELTAQ_CUDA_MEMORY where that is set. STATUS_INVALID. */
 MUST_CHECK enum status backend_cuda_budget(int64_t *out, struct error *error);

@@ -10,8 +10,9 @@
 
 #define TARGET_NONE UINT32_MAX /* the last token of a sequence predicts nothing */
 
-/* What a segment continues: at 0 and above the segment of the same batch with that number (always a smaller one, and always at its
- * end), BRANCH_ROOT nothing (it begins a text), and below that a joint: an end of a segment that an earlier batch left behind. */
+/* What a segment continues: at 0 and above the segment of the same batch with that number (always a smaller one, and
+ * always at its end), BRANCH_ROOT nothing (it begins a text), and below that a joint: an end of a segment that an
+ * earlier batch left behind. */
 enum { BRANCH_ROOT = -1 };
 
 static inline int64_t branch_of_joint(int64_t joint)
@@ -24,40 +25,42 @@ static inline int64_t joint_of_branch(int64_t branch)
     return -2 - branch;
 }
 
-/* Batches of one forest come in order (parents first, depth first), so that all that later batches may continue lies on one path:
- * the text up to the deepest joint. Lent arrays in host memory. */
+/* Batches of one forest come in order (parents first, depth first), so that all that later batches may continue lies on
+ * one path: the text up to the deepest joint. Lent arrays in host memory. */
 struct branches {
     const int64_t *parents; /* [B] what segment b continues */
     const int64_t *pasts;   /* [B] tokens of its text before it: the position of its first token */
-    const int64_t *slots;   /* [B] which of the batch's `slot_count` states keeps that at its end, for those that continue it or for
+    const int64_t
+        *slots; /* [B] which of the batch's `slot_count` states keeps that at its end, for those that continue it or for
                                a joint; -1: nobody continues it */
     int64_t slot_count;
-    /* What this batch leaves behind, from the shallowest to the deepest: joint j is the end of ends[j] (a segment of this batch or
-     * a joint that it was given itself, coded like parents) and has lengths[j] tokens up to there. */
+    /* What this batch leaves behind, from the shallowest to the deepest: joint j is the end of ends[j] (a segment of
+     * this batch or a joint that it was given itself, coded like parents) and has lengths[j] tokens up to there. */
     int64_t joints;
     const int64_t *ends, *lengths;
 };
 
 /* Lent arrays in host memory. Row t of every activation belongs to token t. */
 struct batch {
-    int64_t tokens;                  /* T in all */
-    int64_t sequences;               /* B */
-    int64_t longest;                 /* tokens in the longest sequence (segment) */
-    const int64_t *starts;           /* [B + 1], starts[0] = 0, starts[B] = tokens */
-    const uint32_t *ids;             /* [T] */
-    const uint32_t *targets;         /* [T] ids[t + 1], or TARGET_NONE at a sequence's last token */
-    const int32_t *positions;        /* [T] distance from the start of the token's sequence (of its text, with branches) */
+    int64_t tokens;           /* T in all */
+    int64_t sequences;        /* B */
+    int64_t longest;          /* tokens in the longest sequence (segment) */
+    const int64_t *starts;    /* [B + 1], starts[0] = 0, starts[B] = tokens */
+    const uint32_t *ids;      /* [T] */
+    const uint32_t *targets;  /* [T] ids[t + 1], or TARGET_NONE at a sequence's last token */
+    const int32_t *positions; /* [T] distance from the start of the token's sequence (of its text, with branches) */
     const struct branches *branches; /* NULL: every sequence is by itself. Forward walks only */
 };
 
-/* A stretch of the text before a segment: its positions [first, first + count) are rows [row, row + count) of the batch or, when
- * `kept`, of what earlier batches left behind (row = first). */
+/* A stretch of the text before a segment: its positions [first, first + count) are rows [row, row + count) of the batch
+ * or, when `kept`, of what earlier batches left behind (row = first). */
 struct branch_stretch {
     bool kept;
     int64_t row, first, count;
 };
 
-/* Goes up from what a segment continues: start with *branch = parents[b], *end = pasts[b]; false when nothing is left. */
+/* Goes up from what a segment continues: start with *branch = parents[b], *end = pasts[b]; false when nothing is
+ * left. */
 static inline bool branch_climb(const struct batch *batch, int64_t *branch, int64_t *end, struct branch_stretch *out)
 {
     if (*branch == BRANCH_ROOT) return false;

@@ -6,10 +6,10 @@
 #include "backend/grid.h"
 #include "backend/matrix.h"
 
-/* Two codings of a matrix [rows, columns]. A grid: value = (code - zero) * scale, with a scale and a zero point for each group of a
- * row's columns. A codebook (`codebook` given): value = codebook[code] * scale, with a scale for each run of `group_size` values of
- * the matrix written out row by row, so that runs cross rows; then `groups` counts all runs. With column_scales s the value of a
- * column is divided by its s. */
+/* Two codings of a matrix [rows, columns]. A grid: value = (code - zero) * scale, with a scale and a zero point for
+ * each group of a row's columns. A codebook (`codebook` given): value = codebook[code] * scale, with a scale for each
+ * run of `group_size` values of the matrix written out row by row, so that runs cross rows; then `groups` counts all
+ * runs. With column_scales s the value of a column is divided by its s. */
 struct codes {
     int64_t rows, columns, groups, group_size;
     uint8_t *codes;             /* [rows, columns] */
@@ -22,21 +22,23 @@ struct codes {
 
 enum { CODEBOOK_VALUES = 16 };
 
-/* Grids as GPTQ needs them while it works: run g of `group_size` columns of row r has scales[g * stride + r], in double. */
+/* Grids as GPTQ needs them while it works: run g of `group_size` columns of row r has scales[g * stride + r], in
+ * double. */
 struct grids {
     double *scales, *zeros; /* [runs, stride] */
     int64_t stride, group_size;
 };
 
-/* For each row and group of weight = W diag(s), the largest magnitude m is lowered to the best of m (1 - i / parts), i < steps, the
- * first of equals: what is coded of the clamped group is weighed against the unclamped one by d H dᵀ, d = (weight - values) / s, H
- * the group's own block of the Hessian. The groups of `weight` are clamped in place. */
+/* For each row and group of weight = W diag(s), the largest magnitude m is lowered to the best of m (1 - i / parts), i
+ * < steps, the first of equals: what is coded of the clamped group is weighed against the unclamped one by d H dᵀ, d =
+ * (weight - values) / s, H the group's own block of the Hessian. The groups of `weight` are clamped in place. */
 enum { CLIP_SEARCH_ROWS = 64 };
 struct clip_search_args {
     struct grid grid;
     struct matrix weight, scales, hessian; /* [R, C], [1, C], [C, C] */
     int64_t group_size, steps, parts;
-    struct matrix scratch; /* of a host backend: 2 * CLIP_SEARCH_ROWS rows of group_size columns for each thread of the team */
+    /* of a host backend: 2 * CLIP_SEARCH_ROWS rows of group_size columns for each thread of the team */
+    struct matrix scratch;
 };
 
 /* GPTQ inside one block of columns: quantize a column, spread its error over the columns of the block still to come.
@@ -52,21 +54,24 @@ struct gptq_block_args {
     struct matrix weights; /* [R, width] as the blocks before left it; what becomes of it is not said */
     struct matrix upper;   /* [width, width] U[block, block] */
     struct grids grids;    /* stride a multiple of GPTQ_ROW_TILE */
-    int64_t position;      /* the block's first column in visiting order: column j belongs to run (position + j) / group_size */
-    double top;            /* the largest code */
-    const int32_t *from;   /* host: [width] the column of `codes` where column j belongs */
-    uint8_t *codes;        /* [R, codes_stride] out */
+    /* the block's first column in visiting order: column j belongs to run (position + j) / group_size */
+    int64_t position;
+    double top;          /* the largest code */
+    const int32_t *from; /* host: [width] the column of `codes` where column j belongs */
+    uint8_t *codes;      /* [R, codes_stride] out */
     int64_t codes_stride;
     struct matrix errors; /* [width, R] out: E transposed; stride as that of the grids */
 };
 
-/* Rows as a linear with rounded inputs reads them: symmetric codes with a step for each row, m / top of its largest magnitude m,
+/* Rows as a linear with rounded inputs reads them: symmetric codes with a step for each row, m / top of its largest
+ * magnitude m,
  *
  *     to = rint(top x / m) (m / top),  top = 2^(bits-1) - 1
  *
- * with smoothing s of x / s, and times s. Spared columns stay as they are and out of the maximum. With a threshold the rows are one
- * sequence, and columns in which any |x| reaches it leave: they stay as they are, and entries that reach it stay out of the
- * maximum; `exact`, the columns leave before the maximum and become 0. A row whose maximum is 0 becomes 0; NaN stays. */
+ * with smoothing s of x / s, and times s. Spared columns stay as they are and out of the maximum. With a threshold the
+ * rows are one sequence, and columns in which any |x| reaches it leave: they stay as they are, and entries that reach
+ * it stay out of the maximum; `exact`, the columns leave before the maximum and become 0. A row whose maximum is 0
+ * becomes 0; NaN stays. */
 struct round_rows_args {
     int bits;
     double threshold; /* 0: none */
@@ -78,9 +83,10 @@ struct round_rows_args {
     struct matrix outliers; /* of x what left and is not spared, 0 elsewhere; absent: not wanted */
 };
 
-/* Every row of x (or every column), n numbers, becomes v diag(sign) H / sqrt(order power), or the inverse of that: H has n / (order
- * power) blocks, each the Kronecker product of Paley's matrix and Sylvester's (quant/hadamard.h). `centred` (not of the
- * inverse): the mean of v is taken away first, and what is left rounded to an element. Sums in double. */
+/* Every row of x (or every column), n numbers, becomes v diag(sign) H / sqrt(order power), or the inverse of that: H
+ * has n / (order power) blocks, each the Kronecker product of Paley's matrix and Sylvester's (quant/hadamard.h).
+ * `centred` (not of the inverse): the mean of v is taken away first, and what is left rounded to an element. Sums in
+ * double. */
 enum { HADAMARD_PANEL = 8, HADAMARD_ORDER = 256 }; /* vectors side by side; the largest Paley matrix */
 struct hadamard_args {
     struct matrix x, to; /* `to` may be x */

@@ -60,8 +60,8 @@ GRID_FUNCTION double grid_at_least(double step, double least)
     return step > least ? step : least;
 }
 
-/* The scale and zero point for weights from lo to hi, both found from grid_origin on. A step below FLT_MIN becomes FLT_MIN: it has
- * to be stored as a float. */
+/* The scale and zero point for weights from lo to hi, both found from grid_origin on. A step below FLT_MIN becomes
+ * FLT_MIN: it has to be stored as a float. */
 GRID_FUNCTION void grid_of_range(struct grid grid, double lo, double hi, double *scale, double *point)
 {
     const double top = grid_top(grid), middle = (double)(1 << (grid.bits - 1)), most = hi > -lo ? hi : -lo;
@@ -88,7 +88,8 @@ GRID_FUNCTION void grid_of_range(struct grid grid, double lo, double hi, double 
     *point = grid.sym ? middle : rint(-lo / *scale);
 }
 
-/* The code, as a number. Clamping comes first, so that adding and taking away 1.5 * 2^52 rounds half to even; a NaN gives 0. */
+/* The code, as a number. Clamping comes first, so that adding and taking away 1.5 * 2^52 rounds half to even; a NaN
+ * gives 0. */
 GRID_FUNCTION double grid_code(float weight, double scale, double zero, double top)
 {
     const double magic = 6755399441055744.0, low = -zero, high = top - zero;

@@ -28,10 +28,12 @@ static inline int64_t routes_index(struct matrix routes, enum routes_part part, 
 static inline int64_t routes_at(struct matrix routes, enum routes_part part, int64_t per_token, int64_t index)
 {
     const int64_t at = routes_index(routes, part, per_token, index);
-    return routes.element == sizeof(float) ? (int64_t)((const float *)routes.data)[at] : (int64_t)((const double *)routes.data)[at];
+    return routes.element == sizeof(float) ? (int64_t)((const float *)routes.data)[at]
+                                           : (int64_t)((const double *)routes.data)[at];
 }
 
-static inline void routes_put(struct matrix routes, enum routes_part part, int64_t per_token, int64_t index, int64_t value)
+static inline void routes_put(struct matrix routes, enum routes_part part, int64_t per_token, int64_t index,
+                              int64_t value)
 {
     const int64_t at = routes_index(routes, part, per_token, index);
     if (routes.element == sizeof(float))

@@ -1,5 +1,5 @@
-/* buffer.h: bytes that grow, up to a ceiling. A failed append empties the buffer and marks it failed; later appends do nothing, so
- * a caller appends freely and checks once at the end. {0} is an empty one without a ceiling. */
+/* buffer.h: bytes that grow, up to a ceiling. A failed append empties the buffer and marks it failed; later appends do
+ * nothing, so a caller appends freely and checks once at the end. {0} is an empty one without a ceiling. */
 #ifndef BASE_BUFFER_H
 #define BASE_BUFFER_H
 

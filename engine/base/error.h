@@ -1,6 +1,6 @@
 /* error.h: how everything that can fail says so.
- * A function that can fail returns `enum status`, takes `struct error *` last and is MUST_CHECK. The error is filled where the
- * cause is known and passed up untouched. `error` may not be NULL. */
+ * A function that can fail returns `enum status`, takes `struct error *` last and is MUST_CHECK. The error is filled
+ * where the cause is known and passed up untouched. `error` may not be NULL. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
@@ -54,14 +54,15 @@ const struct status_info *status_info(enum status status);
 enum status status_by_name(const char *name);
 
 /* Fills *error (clearing its pointer) and returns `status`, so that `return error_set(...)` reads well. */
-enum status error_set(struct error *error, enum status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+enum status error_set(struct error *error, enum status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* As error_set, with the parameter to blame. */
 enum status error_set_at(struct error *error, enum status status, const char *pointer, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The status for the current errno (ENOSPC, EDQUOT: disk full; ENOENT: not found; ...), "ACTION: strerror". `action` names no
- * absolute path: it reaches people outside. */
+/* The status for the current errno (ENOSPC, EDQUOT: disk full; ENOENT: not found; ...), "ACTION: strerror". `action`
+ * names no absolute path: it reaches people outside. */
 enum status error_set_errno(struct error *error, const char *action);
 
 #endif

@@ -64,9 +64,10 @@ static enum status one_check(void *owner, struct error *error)
 void members_init(struct members *members, void *owner,
                   void (*ended)(struct member *member, enum status status, const struct error *error))
 {
-    *members = (struct members){.owner = owner,
-                                .ended = ended,
-                                .monitor = {.owner = members, .progress = all_progress, .log = all_log, .check = all_check}};
+    *members =
+        (struct members){.owner = owner,
+                         .ended = ended,
+                         .monitor = {.owner = members, .progress = all_progress, .log = all_log, .check = all_check}};
 }
 
 void members_enter(struct members *members, struct member *member, void *owner, const struct monitor *own)

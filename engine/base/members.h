@@ -1,5 +1,5 @@
-/* members.h: who of a batch is still live. What is worked on together ends one by one: each member fails, is stopped or finishes
- * without the others, and is told so once. Used by one thread; nothing is allocated. */
+/* members.h: who of a batch is still live. What is worked on together ends one by one: each member fails, is stopped or
+ * finishes without the others, and is told so once. Used by one thread; nothing is allocated. */
 #ifndef BASE_MEMBERS_H
 #define BASE_MEMBERS_H
 
@@ -24,8 +24,8 @@ struct members {
     /* Called once for each member, when it is not live any more. `error` says why unless `status` is STATUS_OK. */
     void (*ended)(struct member *member, enum status status, const struct error *error);
     int64_t live;
-    /* To be given to work that is done for all: progress and lines go to each, those who are stopped end, and the work is stopped
-     * only when nobody is left. */
+    /* To be given to work that is done for all: progress and lines go to each, those who are stopped end, and the work
+     * is stopped only when nobody is left. */
     struct monitor monitor;
 
     struct member *first, *last;

@@ -10,8 +10,9 @@
 MUST_CHECK enum status size_multiply(size_t a, size_t b, const char *what, size_t *out, struct error *error);
 MUST_CHECK enum status size_add(size_t a, size_t b, const char *what, size_t *out, struct error *error);
 
-/* `count` elements of `size` bytes, 64-byte aligned, zeroed. The caller owns *out (memory_free). A count of 0 gives a block
- * that may be freed and not read. STATUS_NO_MEMORY, STATUS_TOO_LARGE; *out is NULL then. `out` is the address of a pointer. */
+/* `count` elements of `size` bytes, 64-byte aligned, zeroed. The caller owns *out (memory_free). A count of 0 gives a
+ * block that may be freed and not read. STATUS_NO_MEMORY, STATUS_TOO_LARGE; *out is NULL then. `out` is the address of
+ * a pointer. */
 MUST_CHECK enum status memory_new(int64_t count, size_t size, const char *what, void *out, struct error *error);
 void memory_free(void *block); /* NULL is fine */
 

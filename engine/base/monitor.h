@@ -1,5 +1,6 @@
 /* monitor.h: how a long piece of engine work tells its owner where it stands, and learns that it should stop.
- * The engine calls these from its own thread, between steps of at most a second or so; the owner (a worker, a test) fills them. */
+ * The engine calls these from its own thread, between steps of at most a second or so; the owner (a worker, a test)
+ * fills them. */
 #ifndef BASE_MONITOR_H
 #define BASE_MONITOR_H
 

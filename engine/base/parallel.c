@@ -9,9 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A loop is published in `gate`: a generation that grows with every loop, whether it is open, and how many helpers are inside. A
- * helper enters an open gate by compare-and-swap, so that body, context and count stand still while it is inside; the caller closes
- * the gate when no index is left and waits only for those inside: a helper that the system has not scheduled yet is not waited for.
+/* A loop is published in `gate`: a generation that grows with every loop, whether it is open, and how many helpers are
+ * inside. A helper enters an open gate by compare-and-swap, so that body, context and count stand still while it is
+ * inside; the caller closes the gate when no index is left and waits only for those inside: a helper that the system
+ * has not scheduled yet is not waited for.
  *
  * Training runs thousands of loops of some ten microseconds a second, so a helper looks at the gate for
  * SPIN_NANOSECONDS after a loop before it sleeps; no longer, since a worker that waits for work must not burn a core.
@@ -91,7 +92,8 @@ static bool gate_enter(struct team *team, uint64_t *generation)
     uint64_t gate = atomic_load_explicit(&team->gate, memory_order_relaxed);
     do {
         if ((gate & GATE_OPEN) == 0) return false;
-    } while (!atomic_compare_exchange_weak_explicit(&team->gate, &gate, gate + 1, memory_order_acquire, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&team->gate, &gate, gate + 1, memory_order_acquire,
+                                                    memory_order_relaxed));
     *generation = gate / GATE_GENERATION;
     return true;
 }

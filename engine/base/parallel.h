@@ -1,6 +1,6 @@
 /* parallel.h: a fixed team of threads that share loops. One loop at a time. An inner call runs on its own
- * thread alone, with `thread` 0: loops that may be nested take no scratch by thread. What a task computes may not depend on the
- * number of threads: same request, same bits. */
+ * thread alone, with `thread` 0: loops that may be nested take no scratch by thread. What a task computes may not
+ * depend on the number of threads: same request, same bits. */
 #ifndef BASE_PARALLEL_H
 #define BASE_PARALLEL_H
 
@@ -17,8 +17,9 @@ int team_threads(int threads);          /* as many as it then has */
 void team_free(struct team *team);      /* NULL is fine */
 int team_size(const struct team *team); /* 1 for NULL */
 
-/* Calls body(context, i, thread) for i in [0, count), each once, in any order, from the team's threads; returns when all are
- * done. `thread` is in [0, team_size): it may choose scratch, never a result. A NULL team runs on the caller. */
+/* Calls body(context, i, thread) for i in [0, count), each once, in any order, from the team's threads; returns when
+ * all are done. `thread` is in [0, team_size): it may choose scratch, never a result. A NULL team runs on the
+ * caller. */
 void team_run(struct team *team, int64_t count, void (*body)(void *context, int64_t i, int thread), void *context);
 
 #endif

@@ -1,5 +1,6 @@
-/* param.h: schemas of parameters as tables. One table is the only source of a request's validation, its defaults, the struct the
- * engine reads, `--help` and the OpenAPI check. The table knows no JSON: the server fills a struct from a document by it. */
+/* param.h: schemas of parameters as tables. One table is the only source of a request's validation, its defaults, the
+ * struct the engine reads, `--help` and the OpenAPI check. The table knows no JSON: the server fills a struct from a
+ * document by it. */
 #ifndef BASE_PARAM_H
 #define BASE_PARAM_H
 
@@ -22,8 +23,8 @@ enum param_type {
     PARAM_DATASET,    /* an id or name of a dataset: likewise */
     PARAM_TRAJECTORY, /* an id or name of a trajectory: likewise */
     PARAM_JSON,       /* any object: const char * (its text); checked by who reads it (a model configuration) */
-    PARAM_ARRAY,      /* an array, not stored: read from the document by who knows what it holds, which `item` describes */
-    PARAM_LIST        /* an array of what `item` says: struct param_list at `offset` */
+    PARAM_ARRAY, /* an array, not stored: read from the document by who knows what it holds, which `item` describes */
+    PARAM_LIST   /* an array of what `item` says: struct param_list at `offset` */
 };
 
 struct param;
@@ -35,8 +36,8 @@ struct param_form {
     const char *wanted; /* "must be …" */
 };
 
-/* A PARAM_LIST as it is filled: int64_t, double, const char *, int (PARAM_CHOICE) or structs (PARAM_OBJECT) by the type of its
- * `item`. Lent like strings. */
+/* A PARAM_LIST as it is filled: int64_t, double, const char *, int (PARAM_CHOICE) or structs (PARAM_OBJECT) by the type
+ * of its `item`. Lent like strings. */
 struct param_list {
     int64_t count;
     union {
@@ -63,27 +64,31 @@ struct param_recipe {
 struct param {
     const char *name;
     enum param_type type;
-    const char *schema; /* what openapi.yaml calls its type, described once for all fields of it; NULL: described in each field */
+    /* what openapi.yaml calls its type, described once for all fields of it; NULL: described in each field */
+    const char *schema;
     size_t offset;
-    const char *fallback;          /* default as JSON text ("4", "true", "null", "{}"); NULL: the field is required; "null" of
+    const char *fallback;    /* default as JSON text ("4", "true", "null", "{}"); NULL: the field is required; "null" of
                                       a field that is not nullable: it may be absent, and is then stored as zeros */
-    double minimum, maximum;       /* PARAM_INTEGER, PARAM_NUMBER; both 0: unbounded. PARAM_STRING: most bytes in `maximum`,
+    double minimum, maximum; /* PARAM_INTEGER, PARAM_NUMBER; both 0: unbounded. PARAM_STRING: most bytes in `maximum`,
                                       at least one unless `minimum` is negative. PARAM_LIST: how many items */
     const char *const *choices;    /* PARAM_CHOICE, ends with NULL */
     const struct param_form *form; /* PARAM_STRING; or NULL */
     const int64_t *allowed;        /* PARAM_INTEGER: the only values, ends with 0 (0 itself cannot be one); or NULL */
     const struct param *children;  /* PARAM_OBJECT */
     const struct param_variant *variants; /* PARAM_VARIANT, ends with a NULL name */
-    const struct param_recipe *recipes; /* PARAM_VARIANT: what {"recipe": NAME} stands for, fields beside it changing it; ends with
+    const struct param_recipe
+        *recipes; /* PARAM_VARIANT: what {"recipe": NAME} stands for, fields beside it changing it; ends with
                                            a NULL name; NULL: there are none */
-    const struct param *item; /* PARAM_LIST, PARAM_ARRAY (described only): what each item is held to: a number, a choice, a string,
+    const struct param
+        *item;     /* PARAM_LIST, PARAM_ARRAY (described only): what each item is held to: a number, a choice, a string,
                                  a reference, or an object without references; of its row only type, schema, bounds, choices, children,
                                  size and help are read */
-    size_t size;              /* PARAM_OBJECT as the item of a list: bytes of its struct */
-    bool nullable;            /* null is allowed and stored as 0 / 0.0 / NULL / a zeroed struct */
-    bool null_is_negative;    /* null of a PARAM_INTEGER or PARAM_NUMBER is stored as -1: 0 is a value of its own */
-    bool absent_differs;      /* left out it may mean something else than `fallback`, which is then not described as its default */
-    const char *help;         /* one line, ends without a full stop */
+    size_t size;   /* PARAM_OBJECT as the item of a list: bytes of its struct */
+    bool nullable; /* null is allowed and stored as 0 / 0.0 / NULL / a zeroed struct */
+    bool null_is_negative; /* null of a PARAM_INTEGER or PARAM_NUMBER is stored as -1: 0 is a value of its own */
+    /* left out it may mean something else than `fallback`, which is then not described as its default */
+    bool absent_differs;
+    const char *help; /* one line, ends without a full stop */
 };
 
 /* Whether the field has no value that says nothing: null is refused, only its absence is not. */

@@ -43,11 +43,12 @@ bool plan_fits(const struct run_plan *plan, const struct plan_budget *budget)
     return true;
 }
 
-enum status plan_refuse(const struct run_plan *plan, const struct plan_budget *budget, const char *advice, struct error *error)
+enum status plan_refuse(const struct run_plan *plan, const struct plan_budget *budget, const char *advice,
+                        struct error *error)
 {
     int room = 0;
     while (room + 1 < PLAN_ROOMS && plan->peak[room] <= budget->bytes[room]) room++;
     return error_set(error, STATUS_TOO_LARGE,
-                     "the smallest plan of the run needs %" PRId64 " bytes of %s, %" PRId64 " are available: %s", plan->peak[room],
-                     plan_room_names[room], budget->bytes[room], advice);
+                     "the smallest plan of the run needs %" PRId64 " bytes of %s, %" PRId64 " are available: %s",
+                     plan->peak[room], plan_room_names[room], budget->bytes[room], advice);
 }

@@ -1,6 +1,6 @@
-/* plan.h: what a piece of work needs, known before it starts: the most memory that it has at once, what it reads and writes, what
- * it computes. Whoever allocates keeps a ledger of the same sizes in the same order: a plan is filled by the functions that the
- * work itself chooses its memory by. */
+/* plan.h: what a piece of work needs, known before it starts: the most memory that it has at once, what it reads and
+ * writes, what it computes. Whoever allocates keeps a ledger of the same sizes in the same order: a plan is filled by
+ * the functions that the work itself chooses its memory by. */
 #ifndef BASE_PLAN_H
 #define BASE_PLAN_H
 
@@ -14,7 +14,8 @@ extern const char *const plan_room_names[PLAN_ROOMS]; /* "host memory", … */
 
 struct run_plan {
     int64_t live[PLAN_ROOMS]; /* while it is filled */
-    int64_t peak[PLAN_ROOMS]; /* bytes at once; of the disk: what the run itself keeps there while it works, and what it leaves */
+    /* bytes at once; of the disk: what the run itself keeps there while it works, and what it leaves */
+    int64_t peak[PLAN_ROOMS];
     int64_t read_bytes, written_bytes; /* of files */
     int64_t fetched_bytes;             /* that come over the network */
     int64_t tokens;                    /* that go through the blocks of the model, each as often as it does */
@@ -35,14 +36,18 @@ struct plan_budget {
 void plan_take(struct run_plan *plan, enum plan_room room, int64_t bytes);
 void plan_give(struct run_plan *plan, enum plan_room room, int64_t bytes);
 
-/* What is done after the other, with nothing left of the first but what is live: peaks side by side, the rest added up, `times`. */
+/* What is done after the other, with nothing left of the first but what is live: peaks side by side, the rest added up,
+ * `times`. */
 void plan_add(struct run_plan *plan, const struct run_plan *other, int64_t times);
 
-/* What the time goes by, for rates of earlier runs: flops, or where there are none, bytes. The same unit for all runs of a kind. */
+/* What the time goes by, for rates of earlier runs: flops, or where there are none, bytes. The same unit for all runs
+ * of a kind. */
 double plan_work(const struct run_plan *plan);
 
 bool plan_fits(const struct run_plan *plan, const struct plan_budget *budget);
-/* The refusal of a plan that does not: STATUS_TOO_LARGE with what it needs and what there is, in bytes, and `advice`. */
-enum status plan_refuse(const struct run_plan *plan, const struct plan_budget *budget, const char *advice, struct error *error);
+/* The refusal of a plan that does not: STATUS_TOO_LARGE with what it needs and what there is, in bytes, and
+ * `advice`. */
+enum status plan_refuse(const struct run_plan *plan, const struct plan_budget *budget, const char *advice,
+                        struct error *error);
 
 #endif

@@ -1,5 +1,6 @@
-/* result.h: results as tables, beside param.h. One table is the only source of a result's JSON, its schema in openapi.yaml, the
- * numbers that go into curves, and what GET /v1/metrics tells of them. The table knows no JSON: the server renders a struct by it. */
+/* result.h: results as tables, beside param.h. One table is the only source of a result's JSON, its schema in
+ * openapi.yaml, the numbers that go into curves, and what GET /v1/metrics tells of them. The table knows no JSON: the
+ * server renders a struct by it. */
 #ifndef BASE_RESULT_H
 #define BASE_RESULT_H
 
@@ -17,10 +18,10 @@ enum result_type {
     RESULT_CHARS,    /* char [] at `offset`, ends with 0 */
     RESULT_INTERVAL, /* doubles at `offset` and `high`: [low, high], null unless both are finite */
     RESULT_OBJECT,   /* a struct at `offset`, rendered by `shape` */
-    RESULT_MERGED,   /* likewise, but its fields stand in this object itself, not in one of their own (`name` is NULL) */
-    RESULT_LIST,     /* an array of what `item` says: a pointer to the first at `offset`, int64_t at `count`; pointer NULL: absent,
+    RESULT_MERGED, /* likewise, but its fields stand in this object itself, not in one of their own (`name` is NULL) */
+    RESULT_LIST, /* an array of what `item` says: a pointer to the first at `offset`, int64_t at `count`; pointer NULL: absent,
                          or empty where it is always there */
-    RESULT_ARRAY,    /* likewise, but the items lie in the struct itself from `offset` on */
+    RESULT_ARRAY, /* likewise, but the items lie in the struct itself from `offset` on */
     RESULT_DOCUMENT /* a pointer at `offset` to a document that the server made already: an object, which `shape` describes, or an array
                          of what `item` describes; NULL: absent */
 };
@@ -40,8 +41,8 @@ enum result_spread {
     RESULT_STDERR   /* double at `spread_low`: a standard error; the interval is 1.96 of them to each side */
 };
 
-/* What makes a RESULT_NUMBER a metric: a number that is kept beside the result, for curves. One name is one metric: rows of several
- * kinds that measure it point at the same one (a test holds them to that). */
+/* What makes a RESULT_NUMBER a metric: a number that is kept beside the result, for curves. One name is one metric:
+ * rows of several kinds that measure it point at the same one (a test holds them to that). */
 struct result_metric {
     const char *name;  /* as in curves */
     const char *label; /* names it for a person */
@@ -66,16 +67,18 @@ struct result_field {
     const char *name;
     enum result_type type;
     size_t offset;
-    size_t high;                      /* RESULT_INTERVAL */
-    size_t count;                     /* RESULT_LIST, RESULT_ARRAY: where the int64_t lies, unless `length` */
-    int64_t length;                   /* RESULT_LIST, RESULT_ARRAY: always so many; 0: `count` says it */
-    size_t stride;                    /* RESULT_LIST, RESULT_ARRAY: bytes from item to item; 0: those of an item */
-    const struct result_field *item;  /* RESULT_LIST, RESULT_ARRAY: of its row type, shape, choices, item, length and `finite` are
+    size_t high;    /* RESULT_INTERVAL */
+    size_t count;   /* RESULT_LIST, RESULT_ARRAY: where the int64_t lies, unless `length` */
+    int64_t length; /* RESULT_LIST, RESULT_ARRAY: always so many; 0: `count` says it */
+    size_t stride;  /* RESULT_LIST, RESULT_ARRAY: bytes from item to item; 0: those of an item */
+    const struct result_field
+        *item; /* RESULT_LIST, RESULT_ARRAY: of its row type, shape, choices, item, length and `finite` are
                                          read; its offsets from the item's start */
     const struct result_shape *shape; /* RESULT_OBJECT, RESULT_MERGED, RESULT_DOCUMENT */
     const char *const *choices;       /* RESULT_CHOICE; RESULT_TEXT, RESULT_CHARS: described only; ends with NULL */
     enum result_absence absence;
-    size_t when;      /* where the bool lies that says whether it is there; not read of a field that is always there, nor of a
+    size_t
+        when; /* where the bool lies that says whether it is there; not read of a field that is always there, nor of a
                             pointer, which says so itself by NULL */
     bool has_when;    /* `when` is read (it may be 0) */
     bool finite;      /* RESULT_NUMBER: never null; one that is not finite is an error of the program */
@@ -83,8 +86,8 @@ struct result_field {
     const char *unit; /* "nats"; NULL: the metric's, or none */
     const char *help; /* one line, ends without a full stop; NULL: the metric's, or none */
     const struct result_metric *metric; /* RESULT_NUMBER; NULL: none */
-    bool of_method;                 /* as that of the metric, which some rows tell of the quantized model, others of the original */
-    bool unkept;                    /* the metric's number of what has no curve: told with its help and unit, not measured */
+    bool of_method; /* as that of the metric, which some rows tell of the quantized model, others of the original */
+    bool unkept;    /* the metric's number of what has no curve: told with its help and unit, not measured */
     enum result_spread spread;      /* of the metric */
     size_t spread_low, spread_high; /* where its doubles lie */
 };

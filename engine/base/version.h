@@ -4,7 +4,8 @@
 
 #define DELTAQ_VERSION "0.1.0"
 
-/* Grows whenever the same request may give other numbers than before: runs measured by another revision are not reused. */
+/* Grows whenever the same request may give other numbers than before: runs measured by another revision are not
+ * reused. */
 #define ENGINE_REVISION 2
 
 #endif

@@ -84,8 +84,9 @@ enum status basis_rotate(struct basis *basis, int64_t from, int64_t to, const do
     for (int64_t first = 0, rows; first < all; first += rows) {
         rows = all - first < most ? all - first : most;
         const int64_t columns = rows * VECTOR_COLUMNS;
-        rotate_piece(basis, first, rows, coefficients, matrix_of(at, from, columns, backend->ops->element),
-                     matrix_of(at + (size_t)(from * columns) * backend->ops->element, to, columns, backend->ops->element));
+        rotate_piece(
+            basis, first, rows, coefficients, matrix_of(at, from, columns, backend->ops->element),
+            matrix_of(at + (size_t)(from * columns) * backend->ops->element, to, columns, backend->ops->element));
     }
     backend->ops->release(backend, memory);
     return STATUS_OK;

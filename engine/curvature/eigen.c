@@ -23,7 +23,8 @@ static void columns_rotate(const struct tridiagonal *t, int64_t k, double c, dou
     }
 }
 
-/* One implicit QR step on the unreduced block [low, high]: a bulge is made by the shifted first column and chased down. */
+/* One implicit QR step on the unreduced block [low, high]: a bulge is made by the shifted first column and chased
+ * down. */
 static void qr_step(const struct tridiagonal *t, int64_t low, int64_t high)
 {
     double *d = t->d, *e = t->e;
@@ -82,15 +83,16 @@ enum status eigen_tridiagonal(int64_t n, double *diagonal, double *beside, int64
             high--;
             continue;
         }
-        if (budget-- == 0) return error_set(error, STATUS_INTERNAL, "the eigenvalues of a projected matrix do not converge");
+        if (budget-- == 0)
+            return error_set(error, STATUS_INTERNAL, "the eigenvalues of a projected matrix do not converge");
         qr_step(&t, low, high);
     }
     sort(&t);
     return STATUS_OK;
 }
 
-/* Reflects rows and columns below k so that column k keeps one entry under the diagonal. The reflector, v with beta = 2 / vᵀv, is
- * left in `v` [n] (zero up to k) and applied to q's columns. p is scratch [n]. */
+/* Reflects rows and columns below k so that column k keeps one entry under the diagonal. The reflector, v with beta = 2
+ * / vᵀv, is left in `v` [n] (zero up to k) and applied to q's columns. p is scratch [n]. */
 static void reflect(int64_t n, int64_t k, double *a, double *q, double *v, double *p)
 {
     double norm = 0, size = 0, along = 0;

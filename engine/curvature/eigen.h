@@ -6,14 +6,16 @@
 
 #include <stdint.h>
 
-/* A tridiagonal matrix: `diagonal` [n] becomes the eigenvalues, ascending; `beside` [n] (entry i couples i and i + 1, the last is
- * not read) is destroyed. The rows of z [rows, n] are multiplied by the eigenvectors from the right: give the identity's rows to
- * get those components of every eigenvector, column j belonging to eigenvalue j. rows 0: none are wanted. Implicit QR steps with
- * Wilkinson's shift (Golub and Van Loan, "Matrix Computations", 8.3). STATUS_NOT_FINITE for entries that are not finite. */
-MUST_CHECK enum status eigen_tridiagonal(int64_t n, double *diagonal, double *beside, int64_t rows, double *z, struct error *error);
+/* A tridiagonal matrix: `diagonal` [n] becomes the eigenvalues, ascending; `beside` [n] (entry i couples i and i + 1,
+ * the last is not read) is destroyed. The rows of z [rows, n] are multiplied by the eigenvectors from the right: give
+ * the identity's rows to get those components of every eigenvector, column j belonging to eigenvalue j. rows 0: none
+ * are wanted. Implicit QR steps with Wilkinson's shift (Golub and Van Loan, "Matrix Computations", 8.3).
+ * STATUS_NOT_FINITE for entries that are not finite. */
+MUST_CHECK enum status eigen_tridiagonal(int64_t n, double *diagonal, double *beside, int64_t rows, double *z,
+                                         struct error *error);
 
-/* A full symmetric matrix a [n, n] (both triangles): values [n] ascending, and row i of a becomes eigenvector i. Householder
- * reduction, then the above. STATUS_NOT_FINITE, STATUS_NO_MEMORY. */
+/* A full symmetric matrix a [n, n] (both triangles): values [n] ascending, and row i of a becomes eigenvector i.
+ * Householder reduction, then the above. STATUS_NOT_FINITE, STATUS_NO_MEMORY. */
 MUST_CHECK enum status eigen_symmetric(int64_t n, double *a, double *values, struct error *error);
 
 #endif

@@ -11,7 +11,8 @@ static bool reads(const struct step *step, int slot)
     return false;
 }
 
-/* Whether what the step writes gets to attention without another linear in between (queries may be normalised and rotated). */
+/* Whether what the step writes gets to attention without another linear in between (queries may be normalised and
+ * rotated). */
 static bool feeds_attention(const struct program *program, int at)
 {
     bool carries[PROGRAM_SLOTS] = {false};

@@ -13,8 +13,8 @@ extern const char *const groups_names[GROUPS + 1]; /* ends with NULL */
 /* The group of every tensor of the layout. The caller owns *out [tensor_count] (memory_free). STATUS_NO_MEMORY. */
 MUST_CHECK enum status groups_of_tensors(const struct parameters_layout *layout, enum group **out, struct error *error);
 
-/* `all` with the spans of one group only, from its spans by tensor; writes them into `spans` [tensor_count], which is lent to the
- * result. */
+/* `all` with the spans of one group only, from its spans by tensor; writes them into `spans` [tensor_count], which is
+ * lent to the result. */
 struct vector_space groups_space(const struct vector_space *all, const enum group *groups, enum group group,
                                  struct vector_span *spans);
 

@@ -19,11 +19,12 @@ struct hvp {
     struct walk walk;
     struct embed embed;
     struct head head;
-    void *own_values, *own_tangents;  /* the memory that `walk` was born with */
-    void **values;                    /* [chunks kept at once, layers] activations of each block; HVP_RECOMPUTE: none */
-    void **tangents;                  /* [layers] */
-    struct matrix *inputs, *inputs_t; /* [layers + 1] of the chunk in work: hidden states before each block, and after the last */
-    void **hidden, **hidden_t;        /* [layers + 1] memory of these; where activations are kept the first alone */
+    void *own_values, *own_tangents; /* the memory that `walk` was born with */
+    void **values;                   /* [chunks kept at once, layers] activations of each block; HVP_RECOMPUTE: none */
+    void **tangents;                 /* [layers] */
+    struct matrix *inputs,
+        *inputs_t; /* [layers + 1] of the chunk in work: hidden states before each block, and after the last */
+    void **hidden, **hidden_t; /* [layers + 1] memory of these; where activations are kept the first alone */
     void *dhidden, *dhidden_t;
     bool *filled; /* [chunks] the values of this chunk stand; HVP_KEEP_VALUES */
     double *losses;
@@ -45,14 +46,17 @@ static int64_t slots_width(const struct parameters_layout *layout)
     return widest;
 }
 
-int64_t hvp_bytes(const struct parameters_layout *layout, struct backend *backend, enum hvp_mode mode, const struct chunks *chunks)
+int64_t hvp_bytes(const struct parameters_layout *layout, struct backend *backend, enum hvp_mode mode,
+                  const struct chunks *chunks)
 {
     const int64_t layers = layout->config.layers, width = slots_width(layout), hidden = layout->config.hidden_size;
     const int64_t tokens = chunks->largest, once = walk_bytes(&layout->config, backend, WALK_TANGENT, tokens);
     const int64_t states = 2 * (mode == HVP_RECOMPUTE ? layers + 2 : 2) * hidden * tokens;
     const int64_t tangents = mode == HVP_RECOMPUTE ? 0 : (layers - 1) * (width + hidden) * tokens;
-    const int64_t values = mode == HVP_RECOMPUTE ? 0 : layers * width * (mode == HVP_KEEP_CHUNK ? tokens : chunks->tokens);
-    return once + (states + tangents + values) * (int64_t)backend->ops->element + chunks->tokens * (int64_t)sizeof(double);
+    const int64_t values =
+        mode == HVP_RECOMPUTE ? 0 : layers * width * (mode == HVP_KEEP_CHUNK ? tokens : chunks->tokens);
+    return once + (states + tangents + values) * (int64_t)backend->ops->element +
+           chunks->tokens * (int64_t)sizeof(double);
 }
 
 static int64_t kept_chunks(const struct hvp *hvp)
@@ -74,12 +78,14 @@ static enum status kept_new(struct hvp *hvp, struct error *error)
     if (hvp->mode == HVP_RECOMPUTE) return STATUS_OK;
     for (int64_t i = 0; i < kept_chunks(hvp) * layers; i++) {
         const int64_t chunk = i / layers;
-        const int64_t tokens = hvp->mode == HVP_KEEP_CHUNK ? hvp->chunks->largest : hvp->chunks->chunks[chunk].batch.tokens;
+        const int64_t tokens =
+            hvp->mode == HVP_KEEP_CHUNK ? hvp->chunks->largest : hvp->chunks->chunks[chunk].batch.tokens;
         if (i == layers - 1) continue;
         if ((status = elements_new(hvp, width, tokens, &hvp->values[i], error)) != STATUS_OK) return status;
     }
     for (int64_t layer = 0; layer + 1 < layers; layer++) {
-        status = elements_new(hvp, width + layout->config.hidden_size, hvp->chunks->largest, &hvp->tangents[layer], error);
+        status =
+            elements_new(hvp, width + layout->config.hidden_size, hvp->chunks->largest, &hvp->tangents[layer], error);
         if (status != STATUS_OK) return status;
     }
     hvp->values[layers - 1] = hvp->own_values;
@@ -93,8 +99,10 @@ static enum status states_new(struct hvp *hvp, struct error *error)
     const int64_t count = hvp->mode == HVP_RECOMPUTE ? config->layers + 1 : 1, tokens = hvp->chunks->largest;
     enum status status;
     for (int64_t i = 0; i < count; i++) {
-        if ((status = elements_new(hvp, config->hidden_size, tokens, &hvp->hidden[i], error)) != STATUS_OK) return status;
-        if ((status = elements_new(hvp, config->hidden_size, tokens, &hvp->hidden_t[i], error)) != STATUS_OK) return status;
+        if ((status = elements_new(hvp, config->hidden_size, tokens, &hvp->hidden[i], error)) != STATUS_OK)
+            return status;
+        if ((status = elements_new(hvp, config->hidden_size, tokens, &hvp->hidden_t[i], error)) != STATUS_OK)
+            return status;
     }
     if ((status = elements_new(hvp, config->hidden_size, tokens, &hvp->dhidden, error)) != STATUS_OK) return status;
     return elements_new(hvp, config->hidden_size, tokens, &hvp->dhidden_t, error);
@@ -135,8 +143,10 @@ static enum status hvp_init(struct hvp *hvp, struct error *error)
     const struct chunks *chunks = hvp->chunks;
     enum status status;
     if ((status = lists_new(hvp, error)) != STATUS_OK) return status;
-    if ((status = backend->ops->prepare(backend, chunks->longest, config->vocabulary_size, error)) != STATUS_OK) return status;
-    if ((status = model_rope_tables(config, backend, chunks->longest, &hvp->cosine, &hvp->sine, error)) != STATUS_OK) return status;
+    if ((status = backend->ops->prepare(backend, chunks->longest, config->vocabulary_size, error)) != STATUS_OK)
+        return status;
+    if ((status = model_rope_tables(config, backend, chunks->longest, &hvp->cosine, &hvp->sine, error)) != STATUS_OK)
+        return status;
     if ((status = embed_init(&hvp->embed, config, backend, &first, chunks->largest, error)) != STATUS_OK) return status;
     if ((status = head_init(&hvp->head, config, backend, &last, HEAD_TANGENT, error)) != STATUS_OK) return status;
     status = walk_init(&hvp->walk, config, backend, WALK_TANGENT, chunks->largest, hvp->cosine, hvp->sine, error);
@@ -159,7 +169,9 @@ static void space_fill(struct hvp *hvp)
         hvp->spans[i] = (struct vector_span){tensor->offset, count};
     }
     hvp->op = (struct symmetric_operator){
-        .space = {hvp->backend, layout->elements, layout->numbers, layout->tensor_count, hvp->spans}, .owner = hvp, .apply = apply};
+        .space = {hvp->backend, layout->elements, layout->numbers, layout->tensor_count, hvp->spans},
+        .owner = hvp,
+        .apply = apply};
 }
 
 enum status hvp_new(const struct parameters *parameters, const struct chunks *chunks, enum hvp_mode mode,
@@ -169,8 +181,8 @@ enum status hvp_new(const struct parameters *parameters, const struct chunks *ch
     enum status status;
     *out = NULL;
     if ((status = memory_new(1, sizeof *hvp, "Hessian-vector products", &hvp, error)) != STATUS_OK) return status;
-    *hvp =
-        (struct hvp){.parameters = parameters, .chunks = chunks, .monitor = monitor, .backend = parameters->backend, .mode = mode};
+    *hvp = (struct hvp){
+        .parameters = parameters, .chunks = chunks, .monitor = monitor, .backend = parameters->backend, .mode = mode};
     if ((status = hvp_init(hvp, error)) != STATUS_OK) {
         hvp_free(hvp);
         return status;
@@ -182,7 +194,8 @@ enum status hvp_new(const struct parameters *parameters, const struct chunks *ch
 
 static void release(struct hvp *hvp, void *block)
 {
-    if (block != NULL && block != hvp->own_values && block != hvp->own_tangents) hvp->backend->ops->release(hvp->backend, block);
+    if (block != NULL && block != hvp->own_values && block != hvp->own_tangents)
+        hvp->backend->ops->release(hvp->backend, block);
 }
 
 void hvp_free(struct hvp *hvp)
@@ -226,10 +239,10 @@ static void embed(struct hvp *hvp, const struct direction *direction, const stru
     embed_tangent(&hvp->embed, batch, &along, hvp->inputs_t[0]);
 }
 
-/* Lays block `layer` out where its activations of chunk `number` are kept. block and block_t get its parameters and their
- * directions and are lent to the walk. */
-static void block_begin(struct hvp *hvp, const struct direction *direction, int64_t number, int64_t layer, struct matrix *block,
-                        struct matrix *block_t)
+/* Lays block `layer` out where its activations of chunk `number` are kept. block and block_t get its parameters and
+ * their directions and are lent to the walk. */
+static void block_begin(struct hvp *hvp, const struct direction *direction, int64_t number, int64_t layer,
+                        struct matrix *block, struct matrix *block_t)
 {
     const struct parameters_layout *layout = hvp->parameters->layout;
     if (hvp->mode != HVP_RECOMPUTE) {
@@ -239,8 +252,8 @@ static void block_begin(struct hvp *hvp, const struct direction *direction, int6
     }
     parameters_block(hvp->parameters, layer, block);
     parameters_block(&direction->along, layer, block_t);
-    walk_tangent_begin(&hvp->walk, &layout->programs[layer], &hvp->chunks->chunks[number].batch, block, block_t, hvp->inputs[layer],
-                       hvp->inputs_t[layer]);
+    walk_tangent_begin(&hvp->walk, &layout->programs[layer], &hvp->chunks->chunks[number].batch, block, block_t,
+                       hvp->inputs[layer], hvp->inputs_t[layer]);
 }
 
 static enum status forward(struct hvp *hvp, const struct direction *direction, int64_t number, struct error *error)
@@ -283,8 +296,8 @@ static enum status chunk_add(struct hvp *hvp, const struct direction *direction,
     enum status status;
     if ((status = forward(hvp, direction, number, error)) != STATUS_OK) return status;
     head_backward_tangent(&hvp->head, hvp->inputs[layers], hvp->inputs_t[layers], &chunk->batch,
-                          1 / (double)hvp->chunks->predictions, &along, hvp->losses + chunk->first_token, dhidden, dhidden_t,
-                          &into);
+                          1 / (double)hvp->chunks->predictions, &along, hvp->losses + chunk->first_token, dhidden,
+                          dhidden_t, &into);
     for (int64_t layer = layers - 1; layer >= 0; layer--) {
         if ((status = monitor_check(hvp->monitor, error)) != STATUS_OK) return status;
         block_begin(hvp, direction, number, layer, block, block_t);
@@ -309,7 +322,8 @@ static enum status apply(void *owner, struct matrix v, struct matrix out, struct
     return hvp->backend->ops->sync(hvp->backend, error);
 }
 
-static enum status gradient_sum(struct hvp *hvp, struct gradient *gradient, struct matrix out, double *loss, struct error *error)
+static enum status gradient_sum(struct hvp *hvp, struct gradient *gradient, struct matrix out, double *loss,
+                                struct error *error)
 {
     struct parameters into = {hvp->parameters->layout, hvp->backend, out.data};
     double sum = 0;
@@ -318,7 +332,8 @@ static enum status gradient_sum(struct hvp *hvp, struct gradient *gradient, stru
         const struct chunk *chunk = &hvp->chunks->chunks[i];
         const enum status status = monitor_check(hvp->monitor, error);
         if (status != STATUS_OK) return status;
-        gradient_add(gradient, &chunk->batch, 1 / (double)hvp->chunks->predictions, hvp->losses + chunk->first_token, &into);
+        gradient_add(gradient, &chunk->batch, 1 / (double)hvp->chunks->predictions, hvp->losses + chunk->first_token,
+                     &into);
     }
     for (int64_t t = 0; t < hvp->chunks->tokens; t++) sum += hvp->losses[t];
     *loss = sum / (double)hvp->chunks->predictions;
@@ -327,8 +342,8 @@ static enum status gradient_sum(struct hvp *hvp, struct gradient *gradient, stru
                          "the loss is %s: a checkpoint whose outputs overflow or are not numbers has no curvature",
                          isnan(*loss) ? "not a number" : "infinite");
     if (!hvp->backend->ops->finite(hvp->backend, out))
-        return error_set(error, STATUS_NOT_FINITE, "the gradient is not finite although the loss is %g: float arithmetic overflows",
-                         *loss);
+        return error_set(error, STATUS_NOT_FINITE,
+                         "the gradient is not finite although the loss is %g: float arithmetic overflows", *loss);
     return hvp->backend->ops->sync(hvp->backend, error);
 }
 

@@ -14,21 +14,23 @@ struct kept {
 
 struct keeper {
     void *owner;
-    /* Fills numbers and vectors (up to the basis' capacity) with what was saved of this algorithm with as many numbers; *found
-     * tells whether there was any. */
+    /* Fills numbers and vectors (up to the basis' capacity) with what was saved of this algorithm with as many numbers;
+     * *found tells whether there was any. */
     enum status (*restore)(void *owner, struct kept *state, bool *found, struct error *error);
     /* After a product; at most `remaining` are still to come. Not OK stops the algorithm with that status. */
     enum status (*step)(void *owner, const struct kept *state, int64_t remaining, struct error *error);
 };
 
 /* These accept NULL: nothing is found, and one always goes on. */
-static inline enum status keeper_restore(const struct keeper *keeper, struct kept *state, bool *found, struct error *error)
+static inline enum status keeper_restore(const struct keeper *keeper, struct kept *state, bool *found,
+                                         struct error *error)
 {
     *found = false;
     return keeper == NULL ? STATUS_OK : keeper->restore(keeper->owner, state, found, error);
 }
 
-static inline enum status keeper_step(const struct keeper *keeper, const struct kept *state, int64_t remaining, struct error *error)
+static inline enum status keeper_step(const struct keeper *keeper, const struct kept *state, int64_t remaining,
+                                      struct error *error)
 {
     return keeper == NULL ? STATUS_OK : keeper->step(keeper->owner, state, remaining, error);
 }

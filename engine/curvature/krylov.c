@@ -12,7 +12,8 @@ enum status krylov_init(struct krylov *krylov, const struct symmetric_operator *
 {
     enum status status;
     *krylov = (struct krylov){.op = op, .size = size, .number_count = KRYLOV_OWN + extra + size * size};
-    if ((status = memory_new(krylov->number_count, sizeof(double), "projected matrix", &krylov->numbers, error)) != STATUS_OK)
+    if ((status = memory_new(krylov->number_count, sizeof(double), "projected matrix", &krylov->numbers, error)) !=
+        STATUS_OK)
         goto done;
     if ((status = basis_init(&krylov->basis, &op->space, size + 1, error)) != STATUS_OK) goto done;
     status = vector_new(&op->space, "a product", &krylov->work, error);

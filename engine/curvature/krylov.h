@@ -18,8 +18,8 @@ struct krylov {
 enum { KRYLOV_PRODUCTS, KRYLOV_EXPANDED, KRYLOV_LOCKED, KRYLOV_BESIDE, KRYLOV_OWN };
 
 /* For at most `size` vectors. The caller owns it (krylov_reset). STATUS_NO_MEMORY. */
-MUST_CHECK enum status krylov_init(struct krylov *krylov, const struct symmetric_operator *op, int64_t size, int64_t extra,
-                                   struct error *error);
+MUST_CHECK enum status krylov_init(struct krylov *krylov, const struct symmetric_operator *op, int64_t size,
+                                   int64_t extra, struct error *error);
 void krylov_reset(struct krylov *krylov); /* {0} is fine */
 
 /* Begins anew with `start` in krylov->work, of any norm but 0. STATUS_NO_MEMORY. */
@@ -28,14 +28,15 @@ MUST_CHECK enum status krylov_begin(struct krylov *krylov, struct error *error);
 /* The projected matrix [size, size], of which KRYLOV_EXPANDED rows and columns are in use. */
 double *krylov_projected(const struct krylov *krylov);
 
-/* Expands the space by one vector: one product. Afterwards A Q = Q T + beside * next eᵀ, e the last unit vector, beside in
- * numbers[KRYLOV_BESIDE]: 0 when the space is exhausted (an invariant subspace, to the element's precision), and nothing more can
- * be expanded. Statuses of operator_apply, STATUS_NO_MEMORY. */
+/* Expands the space by one vector: one product. Afterwards A Q = Q T + beside * next eᵀ, e the last unit vector, beside
+ * in numbers[KRYLOV_BESIDE]: 0 when the space is exhausted (an invariant subspace, to the element's precision), and
+ * nothing more can be expanded. Statuses of operator_apply, STATUS_NO_MEMORY. */
 MUST_CHECK enum status krylov_expand(struct krylov *krylov, struct error *error);
 
-/* Eigenvalues of the projected matrix, ascending, and of each eigenvector the components along the first vector and the last
- * (either may be NULL). STATUS_NO_MEMORY. */
-MUST_CHECK enum status krylov_ritz(const struct krylov *krylov, double *values, double *first, double *last, struct error *error);
+/* Eigenvalues of the projected matrix, ascending, and of each eigenvector the components along the first vector and the
+ * last (either may be NULL). STATUS_NO_MEMORY. */
+MUST_CHECK enum status krylov_ritz(const struct krylov *krylov, double *values, double *first, double *last,
+                                   struct error *error);
 
 struct kept krylov_state(struct krylov *krylov); /* lends */
 

@@ -44,7 +44,8 @@ static enum status ritz_vectors(const struct lanczos *lanczos, double **out, str
     return eigen_symmetric(n, *out, lanczos->values, error);
 }
 
-/* Keeps half of the vectors, from both ends of the spectrum, and the next one; the projected matrix becomes an arrow. */
+/* Keeps half of the vectors, from both ends of the spectrum, and the next one; the projected matrix becomes an
+ * arrow. */
 static enum status restart(struct lanczos *lanczos, struct error *error)
 {
     struct krylov *krylov = &lanczos->krylov;
@@ -81,7 +82,8 @@ static enum status begin(struct lanczos *lanczos, const struct keeper *keeper, s
     return krylov_begin(krylov, error);
 }
 
-static enum status iterate(struct lanczos *lanczos, const struct keeper *keeper, struct spectrum_ends *out, struct error *error)
+static enum status iterate(struct lanczos *lanczos, const struct keeper *keeper, struct spectrum_ends *out,
+                           struct error *error)
 {
     struct krylov *krylov = &lanczos->krylov;
     const int64_t most = lanczos->settings->most_products;
@@ -135,8 +137,9 @@ done:
     return status;
 }
 
-enum status lanczos_run(const struct symmetric_operator *op, const struct lanczos_settings *settings, const struct keeper *keeper,
-                        struct matrix vector, struct spectrum_ends *out, struct error *error)
+enum status lanczos_run(const struct symmetric_operator *op, const struct lanczos_settings *settings,
+                        const struct keeper *keeper, struct matrix vector, struct spectrum_ends *out,
+                        struct error *error)
 {
     struct lanczos lanczos = {.settings = settings};
     int64_t size = settings->most_products;

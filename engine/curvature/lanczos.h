@@ -20,13 +20,15 @@ struct lanczos_settings {
 struct spectrum_ends {
     double top;               /* the eigenvalue of largest magnitude, with its sign */
     double largest, smallest; /* algebraic */
-    double residual;  /* |A u - top u| / |top| of the unit vector u found for it, computed anew; 0 for an operator of zeros */
+    /* |A u - top u| / |top| of the unit vector u found for it, computed anew; 0 for an operator of zeros */
+    double residual;
     int64_t products; /* iterations, that of the residual not counted */
-    bool converged;   /* both ends have residuals (bounds on their distance to an eigenvalue) of at most tolerance * |top| */
+    /* both ends have residuals (bounds on their distance to an eigenvalue) of at most tolerance * |top| */
+    bool converged;
 };
 
-/* `vector` of the operator's space gets u; its data NULL: not wanted. The keeper may be NULL. STATUS_NO_MEMORY, statuses of
- * operator_apply and of the keeper. Without convergence the best so far is no error. */
+/* `vector` of the operator's space gets u; its data NULL: not wanted. The keeper may be NULL. STATUS_NO_MEMORY,
+ * statuses of operator_apply and of the keeper. Without convergence the best so far is no error. */
 MUST_CHECK enum status lanczos_run(const struct symmetric_operator *op, const struct lanczos_settings *settings,
                                    const struct keeper *keeper, struct matrix vector, struct spectrum_ends *out,
                                    struct error *error);

@@ -7,6 +7,7 @@ enum status operator_apply(const struct symmetric_operator *op, struct matrix v,
     if (status != STATUS_OK) return status;
     vector_restrict(space, out);
     if (space->backend->ops->finite(space->backend, out)) return STATUS_OK;
-    return error_set(error, STATUS_NOT_FINITE,
-                     "a product with the Hessian is not finite: the curvature of this checkpoint overflows float arithmetic");
+    return error_set(
+        error, STATUS_NOT_FINITE,
+        "a product with the Hessian is not finite: the curvature of this checkpoint overflows float arithmetic");
 }

@@ -12,8 +12,9 @@ struct symmetric_operator {
     enum status (*apply)(void *owner, struct matrix v, struct matrix out, struct error *error);
 };
 
-/* out = P A v, P the projection on the space's spans: for a part of the parameters, their diagonal block of the Hessian.
- * STATUS_NOT_FINITE when the product is not finite, statuses of apply. */
-MUST_CHECK enum status operator_apply(const struct symmetric_operator *op, struct matrix v, struct matrix out, struct error *error);
+/* out = P A v, P the projection on the space's spans: for a part of the parameters, their diagonal block of the
+ * Hessian. STATUS_NOT_FINITE when the product is not finite, statuses of apply. */
+MUST_CHECK enum status operator_apply(const struct symmetric_operator *op, struct matrix v, struct matrix out,
+                                      struct error *error);
 
 #endif

@@ -5,8 +5,8 @@
 enum { PRODUCTS, TOP, RESIDUAL, CONVERGED, NUMBERS };
 
 /* One product: the quotient and residual of the unit vector, which is then replaced by the direction of its product. */
-static enum status advance(const struct symmetric_operator *op, double tolerance, struct matrix vector, struct matrix product,
-                           double *numbers, struct error *error)
+static enum status advance(const struct symmetric_operator *op, double tolerance, struct matrix vector,
+                           struct matrix product, double *numbers, struct error *error)
 {
     struct backend *backend = op->space.backend;
     const double before = numbers[TOP];
@@ -17,15 +17,16 @@ static enum status advance(const struct symmetric_operator *op, double tolerance
     const double residual = sqrt(backend->ops->dot(backend, vector, vector));
     backend->ops->add(backend, vector, product, 1, 0);
     const double norm = vector_normalise(&op->space, vector);
-    numbers[CONVERGED] = norm == 0 || (numbers[PRODUCTS] > 0 && fabs(top - before) <= tolerance * (fabs(before) + 1e-6));
+    numbers[CONVERGED] =
+        norm == 0 || (numbers[PRODUCTS] > 0 && fabs(top - before) <= tolerance * (fabs(before) + 1e-6));
     numbers[TOP] = top;
     numbers[RESIDUAL] = top == 0 ? residual : residual / fabs(top);
     numbers[PRODUCTS]++;
     return STATUS_OK;
 }
 
-enum status power_run(const struct symmetric_operator *op, const struct lanczos_settings *settings, const struct keeper *keeper,
-                      struct spectrum_ends *out, struct error *error)
+enum status power_run(const struct symmetric_operator *op, const struct lanczos_settings *settings,
+                      const struct keeper *keeper, struct spectrum_ends *out, struct error *error)
 {
     double numbers[NUMBERS] = {0};
     struct basis basis = {0};

@@ -7,8 +7,8 @@
 
 #include "curvature/lanczos.h"
 
-/* Of settings, most_vectors is not read. In *out largest or smallest is the top value, by its sign, and the other NAN; `residual`
- * is that of the vector of the last quotient. Statuses of lanczos_run. */
+/* Of settings, most_vectors is not read. In *out largest or smallest is the top value, by its sign, and the other NAN;
+ * `residual` is that of the vector of the last quotient. Statuses of lanczos_run. */
 MUST_CHECK enum status power_run(const struct symmetric_operator *op, const struct lanczos_settings *settings,
                                  const struct keeper *keeper, struct spectrum_ends *out, struct error *error);
 

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The krylov's own numbers here: the probe in work, how many nodes the probes before gave, and those: (node, weight) each. */
+/* The krylov's own numbers here: the probe in work, how many nodes the probes before gave, and those: (node, weight)
+ * each. */
 enum { PROBE = KRYLOV_OWN, COUNT, PAIRS, OWN = PAIRS - KRYLOV_OWN };
 
 void spectrum_reset(struct spectrum *spectrum)
@@ -47,7 +48,8 @@ static enum status iterate(struct krylov *krylov, const struct spectrum_settings
         }
         if ((status = krylov_expand(krylov, error)) != STATUS_OK) return status;
         const int64_t expanded = (int64_t)krylov->numbers[KRYLOV_EXPANDED];
-        if ((krylov->numbers[KRYLOV_BESIDE] == 0 || expanded == steps) && (status = probe_finish(krylov, error)) != STATUS_OK)
+        if ((krylov->numbers[KRYLOV_BESIDE] == 0 || expanded == steps) &&
+            (status = probe_finish(krylov, error)) != STATUS_OK)
             return status;
         const int64_t remaining =
             (settings->probes - (int64_t)krylov->numbers[PROBE]) * steps - (int64_t)krylov->numbers[KRYLOV_EXPANDED];
@@ -78,8 +80,8 @@ static enum status collect(struct krylov *krylov, int64_t probes, struct spectru
     return STATUS_OK;
 }
 
-enum status spectrum_run(const struct symmetric_operator *op, const struct spectrum_settings *settings, const struct keeper *keeper,
-                         struct spectrum *out, struct error *error)
+enum status spectrum_run(const struct symmetric_operator *op, const struct spectrum_settings *settings,
+                         const struct keeper *keeper, struct spectrum *out, struct error *error)
 {
     const int64_t steps = settings->steps < op->space.numbers ? settings->steps : op->space.numbers;
     struct krylov krylov = {0};

@@ -105,8 +105,8 @@ static void summarise(const struct tracing *t, struct trace_estimate *out)
     out->standard_error = count < 2 ? NAN : sqrt(spread / (double)(count - 1) / (double)count);
 }
 
-enum status trace_run(const struct symmetric_operator *op, const struct trace_settings *settings, const struct keeper *keeper,
-                      struct trace_estimate *out, struct error *error)
+enum status trace_run(const struct symmetric_operator *op, const struct trace_settings *settings,
+                      const struct keeper *keeper, struct trace_estimate *out, struct error *error)
 {
     const bool exact = settings->probes >= op->space.numbers;
     struct tracing t = {.op = op, .settings = settings, .keeper = keeper};

@@ -14,8 +14,10 @@ static int64_t rows_of(const struct vector_space *space)
 enum status vector_new(const struct vector_space *space, const char *what, struct matrix *out, struct error *error)
 {
     void *data = NULL;
-    const enum status status = space->backend->ops->allocate(space->backend, rows_of(space) * VECTOR_COLUMNS, what, &data, error);
-    *out = status != STATUS_OK ? (struct matrix){0} : matrix_of(data, rows_of(space), VECTOR_COLUMNS, space->backend->ops->element);
+    const enum status status =
+        space->backend->ops->allocate(space->backend, rows_of(space) * VECTOR_COLUMNS, what, &data, error);
+    *out = status != STATUS_OK ? (struct matrix){0}
+                               : matrix_of(data, rows_of(space), VECTOR_COLUMNS, space->backend->ops->element);
     return status;
 }
 

@@ -23,7 +23,8 @@ struct vector_space {
 };
 
 /* Zeroed. The caller owns *out (matrix_release). STATUS_NO_MEMORY. */
-MUST_CHECK enum status vector_new(const struct vector_space *space, const char *what, struct matrix *out, struct error *error);
+MUST_CHECK enum status vector_new(const struct vector_space *space, const char *what, struct matrix *out,
+                                  struct error *error);
 int64_t vector_bytes(const struct vector_space *space);
 
 /* Overwrite the vector. What an element gets depends on (seed, stream, its place in the buffer) alone: +1 or -1;

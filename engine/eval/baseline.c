@@ -2,8 +2,8 @@
 
 #include "base/checksum.h"
 #include "base/memory.h"
-#include "formats/file.h"
-#include "formats/file_writer.h"
+#include "files/file.h"
+#include "files/file_writer.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -41,7 +41,8 @@ static enum status pieces_read(const struct file *file, struct hidden *hidden, f
     int64_t at = sizeof head;
     enum status status;
     if ((status = file_read(file, 0, &head, sizeof head, error)) != STATUS_OK) return status;
-    *good = memcmp(head.magic, magic, sizeof magic) == 0 && head.rows == hidden->tokens && head.columns == hidden->width;
+    *good =
+        memcmp(head.magic, magic, sizeof magic) == 0 && head.rows == hidden->tokens && head.columns == hidden->width;
     if (!*good) return STATUS_OK;
     checksum_init(&sum);
     checksum_add(&sum, &head, sizeof head);
@@ -58,7 +59,8 @@ static enum status pieces_read(const struct file *file, struct hidden *hidden, f
     return STATUS_OK;
 }
 
-/* Looked through first, so that a torn file leaves `hidden` as it was. A file that cannot be read is a file that is not there. */
+/* Looked through first, so that a torn file leaves `hidden` as it was. A file that cannot be read is a file that is not
+ * there. */
 enum status baseline_load(const char *path, struct hidden *hidden, bool *found, struct error *error)
 {
     struct file *file = NULL;
@@ -68,7 +70,8 @@ enum status baseline_load(const char *path, struct hidden *hidden, bool *found, 
     *found = false;
     if (file_open(AT_FDCWD, path, FILE_REFUSE_LINKS, INT64_MAX, &file, &cause) != STATUS_OK) return STATUS_OK;
     if (file_bytes(file) != file_size(hidden)) goto done;
-    if ((status = memory_new(PIECE_ROWS * hidden->width, sizeof *piece, "baseline", &piece, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(PIECE_ROWS * hidden->width, sizeof *piece, "baseline", &piece, error)) != STATUS_OK)
+        goto done;
     if (pieces_read(file, hidden, piece, false, found, &cause) != STATUS_OK) *found = false;
     if (*found) status = pieces_read(file, hidden, piece, true, found, error);
 done:
@@ -103,7 +106,8 @@ enum status baseline_save(const char *path, struct hidden *hidden, struct error 
     struct file_writer *writer = NULL;
     float *piece = NULL;
     enum status status;
-    if ((status = memory_new(PIECE_ROWS * hidden->width, sizeof *piece, "baseline", &piece, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(PIECE_ROWS * hidden->width, sizeof *piece, "baseline", &piece, error)) != STATUS_OK)
+        goto done;
     if ((status = file_writer_open(path, file_size(hidden), &writer, error)) != STATUS_OK) goto done;
     status = pieces_write(writer, hidden, piece, error);
 done:

@@ -27,8 +27,8 @@ void bootstrap_interval(double *draws, int64_t count, double value, double *low,
     *high = fmax(quantile(draws, count, 0.975), value);
 }
 
-enum status bootstrap_ratio(const double *a, const double *b, const int64_t *weights, int64_t count, double value, uint64_t seed,
-                            double *low, double *high, struct error *error)
+enum status bootstrap_ratio(const double *a, const double *b, const int64_t *weights, int64_t count, double value,
+                            uint64_t seed, double *low, double *high, struct error *error)
 {
     double *draws = NULL;
     const enum status status = memory_new(BOOTSTRAP_DRAWS, sizeof *draws, "bootstrap", &draws, error);

@@ -8,15 +8,15 @@
 
 enum { BOOTSTRAP_DRAWS = 2000 };
 
-/* 95 % percentile interval of sum(w b) / sum(w a) - 1 when the sequences are drawn again with replacement (Efron's bootstrap),
- * pairs (a, b) staying together; w is a sequence's number of predictions. Quantiles are interpolated linearly between order
- * statistics. The interval is widened to hold `value`, the ratio of the whole sample, should chance leave it outside (few, skewed
- * sequences). NaN where a loss is not finite. STATUS_NO_MEMORY. */
-MUST_CHECK enum status bootstrap_ratio(const double *a, const double *b, const int64_t *weights, int64_t count, double value,
-                                       uint64_t seed, double *low, double *high, struct error *error);
+/* 95 % percentile interval of sum(w b) / sum(w a) - 1 when the sequences are drawn again with replacement (Efron's
+ * bootstrap), pairs (a, b) staying together; w is a sequence's number of predictions. Quantiles are interpolated
+ * linearly between order statistics. The interval is widened to hold `value`, the ratio of the whole sample, should
+ * chance leave it outside (few, skewed sequences). NaN where a loss is not finite. STATUS_NO_MEMORY. */
+MUST_CHECK enum status bootstrap_ratio(const double *a, const double *b, const int64_t *weights, int64_t count,
+                                       double value, uint64_t seed, double *low, double *high, struct error *error);
 
-/* Means of the rows of `values` [count, columns] when rows are drawn again with replacement, all columns of a row together:
- * draws[column * BOOTSTRAP_DRAWS + i]. `stream` tells apart what is drawn independently under one seed. */
+/* Means of the rows of `values` [count, columns] when rows are drawn again with replacement, all columns of a row
+ * together: draws[column * BOOTSTRAP_DRAWS + i]. `stream` tells apart what is drawn independently under one seed. */
 void bootstrap_means(const double *values, int64_t count, int columns, uint64_t seed, uint32_t stream, double *draws);
 
 /* The 95 % percentile interval of `count` draws (sorted in place), widened to hold `value`. */

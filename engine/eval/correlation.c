@@ -19,7 +19,8 @@ static double around(const double *x, const double *y, int64_t n, double mean_x,
         yy += b * b;
         xy += a * b;
     }
-    const double product = xx * yy; /* its root is exact where both are the same, as for ranks in the same or opposite order */
+    const double product =
+        xx * yy; /* its root is exact where both are the same, as for ranks in the same or opposite order */
     const double value = xy / (isnormal(product) ? sqrt(product) : sqrt(xx) * sqrt(yy));
     return isfinite(value) ? fmax(-1, fmin(1, value)) : NAN;
 }
@@ -107,8 +108,10 @@ static enum status scratch_new(int64_t n, struct scratch *scratch, struct error 
     enum status status = memory_new(n, sizeof(int64_t), "correlation", &scratch->order, error);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0] && status == STATUS_OK; i++)
         status = memory_new(n, sizeof(double), "correlation", blocks[i], error);
-    if (status == STATUS_OK) status = memory_new(BOOTSTRAP_DRAWS, sizeof(double), "correlation", &scratch->draws, error);
-    if (status == STATUS_OK) status = memory_new(BOOTSTRAP_DRAWS, sizeof(double), "correlation", &scratch->spearman_draws, error);
+    if (status == STATUS_OK)
+        status = memory_new(BOOTSTRAP_DRAWS, sizeof(double), "correlation", &scratch->draws, error);
+    if (status == STATUS_OK)
+        status = memory_new(BOOTSTRAP_DRAWS, sizeof(double), "correlation", &scratch->spearman_draws, error);
     return status;
 }
 

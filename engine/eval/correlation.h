@@ -12,11 +12,11 @@ struct correlation {
     double spearman_low, spearman_high;
 };
 
-/* Of n pairs of finite numbers. Spearman's is Pearson's of the ranks, ties sharing the mean of theirs. Intervals: BOOTSTRAP_DRAWS
- * samples of n pairs with replacement (Efron), those without variance drawn again by being left out; widened to hold the value
- * itself. The same seed gives the same bits. STATUS_NO_MEMORY. */
-MUST_CHECK enum status correlation_measure(const double *x, const double *y, int64_t n, uint64_t seed, struct correlation *out,
-                                           struct error *error);
+/* Of n pairs of finite numbers. Spearman's is Pearson's of the ranks, ties sharing the mean of theirs. Intervals:
+ * BOOTSTRAP_DRAWS samples of n pairs with replacement (Efron), those without variance drawn again by being left out;
+ * widened to hold the value itself. The same seed gives the same bits. STATUS_NO_MEMORY. */
+MUST_CHECK enum status correlation_measure(const double *x, const double *y, int64_t n, uint64_t seed,
+                                           struct correlation *out, struct error *error);
 
 /* ranks [n]: 1 for the smallest, ties the mean of theirs. `order` [n] is scratch. */
 void correlation_ranks(const double *values, int64_t n, int64_t *order, double *ranks);

@@ -23,8 +23,8 @@ enum status evaluate_check(const struct model_config *config, const struct seque
     for (int64_t s = 0; s < sequences->count; s++) {
         const int64_t length = sequences->starts[s + 1] - sequences->starts[s];
         if (length < 2)
-            return error_set(error, STATUS_INVALID, "%s: sequence %lld has %lld token(s); a loss needs at least 2", what,
-                             (long long)s, (long long)length);
+            return error_set(error, STATUS_INVALID, "%s: sequence %lld has %lld token(s); a loss needs at least 2",
+                             what, (long long)s, (long long)length);
         if (length > config->maximum_positions)
             return error_set(error, STATUS_INVALID,
                              "%s: sequence %lld has %lld tokens, the model %lld positions; use a smaller "
@@ -42,11 +42,13 @@ enum status evaluate_check(const struct model_config *config, const struct seque
     return STATUS_OK;
 }
 
-/* Mean over predictions; standard error of a ratio estimate: sequences are the independent units, each weighing its predictions. */
+/* Mean over predictions; standard error of a ratio estimate: sequences are the independent units, each weighing its
+ * predictions. */
 static void moments(struct evaluate_result *out)
 {
     double total = 0, spread = 0;
-    for (int64_t s = 0; s < out->sequences; s++) total += out->sequence_losses[s] * (double)out->sequence_predictions[s];
+    for (int64_t s = 0; s < out->sequences; s++)
+        total += out->sequence_losses[s] * (double)out->sequence_predictions[s];
     out->loss = total / (double)out->predictions;
     for (int64_t s = 0; s < out->sequences; s++) {
         const double d = (double)out->sequence_predictions[s] * (out->sequence_losses[s] - out->loss);
@@ -60,11 +62,13 @@ enum status evaluate_summarise(const struct chunks *chunks, const double *token_
                                struct error *error)
 {
     enum status status;
-    *out = (struct evaluate_result){.sequences = chunks->sequences, .tokens = chunks->tokens, .predictions = chunks->predictions};
-    if ((status = memory_new(chunks->sequences, sizeof(double), "sequence losses", &out->sequence_losses, error)) != STATUS_OK)
+    *out = (struct evaluate_result){
+        .sequences = chunks->sequences, .tokens = chunks->tokens, .predictions = chunks->predictions};
+    if ((status = memory_new(chunks->sequences, sizeof(double), "sequence losses", &out->sequence_losses, error)) !=
+        STATUS_OK)
         return status;
-    if ((status = memory_new(chunks->sequences, sizeof(int64_t), "sequence losses", &out->sequence_predictions, error)) !=
-        STATUS_OK) {
+    if ((status = memory_new(chunks->sequences, sizeof(int64_t), "sequence losses", &out->sequence_predictions,
+                             error)) != STATUS_OK) {
         evaluate_result_reset(out);
         return status;
     }
@@ -126,7 +130,8 @@ static void plan_fill(const struct evaluation *e, const struct hidden_place *pla
     plan_give(plan, PLAN_HOST, loader_staging_bytes(e->model, backend));
     plan_give(plan, room, loader_bytes(e->model, backend));
     plan_give(plan, room, walk);
-    plan_take(plan, room, head_bytes(config, backend, HEAD_LOSS, config->tied ? HEAD_LOADS_BUT_OUTPUT : HEAD_LOADS_ALL));
+    plan_take(plan, room,
+              head_bytes(config, backend, HEAD_LOSS, config->tied ? HEAD_LOADS_BUT_OUTPUT : HEAD_LOADS_ALL));
     plan->tokens = tokens;
     plan->flops = work_blocks(config, e->model->programs, &e->chunks) + work_head(config, tokens);
     /* what is spilled comes and goes once a block, and comes once more for the head */
@@ -136,7 +141,8 @@ static void plan_fill(const struct evaluation *e, const struct hidden_place *pla
 }
 
 /* All that fits in memory, then ever less of it. The last one tried is left in *out. */
-static void plan_choose(struct evaluation *e, const char *directory, const struct plan_budget *budget, struct run_plan *out)
+static void plan_choose(struct evaluation *e, const char *directory, const struct plan_budget *budget,
+                        struct run_plan *out)
 {
     const char *const places[] = {NULL, directory};
     e->place = (struct hidden_place){HIDDEN_PARTS, NULL};
@@ -155,8 +161,8 @@ static enum status chunks_open(struct evaluation *e, const struct sequences *seq
     return status == STATUS_OK ? chunks_init(sequences, chunks_tokens(config->hidden_size), &e->chunks, error) : status;
 }
 
-enum status evaluate_plan(const struct evaluate_request *request, const struct plan_budget *budget, struct run_plan *out,
-                          struct error *error)
+enum status evaluate_plan(const struct evaluate_request *request, const struct plan_budget *budget,
+                          struct run_plan *out, struct error *error)
 {
     struct evaluation e = {.model = request->model, .backend = request->backend};
     *out = (struct run_plan){.flops = 0};
@@ -227,8 +233,8 @@ static enum status room_find(struct evaluation *e, const char *directory, struct
     plan_choose(e, directory, &budget, &plan);
     e->flops = plan.flops;
     if (!plan_fits(&plan, &budget))
-        return plan_refuse(&plan, &budget, "give it fewer or shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)",
-                           error);
+        return plan_refuse(&plan, &budget,
+                           "give it fewer or shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)", error);
     if (plan.spilled_tokens > 0)
         monitor_log(e->monitor, "memory is short: hidden states of %lld of %lld tokens are kept %s between blocks",
                     (long long)plan.spilled_tokens, (long long)plan.stream_tokens,
@@ -242,7 +248,8 @@ static enum status evaluation_prepare(struct evaluation *e, const struct evaluat
     enum status status;
     if ((status = chunks_open(e, request->sequences, error)) != STATUS_OK) return status;
     if ((status = room_find(e, request->directory, error)) != STATUS_OK) return status;
-    if ((status = memory_new(e->chunks.tokens, sizeof(double), "token losses", &e->losses, error)) != STATUS_OK) return status;
+    if ((status = memory_new(e->chunks.tokens, sizeof(double), "token losses", &e->losses, error)) != STATUS_OK)
+        return status;
     if ((status = e->backend->ops->prepare(e->backend, e->chunks.longest, config->vocabulary_size, error)) != STATUS_OK)
         return status;
     if ((status = model_rope_tables(config, e->backend, e->chunks.longest, &e->cosine, &e->sine, error)) != STATUS_OK)

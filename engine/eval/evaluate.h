@@ -5,13 +5,14 @@
 #define EVAL_EVALUATE_H
 
 #include "base/monitor.h"
-#include "formats/dataset.h"
+#include "dataset/dataset.h"
 #include "model/chunks.h"
 #include "model/model.h"
 
 struct evaluate_result {
-    double loss;        /* mean over all predictions, nats */
-    double loss_stderr; /* standard error of that mean over sequences, weighted by their predictions; 0 for one sequence */
+    double loss; /* mean over all predictions, nats */
+    /* standard error of that mean over sequences, weighted by their predictions; 0 for one sequence */
+    double loss_stderr;
     int64_t sequences, tokens, predictions;
     double flops;                  /* of its plan; evaluate_asked and evaluate_run fill it */
     double *sequence_losses;       /* [sequences] mean over each one's predictions; owned (evaluate_result_reset) */
@@ -23,32 +24,35 @@ struct evaluate_request {
     const struct model *model;
     struct backend *backend;
     const struct sequences *sequences;
-    const char
-        *directory; /* where hidden states may be spilled to when memory is short; NULL: nowhere (a device: into host memory) */
+    /* where hidden states may be spilled to when memory is short; NULL: nowhere (a device: into host memory) */
+    const char *directory;
     const struct monitor *monitor; /* may be NULL */
 };
 
-/* What the run will need: of the plans that give its numbers the first that fits the budget, or else the smallest of all
- * (plan_fits). STATUS_INVALID as below, STATUS_NO_MEMORY. */
-MUST_CHECK enum status evaluate_plan(const struct evaluate_request *request, const struct plan_budget *budget, struct run_plan *out,
-                                     struct error *error);
+/* What the run will need: of the plans that give its numbers the first that fits the budget, or else the smallest of
+ * all (plan_fits). STATUS_INVALID as below, STATUS_NO_MEMORY. */
+MUST_CHECK enum status evaluate_plan(const struct evaluate_request *request, const struct plan_budget *budget,
+                                     struct run_plan *out, struct error *error);
 
-/* Losses of `sequences` (at least one, each of two tokens or more). STATUS_INVALID when an id is not in the model's vocabulary or a
- * sequence is longer than its positions; STATUS_NOT_FINITE for weights; STATUS_CANCELLED, STATUS_LEASE_LOST from the monitor;
- * STATUS_IO, STATUS_INPUT_CHANGED, STATUS_NO_MEMORY. A loss that is not finite is no error: it is in the result as it is. */
-MUST_CHECK enum status evaluate_run(const struct model *model, struct backend *backend, const struct sequences *sequences,
-                                    const struct monitor *monitor, struct evaluate_result *out, struct error *error);
+/* Losses of `sequences` (at least one, each of two tokens or more). STATUS_INVALID when an id is not in the model's
+ * vocabulary or a sequence is longer than its positions; STATUS_NOT_FINITE for weights; STATUS_CANCELLED,
+ * STATUS_LEASE_LOST from the monitor; STATUS_IO, STATUS_INPUT_CHANGED, STATUS_NO_MEMORY. A loss that is not finite is
+ * no error: it is in the result as it is. */
+MUST_CHECK enum status evaluate_run(const struct model *model, struct backend *backend,
+                                    const struct sequences *sequences, const struct monitor *monitor,
+                                    struct evaluate_result *out, struct error *error);
 
 /* The same by a request. STATUS_TOO_LARGE when no plan fits what there is (backend_budget), before anything is done;
  * STATUS_DISK_FULL. */
-MUST_CHECK enum status evaluate_asked(const struct evaluate_request *request, struct evaluate_result *out, struct error *error);
-
-/* The same refusal, for others who walk sequences through a model. */
-MUST_CHECK enum status evaluate_check(const struct model_config *config, const struct sequences *sequences, const char *what,
+MUST_CHECK enum status evaluate_asked(const struct evaluate_request *request, struct evaluate_result *out,
                                       struct error *error);
 
+/* The same refusal, for others who walk sequences through a model. */
+MUST_CHECK enum status evaluate_check(const struct model_config *config, const struct sequences *sequences,
+                                      const char *what, struct error *error);
+
 /* Fills loss, loss_stderr, counts and the arrays from the losses of every token of `chunks`. */
-MUST_CHECK enum status evaluate_summarise(const struct chunks *chunks, const double *token_losses, struct evaluate_result *out,
-                                          struct error *error);
+MUST_CHECK enum status evaluate_summarise(const struct chunks *chunks, const double *token_losses,
+                                          struct evaluate_result *out, struct error *error);
 
 #endif

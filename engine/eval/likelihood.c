@@ -19,7 +19,8 @@ static enum status feed(const struct likelihood_texts *texts, struct sequences *
     const int64_t tokens = texts->starts[texts->count] - texts->count;
     enum status status;
     *out = (struct sequences){.count = texts->count};
-    if ((status = memory_new(texts->count + 1, sizeof *out->starts, "texts", &out->starts, error)) != STATUS_OK) return status;
+    if ((status = memory_new(texts->count + 1, sizeof *out->starts, "texts", &out->starts, error)) != STATUS_OK)
+        return status;
     if ((status = memory_new(tokens, sizeof *out->tokens, "texts", &out->tokens, error)) != STATUS_OK) return status;
     for (int64_t s = 0; s < texts->count; s++) {
         const int64_t length = texts->starts[s + 1] - texts->starts[s] - 1;
@@ -42,17 +43,19 @@ static enum status ask(struct likelihood *likelihood, struct error *error)
     int64_t count = 0;
     enum status status;
     for (int64_t s = 0; s < texts->count; s++) count += texts->targets[s];
-    if ((status = memory_new(count, sizeof *likelihood->questions, "scored tokens", &likelihood->questions, error)) != STATUS_OK)
+    if ((status = memory_new(count, sizeof *likelihood->questions, "scored tokens", &likelihood->questions, error)) !=
+        STATUS_OK)
         return status;
-    if ((status = memory_new(count, sizeof *likelihood->owners, "scored tokens", &likelihood->owners, error)) != STATUS_OK)
+    if ((status = memory_new(count, sizeof *likelihood->owners, "scored tokens", &likelihood->owners, error)) !=
+        STATUS_OK)
         return status;
     for (int64_t s = 0; s < texts->count; s++) {
         const int64_t length = texts->starts[s + 1] - texts->starts[s];
         for (int64_t t = length - texts->targets[s]; t < length; t++) {
             const int64_t number = likelihood->question_count++;
             likelihood->owners[number] = s;
-            likelihood->questions[number] =
-                (struct head_question){forest_row(&likelihood->forest, s, t - 1), number, texts->tokens[texts->starts[s] + t], 0};
+            likelihood->questions[number] = (struct head_question){forest_row(&likelihood->forest, s, t - 1), number,
+                                                                   texts->tokens[texts->starts[s] + t], 0};
         }
     }
     qsort(likelihood->questions, (size_t)count, sizeof *likelihood->questions, by_row);
@@ -114,11 +117,14 @@ static enum status prepare(struct visit *v, struct error *error)
     const struct chunks *chunks = &forest->chunks;
     struct backend *backend = v->backend;
     enum status status;
-    if ((status = backend->ops->prepare(backend, chunks->longest, config->vocabulary_size, error)) != STATUS_OK) return status;
-    if ((status = model_rope_tables(config, backend, chunks->longest, &v->cosine, &v->sine, error)) != STATUS_OK) return status;
+    if ((status = backend->ops->prepare(backend, chunks->longest, config->vocabulary_size, error)) != STATUS_OK)
+        return status;
+    if ((status = model_rope_tables(config, backend, chunks->longest, &v->cosine, &v->sine, error)) != STATUS_OK)
+        return status;
     if ((status = embed_load(&v->embed, v->model, backend, chunks->largest, error)) != STATUS_OK) return status;
     const struct hidden_place place = {HIDDEN_PARTS, NULL};
-    if ((status = hidden_init(&v->hidden, backend, chunks, config->hidden_size, &place, error)) != STATUS_OK) return status;
+    if ((status = hidden_init(&v->hidden, backend, chunks, config->hidden_size, &place, error)) != STATUS_OK)
+        return status;
     if ((status = hidden_embed(&v->embed, chunks, &v->hidden, error)) != STATUS_OK) return status;
     if (!config->tied) embed_reset(&v->embed);
     status = walk_init(&v->walk, config, backend, WALK_FORWARD, chunks->largest, v->cosine, v->sine, error);
@@ -136,12 +142,13 @@ static enum status blocks_walk(struct visit *v, struct error *error)
         struct block *block = NULL;
         if ((status = loader_next(v->loader, &block, error)) != STATUS_OK) return status;
         cache_begin(&v->cache, block->program);
-        if (v->products != NULL &&
-            (status = v->products->block(v->products->owner, block, chunks->largest, &v->walk.product, error)) != STATUS_OK)
+        if (v->products != NULL && (status = v->products->block(v->products->owner, block, chunks->largest,
+                                                                &v->walk.product, error)) != STATUS_OK)
             return status;
         for (int64_t i = 0; i < chunks->count; i++) {
             const struct chunk *chunk = &chunks->chunks[i];
-            walk_forward(&v->walk, block->program, &chunk->batch, block->parameters, hidden_rows(v->hidden.rows, chunk));
+            walk_forward(&v->walk, block->program, &chunk->batch, block->parameters,
+                         hidden_rows(v->hidden.rows, chunk));
             if ((status = monitor_check(v->monitor, error)) != STATUS_OK) return status;
         }
     }
@@ -159,11 +166,12 @@ static enum status head_walk(struct visit *v, double *out, struct error *error)
     walk_reset(&v->walk);
     if ((status = head_load(&v->head, v->model, v->backend, v->embed.weights.embedding, HEAD_LOSS, error)) != STATUS_OK)
         return status;
-    if ((status = head_answer(&v->head, v->hidden.rows, likelihood->questions, likelihood->question_count, v->monitor, error)) !=
-        STATUS_OK)
+    if ((status = head_answer(&v->head, v->hidden.rows, likelihood->questions, likelihood->question_count, v->monitor,
+                              error)) != STATUS_OK)
         return status;
     if ((status = v->backend->ops->sync(v->backend, error)) != STATUS_OK) return status;
-    if ((status = memory_new(likelihood->question_count, sizeof *answers, "scored tokens", &answers, error)) != STATUS_OK)
+    if ((status = memory_new(likelihood->question_count, sizeof *answers, "scored tokens", &answers, error)) !=
+        STATUS_OK)
         return status;
     for (int64_t i = 0; i < likelihood->question_count; i++)
         answers[likelihood->questions[i].number] = likelihood->questions[i].log_probability;
@@ -182,8 +190,8 @@ static int64_t rows_asked(const struct likelihood *likelihood)
 }
 
 /* In the order of prepare, blocks_walk and head_walk. */
-void likelihood_plan(const struct likelihood *likelihood, const struct model *model, struct backend *backend, int64_t treated,
-                     struct run_plan *plan)
+void likelihood_plan(const struct likelihood *likelihood, const struct model *model, struct backend *backend,
+                     int64_t treated, struct run_plan *plan)
 {
     const struct model_config *config = &model->config;
     const struct forest *forest = &likelihood->forest;
@@ -193,8 +201,10 @@ void likelihood_plan(const struct likelihood *likelihood, const struct model *mo
     const struct hidden_place place = {HIDDEN_PARTS, NULL};
     const int64_t embed = embed_bytes(config, backend, chunks->largest, true),
                   rope = model_rope_making_bytes(config, chunks->longest);
-    const int64_t walk = walk_bytes(config, backend, WALK_FORWARD, chunks->largest), blocks = loader_bytes(model, backend);
-    struct run_plan visit = {.flops = work_blocks(config, model->programs, chunks) + work_head(config, rows_asked(likelihood)),
+    const int64_t walk = walk_bytes(config, backend, WALK_FORWARD, chunks->largest),
+                  blocks = loader_bytes(model, backend);
+    struct run_plan visit = {.flops = work_blocks(config, model->programs, chunks) +
+                                      work_head(config, rows_asked(likelihood)),
                              .tokens = chunks->tokens};
     plan_take(&visit, PLAN_HOST, forest_bytes(forest, texts->count, texts->starts[texts->count] - texts->count));
     plan_take(&visit, PLAN_HOST,
@@ -212,7 +222,8 @@ void likelihood_plan(const struct likelihood *likelihood, const struct model *mo
     plan_take(&visit, PLAN_HOST, loader_staging_bytes(model, backend));
     plan_give(&visit, PLAN_HOST, loader_staging_bytes(model, backend));
     plan_give(&visit, room, walk + blocks);
-    plan_take(&visit, room, head_bytes(config, backend, HEAD_LOSS, config->tied ? HEAD_LOADS_BUT_OUTPUT : HEAD_LOADS_ALL));
+    plan_take(&visit, room,
+              head_bytes(config, backend, HEAD_LOSS, config->tied ? HEAD_LOADS_BUT_OUTPUT : HEAD_LOADS_ALL));
     plan_take(&visit, PLAN_HOST, likelihood->question_count * (int64_t)sizeof(double));
     plan_add(plan, &visit, 1);
 }
@@ -221,7 +232,8 @@ enum status likelihood_run(struct likelihood *likelihood, const struct model *mo
                            const struct likelihood_products *products, const struct monitor *monitor, double *out,
                            struct error *error)
 {
-    struct visit v = {.likelihood = likelihood, .model = model, .backend = backend, .products = products, .monitor = monitor};
+    struct visit v = {
+        .likelihood = likelihood, .model = model, .backend = backend, .products = products, .monitor = monitor};
     enum status status;
     if ((status = prepare(&v, error)) != STATUS_OK) goto done;
     if ((status = blocks_walk(&v, error)) != STATUS_OK) goto done;

@@ -41,16 +41,17 @@ static int64_t first_not_below(const struct window *windows, int64_t count, uint
     return low;
 }
 
-static void mark(const struct sequences *evaluation, struct window *windows, int64_t count, int64_t length, uint64_t hash,
-                 const uint32_t *tokens)
+static void mark(const struct sequences *evaluation, struct window *windows, int64_t count, int64_t length,
+                 uint64_t hash, const uint32_t *tokens)
 {
     for (int64_t i = first_not_below(windows, count, hash); i < count && windows[i].hash == hash; i++)
-        if (!windows[i].seen && memcmp(evaluation->tokens + windows[i].first, tokens, (size_t)length * sizeof *tokens) == 0)
+        if (!windows[i].seen &&
+            memcmp(evaluation->tokens + windows[i].first, tokens, (size_t)length * sizeof *tokens) == 0)
             windows[i].seen = true;
 }
 
-static void look_through(const struct sequences *evaluation, const struct sequences *calibration, struct window *windows,
-                         const struct overlap *about)
+static void look_through(const struct sequences *evaluation, const struct sequences *calibration,
+                         struct window *windows, const struct overlap *about)
 {
     uint64_t highest = 1; /* multiplier^(window - 1) */
     for (int64_t i = 1; i < about->window; i++) highest *= multiplier;
@@ -84,7 +85,8 @@ enum status overlap_find(const struct sequences *evaluation, const struct sequen
     const enum status status = memory_new(out->windows, sizeof *windows, "windows of the evaluation", &windows, error);
     if (status != STATUS_OK) return status;
     for (int64_t s = 0; s < evaluation->count; s++)
-        for (int64_t first = evaluation->starts[s]; first + out->window <= evaluation->starts[s + 1]; first += out->window)
+        for (int64_t first = evaluation->starts[s]; first + out->window <= evaluation->starts[s + 1];
+             first += out->window)
             windows[count++] = (struct window){hash_of(evaluation->tokens + first, out->window), first, false};
     qsort(windows, (size_t)count, sizeof *windows, compare_windows);
     look_through(evaluation, calibration, windows, out);

@@ -4,18 +4,18 @@
 #define EVAL_OVERLAP_H
 
 #include "base/error.h"
-#include "formats/dataset.h"
+#include "dataset/dataset.h"
 
 enum { OVERLAP_WINDOW = 32 };
 
 struct overlap {
-    int64_t window;      /* tokens of a window: OVERLAP_WINDOW, fewer where the longest evaluation sequence is shorter */
-    int64_t windows;     /* of the evaluation, one after another from the start of each sequence */
+    int64_t window;  /* tokens of a window: OVERLAP_WINDOW, fewer where the longest evaluation sequence is shorter */
+    int64_t windows; /* of the evaluation, one after another from the start of each sequence */
     int64_t overlapping; /* … that stand somewhere in a calibration sequence too */
 };
 
 /* Compares tokens, not hashes alone. STATUS_NO_MEMORY. */
-MUST_CHECK enum status overlap_find(const struct sequences *evaluation, const struct sequences *calibration, struct overlap *out,
-                                    struct error *error);
+MUST_CHECK enum status overlap_find(const struct sequences *evaluation, const struct sequences *calibration,
+                                    struct overlap *out, struct error *error);
 
 #endif

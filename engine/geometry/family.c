@@ -23,7 +23,8 @@ static int64_t list_names(const struct model *model, const char **names)
     }
     for (int64_t layer = 0; layer < model->config.layers; layer++)
         for (int i = 0; i < model->programs[layer].parameter_count; i++) {
-            if (weights_find(model->weights, model->programs[layer].parameters[i].name) < 0) continue; /* a constant left out */
+            if (weights_find(model->weights, model->programs[layer].parameters[i].name) < 0)
+                continue; /* a constant left out */
             if (names != NULL) names[count] = model->programs[layer].parameters[i].name;
             count++;
         }
@@ -35,7 +36,8 @@ static enum status check_settings(const struct family *family, struct error *err
     for (int64_t k = 1; k < family->count; k++) {
         const char *name = config_difference(&family->models[0]->config, &family->models[k]->config);
         if (name != NULL)
-            return error_set(error, STATUS_INVALID, "checkpoints \"%.120s\" and \"%.120s\" differ in %s: they must be of one model",
+            return error_set(error, STATUS_INVALID,
+                             "checkpoints \"%.120s\" and \"%.120s\" differ in %s: they must be of one model",
                              family->labels[0], family->labels[k], name);
     }
     return STATUS_OK;
@@ -46,10 +48,11 @@ static enum status list_tensors(struct family *family, struct error *error)
     const struct model *model = family->models[0];
     enum status status;
     family->tensors = list_names(model, NULL);
-    if ((status = memory_new(family->tensors, sizeof *family->names, "tensor list", &family->names, error)) != STATUS_OK ||
+    if ((status = memory_new(family->tensors, sizeof *family->names, "tensor list", &family->names, error)) !=
+            STATUS_OK ||
         (status = memory_new(family->tensors, sizeof(int64_t), "tensor list", &family->elements, error)) != STATUS_OK ||
-        (status = memory_new(family->tensors * family->count, sizeof(int64_t), "tensor list", &family->indexes, error)) !=
-            STATUS_OK)
+        (status = memory_new(family->tensors * family->count, sizeof(int64_t), "tensor list", &family->indexes,
+                             error)) != STATUS_OK)
         return status;
     (void)list_names(model, family->names);
     qsort(family->names, (size_t)family->tensors, sizeof *family->names, compare_names);
@@ -81,7 +84,8 @@ enum status family_init(const struct model *const *models, const char *const *la
 {
     enum status status;
     *out = (struct family){.count = count, .models = models, .labels = labels};
-    if ((status = memory_new(count, sizeof *out->sources, "checkpoint list", &out->sources, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(count, sizeof *out->sources, "checkpoint list", &out->sources, error)) != STATUS_OK)
+        goto done;
     for (int64_t k = 0; k < count; k++) out->sources[k] = models[k]->weights;
     if ((status = list_tensors(out, error)) != STATUS_OK) goto done;
     if ((status = check_settings(out, error)) != STATUS_OK) goto done;
@@ -100,21 +104,22 @@ void family_reset(struct family *family)
     *family = (struct family){0};
 }
 
-enum status family_read(const struct family *family, int64_t member, int64_t tensor, int64_t first, int64_t count, float *out,
-                        struct error *error)
+enum status family_read(const struct family *family, int64_t member, int64_t tensor, int64_t first, int64_t count,
+                        float *out, struct error *error)
 {
     const int64_t index = family->indexes[tensor * family->count + member];
     const enum status status = weights_read_f32(family->sources[member], index, first, count, out, error);
     for (int64_t i = 0; i < count && status == STATUS_OK; i++)
         if (!isfinite(out[i]))
             return error_set(error, STATUS_NOT_FINITE,
-                             "tensor \"%.200s\" of checkpoint \"%.80s\" is not finite: element %lld is %s", family->names[tensor],
-                             family->labels[member], (long long)(first + i), isnan(out[i]) ? "NaN" : "infinite");
+                             "tensor \"%.200s\" of checkpoint \"%.80s\" is not finite: element %lld is %s",
+                             family->names[tensor], family->labels[member], (long long)(first + i),
+                             isnan(out[i]) ? "NaN" : "infinite");
     return status;
 }
 
-enum status family_mix(const struct family *family, const double *coefficients, double divisor, struct weights_mix **out,
-                       struct error *error)
+enum status family_mix(const struct family *family, const double *coefficients, double divisor,
+                       struct weights_mix **out, struct error *error)
 {
     const struct weights_mix_request request = {
         .sources = family->sources,

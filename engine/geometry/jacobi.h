@@ -1,6 +1,6 @@
-/* jacobi.h: all eigenvalues and eigenvectors of a small dense symmetric matrix, by Jacobi's method: plane rotations in row order
- * until nothing is left outside the diagonal (Golub and Van Loan, Matrix Computations, 8.5). Slow for large ones, and accurate to
- * the last bits also in small eigenvalues. */
+/* jacobi.h: all eigenvalues and eigenvectors of a small dense symmetric matrix, by Jacobi's method: plane rotations in
+ * row order until nothing is left outside the diagonal (Golub and Van Loan, Matrix Computations, 8.5). Slow for large
+ * ones, and accurate to the last bits also in small eigenvalues. */
 #ifndef GEOMETRY_JACOBI_H
 #define GEOMETRY_JACOBI_H
 

@@ -117,7 +117,8 @@ static enum status solve(double *gram, int64_t n, struct plane *out, struct erro
         for (int64_t k = 0; k < n; k++) mean += vectors[axis * n + k] / (double)n;
         for (int64_t k = 0; k < n; k++) {
             out->points[2 * k + axis] = length * vectors[axis * n + k];
-            out->axes[axis * n + k] = (vectors[axis * n + k] - mean) / length; /* sums to 0: the members need no centring */
+            out->axes[axis * n + k] =
+                (vectors[axis * n + k] - mean) / length; /* sums to 0: the members need no centring */
         }
         out->explained[axis] = values[axis] / total;
     }
@@ -143,7 +144,8 @@ enum status plane_find(const struct family *family, struct team *team, const str
     struct plane_pass pass = {.family = family, .team = team, .monitor = monitor, .visit = gram_visit};
     enum status status;
     *out = (struct plane){.count = n};
-    if (n < 3) return error_set(error, STATUS_INVALID, "a plane needs three checkpoints or more, found %lld", (long long)n);
+    if (n < 3)
+        return error_set(error, STATUS_INVALID, "a plane needs three checkpoints or more, found %lld", (long long)n);
     if ((status = memory_new(2 * n, sizeof(double), "plane", &out->axes, error)) != STATUS_OK ||
         (status = memory_new(2 * n, sizeof(double), "plane", &out->points, error)) != STATUS_OK ||
         (status = memory_new(PIECE, sizeof(float), "plane", &pass.values, error)) != STATUS_OK ||
@@ -168,12 +170,14 @@ done:
 void plane_plan(const struct family *family, struct run_plan *plan)
 {
     const int64_t n = family->count, element = (int64_t)sizeof(double);
-    const int64_t pass = PIECE * (int64_t)sizeof(float) + n * PIECE * element + n * n * element, solution = (n + n * n) * element;
+    const int64_t pass = PIECE * (int64_t)sizeof(float) + n * PIECE * element + n * n * element,
+                  solution = (n + n * n) * element;
     plan_take(plan, PLAN_HOST, 4 * n * element);
     plan_take(plan, PLAN_HOST, pass + solution);
     plan_give(plan, PLAN_HOST, pass + solution);
     plan->read_bytes += 2 * family_stored_bytes(family);
-    plan->flops += (double)family->parameters * (double)(n * (n + 1) + 4 * n); /* products of members; entries of two directions */
+    plan->flops +=
+        (double)family->parameters * (double)(n * (n + 1) + 4 * n); /* products of members; entries of two directions */
 }
 
 void plane_reset(struct plane *plane)

@@ -52,8 +52,8 @@ static bool same_content(const struct integrity_point *points, int64_t a, int64_
     return points[a].content == points[b].content;
 }
 
-/* The entries of one key, ascending by point. `partner` of each gets the first point of other content (-1: none); whether the key
- * stands in all of `measured` checkpoints is answered. */
+/* The entries of one key, ascending by point. `partner` of each gets the first point of other content (-1: none);
+ * whether the key stands in all of `measured` checkpoints is answered. */
 static bool partners(const struct integrity_point *points, const struct entry *entries, int64_t count, int64_t measured,
                      int64_t *partner)
 {
@@ -67,8 +67,8 @@ static bool partners(const struct integrity_point *points, const struct entry *e
     return different == measured;
 }
 
-/* Lists the matrices whose key may stand more than once: nearly all stand alone, and need not be sorted. Keys are hashes, so some
- * of their bits choose a counter; `seen` [1 << bits] is zero. */
+/* Lists the matrices whose key may stand more than once: nearly all stand alone, and need not be sorted. Keys are
+ * hashes, so some of their bits choose a counter; `seen` [1 << bits] is zero. */
 static int64_t list_repeated(const struct integrity_point *points, int64_t count, unsigned char *seen, int bits,
                              struct entry *entries)
 {
@@ -85,9 +85,10 @@ static int64_t list_repeated(const struct integrity_point *points, int64_t count
     return found;
 }
 
-/* For every matrix of every checkpoint the other checkpoint that holds it too, -1: none. `offsets`: where each one's begin. */
-static void find_partners(const struct integrity_point *points, const int64_t *offsets, struct entry *entries, int64_t count,
-                          int64_t *scratch, int64_t *partner, struct integrity *out)
+/* For every matrix of every checkpoint the other checkpoint that holds it too, -1: none. `offsets`: where each one's
+ * begin. */
+static void find_partners(const struct integrity_point *points, const int64_t *offsets, struct entry *entries,
+                          int64_t count, int64_t *scratch, int64_t *partner, struct integrity *out)
 {
     int64_t measured = 0;
     for (int64_t i = 0; i < out->count; i++) {
@@ -99,7 +100,8 @@ static void find_partners(const struct integrity_point *points, const int64_t *o
         for (end = i + 1; end < count && entries[end].key == entries[i].key; end++) continue;
         const bool all = partners(points, entries + i, end - i, measured, scratch);
         if (all && measured > 1 && scratch[0] >= 0) out->constant++;
-        for (int64_t k = i; k < end; k++) partner[offsets[entries[k].point] + entries[k].place] = all ? -1 : scratch[k - i];
+        for (int64_t k = i; k < end; k++)
+            partner[offsets[entries[k].point] + entries[k].place] = all ? -1 : scratch[k - i];
     }
 }
 
@@ -156,7 +158,8 @@ static double distance(const struct integrity_point *points, int64_t i, int32_t 
     *between = 1;
     if (!point->measured || point->previous < 0 || file >= point->file_count) return NAN;
     const double relative = file < 0 ? point->relative : point->files[file].relative;
-    const int64_t steps = point->step >= 0 && points[point->previous].step >= 0 ? point->step - points[point->previous].step : 0;
+    const int64_t steps =
+        point->step >= 0 && points[point->previous].step >= 0 ? point->step - points[point->previous].step : 0;
     if (!(relative > 0) || !isfinite(relative)) return NAN;
     if (steps > 0) *between = (double)steps;
     return relative;
@@ -196,7 +199,8 @@ static bool judge(const struct integrity_point *points, const double *levels, in
                   struct integrity_jump *out)
 {
     double between;
-    *out = (struct integrity_jump){.point = i, .file = file, .relative = distance(points, i, file, &between), .score = INFINITY};
+    *out = (struct integrity_jump){
+        .point = i, .file = file, .relative = distance(points, i, file, &between), .score = INFINITY};
     if (!isfinite(out->relative)) return false;
     for (int e = 0; e < EXPONENTS; e++) {
         double middle, spread;
@@ -208,7 +212,8 @@ static bool judge(const struct integrity_point *points, const double *levels, in
     return out->score > JUMP_SCORE;
 }
 
-/* Jumps of one file over the trajectory, or of the wholes; one a checkpoint is kept, that of the whole before that of a file. */
+/* Jumps of one file over the trajectory, or of the wholes; one a checkpoint is kept, that of the whole before that of a
+ * file. */
 static void find_jumps(const struct integrity_point *points, int32_t file, double *levels, struct integrity *out)
 {
     int64_t last = -2;
@@ -220,7 +225,8 @@ static void find_jumps(const struct integrity_point *points, int32_t file, doubl
         }
     for (int64_t i = 0; i < out->count; i++) {
         struct integrity_jump jump;
-        if (points[i].measured && points[i].previous == last && unmoved(&points[i], file)) last = i; /* stands apart as well */
+        if (points[i].measured && points[i].previous == last && unmoved(&points[i], file))
+            last = i; /* stands apart as well */
         if (!judge(points, levels, out->count, i, file, &jump)) continue;
         if (points[i].previous == last) { /* back again: the one before stands apart, this one does not */
             last = -2;
@@ -245,7 +251,8 @@ static void blame_shares(struct integrity *out)
     int64_t kept = 0;
     for (int64_t i = 0; i < out->share_count; i++) {
         const struct integrity_share *share = &out->shares[i];
-        const bool here = (out->flags[share->point] & INTEGRITY_JUMP) != 0, there = (out->flags[share->with] & INTEGRITY_JUMP) != 0;
+        const bool here = (out->flags[share->point] & INTEGRITY_JUMP) != 0,
+                   there = (out->flags[share->with] & INTEGRITY_JUMP) != 0;
         if (there && !here) continue;
         out->flags[share->point] |= INTEGRITY_MIXED;
         out->shares[kept++] = *share;
@@ -272,12 +279,13 @@ static void find_gaps(const int64_t *order, const double *spacings, int64_t coun
 {
     for (int64_t k = 0; k < count; k++) {
         double least = 1, most = 1;
-        const double left = side(spacings, count, k - 1, -1, &least, &most), right = side(spacings, count, k + 1, 1, &least, &most);
+        const double left = side(spacings, count, k - 1, -1, &least, &most),
+                     right = side(spacings, count, k + 1, 1, &least, &most);
         const double expected = fmax(left, right); /* of a number and a NaN: the number */
         if (!isfinite(expected) || spacings[k] < GAP_FACTOR * expected) continue;
         if ((isnan(left) || isnan(right)) && most > GAP_FACTOR * least) continue; /* at an end, where spacings grow */
-        out->gaps[out->gap_count++] =
-            (struct integrity_gap){.after = order[k], .before = order[k + 1], .missing = llround(spacings[k] / expected) - 1};
+        out->gaps[out->gap_count++] = (struct integrity_gap){
+            .after = order[k], .before = order[k + 1], .missing = llround(spacings[k] / expected) - 1};
     }
 }
 
@@ -349,7 +357,8 @@ static enum status out_new(int64_t count, struct integrity *out, struct error *e
     return memory_new(count, sizeof *out->gaps, "integrity", &out->gaps, error);
 }
 
-enum status integrity_find(const struct integrity_point *points, int64_t count, struct integrity *out, struct error *error)
+enum status integrity_find(const struct integrity_point *points, int64_t count, struct integrity *out,
+                           struct error *error)
 {
     struct scratch scratch = {0};
     int32_t files = 0;
@@ -358,7 +367,8 @@ enum status integrity_find(const struct integrity_point *points, int64_t count, 
     if ((status = scratch_new(points, count, &scratch, &files, error)) != STATUS_OK) goto done;
     find_groups(points, scratch.entries, out);
     find_partners(points, scratch.offsets, scratch.entries,
-                  list_repeated(points, count, scratch.seen, scratch.bits, scratch.entries), scratch.some, scratch.partner, out);
+                  list_repeated(points, count, scratch.seen, scratch.bits, scratch.entries), scratch.some,
+                  scratch.partner, out);
     for (int64_t i = 0; i < count; i++) {
         if (!points[i].measured) continue;
         if (points[i].not_finite > 0) out->flags[i] |= INTEGRITY_NOT_FINITE;

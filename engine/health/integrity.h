@@ -1,6 +1,6 @@
-/* integrity.h: what the readings of a trajectory's checkpoints say when they are laid side by side: which hold the same weights,
- * which hold a file or matrices of another one, where the weights jump, where steps are missing. Pure arithmetic on a few numbers a
- * checkpoint: a thousand of them take milliseconds. */
+/* integrity.h: what the readings of a trajectory's checkpoints say when they are laid side by side: which hold the same
+ * weights, which hold a file or matrices of another one, where the weights jump, where steps are missing. Pure
+ * arithmetic on a few numbers a checkpoint: a thousand of them take milliseconds. */
 #ifndef HEALTH_INTEGRITY_H
 #define HEALTH_INTEGRITY_H
 
@@ -35,11 +35,11 @@ enum integrity_flag {
     INTEGRITY_NOT_FINITE = 8, /* holds NaN or infinity */
 };
 
-/* A checkpoint that shares part of its weights with another. Where one of the two jumps, it alone is `point` of a share; else each
- * is of one. */
+/* A checkpoint that shares part of its weights with another. Where one of the two jumps, it alone is `point` of a
+ * share; else each is of one. */
 struct integrity_share {
     int64_t point, with;
-    int32_t file;     /* index of the file of `point` that is whole in the other; -1: single matrices of several files */
+    int32_t file; /* index of the file of `point` that is whole in the other; -1: single matrices of several files */
     int64_t matrices; /* how many of them */
     int64_t example;  /* place of one of them in point's matrices */
 };
@@ -59,9 +59,10 @@ struct integrity_gap {
 
 struct integrity {
     int64_t count;
-    unsigned *flags;  /* [count], of enum integrity_flag */
-    int64_t *groups;  /* [count]: index of the first checkpoint with the same weights when there are several, else -1 */
-    int64_t constant; /* matrices that are the same in every checkpoint with a reading, when these are not all identical */
+    unsigned *flags; /* [count], of enum integrity_flag */
+    int64_t *groups; /* [count]: index of the first checkpoint with the same weights when there are several, else -1 */
+    /* matrices that are the same in every checkpoint with a reading, when these are not all identical */
+    int64_t constant;
     int64_t share_count, jump_count, gap_count;
     struct integrity_share *shares; /* by point */
     struct integrity_jump *jumps;   /* by point */

@@ -1,6 +1,6 @@
-/* moments.h: what one reading of numbers tells of them: norms, central moments, what is not finite, and how many are far out.
- * Pieces are summed on their own and merged in order, so that the bits do not depend on how many threads share the work. All sums
- * are doubles; numbers that are not finite are counted and left out of them. */
+/* moments.h: what one reading of numbers tells of them: norms, central moments, what is not finite, and how many are
+ * far out. Pieces are summed on their own and merged in order, so that the bits do not depend on how many threads share
+ * the work. All sums are doubles; numbers that are not finite are counted and left out of them. */
 #ifndef HEALTH_MOMENTS_H
 #define HEALTH_MOMENTS_H
 
@@ -25,13 +25,13 @@ double moments_l2(const struct moments *moments);
 /* m4 n / m2 squared: 3 for a normal distribution; NaN when all numbers are equal or there are none. */
 double moments_kurtosis(const struct moments *moments);
 
-/* How many numbers have which magnitude: by the 15 highest bits below the sign (8 of exponent, 7 of mantissa). Counts are whole
- * numbers, so each thread may keep its own and they are added up in any order. */
+/* How many numbers have which magnitude: by the 15 highest bits below the sign (8 of exponent, 7 of mantissa). Counts
+ * are whole numbers, so each thread may keep its own and they are added up in any order. */
 enum { MAGNITUDE_BINS = 1 << 15 };
 
 void magnitude_add(int64_t *bins, const float *values, int64_t count);
-/* How many finite numbers are beyond `threshold`: for bf16 exactly, else beyond the end of the threshold's bin, at most 1/128 above
- * it. */
+/* How many finite numbers are beyond `threshold`: for bf16 exactly, else beyond the end of the threshold's bin, at most
+ * 1/128 above it. */
 int64_t magnitude_beyond(const int64_t *bins, double threshold);
 
 /* Sums over pairs of which both are finite. */

@@ -49,7 +49,8 @@ static enum status read_piece(struct work *work, int64_t piece, int thread, stru
 {
     const int64_t begin = piece * PIECE, left = work->count - begin, count = left < PIECE ? left : PIECE;
     float *values = work->slices[work->slice] + begin, *others = work->scratch + (int64_t)thread * PIECE;
-    enum status status = weights_read_f32(work->request->weights, work->index, work->first + begin, count, values, error);
+    enum status status =
+        weights_read_f32(work->request->weights, work->index, work->first + begin, count, values, error);
     if (status != STATUS_OK) return status;
     moments_piece(values, count, &work->moments[piece]);
     magnitude_add(work->bins + (int64_t)thread * MAGNITUDE_BINS, values, count);
@@ -97,9 +98,12 @@ static int64_t outliers(struct work *work)
     const struct moments *moments = &work->tensor->moments;
     const int threads = team_size(work->request->team);
     for (int thread = 1; thread < threads; thread++)
-        for (int64_t bin = 0; bin < MAGNITUDE_BINS; bin++) work->bins[bin] += work->bins[(int64_t)thread * MAGNITUDE_BINS + bin];
+        for (int64_t bin = 0; bin < MAGNITUDE_BINS; bin++)
+            work->bins[bin] += work->bins[(int64_t)thread * MAGNITUDE_BINS + bin];
     const int64_t found =
-        moments->squares > 0 ? magnitude_beyond(work->bins, READING_OUTLIER * sqrt(moments->squares / (double)moments->count)) : 0;
+        moments->squares > 0
+            ? magnitude_beyond(work->bins, READING_OUTLIER * sqrt(moments->squares / (double)moments->count))
+            : 0;
     memset(work->bins, 0, (size_t)threads * MAGNITUDE_BINS * sizeof *work->bins);
     return found;
 }
@@ -173,8 +177,10 @@ static enum status work_new(struct work *work, struct error *error)
     const int threads = team_size(work->request->team);
     enum status status;
     for (int i = 0; i < 2; i++)
-        if ((status = memory_new(SLICE, sizeof(float), "slice of a tensor", &work->slices[i], error)) != STATUS_OK) return status;
-    if ((status = memory_new((int64_t)threads * PIECE, sizeof(float), "piece of a tensor", &work->scratch, error)) != STATUS_OK)
+        if ((status = memory_new(SLICE, sizeof(float), "slice of a tensor", &work->slices[i], error)) != STATUS_OK)
+            return status;
+    if ((status = memory_new((int64_t)threads * PIECE, sizeof(float), "piece of a tensor", &work->scratch, error)) !=
+        STATUS_OK)
         return status;
     return memory_new((int64_t)threads * MAGNITUDE_BINS, sizeof *work->bins, "histogram", &work->bins, error);
 }
@@ -198,7 +204,8 @@ enum status reading_make(const struct reading_request *request, struct reading *
     if ((status = memory_new(1, sizeof *work, "reading", &work, error)) != STATUS_OK) return status;
     work->request = request;
     if ((status = work_new(work, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(total, sizeof *out->tensors, "list of tensors", &out->tensors, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(total, sizeof *out->tensors, "list of tensors", &out->tensors, error)) != STATUS_OK)
+        goto done;
     for (int64_t i = 0; i < total; i++) {
         struct weights_tensor tensor;
         weights_tensor(request->weights, i, &tensor);

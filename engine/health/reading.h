@@ -1,20 +1,20 @@
-/* reading.h: one reading of a checkpoint's weights, tensor by tensor: a digest of each, norms, kurtosis, far-out and broken
- * numbers, and how far it is from the same tensor of another checkpoint. A slice of one tensor is in memory at a time; slices and
- * pieces are cut by shape alone, so the same weights give the same bits with any number of threads. */
+/* reading.h: one reading of a checkpoint's weights, tensor by tensor: a digest of each, norms, kurtosis, far-out and
+ * broken numbers, and how far it is from the same tensor of another checkpoint. A slice of one tensor is in memory at a
+ * time; slices and pieces are cut by shape alone, so the same weights give the same bits with any number of threads. */
 #ifndef HEALTH_READING_H
 #define HEALTH_READING_H
 
 #include "base/monitor.h"
 #include "base/parallel.h"
 #include "base/plan.h"
-#include "formats/weights.h"
 #include "health/moments.h"
+#include "weights/weights.h"
 
 enum { READING_DIGEST = 32 }; /* bytes */
 
-/* A hash that whoever asks brings along: the engine has none against attackers. Called for one tensor after the other, from one
- * thread at a time, with the numbers as little-endian float32 in row-major order: the same tensor has the same digest in whatever
- * format and type it is stored. */
+/* A hash that whoever asks brings along: the engine has none against attackers. Called for one tensor after the other,
+ * from one thread at a time, with the numbers as little-endian float32 in row-major order: the same tensor has the same
+ * digest in whatever format and type it is stored. */
 struct reading_hash {
     void *owner;
     enum status (*begin)(void *owner, struct error *error);
@@ -50,15 +50,16 @@ struct reading {
     struct tensor_reading *tensors;
 };
 
-/* Statuses of weights_read_f32, of the hash and of the monitor; STATUS_NO_MEMORY. The caller resets *out. Numbers that are not
- * finite are no error: they are counted. */
+/* Statuses of weights_read_f32, of the hash and of the monitor; STATUS_NO_MEMORY. The caller resets *out. Numbers that
+ * are not finite are no error: they are counted. */
 MUST_CHECK enum status reading_make(const struct reading_request *request, struct reading *out, struct error *error);
 /* What that takes and reads with a team of `threads`, onto a plan. `previous` may be NULL. */
 void reading_plan(const struct weights *weights, const struct weights *previous, int threads, struct run_plan *plan);
 void reading_reset(struct reading *reading); /* {0} is fine */
 
-/* Of the tensors with this layer, or of all for READING_ALL: norms and counts of everything; kurtosis the mean over matrices (rank
- * 2 and more), each weighing as much as it has numbers: vectors (norms, biases) are few and of another kind. */
+/* Of the tensors with this layer, or of all for READING_ALL: norms and counts of everything; kurtosis the mean over
+ * matrices (rank 2 and more), each weighing as much as it has numbers: vectors (norms, biases) are few and of another
+ * kind. */
 enum { READING_ALL = -2 };
 
 struct health {

@@ -1,7 +1,7 @@
 #include "jobs/average.h"
 
 #include "base/memory.h"
-#include "formats/safetensors_writer.h"
+#include "formats/safetensors/safetensors_writer.h"
 #include "jobs/companions.h"
 
 #include <errno.h>
@@ -19,9 +19,9 @@ static enum status path_in(const char *directory, const char *name, char out[PAT
     return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
 }
 
-/* The float from which rounding to a type of fewer bits gives what rounding `value` itself gives: toward zero, with the last bit
- * set if anything was lost ("round to odd"; Boldo and Melquiond, IEEE TC 57(4), 2008). Two roundings to nearest may differ from
- * one. */
+/* The float from which rounding to a type of fewer bits gives what rounding `value` itself gives: toward zero, with the
+ * last bit set if anything was lost ("round to odd"; Boldo and Melquiond, IEEE TC 57(4), 2008). Two roundings to
+ * nearest may differ from one. */
 static float round_to_odd(double value)
 {
     float near = (float)value;
@@ -57,8 +57,9 @@ static enum status tensor_write(const struct average_request *request, const str
         for (int64_t i = 0; i < size && status == STATUS_OK; i++) {
             values[i] = exact ? (float)sums[i] : round_to_odd(sums[i]);
             if (!isfinite(values[i]))
-                status = error_set(error, STATUS_NOT_FINITE, "the average of tensor \"%.200s\" is not finite at element %lld",
-                                   family->names[t], (long long)(first + i));
+                status = error_set(error, STATUS_NOT_FINITE,
+                                   "the average of tensor \"%.200s\" is not finite at element %lld", family->names[t],
+                                   (long long)(first + i));
         }
         if (status == STATUS_OK) status = safetensors_writer_f32(writer, t, values, size, error);
         if (status == STATUS_OK) status = monitor_check(request->monitor, error);
@@ -68,7 +69,8 @@ static enum status tensor_write(const struct average_request *request, const str
 }
 
 /* The caller frees *out. */
-static enum status entries_list(const struct average_request *request, struct safetensors_entry **out, struct error *error)
+static enum status entries_list(const struct average_request *request, struct safetensors_entry **out,
+                                struct error *error)
 {
     const struct family *family = request->family;
     const enum status status = memory_new(family->tensors, sizeof **out, "tensor list", out, error);
@@ -114,8 +116,9 @@ static enum status mix_new(const struct average_request *request, struct weights
         coefficients[k] = request->weights == NULL ? 1 : request->weights[k];
         sum += coefficients[k];
     }
-    status = isfinite(sum) && (sum < 0 || sum > 0) ? family_mix(request->family, coefficients, sum, out, error)
-                                                   : error_set(error, STATUS_INVALID, "the weights of an average sum to %g", sum);
+    status = isfinite(sum) && (sum < 0 || sum > 0)
+                 ? family_mix(request->family, coefficients, sum, out, error)
+                 : error_set(error, STATUS_INVALID, "the weights of an average sum to %g", sum);
     memory_free(coefficients);
     return status;
 }

@@ -1,6 +1,7 @@
-/* average.h: the average of checkpoints of one model, written as an ordinary checkpoint: model.safetensors, and the configuration
- * and tokenizer of the first one. Each number is (sum over k, ascending, of weights[k] x member k) / (sum of weights, ascending),
- * all in double, rounded once to the type it is stored in. One slice of one tensor is in memory at a time. */
+/* average.h: the average of checkpoints of one model, written as an ordinary checkpoint: model.safetensors, and the
+ * configuration and tokenizer of the first one. Each number is (sum over k, ascending, of weights[k] x member k) / (sum
+ * of weights, ascending), all in double, rounded once to the type it is stored in. One slice of one tensor is in memory
+ * at a time. */
 #ifndef JOBS_AVERAGE_H
 #define JOBS_AVERAGE_H
 
@@ -11,15 +12,16 @@
 struct average_request {
     const struct family *family;
     const double *weights; /* [family->count], finite, their sum not 0; NULL: all 1 */
-    const char *directory; /* made if it is missing; its parent exists. What a broken attempt left there is written over */
+    /* made if it is missing; its parent exists. What a broken attempt left there is written over */
+    const char *directory;
     int dtype; /* enum dtype of the result (F32, BF16, F16), or -1: each tensor's in the first member; F64 becomes F32 */
     const struct monitor *monitor; /* progress by "tensor" */
     int64_t part, parts;           /* this is number `part` of `parts` averages, for the progress */
 };
 
-/* The weights of the result appear last: a directory without them is not a checkpoint. STATUS_NOT_FINITE naming a tensor,
- * STATUS_INVALID (weights that sum to 0), STATUS_DISK_FULL, STATUS_IO, STATUS_INPUT_CHANGED, STATUS_CANCELLED, STATUS_LEASE_LOST,
- * STATUS_NO_MEMORY. */
+/* The weights of the result appear last: a directory without them is not a checkpoint. STATUS_NOT_FINITE naming a
+ * tensor, STATUS_INVALID (weights that sum to 0), STATUS_DISK_FULL, STATUS_IO, STATUS_INPUT_CHANGED, STATUS_CANCELLED,
+ * STATUS_LEASE_LOST, STATUS_NO_MEMORY. */
 MUST_CHECK enum status average_write(const struct average_request *request, struct error *error);
 
 /* What that will need, of the directory what is written there. Statuses of companions_plan; STATUS_NO_MEMORY. */

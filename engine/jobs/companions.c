@@ -1,11 +1,11 @@
 #include "jobs/companions.h"
 
 #include "base/memory.h"
-#include "formats/file.h"
-#include "formats/file_writer.h"
-#include "formats/tokenizer_gguf.h"
+#include "files/file.h"
+#include "files/file_writer.h"
 #include "model/config_text.h"
 #include "model/recognise.h"
+#include "tokenizer/tokenizer_gguf.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 
 enum { COPY_LIMIT = 256 << 20 };
 
-static const char *const companions[] = {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
-                                         "special_tokens_map.json"};
+static const char *const companions[] = {"config.json", "generation_config.json", "tokenizer.json",
+                                         "tokenizer_config.json", "special_tokens_map.json"};
 
 static enum status path_in(const char *directory, const char *name, char out[PATH_MAX], struct error *error)
 {
@@ -63,7 +63,8 @@ static enum status copy(const char *from, bool config, struct sink *sink, struct
     return STATUS_OK;
 }
 
-/* A GGUF file has its tokenizer within, which the new checkpoint cannot: it gets a tokenizer.json, if one can be made. */
+/* A GGUF file has its tokenizer within, which the new checkpoint cannot: it gets a tokenizer.json, if one can be
+ * made. */
 static enum status write_tokenizer(const struct weights *source, struct sink *sink, struct error *error)
 {
     struct weights_file file;
@@ -82,7 +83,8 @@ static enum status write_tokenizer(const struct weights *source, struct sink *si
     return status;
 }
 
-static enum status write_config(const struct weights *source, const char *config, struct sink *sink, struct error *error)
+static enum status write_config(const struct weights *source, const char *config, struct sink *sink,
+                                struct error *error)
 {
     struct config_text texts[] = {{"added", config, config == NULL ? 0 : strlen(config)}, {.name = "config.json"}};
     char *text = NULL, *merged = NULL;
@@ -107,13 +109,15 @@ static enum status write_all(const struct weights *source, const char *config, s
     return status == STATUS_OK && !copied ? write_config(source, config, sink, error) : status;
 }
 
-enum status companions_write(const struct weights *source, const char *directory, const char *config, struct error *error)
+enum status companions_write(const struct weights *source, const char *directory, const char *config,
+                             struct error *error)
 {
     struct sink sink = {.directory = directory};
     return write_all(source, config, &sink, error);
 }
 
-enum status companions_plan(const struct weights *source, const char *config, struct run_plan *plan, struct error *error)
+enum status companions_plan(const struct weights *source, const char *config, struct run_plan *plan,
+                            struct error *error)
 {
     struct sink sink = {.plan = plan};
     return write_all(source, config, &sink, error);

@@ -1,14 +1,14 @@
-/* companions.h: what makes a directory of weights one that others load: the configuration and the tokenizer of the checkpoint that
- * the weights come from. */
+/* companions.h: what makes a directory of weights one that others load: the configuration and the tokenizer of the
+ * checkpoint that the weights come from. */
 #ifndef JOBS_COMPANIONS_H
 #define JOBS_COMPANIONS_H
 
 #include "base/plan.h"
-#include "formats/weights.h"
+#include "weights/weights.h"
 
-/* Writes them into `directory`. `config` (may be NULL) is a JSON object whose members go before those of config.json. Where
- * config.json is not all that is said of the source, as with GGUF, the new one says it. Statuses of recognise_text, file_read_all
- * and file_writer_put. */
+/* Writes them into `directory`. `config` (may be NULL) is a JSON object whose members go before those of config.json.
+ * Where config.json is not all that is said of the source, as with GGUF, the new one says it. Statuses of
+ * recognise_text, file_read_all and file_writer_put. */
 MUST_CHECK enum status companions_write(const struct weights *source, const char *directory, const char *config,
                                         struct error *error);
 /* What that takes, reads and writes, onto a plan; nothing is written. */

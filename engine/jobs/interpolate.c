@@ -20,7 +20,8 @@ static double alpha_at(const struct interpolate_request *request, int64_t i)
     return request->low + (request->high - request->low) * ((double)i / (double)last);
 }
 
-static enum status walk(const struct interpolate_request *request, struct tally *tally, const double *alphas, struct error *error)
+static enum status walk(const struct interpolate_request *request, struct tally *tally, const double *alphas,
+                        struct error *error)
 {
     monitor_progress(request->point.monitor, tally->done, request->points, "point");
     while (tally->done < request->points) {
@@ -43,8 +44,8 @@ static enum status check(const struct interpolate_request *request, struct error
 }
 
 /* At its ends a line reads one checkpoint. */
-enum status interpolate_plan(const struct interpolate_request *request, const struct plan_budget *budget, struct run_plan *out,
-                             struct error *error)
+enum status interpolate_plan(const struct interpolate_request *request, const struct plan_budget *budget,
+                             struct run_plan *out, struct error *error)
 {
     static const double mixes[][2] = {{1, 0}, {0, 1}, {0.5, 0.5}};
     int64_t times[] = {0, 0, 0};
@@ -65,17 +66,20 @@ enum status interpolate_plan(const struct interpolate_request *request, const st
     return status;
 }
 
-enum status interpolate_run(const struct interpolate_request *request, struct interpolate_result *out, struct error *error)
+enum status interpolate_run(const struct interpolate_request *request, struct interpolate_result *out,
+                            struct error *error)
 {
     struct tally tally = {0};
     enum status status;
     *out = (struct interpolate_result){.count = request->points};
     if ((status = check(request, error)) != STATUS_OK) return status;
-    if ((status = memory_new(request->points, sizeof *out->alphas, "alphas", &out->alphas, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(request->points, sizeof *out->points, "losses", &out->points, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(request->points, sizeof *out->alphas, "alphas", &out->alphas, error)) != STATUS_OK)
+        goto done;
+    if ((status = memory_new(request->points, sizeof *out->points, "losses", &out->points, error)) != STATUS_OK)
+        goto done;
     for (int64_t i = 0; i < request->points; i++) out->alphas[i] = alpha_at(request, i);
-    status = tally_open(request->work_directory, "interpolate.tally", point_fingerprint(&request->point), request->points,
-                        POINT_NUMBERS, &tally, error);
+    status = tally_open(request->work_directory, "interpolate.tally", point_fingerprint(&request->point),
+                        request->points, POINT_NUMBERS, &tally, error);
     if (status != STATUS_OK) goto done;
     if ((status = walk(request, &tally, out->alphas, error)) != STATUS_OK) goto done;
     memcpy(out->points, tally.values, (size_t)request->points * sizeof *out->points);

@@ -1,5 +1,5 @@
-/* interpolate.h: losses on the straight line between two checkpoints, theta(alpha) = (1 - alpha) from + alpha to (Goodfellow,
- * Vinyals and Saxe, ICLR 2015), in full precision and quantized at each point. */
+/* interpolate.h: losses on the straight line between two checkpoints, theta(alpha) = (1 - alpha) from + alpha to
+ * (Goodfellow, Vinyals and Saxe, ICLR 2015), in full precision and quantized at each point. */
 #ifndef JOBS_INTERPOLATE_H
 #define JOBS_INTERPOLATE_H
 

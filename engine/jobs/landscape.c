@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Adaptive margins: a side moves out in steps of STEP_SHARE of the extent until the loss at its middle has risen by RISE of the
- * path's lowest loss, or MARGIN_MOST is reached: sharp basins are drawn close, flat ones wide. */
+/* Adaptive margins: a side moves out in steps of STEP_SHARE of the extent until the loss at its middle has risen by
+ * RISE of the path's lowest loss, or MARGIN_MOST is reached: sharp basins are drawn close, flat ones wide. */
 #define STEP_SHARE   0.125
 #define MARGIN_LEAST 0.125
 #define MARGIN_MOST  1.5
@@ -53,7 +53,8 @@ static void extent_find(struct survey *survey)
 }
 
 /* Row `done` of the tally, measured unless an earlier attempt did. The rows are asked for in one order. */
-static enum status next(struct survey *survey, int64_t index, double x, double y, struct point *out, struct error *error)
+static enum status next(struct survey *survey, int64_t index, double x, double y, struct point *out,
+                        struct error *error)
 {
     struct tally *tally = &survey->tally;
     double row[POINT_NUMBERS];
@@ -100,7 +101,8 @@ static void axis_fill(const struct survey *survey, int axis, int64_t count, doub
     const double extent = survey->high[axis] - survey->low[axis];
     const double low = survey->low[axis] - survey->out->margins[2 * axis] * extent;
     const double high = survey->high[axis] + survey->out->margins[2 * axis + 1] * extent;
-    for (int64_t i = 0; i < count; i++) out[i] = i == count - 1 ? high : low + (high - low) * ((double)i / (double)(count - 1));
+    for (int64_t i = 0; i < count; i++)
+        out[i] = i == count - 1 ? high : low + (high - low) * ((double)i / (double)(count - 1));
 }
 
 static void report(const struct survey *survey, int64_t done)
@@ -132,7 +134,8 @@ static enum status survey_grid(struct survey *survey, struct error *error)
     axis_fill(survey, 0, request->columns, out->x);
     axis_fill(survey, 1, request->rows, out->y);
     for (int64_t i = 0; i < points && status == STATUS_OK; i++) {
-        status = next(survey, before + i, out->x[i % request->columns], out->y[i / request->columns], &out->grid[i], error);
+        status =
+            next(survey, before + i, out->x[i % request->columns], out->y[i / request->columns], &out->grid[i], error);
         report(survey, before + i + 1);
     }
     return status;
@@ -170,10 +173,11 @@ int64_t landscape_points(const struct landscape_request *request)
 }
 
 /* Every point is a mix of all members; where the plane lies does not matter. */
-enum status landscape_plan(const struct landscape_request *request, const struct plan_budget *budget, struct run_plan *out,
-                           struct error *error)
+enum status landscape_plan(const struct landscape_request *request, const struct plan_budget *budget,
+                           struct run_plan *out, struct error *error)
 {
-    const int64_t members = request->point.family->count, points = request->rows * request->columns, rows = members + points;
+    const int64_t members = request->point.family->count, points = request->rows * request->columns,
+                  rows = members + points;
     double *ones = NULL;
     struct run_plan point;
     enum status status;

@@ -1,5 +1,5 @@
-/* landscape.h: losses over the plane of the first two principal directions of a path of checkpoints (Li et al., NeurIPS 2018,
- * "Visualizing the loss landscape of neural nets"; directions of unit length here, in plain parameter units). */
+/* landscape.h: losses over the plane of the first two principal directions of a path of checkpoints (Li et al., NeurIPS
+ * 2018, "Visualizing the loss landscape of neural nets"; directions of unit length here, in plain parameter units). */
 #ifndef JOBS_LANDSCAPE_H
 #define JOBS_LANDSCAPE_H
 
@@ -8,11 +8,11 @@
 #include "jobs/point.h"
 
 struct landscape_request {
-    struct point_request
-        point;             /* its family: the path, three checkpoints or more; its monitor: progress by "tensor", then "point" */
+    /* its family: the path, three checkpoints or more; its monitor: progress by "tensor", then "point" */
+    struct point_request point;
     struct team *team;     /* for the products of checkpoints; may be NULL */
     int64_t columns, rows; /* points along x and y, 2 or more each */
-    double margin;         /* the grid is wider than the projections by this share of their extent, on each side; NAN: by as
+    double margin; /* the grid is wider than the projections by this share of their extent, on each side; NAN: by as
                               much as it takes (see margins_adapt in landscape.c) */
     const char *work_directory; /* where points are kept between attempts; NULL: nowhere */
 };
@@ -35,6 +35,7 @@ MUST_CHECK enum status landscape_plan(const struct landscape_request *request, c
                                       struct run_plan *out, struct error *error);
 
 /* Statuses of plane_find, point_measure and the tally; STATUS_INVALID for a grid that is none. */
-MUST_CHECK enum status landscape_run(const struct landscape_request *request, struct landscape_result *out, struct error *error);
+MUST_CHECK enum status landscape_run(const struct landscape_request *request, struct landscape_result *out,
+                                     struct error *error);
 
 #endif

@@ -1,7 +1,7 @@
 #include "jobs/point.h"
 
 #include "base/checksum.h"
-#include "jobs/quantize.h"
+#include "jobs/quantize/quantize.h"
 
 #include <math.h>
 #include <string.h>
@@ -37,7 +37,8 @@ static enum status measure_quantized(const struct quantize_request *quantize, st
 {
     struct quantize_result found = {0};
     const enum status status = quantize_run(quantize, &found, error);
-    if (status == STATUS_OK) *out = (struct point){found.fp.loss, found.q.loss, found.delta, found.delta_low, found.delta_high};
+    if (status == STATUS_OK)
+        *out = (struct point){found.fp.loss, found.q.loss, found.delta, found.delta_low, found.delta_high};
     quantize_result_reset(&found);
     return status;
 }
@@ -51,12 +52,13 @@ static enum status measure_full(const struct evaluate_request *evaluate, struct 
     return status;
 }
 
-enum status point_measure(const struct point_request *request, const double *coefficients, double divisor, struct point *out,
-                          struct error *error)
+enum status point_measure(const struct point_request *request, const double *coefficients, double divisor,
+                          struct point *out, struct error *error)
 {
     struct monitor quiet = {0};
     struct model *model = NULL;
-    if (request->monitor != NULL) quiet = (struct monitor){.owner = request->monitor->owner, .check = request->monitor->check};
+    if (request->monitor != NULL)
+        quiet = (struct monitor){.owner = request->monitor->owner, .check = request->monitor->check};
     enum status status = family_model(request->family, coefficients, divisor, &model, error);
     if (status == STATUS_OK && request->method != NULL) {
         const struct quantize_request quantize = quantization_of(request, model, &quiet);

@@ -1,11 +1,11 @@
-/* point.h: the loss at one point of the space of a family's parameters, and what quantization costs there. No file is written: the
- * point is read as a combination of the members while it is measured (geometry/family.h). */
+/* point.h: the loss at one point of the space of a family's parameters, and what quantization costs there. No file is
+ * written: the point is read as a combination of the members while it is measured (geometry/family.h). */
 #ifndef JOBS_POINT_H
 #define JOBS_POINT_H
 
 #include "base/monitor.h"
 #include "base/plan.h"
-#include "formats/dataset.h"
+#include "dataset/dataset.h"
 #include "geometry/family.h"
 #include "quant/quantizer.h"
 
@@ -16,8 +16,8 @@ struct point_request {
     const struct quantize_method *method; /* settled; NULL: full precision only */
     const struct sequences *calibration;  /* for the method; NULL: none */
     uint64_t seed;                        /* of the bootstrap */
-    const char *directory;                /* where hidden states may be spilled to when memory is short; NULL: nowhere */
-    const struct monitor *monitor;        /* asked whether to stop; hears of no progress */
+    const char *directory;         /* where hidden states may be spilled to when memory is short; NULL: nowhere */
+    const struct monitor *monitor; /* asked whether to stop; hears of no progress */
 };
 
 /* A struct of doubles alone, so that a tally can keep it. NAN: not measured, or not finite. */

@@ -3,8 +3,8 @@
 #include "base/checksum.h"
 #include "base/memory.h"
 #include "base/version.h"
-#include "formats/file.h"
-#include "formats/file_writer.h"
+#include "files/file.h"
+#include "files/file_writer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -51,8 +51,9 @@ static void take_up(struct tally *tally)
         memcpy(&header, bytes, sizeof header);
         const size_t body = size - sizeof header;
         if (memcmp(header.magic, magic, sizeof magic) == 0 && header.fingerprint == tally->fingerprint &&
-            header.rows == tally->rows && header.width == tally->width && header.done >= 0 && header.done <= tally->rows &&
-            body == (size_t)(header.done * header.width) * sizeof(double) && header.sum == sum_of(bytes + sizeof header, body)) {
+            header.rows == tally->rows && header.width == tally->width && header.done >= 0 &&
+            header.done <= tally->rows && body == (size_t)(header.done * header.width) * sizeof(double) &&
+            header.sum == sum_of(bytes + sizeof header, body)) {
             memcpy(tally->values, bytes + sizeof header, body);
             tally->done = tally->saved = header.done;
         }

@@ -26,8 +26,8 @@ static enum status write_values(struct weights_writer *writer, int64_t index, st
     return status;
 }
 
-enum status weights_copy_matrix(struct weights_writer *writer, int64_t index, struct backend *backend, struct matrix weight,
-                                bool transposed, struct error *error)
+enum status weights_copy_matrix(struct weights_writer *writer, int64_t index, struct backend *backend,
+                                struct matrix weight, bool transposed, struct error *error)
 {
     float *copy = NULL;
     if (backend->ops->host) return write_values(writer, index, weight, transposed, error);
@@ -35,13 +35,14 @@ enum status weights_copy_matrix(struct weights_writer *writer, int64_t index, st
     if (status != STATUS_OK) return status;
     backend->ops->download(backend, weight, copy, DTYPE_F32);
     if ((status = backend->ops->sync(backend, error)) == STATUS_OK)
-        status = write_values(writer, index, matrix_of(copy, weight.rows, weight.columns, sizeof *copy), transposed, error);
+        status =
+            write_values(writer, index, matrix_of(copy, weight.rows, weight.columns, sizeof *copy), transposed, error);
     memory_free(copy);
     return status;
 }
 
-enum status weights_copy_tensor(const struct weights *weights, int64_t tensor, struct weights_writer *writer, int64_t index,
-                                struct error *error)
+enum status weights_copy_tensor(const struct weights *weights, int64_t tensor, struct weights_writer *writer,
+                                int64_t index, struct error *error)
 {
     struct weights_tensor from;
     float *values = NULL;

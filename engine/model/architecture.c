@@ -6,18 +6,20 @@
 #include <string.h>
 
 /* The names that Llama gave and most others kept; rows add their own. */
-#define LLAMA_NAMES                                                                                                                \
-    [ROLE_EMBEDDING] = "model.embed_tokens", [ROLE_FINAL_NORM] = "model.norm", [ROLE_OUTPUT] = "lm_head",                          \
-    [ROLE_QUERY] = "model.layers.%d.self_attn.q_proj", [ROLE_KEY] = "model.layers.%d.self_attn.k_proj",                            \
-    [ROLE_VALUE] = "model.layers.%d.self_attn.v_proj", [ROLE_ATTENTION_OUTPUT] = "model.layers.%d.self_attn.o_proj",               \
-    [ROLE_GATE] = "model.layers.%d.mlp.gate_proj", [ROLE_UP] = "model.layers.%d.mlp.up_proj",                                      \
+#define LLAMA_NAMES                                                                                                  \
+    [ROLE_EMBEDDING] = "model.embed_tokens", [ROLE_FINAL_NORM] = "model.norm", [ROLE_OUTPUT] = "lm_head",            \
+    [ROLE_QUERY] = "model.layers.%d.self_attn.q_proj", [ROLE_KEY] = "model.layers.%d.self_attn.k_proj",              \
+    [ROLE_VALUE] = "model.layers.%d.self_attn.v_proj", [ROLE_ATTENTION_OUTPUT] = "model.layers.%d.self_attn.o_proj", \
+    [ROLE_GATE] = "model.layers.%d.mlp.gate_proj", [ROLE_UP] = "model.layers.%d.mlp.up_proj",                        \
     [ROLE_DOWN] = "model.layers.%d.mlp.down_proj"
-#define NORMS_BEFORE                                                                                                               \
-    [ROLE_ATTENTION_NORM] = "model.layers.%d.input_layernorm", [ROLE_MLP_NORM] = "model.layers.%d.post_attention_layernorm"
-#define NORMS_AFTER                                                                                                                \
-    [ROLE_ATTENTION_NORM] = "model.layers.%d.post_attention_layernorm", [ROLE_MLP_NORM] =                                          \
-                                                                            "model.layers.%d.post_feedforward_layernorm"
-#define QUERY_KEY_NORMS [ROLE_QUERY_NORM] = "model.layers.%d.self_attn.q_norm", [ROLE_KEY_NORM] = "model.layers.%d.self_attn.k_norm"
+#define NORMS_BEFORE                                                             \
+    [ROLE_ATTENTION_NORM] = "model.layers.%d.input_layernorm", [ROLE_MLP_NORM] = \
+                                                                   "model.layers.%d.post_attention_layernorm"
+#define NORMS_AFTER                                                     \
+    [ROLE_ATTENTION_NORM] = "model.layers.%d.post_attention_layernorm", \
+    [ROLE_MLP_NORM] = "model.layers.%d.post_feedforward_layernorm"
+#define QUERY_KEY_NORMS \
+    [ROLE_QUERY_NORM] = "model.layers.%d.self_attn.q_norm", [ROLE_KEY_NORM] = "model.layers.%d.self_attn.k_norm"
 
 static const struct architecture llama = {
     .model_type = "llama",
@@ -137,11 +139,12 @@ static const struct architecture gpt_neox = {
     .ignored = {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"},
 };
 
-#define STATE_SPACE_NAMES                                                                                                          \
-    [ROLE_EMBEDDING] = "backbone.embeddings", [ROLE_FINAL_NORM] = "backbone.norm_f", [ROLE_OUTPUT] = "lm_head",                    \
-    [ROLE_ATTENTION_NORM] = "backbone.layers.%d.norm", [ROLE_STATE_INPUT] = "backbone.layers.%d.mixer.in_proj",                    \
-    [ROLE_STATE_CONVOLUTION] = "backbone.layers.%d.mixer.conv1d", [ROLE_STATE_DECAY] = "backbone.layers.%d.mixer.A_log",           \
-    [ROLE_STATE_SKIP] = "backbone.layers.%d.mixer.D", [ROLE_STATE_OUTPUT] = "backbone.layers.%d.mixer.out_proj"
+#define STATE_SPACE_NAMES                                                                                       \
+    [ROLE_EMBEDDING] = "backbone.embeddings", [ROLE_FINAL_NORM] = "backbone.norm_f", [ROLE_OUTPUT] = "lm_head", \
+    [ROLE_ATTENTION_NORM] = "backbone.layers.%d.norm", [ROLE_STATE_INPUT] = "backbone.layers.%d.mixer.in_proj", \
+    [ROLE_STATE_CONVOLUTION] = "backbone.layers.%d.mixer.conv1d",                                               \
+    [ROLE_STATE_DECAY] = "backbone.layers.%d.mixer.A_log", [ROLE_STATE_SKIP] = "backbone.layers.%d.mixer.D",    \
+    [ROLE_STATE_OUTPUT] = "backbone.layers.%d.mixer.out_proj"
 
 static const struct architecture mamba = {
     .model_type = "mamba",
@@ -294,8 +297,9 @@ static const struct architecture olmoe = {
 };
 
 /* What is built like another goes after it: see recognise.h. */
-static const struct architecture *const architectures[] = {&llama,   &gpt_neox, &olmo2,  &smollm3, &mistral, &qwen2,   &qwen3,
-                                                           &opensci, &mamba,    &mamba2, &gpt2,    &opt,     &apertus, &olmoe};
+static const struct architecture *const architectures[] = {&llama, &gpt_neox, &olmo2,   &smollm3, &mistral,
+                                                           &qwen2, &qwen3,    &opensci, &mamba,   &mamba2,
+                                                           &gpt2,  &opt,      &apertus, &olmoe};
 
 const struct architecture *architecture_find(const char *model_type)
 {

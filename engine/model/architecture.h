@@ -1,5 +1,5 @@
-/* architecture.h: decoder architectures as rows of data. A new one is a row in architecture.c (and, if it brings an operation, an
- * op). */
+/* architecture.h: decoder architectures as rows of data. A new one is a row in architecture.c (and, if it brings an
+ * operation, an op). */
 #ifndef MODEL_ARCHITECTURE_H
 #define MODEL_ARCHITECTURE_H
 
@@ -39,7 +39,8 @@ enum role {
     ROLE_COUNT
 };
 
-/* Where a block's two norms stand: x + f(norm(x)), or x + norm(f(x)). (norm(x + f(x)) is model_config's norm_after_sum.) */
+/* Where a block's two norms stand: x + f(norm(x)), or x + norm(f(x)). (norm(x + f(x)) is model_config's
+ * norm_after_sum.) */
 enum norm_placement { NORM_BEFORE, NORM_AFTER };
 
 /* Norm of queries and keys before their rotation: none, each head alone (one weight of head_dim for all), or the whole
@@ -49,8 +50,8 @@ enum query_key_norm { QUERY_KEY_NORM_NONE, QUERY_KEY_NORM_HEAD, QUERY_KEY_NORM_W
 /* Whether `sliding_window` of config.json is obeyed: never, always, or when `use_sliding_window` says so. */
 enum window_rule { WINDOW_NEVER, WINDOW_ALWAYS, WINDOW_IF_USED };
 
-/* What a block is made of: attention and an MLP, or a selective state space with a decay for each channel and state (Mamba,
- * arXiv 2312.00752) or one for each head (Mamba-2, arXiv 2405.21060). */
+/* What a block is made of: attention and an MLP, or a selective state space with a decay for each channel and state
+ * (Mamba, arXiv 2312.00752) or one for each head (Mamba-2, arXiv 2405.21060). */
 enum block_kind { BLOCK_ATTENTION, BLOCK_MAMBA, BLOCK_MAMBA2 };
 
 struct architecture {
@@ -58,23 +59,24 @@ struct architecture {
     enum block_kind block;
     enum norm_kind norm;
     enum activation_kind activation;
-    int64_t head_dim;                    /* default; 0: hidden_size / heads */
-    int64_t mlp_ratio;                   /* intermediate_size over hidden_size where the key is absent; 0: it must be there */
-    double norm_epsilon;                 /* default; NAN: the key must be there */
+    int64_t head_dim;    /* default; 0: hidden_size / heads */
+    int64_t mlp_ratio;   /* intermediate_size over hidden_size where the key is absent; 0: it must be there */
+    double norm_epsilon; /* default; NAN: the key must be there */
     double rope_theta, rope_partial;     /* partial 0: no rotation at all */
     bool tied, attention_bias, mlp_bias; /* defaults for absent keys */
     bool norm_bias;
-    bool transposed;             /* weights of linear steps lie as [in, out] in the file */
-    bool fused_blocks;           /* ROLE_QUERY_KEY_VALUE has rows [q|k|v][head][head_dim]; false: [head][q|k|v][head_dim] */
-    int64_t position_offset;     /* rows of ROLE_POSITIONS before that of position 0 */
+    bool transposed;         /* weights of linear steps lie as [in, out] in the file */
+    bool fused_blocks;       /* ROLE_QUERY_KEY_VALUE has rows [q|k|v][head][head_dim]; false: [head][q|k|v][head_dim] */
+    int64_t position_offset; /* rows of ROLE_POSITIONS before that of position 0 */
     bool attention_output_plain; /* attention biases are those of queries, keys and values alone */
     enum norm_placement norm_placement;
     enum query_key_norm query_key_norm;
     enum window_rule window;
     int64_t experts, experts_per_token; /* defaults; with ROLE_ROUTER */
     int64_t no_rope_interval;           /* default: every such layer has no rotation; 0: all have */
-    /* The published code gives the embedding of pad_token_id no gradient through the inputs (PyTorch's padding_idx), also where the
-     * token is an ordinary one. Ours does the same, so that gradients and curvature are those that others measure. */
+    /* The published code gives the embedding of pad_token_id no gradient through the inputs (PyTorch's padding_idx),
+     * also where the token is an ordinary one. Ours does the same, so that gradients and curvature are those that
+     * others measure. */
     bool padding_row;
     bool parallel_residual;        /* x + attention(x) + mlp(x); false: never */
     const char *names[ROLE_COUNT]; /* without .weight/.bias; NULL: has none */

@@ -17,7 +17,8 @@ static int64_t step_columns(const struct step *step, enum keeps what)
 static int64_t columns_before(const struct program *program, const struct step *step, enum keeps what)
 {
     int64_t columns = 0;
-    for (int i = 0; i < program->step_count && &program->steps[i] != step; i++) columns += step_columns(&program->steps[i], what);
+    for (int i = 0; i < program->step_count && &program->steps[i] != step; i++)
+        columns += step_columns(&program->steps[i], what);
     return columns;
 }
 
@@ -51,7 +52,8 @@ static enum status check(const struct model_config *config, struct error *error)
         for (int i = 0; i < program.step_count; i++) {
             const struct op *op = program.steps[i].op;
             if (op->across_tokens && op->cached_token_columns == NULL && op->cached_state_columns == NULL)
-                return error_set(error, STATUS_UNSUPPORTED, "%s cannot continue shared beginnings of texts yet", op->name);
+                return error_set(error, STATUS_UNSUPPORTED, "%s cannot continue shared beginnings of texts yet",
+                                 op->name);
         }
     }
     return STATUS_OK;
@@ -64,17 +66,19 @@ int64_t cache_bytes(const struct model_config *config, const struct backend *bac
     return (positions * widest(config, KEEPS_TOKENS) + states) * (int64_t)backend->ops->element;
 }
 
-enum status cache_init(struct cache *cache, const struct model_config *config, struct backend *backend, int64_t positions,
-                       int64_t slots, int64_t joints, struct error *error)
+enum status cache_init(struct cache *cache, const struct model_config *config, struct backend *backend,
+                       int64_t positions, int64_t slots, int64_t joints, struct error *error)
 {
     enum status status = check(config, error);
     if (status != STATUS_OK) return status;
     *cache = (struct cache){.backend = backend, .positions = positions, .slots = slots, .joints = joints};
     cache->token_columns = widest(config, KEEPS_TOKENS);
     cache->state_columns = widest(config, KEEPS_STATES);
-    status = backend->ops->allocate(backend, positions * cache->token_columns, "cache of tokens", &cache->tokens, error);
+    status =
+        backend->ops->allocate(backend, positions * cache->token_columns, "cache of tokens", &cache->tokens, error);
     if (status == STATUS_OK)
-        status = backend->ops->allocate(backend, (joints + slots) * cache->state_columns, "cache of states", &cache->states, error);
+        status = backend->ops->allocate(backend, (joints + slots) * cache->state_columns, "cache of states",
+                                        &cache->states, error);
     if (status != STATUS_OK) cache_reset(cache);
     return status;
 }
@@ -100,8 +104,9 @@ void cache_batch(struct cache *cache, const struct batch *batch)
 
 struct matrix cache_tokens(const struct cache *cache, const struct step *step)
 {
-    const struct matrix all = matrix_of(cache->tokens, cache->positions, columns_before(cache->program, NULL, KEEPS_TOKENS),
-                                        cache->backend->ops->element);
+    const struct matrix all =
+        matrix_of(cache->tokens, cache->positions, columns_before(cache->program, NULL, KEEPS_TOKENS),
+                  cache->backend->ops->element);
     return matrix_columns(all, columns_before(cache->program, step, KEEPS_TOKENS), step_columns(step, KEEPS_TOKENS));
 }
 
@@ -132,6 +137,7 @@ void cache_end(struct cache *cache)
     /* A joint that lives on moves down or stays: those before it are joints above it on the path. */
     for (int64_t j = 0; j < branches->joints; j++) {
         const int64_t from = state_row(cache, branches->ends[j]);
-        if (from != j) cache->backend->ops->add(cache->backend, matrix_rows(states, j, 1), matrix_rows(states, from, 1), 1, 0);
+        if (from != j)
+            cache->backend->ops->add(cache->backend, matrix_rows(states, j, 1), matrix_rows(states, from, 1), 1, 0);
     }
 }

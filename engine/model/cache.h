@@ -1,11 +1,13 @@
-/* cache.h: what a block keeps of the tokens before a batch, so that segments (backend/batch.h, branches) are computed once and
- * continued many times: keys and values of every token of a path, or a recurrent state at the ends of segments.
+/* cache.h: what a block keeps of the tokens before a batch, so that segments (backend/batch.h, branches) are computed
+ * once and continued many times: keys and values of every token of a path, or a recurrent state at the ends of
+ * segments.
  *
- * Blocks are streamed and every batch of a forest passes one block before the next is loaded, so a cache is of one block at a time:
- * cache_begin when a block comes, then the batches in order through walk_forward. It holds one path and no more.
+ * Blocks are streamed and every batch of a forest passes one block before the next is loaded, so a cache is of one
+ * block at a time: cache_begin when a block comes, then the batches in order through walk_forward. It holds one path
+ * and no more.
  *
- * An op with memory across tokens says what it keeps (op.h: cached_token_columns, cached_state_columns) and in its forward pass,
- * when pass->batch->branches is there,
+ * An op with memory across tokens says what it keeps (op.h: cached_token_columns, cached_state_columns) and in its
+ * forward pass, when pass->batch->branches is there,
  * - attention and its like read what earlier batches left behind in cache_tokens (row = position in the text) and, when
  *   done with the batch, write there the rows of the batch's segments on the path to the deepest joint (branch_climb
  *   from ends[joints - 1]);
@@ -28,8 +30,8 @@ struct cache {
     void *tokens, *states;                /* [positions, token_columns]; [joints + slots, state_columns]; owned */
 };
 
-/* Room for paths of `positions` tokens, batches of at most `slots` states and `joints` joints. The caller owns it (cache_reset).
- * STATUS_UNSUPPORTED (an op that looks across tokens and keeps nothing), STATUS_NO_MEMORY. */
+/* Room for paths of `positions` tokens, batches of at most `slots` states and `joints` joints. The caller owns it
+ * (cache_reset). STATUS_UNSUPPORTED (an op that looks across tokens and keeps nothing), STATUS_NO_MEMORY. */
 MUST_CHECK enum status cache_init(struct cache *cache, const struct model_config *config, struct backend *backend,
                                   int64_t positions, int64_t slots, int64_t joints, struct error *error);
 void cache_reset(struct cache *cache); /* {0} is fine */

@@ -23,7 +23,8 @@ struct arrays {
     int32_t *positions;
 };
 
-static void chunk_fill(const struct sequences *sequences, int64_t first, int64_t count, struct arrays *at, struct chunk *chunk)
+static void chunk_fill(const struct sequences *sequences, int64_t first, int64_t count, struct arrays *at,
+                       struct chunk *chunk)
 {
     const int64_t begin = sequences->starts[first], tokens = sequences->starts[first + count] - begin;
     chunk->first_token = begin;
@@ -49,7 +50,9 @@ static void chunk_fill(const struct sequences *sequences, int64_t first, int64_t
 static int64_t sequences_that_fit(const struct sequences *sequences, int64_t first, int64_t tokens)
 {
     int64_t count = 1;
-    while (first + count < sequences->count && sequences->starts[first + count + 1] - sequences->starts[first] <= tokens) count++;
+    while (first + count < sequences->count &&
+           sequences->starts[first + count + 1] - sequences->starts[first] <= tokens)
+        count++;
     return count;
 }
 
@@ -71,7 +74,8 @@ enum status chunks_init(const struct sequences *sequences, int64_t tokens, struc
     char *memory = NULL;
     enum status status;
     *out = (struct chunks){.tokens = total, .sequences = sequences->count, .predictions = total - sequences->count};
-    if ((status = memory_new(sequences->count, sizeof *out->chunks, "chunks", &out->chunks, error)) != STATUS_OK) return status;
+    if ((status = memory_new(sequences->count, sizeof *out->chunks, "chunks", &out->chunks, error)) != STATUS_OK)
+        return status;
     if ((status = memory_new(array_bytes(sequences->count, total), 1, "token batches", &memory, error)) != STATUS_OK) {
         chunks_reset(out);
         return status;

@@ -1,7 +1,7 @@
 #include "model/config.h"
 
 #include "base/memory.h"
-#include "formats/file.h"
+#include "files/file.h"
 #include "model/architecture.h"
 #include "model/config_raw.h"
 
@@ -31,37 +31,42 @@ static enum status rope_settle(const char *name, const struct config_raw *raw, c
         }
     if (kind < 0)
         return error_set(error, STATUS_UNSUPPORTED,
-                         "%s: rope scaling \"%s\" is not supported; supported are default, linear, llama3", name, raw->rope_type);
+                         "%s: rope scaling \"%s\" is not supported; supported are default, linear, llama3", name,
+                         raw->rope_type);
     rope->scaling = (enum rope_scaling)kind;
     rope->factor = raw->factor;
     rope->low_frequency_factor = raw->low;
     rope->high_frequency_factor = raw->high;
     rope->original_positions = raw->original_positions;
     const bool factor_missing = rope->scaling != ROPE_SCALING_NONE && !(rope->factor > 0);
-    const bool llama3_missing = rope->scaling == ROPE_SCALING_LLAMA3 &&
-                                !(rope->high_frequency_factor > rope->low_frequency_factor && rope->original_positions > 0);
+    const bool llama3_missing =
+        rope->scaling == ROPE_SCALING_LLAMA3 &&
+        !(rope->high_frequency_factor > rope->low_frequency_factor && rope->original_positions > 0);
     if (factor_missing || llama3_missing)
-        return error_set(error, STATUS_INVALID, "%s: rope scaling \"%s\" lacks factors that it needs", name, raw->rope_type);
+        return error_set(error, STATUS_INVALID, "%s: rope scaling \"%s\" lacks factors that it needs", name,
+                         raw->rope_type);
     if (architecture->rope_partial <= 0) { /* no rotation, whatever the file says */
         rope->theta = 1;
         rope->partial = 0;
         return STATUS_OK;
     }
     if (!(rope->theta > 0) || !(rope->partial > 0 && rope->partial <= 1))
-        return error_set(error, STATUS_INVALID, "%s: rope theta %g and partial factor %g are out of range", name, rope->theta,
-                         rope->partial);
+        return error_set(error, STATUS_INVALID, "%s: rope theta %g and partial factor %g are out of range", name,
+                         rope->theta, rope->partial);
     return STATUS_OK;
 }
 
-static enum status activation_settle(const char *name, const struct config_raw *raw, const struct architecture *architecture,
-                                     struct model_config *out, struct error *error)
+static enum status activation_settle(const char *name, const struct config_raw *raw,
+                                     const struct architecture *architecture, struct model_config *out,
+                                     struct error *error)
 {
     static const struct {
         const char *name;
         enum activation_kind kind;
     } rows[] = {
-        {"silu", ACTIVATION_SILU},          {"swish", ACTIVATION_SILU},          {"gelu", ACTIVATION_GELU},
-        {"gelu_new", ACTIVATION_GELU_TANH}, {"gelu_fast", ACTIVATION_GELU_TANH}, {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
+        {"silu", ACTIVATION_SILU},           {"swish", ACTIVATION_SILU},
+        {"gelu", ACTIVATION_GELU},           {"gelu_new", ACTIVATION_GELU_TANH},
+        {"gelu_fast", ACTIVATION_GELU_TANH}, {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
         {"relu", ACTIVATION_RELU},
     };
     out->activation = architecture->activation;
@@ -103,16 +108,19 @@ static enum status shape_check(const char *name, const struct model_config *c, s
         if (needed[i].value < 1)
             return error_set(error, STATUS_INVALID, "%s: \"%s\" is missing or not positive", name, needed[i].key);
     if (!state_space && c->heads % c->kv_heads != 0)
-        return error_set(error, STATUS_INVALID, "%s: %lld attention heads do not share %lld key/value heads evenly", name,
-                         (long long)c->heads, (long long)c->kv_heads);
+        return error_set(error, STATUS_INVALID, "%s: %lld attention heads do not share %lld key/value heads evenly",
+                         name, (long long)c->heads, (long long)c->kv_heads);
     if (config_rotary(c) % 2 != 0)
-        return error_set(error, STATUS_INVALID, "%s: an odd number of rotary columns (%lld)", name, (long long)config_rotary(c));
-    if (c->architecture->names[ROLE_ROUTER] != NULL &&
-        (c->experts < 2 || c->experts > CONFIG_EXPERTS_MAX || c->experts_per_token < 1 || c->experts_per_token > c->experts))
-        return error_set(error, STATUS_UNSUPPORTED, "%s: %lld of %lld experts a token; deltaq takes 2 to %d experts", name,
-                         (long long)c->experts_per_token, (long long)c->experts, CONFIG_EXPERTS_MAX);
-    if (!(c->norm_epsilon >= 0)) return error_set(error, STATUS_INVALID, "%s: the norm's epsilon is missing or negative", name);
-    if (c->layers > CONFIG_LAYERS_MAX || c->hidden_size > 1 << 20 || c->intermediate_size > 1 << 22 || c->head_dim > 1 << 16)
+        return error_set(error, STATUS_INVALID, "%s: an odd number of rotary columns (%lld)", name,
+                         (long long)config_rotary(c));
+    if (c->architecture->names[ROLE_ROUTER] != NULL && (c->experts < 2 || c->experts > CONFIG_EXPERTS_MAX ||
+                                                        c->experts_per_token < 1 || c->experts_per_token > c->experts))
+        return error_set(error, STATUS_UNSUPPORTED, "%s: %lld of %lld experts a token; deltaq takes 2 to %d experts",
+                         name, (long long)c->experts_per_token, (long long)c->experts, CONFIG_EXPERTS_MAX);
+    if (!(c->norm_epsilon >= 0))
+        return error_set(error, STATUS_INVALID, "%s: the norm's epsilon is missing or negative", name);
+    if (c->layers > CONFIG_LAYERS_MAX || c->hidden_size > 1 << 20 || c->intermediate_size > 1 << 22 ||
+        c->head_dim > 1 << 16)
         return error_set(error, STATUS_INVALID, "%s: dimensions are beyond any model", name);
     return STATUS_OK;
 }
@@ -141,8 +149,9 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
     enum status status;
     if ((status = config_raw_parse(name, text, size, &raw, error)) != STATUS_OK) return status;
     if (raw.quantized)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "%s: the checkpoint is already quantized (quantization_config); register the full-precision one", name);
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "%s: the checkpoint is already quantized (quantization_config); register the full-precision one", name);
     const struct architecture *architecture = architecture_find(raw.model_type);
     char supported[256];
     if (architecture == NULL)
@@ -165,9 +174,10 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
                                         : raw.heads > 0            ? raw.hidden_size / raw.heads
                                                                    : -1),
         .maximum_positions = raw.positions,
-        .norm_epsilon = first_given(architecture->norm == NORM_RMS && architecture->block == BLOCK_ATTENTION ? raw.rms_norm_eps
-                                                                                                             : raw.layer_norm_eps,
-                                    architecture->norm_epsilon, 0),
+        .norm_epsilon =
+            first_given(architecture->norm == NORM_RMS && architecture->block == BLOCK_ATTENTION ? raw.rms_norm_eps
+                                                                                                 : raw.layer_norm_eps,
+                        architecture->norm_epsilon, 0),
         .initializer_range = first_given(raw.initializer_range, 0.02, 0.02),
         .tied = given(raw.tied, architecture->tied),
         .attention_bias = given(raw.attention_bias, architecture->attention_bias),
@@ -179,7 +189,8 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
         .experts_normalised = routed && raw.experts_normalised == 1,
         .norm_after_sum = after_sum,
         .final_norm = !after_sum && !(projects && raw.norm_removed == 1),
-        .parallel_residual = given(raw.parallel_residual, architecture->parallel_residual) && architecture->parallel_residual,
+        .parallel_residual =
+            given(raw.parallel_residual, architecture->parallel_residual) && architecture->parallel_residual,
         .bos_id = raw.bos,
         .padding_id = architecture->padding_row && raw.pad < raw.vocab_size ? raw.pad : -1,
         .eos_id = raw.eos,
@@ -191,7 +202,8 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
                          (long long)raw.rope_layers, (long long)raw.layers);
     if ((status = activation_settle(name, &raw, architecture, out, error)) != STATUS_OK) return status;
     raw.state_space.head_dim = raw.head_dim;
-    if (architecture->block != BLOCK_ATTENTION && (status = state_space_settle(name, &raw.state_space, out, error)) != STATUS_OK)
+    if (architecture->block != BLOCK_ATTENTION &&
+        (status = state_space_settle(name, &raw.state_space, out, error)) != STATUS_OK)
         return status;
     if (routed && raw.clip_qkv <= 0)
         return error_set(error, STATUS_INVALID, "%s: clip_qkv is %g; it must be positive or null", name, raw.clip_qkv);
@@ -216,8 +228,8 @@ int64_t config_rotary(const struct model_config *config)
     return (int64_t)((double)config->head_dim * config->rope.partial);
 }
 
-/* RoPE: Su et al., arXiv 2104.09864; "llama3" scaling as Meta released it with Llama 3.1: long wavelengths are slowed by `factor`,
- * short ones kept, those between interpolated. */
+/* RoPE: Su et al., arXiv 2104.09864; "llama3" scaling as Meta released it with Llama 3.1: long wavelengths are slowed
+ * by `factor`, short ones kept, those between interpolated. */
 void config_rope_frequencies(const struct model_config *config, double *frequencies)
 {
     const struct rope_config *rope = &config->rope;

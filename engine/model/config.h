@@ -1,5 +1,5 @@
-/* config.h: what a config.json says of a decoder, in both dialects that published files use (`rope_theta`, `rope_scaling`,
- * `rotary_pct` … and the newer nested `rope_parameters`). Defaults come from the architecture's row. */
+/* config.h: what a config.json says of a decoder, in both dialects that published files use (`rope_theta`,
+ * `rope_scaling`, `rotary_pct` … and the newer nested `rope_parameters`). Defaults come from the architecture's row. */
 #ifndef MODEL_CONFIG_H
 #define MODEL_CONFIG_H
 
@@ -36,7 +36,8 @@ struct state_space_config {
 
 struct model_config {
     const struct architecture *architecture;
-    int64_t embedding_size; /* columns of the embedding and the output matrix; hidden_size unless projections stand between */
+    /* columns of the embedding and the output matrix; hidden_size unless projections stand between */
+    int64_t embedding_size;
     int64_t vocabulary_size, hidden_size, intermediate_size, layers, heads, kv_heads, head_dim, maximum_positions;
     double norm_epsilon;
     double initializer_range;        /* standard deviation of a fresh model's matrices */
@@ -52,8 +53,8 @@ struct model_config {
     bool experts_normalised;            /* the weights of a token's experts add up to 1 */
     bool norm_after_sum;                /* norm(x + f(x)) in blocks */
     bool final_norm;                    /* there is one after the blocks */
-    bool bare_names;          /* the file's tensors lack the architecture's prefix (set by model_open, not by config.json) */
-    int64_t window;           /* keys a query sees, itself included; 0: all before it */
+    bool bare_names; /* the file's tensors lack the architecture's prefix (set by model_open, not by config.json) */
+    int64_t window;  /* keys a query sees, itself included; 0: all before it */
     int64_t no_rope_interval; /* layer l has no rotation when (l + 1) is a multiple; 0: as no_rope says */
     uint64_t no_rope[CONFIG_LAYERS_MAX / 64]; /* bit l: layer l has no rotation */
     int64_t bos_id, eos_id;                   /* -1: none */
@@ -63,9 +64,10 @@ struct model_config {
 /* Whether queries and keys of `layer` are rotated. */
 bool config_rotates(const struct model_config *config, int64_t layer);
 
-/* Reads the text of a config.json. `name` stands in messages. STATUS_UNSUPPORTED (an architecture or option deltaq does not have,
- * an already quantized model), STATUS_INVALID (numbers that do not fit together), STATUS_MALFORMED. */
-MUST_CHECK enum status config_parse(const char *name, const char *text, size_t size, struct model_config *out, struct error *error);
+/* Reads the text of a config.json. `name` stands in messages. STATUS_UNSUPPORTED (an architecture or option deltaq does
+ * not have, an already quantized model), STATUS_INVALID (numbers that do not fit together), STATUS_MALFORMED. */
+MUST_CHECK enum status config_parse(const char *name, const char *text, size_t size, struct model_config *out,
+                                    struct error *error);
 
 /* Reads `directory`/config.json. STATUS_NOT_FOUND too. */
 MUST_CHECK enum status config_read(const char *directory, struct model_config *out, struct error *error);

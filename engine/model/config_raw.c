@@ -1,6 +1,6 @@
 #include "model/config_raw.h"
 
-#include "formats/json_reader.h"
+#include "files/json_reader.h"
 #include "model/architecture.h"
 
 #include <math.h>
@@ -15,9 +15,9 @@ struct field {
     size_t offset, size;
 };
 
-#define FIELD(key, type, member)                                                                                                   \
-    {                                                                                                                              \
-        key, type, offsetof(struct config_raw, member), sizeof(((struct config_raw *)0)->member)                                   \
+#define FIELD(key, type, member)                                                                 \
+    {                                                                                            \
+        key, type, offsetof(struct config_raw, member), sizeof(((struct config_raw *)0)->member) \
     }
 
 static const struct field fields[] = {
@@ -71,10 +71,14 @@ static const struct field fields[] = {
 };
 
 static const struct field rope_fields[] = {
-    FIELD("rope_type", FIELD_TEXT, rope_type),     FIELD("type", FIELD_TEXT, rope_type),
-    FIELD("rope_theta", FIELD_NUMBER, rope_theta), FIELD("partial_rotary_factor", FIELD_NUMBER, partial),
-    FIELD("factor", FIELD_NUMBER, factor),         FIELD("low_freq_factor", FIELD_NUMBER, low),
-    FIELD("high_freq_factor", FIELD_NUMBER, high), FIELD("original_max_position_embeddings", FIELD_NUMBER, original_positions),
+    FIELD("rope_type", FIELD_TEXT, rope_type),
+    FIELD("type", FIELD_TEXT, rope_type),
+    FIELD("rope_theta", FIELD_NUMBER, rope_theta),
+    FIELD("partial_rotary_factor", FIELD_NUMBER, partial),
+    FIELD("factor", FIELD_NUMBER, factor),
+    FIELD("low_freq_factor", FIELD_NUMBER, low),
+    FIELD("high_freq_factor", FIELD_NUMBER, high),
+    FIELD("original_max_position_embeddings", FIELD_NUMBER, original_positions),
 };
 
 /* Nothing is given yet. */
@@ -115,8 +119,8 @@ static void field_read(struct json_reader *reader, const struct field *field, st
     }
 }
 
-static bool fields_read(struct json_reader *reader, struct json_reader_text key, const struct field *table, size_t count,
-                        struct config_raw *raw)
+static bool fields_read(struct json_reader *reader, struct json_reader_text key, const struct field *table,
+                        size_t count, struct config_raw *raw)
 {
     for (size_t i = 0; i < count; i++) {
         if (!json_reader_is(key, table[i].key)) continue;
@@ -162,7 +166,8 @@ static void rope_layers_read(struct json_reader *reader, struct config_raw *raw)
     }
 }
 
-/* Switches whose other position is another model, which deltaq does not have. Keys mean this for one architecture alone. */
+/* Switches whose other position is another model, which deltaq does not have. Keys mean this for one architecture
+ * alone. */
 static const struct demand {
     const char *model_type, *key;
     bool wanted;
@@ -183,7 +188,8 @@ static bool demand_read(struct json_reader *reader, struct json_reader_text key,
     bool value = false;
     for (int i = 0; i < DEMANDS; i++) {
         if (!json_reader_is(key, demands[i].key)) continue;
-        if (!json_reader_null(reader) && json_reader_bool(reader, &value) && value != demands[i].wanted) raw->refused |= 1ull << i;
+        if (!json_reader_null(reader) && json_reader_bool(reader, &value) && value != demands[i].wanted)
+            raw->refused |= 1ull << i;
         return true;
     }
     return false;
@@ -194,12 +200,13 @@ enum status config_raw_check(const char *name, const struct config_raw *raw, con
 {
     for (int i = 0; i < DEMANDS; i++)
         if ((raw->refused >> i & 1) != 0 && strcmp(architecture->model_type, demands[i].model_type) == 0)
-            return error_set(error, STATUS_UNSUPPORTED, "%s: \"%s\" must be %s for %s: deltaq has no other form of it", name,
-                             demands[i].key, demands[i].wanted ? "true" : "false", architecture->model_type);
+            return error_set(error, STATUS_UNSUPPORTED, "%s: \"%s\" must be %s for %s: deltaq has no other form of it",
+                             name, demands[i].key, demands[i].wanted ? "true" : "false", architecture->model_type);
     return STATUS_OK;
 }
 
-enum status config_raw_parse(const char *name, const char *text, size_t size, struct config_raw *raw, struct error *error)
+enum status config_raw_parse(const char *name, const char *text, size_t size, struct config_raw *raw,
+                             struct error *error)
 {
     const struct json_reader_options options = {.not_finite = true};
     struct json_reader reader;

@@ -1,5 +1,5 @@
-/* config_raw.h: config.json as it stands, key by key. What absent keys mean depends on the architecture, which may come last in the
- * file: config.c settles that. */
+/* config_raw.h: config.json as it stands, key by key. What absent keys mean depends on the architecture, which may come
+ * last in the file: config.c settles that. */
 #ifndef MODEL_CONFIG_RAW_H
 #define MODEL_CONFIG_RAW_H
 
@@ -31,7 +31,7 @@ MUST_CHECK enum status config_raw_parse(const char *name, const char *text, size
                                         struct error *error);
 
 /* STATUS_UNSUPPORTED where a switch of the architecture stands in a position that deltaq does not have. */
-MUST_CHECK enum status config_raw_check(const char *name, const struct config_raw *raw, const struct architecture *architecture,
-                                        struct error *error);
+MUST_CHECK enum status config_raw_check(const char *name, const struct config_raw *raw,
+                                        const struct architecture *architecture, struct error *error);
 
 #endif

@@ -1,7 +1,7 @@
 #include "model/config_text.h"
 
 #include "base/memory.h"
-#include "formats/json_reader.h"
+#include "files/json_reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +91,8 @@ static void choose(struct members *members)
     }
 }
 
-/* The most important text's members come last: a reader that knows two names for one thing takes the last that it sees. */
+/* The most important text's members come last: a reader that knows two names for one thing takes the last that it
+ * sees. */
 static enum status print(const struct members *members, int texts, char **out, size_t *size, struct error *error)
 {
     char *text = NULL;
@@ -102,7 +103,8 @@ static enum status print(const struct members *members, int texts, char **out, s
         for (int i = 0; i < members->count; i++) {
             const struct member *member = &members->list[i];
             if (!member->chosen || member->text != from) continue;
-            used += (size_t)snprintf(text + used, members->bytes + 8 - used, "%s\"%s\": ", used == 0 ? "{" : ", ", member->key);
+            used += (size_t)snprintf(text + used, members->bytes + 8 - used, "%s\"%s\": ", used == 0 ? "{" : ", ",
+                                     member->key);
             memcpy(text + used, member->value.bytes, member->value.size);
             used += member->value.size;
         }

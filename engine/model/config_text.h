@@ -12,8 +12,10 @@ struct config_text {
     size_t size;
 };
 
-/* The members of all `texts` [count] as one object: of a key that several have, the first text's. The two spellings of rotary
- * settings count as one key. The caller frees *out (memory_free). STATUS_MALFORMED, STATUS_INVALID, STATUS_NO_MEMORY. */
-MUST_CHECK enum status config_text_merge(const struct config_text *texts, int count, char **out, size_t *size, struct error *error);
+/* The members of all `texts` [count] as one object: of a key that several have, the first text's. The two spellings of
+ * rotary settings count as one key. The caller frees *out (memory_free). STATUS_MALFORMED, STATUS_INVALID,
+ * STATUS_NO_MEMORY. */
+MUST_CHECK enum status config_text_merge(const struct config_text *texts, int count, char **out, size_t *size,
+                                         struct error *error);
 
 #endif

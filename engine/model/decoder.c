@@ -27,10 +27,12 @@ static const char *role_name(const struct builder *b, enum role role, const char
     return buffer;
 }
 
-static int build_parameter(struct builder *b, enum role role, const char *ending, int64_t rows, int64_t columns, bool linear)
+static int build_parameter(struct builder *b, enum role role, const char *ending, int64_t rows, int64_t columns,
+                           bool linear)
 {
     char name[PARAMETER_NAME + 16];
-    const int number = program_parameter(b->program, role_name(b, role, ending, name, sizeof name), rows, columns, linear);
+    const int number =
+        program_parameter(b->program, role_name(b, role, ending, name, sizeof name), rows, columns, linear);
     b->program->parameters[number].initial = strcmp(ending, ".bias") == 0 ? 0 : 1;
     return number;
 }
@@ -92,8 +94,8 @@ static void build_rope(struct builder *b, int slot, int64_t offset, int64_t head
     step->attributes.rope = (struct rope_attributes){offset, head_stride, heads, config_rotary(b->config)};
 }
 
-/* Queries, keys and values with their rotation, then attention; fused projections hold [head][q|k|v][head_dim], or (fused_blocks)
- * [q|k|v][head][head_dim]. */
+/* Queries, keys and values with their rotation, then attention; fused projections hold [head][q|k|v][head_dim], or
+ * (fused_blocks) [q|k|v][head][head_dim]. */
 static int build_attention(struct builder *b, int input)
 {
     const struct model_config *c = b->config;
@@ -101,7 +103,8 @@ static int build_attention(struct builder *b, int input)
     struct attention_attributes a = {.heads = c->heads, .kv_heads = c->kv_heads, .head_dim = dim, .window = c->window};
     int slot[3];
     if (b->architecture->names[ROLE_QUERY_KEY_VALUE] != NULL) {
-        slot[0] = slot[1] = slot[2] = build_linear(b, ROLE_QUERY_KEY_VALUE, input, 3 * c->heads * dim, c->attention_bias);
+        slot[0] = slot[1] = slot[2] =
+            build_linear(b, ROLE_QUERY_KEY_VALUE, input, 3 * c->heads * dim, c->attention_bias);
         for (int i = 0; i < 3; i++) {
             a.offset[i] = b->architecture->fused_blocks ? i * c->heads * dim : i * dim;
             a.head_stride[i] = b->architecture->fused_blocks ? dim : 3 * dim;
@@ -137,8 +140,8 @@ static int build_activation(struct builder *b, int gate, int up)
     return output;
 }
 
-/* xIELU with the numbers that a fresh layer has (Huang and Schlag: both factors 0.8; alpha_n's beside beta). Files that lack the
- * constants mean these. */
+/* xIELU with the numbers that a fresh layer has (Huang and Schlag: both factors 0.8; alpha_n's beside beta). Files that
+ * lack the constants mean these. */
 static int build_xielu(struct builder *b, int input)
 {
     static const struct {
@@ -248,8 +251,10 @@ static int build_scan(struct builder *b, int x, int step_sizes, int bc)
     step->input[1] = step_sizes;
     step->input[2] = bc;
     step->saved = program_slot(b->program, scan_kept_columns(s->width, s->states));
-    step->attributes.scan = (struct scan_attributes){s->width, s->heads, s->groups, s->states, s->step_least, s->step_most};
-    step->parameter[0] = build_parameter(b, ROLE_STATE_DECAY, "", heads ? 1 : s->heads, heads ? s->heads : s->states, false);
+    step->attributes.scan =
+        (struct scan_attributes){s->width, s->heads, s->groups, s->states, s->step_least, s->step_most};
+    step->parameter[0] =
+        build_parameter(b, ROLE_STATE_DECAY, "", heads ? 1 : s->heads, heads ? s->heads : s->states, false);
     step->parameter[1] = build_parameter(b, ROLE_STATE_SKIP, "", 1, s->heads, false);
     b->program->parameters[step->parameter[0]].fresh = FRESH_DECAY;
     if (!heads) return output;
@@ -258,12 +263,14 @@ static int build_scan(struct builder *b, int x, int step_sizes, int bc)
     return output;
 }
 
-/* The step sizes' own projection stays as it is: it is a sliver, and published quantizers of such models leave it alone. */
+/* The step sizes' own projection stays as it is: it is a sliver, and published quantizers of such models leave it
+ * alone. */
 static int build_mamba(struct builder *b, int input)
 {
     const struct state_space_config *s = &b->config->state_space;
     const int both = build_linear(b, ROLE_STATE_INPUT, input, 2 * s->width, s->bias);
-    const int x = program_view(b->program, both, 0, s->width), gate = program_view(b->program, both, s->width, s->width);
+    const int x = program_view(b->program, both, 0, s->width),
+              gate = program_view(b->program, both, s->width, s->width);
     const int mixed = build_convolution(b, x);
     const int selection = build_linear(b, ROLE_STATE_SELECTION, mixed, s->rank + 2 * s->states, false);
     const int low = program_view(b->program, selection, 0, s->rank);
@@ -298,14 +305,15 @@ void decoder_block(const struct model_config *config, int64_t layer, struct prog
     out->input = program_slot(out, config->hidden_size);
     if (b.architecture->block != BLOCK_ATTENTION) {
         const int normed = build_norm(&b, ROLE_ATTENTION_NORM, out->input);
-        out->output =
-            build_add(&b, out->input, b.architecture->block == BLOCK_MAMBA ? build_mamba(&b, normed) : build_mamba2(&b, normed));
+        out->output = build_add(
+            &b, out->input, b.architecture->block == BLOCK_MAMBA ? build_mamba(&b, normed) : build_mamba2(&b, normed));
     } else if (config->parallel_residual) {
         const int attention = build_attention(&b, build_norm(&b, ROLE_ATTENTION_NORM, out->input));
         const int mlp = build_mlp(&b, build_norm(&b, ROLE_MLP_NORM, out->input));
         out->output = build_add(&b, build_add(&b, out->input, attention), mlp);
     } else if (config->norm_after_sum) {
-        const int middle = build_norm(&b, ROLE_ATTENTION_NORM, build_add(&b, out->input, build_attention(&b, out->input)));
+        const int middle =
+            build_norm(&b, ROLE_ATTENTION_NORM, build_add(&b, out->input, build_attention(&b, out->input)));
         out->output = build_norm(&b, ROLE_MLP_NORM, build_add(&b, middle, build_mlp(&b, middle)));
     } else if (config->architecture->norm_placement == NORM_AFTER) {
         const int attention = build_norm(&b, ROLE_ATTENTION_NORM, build_attention(&b, out->input));
@@ -319,7 +327,8 @@ void decoder_block(const struct model_config *config, int64_t layer, struct prog
     }
 }
 
-static struct parameter end_parameter(const struct builder *b, enum role role, const char *ending, int64_t rows, int64_t columns)
+static struct parameter end_parameter(const struct builder *b, enum role role, const char *ending, int64_t rows,
+                                      int64_t columns)
 {
     struct parameter parameter = {.rows = rows, .columns = columns};
     if (b->architecture->names[role] != NULL) role_name(b, role, ending, parameter.name, sizeof parameter.name);

@@ -28,7 +28,8 @@ int64_t embed_bytes(const struct model_config *config, const struct backend *bac
     return elements * (int64_t)backend->ops->element;
 }
 
-enum status embed_load(struct embed *embed, const struct model *model, struct backend *backend, int64_t tokens, struct error *error)
+enum status embed_load(struct embed *embed, const struct model *model, struct backend *backend, int64_t tokens,
+                       struct error *error)
 {
     *embed = (struct embed){.backend = backend, .config = &model->config, .owned = true};
     const struct {
@@ -41,7 +42,8 @@ enum status embed_load(struct embed *embed, const struct model *model, struct ba
     };
     enum status status = STATUS_OK;
     for (int i = 0; i < 3 && status == STATUS_OK; i++)
-        if (reads[i].parameter->name[0] != '\0') status = model_load(model, backend, reads[i].parameter, reads[i].to, error);
+        if (reads[i].parameter->name[0] != '\0')
+            status = model_load(model, backend, reads[i].parameter, reads[i].to, error);
     if (status == STATUS_OK) status = scratch_new(embed, tokens, false, error);
     if (status != STATUS_OK) embed_reset(embed);
     return status;
@@ -79,10 +81,12 @@ static void product(const struct embed *embed, struct matrix a, struct matrix b,
 static struct matrix position_rows(const struct embed *embed, const struct batch *batch, int64_t s, struct matrix table)
 {
     const int64_t start = batch->starts[s];
-    return matrix_rows(table, embed->config->architecture->position_offset + batch->positions[start], batch->starts[s + 1] - start);
+    return matrix_rows(table, embed->config->architecture->position_offset + batch->positions[start],
+                       batch->starts[s + 1] - start);
 }
 
-static void positions_add(const struct embed *embed, const struct batch *batch, struct matrix table, struct matrix hidden)
+static void positions_add(const struct embed *embed, const struct batch *batch, struct matrix table,
+                          struct matrix hidden)
 {
     for (int64_t s = 0; s < batch->sequences && table.data != NULL; s++) {
         const struct matrix from = position_rows(embed, batch, s, table);
@@ -90,7 +94,8 @@ static void positions_add(const struct embed *embed, const struct batch *batch, 
     }
 }
 
-static void positions_backward(const struct embed *embed, const struct batch *batch, struct matrix table, struct matrix dhidden)
+static void positions_backward(const struct embed *embed, const struct batch *batch, struct matrix table,
+                               struct matrix dhidden)
 {
     for (int64_t s = 0; s < batch->sequences && table.data != NULL; s++) {
         const struct matrix to = position_rows(embed, batch, s, table);
@@ -115,7 +120,8 @@ void embed_forward(struct embed *embed, const struct batch *batch, struct matrix
     positions_add(embed, batch, w->positions, hidden);
 }
 
-void embed_backward(struct embed *embed, const struct batch *batch, struct matrix dhidden, const struct embed_weights *gradients)
+void embed_backward(struct embed *embed, const struct batch *batch, struct matrix dhidden,
+                    const struct embed_weights *gradients)
 {
     const struct embed_weights *w = &embed->weights;
     const struct backend_ops *ops = embed->backend->ops;
@@ -132,8 +138,8 @@ void embed_backward(struct embed *embed, const struct batch *batch, struct matri
 }
 
 /* The tangents of the embeddings, in the scratch or in hidden_t itself. */
-static struct matrix rows_tangent(const struct embed *embed, const struct batch *batch, const struct embed_weights *directions,
-                                  struct matrix hidden_t)
+static struct matrix rows_tangent(const struct embed *embed, const struct batch *batch,
+                                  const struct embed_weights *directions, struct matrix hidden_t)
 {
     const bool projects = embed->weights.projection.data != NULL;
     const struct matrix rows_t = projects ? matrix_rows(embed->rows_t, 0, batch->tokens) : hidden_t;
@@ -142,7 +148,8 @@ static struct matrix rows_tangent(const struct embed *embed, const struct batch 
     return rows_t;
 }
 
-void embed_tangent(struct embed *embed, const struct batch *batch, const struct embed_weights *directions, struct matrix hidden_t)
+void embed_tangent(struct embed *embed, const struct batch *batch, const struct embed_weights *directions,
+                   struct matrix hidden_t)
 {
     const struct embed_weights *w = &embed->weights;
     const struct matrix rows_t = rows_tangent(embed, batch, directions, hidden_t);
@@ -156,7 +163,8 @@ void embed_tangent(struct embed *embed, const struct batch *batch, const struct 
 }
 
 void embed_backward_tangent(struct embed *embed, const struct batch *batch, const struct embed_weights *directions,
-                            struct matrix dhidden, struct matrix dhidden_t, const struct embed_weights *gradient_tangents)
+                            struct matrix dhidden, struct matrix dhidden_t,
+                            const struct embed_weights *gradient_tangents)
 {
     const struct embed_weights *w = &embed->weights;
     const struct backend_ops *ops = embed->backend->ops;

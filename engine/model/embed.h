@@ -1,7 +1,8 @@
 /* embed.h: from tokens to the hidden states before the first block, and back:
  *   x[t] = E[id(t)] W_inᵀ + P[offset + position(t)]
- * where W_in (embeddings of another width) and P (learned positions) are there. The four passes of an op, over the weights that lie
- * outside the blocks. E's gradient through the inputs leaves out the padding token (architecture.h, padding_row). */
+ * where W_in (embeddings of another width) and P (learned positions) are there. The four passes of an op, over the
+ * weights that lie outside the blocks. E's gradient through the inputs leaves out the padding token (architecture.h,
+ * padding_row). */
 #ifndef MODEL_EMBED_H
 #define MODEL_EMBED_H
 
@@ -18,13 +19,14 @@ struct embed {
     const struct model_config *config; /* lent */
     struct embed_weights weights;      /* lent, or owned after embed_load */
     bool owned;
-    struct matrix rows, rows_t; /* scratch where there is a projection: [tokens, e] embeddings, or their gradients, and tangents */
+    struct matrix rows,
+        rows_t; /* scratch where there is a projection: [tokens, e] embeddings, or their gradients, and tangents */
 };
 
-/* Reads the weights of a checkpoint, for embed_forward on batches of up to `tokens` tokens. Needs embed_reset. Statuses of
- * model_read. */
-MUST_CHECK enum status embed_load(struct embed *embed, const struct model *model, struct backend *backend, int64_t tokens,
-                                  struct error *error);
+/* Reads the weights of a checkpoint, for embed_forward on batches of up to `tokens` tokens. Needs embed_reset. Statuses
+ * of model_read. */
+MUST_CHECK enum status embed_load(struct embed *embed, const struct model *model, struct backend *backend,
+                                  int64_t tokens, struct error *error);
 /* The same over weights that lie in memory already, for all passes. Needs embed_reset. STATUS_NO_MEMORY. */
 MUST_CHECK enum status embed_init(struct embed *embed, const struct model_config *config, struct backend *backend,
                                   const struct embed_weights *weights, int64_t tokens, struct error *error);
@@ -37,14 +39,17 @@ int64_t embed_bytes(const struct model_config *config, const struct backend *bac
 void embed_forward(struct embed *embed, const struct batch *batch, struct matrix hidden);
 
 /* Adds to `gradients` (absent ones are not wanted). dhidden may be changed. */
-void embed_backward(struct embed *embed, const struct batch *batch, struct matrix dhidden, const struct embed_weights *gradients);
+void embed_backward(struct embed *embed, const struct batch *batch, struct matrix dhidden,
+                    const struct embed_weights *gradients);
 
 /* hidden_t (overwritten): the derivative of hidden along `directions`. */
-void embed_tangent(struct embed *embed, const struct batch *batch, const struct embed_weights *directions, struct matrix hidden_t);
+void embed_tangent(struct embed *embed, const struct batch *batch, const struct embed_weights *directions,
+                   struct matrix hidden_t);
 
-/* Adds the derivatives of the gradients along `directions` to `gradient_tangents`; gradients themselves are not computed. Both
- * matrices may be changed. */
+/* Adds the derivatives of the gradients along `directions` to `gradient_tangents`; gradients themselves are not
+ * computed. Both matrices may be changed. */
 void embed_backward_tangent(struct embed *embed, const struct batch *batch, const struct embed_weights *directions,
-                            struct matrix dhidden, struct matrix dhidden_t, const struct embed_weights *gradient_tangents);
+                            struct matrix dhidden, struct matrix dhidden_t,
+                            const struct embed_weights *gradient_tangents);
 
 #endif

@@ -34,7 +34,8 @@ static int compare(const void *left, const void *right, void *context)
     const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right, common = common_tokens(sequences, a, b);
     const int64_t rest_a = length_of(sequences, a) - common, rest_b = length_of(sequences, b) - common;
     if (rest_a == 0 || rest_b == 0) return rest_a != rest_b ? (rest_a > rest_b) - (rest_a < rest_b) : (a > b) - (a < b);
-    const uint32_t x = sequences->tokens[sequences->starts[a] + common], y = sequences->tokens[sequences->starts[b] + common];
+    const uint32_t x = sequences->tokens[sequences->starts[a] + common],
+                   y = sequences->tokens[sequences->starts[b] + common];
     return (x > y) - (x < y);
 }
 
@@ -45,7 +46,8 @@ static enum status order_init(struct order *order, struct sequences *sequences, 
     *order = (struct order){.sequences = sequences};
     if ((status = memory_new(sequences->count, sizeof(int64_t), "order of texts", &order->sorted, error)) != STATUS_OK)
         return status;
-    if ((status = memory_new(sequences->count + 1, sizeof(int64_t), "order of texts", &order->common, error)) != STATUS_OK)
+    if ((status = memory_new(sequences->count + 1, sizeof(int64_t), "order of texts", &order->common, error)) !=
+        STATUS_OK)
         return status;
     for (int64_t i = 0; i < sequences->count; i++) order->sorted[i] = i;
     if (!shared) return STATUS_OK;
@@ -55,8 +57,8 @@ static enum status order_init(struct order *order, struct sequences *sequences, 
     return STATUS_OK;
 }
 
-/* Where the part that sequence i (in order) adds is next cut after `position`: the nearest place at which a later one leaves it,
- * else its end. */
+/* Where the part that sequence i (in order) adds is next cut after `position`: the nearest place at which a later one
+ * leaves it, else its end. */
 static int64_t next_cut(const struct order *order, int64_t i, int64_t position)
 {
     int64_t least = length_of(order->sequences, order->sorted[i]), cut = least;
@@ -102,9 +104,10 @@ static void chunk_next(struct builder *builder)
     builder->chunk_used = builder->chunk_slots = 0;
 }
 
-/* One segment that lies in one chunk: `tokens` [count] at `past`. It becomes the end of the path. `continued`: maybe. */
-static enum status segment_add(struct builder *builder, const uint32_t *tokens, int64_t past, int64_t count, bool continued,
-                               struct error *error)
+/* One segment that lies in one chunk: `tokens` [count] at `past`. It becomes the end of the path. `continued`:
+ * maybe. */
+static enum status segment_add(struct builder *builder, const uint32_t *tokens, int64_t past, int64_t count,
+                               bool continued, struct error *error)
 {
     struct forest *forest = builder->forest;
     const enum status status = segment_room(builder, error);
@@ -129,17 +132,19 @@ static enum status segment_add(struct builder *builder, const uint32_t *tokens, 
 }
 
 /* A stretch of a text, in as many chunks as it takes. */
-static enum status stretch_add(struct builder *builder, const uint32_t *tokens, int64_t past, int64_t count, bool continued,
-                               struct error *error)
+static enum status stretch_add(struct builder *builder, const uint32_t *tokens, int64_t past, int64_t count,
+                               bool continued, struct error *error)
 {
     for (int64_t done = 0, part; done < count; done += part) {
         const bool full = builder->chunk_used == builder->chunk_tokens;
         const bool crowded = builder->slots > 0 && builder->chunk_slots == builder->slots;
-        const bool tight = builder->whole && builder->chunk_used > 0 && builder->chunk_used + count > builder->chunk_tokens;
+        const bool tight =
+            builder->whole && builder->chunk_used > 0 && builder->chunk_used + count > builder->chunk_tokens;
         if (builder->forest->chunks.count == 0 || full || crowded || tight) chunk_next(builder);
         part = builder->chunk_tokens - builder->chunk_used;
         if (part > count - done) part = count - done;
-        const enum status status = segment_add(builder, tokens + done, past + done, part, continued || done + part < count, error);
+        const enum status status =
+            segment_add(builder, tokens + done, past + done, part, continued || done + part < count, error);
         if (status != STATUS_OK) return status;
     }
     return STATUS_OK;
@@ -172,8 +177,8 @@ static enum status sequence_add(struct builder *builder, int64_t i, struct error
     return STATUS_OK;
 }
 
-/* Joints that chunk `c` leaves behind, deepest first, into `out`: on the path to what the next chunk begins with, what it or
- * later ones continue. */
+/* Joints that chunk `c` leaves behind, deepest first, into `out`: on the path to what the next chunk begins with, what
+ * it or later ones continue. */
 static int64_t joints_of(const struct forest *forest, int64_t c, int64_t next_first, int64_t *out)
 {
     int64_t count = 0;
@@ -191,7 +196,8 @@ struct arrays {
 struct linker {
     struct forest *forest;
     struct arrays at;
-    int64_t *before, *joints; /* segments: joints that the chunk was given, and that it leaves behind, shallowest first */
+    int64_t *before,
+        *joints; /* segments: joints that the chunk was given, and that it leaves behind, shallowest first */
     int64_t before_count, joint_count;
 };
 
@@ -264,21 +270,22 @@ int64_t forest_bytes(const struct forest *forest, int64_t sequences, int64_t tok
 {
     const int64_t chunks = forest->chunks.count, segments = forest->segment_count;
     const int64_t words = 4 * segments + chunks + 2 * deepest_path(forest) * chunks + sequences;
-    return chunks * (int64_t)(sizeof *forest->chunks.chunks + sizeof *forest->branches) + words * (int64_t)sizeof(int64_t) +
-           segments * (int64_t)sizeof *forest->segments + TOKEN_BYTES * tokens;
+    return chunks * (int64_t)(sizeof *forest->chunks.chunks + sizeof *forest->branches) +
+           words * (int64_t)sizeof(int64_t) + segments * (int64_t)sizeof *forest->segments + TOKEN_BYTES * tokens;
 }
 
-static enum status link_all(struct forest *forest, const uint32_t *ids, const uint32_t *targets, const int32_t *positions,
-                            struct error *error)
+static enum status link_all(struct forest *forest, const uint32_t *ids, const uint32_t *targets,
+                            const int32_t *positions, struct error *error)
 {
     const int64_t chunks = forest->chunks.count, segments = forest->segment_count, deepest = deepest_path(forest);
     int64_t *memory = NULL, *scratch = NULL;
     struct linker linker = {.forest = forest};
     enum status status;
-    if ((status = memory_new(chunks, sizeof *forest->chunks.chunks, "chunks", &forest->chunks.chunks, error)) != STATUS_OK ||
-        (status = memory_new(chunks, sizeof *forest->branches, "branches", &forest->branches, error)) != STATUS_OK ||
-        (status = memory_new(4 * segments + chunks + 2 * deepest * chunks, sizeof *memory, "branches", &memory, error)) !=
+    if ((status = memory_new(chunks, sizeof *forest->chunks.chunks, "chunks", &forest->chunks.chunks, error)) !=
             STATUS_OK ||
+        (status = memory_new(chunks, sizeof *forest->branches, "branches", &forest->branches, error)) != STATUS_OK ||
+        (status = memory_new(4 * segments + chunks + 2 * deepest * chunks, sizeof *memory, "branches", &memory,
+                             error)) != STATUS_OK ||
         (status = memory_new(2 * deepest, sizeof *scratch, "branches", &scratch, error)) != STATUS_OK) {
         memory_free(memory);
         return status;
@@ -322,8 +329,10 @@ static enum status build(const struct sequences *given, struct builder builder, 
     if ((status = order_init(&order, &sequences, !builder.whole, error)) != STATUS_OK) goto done;
     if ((status = memory_new(tokens, TOKEN_BYTES, "token batches", &rows, error)) != STATUS_OK) goto done;
     out->chunks.memory = rows;
-    if ((status = memory_new(sequences.count, sizeof *out->leaves, "texts", &out->leaves, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(tokens, sizeof *builder.path, "path of segments", &builder.path, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(sequences.count, sizeof *out->leaves, "texts", &out->leaves, error)) != STATUS_OK)
+        goto done;
+    if ((status = memory_new(tokens, sizeof *builder.path, "path of segments", &builder.path, error)) != STATUS_OK)
+        goto done;
     builder.ids = (uint32_t *)(void *)rows;
     targets = builder.ids + tokens;
     builder.positions = (int32_t *)(void *)(targets + tokens);
@@ -346,7 +355,8 @@ enum status forest_init(const struct sequences *sequences, int64_t chunk_tokens,
     return build(sequences, (struct builder){.chunk_tokens = chunk_tokens, .slots = slots}, out, error);
 }
 
-enum status forest_init_apart(const struct sequences *sequences, int64_t chunk_tokens, struct forest *out, struct error *error)
+enum status forest_init_apart(const struct sequences *sequences, int64_t chunk_tokens, struct forest *out,
+                              struct error *error)
 {
     int64_t longest = chunk_tokens;
     for (int64_t s = 0; s < sequences->count; s++)

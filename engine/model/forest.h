@@ -1,6 +1,6 @@
-/* forest.h: token sequences that share beginnings, as a forest of segments: what two sequences have in common from their start is
- * one segment and is computed once. Cut into chunks of equal size (a segment that does not fit goes on in the next chunk), so that
- * no padding is ever computed and walks over long and short texts cost the same. */
+/* forest.h: token sequences that share beginnings, as a forest of segments: what two sequences have in common from
+ * their start is one segment and is computed once. Cut into chunks of equal size (a segment that does not fit goes on
+ * in the next chunk), so that no padding is ever computed and walks over long and short texts cost the same. */
 #ifndef MODEL_FOREST_H
 #define MODEL_FOREST_H
 
@@ -16,7 +16,8 @@ struct forest_segment {
 };
 
 struct forest {
-    struct chunks chunks; /* their batches have branches; targets are TARGET_NONE throughout; `longest` is the longest text */
+    /* their batches have branches; targets are TARGET_NONE throughout; `longest` is the longest text */
+    struct chunks chunks;
     int64_t segment_count;
     struct forest_segment *segments; /* owned, in order of their rows */
     int64_t *leaves;                 /* [sequences] the segment that the last token of a sequence lies in; owned */
@@ -25,11 +26,12 @@ struct forest {
     void *memory;                    /* their arrays */
 };
 
-/* Copies what it needs of `sequences` (each of one token or more). Chunks have `chunk_tokens` rows, the last one fewer; `slots` > 0
- * bounds the segments of a chunk that are continued (recurrent states are large), at the price of smaller chunks. The caller owns
+/* Copies what it needs of `sequences` (each of one token or more). Chunks have `chunk_tokens` rows, the last one fewer;
+ * `slots` > 0 bounds the segments of a chunk that are continued (recurrent states are large), at the price of smaller
+ * chunks. The caller owns
  * *out (forest_reset). STATUS_NO_MEMORY. */
-MUST_CHECK enum status forest_init(const struct sequences *sequences, int64_t chunk_tokens, int64_t slots, struct forest *out,
-                                   struct error *error);
+MUST_CHECK enum status forest_init(const struct sequences *sequences, int64_t chunk_tokens, int64_t slots,
+                                   struct forest *out, struct error *error);
 /* The same with every text by itself and whole in its chunk: where what a token gets depends on its whole text. */
 MUST_CHECK enum status forest_init_apart(const struct sequences *sequences, int64_t chunk_tokens, struct forest *out,
                                          struct error *error);

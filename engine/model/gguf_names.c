@@ -41,13 +41,15 @@ enum status gguf_names_check(const struct model *model, struct error *error)
     const struct model_config *config = &model->config;
     const char *type = config->architecture->model_type;
     if (family_of(model) == NULL)
-        return error_set(error, STATUS_UNSUPPORTED, "%s is not written as GGUF; llama, mistral, qwen2, qwen3 and olmo2 are", type);
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s is not written as GGUF; llama, mistral, qwen2, qwen3 and olmo2 are", type);
     if (config->activation != ACTIVATION_SILU)
         return error_set(error, STATUS_UNSUPPORTED, "GGUF says no activation, and the model's is not silu");
     if (config->window > 0 && strcmp(type, "mistral") != 0)
         return error_set(error, STATUS_UNSUPPORTED, "GGUF has no sliding window for %s", type);
     if (config->rope.scaling == ROPE_SCALING_LLAMA3 && config_rotary(config) / 2 > GGUF_NAMES_DIVISORS)
-        return error_set(error, STATUS_UNSUPPORTED, "%lld rotary columns are too many", (long long)config_rotary(config));
+        return error_set(error, STATUS_UNSUPPORTED, "%lld rotary columns are too many",
+                         (long long)config_rotary(config));
     return STATUS_OK;
 }
 
@@ -76,8 +78,8 @@ static void visit_end(const struct visit *visit, const struct parameter *paramet
     if (tensor >= 0) visit->each(visit->owner, tensor, stored, 0);
 }
 
-void gguf_names_each(const struct model *model, void (*each)(void *owner, int64_t tensor, const char *name, int64_t head_rows),
-                     void *owner)
+void gguf_names_each(const struct model *model,
+                     void (*each)(void *owner, int64_t tensor, const char *name, int64_t head_rows), void *owner)
 {
     const struct visit visit = {model, each, owner};
     const struct family *family = family_of(model);
@@ -93,7 +95,8 @@ void gguf_names_each(const struct model *model, void (*each)(void *owner, int64_
             const char *own = role == ROLE_ATTENTION_NORM ? family->attention_norm : family->mlp_norm;
             char base[PARAMETER_NAME], stored[GGUF_NAMES_SIZE - 8];
             if (place == NULL) continue;
-            (void)snprintf(base, sizeof base, "%.*s%lld%s", (int)(place - template), template, (long long)layer, place + 2);
+            (void)snprintf(base, sizeof base, "%.*s%lld%s", (int)(place - template), template, (long long)layer,
+                           place + 2);
             (void)snprintf(stored, sizeof stored, "blk.%lld.%s", (long long)layer,
                            layer_names[i].name != NULL ? layer_names[i].name : own);
             const bool rotated = role == ROLE_QUERY || role == ROLE_KEY;
@@ -139,8 +142,10 @@ void gguf_names_describe(const struct model *model, struct gguf_metadata *metada
     char key[GGUF_NAMES_SIZE];
     gguf_metadata_text(metadata, "general.architecture", family->architecture);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        if (sizes[i].value > 0) gguf_metadata_integer(metadata, key_of(family, sizes[i].key, key), (uint32_t)sizes[i].value);
-    gguf_metadata_number(metadata, key_of(family, "attention.layer_norm_rms_epsilon", key), (float)config->norm_epsilon);
+        if (sizes[i].value > 0)
+            gguf_metadata_integer(metadata, key_of(family, sizes[i].key, key), (uint32_t)sizes[i].value);
+    gguf_metadata_number(metadata, key_of(family, "attention.layer_norm_rms_epsilon", key),
+                         (float)config->norm_epsilon);
     gguf_metadata_number(metadata, key_of(family, "rope.freq_base", key), (float)config->rope.theta);
     if (config->rope.scaling != ROPE_SCALING_LINEAR) return;
     gguf_metadata_text(metadata, key_of(family, "rope.scaling.type", key), "linear");

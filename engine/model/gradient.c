@@ -17,8 +17,8 @@ struct gradient {
     struct walk forward;  /* losses alone, and GRADIENT_RECOMPUTE's way forward */
     void *own_values;     /* the memory that `backward` was born with */
     void **activations;   /* [layers]; GRADIENT_KEEP; the last layer's is own_values */
-    void **inputs;        /* [layers + 1] hidden states before each block, [tokens, d]; GRADIENT_KEEP: the first alone */
-    void *dhidden;        /* [tokens, d] */
+    void **inputs; /* [layers + 1] hidden states before each block, [tokens, d]; GRADIENT_KEEP: the first alone */
+    void *dhidden; /* [tokens, d] */
 };
 
 static int64_t slots_width(const struct parameters_layout *layout, bool keep_all)
@@ -60,7 +60,8 @@ static enum status activations_new(struct gradient *gradient, struct error *erro
     if (gradient->mode == GRADIENT_RECOMPUTE) return STATUS_OK;
     gradient->activations[layers - 1] = gradient->own_values;
     for (int64_t i = 0; i + 1 < layers; i++) {
-        status = backend->ops->allocate(backend, width * gradient->tokens, "activations", &gradient->activations[i], error);
+        status =
+            backend->ops->allocate(backend, width * gradient->tokens, "activations", &gradient->activations[i], error);
         if (status != STATUS_OK) return status;
     }
     return STATUS_OK;
@@ -75,21 +76,23 @@ static enum status gradient_init(struct gradient *gradient, int64_t longest, str
     const struct head_weights head = parameters_head(parameters);
     const struct embed_weights embed = parameters_embed(parameters);
     enum status status;
-    if ((status = memory_new(config->layers, sizeof(void *), "activations", &gradient->activations, error)) != STATUS_OK)
+    if ((status = memory_new(config->layers, sizeof(void *), "activations", &gradient->activations, error)) !=
+        STATUS_OK)
         return status;
     if ((status = memory_new(config->layers + 1, sizeof(void *), "activations", &gradient->inputs, error)) != STATUS_OK)
         return status;
     if ((status = backend->ops->prepare(backend, longest, config->vocabulary_size, error)) != STATUS_OK) return status;
     if ((status = model_rope_tables(config, backend, longest, &gradient->cosine, &gradient->sine, error)) != STATUS_OK)
         return status;
-    if ((status = embed_init(&gradient->embed, config, backend, &embed, gradient->tokens, error)) != STATUS_OK) return status;
+    if ((status = embed_init(&gradient->embed, config, backend, &embed, gradient->tokens, error)) != STATUS_OK)
+        return status;
     if ((status = head_init(&gradient->head, config, backend, &head, HEAD_GRADIENT, error)) != STATUS_OK) return status;
-    status =
-        walk_init(&gradient->backward, config, backend, WALK_GRADIENT, gradient->tokens, gradient->cosine, gradient->sine, error);
+    status = walk_init(&gradient->backward, config, backend, WALK_GRADIENT, gradient->tokens, gradient->cosine,
+                       gradient->sine, error);
     if (status != STATUS_OK) return status;
     gradient->own_values = gradient->backward.memory[WALK_VALUES];
-    status =
-        walk_init(&gradient->forward, config, backend, WALK_FORWARD, gradient->tokens, gradient->cosine, gradient->sine, error);
+    status = walk_init(&gradient->forward, config, backend, WALK_FORWARD, gradient->tokens, gradient->cosine,
+                       gradient->sine, error);
     if (status != STATUS_OK) return status;
     return activations_new(gradient, error);
 }
@@ -101,7 +104,8 @@ enum status gradient_new(const struct parameters *parameters, enum gradient_mode
     enum status status;
     *out = NULL;
     if ((status = memory_new(1, sizeof *gradient, "gradient", &gradient, error)) != STATUS_OK) return status;
-    *gradient = (struct gradient){.parameters = parameters, .backend = parameters->backend, .mode = mode, .tokens = tokens};
+    *gradient =
+        (struct gradient){.parameters = parameters, .backend = parameters->backend, .mode = mode, .tokens = tokens};
     if ((status = gradient_init(gradient, longest, error)) != STATUS_OK) {
         gradient_free(gradient);
         return status;
@@ -121,7 +125,8 @@ void gradient_free(struct gradient *gradient)
     struct backend *backend = gradient->backend;
     const int64_t layers = gradient->parameters->layout->config.layers;
     gradient->backward.memory[WALK_VALUES] = gradient->own_values;
-    for (int64_t i = 0; gradient->activations != NULL && i + 1 < layers; i++) release(backend, gradient->activations[i]);
+    for (int64_t i = 0; gradient->activations != NULL && i + 1 < layers; i++)
+        release(backend, gradient->activations[i]);
     for (int64_t i = 0; gradient->inputs != NULL && i <= layers; i++) release(backend, gradient->inputs[i]);
     release(backend, gradient->dhidden);
     embed_reset(&gradient->embed);
@@ -136,7 +141,8 @@ void gradient_free(struct gradient *gradient)
 
 static struct matrix hidden_view(const struct gradient *gradient, void *data, const struct batch *batch)
 {
-    return matrix_of(data, batch->tokens, gradient->parameters->layout->config.hidden_size, gradient->backend->ops->element);
+    return matrix_of(data, batch->tokens, gradient->parameters->layout->config.hidden_size,
+                     gradient->backend->ops->element);
 }
 
 /* The tokens' embeddings, in inputs[0]. */
@@ -160,16 +166,17 @@ void gradient_losses(struct gradient *gradient, const struct batch *batch, doubl
     head_losses(&gradient->head, hidden, batch, losses);
 }
 
-static void head_pass(struct gradient *gradient, const struct batch *batch, struct matrix hidden, double weight, double *losses,
-                      const struct parameters *into)
+static void head_pass(struct gradient *gradient, const struct batch *batch, struct matrix hidden, double weight,
+                      double *losses, const struct parameters *into)
 {
     const struct head_weights gradients = parameters_head(into);
-    head_backward(&gradient->head, hidden, batch, weight, losses, hidden_view(gradient, gradient->dhidden, batch), &gradients);
+    head_backward(&gradient->head, hidden, batch, weight, losses, hidden_view(gradient, gradient->dhidden, batch),
+                  &gradients);
 }
 
 /* Forward through block `layer`, leaving all its slots in `backward`. */
-static struct matrix block_keep(struct gradient *gradient, const struct batch *batch, int64_t layer, struct matrix *block,
-                                struct matrix hidden)
+static struct matrix block_keep(struct gradient *gradient, const struct batch *batch, int64_t layer,
+                                struct matrix *block, struct matrix hidden)
 {
     const struct program *program = &gradient->parameters->layout->programs[layer];
     parameters_block(gradient->parameters, layer, block);
@@ -177,7 +184,8 @@ static struct matrix block_keep(struct gradient *gradient, const struct batch *b
     return gradient->backward.values[program->output];
 }
 
-static void block_back(struct gradient *gradient, const struct batch *batch, int64_t layer, const struct parameters *into)
+static void block_back(struct gradient *gradient, const struct batch *batch, int64_t layer,
+                       const struct parameters *into)
 {
     struct matrix dblock[PROGRAM_PARAMETERS];
     parameters_block(into, layer, dblock);
@@ -231,7 +239,8 @@ static void add_recomputing(struct gradient *gradient, const struct batch *batch
     }
 }
 
-void gradient_add(struct gradient *gradient, const struct batch *batch, double weight, double *losses, struct parameters *into)
+void gradient_add(struct gradient *gradient, const struct batch *batch, double weight, double *losses,
+                  struct parameters *into)
 {
     const struct embed_weights gradients = parameters_embed(into);
     if (gradient->mode == GRADIENT_KEEP)

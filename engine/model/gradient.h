@@ -1,8 +1,8 @@
 /* gradient.h: the gradient of the loss by all parameters of a model that lies in memory (parameters.h).
  *
- * Forward through all blocks, head, back again. Either every block keeps its activations for the way back, or only its input is
- * kept and the block is computed once more before its backward pass: then memory is the hidden states between blocks and one
- * block's activations, and time a third more. Both give the same bits. */
+ * Forward through all blocks, head, back again. Either every block keeps its activations for the way back, or only its
+ * input is kept and the block is computed once more before its backward pass: then memory is the hidden states between
+ * blocks and one block's activations, and time a third more. Both give the same bits. */
 #ifndef MODEL_GRADIENT_H
 #define MODEL_GRADIENT_H
 
@@ -16,10 +16,11 @@ enum gradient_mode { GRADIENT_KEEP, GRADIENT_RECOMPUTE };
 int64_t gradient_bytes(const struct parameters_layout *layout, const struct backend *backend, enum gradient_mode mode,
                        int64_t tokens);
 
-/* For the model in `parameters` (lent for life, their values may change between calls), batches of up to `tokens` tokens, sequences
- * of up to `longest`. Calls backend prepare. The caller owns *out (gradient_free). STATUS_NO_MEMORY. */
-MUST_CHECK enum status gradient_new(const struct parameters *parameters, enum gradient_mode mode, int64_t tokens, int64_t longest,
-                                    struct gradient **out, struct error *error);
+/* For the model in `parameters` (lent for life, their values may change between calls), batches of up to `tokens`
+ * tokens, sequences of up to `longest`. Calls backend prepare. The caller owns *out (gradient_free).
+ * STATUS_NO_MEMORY. */
+MUST_CHECK enum status gradient_new(const struct parameters *parameters, enum gradient_mode mode, int64_t tokens,
+                                    int64_t longest, struct gradient **out, struct error *error);
 void gradient_free(struct gradient *gradient); /* NULL is fine */
 
 /* losses[t] in nats of every token of the batch (0 where nothing is predicted), host memory. Allocates nothing. */
@@ -28,6 +29,7 @@ void gradient_losses(struct gradient *gradient, const struct batch *batch, doubl
 /* The same, and adds to `into` (of the same layout and backend) the gradient of weight * sum of losses: with
  * weight = 1 / predictions, over all batches of a step, that of the mean loss. Allocates nothing. Late errors of the
  * backend show in its sync. */
-void gradient_add(struct gradient *gradient, const struct batch *batch, double weight, double *losses, struct parameters *into);
+void gradient_add(struct gradient *gradient, const struct batch *batch, double weight, double *losses,
+                  struct parameters *into);
 
 #endif

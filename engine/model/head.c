@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* Elements of one slice of logits: 64 MiB of floats. Large slices repay the packing of the output matrix in every product. */
+/* Elements of one slice of logits: 64 MiB of floats. Large slices repay the packing of the output matrix in every
+ * product. */
 #define SLICE_ELEMENTS (16 << 20)
 
 /* A row of scratch for each token of a slice. */
@@ -42,7 +43,8 @@ static int64_t slice_tokens(const struct model_config *config)
     return tokens < 16 ? 16 : tokens > 4096 ? 4096 : tokens;
 }
 
-static enum status scratch_new(struct head *head, enum head_use use, const struct model_config *config, struct error *error)
+static enum status scratch_new(struct head *head, enum head_use use, const struct model_config *config,
+                               struct error *error)
 {
     struct backend *backend = head->backend;
     struct scratch list[SCRATCH_ROWS];
@@ -52,16 +54,19 @@ static enum status scratch_new(struct head *head, enum head_use use, const struc
     for (int i = 0; i < SCRATCH_ROWS; i++) {
         void *data = NULL;
         if (!list[i].wanted) continue;
-        if ((status = backend->ops->allocate(backend, head->slice * list[i].columns, "logits", &data, error)) != STATUS_OK)
+        if ((status = backend->ops->allocate(backend, head->slice * list[i].columns, "logits", &data, error)) !=
+            STATUS_OK)
             return status;
         const struct matrix scratch = matrix_of(data, head->slice, list[i].columns, backend->ops->element);
         memcpy((char *)head + list[i].offset, &scratch, sizeof scratch);
     }
-    if ((status = memory_new(head->slice, sizeof(double), "log sums", &head->log_sum, error)) != STATUS_OK) return status;
+    if ((status = memory_new(head->slice, sizeof(double), "log sums", &head->log_sum, error)) != STATUS_OK)
+        return status;
     return memory_new(head->slice, sizeof(double), "log sums", &head->other_log_sum, error);
 }
 
-int64_t head_bytes(const struct model_config *config, const struct backend *backend, enum head_use use, enum head_loads loads)
+int64_t head_bytes(const struct model_config *config, const struct backend *backend, enum head_use use,
+                   enum head_loads loads)
 {
     struct decoder_ends ends;
     struct scratch list[SCRATCH_ROWS];
@@ -124,8 +129,9 @@ enum status head_load(struct head *head, const struct model *model, struct backe
 
 void head_reset(struct head *head)
 {
-    struct matrix *scratch[] = {&head->normed,     &head->dnormed,     &head->normed_t,     &head->dnormed_t, &head->projected,
-                                &head->dprojected, &head->projected_t, &head->dprojected_t, &head->logits,    &head->other};
+    struct matrix *scratch[] = {&head->normed,    &head->dnormed,    &head->normed_t,    &head->dnormed_t,
+                                &head->projected, &head->dprojected, &head->projected_t, &head->dprojected_t,
+                                &head->logits,    &head->other};
     if (head->owns_weights) matrix_release(head->backend, &head->weights.norm_weight);
     if (head->owns_weights) matrix_release(head->backend, &head->weights.norm_bias);
     if (head->owns_weights) matrix_release(head->backend, &head->weights.projection);
@@ -137,21 +143,22 @@ void head_reset(struct head *head)
 }
 
 /* c = op(a) b (or a bᵀ with transpose_b) + beta c; nothing when b or c is absent. */
-static void product(struct head *head, struct matrix a, struct matrix b, struct matrix c, bool transpose_a, bool transpose_b,
-                    double beta)
+static void product(struct head *head, struct matrix a, struct matrix b, struct matrix c, bool transpose_a,
+                    bool transpose_b, double beta)
 {
     const struct gemm_args args = {
         .a = a, .b = b, .c = c, .transpose_a = transpose_a, .transpose_b = transpose_b, .alpha = 1, .beta = beta};
     if (b.data != NULL && c.data != NULL) head->backend->ops->gemm(head->backend, &args);
 }
 
-/* Where a slice's values, or their gradients or tangents, stand after each part of the head that is there; without a part they are
- * those before it. */
+/* Where a slice's values, or their gradients or tangents, stand after each part of the head that is there; without a
+ * part they are those before it. */
 struct stage {
     struct matrix hidden, normed, projected;
 };
 
-static struct stage stage_of(const struct head *head, struct matrix hidden, struct matrix normed, struct matrix projected)
+static struct stage stage_of(const struct head *head, struct matrix hidden, struct matrix normed,
+                             struct matrix projected)
 {
     struct stage stage = {.hidden = hidden};
     stage.normed = head->weights.norm_weight.data != NULL ? matrix_rows(normed, 0, hidden.rows) : hidden;
@@ -210,8 +217,8 @@ void head_losses(struct head *head, struct matrix hidden, const struct batch *ba
 }
 
 /* Distinct rows from question `first` on, as many as a slice takes; *end is the first question that is left. */
-static int64_t distinct_rows(const struct head *head, const struct head_question *questions, int64_t first, int64_t count,
-                             uint32_t *rows, uint32_t *targets, int64_t *end)
+static int64_t distinct_rows(const struct head *head, const struct head_question *questions, int64_t first,
+                             int64_t count, uint32_t *rows, uint32_t *targets, int64_t *end)
 {
     int64_t found = 0;
     for (*end = first; *end < count; ++*end) {
@@ -236,11 +243,13 @@ enum status head_answer(struct head *head, struct matrix hidden, struct head_que
         const int64_t found = distinct_rows(head, questions, first, count, rows, targets, &end);
         const struct matrix x = matrix_rows(head->normed, 0, found); /* normalised in place */
         backend->ops->gather(backend, x, hidden, rows);
-        const struct matrix logits = slice_losses(head, head->weights.output, x, head->logits, targets, losses, head->log_sum);
+        const struct matrix logits =
+            slice_losses(head, head->weights.output, x, head->logits, targets, losses, head->log_sum);
         for (int64_t i = first, row = -1; i < end; i++) {
             double logit = 0;
             row += i == first || questions[i].row != questions[i - 1].row;
-            backend->ops->download(backend, matrix_columns(matrix_rows(logits, row, 1), questions[i].token, 1), &logit, DTYPE_F64);
+            backend->ops->download(backend, matrix_columns(matrix_rows(logits, row, 1), questions[i].token, 1), &logit,
+                                   DTYPE_F64);
             questions[i].log_probability = logit - head->log_sum[row];
         }
         status = monitor_check(monitor, error);
@@ -256,8 +265,8 @@ void head_compare(struct head *head, struct matrix hidden, const struct head_oth
     for (int64_t first = 0, rows; first < batch->tokens; first += rows) {
         rows = slice_rows(head, batch, first);
         const uint32_t *targets = batch->targets + first;
-        const struct matrix p = slice_losses(head, head->weights.output, matrix_rows(hidden, first, rows), head->logits, targets,
-                                             losses + first, head->log_sum);
+        const struct matrix p = slice_losses(head, head->weights.output, matrix_rows(hidden, first, rows), head->logits,
+                                             targets, losses + first, head->log_sum);
         for (int64_t i = 0; i < count; i++) {
             const struct head_other *other = &others[i];
             const struct matrix output = other->output.data != NULL ? other->output : head->weights.output;
@@ -286,8 +295,8 @@ void head_backward(struct head *head, struct matrix hidden, const struct batch *
         const struct matrix x = matrix_rows(hidden, first, rows);
         const struct stage value = stage_of(head, x, head->normed, head->projected);
         const struct stage d = stage_of(head, matrix_rows(dhidden, first, rows), head->dnormed, head->dprojected);
-        const struct matrix dlogits =
-            slice_losses(head, head->weights.output, x, head->logits, batch->targets + first, losses + first, head->log_sum);
+        const struct matrix dlogits = slice_losses(head, head->weights.output, x, head->logits, batch->targets + first,
+                                                   losses + first, head->log_sum);
         const struct cross_entropy_args loss = {
             .logits = dlogits, .targets = batch->targets + first, .log_sum = head->log_sum, .weight = weight};
         backend->ops->cross_entropy_backward(backend, &loss);
@@ -327,9 +336,11 @@ void head_backward_tangent(struct head *head, struct matrix hidden, struct matri
         const uint32_t *targets = batch->targets + first;
         const struct matrix x = matrix_rows(hidden, first, rows);
         const struct stage value = stage_of(head, x, head->normed, head->projected);
-        const struct stage tangent = stage_of(head, matrix_rows(hidden_t, first, rows), head->normed_t, head->projected_t);
+        const struct stage tangent =
+            stage_of(head, matrix_rows(hidden_t, first, rows), head->normed_t, head->projected_t);
         const struct stage d = stage_of(head, matrix_rows(dhidden, first, rows), head->dnormed, head->dprojected);
-        const struct stage d_t = stage_of(head, matrix_rows(dhidden_t, first, rows), head->dnormed_t, head->dprojected_t);
+        const struct stage d_t =
+            stage_of(head, matrix_rows(dhidden_t, first, rows), head->dnormed_t, head->dprojected_t);
         const struct matrix dlogits =
             slice_losses(head, head->weights.output, x, head->logits, targets, losses + first, head->log_sum);
         const struct matrix dlogits_t = matrix_rows(head->other, 0, rows);

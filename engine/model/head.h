@@ -1,5 +1,5 @@
-/* head.h: from the last hidden states to losses: final norm, projection to the embeddings' width (where there are these two),
- * logits and cross-entropy, in slices of tokens, so that [tokens x vocabulary] never exists. */
+/* head.h: from the last hidden states to losses: final norm, projection to the embeddings' width (where there are these
+ * two), logits and cross-entropy, in slices of tokens, so that [tokens x vocabulary] never exists. */
 #ifndef MODEL_HEAD_H
 #define MODEL_HEAD_H
 
@@ -30,19 +30,21 @@ enum head_use { HEAD_LOSS, HEAD_COMPARE, HEAD_GRADIENT, HEAD_TANGENT };
 
 /* Loads its weights. `embedding` (with data) is lent as the output matrix of a tied model. The caller owns
  * it (head_reset). */
-MUST_CHECK enum status head_load(struct head *head, const struct model *model, struct backend *backend, struct matrix embedding,
-                                 enum head_use use, struct error *error);
+MUST_CHECK enum status head_load(struct head *head, const struct model *model, struct backend *backend,
+                                 struct matrix embedding, enum head_use use, struct error *error);
 /* The same over matrices that lie in memory already (training). */
 MUST_CHECK enum status head_init(struct head *head, const struct model_config *config, struct backend *backend,
                                  const struct head_weights *weights, enum head_use use, struct error *error);
 void head_reset(struct head *head); /* {0} is fine */
 
-/* Bytes of the backend's memory that it takes: scratch, and the weights that it reads (head_init: none; head_load with a tied
- * embedding: all but the output matrix). */
+/* Bytes of the backend's memory that it takes: scratch, and the weights that it reads (head_init: none; head_load with
+ * a tied embedding: all but the output matrix). */
 enum head_loads { HEAD_LOADS_NONE, HEAD_LOADS_BUT_OUTPUT, HEAD_LOADS_ALL };
-int64_t head_bytes(const struct model_config *config, const struct backend *backend, enum head_use use, enum head_loads loads);
+int64_t head_bytes(const struct model_config *config, const struct backend *backend, enum head_use use,
+                   enum head_loads loads);
 
-/* losses[t] in nats for every token of the batch (0 where nothing is predicted). `hidden` [tokens, d] is not changed. */
+/* losses[t] in nats for every token of the batch (0 where nothing is predicted). `hidden` [tokens, d] is not
+ * changed. */
 void head_losses(struct head *head, struct matrix hidden, const struct batch *batch, double *losses);
 
 /* Asks for log p(token | row) of a row of hidden states; `number` is the asker's own. */
@@ -51,12 +53,13 @@ struct head_question {
     uint32_t token;
     double log_probability; /* the answer */
 };
-/* Answers questions in ascending order of their rows; each row is computed once, and no other. STATUS_CANCELLED, STATUS_LEASE_LOST,
- * STATUS_NO_MEMORY. */
-MUST_CHECK enum status head_answer(struct head *head, struct matrix hidden, struct head_question *questions, int64_t count,
-                                   const struct monitor *monitor, struct error *error);
+/* Answers questions in ascending order of their rows; each row is computed once, and no other. STATUS_CANCELLED,
+ * STATUS_LEASE_LOST, STATUS_NO_MEMORY. */
+MUST_CHECK enum status head_answer(struct head *head, struct matrix hidden, struct head_question *questions,
+                                   int64_t count, const struct monitor *monitor, struct error *error);
 
-/* A model q beside p, on the same tokens: its losses, and by token KL(p || q) and whether the likeliest next token agrees. */
+/* A model q beside p, on the same tokens: its losses, and by token KL(p || q) and whether the likeliest next token
+ * agrees. */
 struct head_other {
     struct matrix hidden;
     struct matrix output; /* its output matrix; absent: that of p. All else it has in common with p */
@@ -72,9 +75,9 @@ void head_compare(struct head *head, struct matrix hidden, const struct head_oth
 void head_backward(struct head *head, struct matrix hidden, const struct batch *batch, double weight, double *losses,
                    struct matrix dhidden, const struct head_weights *gradients);
 
-/* head_backward and its derivative along a direction: hidden_t and `directions` (absent: zero) are the tangents of the hidden
- * states and of the parameters; dhidden and dhidden_t are overwritten; the tangents of the parameters' gradients are added to
- * gradient_tangents. Gradients of parameters themselves are not computed. Needs HEAD_TANGENT. */
+/* head_backward and its derivative along a direction: hidden_t and `directions` (absent: zero) are the tangents of the
+ * hidden states and of the parameters; dhidden and dhidden_t are overwritten; the tangents of the parameters' gradients
+ * are added to gradient_tangents. Gradients of parameters themselves are not computed. Needs HEAD_TANGENT. */
 void head_backward_tangent(struct head *head, struct matrix hidden, struct matrix hidden_t, const struct batch *batch,
                            double weight, const struct head_weights *directions, double *losses, struct matrix dhidden,
                            struct matrix dhidden_t, const struct head_weights *gradient_tangents);

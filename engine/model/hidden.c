@@ -37,8 +37,8 @@ static struct layout layout_of(const struct backend *backend, const struct chunk
     return layout;
 }
 
-void hidden_plan(const struct backend *backend, const struct chunks *chunks, int64_t width, const struct hidden_place *place,
-                 struct run_plan *plan)
+void hidden_plan(const struct backend *backend, const struct chunks *chunks, int64_t width,
+                 const struct hidden_place *place, struct run_plan *plan)
 {
     const struct layout layout = layout_of(backend, chunks, width, place);
     const int64_t element = (int64_t)backend->ops->element;
@@ -49,7 +49,8 @@ void hidden_plan(const struct backend *backend, const struct chunks *chunks, int
     plan->spilled_tokens += layout.spilled / width;
 }
 
-static enum status matrix_new(struct backend *backend, int64_t elements, int64_t width, struct matrix *out, struct error *error)
+static enum status matrix_new(struct backend *backend, int64_t elements, int64_t width, struct matrix *out,
+                              struct error *error)
 {
     void *data = NULL;
     const enum status status = backend->ops->allocate(backend, elements, "hidden states", &data, error);
@@ -70,7 +71,8 @@ static enum status away_init(struct hidden *hidden, int64_t window, int64_t spil
         away->first[i] = -1;
     }
     away->points[0] = away->points[1] = away->last = lanes->point(backend, LANE_HIDDEN);
-    const enum status status = lanes->allocate(backend, (size_t)spilled * backend->ops->element, "hidden states", &memory, error);
+    const enum status status =
+        lanes->allocate(backend, (size_t)spilled * backend->ops->element, "hidden states", &memory, error);
     away->memory = memory;
     return status;
 }
@@ -94,7 +96,8 @@ enum status hidden_init(struct hidden *hidden, struct backend *backend, const st
     const int64_t element = (int64_t)backend->ops->element;
     enum status status;
     *hidden = (struct hidden){.backend = backend, .tokens = chunks->tokens, .width = width};
-    if ((status = matrix_new(backend, layout.rows, width, &hidden->rows, error)) != STATUS_OK || layout.spilled == 0) return status;
+    if ((status = matrix_new(backend, layout.rows, width, &hidden->rows, error)) != STATUS_OK || layout.spilled == 0)
+        return status;
     if (layout.away) return away_init(hidden, layout.window, layout.spilled, error);
     if ((status = matrix_new(backend, layout.window, width, &hidden->window, error)) != STATUS_OK) return status;
     if (layout.staging > 0 &&
@@ -153,19 +156,22 @@ static enum status spilled_read(struct hidden *hidden, int64_t first, int64_t co
     return status;
 }
 
-static enum status spilled_write(struct hidden *hidden, int64_t first, int64_t count, const char *from, struct error *error)
+static enum status spilled_write(struct hidden *hidden, int64_t first, int64_t count, const char *from,
+                                 struct error *error)
 {
     struct hidden_away *away = &hidden->away;
     const struct lane_ops *lanes = hidden->backend->ops->lanes;
     const size_t bytes = (size_t)count * row_bytes(hidden);
     if (away->memory == NULL) return spill_write(hidden->spill, spill_at(hidden, first), from, bytes, error);
-    const enum status status = lanes->arrive(hidden->backend, LANE_HIDDEN, lanes->point(hidden->backend, LANE_HIDDEN), error);
+    const enum status status =
+        lanes->arrive(hidden->backend, LANE_HIDDEN, lanes->point(hidden->backend, LANE_HIDDEN), error);
     if (status == STATUS_OK) memcpy(away->memory + spill_at(hidden, first), from, bytes);
     away->first[0] = away->first[1] = -1; /* what was brought before is no longer it */
     return status;
 }
 
-enum status hidden_read(struct hidden *hidden, int64_t first, int64_t count, void *to, enum dtype dtype, struct error *error)
+enum status hidden_read(struct hidden *hidden, int64_t first, int64_t count, void *to, enum dtype dtype,
+                        struct error *error)
 {
     struct backend *backend = hidden->backend;
     const int64_t here = in_memory(hidden, first, count);
@@ -183,7 +189,8 @@ enum status hidden_write(struct hidden *hidden, int64_t first, int64_t count, co
     if (here > 0) backend->ops->upload(backend, matrix_rows(hidden->rows, first, here), from, dtype);
     if (here == count) return STATUS_OK;
     assert(dtype == hidden_dtype(hidden));
-    return spilled_write(hidden, first + here, count - here, (const char *)from + (size_t)here * row_bytes(hidden), error);
+    return spilled_write(hidden, first + here, count - here, (const char *)from + (size_t)here * row_bytes(hidden),
+                         error);
 }
 
 /* The window that begins with a token, or -1. */
@@ -246,7 +253,8 @@ enum status hidden_lend(struct hidden *hidden, const struct chunk *chunk, struct
         return STATUS_OK;
     }
     void *const host = hidden->staging != NULL ? hidden->staging : out->data;
-    const enum status status = hidden_read(hidden, chunk->first_token, chunk->batch.tokens, host, hidden_dtype(hidden), error);
+    const enum status status =
+        hidden_read(hidden, chunk->first_token, chunk->batch.tokens, host, hidden_dtype(hidden), error);
     if (status == STATUS_OK && hidden->staging != NULL) backend->ops->upload(backend, *out, host, hidden_dtype(hidden));
     return status;
 }
@@ -261,8 +269,8 @@ enum status hidden_return(struct hidden *hidden, const struct chunk *chunk, stru
         return STATUS_OK;
     }
     if (hidden->staging != NULL) backend->ops->download(backend, rows, hidden->staging, hidden_dtype(hidden));
-    return hidden_write(hidden, chunk->first_token, chunk->batch.tokens, hidden->staging != NULL ? hidden->staging : rows.data,
-                        hidden_dtype(hidden), error);
+    return hidden_write(hidden, chunk->first_token, chunk->batch.tokens,
+                        hidden->staging != NULL ? hidden->staging : rows.data, hidden_dtype(hidden), error);
 }
 
 enum status hidden_embed(struct embed *embed, const struct chunks *chunks, struct hidden *hidden, struct error *error)

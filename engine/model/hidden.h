@@ -1,10 +1,10 @@
-/* hidden.h: the hidden states of all tokens of a stream on their way through a model. The first tokens' lie in the backend's
- * memory; where that is short the others' are spilled: into host memory (of a device) or a file, and brought back chunk by chunk.
- * The numbers are the same wherever they lie. */
+/* hidden.h: the hidden states of all tokens of a stream on their way through a model. The first tokens' lie in the
+ * backend's memory; where that is short the others' are spilled: into host memory (of a device) or a file, and brought
+ * back chunk by chunk. The numbers are the same wherever they lie. */
 #ifndef MODEL_HIDDEN_H
 #define MODEL_HIDDEN_H
 
-#include "formats/spill.h"
+#include "files/spill.h"
 #include "model/embed.h"
 
 /* How much of a stream stays in the backend's memory, and where the rest goes. {HIDDEN_PARTS}: all of it stays. */
@@ -20,7 +20,8 @@ struct hidden {
     struct matrix window;    /* [largest chunk, d]: one chunk of those in a file, while it is lent out */
     void *staging;           /* of the window on its way, where the backend's memory is not the host's */
     struct spill *spill;
-    struct hidden_away { /* in host memory of a device: the next chunk comes, and the last one goes, while one is worked on */
+    struct
+        hidden_away { /* in host memory of a device: the next chunk comes, and the last one goes, while one is worked on */
         char *memory;
         struct matrix windows[2]; /* [largest chunk, d] */
         int64_t first[2];         /* token that a window begins with; -1: none */
@@ -31,29 +32,34 @@ struct hidden {
     bool lent;
 };
 
-/* Room for the tokens of `chunks`. On failure hidden_reset is still due. STATUS_NO_MEMORY, STATUS_DISK_FULL, STATUS_IO. */
-MUST_CHECK enum status hidden_init(struct hidden *hidden, struct backend *backend, const struct chunks *chunks, int64_t width,
-                                   const struct hidden_place *place, struct error *error);
+/* Room for the tokens of `chunks`. On failure hidden_reset is still due. STATUS_NO_MEMORY, STATUS_DISK_FULL,
+ * STATUS_IO. */
+MUST_CHECK enum status hidden_init(struct hidden *hidden, struct backend *backend, const struct chunks *chunks,
+                                   int64_t width, const struct hidden_place *place, struct error *error);
 /* Over states that somebody else owns. */
 struct hidden hidden_of(struct backend *backend, struct matrix rows);
 void hidden_reset(struct hidden *hidden); /* {0} is fine */
 
 /* Bytes that hidden_init takes of each room, onto the plan; tokens too. */
-void hidden_plan(const struct backend *backend, const struct chunks *chunks, int64_t width, const struct hidden_place *place,
-                 struct run_plan *plan);
+void hidden_plan(const struct backend *backend, const struct chunks *chunks, int64_t width,
+                 const struct hidden_place *place, struct run_plan *plan);
 
 /* Fills it with what the first block reads. */
-MUST_CHECK enum status hidden_embed(struct embed *embed, const struct chunks *chunks, struct hidden *hidden, struct error *error);
+MUST_CHECK enum status hidden_embed(struct embed *embed, const struct chunks *chunks, struct hidden *hidden,
+                                    struct error *error);
 
-/* The rows of one chunk, lent until the next chunk is asked for; whoever changed them gives them back with hidden_return. */
-MUST_CHECK enum status hidden_lend(struct hidden *hidden, const struct chunk *chunk, struct matrix *out, struct error *error);
+/* The rows of one chunk, lent until the next chunk is asked for; whoever changed them gives them back with
+ * hidden_return. */
+MUST_CHECK enum status hidden_lend(struct hidden *hidden, const struct chunk *chunk, struct matrix *out,
+                                   struct error *error);
 MUST_CHECK enum status hidden_return(struct hidden *hidden, const struct chunk *chunk, struct error *error);
 
-/* Rows [first, first + count) between the stream and dense host memory of F32 or F64; of spilled ones that of the backend. */
+/* Rows [first, first + count) between the stream and dense host memory of F32 or F64; of spilled ones that of the
+ * backend. */
 MUST_CHECK enum status hidden_read(struct hidden *hidden, int64_t first, int64_t count, void *to, enum dtype dtype,
                                    struct error *error);
-MUST_CHECK enum status hidden_write(struct hidden *hidden, int64_t first, int64_t count, const void *from, enum dtype dtype,
-                                    struct error *error);
+MUST_CHECK enum status hidden_write(struct hidden *hidden, int64_t first, int64_t count, const void *from,
+                                    enum dtype dtype, struct error *error);
 /* The backend's own. */
 enum dtype hidden_dtype(const struct hidden *hidden);
 

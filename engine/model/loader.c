@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Two blocks, A and B. The thread reads layer i into block i % 2 as soon as the caller has asked for layer i - 1, which says that
- * it is done with i - 2. `filled` and `wanted` count layers and only grow. */
+/* Two blocks, A and B. The thread reads layer i into block i % 2 as soon as the caller has asked for layer i - 1, which
+ * says that it is done with i - 2. `filled` and `wanted` count layers and only grow. */
 struct loader {
     const struct model *model;
     struct backend *backend;
@@ -42,13 +42,15 @@ static const struct lane_ops *lanes_of(const struct loader *loader)
     return loader->backend->ops->lanes;
 }
 
-static enum status carry(struct loader *loader, const struct parameter *parameter, struct matrix to, struct error *error)
+static enum status carry(struct loader *loader, const struct parameter *parameter, struct matrix to,
+                         struct error *error)
 {
     const struct lane_ops *lanes = lanes_of(loader);
     const int which = loader->carried.turn;
     float *memory = loader->carried.memory[which];
     enum status status = STATUS_OK;
-    if (loader->carried.used == 2) status = lanes->arrive(loader->backend, LANE_WEIGHTS, loader->carried.points[which], error);
+    if (loader->carried.used == 2)
+        status = lanes->arrive(loader->backend, LANE_WEIGHTS, loader->carried.points[which], error);
     if (status == STATUS_OK) status = model_read_dense(loader->model, parameter, memory, NULL, error);
     if (status != STATUS_OK) return status;
     lanes->carry_in(loader->backend, LANE_WEIGHTS, to, memory);
@@ -58,7 +60,8 @@ static enum status carry(struct loader *loader, const struct parameter *paramete
     return STATUS_OK;
 }
 
-static enum status tensor_read(struct loader *loader, const struct parameter *parameter, struct matrix to, struct error *error)
+static enum status tensor_read(struct loader *loader, const struct parameter *parameter, struct matrix to,
+                               struct error *error)
 {
     if (lanes_of(loader) != NULL) return carry(loader, parameter, to, error);
     return model_read(loader->model, loader->backend, parameter, to, loader->staging, error);
@@ -79,7 +82,8 @@ static enum status layer_read(struct loader *loader, int64_t layer, struct error
         if (status != STATUS_OK) return status;
         at += (size_t)padded(parameter->rows * parameter->columns) * element;
     }
-    if (lanes_of(loader) != NULL) loader->carried.arrived[layer % 2] = lanes_of(loader)->point(loader->backend, LANE_WEIGHTS);
+    if (lanes_of(loader) != NULL)
+        loader->carried.arrived[layer % 2] = lanes_of(loader)->point(loader->backend, LANE_WEIGHTS);
     return STATUS_OK;
 }
 
@@ -145,7 +149,8 @@ static enum status staging_new(struct loader *loader, int64_t tensor, bool trans
         status = lanes->allocate(loader->backend, (size_t)tensor * sizeof(float), "weight staging", &memory, error);
         loader->carried.memory[i] = memory;
     }
-    if (lanes != NULL) lanes->follow(loader->backend, LANE_WEIGHTS); /* who had the blocks' memory before, and its clearing */
+    if (lanes != NULL)
+        lanes->follow(loader->backend, LANE_WEIGHTS); /* who had the blocks' memory before, and its clearing */
     return status;
 }
 
@@ -171,7 +176,8 @@ enum status loader_open_at(const struct model *model, struct backend *backend, i
     pthread_cond_init(&loader->changed, NULL);
     sizes(model, &block, &tensor, &transposed);
     for (int i = 0; i < 2; i++)
-        if ((status = backend->ops->allocate(backend, block, "block weights", &loader->memory[i], error)) != STATUS_OK) goto done;
+        if ((status = backend->ops->allocate(backend, block, "block weights", &loader->memory[i], error)) != STATUS_OK)
+            goto done;
     if ((status = staging_new(loader, tensor, transposed, error)) != STATUS_OK) goto done;
     if (pthread_create(&loader->thread, NULL, loader_main, loader) != 0) {
         status = error_set(error, STATUS_NO_MEMORY, "cannot start the thread that reads weights");
@@ -195,7 +201,8 @@ enum status loader_next(struct loader *loader, struct block **out, struct error 
     pthread_mutex_lock(&loader->mutex);
     loader->wanted = loader->given + 2;
     pthread_cond_broadcast(&loader->changed);
-    while (loader->filled <= loader->given && loader->status == STATUS_OK) pthread_cond_wait(&loader->changed, &loader->mutex);
+    while (loader->filled <= loader->given && loader->status == STATUS_OK)
+        pthread_cond_wait(&loader->changed, &loader->mutex);
     if (loader->filled <= loader->given) {
         status = loader->status;
         *error = loader->error;
@@ -203,7 +210,8 @@ enum status loader_next(struct loader *loader, struct block **out, struct error 
     pthread_mutex_unlock(&loader->mutex);
     if (status != STATUS_OK) return status;
     const int64_t which = loader->given++ % 2;
-    if (lanes_of(loader) != NULL) lanes_of(loader)->await(loader->backend, LANE_WEIGHTS, loader->carried.arrived[which]);
+    if (lanes_of(loader) != NULL)
+        lanes_of(loader)->await(loader->backend, LANE_WEIGHTS, loader->carried.arrived[which]);
     *out = &loader->blocks[which];
     return STATUS_OK;
 }

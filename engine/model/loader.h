@@ -1,5 +1,5 @@
-/* loader.h: the blocks of a model, one after another. While the caller works on a block a thread of the loader reads the next one,
- * so that memory is two blocks and the disk is busy. */
+/* loader.h: the blocks of a model, one after another. While the caller works on a block a thread of the loader reads
+ * the next one, so that memory is two blocks and the disk is busy. */
 #ifndef MODEL_LOADER_H
 #define MODEL_LOADER_H
 
@@ -7,7 +7,8 @@
 
 struct loader;
 
-/* A block in memory: matrices by parameter number of its program. Belongs to the loader; the caller may change the numbers. */
+/* A block in memory: matrices by parameter number of its program. Belongs to the loader; the caller may change the
+ * numbers. */
 struct block {
     int64_t layer;
     const struct program *program;
@@ -15,15 +16,17 @@ struct block {
 };
 
 /* Begins to read layer 0. `model` and `backend` must outlive the loader. STATUS_NO_MEMORY. */
-MUST_CHECK enum status loader_open(const struct model *model, struct backend *backend, struct loader **out, struct error *error);
+MUST_CHECK enum status loader_open(const struct model *model, struct backend *backend, struct loader **out,
+                                   struct error *error);
 /* The same from layer `first` on. */
-MUST_CHECK enum status loader_open_at(const struct model *model, struct backend *backend, int64_t first, struct loader **out,
-                                      struct error *error);
+MUST_CHECK enum status loader_open_at(const struct model *model, struct backend *backend, int64_t first,
+                                      struct loader **out, struct error *error);
 
 /* Lends the next block, valid until the next call. STATUS_NOT_FOUND after the last one; statuses of model_read. */
 MUST_CHECK enum status loader_next(struct loader *loader, struct block **out, struct error *error);
 
-/* For a copy of a block that may be changed while the block stays: elements of memory that the largest one takes, and the copy. */
+/* For a copy of a block that may be changed while the block stays: elements of memory that the largest one takes, and
+ * the copy. */
 int64_t loader_elements(const struct model *model);
 void loader_copy(struct backend *backend, const struct block *from, void *memory, struct block *to);
 

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum status parameter_check(const struct model *model, const struct parameter *parameter, bool *used, struct error *error)
+static enum status parameter_check(const struct model *model, const struct parameter *parameter, bool *used,
+                                   struct error *error)
 {
     const int64_t index = weights_find(model->weights, parameter->name);
     struct weights_tensor tensor;
@@ -23,15 +24,15 @@ static enum status parameter_check(const struct model *model, const struct param
     const bool scalar = parameter->constant && tensor.elements == 1 && tensor.rank <= 1;
     const bool vector = rows == 1 && tensor.rank == 1 && tensor.shape[0] == columns;
     const bool matrix = tensor.rank == 2 && tensor.shape[0] == rows && tensor.shape[1] == columns;
-    const bool kernel = parameter->depthwise && tensor.rank == 3 && tensor.shape[0] == parameter->rows && tensor.shape[1] == 1 &&
-                        tensor.shape[2] == parameter->columns;
+    const bool kernel = parameter->depthwise && tensor.rank == 3 && tensor.shape[0] == parameter->rows &&
+                        tensor.shape[1] == 1 && tensor.shape[2] == parameter->columns;
     if (!scalar && !vector && !matrix && !kernel)
         return error_set(error, STATUS_INVALID,
-                         "tensor \"%s\" has %lld elements in %d dimensions; config.json asks for [%lld, %lld]", parameter->name,
-                         (long long)tensor.elements, tensor.rank, (long long)rows, (long long)columns);
+                         "tensor \"%s\" has %lld elements in %d dimensions; config.json asks for [%lld, %lld]",
+                         parameter->name, (long long)tensor.elements, tensor.rank, (long long)rows, (long long)columns);
     if (dtype_info(tensor.dtype)->to_f32 == NULL)
-        return error_set(error, STATUS_UNSUPPORTED, "tensor \"%s\" is %s; weights must be F32, F16, BF16 or F64", parameter->name,
-                         dtype_info(tensor.dtype)->name);
+        return error_set(error, STATUS_UNSUPPORTED, "tensor \"%s\" is %s; weights must be F32, F16, BF16 or F64",
+                         parameter->name, dtype_info(tensor.dtype)->name);
     used[index] = true;
     return STATUS_OK;
 }
@@ -140,10 +141,11 @@ static enum status model_settle(struct model *model, struct error *error)
 {
     enum status status;
     prefix_settle(model);
-    if ((status = memory_new(model->config.layers, sizeof *model->programs, "block programs", &model->programs, error)) !=
-        STATUS_OK)
+    if ((status = memory_new(model->config.layers, sizeof *model->programs, "block programs", &model->programs,
+                             error)) != STATUS_OK)
         return status;
-    for (int64_t layer = 0; layer < model->config.layers; layer++) decoder_block(&model->config, layer, &model->programs[layer]);
+    for (int64_t layer = 0; layer < model->config.layers; layer++)
+        decoder_block(&model->config, layer, &model->programs[layer]);
     decoder_ends(&model->config, &model->ends);
     return tensors_check(model, error);
 }
@@ -192,7 +194,8 @@ void model_close(struct model *model)
     memory_free(model);
 }
 
-static enum status finite_check(const struct parameter *parameter, const float *values, int64_t count, struct error *error)
+static enum status finite_check(const struct parameter *parameter, const float *values, int64_t count,
+                                struct error *error)
 {
     uint32_t bad = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -204,8 +207,9 @@ static enum status finite_check(const struct parameter *parameter, const float *
     const int64_t columns = parameter->transposed ? parameter->rows : parameter->columns; /* as in the file */
     int64_t i = 0;
     while (isfinite(values[i])) i++;
-    return error_set(error, STATUS_NOT_FINITE, "tensor \"%s\" is not finite: element [%lld, %lld] is %s", parameter->name,
-                     (long long)(i / columns), (long long)(i % columns), isnan(values[i]) ? "NaN" : "infinite");
+    return error_set(error, STATUS_NOT_FINITE, "tensor \"%s\" is not finite: element [%lld, %lld] is %s",
+                     parameter->name, (long long)(i / columns), (long long)(i % columns),
+                     isnan(values[i]) ? "NaN" : "infinite");
 }
 
 /* to = fromᵀ, from [columns of `to`, rows of `to`], in tiles that stay in the cache. */
@@ -241,14 +245,15 @@ done:
     return status;
 }
 
-enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter, struct matrix to,
-                       float *staging, struct error *error)
+enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter,
+                       struct matrix to, float *staging, struct error *error)
 {
     float *own = NULL;
     if (backend->ops->host && backend->ops->element == sizeof(float) && to.stride == to.columns)
         return model_read_dense(model, parameter, to.data, staging, error);
     enum status status =
-        staging != NULL ? STATUS_OK : memory_new(parameter->rows * parameter->columns, sizeof *own, parameter->name, &own, error);
+        staging != NULL ? STATUS_OK
+                        : memory_new(parameter->rows * parameter->columns, sizeof *own, parameter->name, &own, error);
     if (staging == NULL) staging = own;
     if (status == STATUS_OK) status = model_read_dense(model, parameter, staging, NULL, error);
     if (status == STATUS_OK) backend->ops->upload(backend, to, staging, DTYPE_F32);
@@ -256,11 +261,12 @@ enum status model_read(const struct model *model, struct backend *backend, const
     return status;
 }
 
-enum status model_load(const struct model *model, struct backend *backend, const struct parameter *parameter, struct matrix *to,
-                       struct error *error)
+enum status model_load(const struct model *model, struct backend *backend, const struct parameter *parameter,
+                       struct matrix *to, struct error *error)
 {
     void *data = NULL;
-    enum status status = backend->ops->allocate(backend, parameter->rows * parameter->columns, parameter->name, &data, error);
+    enum status status =
+        backend->ops->allocate(backend, parameter->rows * parameter->columns, parameter->name, &data, error);
     *to = (struct matrix){0};
     if (status != STATUS_OK) return status;
     *to = matrix_of(data, parameter->rows, parameter->columns, backend->ops->element);
@@ -271,16 +277,20 @@ enum status model_load(const struct model *model, struct backend *backend, const
     return status;
 }
 
-enum status model_rope_tables(const struct model_config *config, struct backend *backend, int64_t positions, struct matrix *cosine,
-                              struct matrix *sine, struct error *error)
+enum status model_rope_tables(const struct model_config *config, struct backend *backend, int64_t positions,
+                              struct matrix *cosine, struct matrix *sine, struct error *error)
 {
     const int64_t half = config_rotary(config) / 2;
     double *host = NULL, *frequencies = NULL;
     void *data = NULL;
     enum status status;
-    if ((status = memory_new(half + 1, sizeof *frequencies, "rotary frequencies", &frequencies, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(2 * positions * half, sizeof *host, "rotary tables", &host, error)) != STATUS_OK) goto done;
-    if ((status = backend->ops->allocate(backend, 2 * positions * half + 1, "rotary tables", &data, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(half + 1, sizeof *frequencies, "rotary frequencies", &frequencies, error)) != STATUS_OK)
+        goto done;
+    if ((status = memory_new(2 * positions * half, sizeof *host, "rotary tables", &host, error)) != STATUS_OK)
+        goto done;
+    if ((status = backend->ops->allocate(backend, 2 * positions * half + 1, "rotary tables", &data, error)) !=
+        STATUS_OK)
+        goto done;
     config_rope_frequencies(config, frequencies);
     for (int64_t p = 0; p < positions; p++)
         for (int64_t j = 0; j < half; j++) {
@@ -288,7 +298,8 @@ enum status model_rope_tables(const struct model_config *config, struct backend 
             host[(positions + p) * half + j] = sin((double)p * frequencies[j]);
         }
     *cosine = matrix_of(data, positions, half, backend->ops->element);
-    *sine = matrix_of((char *)data + (size_t)(positions * half) * backend->ops->element, positions, half, backend->ops->element);
+    *sine = matrix_of((char *)data + (size_t)(positions * half) * backend->ops->element, positions, half,
+                      backend->ops->element);
     backend->ops->upload(backend, *cosine, host, DTYPE_F64);
     backend->ops->upload(backend, *sine, host + positions * half, DTYPE_F64);
 done:

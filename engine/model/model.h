@@ -1,11 +1,11 @@
-/* model.h: a checkpoint as a model: its configuration, its blocks' programs, and where its tensors are. Nothing is loaded at
- * opening but headers; blocks come through loader.h, one at a time. */
+/* model.h: a checkpoint as a model: its configuration, its blocks' programs, and where its tensors are. Nothing is
+ * loaded at opening but headers; blocks come through loader.h, one at a time. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
-#include "formats/weights.h"
 #include "model/config.h"
 #include "model/decoder.h"
+#include "weights/weights.h"
 
 struct model {
     struct model_config config;
@@ -15,9 +15,9 @@ struct model {
     int64_t parameters; /* trainable numbers; a tied matrix counts once */
 };
 
-/* Opens the checkpoint at `path` (weights_open, recognise_config) and checks that every tensor of the architecture is there with
- * its shape and a floating point dtype, and that no tensor is there that the architecture would not use. The caller owns *out
- * (model_close). Statuses of both, and STATUS_INVALID, STATUS_UNSUPPORTED naming the tensor. */
+/* Opens the checkpoint at `path` (weights_open, recognise_config) and checks that every tensor of the architecture is
+ * there with its shape and a floating point dtype, and that no tensor is there that the architecture would not use. The
+ * caller owns *out (model_close). Statuses of both, and STATUS_INVALID, STATUS_UNSUPPORTED naming the tensor. */
 MUST_CHECK enum status model_open(const char *path, struct model **out, struct error *error);
 /* The same with `config` (may be NULL), the text of a JSON object whose keys go before those of config.json
  * (weights_give_config). */
@@ -25,15 +25,17 @@ MUST_CHECK enum status model_open_as(const char *path, const char *config, struc
 /* The same for weights that are open, which the model takes, also on failure; config.json lies in their directory. */
 MUST_CHECK enum status model_of_weights(struct weights *weights, struct model **out, struct error *error);
 /* Whether `weights` (lent) are those of a model so configured: STATUS_OK, or what is in the way. */
-MUST_CHECK enum status model_fits(const struct weights *weights, const struct model_config *config, struct error *error);
+MUST_CHECK enum status model_fits(const struct weights *weights, const struct model_config *config,
+                                  struct error *error);
 void model_close(struct model *model); /* NULL is fine */
 
 /* Reads a tensor into dense memory, [rows, columns], transposed where the file has it the other way round, then through
  * `scratch` of as many floats (NULL: its own). STATUS_NOT_FINITE naming the tensor and the first bad element; statuses
  * of weights_read_f32. */
-MUST_CHECK enum status model_read_dense(const struct model *model, const struct parameter *parameter, float *to, float *scratch,
-                                        struct error *error);
-/* The same into a matrix (host backends read straight into it; others through `staging`, of at least as many floats, else NULL). */
+MUST_CHECK enum status model_read_dense(const struct model *model, const struct parameter *parameter, float *to,
+                                        float *scratch, struct error *error);
+/* The same into a matrix (host backends read straight into it; others through `staging`, of at least as many floats,
+ * else NULL). */
 MUST_CHECK enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter,
                                   struct matrix to, float *staging, struct error *error);
 

@@ -1,6 +1,6 @@
-/* op.h: an operation of a decoder block and its four passes. A block is a short list of steps, each an op with the slots
- * (activations) it reads and writes and the parameters it uses; every walk over a model is a walk over such a list
- * (walk.h).
+/* op.h: an operation of a decoder block and its four passes. A block is a short list of steps, each an op with the
+ * slots (activations) it reads and writes and the parameters it uses; every walk over a model is a walk over such a
+ * list (walk.h).
  *
  *   forward           values of inputs and parameters to the value of the output
  *   backward          gradient of the output to gradients of inputs and parameters
@@ -81,10 +81,10 @@ struct step {
     } attributes;
 };
 
-/* Where the rows of each expert begin, on the host, when the routes lie in a device's memory: a host cuts the experts' products.
- * Read once for a layer and pass, when the first product asks. That waits for all that is queued: the device stands still for the
- * way of a few hundred bytes and the next launches, some tens of microseconds beside the milliseconds of the layer's products
- * (reckoned, not measured). */
+/* Where the rows of each expert begin, on the host, when the routes lie in a device's memory: a host cuts the experts'
+ * products. Read once for a layer and pass, when the first product asks. That waits for all that is queued: the device
+ * stands still for the way of a few hundred bytes and the next launches, some tens of microseconds beside the
+ * milliseconds of the layer's products (reckoned, not measured). */
 struct experts_starts {
     const void *of; /* the routes that were read; NULL: none */
     double first[CONFIG_EXPERTS_MAX + 1];
@@ -102,12 +102,12 @@ struct linear_product {
 struct pass {
     struct backend *backend;
     const struct batch *batch;
-    struct matrix cosine, sine;           /* [positions, rotary / 2] */
-    struct matrix *values;                /* by slot */
-    const struct cache *cache;            /* what earlier batches left behind (model/cache.h); forward, with batch->branches */
-    struct matrix *gradients;             /* by slot; backward */
-    struct experts_starts *starts;        /* forgotten whenever routes change; of a host not used */
-    bool *written;                        /* by slot: its gradient holds something; backward */
+    struct matrix cosine, sine;    /* [positions, rotary / 2] */
+    struct matrix *values;         /* by slot */
+    const struct cache *cache;     /* what earlier batches left behind (model/cache.h); forward, with batch->branches */
+    struct matrix *gradients;      /* by slot; backward */
+    struct experts_starts *starts; /* forgotten whenever routes change; of a host not used */
+    bool *written;                 /* by slot: its gradient holds something; backward */
     const struct matrix *parameters;      /* by parameter; data NULL where the model has none */
     const struct linear_product *product; /* NULL: as it is */
     struct matrix *parameter_gradients;   /* by parameter; NULL: not wanted; backward */
@@ -125,8 +125,8 @@ struct op {
     void (*backward_tangent)(const struct pass *pass, const struct step *step);
     bool may_reuse_input; /* the output may take the memory of input[0] when nobody reads that later */
     bool across_tokens;   /* tokens of a sequence see each other: batches with branches need one of the next two */
-    /* What the op keeps for tokens that come later in their text (model/cache.h): columns by token of a path, and of a state at its
-     * end. NULL: nothing. */
+    /* What the op keeps for tokens that come later in their text (model/cache.h): columns by token of a path, and of a
+     * state at its end. NULL: nothing. */
     int64_t (*cached_token_columns)(const struct step *step);
     int64_t (*cached_state_columns)(const struct step *step);
 };
@@ -155,10 +155,11 @@ static inline struct matrix experts_rows(struct matrix slot, const struct step *
 /* The rows of one expert in a routed slot of an experts step. */
 struct matrix experts_part(const struct pass *pass, const struct step *step, struct matrix slot, int64_t expert);
 
-/* y = x Wᵀ with parameter number `parameter`, or what pass->product makes of it: what every op with weights of linears calls. */
+/* y = x Wᵀ with parameter number `parameter`, or what pass->product makes of it: what every op with weights of linears
+ * calls. */
 void linear_forward_product(const struct pass *pass, int parameter, struct matrix x, struct matrix y);
 
-extern const struct op op_norm, op_linear, op_rope, op_attention, op_activation, op_add, op_xielu, op_convolution, op_scan,
-    op_route, op_dispatch, op_experts, op_combine, op_clip;
+extern const struct op op_norm, op_linear, op_rope, op_attention, op_activation, op_add, op_xielu, op_convolution,
+    op_scan, op_route, op_dispatch, op_experts, op_combine, op_clip;
 
 #endif

@@ -54,7 +54,8 @@ static void layout_block(struct parameters_layout *layout, int64_t layer)
         layout_add(layout, &program->parameters[i], ends_residual_branch(program, i));
 }
 
-/* A vector of one element column is [1, n]; a matrix with one row would be taken for a vector, and no architecture has one. */
+/* A vector of one element column is [1, n]; a matrix with one row would be taken for a vector, and no architecture has
+ * one. */
 static void layout_spans(struct parameters_layout *layout)
 {
     for (int64_t i = 0; i < layout->tensor_count; i++) {
@@ -64,11 +65,13 @@ static void layout_spans(struct parameters_layout *layout)
         if (last != NULL && last->decays == tensor->decays)
             last->count = end - last->first;
         else
-            layout->spans[layout->span_count++] = (struct parameters_span){tensor->offset, end - tensor->offset, tensor->decays};
+            layout->spans[layout->span_count++] =
+                (struct parameters_span){tensor->offset, end - tensor->offset, tensor->decays};
     }
 }
 
-enum status parameters_layout_new(const struct model_config *config, struct parameters_layout **out, struct error *error)
+enum status parameters_layout_new(const struct model_config *config, struct parameters_layout **out,
+                                  struct error *error)
 {
     struct parameters_layout *layout = NULL;
     struct decoder_ends ends;
@@ -77,12 +80,16 @@ enum status parameters_layout_new(const struct model_config *config, struct para
     *out = NULL;
     if ((status = memory_new(1, sizeof *layout, "parameter layout", &layout, error)) != STATUS_OK) return status;
     layout->config = *config;
-    if ((status = memory_new(config->layers, sizeof *layout->programs, "block programs", &layout->programs, error)) != STATUS_OK)
+    if ((status = memory_new(config->layers, sizeof *layout->programs, "block programs", &layout->programs, error)) !=
+        STATUS_OK)
         goto done;
-    if ((status = memory_new(config->layers, sizeof *layout->blocks, "parameter layout", &layout->blocks, error)) != STATUS_OK)
+    if ((status = memory_new(config->layers, sizeof *layout->blocks, "parameter layout", &layout->blocks, error)) !=
+        STATUS_OK)
         goto done;
-    if ((status = memory_new(most, sizeof *layout->tensors, "parameter layout", &layout->tensors, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(most, sizeof *layout->spans, "parameter layout", &layout->spans, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(most, sizeof *layout->tensors, "parameter layout", &layout->tensors, error)) != STATUS_OK)
+        goto done;
+    if ((status = memory_new(most, sizeof *layout->spans, "parameter layout", &layout->spans, error)) != STATUS_OK)
+        goto done;
     decoder_ends(config, &ends);
     layout->embedding = layout_add(layout, &ends.embedding, false);
     layout->positions = layout_add(layout, &ends.positions, false);
@@ -120,8 +127,8 @@ int64_t parameters_find(const struct parameters_layout *layout, const char *name
     return -1;
 }
 
-enum status parameters_init(struct parameters *parameters, const struct parameters_layout *layout, struct backend *backend,
-                            const char *what, struct error *error)
+enum status parameters_init(struct parameters *parameters, const struct parameters_layout *layout,
+                            struct backend *backend, const char *what, struct error *error)
 {
     *parameters = (struct parameters){.layout = layout, .backend = backend};
     return backend->ops->allocate(backend, layout->elements, what, &parameters->data, error);
@@ -143,8 +150,8 @@ struct matrix parameters_view(const struct parameters *parameters, int64_t tenso
     if (tensor < 0) return (struct matrix){0};
     const struct parameters_tensor *row = &parameters->layout->tensors[tensor];
     const size_t element = parameters->backend->ops->element;
-    return matrix_of((char *)parameters->data + (size_t)row->offset * element, row->parameter.rows, row->parameter.columns,
-                     element);
+    return matrix_of((char *)parameters->data + (size_t)row->offset * element, row->parameter.rows,
+                     row->parameter.columns, element);
 }
 
 void parameters_download(const struct parameters *parameters, int64_t tensor, void *to, enum dtype dtype)
@@ -157,7 +164,8 @@ void parameters_download(const struct parameters *parameters, int64_t tensor, vo
     }
     char *at = to;
     for (int64_t c = 0; c < view.columns; c++) { /* a row of the file is a column */
-        const struct matrix column = {(char *)view.data + (size_t)c * view.element, view.rows, 1, view.stride, view.element};
+        const struct matrix column = {(char *)view.data + (size_t)c * view.element, view.rows, 1, view.stride,
+                                      view.element};
         backend->ops->download(backend, column, at, dtype);
         at += (size_t)view.rows * dtype_info(dtype)->bits / 8;
     }
@@ -262,9 +270,11 @@ enum status parameters_read(struct parameters *parameters, const struct model *m
 {
     for (int64_t i = 0; i < parameters->layout->tensor_count; i++) {
         const struct parameter *parameter = i == parameters->layout->embedding ? &model->ends.embedding
-                                            : i == parameters->layout->output  ? &model->ends.output
-                                                                               : &parameters->layout->tensors[i].parameter;
-        const enum status status = model_read(model, parameters->backend, parameter, parameters_view(parameters, i), NULL, error);
+                                            : i == parameters->layout->output
+                                                ? &model->ends.output
+                                                : &parameters->layout->tensors[i].parameter;
+        const enum status status =
+            model_read(model, parameters->backend, parameter, parameters_view(parameters, i), NULL, error);
         if (status != STATUS_OK) return status;
     }
     return STATUS_OK;

@@ -1,8 +1,8 @@
-/* parameters.h: all numbers of a model in one flat buffer, and buffers of the same layout for what goes with them: gradients,
- * moments, directions. Order: embedding, blocks from first to last (each in the order of its program), final norm, output matrix
- * unless tied (a tied matrix is there once, as the embedding). Each tensor starts at a multiple of 16 elements; the gaps hold
- * zeros, so that sums and updates may run over the whole buffer. Constants lie there too; their gradients are zero and they do not
- * belong to spaces of directions. */
+/* parameters.h: all numbers of a model in one flat buffer, and buffers of the same layout for what goes with them:
+ * gradients, moments, directions. Order: embedding, blocks from first to last (each in the order of its program), final
+ * norm, output matrix unless tied (a tied matrix is there once, as the embedding). Each tensor starts at a multiple of
+ * 16 elements; the gaps hold zeros, so that sums and updates may run over the whole buffer. Constants lie there too;
+ * their gradients are zero and they do not belong to spaces of directions. */
 #ifndef MODEL_PARAMETERS_H
 #define MODEL_PARAMETERS_H
 
@@ -12,7 +12,8 @@
 struct parameters_tensor {
     struct parameter parameter; /* name and shape */
     int64_t offset;             /* of its first element in the buffer */
-    bool decays; /* a matrix, the embedding included: weight decay acts on it; norms, biases and a scan's decays stay free of it */
+    /* a matrix, the embedding included: weight decay acts on it; norms, biases and a scan's decays stay free of it */
+    bool decays;
     bool residual; /* the last matrix of a residual branch: drawn smaller (parameters_initialise) */
 };
 
@@ -28,8 +29,9 @@ struct parameters_layout {
     int64_t tensor_count, span_count;
     struct parameters_tensor *tensors; /* in the order of the buffer */
     struct parameters_span *spans;
-    int64_t *blocks;                          /* [config.layers] index of each block's first tensor */
-    int64_t embedding, positions, project_in; /* indices; -1: none (only the embedding and the output are always there) */
+    int64_t *blocks; /* [config.layers] index of each block's first tensor */
+    int64_t embedding, positions,
+        project_in; /* indices; -1: none (only the embedding and the output are always there) */
     int64_t norm_weight, norm_bias, project_out, output; /* output == embedding when tied */
     int64_t elements;                                    /* of the buffer, gaps included */
     int64_t numbers;                                     /* without the gaps and constants */
@@ -57,7 +59,8 @@ void parameters_reset(struct parameters *parameters); /* {0} is fine */
 
 struct matrix parameters_all(const struct parameters *parameters);                  /* [1, elements] */
 struct matrix parameters_view(const struct parameters *parameters, int64_t tensor); /* absent for -1 */
-/* Copies a tensor into dense host memory of F32 or F64 in the orientation of the file: transposed where the program says so. */
+/* Copies a tensor into dense host memory of F32 or F64 in the orientation of the file: transposed where the program
+ * says so. */
 void parameters_download(const struct parameters *parameters, int64_t tensor, void *to, enum dtype dtype);
 /* The matrices of block `layer` by parameter number of its program, into `out` [PROGRAM_PARAMETERS]. */
 void parameters_block(const struct parameters *parameters, int64_t layer, struct matrix *out);
@@ -66,10 +69,10 @@ void parameters_block(const struct parameters *parameters, int64_t layer, struct
 struct embed_weights parameters_embed(const struct parameters *parameters);
 struct head_weights parameters_head(const struct parameters *parameters);
 
-/* Fresh weights: matrices from N(0, initializer_range²), those that end a residual branch with initializer_range / sqrt(branches)
- * (Radford et al. 2019, "Language models are unsupervised multitask learners", 2.3; a layer has two, of a state space model one);
- * vectors and constants get their `initial` (norms 1, biases 0); enum fresh has the rest. An element is a pure function of (seed,
- * tensor, element). STATUS_NO_MEMORY. */
+/* Fresh weights: matrices from N(0, initializer_range²), those that end a residual branch with initializer_range /
+ * sqrt(branches) (Radford et al. 2019, "Language models are unsupervised multitask learners", 2.3; a layer has two, of
+ * a state space model one); vectors and constants get their `initial` (norms 1, biases 0); enum fresh has the rest. An
+ * element is a pure function of (seed, tensor, element). STATUS_NO_MEMORY. */
 MUST_CHECK enum status parameters_initialise(struct parameters *parameters, uint64_t seed, struct error *error);
 
 /* Reads every tensor from a checkpoint of the same configuration. Statuses of model_read. */

@@ -108,8 +108,9 @@ static void plan_shared(const struct program *program, struct program_plan *plan
                                          ? regions_take(&regions, step->saved, program->slots[step->saved].width)
                                          : REGION_ABSENT;
         if (target == source) continue;
-        const bool reuse = step->op->may_reuse_input && source != program->output && !occupied(program, source, i + 1) &&
-                           program->slots[source].of == NO_SLOT && program->slots[source].width == program->slots[target].width;
+        const bool reuse = step->op->may_reuse_input && source != program->output &&
+                           !occupied(program, source, i + 1) && program->slots[source].of == NO_SLOT &&
+                           program->slots[source].width == program->slots[target].width;
         if (!reuse) {
             region_of[target] = regions_take(&regions, target, program->slots[target].width);
             continue;

@@ -7,25 +7,26 @@
 
 enum { PROGRAM_STEPS = 32, PROGRAM_SLOTS = 32, PROGRAM_PARAMETERS = 256, PARAMETER_NAME = 96 };
 
-/* How elements of a fresh model begin: matrices are drawn from N(0, initializer_range²) and vectors are `initial`; or, as the
- * published code of state space models has it (column c of C): uniform in ± C^-1/2; log(c + 1), decays from slow to fast; and what
- * softplus makes a step size of, which is uniform in its logarithm between 0.001 and 0.1. */
+/* How elements of a fresh model begin: matrices are drawn from N(0, initializer_range²) and vectors are `initial`; or,
+ * as the published code of state space models has it (column c of C): uniform in ± C^-1/2; log(c + 1), decays from slow
+ * to fast; and what softplus makes a step size of, which is uniform in its logarithm between 0.001 and 0.1. */
 enum fresh { FRESH_USUAL, FRESH_UNIFORM, FRESH_DECAY, FRESH_STEP };
 
 /* A tensor of the model: [rows, columns], vectors are [1, columns]. */
 struct parameter {
     char name[PARAMETER_NAME]; /* full name in the checkpoint */
     int64_t rows, columns;
-    bool linear;      /* weight of a linear step that quantizers work on; matrices decay in training, vectors do not */
-    bool transposed;  /* [columns, rows] in the file (Conv1D); in memory always [rows, columns] */
-    bool depthwise;   /* a convolution's: stored as [rows, 1, columns] */
-    bool constant;    /* no gradient, not counted as a parameter; `initial` where a file lacks it; the file may hold it as [] */
+    bool linear;     /* weight of a linear step that quantizers work on; matrices decay in training, vectors do not */
+    bool transposed; /* [columns, rows] in the file (Conv1D); in memory always [rows, columns] */
+    bool depthwise;  /* a convolution's: stored as [rows, 1, columns] */
+    /* no gradient, not counted as a parameter; `initial` where a file lacks it; the file may hold it as [] */
+    bool constant;
     double initial;   /* of all elements of a vector in a fresh model */
     enum fresh fresh; /* decays are no matrix to training: they stay free of weight decay */
 };
 
-/* A slot, or some columns of another (a view): a step takes either. Views of a slot do not overlap, together cover it, and nobody
- * but them reads it, so each has a gradient of its own in the columns of the slot's. */
+/* A slot, or some columns of another (a view): a step takes either. Views of a slot do not overlap, together cover it,
+ * and nobody but them reads it, so each has a gradient of its own in the columns of the slot's. */
 struct slot {
     int64_t width; /* columns */
     int of;        /* the slot that this is a view of, or NO_SLOT */
@@ -46,12 +47,14 @@ int program_view(struct program *program, int slot, int64_t first, int64_t width
 int program_parameter(struct program *program, const char *name, int64_t rows, int64_t columns, bool linear);
 struct step *program_step(struct program *program, const struct op *op, int input, int output);
 
-/* True when `slot` is read by a step at `from` or later, or is the block's output. What reads a view does not read its slot. */
+/* True when `slot` is read by a step at `from` or later, or is the block's output. What reads a view does not read its
+ * slot. */
 bool program_live(const struct program *program, int slot, int from);
 
-/* Where each slot lies in a row of one buffer. Without `keep_all` slots share memory once nobody reads them any more, the input
- * slot lies outside (the caller's hidden states) and a chain of residual additions works on it in place; what a step saves for the
- * way back alone is not there. With `keep_all` (backward passes) every slot but the input has its own columns. */
+/* Where each slot lies in a row of one buffer. Without `keep_all` slots share memory once nobody reads them any more,
+ * the input slot lies outside (the caller's hidden states) and a chain of residual additions works on it in place; what
+ * a step saves for the way back alone is not there. With `keep_all` (backward passes) every slot but the input has its
+ * own columns. */
 enum { PLAN_ABSENT = -2 };
 struct program_plan {
     int64_t width; /* columns of the buffer in all */

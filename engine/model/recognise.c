@@ -1,8 +1,8 @@
 #include "model/recognise.h"
 
 #include "base/memory.h"
-#include "formats/file.h"
-#include "formats/json_reader.h"
+#include "files/file.h"
+#include "files/json_reader.h"
 #include "model/architecture.h"
 #include "model/config_text.h"
 #include "model/model.h"
@@ -66,7 +66,8 @@ static enum status hints_read(const struct said *said, struct hints *out, struct
     json_reader_object(&reader);
     while (json_reader_next_key(&reader, &key)) {
         if (json_reader_null(&reader)) continue;
-        if (json_reader_is(key, "model_type")) json_reader_string_copy(&reader, out->model_type, sizeof out->model_type);
+        if (json_reader_is(key, "model_type"))
+            json_reader_string_copy(&reader, out->model_type, sizeof out->model_type);
         out->no_rope_layers |= json_reader_is(key, "no_rope_layers") || json_reader_is(key, "no_rope_layer_interval");
         out->window |= json_reader_is(key, "sliding_window");
         if (!json_reader_is(key, "architectures") || json_reader_peek(&reader) != JSON_READER_ARRAY) continue;
@@ -82,7 +83,8 @@ static enum status hints_read(const struct said *said, struct hints *out, struct
 
 /* --- What the tensors show ---------------------------------------------------------------------------------------- */
 /* The tensor `name` (with %d: of layer `layer`) and `ending`; false when it is not there. */
-static bool tensor_find(const struct weights *weights, const char *name, int layer, const char *ending, struct weights_tensor *out)
+static bool tensor_find(const struct weights *weights, const char *name, int layer, const char *ending,
+                        struct weights_tensor *out)
 {
     char full[NAME_SIZE];
     const char *mark = name == NULL ? NULL : strstr(name, "%d");
@@ -102,8 +104,8 @@ static bool tensor_find(const struct weights *weights, const char *name, int lay
 }
 
 /* Some files leave out the prefix that others give to every name. */
-static bool role_find(const struct weights *weights, const struct architecture *row, enum role role, int layer, const char *ending,
-                      struct weights_tensor *out)
+static bool role_find(const struct weights *weights, const struct architecture *row, enum role role, int layer,
+                      const char *ending, struct weights_tensor *out)
 {
     const char *name = row->names[role];
     const size_t prefix = row->prefix == NULL ? 0 : strlen(row->prefix);
@@ -118,7 +120,8 @@ static int layers_count(const struct weights *weights, const struct architecture
     for (int role = 0; role < ROLE_COUNT; role++) {
         int layers = 0;
         if (row->names[role] == NULL || strstr(row->names[role], "%d") == NULL) continue;
-        while (layers <= CONFIG_LAYERS_MAX && role_find(weights, row, (enum role)role, layers, ".weight", &tensor)) layers++;
+        while (layers <= CONFIG_LAYERS_MAX && role_find(weights, row, (enum role)role, layers, ".weight", &tensor))
+            layers++;
         if (layers > 0) return layers;
     }
     return 0;
@@ -140,7 +143,8 @@ static void add(struct text *text, const char *format, ...)
 }
 
 /* Of a state space model. Groups and states of mamba2 show as a product only, and stay for the configuration to say. */
-static void state_space_shown(const struct weights *weights, const struct architecture *row, int64_t width, struct text *out)
+static void state_space_shown(const struct weights *weights, const struct architecture *row, int64_t width,
+                              struct text *out)
 {
     struct weights_tensor tensor, bias;
     const bool heads = row->block == BLOCK_MAMBA2;
@@ -156,7 +160,8 @@ static void state_space_shown(const struct weights *weights, const struct archit
     add(out, ", \"use_bias\": %s", role_find(weights, row, ROLE_STATE_INPUT, 0, ".bias", &bias) ? "true" : "false");
 }
 
-/* What tensors called as `row` calls them show, as members of a config.json. False when there is no embedding or no layer. */
+/* What tensors called as `row` calls them show, as members of a config.json. False when there is no embedding or no
+ * layer. */
 static bool shown(const struct weights *weights, const struct architecture *row, struct text *out)
 {
     struct weights_tensor tensor, norm;
@@ -166,7 +171,8 @@ static bool shown(const struct weights *weights, const struct architecture *row,
         !tensor_find(weights, row->embedding_alias, 0, ".weight", &tensor))
         return false;
     if (tensor.rank != 2 || tensor.shape[1] < 1 || layers == 0) return false;
-    if (row->block == BLOCK_MAMBA2 && !role_find(weights, row, ROLE_STATE_GATED_NORM, 0, ".weight", &norm)) return false;
+    if (row->block == BLOCK_MAMBA2 && !role_find(weights, row, ROLE_STATE_GATED_NORM, 0, ".weight", &norm))
+        return false;
     if (row->block == BLOCK_MAMBA && !role_find(weights, row, ROLE_STATE_SELECTION, 0, ".weight", &norm)) return false;
     const bool projects = role_find(weights, row, ROLE_PROJECT_IN, 0, ".weight", &norm) && norm.rank == 2;
     const int64_t width = projects ? norm.shape[0] : tensor.shape[1];
@@ -188,7 +194,8 @@ static bool shown(const struct weights *weights, const struct architecture *row,
             add(out, ", \"num_key_value_heads\": %lld", (long long)(tensor.elements / width / norm.elements));
     }
     const bool query = row->names[ROLE_QUERY] != NULL;
-    if (row->block == BLOCK_ATTENTION && role_find(weights, row, query ? ROLE_QUERY : ROLE_QUERY_KEY_VALUE, 0, ".weight", &tensor))
+    if (row->block == BLOCK_ATTENTION &&
+        role_find(weights, row, query ? ROLE_QUERY : ROLE_QUERY_KEY_VALUE, 0, ".weight", &tensor))
         add(out, ", \"attention_bias\": %s",
             role_find(weights, row, query ? ROLE_QUERY : ROLE_QUERY_KEY_VALUE, 0, ".bias", &tensor) ? "true" : "false");
     if (role_find(weights, row, ROLE_UP, 0, ".weight", &tensor))
@@ -203,8 +210,8 @@ static bool shown(const struct weights *weights, const struct architecture *row,
 
 /* --- The choice --------------------------------------------------------------------------------------------------- */
 /* All that is said, of an architecture of this row. `named`: what is said names it. */
-static enum status text_as(const struct weights *weights, const struct said *said, const struct architecture *row, bool named,
-                           char **out, size_t *size, struct error *error)
+static enum status text_as(const struct weights *weights, const struct said *said, const struct architecture *row,
+                           bool named, char **out, size_t *size, struct error *error)
 {
     struct said all = {.count = 0};
     struct text tensors;
@@ -223,7 +230,8 @@ static const char *said_name(const struct said *said)
     return said->texts[0].name;
 }
 
-static enum status fits(const struct weights *weights, const struct said *said, const struct architecture *row, struct error *error)
+static enum status fits(const struct weights *weights, const struct said *said, const struct architecture *row,
+                        struct error *error)
 {
     struct model_config config;
     char *text = NULL;
@@ -280,7 +288,8 @@ static enum status choose(const struct weights *weights, const struct said *said
     if (*out == NULL && alike == NULL)
         return error_set(error, STATUS_UNSUPPORTED, "%s: architecture \"%.40s\" is not supported; supported are %s",
                          said_name(said), hints->model_type, architecture_list(supported, sizeof supported));
-    /* A name of somebody's own may stand for other equations over the same tensors: only its owner can say that it does not. */
+    /* A name of somebody's own may stand for other equations over the same tensors: only its owner can say that it does
+     * not. */
     if (hints->model_type[0] != '\0')
         return error_set(
             error, STATUS_UNSUPPORTED,
@@ -294,13 +303,15 @@ static enum status choose(const struct weights *weights, const struct said *said
 }
 
 /* The name is for messages, lent from `said`. */
-static enum status settle(const struct weights *weights, struct said *said, char **out, size_t *size, struct error *error)
+static enum status settle(const struct weights *weights, struct said *said, char **out, size_t *size,
+                          struct error *error)
 {
     struct hints hints;
     enum status status = said_read(weights, said, error);
     if (status == STATUS_NOT_FOUND)
-        return error_set(error, STATUS_INVALID,
-                         "config.json is not beside the weights: put it there, or give it as source.config when registering");
+        return error_set(
+            error, STATUS_INVALID,
+            "config.json is not beside the weights: put it there, or give it as source.config when registering");
     if (status == STATUS_OK) status = hints_read(said, &hints, error);
     if (status != STATUS_OK) return status;
     const struct architecture *row = architecture_find(hints.model_type);

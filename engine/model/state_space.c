@@ -25,7 +25,8 @@ void state_space_limit_read(struct json_reader *reader, struct state_space_raw *
     json_reader_array(reader);
     while (count < 2 && json_reader_next_item(reader))
         if (!json_reader_double(reader, limits[count++])) return;
-    if (count < 2 || json_reader_next_item(reader)) json_reader_fail(reader, STATUS_INVALID, "time_step_limit must be two numbers");
+    if (count < 2 || json_reader_next_item(reader))
+        json_reader_fail(reader, STATUS_INVALID, "time_step_limit must be two numbers");
 }
 
 static int64_t given(int64_t value, int64_t fallback)
@@ -38,7 +39,8 @@ static double number(double value, double fallback)
     return isnan(value) ? fallback : value;
 }
 
-enum status state_space_settle(const char *name, const struct state_space_raw *raw, struct model_config *out, struct error *error)
+enum status state_space_settle(const char *name, const struct state_space_raw *raw, struct model_config *out,
+                               struct error *error)
 {
     const bool heads = out->architecture->block == BLOCK_MAMBA2;
     const double expand = number(raw->expand, 2);
@@ -61,12 +63,13 @@ enum status state_space_settle(const char *name, const struct state_space_raw *r
     };
     if (out->maximum_positions < 0) out->maximum_positions = INT32_MAX;
     if (out->intermediate_size >= 0 && out->intermediate_size != width)
-        return error_set(error, STATUS_INVALID, "%s: intermediate_size %lld is not expand times hidden_size, %lld", name,
-                         (long long)out->intermediate_size, (long long)width);
+        return error_set(error, STATUS_INVALID, "%s: intermediate_size %lld is not expand times hidden_size, %lld",
+                         name, (long long)out->intermediate_size, (long long)width);
     out->intermediate_size = width;
     out->heads = out->kv_heads = out->head_dim = 0;
     if (s->states < 1 || s->states > SCAN_STATES || s->kernel < 1 || s->kernel > CONVOLUTION_TAPS)
-        return error_set(error, STATUS_UNSUPPORTED, "%s: state_size %lld or conv_kernel %lld is not in [1, %d] and [1, %d]", name,
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: state_size %lld or conv_kernel %lld is not in [1, %d] and [1, %d]", name,
                          (long long)s->states, (long long)s->kernel, SCAN_STATES, CONVOLUTION_TAPS);
     if (heads && (s->heads < 1 || s->groups < 1 || s->heads % s->groups != 0 || width % s->heads != 0 ||
                   (raw->head_dim >= 0 && raw->head_dim * s->heads != width)))
@@ -74,8 +77,8 @@ enum status state_space_settle(const char *name, const struct state_space_raw *r
                          "%s: %lld channels, num_heads %lld, head_dim %lld and n_groups %lld do not fit together", name,
                          (long long)width, (long long)s->heads, (long long)raw->head_dim, (long long)s->groups);
     if (!(s->step_least >= 0 && s->step_least <= s->step_most))
-        return error_set(error, STATUS_INVALID, "%s: time_step_limit [%g, %g] is empty or below zero", name, s->step_least,
-                         s->step_most);
+        return error_set(error, STATUS_INVALID, "%s: time_step_limit [%g, %g] is empty or below zero", name,
+                         s->step_least, s->step_most);
     if (!heads && s->rank < 1) return error_set(error, STATUS_INVALID, "%s: time_step_rank is not positive", name);
     return STATUS_OK;
 }

@@ -2,7 +2,7 @@
 #ifndef MODEL_STATE_SPACE_H
 #define MODEL_STATE_SPACE_H
 
-#include "formats/json_reader.h"
+#include "files/json_reader.h"
 #include "model/config.h"
 
 #include <math.h>
@@ -13,18 +13,19 @@ struct state_space_raw {
     int64_t use_bias, use_conv_bias; /* -1, 0, 1 */
     double expand, step_least, step_most;
 };
-#define STATE_SPACE_ABSENT                                                                                                         \
-    (struct state_space_raw)                                                                                                       \
-    {                                                                                                                              \
-        -1, -1, -1, -1, -1, -1, -1, -1, (double)NAN, (double)NAN, (double)NAN                                                      \
+#define STATE_SPACE_ABSENT                                                    \
+    (struct state_space_raw)                                                  \
+    {                                                                         \
+        -1, -1, -1, -1, -1, -1, -1, -1, (double)NAN, (double)NAN, (double)NAN \
     }
 
-/* time_step_rank: a number, or "auto" for what follows from the other sizes. time_step_limit: two numbers, Infinity among them. */
+/* time_step_rank: a number, or "auto" for what follows from the other sizes. time_step_limit: two numbers, Infinity
+ * among them. */
 void state_space_rank_read(struct json_reader *reader, struct state_space_raw *raw);
 void state_space_limit_read(struct json_reader *reader, struct state_space_raw *raw);
 
-/* Sets out->state_space, and what follows from it, from `raw` and from what is in `out` already; what is absent is as the published
- * code has it. Such a model has no positions to run out of. STATUS_UNSUPPORTED, STATUS_INVALID. */
+/* Sets out->state_space, and what follows from it, from `raw` and from what is in `out` already; what is absent is as
+ * the published code has it. Such a model has no positions to run out of. STATUS_UNSUPPORTED, STATUS_INVALID. */
 MUST_CHECK enum status state_space_settle(const char *name, const struct state_space_raw *raw, struct model_config *out,
                                           struct error *error);
 

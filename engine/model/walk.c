@@ -18,7 +18,8 @@ static int64_t plan_width(const struct model_config *config, enum walk_kind kind
     return widest;
 }
 
-/* Parts of a walk's memory have the same layout, but the input slot of the values is the caller's; in the others it lies first. */
+/* Parts of a walk's memory have the same layout, but the input slot of the values is the caller's; in the others it
+ * lies first. */
 static int part_count(enum walk_kind kind)
 {
     return kind == WALK_FORWARD ? 1 : kind == WALK_GRADIENT ? 2 : WALK_PARTS;
@@ -36,8 +37,9 @@ int64_t walk_bytes(const struct model_config *config, struct backend *backend, e
     return elements * (int64_t)backend->ops->element;
 }
 
-enum status walk_init(struct walk *walk, const struct model_config *config, struct backend *backend, enum walk_kind kind,
-                      int64_t tokens, struct matrix cosine, struct matrix sine, struct error *error)
+enum status walk_init(struct walk *walk, const struct model_config *config, struct backend *backend,
+                      enum walk_kind kind, int64_t tokens, struct matrix cosine, struct matrix sine,
+                      struct error *error)
 {
     *walk = (struct walk){.backend = backend, .kind = kind, .cosine = cosine, .sine = sine, .tokens = tokens};
     for (int part = 0; part < part_count(kind); part++) {
@@ -61,7 +63,8 @@ static void part_lay(const struct walk *walk, int part, const struct program *pr
                      struct matrix *slots)
 {
     const size_t element = walk->backend->ops->element;
-    const int64_t tokens = walk->pass.batch->tokens, first = part == WALK_VALUES ? 0 : program->slots[program->input].width;
+    const int64_t tokens = walk->pass.batch->tokens,
+                  first = part == WALK_VALUES ? 0 : program->slots[program->input].width;
     for (int s = 0; s < program->slot_count; s++) {
         const struct slot *slot = &program->slots[s];
         if (slot->of != NO_SLOT) {
@@ -74,8 +77,8 @@ static void part_lay(const struct walk *walk, int part, const struct program *pr
     }
 }
 
-void walk_begin(struct walk *walk, const struct program *program, const struct batch *batch, const struct matrix *parameters,
-                struct matrix hidden)
+void walk_begin(struct walk *walk, const struct program *program, const struct batch *batch,
+                const struct matrix *parameters, struct matrix hidden)
 {
     struct matrix *const parts[] = {walk->values, walk->gradients, walk->value_tangents, walk->gradient_tangents};
     struct program_plan plan;
@@ -108,15 +111,16 @@ void walk_steps(struct walk *walk, int from, int to)
     for (int i = from; i < to; i++) walk->program->steps[i].op->forward(&walk->pass, &walk->program->steps[i]);
 }
 
-void walk_forward(struct walk *walk, const struct program *program, const struct batch *batch, const struct matrix *parameters,
-                  struct matrix hidden)
+void walk_forward(struct walk *walk, const struct program *program, const struct batch *batch,
+                  const struct matrix *parameters, struct matrix hidden)
 {
     walk_begin(walk, program, batch, parameters, hidden);
     if (batch->branches != NULL) cache_batch(walk->cache, batch);
     walk_steps(walk, 0, program->step_count);
     if (batch->branches != NULL) cache_end(walk->cache);
     const struct matrix output = walk->values[program->output];
-    if (walk->kind == WALK_FORWARD && output.data != hidden.data) walk->backend->ops->add(walk->backend, hidden, output, 1, 0);
+    if (walk->kind == WALK_FORWARD && output.data != hidden.data)
+        walk->backend->ops->add(walk->backend, hidden, output, 1, 0);
 }
 
 /* The output's gradient is given: everything else is unwritten. */
@@ -157,8 +161,9 @@ void walk_tangent_steps(struct walk *walk, bool values)
     }
 }
 
-void walk_tangent(struct walk *walk, const struct program *program, const struct batch *batch, const struct matrix *parameters,
-                  const struct matrix *parameter_tangents, struct matrix hidden, struct matrix hidden_t)
+void walk_tangent(struct walk *walk, const struct program *program, const struct batch *batch,
+                  const struct matrix *parameters, const struct matrix *parameter_tangents, struct matrix hidden,
+                  struct matrix hidden_t)
 {
     walk_tangent_begin(walk, program, batch, parameters, parameter_tangents, hidden, hidden_t);
     walk_tangent_steps(walk, true);
@@ -173,7 +178,8 @@ void walk_backward_tangent(struct walk *walk, struct matrix dhidden, struct matr
     walk->pass.parameter_gradient_tangents = parameter_gradient_tangents;
     backend->ops->add(backend, walk->gradients[program->output], dhidden, 1, 0);
     backend->ops->add(backend, walk->gradient_tangents[program->output], dhidden_t, 1, 0);
-    for (int i = program->step_count - 1; i >= 0; i--) program->steps[i].op->backward_tangent(&walk->pass, &program->steps[i]);
+    for (int i = program->step_count - 1; i >= 0; i--)
+        program->steps[i].op->backward_tangent(&walk->pass, &program->steps[i]);
     backend->ops->add(backend, dhidden, walk->gradients[program->input], 1, 0);
     backend->ops->add(backend, dhidden_t, walk->gradient_tangents[program->input], 1, 0);
 }

@@ -1,5 +1,5 @@
-/* walk.h: walks over a block's steps with the memory they need. A walk holds the slots of one chunk of tokens; the same walk serves
- * every block of a model and every chunk, in turn. */
+/* walk.h: walks over a block's steps with the memory they need. A walk holds the slots of one chunk of tokens; the same
+ * walk serves every block of a model and every chunk, in turn. */
 #ifndef MODEL_WALK_H
 #define MODEL_WALK_H
 
@@ -18,12 +18,13 @@ enum walk_part { WALK_VALUES, WALK_GRADIENTS, WALK_VALUE_TANGENTS, WALK_GRADIENT
 struct walk {
     struct backend *backend;
     enum walk_kind kind;
-    struct matrix cosine, sine;           /* lent */
-    const struct linear_product *product; /* of forward walks, lent, set and cleared by the caller between them; NULL: none */
-    int64_t tokens;                       /* capacity */
-    struct cache *cache;                  /* lent; for batches with branches (WALK_FORWARD); else NULL */
-    void *
-        memory[WALK_PARTS]; /* a caller may put its own in place of memory[WALK_VALUES] between walks, and back before walk_reset */
+    struct matrix cosine, sine; /* lent */
+    const struct linear_product
+        *product;        /* of forward walks, lent, set and cleared by the caller between them; NULL: none */
+    int64_t tokens;      /* capacity */
+    struct cache *cache; /* lent; for batches with branches (WALK_FORWARD); else NULL */
+    /* a caller may put its own in place of memory[WALK_VALUES] between walks, and back before walk_reset */
+    void *memory[WALK_PARTS];
     const struct program *program; /* of the walk_begin before */
     struct pass pass;
     struct matrix values[PROGRAM_SLOTS], gradients[PROGRAM_SLOTS];
@@ -32,42 +33,45 @@ struct walk {
     struct experts_starts starts;
 };
 
-/* Memory for chunks of up to `tokens` tokens of any block of the model; cosine and sine (model_rope_tables) are lent for its life.
- * The caller owns it (walk_reset). STATUS_NO_MEMORY. */
-MUST_CHECK enum status walk_init(struct walk *walk, const struct model_config *config, struct backend *backend, enum walk_kind kind,
-                                 int64_t tokens, struct matrix cosine, struct matrix sine, struct error *error);
+/* Memory for chunks of up to `tokens` tokens of any block of the model; cosine and sine (model_rope_tables) are lent
+ * for its life. The caller owns it (walk_reset). STATUS_NO_MEMORY. */
+MUST_CHECK enum status walk_init(struct walk *walk, const struct model_config *config, struct backend *backend,
+                                 enum walk_kind kind, int64_t tokens, struct matrix cosine, struct matrix sine,
+                                 struct error *error);
 void walk_reset(struct walk *walk); /* {0} is fine */
 
-/* Lays the slots out for a chunk: `hidden` [tokens, hidden_size] is the block's input. Read the slots in walk->values. */
-void walk_begin(struct walk *walk, const struct program *program, const struct batch *batch, const struct matrix *parameters,
-                struct matrix hidden);
+/* Lays the slots out for a chunk: `hidden` [tokens, hidden_size] is the block's input. Read the slots in
+ * walk->values. */
+void walk_begin(struct walk *walk, const struct program *program, const struct batch *batch,
+                const struct matrix *parameters, struct matrix hidden);
 
 /* Runs steps [from, to) forward. With branches walk_forward alone knows where a batch begins and ends. */
 void walk_steps(struct walk *walk, int from, int to);
 
 /* All of a block, leaving its output in `hidden` (WALK_FORWARD) or in walk->values[program->output] (WALK_GRADIENT). */
-void walk_forward(struct walk *walk, const struct program *program, const struct batch *batch, const struct matrix *parameters,
-                  struct matrix hidden);
+void walk_forward(struct walk *walk, const struct program *program, const struct batch *batch,
+                  const struct matrix *parameters, struct matrix hidden);
 
-/* Back through all steps after walk_forward on a WALK_GRADIENT walk. `dhidden` holds the gradient of the block's output and gets
- * that of its input; parameter_gradients (by parameter, NULL: none) are added to. */
+/* Back through all steps after walk_forward on a WALK_GRADIENT walk. `dhidden` holds the gradient of the block's output
+ * and gets that of its input; parameter_gradients (by parameter, NULL: none) are added to. */
 void walk_backward(struct walk *walk, struct matrix dhidden, struct matrix *parameter_gradients);
 
-/* A block and its derivative along a direction: `hidden_t` is the direction of the block's input (not changed), parameter_tangents
- * those of its parameters. Outputs are in walk->values and walk->value_tangents [program->output]. WALK_TANGENT. All that is given
- * stays lent until walk_backward_tangent is done. */
-void walk_tangent(struct walk *walk, const struct program *program, const struct batch *batch, const struct matrix *parameters,
-                  const struct matrix *parameter_tangents, struct matrix hidden, struct matrix hidden_t);
+/* A block and its derivative along a direction: `hidden_t` is the direction of the block's input (not changed),
+ * parameter_tangents those of its parameters. Outputs are in walk->values and walk->value_tangents [program->output].
+ * WALK_TANGENT. All that is given stays lent until walk_backward_tangent is done. */
+void walk_tangent(struct walk *walk, const struct program *program, const struct batch *batch,
+                  const struct matrix *parameters, const struct matrix *parameter_tangents, struct matrix hidden,
+                  struct matrix hidden_t);
 
-/* walk_tangent in its two parts, for a caller that keeps the memory of both between walks: the layout, and the steps, without
- * `values` the tangents alone (the values stand as an earlier walk over the same left them). */
+/* walk_tangent in its two parts, for a caller that keeps the memory of both between walks: the layout, and the steps,
+ * without `values` the tangents alone (the values stand as an earlier walk over the same left them). */
 void walk_tangent_begin(struct walk *walk, const struct program *program, const struct batch *batch,
                         const struct matrix *parameters, const struct matrix *parameter_tangents, struct matrix hidden,
                         struct matrix hidden_t);
 void walk_tangent_steps(struct walk *walk, bool values);
 
-/* Back after walk_tangent: dhidden and dhidden_t hold the gradient of the block's output and its tangent and get those of its
- * input; parameter_gradient_tangents (the Hessian times the direction, by parameter) are added to. */
+/* Back after walk_tangent: dhidden and dhidden_t hold the gradient of the block's output and its tangent and get those
+ * of its input; parameter_gradient_tangents (the Hessian times the direction, by parameter) are added to. */
 void walk_backward_tangent(struct walk *walk, struct matrix dhidden, struct matrix dhidden_t,
                            struct matrix *parameter_gradient_tangents);
 

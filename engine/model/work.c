@@ -11,7 +11,8 @@ static double pairs(const struct chunks *chunks, int64_t window)
         for (int64_t s = 0; s < batch->sequences; s++) {
             const int64_t past = batch->branches == NULL ? 0 : batch->branches->pasts[s];
             const int64_t length = batch->starts[s + 1] - batch->starts[s], left = window > past ? window - past : 0;
-            const double whole = (double)(window > 0 && left < length ? left : length); /* tokens that see all before them */
+            const double whole =
+                (double)(window > 0 && left < length ? left : length); /* tokens that see all before them */
             sum += whole * ((double)past + (whole + 1) / 2) + ((double)length - whole) * (double)window;
         }
     }
@@ -33,7 +34,8 @@ static double step_work(const struct program *program, const struct step *step, 
     }
     if (step->op == &op_convolution)
         return 2 * tokens * (double)step->attributes.convolution.columns * (double)step->attributes.convolution.taps;
-    if (step->op == &op_scan) return 6 * tokens * (double)step->attributes.scan.channels * (double)step->attributes.scan.states;
+    if (step->op == &op_scan)
+        return 6 * tokens * (double)step->attributes.scan.channels * (double)step->attributes.scan.states;
     return 0;
 }
 

@@ -1,7 +1,8 @@
 #include "quant/activation.h"
 
 /* Exact: the factors stand for integers, whose products nobody rounds. */
-static void multiply(const struct activations *activations, struct matrix x, struct matrix weight, struct matrix y, double beta)
+static void multiply(const struct activations *activations, struct matrix x, struct matrix weight, struct matrix y,
+                     double beta)
 {
     activations->backend->ops->gemm(
         activations->backend,
@@ -64,10 +65,10 @@ enum status activations_init(struct activations *activations, struct backend *ba
     enum status status;
     *activations = (struct activations){.backend = backend, .tokens = tokens, .widest = widest};
     activations->product = (struct linear_product){activations, product_run};
-    if ((status = backend->ops->allocate(backend, tokens * widest, "turned activations", &activations->turned, error)) !=
-            STATUS_OK ||
-        (status = backend->ops->allocate(backend, tokens * widest, "rounded activations", &activations->rounded, error)) !=
-            STATUS_OK)
+    if ((status = backend->ops->allocate(backend, tokens * widest, "turned activations", &activations->turned,
+                                         error)) != STATUS_OK ||
+        (status = backend->ops->allocate(backend, tokens * widest, "rounded activations", &activations->rounded,
+                                         error)) != STATUS_OK)
         return status;
     return backend->ops->allocate(backend, backend_elements(backend, widest), "outliers", &activations->left, error);
 }
@@ -97,8 +98,8 @@ void activations_reset(struct activations *activations)
     *activations = (struct activations){0};
 }
 
-enum status activations_set(struct activations *activations, int parameter, const struct activation *treatment, int64_t columns,
-                            struct matrix original, struct error *error)
+enum status activations_set(struct activations *activations, int parameter, const struct activation *treatment,
+                            int64_t columns, struct matrix original, struct error *error)
 {
     struct backend *backend = activations->backend;
     struct activation_entry *entry = &activations->entries[parameter];
@@ -106,8 +107,10 @@ enum status activations_set(struct activations *activations, int parameter, cons
     const int64_t bytes = columns * (int64_t)(sizeof(float) + sizeof(uint8_t));
     enum status status;
     entry->active = treatment->bits > 0;
-    entry->treatment = (struct round_rows_args){
-        .bits = treatment->bits, .threshold = treatment->threshold, .exact = treatment->exact, .left = activations->left};
+    entry->treatment = (struct round_rows_args){.bits = treatment->bits,
+                                                .threshold = treatment->threshold,
+                                                .exact = treatment->exact,
+                                                .left = activations->left};
     entry->original = original;
     if (original.data != NULL && activations->outliers == NULL) {
         const int64_t elements = activations->tokens * activations->widest;

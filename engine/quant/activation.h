@@ -45,8 +45,8 @@ struct activations {
 };
 
 /* For chunks of up to `tokens` tokens and linears of up to `widest` columns. STATUS_NO_MEMORY. */
-MUST_CHECK enum status activations_init(struct activations *activations, struct backend *backend, int64_t tokens, int64_t widest,
-                                        struct error *error);
+MUST_CHECK enum status activations_init(struct activations *activations, struct backend *backend, int64_t tokens,
+                                        int64_t widest, struct error *error);
 void activations_reset(struct activations *activations); /* {0} is fine */
 
 /* Forgets all linears: another block begins. */
@@ -58,9 +58,10 @@ void activations_turn(struct activations *activations, int parameter, const stru
 /* x as that linear has it before any rounding: itself, or turned (valid until the next call or product). */
 struct matrix activations_input(const struct activations *activations, int parameter, struct matrix x);
 
-/* From now on the inputs of linear `parameter` are treated so (copied), with the original weights where that is exact (in memory of
- * the backend; taken, also on failure; absent: none). STATUS_NO_MEMORY. */
-MUST_CHECK enum status activations_set(struct activations *activations, int parameter, const struct activation *treatment,
-                                       int64_t columns, struct matrix original, struct error *error);
+/* From now on the inputs of linear `parameter` are treated so (copied), with the original weights where that is exact
+ * (in memory of the backend; taken, also on failure; absent: none). STATUS_NO_MEMORY. */
+MUST_CHECK enum status activations_set(struct activations *activations, int parameter,
+                                       const struct activation *treatment, int64_t columns, struct matrix original,
+                                       struct error *error);
 
 #endif

@@ -66,8 +66,8 @@ struct awq {
     struct matrix clip_scratch;  /* (backend/codes.h); absent on a device */
 };
 
-static enum status matrix_new(struct backend *backend, int64_t rows, int64_t columns, const char *what, struct matrix *out,
-                              struct error *error)
+static enum status matrix_new(struct backend *backend, int64_t rows, int64_t columns, const char *what,
+                              struct matrix *out, struct error *error)
 {
     *out = matrix_of(NULL, rows, columns, backend->ops->element);
     return backend->ops->allocate(backend, rows * columns, what, &out->data, error);
@@ -97,8 +97,8 @@ static enum status awq_init(struct awq *awq, struct error *error)
         if ((status = coded_init(&awq->coded[i], backend, layer, NULL, error)) != STATUS_OK) return status;
     }
     if (!awq->params->clip || !backend->ops->host) return STATUS_OK;
-    return matrix_new(backend, 2 * CLIP_SEARCH_ROWS * (int64_t)team_size(backend->team), awq->group, "clipping", &awq->clip_scratch,
-                      error);
+    return matrix_new(backend, 2 * CLIP_SEARCH_ROWS * (int64_t)team_size(backend->team), awq->group, "clipping",
+                      &awq->clip_scratch, error);
 }
 
 static void awq_reset(struct awq *awq)
@@ -177,8 +177,8 @@ static enum status encode_best(struct awq *awq, double alpha, struct error *erro
     return STATUS_OK;
 }
 
-static enum status awq_quantize(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,
-                                struct quantized_layer *out, struct error *error)
+static enum status awq_quantize(struct backend *backend, const struct quantize_method *method,
+                                const struct quantize_task *task, struct quantized_layer *out, struct error *error)
 {
     const struct awq_params *params = &method->awq;
     struct awq awq = {.backend = backend,

@@ -28,14 +28,15 @@ enum status check_task(struct backend *backend, const struct quantize_task *task
     }
     if (hessian.data == NULL) return STATUS_OK;
     if (hessian.rows != hessian.columns || hessian.columns != task->linears[0].weight.columns)
-        return error_set(error, STATUS_INTERNAL, "%s: Hessian of %" PRId64 " inputs, expected %" PRId64, task->linears[0].name,
-                         hessian.columns, task->linears[0].weight.columns);
+        return error_set(error, STATUS_INTERNAL, "%s: Hessian of %" PRId64 " inputs, expected %" PRId64,
+                         task->linears[0].name, hessian.columns, task->linears[0].weight.columns);
     backend->ops->mirror(backend, hessian);
     const bool finite = backend->ops->finite(backend, hessian);
     const enum status status = backend->ops->sync(backend, error);
     if (status != STATUS_OK) return status;
     if (!finite)
-        return error_set(error, STATUS_NOT_FINITE, "%s: an input activation is NaN or infinite (or too large for a float Hessian)",
+        return error_set(error, STATUS_NOT_FINITE,
+                         "%s: an input activation is NaN or infinite (or too large for a float Hessian)",
                          task->linears[0].name);
     return STATUS_OK;
 }

@@ -62,10 +62,10 @@ static const float nf4_values[VALUES] = {
     1.0f,
 };
 
-#define FP4(smallest)                                                                                                              \
-    {                                                                                                                              \
-        -1, -2.0f / 3, -0.5f, -1.0f / 3, -0.25f, -1.0f / 6, -(smallest), 0, 0, (smallest), 1.0f / 6, 0.25f, 1.0f / 3, 0.5f,        \
-            2.0f / 3, 1                                                                                                            \
+#define FP4(smallest)                                                                                                 \
+    {                                                                                                                 \
+        -1, -2.0f / 3, -0.5f, -1.0f / 3, -0.25f, -1.0f / 6, -(smallest), 0, 0, (smallest), 1.0f / 6, 0.25f, 1.0f / 3, \
+            0.5f, 2.0f / 3, 1                                                                                         \
     }
 static const float fp4_values[][VALUES] = {FP4(1.0f / 12), FP4(1.0f / 192)};
 
@@ -126,8 +126,8 @@ static enum status codebook_encode(void *owner, struct backend *backend, const s
                                    struct quantized_layer *layer, struct coded *coded, struct error *error)
 {
     const struct codebook *book = owner;
-    enum status status = quantized_layer_init_codebook(layer, linear->weight.rows, linear->weight.columns, book->params->block_size,
-                                                       book->values, error);
+    enum status status = quantized_layer_init_codebook(layer, linear->weight.rows, linear->weight.columns,
+                                                       book->params->block_size, book->values, error);
     if (status == STATUS_OK) status = coded_init(coded, backend, layer, NULL, error);
     if (status != STATUS_OK) return status;
     coded_push(coded);
@@ -139,15 +139,15 @@ static enum status codebook_encode(void *owner, struct backend *backend, const s
     return STATUS_OK;
 }
 
-static enum status nf4_quantize(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,
-                                struct quantized_layer *out, struct error *error)
+static enum status nf4_quantize(struct backend *backend, const struct quantize_method *method,
+                                const struct quantize_task *task, struct quantized_layer *out, struct error *error)
 {
     struct codebook book = {nf4_values, &method->nf4};
     return quantize_each(backend, task, &book, codebook_encode, out, error);
 }
 
-static enum status fp4_quantize(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,
-                                struct quantized_layer *out, struct error *error)
+static enum status fp4_quantize(struct backend *backend, const struct quantize_method *method,
+                                const struct quantize_task *task, struct quantized_layer *out, struct error *error)
 {
     struct codebook book = {fp4_values[method->fp4.values], &method->fp4};
     return quantize_each(backend, task, &book, codebook_encode, out, error);

@@ -11,10 +11,12 @@ static void list_parts(const struct quantized_layer *layer, const void *from[PAR
 {
     const size_t grids = (size_t)(layer->codebook != NULL ? layer->groups : layer->rows * layer->groups);
     const size_t columns = (size_t)layer->columns;
-    const void *const all[PARTS] = {layer->codes,    layer->scales,       layer->zeros, layer->ordered ? layer->g_idx : NULL,
+    const void *const all[PARTS] = {layer->codes,    layer->scales,
+                                    layer->zeros,    layer->ordered ? layer->g_idx : NULL,
                                     layer->codebook, layer->column_scales};
-    const size_t sizes[PARTS] = {(size_t)layer->rows * columns,          grids * sizeof(float),  grids, columns * sizeof(int32_t),
-                                 sizeof(float) << (unsigned)layer->bits, columns * sizeof(float)};
+    const size_t sizes[PARTS] = {
+        (size_t)layer->rows * columns,          grids * sizeof(float),  grids, columns * sizeof(int32_t),
+        sizeof(float) << (unsigned)layer->bits, columns * sizeof(float)};
     for (int i = 0; i < PARTS; i++) {
         from[i] = all[i];
         bytes[i] = all[i] != NULL ? sizes[i] : 0;
@@ -32,9 +34,10 @@ enum status coded_init(struct coded *coded, struct backend *backend, struct quan
     const void *from[PARTS];
     size_t bytes[PARTS], next = ALIGNMENT; /* offset 0 is: not there */
     *coded = (struct coded){.backend = backend, .layer = layer};
-    coded->at = (struct codes){layer->rows,     layer->columns,      layer->groups, layer->group_size,
-                               layer->codes,    layer->scales,       layer->zeros,  layer->ordered ? layer->g_idx : NULL,
-                               layer->codebook, layer->column_scales};
+    coded->at =
+        (struct codes){layer->rows,     layer->columns,      layer->groups, layer->group_size,
+                       layer->codes,    layer->scales,       layer->zeros,  layer->ordered ? layer->g_idx : NULL,
+                       layer->codebook, layer->column_scales};
     if (backend->ops->host) return STATUS_OK;
     list_parts(layer, from, bytes);
     for (int i = codes != NULL ? PART_SCALES : PART_CODES; i < PARTS; i++) {
@@ -65,7 +68,8 @@ void coded_push(struct coded *coded)
     size_t bytes[PARTS];
     list_parts(coded->layer, from, bytes);
     for (int i = PART_SCALES; i < PARTS && coded->block != NULL; i++)
-        if (bytes[i] > 0) coded->backend->ops->write_bytes(coded->backend, block_at(coded, (enum part)i), from[i], bytes[i]);
+        if (bytes[i] > 0)
+            coded->backend->ops->write_bytes(coded->backend, block_at(coded, (enum part)i), from[i], bytes[i]);
 }
 
 enum status coded_pull_scales(struct coded *coded, struct error *error)
@@ -102,8 +106,8 @@ void coded_decode(const struct coded *coded, struct matrix weight)
     coded->backend->ops->decode(coded->backend, &coded->at, 0, weight, (struct matrix){0});
 }
 
-/* H is symmetric, so the products with what lies above its diagonal blocks count twice and those below are not done: little more
- * than half the work. */
+/* H is symmetric, so the products with what lies above its diagonal blocks count twice and those below are not done:
+ * little more than half the work. */
 double coded_energy(struct backend *backend, struct matrix a, struct matrix hessian, struct matrix product)
 {
     if (hessian.data == NULL) return backend->ops->dot(backend, a, a);
@@ -111,10 +115,17 @@ double coded_energy(struct backend *backend, struct matrix a, struct matrix hess
     for (int64_t first = 0; first < a.columns; first += width) {
         const int64_t count = a.columns - first < width ? a.columns - first : width;
         const struct matrix columns = matrix_columns(hessian, first, count), c = matrix_columns(product, first, count);
-        const struct gemm_args diagonal = {
-            .a = matrix_columns(a, first, count), .b = matrix_rows(columns, first, count), .c = c, .alpha = 1, .exact = true};
-        const struct gemm_args above = {
-            .a = matrix_columns(a, 0, first), .b = matrix_rows(columns, 0, first), .c = c, .alpha = 2, .beta = 1, .exact = true};
+        const struct gemm_args diagonal = {.a = matrix_columns(a, first, count),
+                                           .b = matrix_rows(columns, first, count),
+                                           .c = c,
+                                           .alpha = 1,
+                                           .exact = true};
+        const struct gemm_args above = {.a = matrix_columns(a, 0, first),
+                                        .b = matrix_rows(columns, 0, first),
+                                        .c = c,
+                                        .alpha = 2,
+                                        .beta = 1,
+                                        .exact = true};
         backend->ops->gemm(backend, &diagonal);
         if (first > 0) backend->ops->gemm(backend, &above);
     }
@@ -131,13 +142,15 @@ static enum status sum_energies(const struct coded *coded, struct matrix weight,
     enum status status;
     *proxy = 0;
     if (whole != NULL) *whole = 0;
-    if ((status = backend->ops->allocate(backend, slab * columns, "quantization error", &difference, error)) != STATUS_OK)
+    if ((status = backend->ops->allocate(backend, slab * columns, "quantization error", &difference, error)) !=
+        STATUS_OK)
         goto done;
     status = backend->ops->allocate(backend, slab * columns, "quantization error", &product, error);
     if (status != STATUS_OK) goto done;
     for (int64_t first = 0; first < rows; first += slab) {
         const int64_t count = rows - first < slab ? rows - first : slab;
-        const struct matrix d = matrix_of(difference, count, columns, backend->ops->element), w = matrix_rows(weight, first, count);
+        const struct matrix d = matrix_of(difference, count, columns, backend->ops->element),
+                            w = matrix_rows(weight, first, count);
         const struct matrix scratch = matrix_of(product, count, columns, backend->ops->element);
         backend->ops->decode(backend, &coded->at, first, d, w);
         *proxy += coded_energy(backend, d, hessian, scratch);
@@ -145,8 +158,8 @@ static enum status sum_energies(const struct coded *coded, struct matrix weight,
     }
     if ((status = backend->ops->sync(backend, error)) != STATUS_OK) goto done;
     if (!isfinite(*proxy) || (whole != NULL && !isfinite(*whole)))
-        status =
-            error_set(error, STATUS_NOT_FINITE, "quantization error is not finite: weights or activations are too large for float");
+        status = error_set(error, STATUS_NOT_FINITE,
+                           "quantization error is not finite: weights or activations are too large for float");
     /* H is positive semidefinite: below zero is rounding */
     if (*proxy < 0) *proxy = 0;
 done:
@@ -155,7 +168,8 @@ done:
     return status;
 }
 
-enum status coded_error(const struct coded *coded, struct matrix weight, struct matrix hessian, double *out, struct error *error)
+enum status coded_error(const struct coded *coded, struct matrix weight, struct matrix hessian, double *out,
+                        struct error *error)
 {
     return sum_energies(coded, weight, hessian, out, NULL, error);
 }

@@ -14,10 +14,10 @@ struct coded {
     size_t offsets[6];             /* of what is in the block; 0: it is not */
 };
 
-/* `codes`: where the codes lie in memory of the backend already (lent; the layer's own must be those on a host); NULL: room of its
- * own. coded_reset is due in any case. STATUS_NO_MEMORY. */
-MUST_CHECK enum status coded_init(struct coded *coded, struct backend *backend, struct quantized_layer *layer, uint8_t *codes,
-                                  struct error *error);
+/* `codes`: where the codes lie in memory of the backend already (lent; the layer's own must be those on a host); NULL:
+ * room of its own. coded_reset is due in any case. STATUS_NO_MEMORY. */
+MUST_CHECK enum status coded_init(struct coded *coded, struct backend *backend, struct quantized_layer *layer,
+                                  uint8_t *codes, struct error *error);
 void coded_reset(struct coded *coded); /* a zeroed one is fine */
 
 /* The layer's scales, zero points, groups of columns, scales of columns and book go to the backend. */
@@ -26,7 +26,8 @@ void coded_push(struct coded *coded);
 MUST_CHECK enum status coded_pull(struct coded *coded, struct error *error);
 MUST_CHECK enum status coded_pull_scales(struct coded *coded, struct error *error); /* the scales alone */
 
-/* Finds the grid of every group of `weight` [rows, columns] of float, and its codes. With column_scales, `weight` is W diag(s). */
+/* Finds the grid of every group of `weight` [rows, columns] of float, and its codes. With column_scales, `weight` is W
+ * diag(s). */
 void coded_encode(struct coded *coded, struct grid grid, struct matrix weight);
 /* Writes the values into `weight` [rows, columns]. */
 void coded_decode(const struct coded *coded, struct matrix weight);
@@ -36,8 +37,9 @@ double coded_energy(struct backend *backend, struct matrix a, struct matrix hess
 /* The proxy error alone. STATUS_NOT_FINITE when it is not finite, STATUS_NO_MEMORY. */
 MUST_CHECK enum status coded_error(const struct coded *coded, struct matrix weight, struct matrix hessian, double *out,
                                    struct error *error);
-/* Sets the layer's proxy_error and relative_error from the original weight. `hessian` is [columns, columns] with both triangles, or
- * absent: H = I. STATUS_NOT_FINITE when an error is not finite, STATUS_NO_MEMORY. */
-MUST_CHECK enum status coded_measure(struct coded *coded, struct matrix weight, struct matrix hessian, struct error *error);
+/* Sets the layer's proxy_error and relative_error from the original weight. `hessian` is [columns, columns] with both
+ * triangles, or absent: H = I. STATUS_NOT_FINITE when an error is not finite, STATUS_NO_MEMORY. */
+MUST_CHECK enum status coded_measure(struct coded *coded, struct matrix weight, struct matrix hessian,
+                                     struct error *error);
 
 #endif

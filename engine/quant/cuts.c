@@ -9,7 +9,8 @@ static bool quantizable(const struct program *program, int step)
 /* Products that nobody quantizes are slivers: a router's. */
 static bool step_cheap(const struct program *program, int step)
 {
-    return !quantizable(program, step) && program->steps[step].op != &op_attention && program->steps[step].op != &op_scan;
+    return !quantizable(program, step) && program->steps[step].op != &op_attention &&
+           program->steps[step].op != &op_scan;
 }
 
 static bool writes_hidden(const struct program *program, const struct program_plan *plan, int from, int to)
@@ -44,7 +45,8 @@ static void set_resume(const struct program *program, const struct program_plan 
 {
     struct cut best = *cut;
     set_live(program, plan, cut->step, &best);
-    for (int at = cut->step - 1; at >= from && step_cheap(program, at) && !writes_hidden(program, plan, at, cut->step); at--) {
+    for (int at = cut->step - 1; at >= from && step_cheap(program, at) && !writes_hidden(program, plan, at, cut->step);
+         at--) {
         struct cut candidate = *cut;
         set_live(program, plan, at, &candidate);
         if (candidate.live_width < best.live_width) best = candidate;

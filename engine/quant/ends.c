@@ -3,8 +3,8 @@
 #include "quant/check.h"
 #include "quant/coded.h"
 
-enum status ends_round(struct backend *backend, const char *name, struct matrix matrix, int64_t bits, int64_t *stored_bits,
-                       struct error *error)
+enum status ends_round(struct backend *backend, const char *name, struct matrix matrix, int64_t bits,
+                       int64_t *stored_bits, struct error *error)
 {
     const struct quantize_linear linear = {name, matrix};
     const struct quantize_task task = {&linear, 1, {.sample = {0}}};

@@ -9,8 +9,8 @@
 
 enum { ENDS_GROUP = 128 };
 
-/* Rounds `matrix` (host floats) in place; *stored_bits gets what a checkpoint needs for it. STATUS_NOT_FINITE, STATUS_UNSUPPORTED,
- * STATUS_NO_MEMORY. */
+/* Rounds `matrix` (host floats) in place; *stored_bits gets what a checkpoint needs for it. STATUS_NOT_FINITE,
+ * STATUS_UNSUPPORTED, STATUS_NO_MEMORY. */
 MUST_CHECK enum status ends_round(struct backend *backend, const char *name, struct matrix matrix, int64_t bits,
                                   int64_t *stored_bits, struct error *error);
 

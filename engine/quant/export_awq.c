@@ -15,24 +15,27 @@ static const int order[PACKED] = {0, 2, 4, 6, 1, 3, 5, 7};
 static enum status check(const struct export_grid *grid, struct error *error)
 {
     if (grid->bits != 4)
-        return error_set_at(error, STATUS_UNSUPPORTED, "/export", "\"awq\" stores codes of 4 bits, not %d: use \"gptq\"",
-                            grid->bits);
+        return error_set_at(error, STATUS_UNSUPPORTED, "/export",
+                            "\"awq\" stores codes of 4 bits, not %d: use \"gptq\"", grid->bits);
     if (grid->ordered)
         return error_set_at(error, STATUS_UNSUPPORTED, "/export",
                             "\"awq\" has groups of neighbouring columns only: leave desc_act off, or use \"gptq\"");
     return STATUS_OK;
 }
 
-static enum status fits(const struct export_grid *grid, const char *name, int64_t rows, int64_t columns, struct error *error)
+static enum status fits(const struct export_grid *grid, const char *name, int64_t rows, int64_t columns,
+                        struct error *error)
 {
     if (rows % PACKED == 0 && (grid->group_size == -1 || columns % grid->group_size == 0)) return STATUS_OK;
-    return error_set_at(error, STATUS_UNSUPPORTED, "/export",
-                        "\"awq\" packs %d rows at a time and needs whole groups, and %s is [%lld, %lld] in groups of %lld: skip it "
-                        "with an override, or use \"dequantized\"",
-                        PACKED, name, (long long)rows, (long long)columns, (long long)grid->group_size);
+    return error_set_at(
+        error, STATUS_UNSUPPORTED, "/export",
+        "\"awq\" packs %d rows at a time and needs whole groups, and %s is [%lld, %lld] in groups of %lld: skip it "
+        "with an override, or use \"dequantized\"",
+        PACKED, name, (long long)rows, (long long)columns, (long long)grid->group_size);
 }
 
-static int tensors(const struct export_grid *grid, int64_t rows, int64_t columns, struct export_tensor out[EXPORT_TENSORS])
+static int tensors(const struct export_grid *grid, int64_t rows, int64_t columns,
+                   struct export_tensor out[EXPORT_TENSORS])
 {
     const int64_t groups = export_format_groups(grid, columns);
     out[0] = (struct export_tensor){"qweight", DTYPE_I32, 2, {columns, rows / PACKED}};
@@ -42,8 +45,8 @@ static int tensors(const struct export_grid *grid, int64_t rows, int64_t columns
 }
 
 /* `values` [rows, columns] column by column. */
-static enum status write_turned(const uint8_t *values, int64_t rows, int64_t columns, struct weights_writer *writer, int64_t index,
-                                struct error *error)
+static enum status write_turned(const uint8_t *values, int64_t rows, int64_t columns, struct weights_writer *writer,
+                                int64_t index, struct error *error)
 {
     uint32_t *words = NULL;
     enum status status = memory_new(rows / PACKED, sizeof *words, "packed codes", &words, error);
@@ -59,14 +62,16 @@ static enum status write_turned(const uint8_t *values, int64_t rows, int64_t col
     return status;
 }
 
-static enum status write(const struct export_grid *grid, const struct quantized_layer *layer, const struct export_place *place,
-                         struct error *error)
+static enum status write(const struct export_grid *grid, const struct quantized_layer *layer,
+                         const struct export_place *place, struct error *error)
 {
     enum status status;
     (void)grid;
-    if ((status = write_turned(layer->codes, layer->rows, layer->columns, place->writer, place->first, error)) != STATUS_OK)
+    if ((status = write_turned(layer->codes, layer->rows, layer->columns, place->writer, place->first, error)) !=
+        STATUS_OK)
         return status;
-    if ((status = write_turned(layer->zeros, layer->rows, layer->groups, place->writer, place->first + 1, error)) != STATUS_OK)
+    if ((status = write_turned(layer->zeros, layer->rows, layer->groups, place->writer, place->first + 1, error)) !=
+        STATUS_OK)
         return status;
     return export_format_scales(layer, true, DTYPE_F16, place->writer, place->first + 2, error);
 }
@@ -74,9 +79,10 @@ static enum status write(const struct export_grid *grid, const struct quantized_
 /* Zero points are stored for symmetric grids too: kernels of this format always subtract one. */
 static void configure(const struct export_grid *grid, const struct export_modules *modules, FILE *out)
 {
-    (void)fprintf(out,
-                  "{\"quant_method\": \"awq\", \"bits\": 4, \"group_size\": %lld, \"zero_point\": true, \"version\": \"gemm\", ",
-                  (long long)grid->group_size);
+    (void)fprintf(
+        out,
+        "{\"quant_method\": \"awq\", \"bits\": 4, \"group_size\": %lld, \"zero_point\": true, \"version\": \"gemm\", ",
+        (long long)grid->group_size);
     export_format_dynamic(grid, modules, out);
     (void)fputs("\"modules_to_not_convert\": ", out);
     export_format_names(modules, out);

@@ -14,23 +14,26 @@
 static enum status check(const struct export_grid *grid, struct error *error)
 {
     if (grid->bits != 4 && grid->bits != 8)
-        return error_set_at(error, STATUS_UNSUPPORTED, "/export",
-                            "\"compressed-tensors\" stores codes of 4 or 8 bits, not %d: use \"gptq\" or \"dequantized\"",
-                            grid->bits);
+        return error_set_at(
+            error, STATUS_UNSUPPORTED, "/export",
+            "\"compressed-tensors\" stores codes of 4 or 8 bits, not %d: use \"gptq\" or \"dequantized\"", grid->bits);
     if (grid->ordered)
-        return error_set_at(error, STATUS_UNSUPPORTED, "/export",
-                            "\"compressed-tensors\" has groups of neighbouring columns only: leave desc_act off, or use \"gptq\"");
+        return error_set_at(
+            error, STATUS_UNSUPPORTED, "/export",
+            "\"compressed-tensors\" has groups of neighbouring columns only: leave desc_act off, or use \"gptq\"");
     return STATUS_OK;
 }
 
-static enum status fits(const struct export_grid *grid, const char *name, int64_t rows, int64_t columns, struct error *error)
+static enum status fits(const struct export_grid *grid, const char *name, int64_t rows, int64_t columns,
+                        struct error *error)
 {
     (void)rows;
     if (grid->group_size == -1 || columns % grid->group_size == 0) return STATUS_OK;
-    return error_set_at(error, STATUS_UNSUPPORTED, "/export",
-                        "\"compressed-tensors\" needs whole groups and %s has %lld columns in groups of %lld: take another "
-                        "group_size, or use \"dequantized\"",
-                        name, (long long)columns, (long long)grid->group_size);
+    return error_set_at(
+        error, STATUS_UNSUPPORTED, "/export",
+        "\"compressed-tensors\" needs whole groups and %s has %lld columns in groups of %lld: take another "
+        "group_size, or use \"dequantized\"",
+        name, (long long)columns, (long long)grid->group_size);
 }
 
 /* Wide ones where weights were stored so. */
@@ -39,7 +42,8 @@ static enum dtype scale_dtype(const struct export_grid *grid)
     return grid->stored == DTYPE_F32 || grid->stored == DTYPE_F64 ? DTYPE_F32 : DTYPE_F16;
 }
 
-static int tensors(const struct export_grid *grid, int64_t rows, int64_t columns, struct export_tensor out[EXPORT_TENSORS])
+static int tensors(const struct export_grid *grid, int64_t rows, int64_t columns,
+                   struct export_tensor out[EXPORT_TENSORS])
 {
     const int64_t groups = export_format_groups(grid, columns);
     out[0] = (struct export_tensor){"weight_packed", DTYPE_I32, 2, {rows, packing_words(columns, grid->bits)}};
@@ -77,15 +81,17 @@ static enum status write_zeros(const struct quantized_layer *layer, struct weigh
     return status;
 }
 
-static enum status write(const struct export_grid *grid, const struct quantized_layer *layer, const struct export_place *place,
-                         struct error *error)
+static enum status write(const struct export_grid *grid, const struct quantized_layer *layer,
+                         const struct export_place *place, struct error *error)
 {
     const int64_t shape[] = {layer->rows, layer->columns};
     enum status status;
     if ((status = write_codes(layer, place->writer, place->first, error)) != STATUS_OK) return status;
-    if ((status = export_format_scales(layer, false, scale_dtype(grid), place->writer, place->first + 1, error)) != STATUS_OK)
+    if ((status = export_format_scales(layer, false, scale_dtype(grid), place->writer, place->first + 1, error)) !=
+        STATUS_OK)
         return status;
-    if ((status = weights_writer_bytes(place->writer, place->first + 2, shape, sizeof shape, error)) != STATUS_OK || grid->sym)
+    if ((status = weights_writer_bytes(place->writer, place->first + 2, shape, sizeof shape, error)) != STATUS_OK ||
+        grid->sym)
         return status;
     return write_zeros(layer, place->writer, place->first + 3, error);
 }
@@ -95,7 +101,8 @@ static void put_group(const struct export_grid *grid, const struct export_module
     char group[64] = "\"strategy\": \"channel\", \"group_size\": null";
     const char *between = "";
     if (grid->group_size != -1)
-        (void)snprintf(group, sizeof group, "\"strategy\": \"group\", \"group_size\": %lld", (long long)grid->group_size);
+        (void)snprintf(group, sizeof group, "\"strategy\": \"group\", \"group_size\": %lld",
+                       (long long)grid->group_size);
     (void)fputs("{\"targets\": [", out);
     for (int64_t i = 0; i < modules->count && !only; i++) {
         const struct export_grid *own = modules->list[i].grid;

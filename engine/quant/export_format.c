@@ -33,41 +33,49 @@ static enum status check_values(const struct quantize_method *method, struct err
 {
     const struct quantize_options *options = &method->options;
     if (options->rotation != ROTATION_NONE)
-        return refuse(error, "a rotated model is no checkpoint of its architecture: export without a rotation, or use null");
+        return refuse(error,
+                      "a rotated model is no checkpoint of its architecture: export without a rotation, or use null");
     if (options->embedding_bits != 0 || options->lm_head_bits != 0)
-        return refuse(error, "quantized embeddings and outputs are not exported: leave embedding_bits and lm_head_bits null");
+        return refuse(error,
+                      "quantized embeddings and outputs are not exported: leave embedding_bits and lm_head_bits null");
     if (quantize_method_treats_inputs(method))
-        return refuse(error, "the method rounds the inputs of linears as well, which a file of weights does not say: use null");
+        return refuse(
+            error, "the method rounds the inputs of linears as well, which a file of weights does not say: use null");
     return STATUS_OK;
 }
 
 enum status export_format_grid(const struct quantize_method *method, struct export_grid *grid, struct error *error)
 {
     if (method->quantizer == QUANTIZER_RTN)
-        *grid = (struct export_grid){.bits = (int)method->rtn.bits, .group_size = method->rtn.group_size, .sym = method->rtn.sym};
+        *grid = (struct export_grid){
+            .bits = (int)method->rtn.bits, .group_size = method->rtn.group_size, .sym = method->rtn.sym};
     else if (method->quantizer == QUANTIZER_GPTQ)
         *grid = (struct export_grid){.bits = (int)method->gptq.bits,
                                      .group_size = method->gptq.group_size,
                                      .sym = method->gptq.sym,
                                      .ordered = method->gptq.desc_act};
     else if (method->quantizer == QUANTIZER_AWQ)
-        *grid = (struct export_grid){
-            .bits = (int)method->awq.bits, .group_size = method->awq.group_size, .sym = method->awq.sym, .column_scales = true};
+        *grid = (struct export_grid){.bits = (int)method->awq.bits,
+                                     .group_size = method->awq.group_size,
+                                     .sym = method->awq.sym,
+                                     .column_scales = true};
     else
-        return refuse(error, "packed formats store grids, and the method's codes are of a codebook: use \"dequantized\"");
+        return refuse(error,
+                      "packed formats store grids, and the method's codes are of a codebook: use \"dequantized\"");
     return STATUS_OK;
 }
 
-enum status export_format_check(const struct export_format *format, const struct quantize_method *method, struct export_grid *grid,
-                                struct error *error)
+enum status export_format_check(const struct export_format *format, const struct quantize_method *method,
+                                struct export_grid *grid, struct error *error)
 {
     enum status status;
     *grid = (struct export_grid){.group_size = -1};
     if ((status = check_values(method, error)) != STATUS_OK || format->check == NULL) return status;
     if ((status = export_format_grid(method, grid, error)) != STATUS_OK) return status;
     if (method->options.keep_outliers != 0)
-        return refuse(error, "packed formats have no place for columns that are kept as they are: leave keep_outliers 0, or use "
-                             "\"dequantized\"");
+        return refuse(
+            error, "packed formats have no place for columns that are kept as they are: leave keep_outliers 0, or use "
+                   "\"dequantized\"");
     return format->check(grid, error);
 }
 
@@ -87,12 +95,12 @@ enum status export_format_half(float scale, uint16_t *out, struct error *error)
     const bool small = fabsf(scale) <= largest;
     dtype_info(DTYPE_F16)->from_f32(&scale, out, 1);
     if (small && (scale == 0 || (*out & 0x7fff) != 0)) return STATUS_OK;
-    return error_set(error, STATUS_UNSUPPORTED, "a scale of %g is too %s for float16: use \"dequantized\"", (double)scale,
-                     small ? "small" : "large");
+    return error_set(error, STATUS_UNSUPPORTED, "a scale of %g is too %s for float16: use \"dequantized\"",
+                     (double)scale, small ? "small" : "large");
 }
 
-enum status export_format_scales(const struct quantized_layer *layer, bool turned, enum dtype dtype, struct weights_writer *writer,
-                                 int64_t index, struct error *error)
+enum status export_format_scales(const struct quantized_layer *layer, bool turned, enum dtype dtype,
+                                 struct weights_writer *writer, int64_t index, struct error *error)
 {
     const int64_t rows = turned ? layer->groups : layer->rows, columns = turned ? layer->rows : layer->groups;
     float *line = NULL;

@@ -5,14 +5,22 @@
 #ifndef QUANT_EXPORT_FORMAT_H
 #define QUANT_EXPORT_FORMAT_H
 
-#include "formats/weights_writer.h"
 #include "quant/quantize_method.h"
 #include "quant/quantized_layer.h"
+#include "weights/weights_writer.h"
 
 #include <stdio.h>
 
 /* In the order of the API. */
-enum export_id { EXPORT_NONE, EXPORT_GPTQ, EXPORT_COMPRESSED_TENSORS, EXPORT_DEQUANTIZED, EXPORT_AWQ, EXPORT_GGUF, EXPORT_COUNT };
+enum export_id {
+    EXPORT_NONE,
+    EXPORT_GPTQ,
+    EXPORT_COMPRESSED_TENSORS,
+    EXPORT_DEQUANTIZED,
+    EXPORT_AWQ,
+    EXPORT_GGUF,
+    EXPORT_COUNT
+};
 
 /* What the layers of a checkpoint have in common. */
 struct export_grid {
@@ -53,18 +61,23 @@ struct export_place {
 };
 
 struct export_format {
-    const char *name;                /* as in the API */
-    const char *configuration;       /* name of the file that says the same as quantization_config in config.json; NULL: none */
-    bool mixed, transposed, experts; /* its readers take layers of different grids; weights that lie as [in, out]; experts */
-    /* What follows is NULL of a format that stores values. STATUS_UNSUPPORTED with a detail that names the parameter. */
+    const char *name; /* as in the API */
+    /* name of the file that says the same as quantization_config in config.json; NULL: none */
+    const char *configuration;
+    bool mixed, transposed,
+        experts; /* its readers take layers of different grids; weights that lie as [in, out]; experts */
+    /* What follows is NULL of a format that stores values. STATUS_UNSUPPORTED with a detail that names the
+     * parameter. */
     enum status (*check)(const struct export_grid *grid, struct error *error);
     /* Whether a layer of this shape can be stored; `name` for messages. STATUS_UNSUPPORTED. */
-    enum status (*fits)(const struct export_grid *grid, const char *name, int64_t rows, int64_t columns, struct error *error);
+    enum status (*fits)(const struct export_grid *grid, const char *name, int64_t rows, int64_t columns,
+                        struct error *error);
     /* Fills out[0 … n) and returns n. */
-    int (*tensors)(const struct export_grid *grid, int64_t rows, int64_t columns, struct export_tensor out[EXPORT_TENSORS]);
+    int (*tensors)(const struct export_grid *grid, int64_t rows, int64_t columns,
+                   struct export_tensor out[EXPORT_TENSORS]);
     /* Scales that float16 cannot hold are STATUS_UNSUPPORTED; statuses of the writer, STATUS_NO_MEMORY. */
-    enum status (*write)(const struct export_grid *grid, const struct quantized_layer *layer, const struct export_place *place,
-                         struct error *error);
+    enum status (*write)(const struct export_grid *grid, const struct quantized_layer *layer,
+                         const struct export_place *place, struct error *error);
     /* The quantization's configuration, a JSON object. */
     void (*configure)(const struct export_grid *grid, const struct export_modules *modules, FILE *out);
     /* In place of that, for GGUF: what the file's metadata say of the quantization. */
@@ -82,15 +95,16 @@ MUST_CHECK enum status export_format_check(const struct export_format *format, c
 
 /* The grid of a layer with this method (overrides applied); without the model's part. Statuses and pointer of
  * export_format_check. */
-MUST_CHECK enum status export_format_grid(const struct quantize_method *method, struct export_grid *grid, struct error *error);
+MUST_CHECK enum status export_format_grid(const struct quantize_method *method, struct export_grid *grid,
+                                          struct error *error);
 bool export_format_same(const struct export_grid *a, const struct export_grid *b); /* bits and groups */
 
 /* For formats: groups of a row, and columns of a group (-1: all). */
 int64_t export_format_groups(const struct export_grid *grid, int64_t columns);
 
-/* For configurations: "dynamic": {…}, with a comma behind it, as GPTQModel wants modules to be named that are skipped or have a
- * grid of their own (nothing where none are); and a list of the names of those that stay and of the output's, which Transformers
- * calls lm_head whatever files say. */
+/* For configurations: "dynamic": {…}, with a comma behind it, as GPTQModel wants modules to be named that are skipped
+ * or have a grid of their own (nothing where none are); and a list of the names of those that stay and of the output's,
+ * which Transformers calls lm_head whatever files say. */
 void export_format_dynamic(const struct export_grid *grid, const struct export_modules *modules, FILE *out);
 void export_format_names(const struct export_modules *modules, FILE *out);
 

@@ -48,35 +48,40 @@ static const struct block_type *type_of(const struct export_grid *grid)
 static enum status check(const struct export_grid *grid, struct error *error)
 {
     if (type_of(grid) == NULL)
-        return error_set_at(error, STATUS_UNSUPPORTED, "/export",
-                            "\"gguf\" stores 8 bits symmetric (Q8_0), 4 bits symmetric (Q4_0) and 4 bits asymmetric (Q4_1), not "
-                            "%d bits %s",
-                            grid->bits, grid->sym ? "symmetric" : "asymmetric");
+        return error_set_at(
+            error, STATUS_UNSUPPORTED, "/export",
+            "\"gguf\" stores 8 bits symmetric (Q8_0), 4 bits symmetric (Q4_0) and 4 bits asymmetric (Q4_1), not "
+            "%d bits %s",
+            grid->bits, grid->sym ? "symmetric" : "asymmetric");
     if (grid->ordered)
         return error_set_at(error, STATUS_UNSUPPORTED, "/export",
                             "\"gguf\" has blocks of neighbouring columns only: leave desc_act off, or use \"gptq\"");
     if (grid->group_size == -1 || grid->group_size % BLOCK == 0) return STATUS_OK;
     return error_set_at(error, STATUS_UNSUPPORTED, "/export",
-                        "\"gguf\" has a scale for every %d columns: group_size may be a multiple of that, or -1", BLOCK);
+                        "\"gguf\" has a scale for every %d columns: group_size may be a multiple of that, or -1",
+                        BLOCK);
 }
 
-static enum status fits(const struct export_grid *grid, const char *name, int64_t rows, int64_t columns, struct error *error)
+static enum status fits(const struct export_grid *grid, const char *name, int64_t rows, int64_t columns,
+                        struct error *error)
 {
     (void)grid;
     if (columns % BLOCK == 0) return STATUS_OK;
     return error_set_at(error, STATUS_UNSUPPORTED, "/export",
-                        "\"gguf\" needs whole blocks of %d columns and %s is [%lld, %lld]: skip it with an override", BLOCK, name,
-                        (long long)rows, (long long)columns);
+                        "\"gguf\" needs whole blocks of %d columns and %s is [%lld, %lld]: skip it with an override",
+                        BLOCK, name, (long long)rows, (long long)columns);
 }
 
-static int tensors(const struct export_grid *grid, int64_t rows, int64_t columns, struct export_tensor out[EXPORT_TENSORS])
+static int tensors(const struct export_grid *grid, int64_t rows, int64_t columns,
+                   struct export_tensor out[EXPORT_TENSORS])
 {
     out[0] = (struct export_tensor){"weight", type_of(grid)->dtype, 2, {rows, columns}};
     return 1;
 }
 
 /* d, and where the type has one m = -zero d. */
-static enum status put_scales(const struct quantized_layer *layer, int64_t at, uint8_t *out, int *size, struct error *error)
+static enum status put_scales(const struct quantized_layer *layer, int64_t at, uint8_t *out, int *size,
+                              struct error *error)
 {
     const struct dtype_info *half = dtype_info(DTYPE_F16);
     uint16_t bits;
@@ -94,8 +99,8 @@ static enum status put_scales(const struct quantized_layer *layer, int64_t at, u
     return STATUS_OK;
 }
 
-static enum status write(const struct export_grid *grid, const struct quantized_layer *layer, const struct export_place *place,
-                         struct error *error)
+static enum status write(const struct export_grid *grid, const struct quantized_layer *layer,
+                         const struct export_place *place, struct error *error)
 {
     const struct block_type *type = type_of(grid);
     const int64_t blocks = layer->columns / BLOCK, width = (int64_t)dtype_info(type->dtype)->bits / 8;
@@ -109,7 +114,8 @@ static enum status write(const struct export_grid *grid, const struct quantized_
             if ((status = put_scales(layer, at, line + b * width, &size, error)) == STATUS_OK)
                 type->put(layer->codes + row * layer->columns + b * BLOCK, layer->zeros[at], line + b * width + size);
         }
-        if (status == STATUS_OK) status = weights_writer_bytes(place->writer, place->first, line, blocks * width, error);
+        if (status == STATUS_OK)
+            status = weights_writer_bytes(place->writer, place->first, line, blocks * width, error);
     }
     memory_free(line);
     return status;

@@ -23,17 +23,20 @@ static enum status check(const struct export_grid *grid, struct error *error)
     return STATUS_OK;
 }
 
-static enum status fits(const struct export_grid *grid, const char *name, int64_t rows, int64_t columns, struct error *error)
+static enum status fits(const struct export_grid *grid, const char *name, int64_t rows, int64_t columns,
+                        struct error *error)
 {
     (void)grid;
     if (rows % CODES == 0 && columns % CODES == 0) return STATUS_OK;
-    return error_set_at(error, STATUS_UNSUPPORTED, "/export",
-                        "\"gptq\" packs %d rows and columns at a time and %s is [%lld, %lld]: skip it with an override, or use "
-                        "\"dequantized\"",
-                        CODES, name, (long long)rows, (long long)columns);
+    return error_set_at(
+        error, STATUS_UNSUPPORTED, "/export",
+        "\"gptq\" packs %d rows and columns at a time and %s is [%lld, %lld]: skip it with an override, or use "
+        "\"dequantized\"",
+        CODES, name, (long long)rows, (long long)columns);
 }
 
-static int tensors(const struct export_grid *grid, int64_t rows, int64_t columns, struct export_tensor out[EXPORT_TENSORS])
+static int tensors(const struct export_grid *grid, int64_t rows, int64_t columns,
+                   struct export_tensor out[EXPORT_TENSORS])
 {
     const int64_t groups = export_format_groups(grid, columns);
     out[0] = (struct export_tensor){"qweight", DTYPE_I32, 2, {packing_words(columns, grid->bits), rows}};
@@ -66,7 +69,8 @@ static enum status write_zeros(const struct quantized_layer *layer, struct weigh
     enum status status = memory_new(count, sizeof *words, "packed zero points", &words, error);
     if (status == STATUS_OK) status = memory_new(layer->rows, sizeof *stored, "packed zero points", &stored, error);
     for (int64_t g = 0; g < layer->groups && status == STATUS_OK; g++) {
-        for (int64_t r = 0; r < layer->rows; r++) stored[r] = (uint8_t)(layer->zeros[r * layer->groups + g] - layer->sym);
+        for (int64_t r = 0; r < layer->rows; r++)
+            stored[r] = (uint8_t)(layer->zeros[r * layer->groups + g] - layer->sym);
         packing_pack(stored, 1, layer->rows, layer->bits, words, 1);
         status = weights_writer_bytes(writer, index, words, count * (int64_t)sizeof *words, error);
     }
@@ -75,25 +79,28 @@ static enum status write_zeros(const struct quantized_layer *layer, struct weigh
     return status;
 }
 
-static enum status write(const struct export_grid *grid, const struct quantized_layer *layer, const struct export_place *place,
-                         struct error *error)
+static enum status write(const struct export_grid *grid, const struct quantized_layer *layer,
+                         const struct export_place *place, struct error *error)
 {
     enum status status;
     (void)grid;
     if ((status = write_codes(layer, place->writer, place->first, error)) != STATUS_OK) return status;
     if ((status = write_zeros(layer, place->writer, place->first + 1, error)) != STATUS_OK) return status;
-    if ((status = export_format_scales(layer, true, DTYPE_F16, place->writer, place->first + 2, error)) != STATUS_OK) return status;
-    return weights_writer_bytes(place->writer, place->first + 3, layer->g_idx, layer->columns * (int64_t)sizeof *layer->g_idx,
-                                error);
+    if ((status = export_format_scales(layer, true, DTYPE_F16, place->writer, place->first + 2, error)) != STATUS_OK)
+        return status;
+    return weights_writer_bytes(place->writer, place->first + 3, layer->g_idx,
+                                layer->columns * (int64_t)sizeof *layer->g_idx, error);
 }
 
 static void configure(const struct export_grid *grid, const struct export_modules *modules, FILE *out)
 {
     const char *version = grid->sym ? "gptq" : "gptq_v2";
-    (void)fprintf(out,
-                  "{\"quant_method\": \"gptq\", \"bits\": %d, \"group_size\": %lld, \"desc_act\": %s, \"sym\": %s, \"lm_head\": "
-                  "false, \"checkpoint_format\": \"%s\", \"pack_dtype\": \"int32\", ",
-                  grid->bits, (long long)grid->group_size, grid->ordered ? "true" : "false", grid->sym ? "true" : "false", version);
+    (void)fprintf(
+        out,
+        "{\"quant_method\": \"gptq\", \"bits\": %d, \"group_size\": %lld, \"desc_act\": %s, \"sym\": %s, \"lm_head\": "
+        "false, \"checkpoint_format\": \"%s\", \"pack_dtype\": \"int32\", ",
+        grid->bits, (long long)grid->group_size, grid->ordered ? "true" : "false", grid->sym ? "true" : "false",
+        version);
     export_format_dynamic(grid, modules, out);
     (void)fprintf(out, "\"meta\": {\"quantizer\": [\"deltaq:%s\"]}}", DELTAQ_VERSION);
 }

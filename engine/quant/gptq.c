@@ -30,7 +30,8 @@ const struct param gptq_params[] = {
      .type = PARAM_BOOLEAN,
      .offset = QUANTIZE_AT(gptq.act_group_aware),
      .fallback = "true",
-     .help = "Visit columns by descending activation inside their groups, and groups by their largest; off when group_size is -1"},
+     .help =
+         "Visit columns by descending activation inside their groups, and groups by their largest; off when group_size is -1"},
     {.name = "damp_percent",
      .type = PARAM_NUMBER,
      .offset = QUANTIZE_AT(gptq.damp_percent),
@@ -92,10 +93,14 @@ static enum status solver_init(struct solver *solver, struct error *error)
     solver->weights = matrix_of(NULL, rows, columns, (size_t)element);
     solver->errors = (struct matrix){NULL, GPTQ_BLOCK, rows, solver->padded, (size_t)element};
     if ((status = memory_new(grids, sizeof(double), "grids", &solver->found, error)) != STATUS_OK ||
-        (status = memory_new(solver->task->count, sizeof *solver->coded, "codes", &solver->coded, error)) != STATUS_OK ||
-        (status = room(solver, columns * columns * element, "Hessian factor", &solver->upper.data, error)) != STATUS_OK ||
-        (status = room(solver, rows * columns * element, "weights in visiting order", &solver->weights.data, error)) != STATUS_OK ||
-        (status = room(solver, GPTQ_BLOCK * solver->padded * element, "block errors", &solver->errors.data, error)) != STATUS_OK ||
+        (status = memory_new(solver->task->count, sizeof *solver->coded, "codes", &solver->coded, error)) !=
+            STATUS_OK ||
+        (status = room(solver, columns * columns * element, "Hessian factor", &solver->upper.data, error)) !=
+            STATUS_OK ||
+        (status = room(solver, rows * columns * element, "weights in visiting order", &solver->weights.data, error)) !=
+            STATUS_OK ||
+        (status = room(solver, GPTQ_BLOCK * solver->padded * element, "block errors", &solver->errors.data, error)) !=
+            STATUS_OK ||
         (status = room(solver, grids * (int64_t)sizeof(double), "grids", &found, error)) != STATUS_OK)
         return status;
     solver->grids = found;
@@ -124,7 +129,8 @@ static enum status find_dead(struct solver *solver, struct error *error)
 {
     struct backend *backend = solver->backend;
     enum status status;
-    if ((status = memory_new(solver->columns, sizeof(float), "Hessian diagonal", &solver->diagonal, error)) != STATUS_OK ||
+    if ((status = memory_new(solver->columns, sizeof(float), "Hessian diagonal", &solver->diagonal, error)) !=
+            STATUS_OK ||
         (status = memory_new(solver->columns, sizeof(bool), "Hessian diagonal", &solver->is_dead, error)) != STATUS_OK)
         return status;
     backend->ops->download(backend, matrix_diagonal(solver->task->inputs.hessian), solver->diagonal, DTYPE_F32);
@@ -151,7 +157,8 @@ static enum status set_order(struct solver *solver, struct error *error)
 static struct grids grids_from(const struct solver *solver, int64_t run, int64_t row)
 {
     const int64_t stride = solver->padded, at = run * stride + row;
-    return (struct grids){solver->grids + at, solver->grids + solver->order.runs * stride + at, stride, solver->order.group_size};
+    return (struct grids){solver->grids + at, solver->grids + solver->order.runs * stride + at, stride,
+                          solver->order.group_size};
 }
 
 /* Stacks the linears in visiting order; the one grid of a whole row is that of the weight as it came. */
@@ -161,10 +168,12 @@ static void gather_rows(struct solver *solver)
     for (int64_t i = 0, row = 0; i < solver->task->count; row += solver->task->linears[i++].weight.rows) {
         const struct matrix weight = solver->task->linears[i].weight;
         backend->ops->select(backend, matrix_rows(solver->weights, row, weight.rows), weight, NULL, solver->order.from);
-        if (solver->params->group_size == -1) backend->ops->grid_find(backend, solver->grid, weight, grids_from(solver, 0, row));
+        if (solver->params->group_size == -1)
+            backend->ops->grid_find(backend, solver->grid, weight, grids_from(solver, 0, row));
     }
     for (int64_t i = 0; i < solver->columns && solver->dead > 0; i++)
-        if (solver->is_dead[solver->order.from[i]]) backend->ops->fill(backend, matrix_columns(solver->weights, i, 1), 0);
+        if (solver->is_dead[solver->order.from[i]])
+            backend->ops->fill(backend, matrix_columns(solver->weights, i, 1), 0);
 }
 
 static void solve_block(struct solver *solver, int64_t first, int64_t width)
@@ -196,14 +205,14 @@ static void update_rest(struct solver *solver, int64_t first, int64_t width)
 {
     const int64_t next = first + width, rest = solver->columns - next;
     if (rest == 0) return;
-    solver->backend->ops->gemm(solver->backend,
-                               &(struct gemm_args){.a = matrix_rows(solver->errors, 0, width),
-                                                   .transpose_a = true,
-                                                   .b = matrix_columns(matrix_rows(solver->upper, first, width), next, rest),
-                                                   .c = matrix_columns(solver->weights, next, rest),
-                                                   .alpha = -1,
-                                                   .beta = 1,
-                                                   .exact = true});
+    solver->backend->ops->gemm(
+        solver->backend, &(struct gemm_args){.a = matrix_rows(solver->errors, 0, width),
+                                             .transpose_a = true,
+                                             .b = matrix_columns(matrix_rows(solver->upper, first, width), next, rest),
+                                             .c = matrix_columns(solver->weights, next, rest),
+                                             .alpha = -1,
+                                             .beta = 1,
+                                             .exact = true});
 }
 
 /* All blocks, and the grids that were found on the way. */
@@ -231,14 +240,15 @@ static enum status take_layer(struct solver *solver, int64_t index, int64_t firs
     uint8_t *codes = solver->codes + first_row * solver->columns;
     struct quantized_layer *layer = &solver->out[index];
     struct backend *backend = solver->backend;
-    enum status status =
-        quantized_layer_init(layer, linear->weight.rows, solver->columns, params->bits, params->group_size, params->sym, error);
+    enum status status = quantized_layer_init(layer, linear->weight.rows, solver->columns, params->bits,
+                                              params->group_size, params->sym, error);
     if (status != STATUS_OK) return status;
     layer->damp = damp;
     layer->damp_increases = lround((damp - params->damp_percent) / GPTQ_DAMP_INCREMENT);
     layer->dead_columns = solver->dead;
     layer->ordered = params->desc_act;
-    for (int64_t i = 0; i < solver->columns && layer->ordered; i++) layer->g_idx[order->from[i]] = (int32_t)(i / order->group_size);
+    for (int64_t i = 0; i < solver->columns && layer->ordered; i++)
+        layer->g_idx[order->from[i]] = (int32_t)(i / order->group_size);
     backend->ops->read_bytes(backend, codes, layer->codes, (size_t)(layer->rows * solver->columns));
     for (int64_t run = 0; run < order->runs; run++)
         for (int64_t r = 0; r < layer->rows; r++) {
@@ -270,12 +280,15 @@ static enum status round_instead(const struct solver *solver, const struct quant
     return status;
 }
 
-static enum status gptq_quantize(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,
-                                 struct quantized_layer *out, struct error *error)
+static enum status gptq_quantize(struct backend *backend, const struct quantize_method *method,
+                                 const struct quantize_task *task, struct quantized_layer *out, struct error *error)
 {
     const struct gptq_params *params = &method->gptq;
-    struct solver solver = {
-        .backend = backend, .params = params, .task = task, .out = out, .grid = {.bits = (int)params->bits, .sym = params->sym}};
+    struct solver solver = {.backend = backend,
+                            .params = params,
+                            .task = task,
+                            .out = out,
+                            .grid = {.bits = (int)params->bits, .sym = params->sym}};
     enum status status;
     double damp = 0;
     bool factored = true;
@@ -292,8 +305,8 @@ static enum status gptq_quantize(struct backend *backend, const struct quantize_
     }
     if ((status = set_order(&solver, error)) != STATUS_OK) goto done;
     if ((status = solver_init(&solver, error)) != STATUS_OK) goto done;
-    status = gptq_factor(backend, &solver.order, task->inputs.hessian, solver.diagonal, params->damp_percent, task->linears[0].name,
-                         solver.upper, &damp, error);
+    status = gptq_factor(backend, &solver.order, task->inputs.hessian, solver.diagonal, params->damp_percent,
+                         task->linears[0].name, solver.upper, &damp, error);
     if (status == STATUS_INVALID) status = round_instead(&solver, method, DEGRADED_SINGULAR, error), factored = false;
     if (status != STATUS_OK || !factored) goto done;
     if ((status = solve(&solver, error)) != STATUS_OK) goto done;

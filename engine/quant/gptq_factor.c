@@ -34,9 +34,10 @@ static enum status find_damp(struct factor *factor, double damp, const char *nam
     enum status status = factor->backend->ops->sync(factor->backend, error);
     if (status != STATUS_OK) return status;
     if (!last)
-        return error_set(error, STATUS_INVALID,
-                         "%s: the Hessian of its inputs is not positive definite even with damping %.2f; use more calibration data",
-                         name, highest);
+        return error_set(
+            error, STATUS_INVALID,
+            "%s: the Hessian of its inputs is not positive definite even with damping %.2f; use more calibration data",
+            name, highest);
     /* `failed` steps do not work, `worked` steps do; more damping never hurts */
     while (worked - failed > 1) {
         const int64_t middle = failed + (worked - failed) / 2;
@@ -48,15 +49,17 @@ static enum status find_damp(struct factor *factor, double damp, const char *nam
     }
     *used = damp + increment * (double)worked;
     if (!last && !try_damp(factor, *used))
-        return error_set(error, STATUS_INTERNAL, "%s: a factorisation that worked at damping %.2f fails the second time", name,
-                         *used);
+        return error_set(error, STATUS_INTERNAL,
+                         "%s: a factorisation that worked at damping %.2f fails the second time", name, *used);
     return STATUS_OK;
 }
 
-enum status gptq_factor(struct backend *backend, const struct gptq_order *order, struct matrix hessian, const float *diagonal,
-                        double damp, const char *name, struct matrix upper, double *used, struct error *error)
+enum status gptq_factor(struct backend *backend, const struct gptq_order *order, struct matrix hessian,
+                        const float *diagonal, double damp, const char *name, struct matrix upper, double *used,
+                        struct error *error)
 {
-    struct factor factor = {.backend = backend, .order = order, .hessian = hessian, .upper = upper, .diagonal = diagonal};
+    struct factor factor = {
+        .backend = backend, .order = order, .hessian = hessian, .upper = upper, .diagonal = diagonal};
     enum status status = memory_new(order->columns, sizeof *factor.damped, "Hessian diagonal", &factor.damped, error);
     if (status != STATUS_OK) return status;
     for (int64_t c = 0; c < order->columns; c++) factor.mean += diagonal[c];

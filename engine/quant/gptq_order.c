@@ -29,7 +29,8 @@ static void order_by_group(struct gptq_order *order, const float *diagonal, stru
     const int64_t size = order->group_size, full = order->columns / size;
     for (int64_t g = 0; g < full; g++) {
         float largest = diagonal[g * size];
-        for (int64_t i = 1; i < size; i++) largest = diagonal[g * size + i] > largest ? diagonal[g * size + i] : largest;
+        for (int64_t i = 1; i < size; i++)
+            largest = diagonal[g * size + i] > largest ? diagonal[g * size + i] : largest;
         entries[g] = (struct entry){largest, (int32_t)g};
     }
     qsort(entries, (size_t)full, sizeof *entries, entry_compare);
@@ -45,8 +46,10 @@ enum status gptq_order_init(struct gptq_order *order, enum gptq_order_kind kind,
     struct entry *entries = NULL;
     *order = (struct gptq_order){.columns = columns, .group_size = group_size};
     order->runs = columns / group_size + (columns % group_size != 0);
-    if ((status = memory_new(columns, sizeof *order->from, "column order", &order->from, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(order->runs, sizeof *order->group, "group order", &order->group, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(columns, sizeof *order->from, "column order", &order->from, error)) != STATUS_OK)
+        goto done;
+    if ((status = memory_new(order->runs, sizeof *order->group, "group order", &order->group, error)) != STATUS_OK)
+        goto done;
     if ((status = memory_new(columns, sizeof *entries, "column order", &entries, error)) != STATUS_OK) goto done;
     for (int64_t c = 0; c < columns; c++) order->from[c] = (int32_t)c;
     for (int64_t run = 0; run < order->runs; run++) order->group[run] = (int32_t)run;

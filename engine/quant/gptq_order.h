@@ -22,9 +22,10 @@ struct gptq_order {
     int32_t *group; /* [runs] owned: the group that a run of positions is */
 };
 
-/* `diagonal` [columns] of H with 1 for dead columns; group_size in [1, …]. On failure the order may be reset all the same. */
-MUST_CHECK enum status gptq_order_init(struct gptq_order *order, enum gptq_order_kind kind, const float *diagonal, int64_t columns,
-                                       int64_t group_size, struct error *error);
+/* `diagonal` [columns] of H with 1 for dead columns; group_size in [1, …]. On failure the order may be reset all the
+ * same. */
+MUST_CHECK enum status gptq_order_init(struct gptq_order *order, enum gptq_order_kind kind, const float *diagonal,
+                                       int64_t columns, int64_t group_size, struct error *error);
 void gptq_order_reset(struct gptq_order *order); /* a zeroed one is fine */
 
 #endif

@@ -53,16 +53,18 @@ enum status hadamard_init(struct hadamard *hadamard, struct backend *backend, in
     }
     hadamard->power = size / hadamard->blocks / hadamard->order;
     if (hadamard->order > 1) {
-        if ((status = memory_new(order * order, sizeof *paley, "a Hadamard matrix", &paley, error)) != STATUS_OK) goto done;
+        if ((status = memory_new(order * order, sizeof *paley, "a Hadamard matrix", &paley, error)) != STATUS_OK)
+            goto done;
         fill_paley(paley, order);
-        status = backend->ops->allocate(backend, backend_elements(backend, order * order), "a Hadamard matrix", &block, error);
+        status = backend->ops->allocate(backend, backend_elements(backend, order * order), "a Hadamard matrix", &block,
+                                        error);
         if (status != STATUS_OK) goto done;
         hadamard->paley = block;
         backend->ops->write_bytes(backend, block, paley, bytes);
     }
     if (backend->ops->host)
-        status =
-            memory_new(team_size(backend->team) * size * HADAMARD_PANEL, sizeof(double), "a rotation", &hadamard->scratch, error);
+        status = memory_new(team_size(backend->team) * size * HADAMARD_PANEL, sizeof(double), "a rotation",
+                            &hadamard->scratch, error);
 done:
     memory_free(paley);
     return status;
@@ -75,7 +77,8 @@ void hadamard_reset(struct hadamard *hadamard)
     *hadamard = (struct hadamard){0};
 }
 
-static void transform(const struct hadamard *hadamard, struct hadamard_use use, struct matrix x, struct matrix to, bool columns)
+static void transform(const struct hadamard *hadamard, struct hadamard_use use, struct matrix x, struct matrix to,
+                      bool columns)
 {
     const struct hadamard_args args = {.x = x,
                                        .to = to,

@@ -23,7 +23,8 @@ struct hadamard {
 };
 
 /* For vectors of `size` >= 1 numbers. STATUS_NO_MEMORY; hadamard_reset is still due. */
-MUST_CHECK enum status hadamard_init(struct hadamard *hadamard, struct backend *backend, int64_t size, struct error *error);
+MUST_CHECK enum status hadamard_init(struct hadamard *hadamard, struct backend *backend, int64_t size,
+                                     struct error *error);
 void hadamard_reset(struct hadamard *hadamard); /* {0} is fine */
 
 /* Which vectors, and what becomes of them. */

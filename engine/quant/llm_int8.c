@@ -19,7 +19,8 @@ const struct param llm_int8_params[] = {
      .offset = QUANTIZE_AT(llm_int8.variant),
      .fallback = "\"bnb\"",
      .choices = variants,
-     .help = "As the library does it (outliers multiply dequantized weights), or the paper (they multiply the original ones)"},
+     .help =
+         "As the library does it (outliers multiply dequantized weights), or the paper (they multiply the original ones)"},
     QUANTIZE_OPTION_PARAMS,
     {0},
 };
@@ -30,7 +31,8 @@ static enum status llm_int8_settle(struct quantize_method *method, struct error 
     return STATUS_OK;
 }
 
-static enum status keep_original(struct backend *backend, struct matrix weight, struct quantized_layer *layer, struct error *error)
+static enum status keep_original(struct backend *backend, struct matrix weight, struct quantized_layer *layer,
+                                 struct error *error)
 {
     const int64_t count = weight.rows * weight.columns;
     const enum status status = memory_new(count, sizeof(float), "original weights", &layer->original, error);

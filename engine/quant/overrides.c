@@ -43,8 +43,10 @@ static enum status compile(struct overrides *overrides, int64_t index, struct er
     PCRE2_SIZE offset = 0;
     enum status status;
     if ((status = check_field(overrides->method, index, "bits", item->bits, error)) != STATUS_OK) return status;
-    if ((status = check_field(overrides->method, index, "group_size", item->group_size, error)) != STATUS_OK) return status;
-    overrides->codes[index] = pcre2_compile((PCRE2_SPTR)item->pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF, &code, &offset, NULL);
+    if ((status = check_field(overrides->method, index, "group_size", item->group_size, error)) != STATUS_OK)
+        return status;
+    overrides->codes[index] =
+        pcre2_compile((PCRE2_SPTR)item->pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF, &code, &offset, NULL);
     if (overrides->codes[index] != NULL) return STATUS_OK;
     (void)pcre2_get_error_message(code, (PCRE2_UCHAR *)reason, sizeof reason);
     (void)snprintf(pointer, sizeof pointer, "/overrides/%" PRId64 "/pattern", index);
@@ -59,7 +61,8 @@ enum status overrides_new(const struct quantize_method *method, struct overrides
     if (status != STATUS_OK) return status;
     overrides->method = method;
     overrides->count = method->options.override_count;
-    if ((status = memory_new(overrides->count, sizeof *overrides->codes, "overrides", &overrides->codes, error)) != STATUS_OK)
+    if ((status = memory_new(overrides->count, sizeof *overrides->codes, "overrides", &overrides->codes, error)) !=
+        STATUS_OK)
         goto done;
     overrides->data = pcre2_match_data_create(1, NULL);
     overrides->context = pcre2_match_context_create(NULL);
@@ -100,8 +103,8 @@ enum status overrides_find(const struct overrides *overrides, const char *name, 
         if (found >= 0) return STATUS_OK;
         if (found == PCRE2_ERROR_NOMATCH) continue;
         (void)snprintf(pointer, sizeof pointer, "/overrides/%" PRId64 "/pattern", *index);
-        return error_set_at(error, STATUS_INVALID, pointer, "gives up on \"%s\" (PCRE2 error %d); write a simpler one", name,
-                            found);
+        return error_set_at(error, STATUS_INVALID, pointer, "gives up on \"%s\" (PCRE2 error %d); write a simpler one",
+                            name, found);
     }
     *index = OVERRIDES_NONE;
     return STATUS_OK;

@@ -10,15 +10,16 @@ enum { OVERRIDES_MAXIMUM = 64, OVERRIDES_NONE = -1 };
 
 struct overrides; /* compiled */
 
-/* Compiles and checks them against the method's own parameters; the method is lent. STATUS_INVALID with a pointer relative to the
- * method
+/* Compiles and checks them against the method's own parameters; the method is lent. STATUS_INVALID with a pointer
+ * relative to the method
  * ("/overrides/0/pattern"), STATUS_NO_MEMORY. */
 MUST_CHECK enum status overrides_new(const struct quantize_method *method, struct overrides **out, struct error *error);
 void overrides_free(struct overrides *overrides); /* NULL is fine */
 
 /* The first one that matches a module's name (that of its weight, ".weight" left out), into *index, or OVERRIDES_NONE.
  * STATUS_INVALID: a pattern that takes too long. */
-MUST_CHECK enum status overrides_find(const struct overrides *overrides, const char *name, int64_t *index, struct error *error);
+MUST_CHECK enum status overrides_find(const struct overrides *overrides, const char *name, int64_t *index,
+                                      struct error *error);
 
 /* The method as override `index` has it; true when the module is to be left as it is. */
 bool overrides_apply(const struct overrides *overrides, int64_t index, struct quantize_method *out);

@@ -8,8 +8,8 @@
 /* Words that `count` codes take. */
 int64_t packing_words(int64_t count, int bits);
 
-/* Codes codes[0], codes[stride] … [count], each below 2^bits, into words[0], words[word_stride] … What is left of the last word is
- * zero. */
+/* Codes codes[0], codes[stride] … [count], each below 2^bits, into words[0], words[word_stride] … What is left of the
+ * last word is zero. */
 void packing_pack(const uint8_t *codes, int64_t stride, int64_t count, int bits, uint32_t *words, int64_t word_stride);
 
 #endif

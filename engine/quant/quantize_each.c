@@ -3,8 +3,8 @@
 #include "base/memory.h"
 #include "quant/check.h"
 
-enum status quantize_each(struct backend *backend, const struct quantize_task *task, void *owner, quantize_each_encoder *encode,
-                          struct quantized_layer *out, struct error *error)
+enum status quantize_each(struct backend *backend, const struct quantize_task *task, void *owner,
+                          quantize_each_encoder *encode, struct quantized_layer *out, struct error *error)
 {
     enum status status;
     struct coded *coded = NULL;

@@ -6,8 +6,8 @@
 #include "quant/coded.h"
 #include "quant/quantizer.h"
 
-/* Fills `layer` (quantized_layer_init and what follows) from linear->weight, which it does not change, and makes `coded` of it;
- * what it leaves on a device is pulled afterwards. */
+/* Fills `layer` (quantized_layer_init and what follows) from linear->weight, which it does not change, and makes
+ * `coded` of it; what it leaves on a device is pulled afterwards. */
 typedef enum status quantize_each_encoder(void *owner, struct backend *backend, const struct quantize_linear *linear,
                                           struct quantized_layer *layer, struct coded *coded, struct error *error);
 

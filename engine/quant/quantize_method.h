@@ -68,7 +68,8 @@ struct quantize_options {
     };
 };
 
-/* Every quantizer, once: its id, and the name of its row (quantizer_NAME), of its parameters (NAME_params) and in the API. */
+/* Every quantizer, once: its id, and the name of its row (quantizer_NAME), of its parameters (NAME_params) and in the
+ * API. */
 /* clang-format off */
 #define QUANTIZERS(X)                                                                                                              \
     X(RTN, rtn)                                                                                                                    \
@@ -151,8 +152,9 @@ extern const struct param_variant quantize_method_variants[];
 /* Whether inputs of linears are something else in the quantized model's forward pass (walk->product is needed). */
 bool quantize_method_treats_inputs(const struct quantize_method *method);
 
-/* Checks what a table cannot say and writes back what will be in effect: desc_act, or a group of a whole row, turns act_group_aware
- * off. Call once after a method was filled. STATUS_INVALID with a pointer relative to the method ("/group_size"). */
+/* Checks what a table cannot say and writes back what will be in effect: desc_act, or a group of a whole row, turns
+ * act_group_aware off. Call once after a method was filled. STATUS_INVALID with a pointer relative to the method
+ * ("/group_size"). */
 MUST_CHECK enum status quantize_method_settle(struct quantize_method *method, struct error *error);
 
 #endif

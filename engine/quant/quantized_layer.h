@@ -13,10 +13,10 @@ enum degraded {
     DEGRADED_SILENT    /* its inputs are zero on every calibration token */
 };
 
-/* Two codings. A grid: value = (code - zero) * scale, a scale and a zero point for each group of a row's columns. A codebook
- * (`codebook` given): value = codebook[code] * scale, a scale for each run of `group_size` weights of the matrix written out row by
- * row, so that runs cross rows; then `groups` counts all runs, and there are no zeros and no g_idx. With column_scales s what is
- * coded is W diag(s): the value of a column is divided by its s.
+/* Two codings. A grid: value = (code - zero) * scale, a scale and a zero point for each group of a row's columns. A
+ * codebook (`codebook` given): value = codebook[code] * scale, a scale for each run of `group_size` weights of the
+ * matrix written out row by row, so that runs cross rows; then `groups` counts all runs, and there are no zeros and no
+ * g_idx. With column_scales s what is coded is W diag(s): the value of a column is divided by its s.
  *
  * All arrays are owned (quantized_layer_reset), row-major, columns in the original order. */
 struct quantized_layer {
@@ -34,17 +34,19 @@ struct quantized_layer {
     float *column_scales;  /* [columns], above 0; NULL: none */
     double alpha;          /* the exponent they come from; NaN without */
     bool skipped;          /* left as it is: no codes, no scales */
-    int64_t kept;          /* input columns that were left as they are; `columns` and all arrays are of the others, in order */
+    int64_t kept; /* input columns that were left as they are; `columns` and all arrays are of the others, in order */
     int32_t *kept_columns; /* [kept] ascending; NULL: none */
 
     /* What becomes of the layer's inputs in the forward pass (activation.h). */
     int input_bits;         /* 0: nothing */
     double input_threshold; /* of LLM.int8(); 0: none */
-    float *original;        /* [rows, columns] the weights as they came in, which outliers multiply; NULL: the dequantized ones */
+    /* [rows, columns] the weights as they came in, which outliers multiply; NULL: the dequantized ones */
+    float *original;
 
-    double proxy_error;    /* tr(D H Dᵀ), D = W - Q, H = 2/N XᵀX undamped, W as it came in */
-    double relative_error; /* proxy_error / tr(W H Wᵀ): the part of the layer's output energy that is error; 0 when W H Wᵀ is 0 */
-    double damp;           /* fraction of the mean diagonal that was added; 0 for methods without damping */
+    double proxy_error; /* tr(D H Dᵀ), D = W - Q, H = 2/N XᵀX undamped, W as it came in */
+    /* proxy_error / tr(W H Wᵀ): the part of the layer's output energy that is error; 0 when W H Wᵀ is 0 */
+    double relative_error;
+    double damp;            /* fraction of the mean diagonal that was added; 0 for methods without damping */
     int64_t damp_increases; /* steps that it was raised by before a factorisation worked */
     enum degraded degraded;
     int64_t dead_columns; /* inputs that were zero on every calibration token */
@@ -58,8 +60,8 @@ MUST_CHECK enum status quantized_layer_init_codebook(struct quantized_layer *lay
                                                      int64_t block_size, const float *codebook, struct error *error);
 void quantized_layer_reset(struct quantized_layer *layer); /* a zeroed one is fine */
 
-/* Bits that a checkpoint needs: the codes, a scale for each group, a zero point of `bits` bits for each group of an asymmetric
- * grid, 32 bits a column for g_idx where it must be stored, 16 for its scale where columns have one. */
+/* Bits that a checkpoint needs: the codes, a scale for each group, a zero point of `bits` bits for each group of an
+ * asymmetric grid, 32 bits a column for g_idx where it must be stored, 16 for its scale where columns have one. */
 int64_t quantized_layer_bits(const struct quantized_layer *layer);
 
 #endif

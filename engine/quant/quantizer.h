@@ -1,7 +1,7 @@
 /* quantizer.h: what every quantizer is: one row of a table, a parameter schema, and one function from the weights of
  * the linears that share an input (and the second moment of that input) to codes. A new quantizer is a new file with
- * its row, a struct in `struct quantize_method`, and one line in QUANTIZERS (quantize_method.h). One that treats linears
- * one by one, from grids alone, hands them to quantize_each (quantize_each.h).
+ * its row, a struct in `struct quantize_method`, and one line in QUANTIZERS (quantize_method.h). One that treats
+ * linears one by one, from grids alone, hands them to quantize_each (quantize_each.h).
  *
  * All grids act on rows of a weight [rows = outputs, columns = inputs]; a group is `group_size` columns of one row with
  * one scale and one zero point, the last one of a row may be shorter, and -1 makes the whole row one group:
@@ -23,8 +23,8 @@ struct quantize_task {
         struct matrix weight; /* float: original in, dequantized out */
     } * linears;
     int64_t count;
-    /* Of the N calibration tokens; the Hessian's upper triangle is overwritten with the mirror of its lower one. Without a Hessian
-     * errors are measured as if the inputs were white (H = I). */
+    /* Of the N calibration tokens; the Hessian's upper triangle is overwritten with the mirror of its lower one.
+     * Without a Hessian errors are measured as if the inputs were white (H = I). */
     struct statistics inputs;
 };
 
@@ -36,14 +36,14 @@ struct quantizer {
     /* What takes its place for an expert that too few calibration tokens visit; NULL: it needs none. */
     struct rtn_params (*fallback)(const struct quantize_method *method);
     int bits; /* of a code, where no parameter says it; 0: the parameter "bits" */
-    /* Cross-field rules; writes back the values that will be in effect. Pointers in errors are relative to the method object.
-     * STATUS_INVALID. */
+    /* Cross-field rules; writes back the values that will be in effect. Pointers in errors are relative to the method
+     * object. STATUS_INVALID. */
     enum status (*settle)(struct quantize_method *method, struct error *error);
-    /* Quantizes every linear of the task into out[0 … count) (the caller resets them, also after a failure) and replaces its weight
-     * by the dequantized one. STATUS_NOT_FINITE (a weight, the Hessian), STATUS_UNSUPPORTED (a
+    /* Quantizes every linear of the task into out[0 … count) (the caller resets them, also after a failure) and
+     * replaces its weight by the dequantized one. STATUS_NOT_FINITE (a weight, the Hessian), STATUS_UNSUPPORTED (a
      * backend of doubles), STATUS_NO_MEMORY. Weights are untouched unless STATUS_OK. */
-    enum status (*quantize)(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,
-                            struct quantized_layer *out, struct error *error);
+    enum status (*quantize)(struct backend *backend, const struct quantize_method *method,
+                            const struct quantize_task *task, struct quantized_layer *out, struct error *error);
 };
 
 #define QUANTIZER_ROW(id, name) extern const struct quantizer quantizer_##name;

@@ -48,7 +48,8 @@ static bool follow_hidden(const struct program *program, bool residual[PROGRAM_S
     for (int i = 0; i < program->step_count; i++) {
         const struct step *step = &program->steps[i];
         bool touched = false;
-        for (int k = 0; k < STEP_INPUTS; k++) touched = touched || (step->input[k] != NO_SLOT && residual[step->input[k]]);
+        for (int k = 0; k < STEP_INPUTS; k++)
+            touched = touched || (step->input[k] != NO_SLOT && residual[step->input[k]]);
         if (!touched || step->op == &op_linear) continue;
         if (step->op == &op_add) {
             const int other = residual[step->input[0]] ? step->input[1] : step->input[0];
@@ -65,7 +66,8 @@ static bool follow_hidden(const struct program *program, bool residual[PROGRAM_S
 static bool is_writer(const struct program *program, const bool residual[PROGRAM_SLOTS], int slot)
 {
     for (int i = 0; i < program->step_count; i++)
-        if (program->steps[i].op == &op_add && reads(&program->steps[i], slot) && residual[program->steps[i].output]) return true;
+        if (program->steps[i].op == &op_add && reads(&program->steps[i], slot) && residual[program->steps[i].output])
+            return true;
     return false;
 }
 
@@ -82,7 +84,8 @@ static enum status signs_new(struct backend *backend, int64_t count, uint64_t se
     float *signs = NULL;
     void *block = NULL;
     enum status status = memory_new(count, sizeof *signs, "signs", &signs, error);
-    for (int64_t i = 0; i < count && status == STATUS_OK; i++) signs[i] = random_below(seed, stream, (uint64_t)i, 2) ? 1 : -1;
+    for (int64_t i = 0; i < count && status == STATUS_OK; i++)
+        signs[i] = random_below(seed, stream, (uint64_t)i, 2) ? 1 : -1;
     if (status == STATUS_OK) status = backend->ops->allocate(backend, count, "signs", &block, error);
     if (status == STATUS_OK) backend->ops->write_bytes(backend, block, signs, (size_t)count * sizeof *signs);
     *out = block;
@@ -101,7 +104,8 @@ static enum status add_width(struct rotation *rotation, int64_t width, struct er
 {
     if (find_width(rotation, width) != ONLINE_NONE) return STATUS_OK;
     if (rotation->width_count == ROTATION_WIDTHS)
-        return error_set(error, STATUS_UNSUPPORTED, "rotation: linears with more than %d widths of input", ROTATION_WIDTHS);
+        return error_set(error, STATUS_UNSUPPORTED, "rotation: linears with more than %d widths of input",
+                         ROTATION_WIDTHS);
     return hadamard_init(&rotation->online[rotation->width_count++], rotation->backend, width, error);
 }
 
@@ -117,7 +121,8 @@ enum status rotation_init(struct rotation *rotation, const struct model *model, 
         rotation->fused = rotation->fused && follow_hidden(program, residual);
         rotation->centred = rotation->centred || centres(program);
         for (int i = 0; i < program->parameter_count; i++)
-            if (program->parameters[i].linear && (status = add_width(rotation, program->parameters[i].columns, error)) != STATUS_OK)
+            if (program->parameters[i].linear &&
+                (status = add_width(rotation, program->parameters[i].columns, error)) != STATUS_OK)
                 return status;
     }
     if ((status = signs_new(backend, config->hidden_size, seed, 0, &rotation->sign, error)) != STATUS_OK ||
@@ -159,7 +164,8 @@ static void turn_writer(const struct rotation *rotation, struct matrix weight, s
     if (bias.data != NULL) hadamard_rows(&rotation->hidden, use, bias, bias);
 }
 
-/* Values by heads, in the linear that makes them, and back in the columns that read attention's output. False: made otherwise. */
+/* Values by heads, in the linear that makes them, and back in the columns that read attention's output. False: made
+ * otherwise. */
 static bool turn_heads(const struct rotation *rotation, const struct program *program, const struct step *attention,
                        const struct step *reader, struct matrix *parameters)
 {
@@ -167,11 +173,13 @@ static bool turn_heads(const struct rotation *rotation, const struct program *pr
     const struct hadamard_use use = {.sign = rotation->head_sign};
     const struct step *maker = producer(program, attention->input[2], (int)(attention - program->steps));
     if (maker == NULL || maker->op != &op_linear || a->head_dim != rotation->head.size) return false;
-    const struct matrix bias = pass_parameter(parameters, maker->parameter[1]), weight = parameters[maker->parameter[0]];
+    const struct matrix bias = pass_parameter(parameters, maker->parameter[1]),
+                        weight = parameters[maker->parameter[0]];
     for (int64_t h = 0; h < a->kv_heads; h++) {
         const int64_t first = a->offset[2] + h * a->head_stride[2];
         hadamard_columns(&rotation->head, use, matrix_rows(weight, first, a->head_dim));
-        if (bias.data != NULL) turn_rows(&rotation->head, rotation->head_sign, matrix_columns(bias, first, a->head_dim));
+        if (bias.data != NULL)
+            turn_rows(&rotation->head, rotation->head_sign, matrix_columns(bias, first, a->head_dim));
     }
     for (int64_t h = 0; h < a->heads; h++)
         turn_rows(&rotation->head, rotation->head_sign,
@@ -179,8 +187,8 @@ static bool turn_heads(const struct rotation *rotation, const struct program *pr
     return true;
 }
 
-static void turn_inputs(struct rotation *rotation, const struct program *program, int index, const bool residual[PROGRAM_SLOTS],
-                        struct matrix *parameters)
+static void turn_inputs(struct rotation *rotation, const struct program *program, int index,
+                        const bool residual[PROGRAM_SLOTS], struct matrix *parameters)
 {
     const struct step *step = &program->steps[index], *source = producer(program, step->input[0], index);
     const struct matrix weight = parameters[step->parameter[0]];
@@ -191,7 +199,8 @@ static void turn_inputs(struct rotation *rotation, const struct program *program
         turn_rows(&rotation->hidden, rotation->sign, weight);
         return;
     }
-    if (rotation->fused && source != NULL && source->op == &op_attention && turn_heads(rotation, program, source, step, parameters))
+    if (rotation->fused && source != NULL && source->op == &op_attention &&
+        turn_heads(rotation, program, source, step, parameters))
         return;
     if (!program->parameters[step->parameter[0]].linear) return; /* nobody quantizes it: its inputs may stay */
     const int online = find_width(rotation, weight.columns);

@@ -31,12 +31,14 @@ struct rotation {
     int online_of[PROGRAM_PARAMETERS];       /* of that block, by parameter: index in `online`, -1: not turned there */
 };
 
-/* A backend of floats. STATUS_UNSUPPORTED (more widths than ROTATION_WIDTHS), STATUS_NO_MEMORY; rotation_reset is still due. */
-MUST_CHECK enum status rotation_init(struct rotation *rotation, const struct model *model, struct backend *backend, uint64_t seed,
-                                     struct error *error);
+/* A backend of floats. STATUS_UNSUPPORTED (more widths than ROTATION_WIDTHS), STATUS_NO_MEMORY; rotation_reset is still
+ * due. */
+MUST_CHECK enum status rotation_init(struct rotation *rotation, const struct model *model, struct backend *backend,
+                                     uint64_t seed, struct error *error);
 void rotation_reset(struct rotation *rotation); /* {0} is fine */
 
-/* Turns a block's parameters in place, and gives it a program in which they mean the same; both valid until the next block. */
+/* Turns a block's parameters in place, and gives it a program in which they mean the same; both valid until the next
+ * block. */
 void rotation_block(struct rotation *rotation, struct block *block);
 
 /* Hidden states [tokens, d] into the rotated basis and (back) out of it, in place. Centred ones come back so: a norm

@@ -2,7 +2,8 @@
 #include "quant/check.h"
 #include "quant/quantize_each.h"
 
-const struct param rtn_params[] = {QUANTIZE_GRID_PARAMS(rtn, "true"), QUANTIZE_ACTIVATION_PARAM, QUANTIZE_OPTION_PARAMS, {0}};
+const struct param rtn_params[] = {
+    QUANTIZE_GRID_PARAMS(rtn, "true"), QUANTIZE_ACTIVATION_PARAM, QUANTIZE_OPTION_PARAMS, {0}};
 
 static enum status rtn_settle(struct quantize_method *method, struct error *error)
 {
@@ -14,15 +15,15 @@ static enum status rtn_encode(void *owner, struct backend *backend, const struct
 {
     const struct rtn_params *params = owner;
     const struct grid grid = {.bits = (int)params->bits, .sym = params->sym};
-    enum status status = quantized_layer_init(layer, linear->weight.rows, linear->weight.columns, params->bits, params->group_size,
-                                              params->sym, error);
+    enum status status = quantized_layer_init(layer, linear->weight.rows, linear->weight.columns, params->bits,
+                                              params->group_size, params->sym, error);
     if (status == STATUS_OK) status = coded_init(coded, backend, layer, NULL, error);
     if (status == STATUS_OK) coded_encode(coded, grid, linear->weight);
     return status;
 }
 
-static enum status rtn_quantize(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,
-                                struct quantized_layer *out, struct error *error)
+static enum status rtn_quantize(struct backend *backend, const struct quantize_method *method,
+                                const struct quantize_task *task, struct quantized_layer *out, struct error *error)
 {
     struct rtn_params params = method->rtn;
     return quantize_each(backend, task, &params, rtn_encode, out, error);

@@ -31,8 +31,8 @@ enum status sequential_init(struct sequential *sequential, struct error *error)
     sequential->rotation = (struct rotation){0};
     sequential->overrides = NULL;
     if (quantize_method_treats_inputs(sequential->method) &&
-        (status = activations_init(&sequential->activations, backend, sequential->walk->tokens, sequential_room_widest(model),
-                                   error)) != STATUS_OK)
+        (status = activations_init(&sequential->activations, backend, sequential->walk->tokens,
+                                   sequential_room_widest(model), error)) != STATUS_OK)
         return status;
     if ((status = overrides_new(sequential->method, &sequential->overrides, error)) != STATUS_OK) return status;
     if ((status = fallback_new(sequential, error)) != STATUS_OK) return status;
@@ -50,7 +50,8 @@ void sequential_reset(struct sequential *sequential)
     sequential->overrides = NULL;
 }
 
-/* Copies the live slots of a cut between the walk and the chunk's part of what is held, where they lie one after another. */
+/* Copies the live slots of a cut between the walk and the chunk's part of what is held, where they lie one after
+ * another. */
 static void held_copy(const struct sequential *sequential, const struct cut *cut, const struct chunk *chunk, bool save)
 {
     const struct backend *backend = sequential->backend;
@@ -64,9 +65,11 @@ static void held_copy(const struct sequential *sequential, const struct cut *cut
     }
 }
 
-/* Lays a chunk out as the held cut left it (NULL: the block's start). `hidden` is lent; steps may change it (hidden_return). */
-static enum status chunk_begin(const struct sequential *sequential, const struct block *block, const struct chunk *chunk,
-                               const struct cut *held, struct matrix *hidden, struct error *error)
+/* Lays a chunk out as the held cut left it (NULL: the block's start). `hidden` is lent; steps may change it
+ * (hidden_return). */
+static enum status chunk_begin(const struct sequential *sequential, const struct block *block,
+                               const struct chunk *chunk, const struct cut *held, struct matrix *hidden,
+                               struct error *error)
 {
     const enum status status = hidden_lend(sequential->hidden, chunk, hidden, error);
     if (status != STATUS_OK) return status;
@@ -87,7 +90,8 @@ static const struct step *routed_step(const struct block *block, const struct cu
 }
 
 /* The rows of the cut's input that linear (expert) number `i` reads. */
-static struct matrix rows_read(const struct sequential *sequential, const struct block *block, const struct cut *cut, int64_t i)
+static struct matrix rows_read(const struct sequential *sequential, const struct block *block, const struct cut *cut,
+                               int64_t i)
 {
     const struct matrix *values = sequential->walk->values;
     const struct step *step = routed_step(block, cut);
@@ -95,17 +99,18 @@ static struct matrix rows_read(const struct sequential *sequential, const struct
     return experts_part(&sequential->walk->pass, step, values[step->input[0]], i);
 }
 
-/* Takes all calibration tokens from the held cut to `cut`, holds them there if it is to be, and collects the statistics of its
- * input, for the linears in `part`. `held` is `cut` itself when they are there already. */
-static enum status collect(struct sequential *sequential, const struct block *block, const struct cut *held, const struct cut *cut,
-                           struct experts part, struct error *error)
+/* Takes all calibration tokens from the held cut to `cut`, holds them there if it is to be, and collects the statistics
+ * of its input, for the linears in `part`. `held` is `cut` itself when they are there already. */
+static enum status collect(struct sequential *sequential, const struct block *block, const struct cut *held,
+                           const struct cut *cut, struct experts part, struct error *error)
 {
     const struct chunks *chunks = sequential->chunks;
     const int from = held == NULL ? 0 : held->resume;
     const int parameter = block->program->steps[cut->step].parameter[0] + (int)part.first;
     const int64_t columns = block->parameters[parameter].columns;
     for (int64_t i = 0; i < part.count; i++) {
-        statistics_aim(&sequential->room->collectors[i], quantizer_by_id(sequential->method->quantizer)->needs, chunks->tokens);
+        statistics_aim(&sequential->room->collectors[i], quantizer_by_id(sequential->method->quantizer)->needs,
+                       chunks->tokens);
         statistics_begin(&sequential->room->collectors[i], columns);
     }
     for (int64_t i = 0; i < chunks->count; i++) {
@@ -177,8 +182,8 @@ static bool rotates(const struct sequential *sequential)
     return sequential->rotation.backend != NULL;
 }
 
-static enum status turn(const struct sequential *sequential, const struct chunks *chunks, struct hidden *hidden, bool back,
-                        struct error *error)
+static enum status turn(const struct sequential *sequential, const struct chunks *chunks, struct hidden *hidden,
+                        bool back, struct error *error)
 {
     enum status status = STATUS_OK;
     for (int64_t i = 0; rotates(sequential) && i < chunks->count && status == STATUS_OK; i++) {
@@ -207,7 +212,8 @@ static void rotate(struct sequential *sequential, struct block *block)
     const struct rotation *rotation = &sequential->rotation;
     rotation_block(&sequential->rotation, block);
     for (int i = 0; i < block->program->parameter_count; i++)
-        if (rotation->online_of[i] >= 0) activations_turn(&sequential->activations, i, &rotation->online[rotation->online_of[i]]);
+        if (rotation->online_of[i] >= 0)
+            activations_turn(&sequential->activations, i, &rotation->online[rotation->online_of[i]]);
 }
 
 const struct linear_product *sequential_product(const struct sequential *sequential)
@@ -225,8 +231,8 @@ static void spread(const struct quantized_layer *layer, const float *from, float
     }
 }
 
-/* LLM.int8's original weights at their full width, in memory of the backend, some rows at a time: kept columns never leave the
- * product. */
+/* LLM.int8's original weights at their full width, in memory of the backend, some rows at a time: kept columns never
+ * leave the product. */
 static enum status spread_original(struct backend *backend, const struct quantized_layer *layer, struct matrix *out,
                                    struct error *error)
 {
@@ -235,19 +241,21 @@ static enum status spread_original(struct backend *backend, const struct quantiz
     enum status status;
     *out = matrix_of(NULL, layer->rows, columns, backend->ops->element);
     if (layer->original == NULL) return STATUS_OK;
-    if ((status = memory_new(slab * columns, sizeof *wide, "original weights", &wide, error)) != STATUS_OK) return status;
+    if ((status = memory_new(slab * columns, sizeof *wide, "original weights", &wide, error)) != STATUS_OK)
+        return status;
     status = backend->ops->allocate(backend, layer->rows * columns, "original weights", &out->data, error);
     for (int64_t first = 0; first < layer->rows && status == STATUS_OK; first += slab) {
         const int64_t count = layer->rows - first < slab ? layer->rows - first : slab;
-        for (int64_t r = 0; r < count; r++) spread(layer, layer->original + (first + r) * layer->columns, 0, wide + r * columns);
+        for (int64_t r = 0; r < count; r++)
+            spread(layer, layer->original + (first + r) * layer->columns, 0, wide + r * columns);
         backend->ops->upload(backend, matrix_rows(*out, first, count), wide, DTYPE_F32);
     }
     memory_free(wide);
     return status;
 }
 
-struct activation sequential_treatment(const struct quantize_method *method, const struct quantized_layer *layer, float *smoothing,
-                                       bool *spared)
+struct activation sequential_treatment(const struct quantize_method *method, const struct quantized_layer *layer,
+                                       float *smoothing, bool *spared)
 {
     struct activation treatment = {
         .bits = layer->input_bits > 0 ? layer->input_bits : (int)method->options.activation_bits,
@@ -291,12 +299,13 @@ done:
 /* Whether the method gives way: an expert's linears that too few tokens have reached. */
 static bool is_cold(const struct sequential *sequential, int64_t tokens)
 {
-    return sequential->cold != NULL && sequential->chunks != NULL && tokens * SEQUENTIAL_LEAST_SHARE < sequential->chunks->tokens;
+    return sequential->cold != NULL && sequential->chunks != NULL &&
+           tokens * SEQUENTIAL_LEAST_SHARE < sequential->chunks->tokens;
 }
 
-static enum status quantize_subset(struct sequential *sequential, const struct block *block, const struct cut *cut, int64_t expert,
-                                   const struct statistics *inputs, int64_t tokens, struct layer_summary *summaries,
-                                   struct error *error)
+static enum status quantize_subset(struct sequential *sequential, const struct block *block, const struct cut *cut,
+                                   int64_t expert, const struct statistics *inputs, int64_t tokens,
+                                   struct layer_summary *summaries, struct error *error)
 {
     struct quantize_linear linears[PROGRAM_STEPS];
     struct quantized_layer layers[PROGRAM_STEPS] = {0};
@@ -312,7 +321,8 @@ static enum status quantize_subset(struct sequential *sequential, const struct b
         summarise(linears[i].name, &layers[i], tokens, &summaries[i]);
         if (cold && !layers[i].skipped) summaries[i].degraded = DEGRADED_COLD;
         if (sequential->hook.layer != NULL)
-            status = sequential->hook.layer(sequential->hook.owner, summaries[i].name, &layers[i], linears[i].weight, error);
+            status =
+                sequential->hook.layer(sequential->hook.owner, summaries[i].name, &layers[i], linears[i].weight, error);
         const int parameter = block->program->steps[cut->step + i].parameter[0] + (int)expert;
         if (status == STATUS_OK) status = treat_inputs(sequential, parameter, &layers[i], error);
     }
@@ -320,8 +330,8 @@ static enum status quantize_subset(struct sequential *sequential, const struct b
     return status;
 }
 
-enum status sequential_left_alone(const struct overrides *overrides, const struct program *program, const struct cut *cut,
-                                  bool *out, struct error *error)
+enum status sequential_left_alone(const struct overrides *overrides, const struct program *program,
+                                  const struct cut *cut, bool *out, struct error *error)
 {
     *out = program->steps[cut->step].op != &op_experts;
     for (int i = 0; i < cut->count && *out; i++) {
@@ -335,15 +345,17 @@ enum status sequential_left_alone(const struct overrides *overrides, const struc
     return STATUS_OK;
 }
 
-static enum status cut_run(struct sequential *sequential, const struct block *block, const struct cut *cut, const struct cut **held,
-                           struct layer_summary *summaries, int64_t *count, struct error *error)
+static enum status cut_run(struct sequential *sequential, const struct block *block, const struct cut *cut,
+                           const struct cut **held, struct layer_summary *summaries, int64_t *count,
+                           struct error *error)
 {
     const struct step *routed = routed_step(block, cut);
     const int64_t linears = routed == NULL ? 1 : routed->attributes.experts.count;
     const int64_t together = sequential->chunks == NULL ? linears : sequential->room->collector_count;
     bool idle = false;
     enum status status;
-    if ((status = sequential_left_alone(sequential->overrides, block->program, cut, &idle, error)) != STATUS_OK) return status;
+    if ((status = sequential_left_alone(sequential->overrides, block->program, cut, &idle, error)) != STATUS_OK)
+        return status;
     for (int64_t first = 0; first < linears; first += together) {
         const struct experts part = {first, linears - first < together ? linears - first : together};
         if (sequential->chunks != NULL && !idle) {
@@ -352,7 +364,8 @@ static enum status cut_run(struct sequential *sequential, const struct block *bl
         }
         for (int64_t k = 0; k < part.count; k++) {
             const struct statistics none = {0};
-            struct statistics_collector *collector = sequential->chunks == NULL || idle ? NULL : &sequential->room->collectors[k];
+            struct statistics_collector *collector =
+                sequential->chunks == NULL || idle ? NULL : &sequential->room->collectors[k];
             const struct statistics *inputs = collector == NULL ? &none : statistics_finish(collector);
             const int64_t tokens = collector != NULL            ? collector->seen
                                    : sequential->chunks == NULL ? 0
@@ -366,8 +379,8 @@ static enum status cut_run(struct sequential *sequential, const struct block *bl
     return STATUS_OK;
 }
 
-static enum status block_run(struct sequential *sequential, const struct block *block, bool last, struct layer_summary *summaries,
-                             int64_t *count, struct error *error)
+static enum status block_run(struct sequential *sequential, const struct block *block, bool last,
+                             struct layer_summary *summaries, int64_t *count, struct error *error)
 {
     struct cuts cuts;
     const struct cut *held = NULL;
@@ -375,13 +388,14 @@ static enum status block_run(struct sequential *sequential, const struct block *
     *count = 0;
     cuts_plan(block->program, sequential->chunks == NULL ? 0 : sequential->room->budget_width, &cuts);
     for (int i = 0; i < cuts.count; i++) {
-        if ((status = cut_run(sequential, block, &cuts.cuts[i], &held, summaries, count, error)) != STATUS_OK) return status;
+        if ((status = cut_run(sequential, block, &cuts.cuts[i], &held, summaries, count, error)) != STATUS_OK)
+            return status;
     }
     return last || sequential->chunks == NULL ? STATUS_OK : finish(sequential, block, held, error);
 }
 
-enum status sequential_block(struct sequential *sequential, struct block *block, bool last, struct layer_summary *summaries,
-                             int64_t *count, struct error *error)
+enum status sequential_block(struct sequential *sequential, struct block *block, bool last,
+                             struct layer_summary *summaries, int64_t *count, struct error *error)
 {
     sequential_forget(sequential);
     if (rotates(sequential)) rotate(sequential, block);

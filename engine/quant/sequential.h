@@ -15,8 +15,8 @@
 #include "quant/sequential_room.h"
 #include "quant/subset.h"
 
-/* An expert that fewer calibration tokens than this share of them visit is rounded to nearest where a method needs to see inputs:
- * one in 200, as published quantizers have it. */
+/* An expert that fewer calibration tokens than this share of them visit is rounded to nearest where a method needs to
+ * see inputs: one in 200, as published quantizers have it. */
 enum { SEQUENTIAL_LEAST_SHARE = 200 };
 
 /* What a run says of a layer. */
@@ -30,8 +30,8 @@ struct layer_summary {
     double proxy_error, relative_error, damp, alpha; /* as in quantized_layer.h */
 };
 
-/* Called with every quantized layer. It may take what it needs, and change `weight`, which holds the dequantized values that later
- * layers will see. */
+/* Called with every quantized layer. It may take what it needs, and change `weight`, which holds the dequantized values
+ * that later layers will see. */
 struct sequential_hook {
     void *owner;
     enum status (*layer)(void *owner, const char *name, const struct quantized_layer *layer, struct matrix weight,
@@ -60,29 +60,29 @@ struct sequential {
 MUST_CHECK enum status sequential_init(struct sequential *sequential, struct error *error);
 void sequential_reset(struct sequential *sequential);
 
-/* Hidden states of the quantized model between its embedding and its first block, or (leave) between its last block and the final
- * norm: the calibration tokens' and any other's pass here, in place. Statuses of hidden_lend. */
-MUST_CHECK enum status sequential_enter(const struct sequential *sequential, const struct chunks *chunks, struct hidden *hidden,
-                                        struct error *error);
-MUST_CHECK enum status sequential_leave(const struct sequential *sequential, const struct chunks *chunks, struct hidden *hidden,
-                                        struct error *error);
+/* Hidden states of the quantized model between its embedding and its first block, or (leave) between its last block and
+ * the final norm: the calibration tokens' and any other's pass here, in place. Statuses of hidden_lend. */
+MUST_CHECK enum status sequential_enter(const struct sequential *sequential, const struct chunks *chunks,
+                                        struct hidden *hidden, struct error *error);
+MUST_CHECK enum status sequential_leave(const struct sequential *sequential, const struct chunks *chunks,
+                                        struct hidden *hidden, struct error *error);
 
 /* For walk->product of walks over the block that sequential_block was given last; NULL: products are as they are. */
 const struct linear_product *sequential_product(const struct sequential *sequential);
 
-/* What the method makes of the inputs of a layer that it quantized, over all columns: `smoothing` and `spared` [columns + kept] are
- * filled and lent to it. */
-struct activation sequential_treatment(const struct quantize_method *method, const struct quantized_layer *layer, float *smoothing,
-                                       bool *spared);
+/* What the method makes of the inputs of a layer that it quantized, over all columns: `smoothing` and `spared` [columns
+ * + kept] are filled and lent to it. */
+struct activation sequential_treatment(const struct quantize_method *method, const struct quantized_layer *layer,
+                                       float *smoothing, bool *spared);
 
-/* Quantizes every linear of the block in place (and, with a rotation, changes its other parameters and its program; read it
- * anew afterwards) and describes them in summaries[0 … *count). Unless it is the `last` block (whose
+/* Quantizes every linear of the block in place (and, with a rotation, changes its other parameters and its program;
+ * read it anew afterwards) and describes them in summaries[0 … *count). Unless it is the `last` block (whose
  * outputs nobody calibrates on) moves `hidden` to the block's outputs. */
 MUST_CHECK enum status sequential_block(struct sequential *sequential, struct block *block, bool last,
                                         struct layer_summary *summaries, int64_t *count, struct error *error);
 /* Gives back what the walk over that block needed. */
-/* Whether overrides leave all linears of a cut as they are, so that nobody asks for statistics. Experts are counted in any case.
- * Statuses of overrides_find. */
+/* Whether overrides leave all linears of a cut as they are, so that nobody asks for statistics. Experts are counted in
+ * any case. Statuses of overrides_find. */
 MUST_CHECK enum status sequential_left_alone(const struct overrides *overrides, const struct program *program,
                                              const struct cut *cut, bool *out, struct error *error);
 void sequential_forget(struct sequential *sequential);

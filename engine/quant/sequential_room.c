@@ -9,29 +9,33 @@ int64_t sequential_room_widest(const struct model *model)
     for (int64_t layer = 0; layer < model->config.layers; layer++) {
         const struct program *program = &model->programs[layer];
         for (int i = 0; i < program->parameter_count; i++)
-            if (program->parameters[i].linear && program->parameters[i].columns > widest) widest = program->parameters[i].columns;
+            if (program->parameters[i].linear && program->parameters[i].columns > widest)
+                widest = program->parameters[i].columns;
     }
     return widest;
 }
 
-/* Experts are collected together as far as their statistics take no more than a block's weights; the others on further passes.
- * `routed` is their width, 0 where there are none. */
+/* Experts are collected together as far as their statistics take no more than a block's weights; the others on further
+ * passes. `routed` is their width, 0 where there are none. */
 static int64_t collectors_of(const struct model *model, int64_t *routed)
 {
     const struct program *program = &model->programs[0];
     int64_t block = 0, count = 1;
     *routed = 0;
     for (int i = 0; i < program->step_count; i++)
-        if (program->steps[i].op == &op_experts && program->parameters[program->steps[i].parameter[0]].columns > *routed)
+        if (program->steps[i].op == &op_experts &&
+            program->parameters[program->steps[i].parameter[0]].columns > *routed)
             *routed = program->parameters[program->steps[i].parameter[0]].columns;
-    for (int i = 0; i < program->parameter_count; i++) block += program->parameters[i].rows * program->parameters[i].columns;
+    for (int i = 0; i < program->parameter_count; i++)
+        block += program->parameters[i].rows * program->parameters[i].columns;
     if (*routed > 0)
-        count = block / (*routed * *routed) < model->config.experts ? block / (*routed * *routed) : model->config.experts;
+        count =
+            block / (*routed * *routed) < model->config.experts ? block / (*routed * *routed) : model->config.experts;
     return count < 1 ? 1 : count;
 }
 
-static enum status collectors_new(struct sequential_room *room, const struct model *model, unsigned needs, int64_t tokens,
-                                  struct error *error)
+static enum status collectors_new(struct sequential_room *room, const struct model *model, unsigned needs,
+                                  int64_t tokens, struct error *error)
 {
     int64_t routed;
     const int64_t widest = sequential_room_widest(model), count = collectors_of(model, &routed);
@@ -65,8 +69,8 @@ void sequential_room_plan(const struct model *model, const struct backend *backe
     plan_take(plan, backend_room(backend), tokens * held_width(model, hold_bytes / tokens / element) * element);
 }
 
-enum status sequential_room_init(struct sequential_room *room, const struct model *model, struct backend *backend, unsigned needs,
-                                 int64_t tokens, int64_t hold_bytes, struct error *error)
+enum status sequential_room_init(struct sequential_room *room, const struct model *model, struct backend *backend,
+                                 unsigned needs, int64_t tokens, int64_t hold_bytes, struct error *error)
 {
     *room = (struct sequential_room){.backend = backend};
     room->budget_width = hold_bytes / tokens / (int64_t)backend->ops->element;

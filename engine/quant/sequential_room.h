@@ -8,17 +8,19 @@
 
 struct sequential_room {
     struct backend *backend;
-    int64_t budget_width;                    /* columns that may be held of each token between cuts */
-    int64_t held_width;                      /* columns of `held` */
-    struct statistics_collector *collectors; /* [collector_count]: of as many experts as are collected at a time; owned */
+    int64_t budget_width; /* columns that may be held of each token between cuts */
+    int64_t held_width;   /* columns of `held` */
+    /* [collector_count]: of as many experts as are collected at a time; owned */
+    struct statistics_collector *collectors;
     int64_t collector_count;
     void *held; /* [tokens, held_width] owned */
 };
 
-/* For calibrations of up to `tokens` tokens and quantizers whose needs (statistics.h) are among `needs`; as much is held between
- * cuts as fits `hold_bytes`. On failure sequential_room_reset is still due. STATUS_NO_MEMORY. */
-MUST_CHECK enum status sequential_room_init(struct sequential_room *room, const struct model *model, struct backend *backend,
-                                            unsigned needs, int64_t tokens, int64_t hold_bytes, struct error *error);
+/* For calibrations of up to `tokens` tokens and quantizers whose needs (statistics.h) are among `needs`; as much is
+ * held between cuts as fits `hold_bytes`. On failure sequential_room_reset is still due. STATUS_NO_MEMORY. */
+MUST_CHECK enum status sequential_room_init(struct sequential_room *room, const struct model *model,
+                                            struct backend *backend, unsigned needs, int64_t tokens, int64_t hold_bytes,
+                                            struct error *error);
 void sequential_room_reset(struct sequential_room *room); /* {0} is fine */
 
 /* What sequential_room_init takes, onto a plan. */

@@ -72,8 +72,8 @@ struct smoother {
     struct matrix rounded, outputs; /* [sample, columns], [sample, rows]; for the search */
 };
 
-static enum status matrix_new(struct backend *backend, int64_t rows, int64_t columns, const char *what, struct matrix *out,
-                              struct error *error)
+static enum status matrix_new(struct backend *backend, int64_t rows, int64_t columns, const char *what,
+                              struct matrix *out, struct error *error)
 {
     *out = matrix_of(NULL, rows, columns, backend->ops->element);
     return backend->ops->allocate(backend, rows * columns, what, &out->data, error);
@@ -108,7 +108,8 @@ static enum status smoother_init(struct smoother *smoother, struct error *error)
         (status = memory_new(columns, sizeof(float), "column scales", &smoother->scales, error)) != STATUS_OK ||
         (status = matrix_new(backend, 1, columns, "column scales", &smoother->column_scales, error)) != STATUS_OK ||
         (status = matrix_new(backend, 1, columns, "column scales", &smoother->peaks, error)) != STATUS_OK ||
-        (status = matrix_new(backend, smoother->rows, columns, "scaled weights", &smoother->weights, error)) != STATUS_OK ||
+        (status = matrix_new(backend, smoother->rows, columns, "scaled weights", &smoother->weights, error)) !=
+            STATUS_OK ||
         (status = matrix_new(backend, sample, columns, "rounded inputs", &smoother->rounded, error)) != STATUS_OK ||
         (status = matrix_new(backend, sample, smoother->rows, "outputs", &smoother->outputs, error)) != STATUS_OK)
         return status;
@@ -143,7 +144,8 @@ static enum status find_largest(struct smoother *smoother, struct error *error)
 static void find_scales(struct smoother *smoother, double alpha)
 {
     for (int64_t c = 0; c < smoother->columns; c++) {
-        const double input = (double)smoother->task->inputs.largest[c], weight = fmax((double)smoother->largest[c], FLOOR);
+        const double input = (double)smoother->task->inputs.largest[c],
+                     weight = fmax((double)smoother->largest[c], FLOOR);
         smoother->scales[c] = (float)fmax(pow(input, alpha) / pow(weight, 1 - alpha), FLOOR);
     }
     smoother->backend->ops->upload(smoother->backend, smoother->column_scales, smoother->scales, DTYPE_F32);
@@ -178,12 +180,19 @@ static double output_error(struct smoother *smoother, double alpha)
         const struct matrix y = matrix_of(smoother->outputs.data, x.rows, layer->rows, backend->ops->element);
         encode(smoother, i);
         coded_decode(&smoother->coded[i], weight);
-        backend->ops->gemm(
-            backend, &(struct gemm_args){
-                         .a = x, .b = smoother->task->linears[i].weight, .c = y, .transpose_b = true, .alpha = 1, .exact = true});
-        backend->ops->gemm(
-            backend, &(struct gemm_args){
-                         .a = smoother->rounded, .b = weight, .c = y, .transpose_b = true, .alpha = -1, .beta = 1, .exact = true});
+        backend->ops->gemm(backend, &(struct gemm_args){.a = x,
+                                                        .b = smoother->task->linears[i].weight,
+                                                        .c = y,
+                                                        .transpose_b = true,
+                                                        .alpha = 1,
+                                                        .exact = true});
+        backend->ops->gemm(backend, &(struct gemm_args){.a = smoother->rounded,
+                                                        .b = weight,
+                                                        .c = y,
+                                                        .transpose_b = true,
+                                                        .alpha = -1,
+                                                        .beta = 1,
+                                                        .exact = true});
         sum += backend->ops->dot(backend, y, y);
     }
     return sum;
@@ -202,10 +211,14 @@ static double search(struct smoother *smoother)
 }
 
 static enum status smoothquant_quantize(struct backend *backend, const struct quantize_method *method,
-                                        const struct quantize_task *task, struct quantized_layer *out, struct error *error)
+                                        const struct quantize_task *task, struct quantized_layer *out,
+                                        struct error *error)
 {
-    struct smoother smoother = {
-        .backend = backend, .params = &method->smoothquant, .task = task, .out = out, .columns = task->linears[0].weight.columns};
+    struct smoother smoother = {.backend = backend,
+                                .params = &method->smoothquant,
+                                .task = task,
+                                .out = out,
+                                .columns = task->linears[0].weight.columns};
     enum status status;
     if ((status = check_task(backend, task, error)) != STATUS_OK) goto done;
     if ((status = smoother_init(&smoother, error)) != STATUS_OK) goto done;

@@ -15,8 +15,8 @@ void statistics_plan(const struct backend *backend, unsigned needs, int64_t wide
         plan_take(plan, backend_room(backend), STATISTICS_SAMPLE * widest * (int64_t)backend->ops->element);
 }
 
-enum status statistics_init(struct statistics_collector *collector, struct backend *backend, unsigned needs, int64_t widest,
-                            int64_t tokens, struct error *error)
+enum status statistics_init(struct statistics_collector *collector, struct backend *backend, unsigned needs,
+                            int64_t widest, int64_t tokens, struct error *error)
 {
     enum status status;
     *collector = (struct statistics_collector){.backend = backend};
@@ -24,12 +24,15 @@ enum status statistics_init(struct statistics_collector *collector, struct backe
     if ((status = backend->ops->allocate(backend, widest * widest, "Hessian", &collector->hessian, error)) != STATUS_OK)
         return status;
     if (needs & NEED_INPUT_MAGNITUDE) {
-        if ((status = memory_new(widest, sizeof *collector->mean, "input statistics", &collector->mean, error)) != STATUS_OK ||
-            (status = memory_new(widest, sizeof *collector->largest, "input statistics", &collector->largest, error)) != STATUS_OK)
+        if ((status = memory_new(widest, sizeof *collector->mean, "input statistics", &collector->mean, error)) !=
+                STATUS_OK ||
+            (status = memory_new(widest, sizeof *collector->largest, "input statistics", &collector->largest, error)) !=
+                STATUS_OK)
             return status;
         const int64_t sums = backend_elements(backend, widest * (int64_t)sizeof(double));
         void *block = NULL;
-        if ((status = backend->ops->allocate(backend, sums, "input statistics", &block, error)) != STATUS_OK) return status;
+        if ((status = backend->ops->allocate(backend, sums, "input statistics", &block, error)) != STATUS_OK)
+            return status;
         collector->sums = block;
         status = backend->ops->allocate(backend, widest, "input statistics", &collector->peaks.data, error);
         if (status != STATUS_OK) return status;
@@ -74,15 +77,18 @@ void statistics_begin(struct statistics_collector *collector, int64_t columns)
         collector->result.mean = collector->mean;
         collector->result.largest = collector->largest;
     }
-    if (collector->needs & NEED_INPUT_SAMPLE) collector->result.sample = matrix_of(collector->sample, 0, columns, element);
+    if (collector->needs & NEED_INPUT_SAMPLE)
+        collector->result.sample = matrix_of(collector->sample, 0, columns, element);
 }
 
 void statistics_add(struct statistics_collector *collector, struct matrix x)
 {
     struct backend *backend = collector->backend;
     struct matrix *sample = &collector->result.sample;
-    backend->ops->syrk(backend, collector->result.hessian, x, 2.0 / (double)collector->tokens, collector->seen > 0 ? 1 : 0);
-    if (collector->needs & NEED_INPUT_MAGNITUDE) backend->ops->add_magnitudes(backend, collector->sums, collector->peaks, x);
+    backend->ops->syrk(backend, collector->result.hessian, x, 2.0 / (double)collector->tokens,
+                       collector->seen > 0 ? 1 : 0);
+    if (collector->needs & NEED_INPUT_MAGNITUDE)
+        backend->ops->add_magnitudes(backend, collector->sums, collector->peaks, x);
     for (int64_t t = 0; t < x.rows && (collector->needs & NEED_INPUT_SAMPLE) != 0; t++)
         if ((collector->seen + t) % collector->every == 0) {
             sample->rows++;
@@ -96,10 +102,12 @@ const struct statistics *statistics_finish(struct statistics_collector *collecto
     const struct matrix hessian = collector->result.hessian;
     if (collector->seen == 0) collector->result = (struct statistics){.hessian = {0}};
     if (collector->seen > 0 && collector->seen < collector->tokens)
-        collector->backend->ops->add(collector->backend, hessian, hessian, 0, (double)collector->tokens / (double)collector->seen);
+        collector->backend->ops->add(collector->backend, hessian, hessian, 0,
+                                     (double)collector->tokens / (double)collector->seen);
     if (collector->seen > 0 && (collector->needs & NEED_INPUT_MAGNITUDE) != 0) {
         const struct backend_ops *ops = collector->backend->ops;
-        ops->read_bytes(collector->backend, collector->sums, collector->mean, (size_t)hessian.columns * sizeof *collector->mean);
+        ops->read_bytes(collector->backend, collector->sums, collector->mean,
+                        (size_t)hessian.columns * sizeof *collector->mean);
         ops->download(collector->backend, collector->peaks, collector->largest, DTYPE_F32);
         for (int64_t c = 0; c < hessian.columns; c++) collector->mean[c] /= (double)collector->seen;
     }

@@ -15,7 +15,8 @@ struct statistics {
     struct matrix hessian; /* [columns, columns] of 2/N XᵀX, lower triangle; `data` NULL: nothing was collected */
     const double *mean;    /* [columns] mean |x|; with NEED_INPUT_MAGNITUDE */
     const float *largest;  /* [columns] max |x|; likewise */
-    struct matrix sample;  /* [rows, columns]: tokens at equal distances, STATISTICS_SAMPLE at most; with NEED_INPUT_SAMPLE */
+    /* [rows, columns]: tokens at equal distances, STATISTICS_SAMPLE at most; with NEED_INPUT_SAMPLE */
+    struct matrix sample;
 };
 
 /* Collects one set of statistics after another in memory of its own: Hessian and sample in the backend's, the rest in
@@ -40,11 +41,12 @@ MUST_CHECK enum status statistics_init(struct statistics_collector *collector, s
 void statistics_plan(const struct backend *backend, unsigned needs, int64_t widest, struct run_plan *plan);
 void statistics_reset(struct statistics_collector *collector); /* a zeroed one is fine */
 
-/* Collections from here on are of `tokens` tokens, for a quantizer with these needs (among those that there is memory for). */
+/* Collections from here on are of `tokens` tokens, for a quantizer with these needs (among those that there is memory
+ * for). */
 void statistics_aim(struct statistics_collector *collector, unsigned needs, int64_t tokens);
 
-/* A collection: begin, add chunks of tokens in order, finish. The result is lent until the next one; it is that of the tokens seen
- * (an expert sees some of the calibration's), empty when there were none. */
+/* A collection: begin, add chunks of tokens in order, finish. The result is lent until the next one; it is that of the
+ * tokens seen (an expert sees some of the calibration's), empty when there were none. */
 void statistics_begin(struct statistics_collector *collector, int64_t columns);
 void statistics_add(struct statistics_collector *collector, struct matrix x);
 const struct statistics *statistics_finish(struct statistics_collector *collector);

@@ -17,7 +17,7 @@ struct reduced {
     const struct quantize_task *task; /* the whole one */
     int64_t columns, kept;            /* columns left; those that are not */
     int32_t *left, *out;              /* [columns], [kept] ascending */
-    int32_t *place;                   /* [columns + kept] where a column is when those left come first, then the kept ones */
+    int32_t *place; /* [columns + kept] where a column is when those left come first, then the kept ones */
     float *largest;
     double *mean;
     struct matrix hessian, sample; /* in memory of the backend, like the weights of the linears */
@@ -81,8 +81,10 @@ static enum status choose(struct reduced *reduced, int64_t all, struct error *er
     enum status status;
     if ((status = memory_new(all, sizeof *sizes, "columns", &sizes, error)) != STATUS_OK) goto done;
     if ((status = memory_new(all, sizeof *kept, "columns", &kept, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(reduced->columns, sizeof *reduced->left, "columns", &reduced->left, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(reduced->kept, sizeof *reduced->out, "columns", &reduced->out, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(reduced->columns, sizeof *reduced->left, "columns", &reduced->left, error)) != STATUS_OK)
+        goto done;
+    if ((status = memory_new(reduced->kept, sizeof *reduced->out, "columns", &reduced->out, error)) != STATUS_OK)
+        goto done;
     if ((status = memory_new(all, sizeof *reduced->place, "columns", &reduced->place, error)) != STATUS_OK) goto done;
     if ((status = measure_columns(reduced->backend, reduced->task, sizes, error)) != STATUS_OK) goto done;
     qsort(sizes, (size_t)all, sizeof *sizes, compare_sizes);
@@ -101,8 +103,8 @@ done:
 }
 
 /* A copy of the columns left; of the rows left too when `square`. */
-static enum status copy_columns(struct reduced *reduced, struct matrix from, bool square, const char *what, struct matrix *to,
-                                struct error *error)
+static enum status copy_columns(struct reduced *reduced, struct matrix from, bool square, const char *what,
+                                struct matrix *to, struct error *error)
 {
     struct backend *backend = reduced->backend;
     const int32_t *rows = square ? reduced->left : NULL;
@@ -124,8 +126,10 @@ static enum status reduce_inputs(struct reduced *reduced, struct statistics *to,
         to->hessian = reduced->hessian;
     }
     if (from->mean != NULL) {
-        if ((status = memory_new(n, sizeof(double), "input statistics", &reduced->mean, error)) != STATUS_OK) return status;
-        if ((status = memory_new(n, sizeof(float), "input statistics", &reduced->largest, error)) != STATUS_OK) return status;
+        if ((status = memory_new(n, sizeof(double), "input statistics", &reduced->mean, error)) != STATUS_OK)
+            return status;
+        if ((status = memory_new(n, sizeof(float), "input statistics", &reduced->largest, error)) != STATUS_OK)
+            return status;
         for (int64_t c = 0; c < n; c++) {
             reduced->mean[c] = from->mean[reduced->left[c]];
             reduced->largest[c] = from->largest[reduced->left[c]];
@@ -161,13 +165,14 @@ static void reduced_reset(struct reduced *reduced)
 }
 
 /* The share of the whole layer's output energy: the kept columns, which have no error, have most of it. */
-static enum status settle_error(struct backend *backend, struct matrix weight, struct matrix hessian, struct quantized_layer *layer,
-                                struct error *error)
+static enum status settle_error(struct backend *backend, struct matrix weight, struct matrix hessian,
+                                struct quantized_layer *layer, struct error *error)
 {
     const int64_t slab = weight.rows < SLAB ? weight.rows : SLAB;
     void *product = NULL;
     double whole = 0;
-    const enum status status = backend->ops->allocate(backend, slab * weight.columns, "quantization error", &product, error);
+    const enum status status =
+        backend->ops->allocate(backend, slab * weight.columns, "quantization error", &product, error);
     if (status != STATUS_OK) return status;
     for (int64_t first = 0; first < weight.rows; first += slab) {
         const int64_t count = weight.rows - first < slab ? weight.rows - first : slab;
@@ -198,7 +203,8 @@ static enum status put_back(const struct reduced *reduced, struct matrix to, str
     return status;
 }
 
-static enum status take_back(const struct reduced *reduced, int64_t index, struct quantized_layer *layer, struct error *error)
+static enum status take_back(const struct reduced *reduced, int64_t index, struct quantized_layer *layer,
+                             struct error *error)
 {
     const struct matrix to = reduced->task->linears[index].weight;
     enum status status = settle_error(reduced->backend, to, reduced->task->inputs.hessian, layer, error);
@@ -210,8 +216,8 @@ static enum status take_back(const struct reduced *reduced, int64_t index, struc
     return put_back(reduced, to, reduced->linears[index].weight, error);
 }
 
-static enum status quantize_keeping(struct backend *backend, const struct quantize_method *method, const struct quantize_task *task,
-                                    struct quantized_layer *out, struct error *error)
+static enum status quantize_keeping(struct backend *backend, const struct quantize_method *method,
+                                    const struct quantize_task *task, struct quantized_layer *out, struct error *error)
 {
     const int64_t all = task->linears[0].weight.columns, kept = method->options.keep_outliers;
     const struct quantizer *quantizer = quantizer_by_id(method->quantizer);
@@ -238,8 +244,10 @@ done:
 static void skip(const struct quantize_task *task, struct quantized_layer *out)
 {
     for (int64_t i = 0; i < task->count; i++)
-        out[i] = (struct quantized_layer){
-            .rows = task->linears[i].weight.rows, .columns = task->linears[i].weight.columns, .skipped = true, .alpha = NAN};
+        out[i] = (struct quantized_layer){.rows = task->linears[i].weight.rows,
+                                          .columns = task->linears[i].weight.columns,
+                                          .skipped = true,
+                                          .alpha = NAN};
 }
 
 static enum status quantize_alike(struct backend *backend, const struct overrides *overrides, int64_t index,
@@ -254,8 +262,8 @@ static enum status quantize_alike(struct backend *backend, const struct override
     return quantizer_by_id(method.quantizer)->quantize(backend, &method, task, out, error);
 }
 
-enum status subset_quantize(struct backend *backend, const struct overrides *overrides, const struct quantize_task *task,
-                            struct quantized_layer *out, struct error *error)
+enum status subset_quantize(struct backend *backend, const struct overrides *overrides,
+                            const struct quantize_task *task, struct quantized_layer *out, struct error *error)
 {
     int64_t first_index = OVERRIDES_NONE;
     enum status status = STATUS_OK;

@@ -10,9 +10,10 @@
 #include "quant/overrides.h"
 #include "quant/quantizer.h"
 
-/* As `quantize` of a quantizer, for the linears of `task`: out[0 … count) belong to the caller also after a failure. Layers that
- * are left alone are `skipped`. STATUS_INVALID too: nothing left beside the kept columns. */
-MUST_CHECK enum status subset_quantize(struct backend *backend, const struct overrides *overrides, const struct quantize_task *task,
-                                       struct quantized_layer *out, struct error *error);
+/* As `quantize` of a quantizer, for the linears of `task`: out[0 … count) belong to the caller also after a failure.
+ * Layers that are left alone are `skipped`. STATUS_INVALID too: nothing left beside the kept columns. */
+MUST_CHECK enum status subset_quantize(struct backend *backend, const struct overrides *overrides,
+                                       const struct quantize_task *task, struct quantized_layer *out,
+                                       struct error *error);
 
 #endif

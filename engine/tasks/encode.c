@@ -12,8 +12,10 @@ enum status encode_init(struct encode *encode, const struct tokenizer *tokenizer
     const uint32_t id = (uint32_t)bos;
     char *text = NULL;
     size_t bytes = 0;
-    *encode = (struct encode){
-        .tokenizer = tokenizer, .special_tokens = special_tokens, .longest = longest, .vocabulary_size = vocabulary_size};
+    *encode = (struct encode){.tokenizer = tokenizer,
+                              .special_tokens = special_tokens,
+                              .longest = longest,
+                              .vocabulary_size = vocabulary_size};
     if (bos < 0) return STATUS_OK;
     enum status status = tokenizer_decode(tokenizer, &id, 1, false, &text, &bytes, error);
     if (status == STATUS_OK) status = phrase_add(&encode->bos, text, bytes, error);
@@ -30,7 +32,8 @@ void encode_reset(struct encode *encode)
     *encode = (struct encode){0};
 }
 
-static enum status tokens_of(struct encode *encode, const char *text, size_t size, struct token_list *out, struct error *error)
+static enum status tokens_of(struct encode *encode, const char *text, size_t size, struct token_list *out,
+                             struct error *error)
 {
     const struct phrase *bos = &encode->bos;
     const bool begins = bos->size > 0 && size >= bos->size && memcmp(text, bos->bytes, bos->size) == 0;
@@ -46,7 +49,8 @@ static enum status encode_bare(struct encode *encode, const struct phrase *conti
     const uint32_t id = (uint32_t)first;
     enum status status;
     if (first < 0)
-        return error_set(error, STATUS_INVALID, "a prompt is empty, and the tokenizer has no token to begin a text with");
+        return error_set(error, STATUS_INVALID,
+                         "a prompt is empty, and the tokenizer has no token to begin a text with");
     status = tokenizer_encode(encode->tokenizer, continuation->bytes, continuation->size, false, &encode->alone, error);
     if (status != STATUS_OK) return status;
     const bool there = encode->alone.count > 0 && encode->alone.ids[0] == id;
@@ -101,8 +105,8 @@ enum status encode_pair(struct encode *encode, const struct phrase *context, con
     *out = (struct encoded){.tokens = joined->count, .targets = joined->count - context_tokens};
     if (out->targets < 1) return error_set(error, STATUS_INVALID, "a choice has no tokens of its own");
     if (out->targets > encode->longest)
-        return error_set(error, STATUS_INVALID, "a choice has %lld tokens, the model %lld positions", (long long)out->targets,
-                         (long long)encode->longest);
+        return error_set(error, STATUS_INVALID, "a choice has %lld tokens, the model %lld positions",
+                         (long long)out->targets, (long long)encode->longest);
     if (out->tokens > encode->longest + 1) {
         out->tokens = encode->longest + 1;
         out->cut = true;
@@ -111,8 +115,8 @@ enum status encode_pair(struct encode *encode, const struct phrase *context, con
     for (int64_t i = 0; i < out->tokens; i++)
         if (kept[i] >= encode->vocabulary_size)
             return error_set(error, STATUS_INVALID,
-                             "token %u is outside the model's vocabulary of %lld: the tokenizer is another model's", kept[i],
-                             (long long)encode->vocabulary_size);
+                             "token %u is outside the model's vocabulary of %lld: the tokenizer is another model's",
+                             kept[i], (long long)encode->vocabulary_size);
     if (out->tokens < 2) return error_set(error, STATUS_INVALID, "a prompt has no tokens before its choice");
     return append(tokens, kept, out->tokens, error);
 }

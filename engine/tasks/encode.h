@@ -1,16 +1,17 @@
-/* encode.h: a context and its continuation as tokens, by lm-evaluation-harness's rules (PROTOCOL of 0.4.13): blanks at the end of
- * the context go to the continuation; both are encoded as one text, the context also alone, and what the one has beyond the other's
- * count are the continuation's tokens; of all of them the last `longest` + 1 are kept, and the very last is not fed. */
+/* encode.h: a context and its continuation as tokens, by lm-evaluation-harness's rules (PROTOCOL of 0.4.13): blanks at
+ * the end of the context go to the continuation; both are encoded as one text, the context also alone, and what the one
+ * has beyond the other's count are the continuation's tokens; of all of them the last `longest` + 1 are kept, and the
+ * very last is not fed. */
 #ifndef TASKS_ENCODE_H
 #define TASKS_ENCODE_H
 
-#include "formats/tokenizer.h"
 #include "tasks/phrase.h"
+#include "tokenizer/tokenizer.h"
 
 struct encode {
     const struct tokenizer *tokenizer;
-    bool special_tokens;             /* as the tokenizer's own template adds them, unless a text begins with its BOS; false: none */
-    int64_t longest;                 /* positions of the model */
+    bool special_tokens; /* as the tokenizer's own template adds them, unless a text begins with its BOS; false: none */
+    int64_t longest;     /* positions of the model */
     int64_t vocabulary_size;         /* ids must be below */
     struct phrase bos;               /* its text; owned */
     struct phrase whole;             /* scratch; owned */
@@ -18,8 +19,8 @@ struct encode {
 };
 
 /* The caller owns it (encode_reset), also after a failure. STATUS_NO_MEMORY. */
-MUST_CHECK enum status encode_init(struct encode *encode, const struct tokenizer *tokenizer, bool special_tokens, int64_t longest,
-                                   int64_t vocabulary_size, struct error *error);
+MUST_CHECK enum status encode_init(struct encode *encode, const struct tokenizer *tokenizer, bool special_tokens,
+                                   int64_t longest, int64_t vocabulary_size, struct error *error);
 void encode_reset(struct encode *encode); /* {0} is fine */
 
 struct encoded {
@@ -28,9 +29,11 @@ struct encoded {
     bool cut;        /* tokens fell off at the front */
 };
 
-/* Appends to `tokens`. `context` and `continuation` are not changed. STATUS_INVALID (a continuation without tokens or longer than
- * the model's positions, an id outside the vocabulary, no context and neither BOS nor EOS), statuses of tokenizer_encode. */
-MUST_CHECK enum status encode_pair(struct encode *encode, const struct phrase *context, const struct phrase *continuation,
-                                   struct token_list *tokens, struct encoded *out, struct error *error);
+/* Appends to `tokens`. `context` and `continuation` are not changed. STATUS_INVALID (a continuation without tokens or
+ * longer than the model's positions, an id outside the vocabulary, no context and neither BOS nor EOS), statuses of
+ * tokenizer_encode. */
+MUST_CHECK enum status encode_pair(struct encode *encode, const struct phrase *context,
+                                   const struct phrase *continuation, struct token_list *tokens, struct encoded *out,
+                                   struct error *error);
 
 #endif

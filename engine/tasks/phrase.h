@@ -1,6 +1,6 @@
-/* phrase.h: a growing piece of UTF-8 text, and the operations of Python's str that prompts are defined by. What is blank is what
- * str.isspace says; cases are the simple mappings of Unicode. Each operation works on the bytes from `from` on: what was added
- * last. */
+/* phrase.h: a growing piece of UTF-8 text, and the operations of Python's str that prompts are defined by. What is
+ * blank is what str.isspace says; cases are the simple mappings of Unicode. Each operation works on the bytes from
+ * `from` on: what was added last. */
 #ifndef TASKS_PHRASE_H
 #define TASKS_PHRASE_H
 
@@ -22,8 +22,8 @@ void phrase_before_blank(struct phrase *phrase, size_t from); /* keeps what stan
 void phrase_after_blank(struct phrase *phrase, size_t from);  /* keeps what stands after it, stripped */
 MUST_CHECK enum status phrase_capitalise(struct phrase *phrase, size_t from, struct error *error);
 
-/* HellaSwag's clean-up: strip; " [title]" becomes ". "; every shortest run from "[" to the next "]" on one line goes; every pair of
- * spaces becomes one, in one pass from the left. */
+/* HellaSwag's clean-up: strip; " [title]" becomes ". "; every shortest run from "[" to the next "]" on one line goes;
+ * every pair of spaces becomes one, in one pass from the left. */
 void phrase_clean_wikihow(struct phrase *phrase, size_t from);
 
 /* Bytes of blanks at the end of `bytes`. */

@@ -159,7 +159,8 @@ static enum status read_mathqa(const struct reader *reader)
         struct prompt_span *span = &out->continuation[out->continuations++];
         span->start = out->text.size;
         status = phrase_add(&out->text, options.bytes + at + 4, length - 4, reader->error);
-        while (out->text.size > span->start && strchr(" ,", out->text.bytes[out->text.size - 1]) != NULL) out->text.size--;
+        while (out->text.size > span->start && strchr(" ,", out->text.bytes[out->text.size - 1]) != NULL)
+            out->text.size--;
         span->end = out->text.size;
         at += length;
     }
@@ -172,7 +173,8 @@ static enum status read_templates(const struct reader *reader)
     enum status status = STATUS_OK;
     for (size_t i = 0; i < sizeof reader->task->choices / sizeof reader->task->choices[0] && status == STATUS_OK; i++)
         if (reader->task->choices[i] != NULL)
-            status = add_template(reader, reader->task->choices[i], &reader->out->continuation[reader->out->continuations++]);
+            status = add_template(reader, reader->task->choices[i],
+                                  &reader->out->continuation[reader->out->continuations++]);
     return status;
 }
 
@@ -219,7 +221,8 @@ static enum status read_key(const struct reader *reader, const struct phrase *ke
     }
     for (int i = 0; reader->task->gold == TASK_GOLD_CHOICE && i < prompt->continuations; i++) {
         const struct prompt_span span = prompt->continuation[i];
-        if (span.end - span.start == key->size && memcmp(prompt->text.bytes + span.start, key->bytes, key->size) == 0) *out = i;
+        if (span.end - span.start == key->size && memcmp(prompt->text.bytes + span.start, key->bytes, key->size) == 0)
+            *out = i;
     }
     return STATUS_OK;
 }
@@ -235,7 +238,8 @@ static enum status read_gold(const struct reader *reader)
     if (task->gold == TASK_GOLD_ALWAYS) {
         gold = task->gold_base;
     } else if (task->gold == TASK_GOLD_INTEGER) {
-        if ((status = record_integer(reader->record, task->gold_path, &number, reader->error)) != STATUS_OK) return status;
+        if ((status = record_integer(reader->record, task->gold_path, &number, reader->error)) != STATUS_OK)
+            return status;
         number -= task->gold_base;
         gold = number >= 0 && number < TASK_CHOICES ? (int)number : -1;
     } else {
@@ -246,7 +250,8 @@ static enum status read_gold(const struct reader *reader)
     }
     if (status != STATUS_OK) return status;
     if (gold < 0 || gold >= reader->out->choices) {
-        (void)snprintf(what, sizeof what, "the answer \"%s\" is none of the %d choices", task->gold_path, reader->out->choices);
+        (void)snprintf(what, sizeof what, "the answer \"%s\" is none of the %d choices", task->gold_path,
+                       reader->out->choices);
         return invalid(reader, what);
     }
     reader->out->gold = gold;
@@ -260,7 +265,8 @@ enum status prompt_read(const struct task *task, const struct record *record, st
     *out = (struct prompt){0};
     if (task->description != NULL) status = add_template(&reader, task->description, &out->description);
     for (int i = 0; i < 2 && status == STATUS_OK; i++)
-        if (task->contexts[i] != NULL) status = add_template(&reader, task->contexts[i], &out->context[out->contexts++]);
+        if (task->contexts[i] != NULL)
+            status = add_template(&reader, task->contexts[i], &out->context[out->contexts++]);
     if (status == STATUS_OK) status = read_choices(&reader);
     if (status != STATUS_OK) return status;
     out->choices = out->contexts > 1 ? out->contexts : out->continuations;
@@ -280,8 +286,10 @@ void prompt_reset(struct prompt *prompt)
 
 enum status prompt_solved(const struct task *task, const struct prompt *prompt, struct phrase *out, struct error *error)
 {
-    const struct prompt_span context = prompt_context(prompt, prompt->gold), answer = prompt_continuation(prompt, prompt->gold);
+    const struct prompt_span context = prompt_context(prompt, prompt->gold),
+                             answer = prompt_continuation(prompt, prompt->gold);
     enum status status = phrase_add(out, prompt->text.bytes + context.start, context.end - context.start, error);
     if (status == STATUS_OK) status = phrase_add(out, task->delimiter, strlen(task->delimiter), error);
-    return status == STATUS_OK ? phrase_add(out, prompt->text.bytes + answer.start, answer.end - answer.start, error) : status;
+    return status == STATUS_OK ? phrase_add(out, prompt->text.bytes + answer.start, answer.end - answer.start, error)
+                               : status;
 }

@@ -19,13 +19,16 @@ struct prompt {
     int64_t characters[TASK_CHOICES]; /* by choice: what the normalised accuracy divides by */
 };
 
-/* The caller owns *out (prompt_reset), also after a failure. STATUS_INVALID (a field is missing or of another type, an answer that
- * is none of the choices, too few or too many choices; names file and line), STATUS_MALFORMED, STATUS_NO_MEMORY. */
-MUST_CHECK enum status prompt_read(const struct task *task, const struct record *record, struct prompt *out, struct error *error);
+/* The caller owns *out (prompt_reset), also after a failure. STATUS_INVALID (a field is missing or of another type, an
+ * answer that is none of the choices, too few or too many choices; names file and line), STATUS_MALFORMED,
+ * STATUS_NO_MEMORY. */
+MUST_CHECK enum status prompt_read(const struct task *task, const struct record *record, struct prompt *out,
+                                   struct error *error);
 void prompt_reset(struct prompt *prompt); /* {0} is fine */
 
 /* The record as a solved example: context, delimiter, right continuation; appended to `out`. */
-MUST_CHECK enum status prompt_solved(const struct task *task, const struct prompt *prompt, struct phrase *out, struct error *error);
+MUST_CHECK enum status prompt_solved(const struct task *task, const struct prompt *prompt, struct phrase *out,
+                                     struct error *error);
 
 /* The context (the continuation) of a choice. */
 static inline struct prompt_span prompt_context(const struct prompt *prompt, int choice)

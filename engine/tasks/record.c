@@ -6,12 +6,13 @@
 
 static enum status invalid(const struct record *record, struct error *error, const char *path, const char *what)
 {
-    return error_set(error, STATUS_INVALID, "%s: line %lld: \"%s\" %s", record->file, (long long)record->line, path, what);
+    return error_set(error, STATUS_INVALID, "%s: line %lld: \"%s\" %s", record->file, (long long)record->line, path,
+                     what);
 }
 
 /* The value of `key` in an object, or of that number in an array; *found stays false when there is none. */
-static enum status step(struct json_reader_text json, struct json_reader_text key, bool *found, struct json_reader_text *out,
-                        struct error *error)
+static enum status step(struct json_reader_text json, struct json_reader_text key, bool *found,
+                        struct json_reader_text *out, struct error *error)
 {
     struct json_reader reader;
     struct json_reader_text name;
@@ -23,19 +24,22 @@ static enum status step(struct json_reader_text json, struct json_reader_text ke
         json_reader_array(&reader);
         while (json_reader_next_item(&reader)) {
             (void)snprintf(number, sizeof number, "%lld", (long long)index++);
-            if (strlen(number) == key.size && memcmp(number, key.bytes, key.size) == 0) *found = json_reader_skip(&reader, out);
+            if (strlen(number) == key.size && memcmp(number, key.bytes, key.size) == 0)
+                *found = json_reader_skip(&reader, out);
         }
     } else if (json_reader_peek(&reader) == JSON_READER_OBJECT) {
         json_reader_object(&reader);
         while (json_reader_next_key(&reader, &name))
-            if (name.size == key.size && memcmp(name.bytes, key.bytes, key.size) == 0) *found = json_reader_skip(&reader, out);
+            if (name.size == key.size && memcmp(name.bytes, key.bytes, key.size) == 0)
+                *found = json_reader_skip(&reader, out);
     } else {
         json_reader_skip(&reader, NULL);
     }
     return json_reader_finish(&reader);
 }
 
-static enum status find(const struct record *record, const char *path, struct json_reader_text *out, struct error *error)
+static enum status find(const struct record *record, const char *path, struct json_reader_text *out,
+                        struct error *error)
 {
     *out = record->json;
     for (const char *at = path; *at != '\0';) {
@@ -45,7 +49,8 @@ static enum status find(const struct record *record, const char *path, struct js
         struct error cause;
         const enum status status = step(*out, key, &found, out, &cause);
         if (status != STATUS_OK)
-            return error_set(error, status, "%s: line %lld: %.300s", record->file, (long long)record->line, cause.detail);
+            return error_set(error, status, "%s: line %lld: %.300s", record->file, (long long)record->line,
+                             cause.detail);
         if (!found) return invalid(record, error, path, "is missing");
         at += key.size + (dot != NULL);
     }
@@ -132,7 +137,8 @@ static enum status equal_strings(struct json_reader_text a, struct json_reader_t
 }
 
 /* Members of an object, or items of an array, counted; each must have its equal in the other. */
-static enum status equal_containers(struct json_reader_text a, struct json_reader_text b, bool *equal, struct error *error)
+static enum status equal_containers(struct json_reader_text a, struct json_reader_text b, bool *equal,
+                                    struct error *error)
 {
     struct json_reader reader;
     struct json_reader_text key, value, other;
@@ -147,7 +153,8 @@ static enum status equal_containers(struct json_reader_text a, struct json_reade
         (void)snprintf(number, sizeof number, "%lld", (long long)index++);
         const struct json_reader_text name = list ? (struct json_reader_text){number, strlen(number)} : key;
         status = step(b, name, &found, &other, error);
-        if (status == STATUS_OK && found && json_reader_skip(&reader, &value)) status = record_equal(value, other, &same, error);
+        if (status == STATUS_OK && found && json_reader_skip(&reader, &value))
+            status = record_equal(value, other, &same, error);
         unequal += !same;
     }
     const enum status read = json_reader_finish(&reader);
@@ -171,7 +178,8 @@ enum status record_equal(struct json_reader_text a, struct json_reader_text b, b
 {
     *equal = a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0;
     if (*equal || a.size == 0 || b.size == 0) return STATUS_OK;
-    if (a.bytes[0] != b.bytes[0] && (strchr("{[\"", a.bytes[0]) != NULL || strchr("{[\"", b.bytes[0]) != NULL)) return STATUS_OK;
+    if (a.bytes[0] != b.bytes[0] && (strchr("{[\"", a.bytes[0]) != NULL || strchr("{[\"", b.bytes[0]) != NULL))
+        return STATUS_OK;
     if (a.bytes[0] == '"') return equal_strings(a, b, equal, error);
     if (a.bytes[0] == '{' || a.bytes[0] == '[') {
         if (members(a, error) != members(b, error)) return STATUS_OK;

@@ -1,5 +1,5 @@
-/* sampler.h: the draws of CPython's random.Random, bit for bit: lm-evaluation-harness picks its examples with them. The generator
- * is MT19937 (Matsumoto and Nishimura, ACM TOMACS 8, 1998) seeded by its init_by_array. */
+/* sampler.h: the draws of CPython's random.Random, bit for bit: lm-evaluation-harness picks its examples with them. The
+ * generator is MT19937 (Matsumoto and Nishimura, ACM TOMACS 8, 1998) seeded by its init_by_array. */
 #ifndef TASKS_SAMPLER_H
 #define TASKS_SAMPLER_H
 
@@ -16,7 +16,8 @@ void sampler_seed(struct sampler *sampler, uint64_t seed);       /* random.Rando
 uint32_t sampler_word(struct sampler *sampler);                  /* getrandbits(32) */
 uint32_t sampler_below(struct sampler *sampler, uint32_t bound); /* _randbelow; bound > 0 */
 
-/* sample(range(population), count): `count` different indices, in the order drawn. count <= population, <= SAMPLER_DRAWS_MAX. */
+/* sample(range(population), count): `count` different indices, in the order drawn. count <= population, <=
+ * SAMPLER_DRAWS_MAX. */
 void sampler_draw(struct sampler *sampler, uint32_t population, int count, uint32_t *out);
 
 #endif

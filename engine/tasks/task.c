@@ -131,9 +131,11 @@ const struct task task_table[] = {
 };
 const size_t task_count = sizeof task_table / sizeof task_table[0];
 
-const char *const task_names[] = {"arc_challenge", "arc_easy", "openbookqa", "piqa",           "hellaswag", "winogrande", "mathqa",
-                                  "pubmedqa",      "sciq",     "social_iqa", "commonsense_qa", "mmlu",      NULL};
-_Static_assert(sizeof task_names / sizeof task_names[0] == sizeof task_table / sizeof task_table[0] + 1, "a name for each task");
+const char *const task_names[] = {"arc_challenge",  "arc_easy", "openbookqa", "piqa", "hellaswag",
+                                  "winogrande",     "mathqa",   "pubmedqa",   "sciq", "social_iqa",
+                                  "commonsense_qa", "mmlu",     NULL};
+_Static_assert(sizeof task_names / sizeof task_names[0] == sizeof task_table / sizeof task_table[0] + 1,
+               "a name for each task");
 
 /* The groups by which the harness adds mmlu up. */
 static const struct {

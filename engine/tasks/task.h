@@ -1,10 +1,11 @@
-/* task.h: the multiple-choice tasks as lm-evaluation-harness poses them (its task definitions, 0.4.9 to 0.4.13), a row each. A row
- * says where in a record of the dataset's own schema its texts stand and how the harness words them; prompt.c reads records by it.
+/* task.h: the multiple-choice tasks as lm-evaluation-harness poses them (its task definitions, 0.4.9 to 0.4.13), a row
+ * each. A row says where in a record of the dataset's own schema its texts stand and how the harness words them;
+ * prompt.c reads records by it.
  *
- * A template is text in which {path} stands for the record's text at that path (record.h), and {path|filter} for that text after a
- * filter: strip, lstrip, capitalise, words (underscores as blanks), lines (an array's items joined by line feeds), before and after
- * (what stands before and, stripped, after the first "_"). What is scored is the delimiter and a choice's continuation after a
- * context. */
+ * A template is text in which {path} stands for the record's text at that path (record.h), and {path|filter} for that
+ * text after a filter: strip, lstrip, capitalise, words (underscores as blanks), lines (an array's items joined by line
+ * feeds), before and after (what stands before and, stripped, after the first "_"). What is scored is the delimiter and
+ * a choice's continuation after a context. */
 #ifndef TASKS_TASK_H
 #define TASKS_TASK_H
 

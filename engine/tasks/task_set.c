@@ -1,7 +1,7 @@
 #include "tasks/task_set.h"
 
 #include "base/memory.h"
-#include "formats/file.h"
+#include "files/file.h"
 #include "tasks/sampler.h"
 
 #include <assert.h>
@@ -43,7 +43,8 @@ static enum status lines_allocate(struct lines *lines, int64_t most, struct erro
 {
     enum status status;
     if ((status = memory_new(most, sizeof *lines->json, "records", &lines->json, error)) != STATUS_OK) return status;
-    if ((status = memory_new(most, sizeof *lines->numbers, "records", &lines->numbers, error)) != STATUS_OK) return status;
+    if ((status = memory_new(most, sizeof *lines->numbers, "records", &lines->numbers, error)) != STATUS_OK)
+        return status;
     return memory_new(most, sizeof *lines->subjects, "records", &lines->subjects, error);
 }
 
@@ -116,8 +117,8 @@ static enum status subjects_read(struct loader *loader, struct lines *lines, boo
         name.size = 0;
         if (set->task->subject != NULL) status = record_text(&record, set->task->subject, &name, loader->error);
         if (status == STATUS_OK && name.size >= sizeof text)
-            status = error_set(loader->error, STATUS_INVALID, "%s: line %lld: the subject's name is too long", record.file,
-                               (long long)record.line);
+            status = error_set(loader->error, STATUS_INVALID, "%s: line %lld: the subject's name is too long",
+                               record.file, (long long)record.line);
         if (status != STATUS_OK) break;
         (void)snprintf(text, sizeof text, "%.*s", (int)name.size, name.size > 0 ? name.bytes : "");
         lines->subjects[i] = subject_find(set, text);
@@ -156,14 +157,15 @@ static enum status draw(struct loader *loader, struct sampler *sampler, int64_t 
     for (int i = 0; i < drawn && kept < wanted; i++) {
         bool same = false;
         enum status status = STATUS_OK;
-        if (set->task->spare > 0) status = record_equal(loader->tests.json[line], pool->json[picks[i]], &same, loader->error);
+        if (set->task->spare > 0)
+            status = record_equal(loader->tests.json[line], pool->json[picks[i]], &same, loader->error);
         if (status != STATUS_OK) return status;
         if (!same) item->examples[kept++] = picks[i];
     }
     if (kept == wanted) return STATUS_OK;
     return error_set(loader->error, STATUS_INVALID,
-                     "%s: line %lld is in the examples more than once: %d examples are left, %d are needed", loader->tests.name,
-                     (long long)loader->tests.numbers[line], kept, wanted);
+                     "%s: line %lld is in the examples more than once: %d examples are left, %d are needed",
+                     loader->tests.name, (long long)loader->tests.numbers[line], kept, wanted);
 }
 
 static enum status take_first(struct loader *loader, struct task_set_item *item)
@@ -173,14 +175,15 @@ static enum status take_first(struct loader *loader, struct task_set_item *item)
     for (int64_t i = 0; i < set->pool_count && kept < set->shots; i++)
         if (loader->pool.subjects[i] == item->subject) item->examples[kept++] = (uint32_t)i;
     if (kept == set->shots) return STATUS_OK;
-    return error_set(loader->error, STATUS_INVALID, "%s has %d examples of the subject \"%s\"; %d are needed", loader->pool.name,
-                     kept, set->subjects[item->subject].name, set->shots);
+    return error_set(loader->error, STATUS_INVALID, "%s has %d examples of the subject \"%s\"; %d are needed",
+                     loader->pool.name, kept, set->subjects[item->subject].name, set->shots);
 }
 
 static enum status choose(struct loader *loader, struct sampler *sampler, int64_t line, struct task_set_item *item)
 {
     if (loader->set->shots == 0) return STATUS_OK;
-    return loader->set->task->sampler == TASK_SAMPLER_FIRST ? take_first(loader, item) : draw(loader, sampler, line, item);
+    return loader->set->task->sampler == TASK_SAMPLER_FIRST ? take_first(loader, item)
+                                                            : draw(loader, sampler, line, item);
 }
 
 static enum status read_items(struct loader *loader)
@@ -195,7 +198,8 @@ static enum status read_items(struct loader *loader)
         struct task_set_subject *of = &set->subjects[subject];
         sampler_seed(sampler, TASK_SEED);
         for (int64_t i = 0; i < lines->count && status == STATUS_OK; i++) {
-            if (lines->subjects[i] != subject || (loader->source->limit > 0 && of->items == loader->source->limit)) continue;
+            if (lines->subjects[i] != subject || (loader->source->limit > 0 && of->items == loader->source->limit))
+                continue;
             const struct record record = record_at(lines, i);
             struct task_set_item *item = &set->items[set->item_count++];
             item->subject = subject;
@@ -232,7 +236,8 @@ enum status task_set_open(const struct task_set_source *source, struct task_set 
     if ((status = subjects_read(&loader, &loader.tests, true)) != STATUS_OK) goto done;
     if (source->shots > 0) {
         if (source->fewshot == NULL) {
-            status = error_set(error, STATUS_INVALID, "%s with %d shots needs a file of examples", set->task->name, set->shots);
+            status = error_set(error, STATUS_INVALID, "%s with %d shots needs a file of examples", set->task->name,
+                               set->shots);
             goto done;
         }
         if ((status = lines_read(&loader.pool, source->fewshot, error)) != STATUS_OK) goto done;
@@ -261,12 +266,14 @@ void task_set_close(struct task_set *set)
     memory_free(set);
 }
 
-static enum status add_span(const struct prompt *prompt, struct prompt_span span, struct phrase *out, struct error *error)
+static enum status add_span(const struct prompt *prompt, struct prompt_span span, struct phrase *out,
+                            struct error *error)
 {
     return phrase_add(out, prompt->text.bytes + span.start, span.end - span.start, error);
 }
 
-enum status task_set_context(const struct task_set *set, int64_t item, int choice, struct phrase *out, struct error *error)
+enum status task_set_context(const struct task_set *set, int64_t item, int choice, struct phrase *out,
+                             struct error *error)
 {
     const struct task_set_item *of = &set->items[item];
     enum status status = add_span(&of->prompt, of->prompt.description, out, error);
@@ -277,7 +284,8 @@ enum status task_set_context(const struct task_set *set, int64_t item, int choic
     return status == STATUS_OK ? add_span(&of->prompt, prompt_context(&of->prompt, choice), out, error) : status;
 }
 
-enum status task_set_continuation(const struct task_set *set, int64_t item, int choice, struct phrase *out, struct error *error)
+enum status task_set_continuation(const struct task_set *set, int64_t item, int choice, struct phrase *out,
+                                  struct error *error)
 {
     const struct prompt *prompt = &set->items[item].prompt;
     const enum status status = phrase_add(out, set->task->delimiter, strlen(set->task->delimiter), error);

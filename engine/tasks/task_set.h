@@ -1,6 +1,6 @@
-/* task_set.h: a task over files of records: what is asked, item by item, with which examples, exactly as lm-evaluation-harness asks
- * it. Files are JSON lines in the dataset's own schema. Sub-tasks (mmlu's subjects) follow one another in the order in which the
- * file first names them. */
+/* task_set.h: a task over files of records: what is asked, item by item, with which examples, exactly as
+ * lm-evaluation-harness asks it. Files are JSON lines in the dataset's own schema. Sub-tasks (mmlu's subjects) follow
+ * one another in the order in which the file first names them. */
 #ifndef TASKS_TASK_SET_H
 #define TASKS_TASK_SET_H
 
@@ -36,9 +36,9 @@ struct task_set_source {
     int64_t limit; /* the first so many (of each subject); 0: all */
 };
 
-/* Reads all of it. The caller owns *out (task_set_close). STATUS_INVALID (a record that does not fit, named by file and line; too
- * few examples; no records), STATUS_MALFORMED (no JSON), STATUS_UNSUPPORTED (a Parquet file), STATUS_NOT_FOUND, STATUS_TOO_LARGE,
- * STATUS_IO, STATUS_NO_MEMORY. */
+/* Reads all of it. The caller owns *out (task_set_close). STATUS_INVALID (a record that does not fit, named by file and
+ * line; too few examples; no records), STATUS_MALFORMED (no JSON), STATUS_UNSUPPORTED (a Parquet file),
+ * STATUS_NOT_FOUND, STATUS_TOO_LARGE, STATUS_IO, STATUS_NO_MEMORY. */
 MUST_CHECK enum status task_set_open(const struct task_set_source *source, struct task_set **out, struct error *error);
 void task_set_close(struct task_set *set); /* NULL is fine */
 

@@ -36,7 +36,8 @@ struct q6_k {
     uint16_t scale;
 };
 
-static_assert(sizeof(struct q8_0) == 34 && sizeof(struct q4_0) == 18 && sizeof(struct q4_1) == 20, "as they lie in files");
+static_assert(sizeof(struct q8_0) == 34 && sizeof(struct q4_0) == 18 && sizeof(struct q4_1) == 20,
+              "as they lie in files");
 static_assert(sizeof(struct q4_k) == 144 && sizeof(struct q6_k) == 210, "as they lie in files");
 
 static float half(uint16_t bits)
@@ -97,8 +98,8 @@ void blocks_q6_k_to_f32(const void *from, float *to, int64_t count)
     for (const struct q6_k *block = from; count > 0; block++, to += LARGE, count -= LARGE) {
         const float scale = half(block->scale);
         for (int i = 0; i < LARGE; i++) {
-            /* Halves of 128; in each, four rows of 32: rows 0 and 1 have the low halves of their bytes, 2 and 3 the high ones, and
-             * all four share the bytes of the high bits, two bits each. */
+            /* Halves of 128; in each, four rows of 32: rows 0 and 1 have the low halves of their bytes, 2 and 3 the
+             * high ones, and all four share the bytes of the high bits, two bits each. */
             const int part = i / 128, row = i % 128 / 32, column = i % 32;
             const int low = block->low[part * 64 + row % 2 * 32 + column] >> (row / 2 * 4) & 15;
             const int high = block->high[part * 32 + column] >> (row * 2) & 3;

@@ -1,5 +1,6 @@
-/* blocks.h: the block-quantized dtypes of GGUF as float32 (github.com/ggml-org/ggml, src/ggml-common.h has the layouts). `count` is
- * a multiple of the block's elements. Arithmetic is float32, one rounding an operation, as in the format's own reader. */
+/* blocks.h: the block-quantized dtypes of GGUF as float32 (github.com/ggml-org/ggml, src/ggml-common.h has the
+ * layouts). `count` is a multiple of the block's elements. Arithmetic is float32, one rounding an operation, as in the
+ * format's own reader. */
 #ifndef TENSOR_BLOCKS_H
 #define TENSOR_BLOCKS_H
 

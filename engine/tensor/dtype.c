@@ -29,27 +29,27 @@ static void f32_copy_from(const float *from, void *to, int64_t count)
     memcpy(to, from, (size_t)count * sizeof *from);
 }
 
-/* The loops below are written without branches so that they vectorise: reading a checkpoint is then bound by its disk. The costlier
- * ones are compiled once more for AVX2, which gives the same bits. */
+/* The loops below are written without branches so that they vectorise: reading a checkpoint is then bound by its disk.
+ * The costlier ones are compiled once more for AVX2, which gives the same bits. */
 #define LOOP static inline __attribute__((always_inline)) void
 #if defined(__x86_64__)
-#define WITH_AVX2(name, from_type, to_type)                                                                                        \
-    __attribute__((target("avx2"))) static void name##_avx2(from_type from, to_type to, int64_t count)                             \
-    {                                                                                                                              \
-        name##_loop(from, to, count);                                                                                              \
-    }                                                                                                                              \
-    static void name(from_type from, to_type to, int64_t count)                                                                    \
-    {                                                                                                                              \
-        if (__builtin_cpu_supports("avx2"))                                                                                        \
-            name##_avx2(from, to, count);                                                                                          \
-        else                                                                                                                       \
-            name##_loop(from, to, count);                                                                                          \
+#define WITH_AVX2(name, from_type, to_type)                                                            \
+    __attribute__((target("avx2"))) static void name##_avx2(from_type from, to_type to, int64_t count) \
+    {                                                                                                  \
+        name##_loop(from, to, count);                                                                  \
+    }                                                                                                  \
+    static void name(from_type from, to_type to, int64_t count)                                        \
+    {                                                                                                  \
+        if (__builtin_cpu_supports("avx2"))                                                            \
+            name##_avx2(from, to, count);                                                              \
+        else                                                                                           \
+            name##_loop(from, to, count);                                                              \
     }
 #else
-#define WITH_AVX2(name, from_type, to_type)                                                                                        \
-    static void name(from_type from, to_type to, int64_t count)                                                                    \
-    {                                                                                                                              \
-        name##_loop(from, to, count);                                                                                              \
+#define WITH_AVX2(name, from_type, to_type)                     \
+    static void name(from_type from, to_type to, int64_t count) \
+    {                                                           \
+        name##_loop(from, to, count);                           \
     }
 #endif
 
@@ -93,7 +93,8 @@ static inline uint16_t half_from_float(float value)
     const uint32_t bits = bits_of_float(value), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
     const uint32_t nan = 0x7e00u | (magnitude >> 13 & 0x3ffu);
     /* Below 2^-14: add 0.5, whose ulp is 2^-24, and let the addition round. */
-    const uint32_t small = bits_of_float(float_of_bits(choose(magnitude < 0x38800000u, magnitude, 0)) + 0.5f) - 0x3f000000u;
+    const uint32_t small =
+        bits_of_float(float_of_bits(choose(magnitude < 0x38800000u, magnitude, 0)) + 0.5f) - 0x3f000000u;
     const uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - 0x38000000u) >> 13;
     const uint32_t finite = choose(magnitude < 0x38800000u, small, normal);
     /* 65520 and above round to infinity. */

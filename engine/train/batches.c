@@ -25,20 +25,24 @@ int64_t batches_permute(uint64_t seed, uint64_t stream, int64_t index, int64_t c
     return (int64_t)at;
 }
 
-enum status batches_init(struct batches *batches, const uint32_t *tokens, int64_t count, int64_t sequence_length, int64_t sequences,
-                         uint64_t seed, struct error *error)
+enum status batches_init(struct batches *batches, const uint32_t *tokens, int64_t count, int64_t sequence_length,
+                         int64_t sequences, uint64_t seed, struct error *error)
 {
     const int64_t blocks = count / sequence_length, largest = sequences * sequence_length;
     enum status status;
     *batches = (struct batches){
         .tokens = tokens, .blocks = blocks, .sequence_length = sequence_length, .seed = seed, .capacity = sequences};
     if (blocks < 1)
-        return error_set(error, STATUS_INVALID, "the data has %lld tokens, fewer than one sequence of %lld; use more data",
-                         (long long)count, (long long)sequence_length);
-    if ((status = memory_new(sequences + 1, sizeof *batches->starts, "batch", &batches->starts, error)) != STATUS_OK) goto failed;
+        return error_set(error, STATUS_INVALID,
+                         "the data has %lld tokens, fewer than one sequence of %lld; use more data", (long long)count,
+                         (long long)sequence_length);
+    if ((status = memory_new(sequences + 1, sizeof *batches->starts, "batch", &batches->starts, error)) != STATUS_OK)
+        goto failed;
     if ((status = memory_new(largest, sizeof *batches->ids, "batch", &batches->ids, error)) != STATUS_OK) goto failed;
-    if ((status = memory_new(largest, sizeof *batches->targets, "batch", &batches->targets, error)) != STATUS_OK) goto failed;
-    if ((status = memory_new(largest, sizeof *batches->positions, "batch", &batches->positions, error)) != STATUS_OK) goto failed;
+    if ((status = memory_new(largest, sizeof *batches->targets, "batch", &batches->targets, error)) != STATUS_OK)
+        goto failed;
+    if ((status = memory_new(largest, sizeof *batches->positions, "batch", &batches->positions, error)) != STATUS_OK)
+        goto failed;
     for (int64_t s = 0; s <= sequences; s++) batches->starts[s] = s * sequence_length;
     for (int64_t t = 0; t < largest; t++) batches->positions[t] = (int32_t)(t % sequence_length);
     return STATUS_OK;

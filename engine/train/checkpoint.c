@@ -2,8 +2,8 @@
 
 #include "base/memory.h"
 #include "base/version.h"
-#include "formats/file_writer.h"
-#include "formats/safetensors_writer.h"
+#include "files/file_writer.h"
+#include "formats/safetensors/safetensors_writer.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -58,7 +58,8 @@ static enum status tensors_write(struct safetensors_writer *writer, const struct
     return STATUS_OK;
 }
 
-static enum status weights_write(const char *path, const struct parameters *parameters, enum dtype dtype, struct error *error)
+static enum status weights_write(const char *path, const struct parameters *parameters, enum dtype dtype,
+                                 struct error *error)
 {
     const struct parameters_layout *layout = parameters->layout;
     struct safetensors_writer *writer = NULL;
@@ -66,8 +67,10 @@ static enum status weights_write(const char *path, const struct parameters *para
     int64_t(*shapes)[3] = NULL, largest = 0;
     float *staging = NULL;
     enum status status;
-    if ((status = memory_new(layout->tensor_count, sizeof *entries, "tensor list", &entries, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(layout->tensor_count, sizeof *shapes, "tensor list", &shapes, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(layout->tensor_count, sizeof *entries, "tensor list", &entries, error)) != STATUS_OK)
+        goto done;
+    if ((status = memory_new(layout->tensor_count, sizeof *shapes, "tensor list", &shapes, error)) != STATUS_OK)
+        goto done;
     for (int64_t i = 0; i < layout->tensor_count; i++) {
         const struct parameters_tensor *tensor = &layout->tensors[i];
         const bool vector = tensor->parameter.rows == 1, turned = tensor->parameter.transposed;
@@ -103,39 +106,42 @@ static enum status record_write(const char *path, const struct checkpoint *check
     const struct state_checkpoint *reached = &checkpoint->reached;
     char text[640], average[96] = "", rate[32], train[32], validation[32];
     if (reached->averaged != 0 && checkpoint->ema != NULL)
-        (void)snprintf(average, sizeof average, "\"ema\": {\"decay\": %.17g, \"updates\": %lld}, ", checkpoint->ema->decay,
-                       (long long)checkpoint->ema->updates);
-    const int size =
-        snprintf(text, sizeof text,
-                 "{\"step\": %lld, \"tokens\": %lld, \"learning_rate\": %s, \"train_loss\": %s, \"validation_loss\": %s, "
-                 "%s\"seed\": %llu, \"deltaq\": \"%s\"}\n",
-                 (long long)reached->step, (long long)reached->tokens, number(reached->learning_rate, rate),
-                 number(reached->train_loss, train), number(reached->validation_loss, validation), average,
-                 (unsigned long long)checkpoint->seed, DELTAQ_VERSION);
+        (void)snprintf(average, sizeof average, "\"ema\": {\"decay\": %.17g, \"updates\": %lld}, ",
+                       checkpoint->ema->decay, (long long)checkpoint->ema->updates);
+    const int size = snprintf(
+        text, sizeof text,
+        "{\"step\": %lld, \"tokens\": %lld, \"learning_rate\": %s, \"train_loss\": %s, \"validation_loss\": %s, "
+        "%s\"seed\": %llu, \"deltaq\": \"%s\"}\n",
+        (long long)reached->step, (long long)reached->tokens, number(reached->learning_rate, rate),
+        number(reached->train_loss, train), number(reached->validation_loss, validation), average,
+        (unsigned long long)checkpoint->seed, DELTAQ_VERSION);
     return file_writer_put(path, text, (size_t)size, error);
 }
 
-static enum status files_write(const char *directory, const struct checkpoint *checkpoint, const struct parameters *parameters,
-                               struct error *error)
+static enum status files_write(const char *directory, const struct checkpoint *checkpoint,
+                               const struct parameters *parameters, struct error *error)
 {
     char path[PATH_MAX];
     enum status status;
     if ((status = path_in(directory, "model.safetensors", path, error)) != STATUS_OK) return status;
     if ((status = weights_write(path, parameters, checkpoint->dtype, error)) != STATUS_OK) return status;
     if ((status = path_in(directory, "config.json", path, error)) != STATUS_OK) return status;
-    if ((status = file_writer_put(path, checkpoint->config, checkpoint->config_size, error)) != STATUS_OK) return status;
+    if ((status = file_writer_put(path, checkpoint->config, checkpoint->config_size, error)) != STATUS_OK)
+        return status;
     if ((status = path_in(directory, "training.json", path, error)) != STATUS_OK) return status;
     if ((status = record_write(path, checkpoint, error)) != STATUS_OK) return status;
     if ((status = path_in(directory, "tokenizer.json", path, error)) != STATUS_OK) return status;
-    if (checkpoint->tokenizer != NULL && (status = tokenizer_write(checkpoint->tokenizer, path, error)) != STATUS_OK) return status;
+    if (checkpoint->tokenizer != NULL && (status = tokenizer_write(checkpoint->tokenizer, path, error)) != STATUS_OK)
+        return status;
     if ((status = path_in(directory, "training.state", path, error)) != STATUS_OK) return status;
-    if (checkpoint->state != NULL &&
-        (status = state_write(path, checkpoint->state, parameters, checkpoint->optimizer, checkpoint->ema, error)) != STATUS_OK)
+    if (checkpoint->state != NULL && (status = state_write(path, checkpoint->state, parameters, checkpoint->optimizer,
+                                                           checkpoint->ema, error)) != STATUS_OK)
         return status;
     return sync_directory(directory, error);
 }
 
-/* Renames `temporary` to the checkpoint's name. An older directory of that name changes places with it and is removed. */
+/* Renames `temporary` to the checkpoint's name. An older directory of that name changes places with it and is
+ * removed. */
 static enum status publish(const char *temporary, const char *directory, struct error *error)
 {
     char parent[PATH_MAX];
@@ -151,15 +157,16 @@ static enum status publish(const char *temporary, const char *directory, struct 
     return sync_directory(parent, error);
 }
 
-enum status checkpoint_write(const struct checkpoint *checkpoint, const struct parameters *parameters, struct error *error)
+enum status checkpoint_write(const struct checkpoint *checkpoint, const struct parameters *parameters,
+                             struct error *error)
 {
     char temporary[PATH_MAX];
     const char *slash = strrchr(checkpoint->directory, '/');
     const int parent = slash != NULL ? (int)(slash + 1 - checkpoint->directory) : 0;
     enum status status;
     /* one writer a directory: what an earlier attempt left under this name is stale */
-    if (snprintf(temporary, sizeof temporary, "%.*s.%s.tmp", parent, checkpoint->directory, checkpoint->directory + parent) >=
-        (int)sizeof temporary)
+    if (snprintf(temporary, sizeof temporary, "%.*s.%s.tmp", parent, checkpoint->directory,
+                 checkpoint->directory + parent) >= (int)sizeof temporary)
         return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
     checkpoint_remove(temporary);
     if (mkdir(temporary, 0777) != 0) return error_set_errno(error, "cannot make a checkpoint's directory");

@@ -4,8 +4,8 @@
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
 
-#include "formats/tokenizer.h"
 #include "tensor/dtype.h"
+#include "tokenizer/tokenizer.h"
 #include "train/state.h"
 
 struct checkpoint {
@@ -18,7 +18,7 @@ struct checkpoint {
     struct state_checkpoint reached;
     const struct state *state;         /* NULL: no training.state */
     const struct optimizer *optimizer; /* likewise */
-    const struct ema *ema;             /* goes into training.state; the record of an averaged checkpoint is of it; NULL: none */
+    const struct ema *ema; /* goes into training.state; the record of an averaged checkpoint is of it; NULL: none */
 };
 
 /* Writes it; a directory of that name is replaced (a run that resumes may come by again). STATUS_DISK_FULL, STATUS_IO,

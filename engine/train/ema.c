@@ -24,5 +24,6 @@ void ema_add(struct ema *ema, const struct parameters *parameters)
     const double share = (1 - ema->decay) / (1 - pow(ema->decay, (double)ema->updates));
     /* the first is a copy: its share is 1 but for rounding */
     const bool first = ema->updates == 1;
-    backend->ops->add(backend, parameters_all(&ema->mean), parameters_all(parameters), first ? 1 : share, first ? 0 : 1 - share);
+    backend->ops->add(backend, parameters_all(&ema->mean), parameters_all(parameters), first ? 1 : share,
+                      first ? 0 : 1 - share);
 }

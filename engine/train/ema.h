@@ -14,8 +14,8 @@ struct ema {
 };
 
 /* The caller owns it (ema_reset). STATUS_NO_MEMORY. */
-MUST_CHECK enum status ema_init(struct ema *ema, double decay, const struct parameters_layout *layout, struct backend *backend,
-                                struct error *error);
+MUST_CHECK enum status ema_init(struct ema *ema, double decay, const struct parameters_layout *layout,
+                                struct backend *backend, struct error *error);
 void ema_reset(struct ema *ema); /* {0} is fine */
 
 /* One more update's parameters. Does nothing when there is no average. */

@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-const struct optimizer_kind *const optimizer_kinds[] = {&optimizer_adamw, &optimizer_sam, &optimizer_asam, &optimizer_schedule_free,
-                                                        NULL};
+const struct optimizer_kind *const optimizer_kinds[] = {&optimizer_adamw, &optimizer_sam, &optimizer_asam,
+                                                        &optimizer_schedule_free, NULL};
 
 int optimizer_buffers(const struct optimizer_kind *kind)
 {
@@ -45,8 +45,8 @@ void optimizer_return(struct optimizer *optimizer, struct parameters *parameters
     optimizer->away = false;
 }
 
-bool optimizer_step(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients, double rate,
-                    int64_t step, double *norm)
+bool optimizer_step(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
+                    double rate, int64_t step, double *norm)
 {
     struct backend *backend = parameters->backend;
     const struct matrix all = parameters_all(gradients);

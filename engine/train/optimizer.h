@@ -34,8 +34,9 @@ struct optimizer_kind {
     int buffers;       /* of state, at most OPTIMIZER_BUFFERS */
     int gradients;     /* of a step: 2 when the point where the one that counts is taken depends on another one */
     bool keeps_rate;   /* averages instead of lowering the rate: a schedule that falls is refused */
-    /* NULL: the gradient is taken at the parameters. Otherwise moves `parameters`, which optimizer->home remembers; `gradients` is
-     * the first of two, at home, and may be overwritten. False when it is not finite: then nothing has moved. */
+    /* NULL: the gradient is taken at the parameters. Otherwise moves `parameters`, which optimizer->home remembers;
+     * `gradients` is the first of two, at home, and may be overwritten. False when it is not finite: then nothing has
+     * moved. */
     bool (*depart)(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients);
     /* One that departs finds `parameters` away, and leaves them at their new home. */
     void (*update)(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
@@ -48,14 +49,15 @@ extern const struct optimizer_kind optimizer_adamw, optimizer_sam, optimizer_asa
 extern const struct param optimizer_adamw_params[], optimizer_sam_params[], optimizer_asam_params[],
     optimizer_schedule_free_params[];
 
-extern const struct optimizer_kind *const optimizer_kinds[]; /* ends with NULL; the job's variants have the same order */
+extern const struct optimizer_kind
+    *const optimizer_kinds[]; /* ends with NULL; the job's variants have the same order */
 
 struct optimizer {
     const struct optimizer_kind *kind;
     struct optimizer_settings settings;
     struct parameters state[OPTIMIZER_BUFFERS]; /* owned, zeroed at first */
-    double weight;                              /* saved with the state: schedule_free: the sum of the weights in its average */
-    struct parameters home;                     /* owned; while away, the parameters; absent when the kind never departs */
+    double weight;          /* saved with the state: schedule_free: the sum of the weights in its average */
+    struct parameters home; /* owned; while away, the parameters; absent when the kind never departs */
     bool away;
 };
 
@@ -68,16 +70,17 @@ MUST_CHECK enum status optimizer_init(struct optimizer *optimizer, const struct 
                                       struct backend *backend, struct error *error);
 void optimizer_reset(struct optimizer *optimizer); /* {0} is fine */
 
-/* Moves `parameters` to where the step's gradient is to be taken. `gradients` holds the one at the parameters when the kind takes
- * two, and holds anything afterwards. False when that one is not finite: the parameters are where they were. */
+/* Moves `parameters` to where the step's gradient is to be taken. `gradients` holds the one at the parameters when the
+ * kind takes two, and holds anything afterwards. False when that one is not finite: the parameters are where they
+ * were. */
 bool optimizer_depart(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients);
 
 /* Back from there without a step, to the bit. Does nothing when not away. */
 void optimizer_return(struct optimizer *optimizer, struct parameters *parameters);
 
-/* Clips (Pascanu et al., arXiv 1211.5063: scaled by clip / norm when the norm is larger) and updates `parameters`. *norm gets the
- * gradient's norm before clipping; when it is not finite nothing is updated and false returned. */
-bool optimizer_step(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients, double rate,
-                    int64_t step, double *norm);
+/* Clips (Pascanu et al., arXiv 1211.5063: scaled by clip / norm when the norm is larger) and updates `parameters`.
+ * *norm gets the gradient's norm before clipping; when it is not finite nothing is updated and false returned. */
+bool optimizer_step(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
+                    double rate, int64_t step, double *norm);
 
 #endif

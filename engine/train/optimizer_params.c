@@ -6,38 +6,38 @@
 #define BELOW_ONE  0.9999999 /* a decay rate of 1 would never forget, and its bias correction divides by 0 */
 
 /* What all of them have. */
-#define COMMON(beta1_help)                                                                                                         \
-    {.name = "beta1",                                                                                                              \
-     .type = PARAM_NUMBER,                                                                                                         \
-     .offset = AT(beta1),                                                                                                          \
-     .fallback = "0.9",                                                                                                            \
-     .minimum = 0,                                                                                                                 \
-     .maximum = BELOW_ONE,                                                                                                         \
-     .help = beta1_help},                                                                                                          \
-        {.name = "beta2",                                                                                                          \
-         .type = PARAM_NUMBER,                                                                                                     \
-         .offset = AT(beta2),                                                                                                      \
-         .fallback = "0.95",                                                                                                       \
-         .minimum = 0,                                                                                                             \
-         .maximum = BELOW_ONE,                                                                                                     \
-         .help = "decay rate of the mean of squared gradients"},                                                                   \
-        {.name = "epsilon",                                                                                                        \
-         .type = PARAM_NUMBER,                                                                                                     \
-         .offset = AT(epsilon),                                                                                                    \
-         .fallback = "1e-8",                                                                                                       \
-         .minimum = 1e-30,                                                                                                         \
-         .maximum = 1,                                                                                                             \
-         .help = "added to the root of the second moment"},                                                                        \
-        {.name = "weight_decay",                                                                                                   \
-         .type = PARAM_NUMBER,                                                                                                     \
-         .offset = AT(weight_decay),                                                                                               \
-         .fallback = "0.1",                                                                                                        \
-         .minimum = 0,                                                                                                             \
-         .maximum = 100,                                                                                                           \
-         .help = "decoupled decay of all matrices, the embedding included; norms and biases do not decay"},                        \
-    {                                                                                                                              \
-        .name = "clip", .type = PARAM_NUMBER, .offset = AT(clip), .fallback = "1", .minimum = 0, .maximum = 1e30,                  \
-        .help = "largest L2 norm of the whole gradient; 0: not clipped"                                                            \
+#define COMMON(beta1_help)                                                                                        \
+    {.name = "beta1",                                                                                             \
+     .type = PARAM_NUMBER,                                                                                        \
+     .offset = AT(beta1),                                                                                         \
+     .fallback = "0.9",                                                                                           \
+     .minimum = 0,                                                                                                \
+     .maximum = BELOW_ONE,                                                                                        \
+     .help = beta1_help},                                                                                         \
+        {.name = "beta2",                                                                                         \
+         .type = PARAM_NUMBER,                                                                                    \
+         .offset = AT(beta2),                                                                                     \
+         .fallback = "0.95",                                                                                      \
+         .minimum = 0,                                                                                            \
+         .maximum = BELOW_ONE,                                                                                    \
+         .help = "decay rate of the mean of squared gradients"},                                                  \
+        {.name = "epsilon",                                                                                       \
+         .type = PARAM_NUMBER,                                                                                    \
+         .offset = AT(epsilon),                                                                                   \
+         .fallback = "1e-8",                                                                                      \
+         .minimum = 1e-30,                                                                                        \
+         .maximum = 1,                                                                                            \
+         .help = "added to the root of the second moment"},                                                       \
+        {.name = "weight_decay",                                                                                  \
+         .type = PARAM_NUMBER,                                                                                    \
+         .offset = AT(weight_decay),                                                                              \
+         .fallback = "0.1",                                                                                       \
+         .minimum = 0,                                                                                            \
+         .maximum = 100,                                                                                          \
+         .help = "decoupled decay of all matrices, the embedding included; norms and biases do not decay"},       \
+    {                                                                                                             \
+        .name = "clip", .type = PARAM_NUMBER, .offset = AT(clip), .fallback = "1", .minimum = 0, .maximum = 1e30, \
+        .help = "largest L2 norm of the whole gradient; 0: not clipped"                                           \
     }
 
 #define MEAN_HELP "decay rate of the mean of gradients"

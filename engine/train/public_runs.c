@@ -7,50 +7,56 @@
 
 /* Pythia: 143,000 steps of 1024 x 2048 tokens, warm-up over 1 % of them, cosine to a tenth. */
 #define PYTHIA_TOKENS INT64_C(2097152)
-#define PYTHIA(name, rate, count, config)                                                                                          \
-    {                                                                                                                              \
-        "EleutherAI/" name, "step",                                                                                                \
-            {.kind = SCHEDULE_COSINE,                                                                                              \
-             .peak = rate,                                                                                                         \
-             .final = 0.1,                                                                                                         \
-             .warmup = 1430 * PYTHIA_TOKENS,                                                                                       \
-             .total = 143000 * PYTHIA_TOKENS},                                                                                     \
-            PYTHIA_TOKENS, 0, 0, 0, count,                                                                                         \
-            "Pythia (arXiv 2304.01373): github.com/EleutherAI/pythia, models/" config " (lr, min_lr, warmup, train-iters)"         \
+#define PYTHIA(name, rate, count, config)                                             \
+    {                                                                                 \
+        "EleutherAI/" name, "step",                                                   \
+            {.kind = SCHEDULE_COSINE,                                                 \
+             .peak = rate,                                                            \
+             .final = 0.1,                                                            \
+             .warmup = 1430 * PYTHIA_TOKENS,                                          \
+             .total = 143000 * PYTHIA_TOKENS},                                        \
+            PYTHIA_TOKENS, 0, 0, 0, count,                                            \
+            "Pythia (arXiv 2304.01373): github.com/EleutherAI/pythia, models/" config \
+            " (lr, min_lr, warmup, train-iters)"                                      \
     }
 #define PYTHIA_1B_NOTE "1B/pythia-1b.yml, whose lr is 2.5e-4 while the README's table says 3.0e-4"
 
 /* OLMo 2, stage 1: warm-up, then cosine to a tenth at `tokens`, before which the run may end. */
-#define OLMO2(name, rate, warm, tokens, step, count, where)                                                                        \
-    {                                                                                                                              \
-        "allenai/" name, "stage1-", {.kind = SCHEDULE_COSINE, .peak = rate, .final = 0.1, .warmup = warm, .total = tokens}, step,  \
-            0, 0, 0, count, where                                                                                                  \
+#define OLMO2(name, rate, warm, tokens, step, count, where)                                                        \
+    {                                                                                                              \
+        "allenai/" name, "stage1-",                                                                                \
+            {.kind = SCHEDULE_COSINE, .peak = rate, .final = 0.1, .warmup = warm, .total = tokens}, step, 0, 0, 0, \
+            count, where                                                                                           \
     }
 /* Stage 2: from where stage 1 ended, straight to 0. */
-#define OLMO2_ANNEAL(name, prefix, rate, tokens, step, count, where)                                                               \
-    {                                                                                                                              \
-        "allenai/" name, prefix, {.kind = SCHEDULE_LINEAR, .peak = rate, .final = 0, .total = tokens}, step, 0, 0, 0, count, where \
+#define OLMO2_ANNEAL(name, prefix, rate, tokens, step, count, where)                                                  \
+    {                                                                                                                 \
+        "allenai/" name, prefix, {.kind = SCHEDULE_LINEAR, .peak = rate, .final = 0, .total = tokens}, step, 0, 0, 0, \
+            count, where                                                                                              \
     }
 #define OLMO2_PAPER "OLMo 2 (arXiv 2501.00656): "
 #define OLMO_1B     OLMO2_PAPER "github.com/allenai/OLMo, configs/official-0425/OLMo2-1B-"
 #define OLMO        OLMO2_PAPER "github.com/allenai/OLMo, configs/official-1124/OLMo2-"
 #define OLMO_CORE   OLMO2_PAPER "github.com/allenai/OLMo-core, src/scripts/official/OLMo2/OLMo-2-0325-32B-"
-/* It takes the rate over from stage 1, which ended at step 721,901; the lengths are those of the list of checkpoints. */
-#define OLMO_32B_ANNEAL OLMO_CORE "anneal.py (from the rate of stage 1 at its step 721,901, by formula), stage2.csv (steps)"
-#define STEP_512        INT64_C(2097152)
-#define STEP_1024       INT64_C(4194304)
-#define STEP_2048       INT64_C(8388608)
+/* It takes the rate over from stage 1, which ended at step 721,901; the lengths are those of the list of
+ * checkpoints. */
+#define OLMO_32B_ANNEAL \
+    OLMO_CORE "anneal.py (from the rate of stage 1 at its step 721,901, by formula), stage2.csv (steps)"
+#define STEP_512  INT64_C(2097152)
+#define STEP_1024 INT64_C(4194304)
+#define STEP_2048 INT64_C(8388608)
 
 #define SMOLLM3_TOKENS INT64_C(2359296)
-#define SMOLLM3(revisions, form, rate, warm, fall, steps, config)                                                                  \
-    {                                                                                                                              \
-        "HuggingFaceTB/SmolLM3-3B-checkpoints", revisions,                                                                         \
-            {.kind = form,                                                                                                         \
-             .peak = rate,                                                                                                         \
-             .warmup = (warm)*SMOLLM3_TOKENS,                                                                                      \
-             .decay = (fall)*SMOLLM3_TOKENS,                                                                                       \
-             .total = (steps)*SMOLLM3_TOKENS},                                                                                     \
-            SMOLLM3_TOKENS, 0, 0, 0, INT64_C(3075098624), "github.com/huggingface/smollm, text/pretraining/smollm3/" config        \
+#define SMOLLM3(revisions, form, rate, warm, fall, steps, config)             \
+    {                                                                         \
+        "HuggingFaceTB/SmolLM3-3B-checkpoints", revisions,                    \
+            {.kind = form,                                                    \
+             .peak = rate,                                                    \
+             .warmup = (warm)*SMOLLM3_TOKENS,                                 \
+             .decay = (fall)*SMOLLM3_TOKENS,                                  \
+             .total = (steps)*SMOLLM3_TOKENS},                                \
+            SMOLLM3_TOKENS, 0, 0, 0, INT64_C(3075098624),                     \
+            "github.com/huggingface/smollm, text/pretraining/smollm3/" config \
     }
 
 /* Of rows with the same repository the first whose prefix fits holds. */
@@ -76,13 +82,16 @@ static const struct public_run runs[] = {
 
     OLMO2("OLMo-2-0425-1B", 4e-4, INT64_C(8388608000), 5000 * BILLION, STEP_512, INT64_C(1484916736),
           OLMO_1B "stage1.yaml (scheduler in tokens)"),
-    OLMO2_ANNEAL("OLMo-2-0425-1B", "stage2-", 7.4487e-5, 50 * BILLION, STEP_512, INT64_C(1484916736), OLMO_1B "stage2-seed*.yaml"),
+    OLMO2_ANNEAL("OLMo-2-0425-1B", "stage2-", 7.4487e-5, 50 * BILLION, STEP_512, INT64_C(1484916736),
+                 OLMO_1B "stage2-seed*.yaml"),
     OLMO2("OLMo-2-1124-7B", 3e-4, INT64_C(8388608000), 5000 * BILLION, STEP_1024, INT64_C(7298617344),
           OLMO "7B-stage1.yaml (scheduler in tokens)"),
-    OLMO2_ANNEAL("OLMo-2-1124-7B", "stage2-", 6.1499e-5, 50 * BILLION, STEP_1024, INT64_C(7298617344), OLMO "7B-stage2-seed*.yaml"),
+    OLMO2_ANNEAL("OLMo-2-1124-7B", "stage2-", 6.1499e-5, 50 * BILLION, STEP_1024, INT64_C(7298617344),
+                 OLMO "7B-stage2-seed*.yaml"),
     OLMO2("OLMo-2-1124-13B", 9e-4, INT64_C(8388608000), 5000 * BILLION, STEP_2048, INT64_C(13716198400),
-          OLMO2_PAPER "peak rate of the 13B model, to which the 9e-5 fit at which stage 2 begins (configs/official-1124/"
-                      "OLMo2-13B-stage2-*.yaml); OLMo2-13B-stage1.yaml has 3e-4"),
+          OLMO2_PAPER
+          "peak rate of the 13B model, to which the 9e-5 fit at which stage 2 begins (configs/official-1124/"
+          "OLMo2-13B-stage2-*.yaml); OLMo2-13B-stage1.yaml has 3e-4"),
     OLMO2_ANNEAL("OLMo-2-1124-13B", "stage2-ingredient4-", 9e-5, 300 * BILLION, STEP_2048, INT64_C(13716198400),
                  OLMO "13B-stage2-seed2662-300B.yaml"),
     OLMO2_ANNEAL("OLMo-2-1124-13B", "stage2-", 9e-5, 100 * BILLION, STEP_2048, INT64_C(13716198400),
@@ -91,7 +100,8 @@ static const struct public_run runs[] = {
           OLMO_CORE "train.py (warm-up of 2,000 steps, cosine over 6.5T tokens)"),
     OLMO2_ANNEAL("OLMo-2-0325-32B", "stage2-ingredient3-", 6.62322e-5, 300 * BILLION, STEP_2048, INT64_C(32234279936),
                  OLMO_32B_ANNEAL),
-    OLMO2_ANNEAL("OLMo-2-0325-32B", "stage2-", 6.62322e-5, 100 * BILLION, STEP_2048, INT64_C(32234279936), OLMO_32B_ANNEAL),
+    OLMO2_ANNEAL("OLMo-2-0325-32B", "stage2-", 6.62322e-5, 100 * BILLION, STEP_2048, INT64_C(32234279936),
+                 OLMO_32B_ANNEAL),
 
     SMOLLM3("stage", SCHEDULE_WSD, 2e-4, 2000, 522000, 4720000, "stage1_8T.yaml to stage3_9T_11T.yaml (lr_scheduler)"),
     SMOLLM3("lc-4k-to-32k-", SCHEDULE_COSINE, 2e-5, 1000, 0, 20000, "long_context_4k_to_32k.yaml"),
@@ -113,7 +123,8 @@ static const struct public_run runs[] = {
      .parameters = INT64_C(8053338176),
      .source = "Apertus (arXiv 2509.14233): github.com/swiss-ai/pretrain-code, pretraining/submit_apertus_8b.sh"},
 
-    /* Revisions count chunks of 1,706,976 sequences of 2,048 tokens: ckpt_000 has seen the first. 2,240 sequences are a batch. */
+    /* Revisions count chunks of 1,706,976 sequences of 2,048 tokens: ckpt_000 has seen the first. 2,240 sequences are a
+     * batch. */
     {.repository = "LLM360/Amber",
      .prefix = "ckpt_",
      .schedule = {.kind = SCHEDULE_COSINE,
@@ -138,18 +149,20 @@ const struct public_run *public_runs_find(const char *repository, const char *re
     const bool whole = strchr(repository, '/') != NULL;
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         const char *name = whole ? runs[i].repository : strchr(runs[i].repository, '/') + 1;
-        if (strcasecmp(name, repository) == 0 && strncmp(revision, runs[i].prefix, strlen(runs[i].prefix)) == 0) return &runs[i];
+        if (strcasecmp(name, repository) == 0 && strncmp(revision, runs[i].prefix, strlen(runs[i].prefix)) == 0)
+            return &runs[i];
     }
     return NULL;
 }
 
 double public_runs_rate(const struct public_run *run, int64_t step)
 {
-    const int64_t all = step + run->head_start, small = run->grown_after > 0 && all > run->grown_after ? run->grown_after : all;
+    const int64_t all = step + run->head_start,
+                  small = run->grown_after > 0 && all > run->grown_after ? run->grown_after : all;
     const int64_t most = run->schedule.total / run->step_tokens + 1;
     if (small > most) return schedule_rate(&run->schedule, run->schedule.total);
-    const int64_t grown = all - small,
-                  room = (run->schedule.total - small * run->step_tokens) / (run->grown_tokens > 0 ? run->grown_tokens : 1);
+    const int64_t grown = all - small, room = (run->schedule.total - small * run->step_tokens) /
+                                              (run->grown_tokens > 0 ? run->grown_tokens : 1);
     const int64_t tokens = small * run->step_tokens + (grown > room ? room + 1 : grown) * run->grown_tokens;
     return schedule_rate(&run->schedule, tokens < run->schedule.total ? tokens : run->schedule.total);
 }

@@ -20,8 +20,8 @@ struct public_run {
 /* All rows; *count is set. */
 const struct public_run *public_runs_all(int64_t *count);
 
-/* The row for a revision, or checkpoint of that name, of a repository: "EleutherAI/pythia-160m", or its last part alone; in any
- * case. NULL: none. */
+/* The row for a revision, or checkpoint of that name, of a repository: "EleutherAI/pythia-160m", or its last part
+ * alone; in any case. NULL: none. */
 const struct public_run *public_runs_find(const char *repository, const char *revision);
 
 /* The rate after `step` steps; the run's last rate beyond its end. */

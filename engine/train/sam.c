@@ -18,7 +18,8 @@
 #include <string.h>
 
 /* parameters += rho / |norm of| * direction, which is `gradients`. */
-static void climb(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients, double norm)
+static void climb(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
+                  double norm)
 {
     struct backend *backend = parameters->backend;
     const struct matrix all = parameters_all(parameters);
@@ -52,7 +53,8 @@ static void rescale(const struct parameters *gradients, const struct parameters 
     struct backend *backend = parameters->backend;
     for (int64_t i = 0; i < parameters->layout->tensor_count; i++)
         if (!is_bias(parameters->layout->tensors[i].parameter.name))
-            backend->ops->scale_by_magnitude(backend, parameters_view(gradients, i), parameters_view(parameters, i), eta);
+            backend->ops->scale_by_magnitude(backend, parameters_view(gradients, i), parameters_view(parameters, i),
+                                             eta);
 }
 
 static bool asam_depart(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients)

@@ -5,7 +5,8 @@
 const char *const schedule_names[] = {"wsd", "cosine", "linear", "constant", NULL};
 const char *const schedule_shape_names[] = {"linear", "1-sqrt", NULL};
 _Static_assert(sizeof schedule_names / sizeof schedule_names[0] == SCHEDULE_COUNT + 1, "a name for each schedule");
-_Static_assert(sizeof schedule_shape_names / sizeof schedule_shape_names[0] == SCHEDULE_SHAPE_COUNT + 1, "a name for each shape");
+_Static_assert(sizeof schedule_shape_names / sizeof schedule_shape_names[0] == SCHEDULE_SHAPE_COUNT + 1,
+               "a name for each shape");
 
 /* Factors that fall from 1 (x = 0) to 0 (x = 1). */
 static double fall_linear(double x)
@@ -28,7 +29,8 @@ static double (*const shapes[])(double x) = {
     [SCHEDULE_SHAPE_SQRT] = fall_sqrt,
 };
 
-/* Where a schedule falls: over its last `decay` steps, or over all after the warm-up. NULL: by the shape that was asked for. */
+/* Where a schedule falls: over its last `decay` steps, or over all after the warm-up. NULL: by the shape that was asked
+ * for. */
 static const struct row {
     bool falls, over_all;
     double (*fall)(double x);

@@ -13,7 +13,8 @@
 
 enum { Z, V };
 
-static bool schedule_free_depart(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients)
+static bool schedule_free_depart(struct optimizer *optimizer, struct parameters *parameters,
+                                 struct parameters *gradients)
 {
     (void)gradients;
     struct backend *backend = parameters->backend;
@@ -25,10 +26,10 @@ static bool schedule_free_depart(struct optimizer *optimizer, struct parameters 
     return true;
 }
 
-/* z's step. The backend's AdamW with beta1 = 0 is this one, but for the decay, which acts from y and goes first; its first moment
- * is then the gradient itself and is written over y, which nobody needs any more. */
-static void step_z(struct optimizer *optimizer, const struct parameters *y, const struct parameters *gradients, double rate,
-                   double gradient_scale)
+/* z's step. The backend's AdamW with beta1 = 0 is this one, but for the decay, which acts from y and goes first; its
+ * first moment is then the gradient itself and is written over y, which nobody needs any more. */
+static void step_z(struct optimizer *optimizer, const struct parameters *y, const struct parameters *gradients,
+                   double rate, double gradient_scale)
 {
     const struct optimizer_settings *settings = &optimizer->settings;
     const struct parameters_layout *layout = y->layout;
@@ -57,8 +58,8 @@ static void step_z(struct optimizer *optimizer, const struct parameters *y, cons
     backend->ops->adamw(backend, &args);
 }
 
-static void schedule_free_update(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
-                                 const struct optimizer_update *update)
+static void schedule_free_update(struct optimizer *optimizer, struct parameters *parameters,
+                                 const struct parameters *gradients, const struct optimizer_update *update)
 {
     struct backend *backend = parameters->backend;
     const double correction = 1 - pow(optimizer->settings.beta2, (double)(update->step + 1));

@@ -2,14 +2,14 @@
 
 #include "base/checksum.h"
 #include "base/memory.h"
-#include "formats/file.h"
-#include "formats/file_writer.h"
+#include "files/file.h"
+#include "files/file_writer.h"
 
 #include <string.h>
 
-/* The file, little endian: struct header; in version 2 struct extra; the checkpoints; the parameters; each buffer of the optimizer,
- * as many numbers as the layout has elements; the average, if there is one; the checksum of all before it (8 bytes). Version 2 is
- * written when there is something that version 1 cannot hold. */
+/* The file, little endian: struct header; in version 2 struct extra; the checkpoints; the parameters; each buffer of
+ * the optimizer, as many numbers as the layout has elements; the average, if there is one; the checksum of all before
+ * it (8 bytes). Version 2 is written when there is something that version 1 cannot hold. */
 #define MAGIC "deltaqTS"
 enum { VERSION_PLAIN = 1, VERSION_EXTRA = 2, PIECE = 1 << 18 /* numbers at a time */ };
 
@@ -61,8 +61,8 @@ static bool needs_extra(const struct state *state, const struct extra *extra)
     return needed;
 }
 
-static struct header header_of(const struct state *state, const struct parameters *parameters, const struct optimizer *optimizer,
-                               const struct extra *extra)
+static struct header header_of(const struct state *state, const struct parameters *parameters,
+                               const struct optimizer *optimizer, const struct extra *extra)
 {
     struct header header = {
         .version = needs_extra(state, extra) ? VERSION_EXTRA : VERSION_PLAIN,
@@ -108,7 +108,8 @@ static enum status put_numbers(struct output *output, const struct parameters *f
     const struct matrix all = parameters_all(from);
     for (int64_t first = 0; first < all.columns; first += PIECE) {
         const int64_t count = all.columns - first < PIECE ? all.columns - first : PIECE;
-        backend->ops->download(backend, matrix_columns(all, first, count), output->staging, element == 8 ? DTYPE_F64 : DTYPE_F32);
+        backend->ops->download(backend, matrix_columns(all, first, count), output->staging,
+                               element == 8 ? DTYPE_F64 : DTYPE_F32);
         const enum status status = put(output, output->staging, (size_t)count * element, error);
         if (status != STATUS_OK) return status;
     }
@@ -167,7 +168,8 @@ static enum status take_numbers(struct input *input, struct parameters *to, stru
         const int64_t count = all.columns - first < PIECE ? all.columns - first : PIECE;
         const enum status status = take(input, input->staging, (size_t)count * element, error);
         if (status != STATUS_OK) return status;
-        backend->ops->upload(backend, matrix_columns(all, first, count), input->staging, element == 8 ? DTYPE_F64 : DTYPE_F32);
+        backend->ops->upload(backend, matrix_columns(all, first, count), input->staging,
+                             element == 8 ? DTYPE_F64 : DTYPE_F32);
     }
     return STATUS_OK;
 }
@@ -184,19 +186,21 @@ static enum status pass_numbers(struct input *input, const struct header *header
 }
 
 static enum status header_check(const struct input *input, const struct header *header, const struct extra *extra,
-                                const struct parameters *parameters, const struct optimizer *optimizer, struct error *error)
+                                const struct parameters *parameters, const struct optimizer *optimizer,
+                                struct error *error)
 {
     const char *name = file_name(input->file);
     if (strncmp(header->optimizer, optimizer->kind->state, sizeof header->optimizer) != 0)
-        return error_set(error, STATUS_INVALID, "%s: the state of optimizer \"%.31s\", not \"%s\"", name, header->optimizer,
-                         optimizer->kind->state);
+        return error_set(error, STATUS_INVALID, "%s: the state of optimizer \"%.31s\", not \"%s\"", name,
+                         header->optimizer, optimizer->kind->state);
     if (header->element != parameters->backend->ops->element || header->elements != parameters->layout->elements ||
         header->buffers != optimizer->kind->buffers)
         return error_set(error, STATUS_INVALID, "%s: the state of another model: %lld numbers, not %lld", name,
                          (long long)header->elements, (long long)parameters->layout->elements);
     if (header->checkpoint_count < 0 || header->checkpoint_count > file_bytes(input->file) ||
         file_size(header, extra) != file_bytes(input->file) || header->step < 0 || extra->ema_updates < 0)
-        return error_set(error, STATUS_CORRUPT, "%s: %lld bytes do not match its header", name, (long long)file_bytes(input->file));
+        return error_set(error, STATUS_CORRUPT, "%s: %lld bytes do not match its header", name,
+                         (long long)file_bytes(input->file));
     return STATUS_OK;
 }
 
@@ -211,8 +215,8 @@ static enum status header_read(struct input *input, struct header *header, struc
     return header->version == VERSION_PLAIN ? STATUS_OK : take(input, extra, sizeof *extra, error);
 }
 
-static enum status ema_read(struct input *input, const struct header *header, const struct extra *extra, struct ema *ema,
-                            struct error *error)
+static enum status ema_read(struct input *input, const struct header *header, const struct extra *extra,
+                            struct ema *ema, struct error *error)
 {
     const bool wanted = ema != NULL && ema->decay > 0;
     if (wanted) ema->updates = extra->ema_updates;
@@ -220,8 +224,9 @@ static enum status ema_read(struct input *input, const struct header *header, co
     return wanted ? take_numbers(input, &ema->mean, error) : pass_numbers(input, header, error);
 }
 
-static enum status contents_read(struct input *input, const struct header *header, const struct extra *extra, struct state *state,
-                                 struct parameters *parameters, struct optimizer *optimizer, struct ema *ema, struct error *error)
+static enum status contents_read(struct input *input, const struct header *header, const struct extra *extra,
+                                 struct state *state, struct parameters *parameters, struct optimizer *optimizer,
+                                 struct ema *ema, struct error *error)
 {
     enum status status;
     for (int64_t i = 0; i < state->checkpoint_count; i++)
@@ -235,12 +240,13 @@ static enum status contents_read(struct input *input, const struct header *heade
     uint64_t found = 0;
     if ((status = take(input, &found, sizeof found, error)) != STATUS_OK) return status;
     if (found != expected)
-        return error_set(error, STATUS_CORRUPT, "%s: its checksum is wrong; the file is damaged", file_name(input->file));
+        return error_set(error, STATUS_CORRUPT, "%s: its checksum is wrong; the file is damaged",
+                         file_name(input->file));
     return STATUS_OK;
 }
 
-enum status state_read(const char *path, struct state *state, struct parameters *parameters, struct optimizer *optimizer,
-                       struct ema *ema, struct error *error)
+enum status state_read(const char *path, struct state *state, struct parameters *parameters,
+                       struct optimizer *optimizer, struct ema *ema, struct error *error)
 {
     struct input input = {0};
     struct header header = {0};
@@ -260,7 +266,8 @@ enum status state_read(const char *path, struct state *state, struct parameters 
                             .checkpoint_count = header.checkpoint_count,
                             .ema_updates = extra.ema_updates,
                             .ema_decay = extra.ema_decay};
-    status = memory_new(header.checkpoint_count, sizeof *state->checkpoints, "checkpoint list", &state->checkpoints, error);
+    status =
+        memory_new(header.checkpoint_count, sizeof *state->checkpoints, "checkpoint list", &state->checkpoints, error);
     if (status != STATUS_OK) goto done;
     status = contents_read(&input, &header, &extra, state, parameters, optimizer, ema, error);
 done:

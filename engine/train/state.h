@@ -26,16 +26,16 @@ struct state {
     double ema_decay;
 };
 
-/* Writes `path`; `ema` NULL or without a decay: no average. The backend must be one of float or double elements in host memory or
- * able to download. STATUS_DISK_FULL, STATUS_IO. */
+/* Writes `path`; `ema` NULL or without a decay: no average. The backend must be one of float or double elements in host
+ * memory or able to download. STATUS_DISK_FULL, STATUS_IO. */
 MUST_CHECK enum status state_write(const char *path, const struct state *state, const struct parameters *parameters,
                                    const struct optimizer *optimizer, const struct ema *ema, struct error *error);
 
-/* Reads `path` into buffers of the same layout and optimizer; an average is read when `ema` has a decay and the file has one (with
- * none, the average begins here: updates 0). The caller owns state->checkpoints. STATUS_NOT_FOUND, STATUS_CORRUPT
- * (cut short, wrong checksum), STATUS_INVALID (of another model or optimizer), STATUS_IO, STATUS_NO_MEMORY. After a failure the
- * buffers hold anything. */
-MUST_CHECK enum status state_read(const char *path, struct state *state, struct parameters *parameters, struct optimizer *optimizer,
-                                  struct ema *ema, struct error *error);
+/* Reads `path` into buffers of the same layout and optimizer; an average is read when `ema` has a decay and the file
+ * has one (with none, the average begins here: updates 0). The caller owns state->checkpoints. STATUS_NOT_FOUND,
+ * STATUS_CORRUPT (cut short, wrong checksum), STATUS_INVALID (of another model or optimizer), STATUS_IO,
+ * STATUS_NO_MEMORY. After a failure the buffers hold anything. */
+MUST_CHECK enum status state_read(const char *path, struct state *state, struct parameters *parameters,
+                                  struct optimizer *optimizer, struct ema *ema, struct error *error);
 
 #endif

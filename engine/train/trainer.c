@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-/* Tokens that go through the model at once: enough rows for the matrix products, few enough to stay near the caches. The sum of a
- * step's gradient is cut here, so the number decides bits: it depends on the request alone. */
+/* Tokens that go through the model at once: enough rows for the matrix products, few enough to stay near the caches.
+ * The sum of a step's gradient is cut here, so the number decides bits: it depends on the request alone. */
 #define MICRO_TOKENS 2048
 
 static int64_t fixed_bytes(const struct trainer *trainer, const struct parameters_layout *layout)
@@ -23,8 +23,8 @@ static int64_t other_bytes(const struct trainer *trainer, const struct parameter
     struct backend *backend = trainer->backend;
     return PLAN_SMALL_BYTES + tokens * (int64_t)sizeof(double) +
            backend->ops->scratch(trainer->setup.sequence_length, config->vocabulary_size) +
-           model_rope_bytes(config, backend, trainer->setup.sequence_length) + embed_bytes(config, backend, tokens, false) +
-           head_bytes(config, backend, HEAD_GRADIENT, HEAD_LOADS_NONE);
+           model_rope_bytes(config, backend, trainer->setup.sequence_length) +
+           embed_bytes(config, backend, tokens, false) + head_bytes(config, backend, HEAD_GRADIENT, HEAD_LOADS_NONE);
 }
 
 static enum status choose_mode(struct trainer *trainer, const struct parameters_layout *layout, struct error *error)
@@ -35,10 +35,11 @@ static enum status choose_mode(struct trainer *trainer, const struct parameters_
     const int64_t again = fixed + gradient_bytes(layout, trainer->backend, GRADIENT_RECOMPUTE, tokens);
     trainer->mode = keep <= limit ? GRADIENT_KEEP : GRADIENT_RECOMPUTE;
     if (keep <= limit || again <= limit) return STATUS_OK;
-    return error_set(error, STATUS_TOO_LARGE,
-                     "training needs %lld bytes, %lld are available: use a smaller model, less data or shorter sequences, or more "
-                     "memory (--memory, DELTAQ_CUDA_MEMORY)",
-                     (long long)again, (long long)limit);
+    return error_set(
+        error, STATUS_TOO_LARGE,
+        "training needs %lld bytes, %lld are available: use a smaller model, less data or shorter sequences, or more "
+        "memory (--memory, DELTAQ_CUDA_MEMORY)",
+        (long long)again, (long long)limit);
 }
 
 static enum status memory_take(struct trainer *trainer, const struct parameters_layout *layout, struct error *error)
@@ -48,12 +49,15 @@ static enum status memory_take(struct trainer *trainer, const struct parameters_
     const int64_t tokens = trainer->micro * setup->sequence_length;
     enum status status;
     if ((status = choose_mode(trainer, layout, error)) != STATUS_OK) return status;
-    if ((status = parameters_init(&trainer->parameters, layout, backend, "parameters", error)) != STATUS_OK) return status;
-    if ((status = parameters_init(&trainer->gradients, layout, backend, "gradients", error)) != STATUS_OK) return status;
+    if ((status = parameters_init(&trainer->parameters, layout, backend, "parameters", error)) != STATUS_OK)
+        return status;
+    if ((status = parameters_init(&trainer->gradients, layout, backend, "gradients", error)) != STATUS_OK)
+        return status;
     status = optimizer_init(&trainer->optimizer, setup->optimizer, &setup->settings, layout, backend, error);
     if (status != STATUS_OK) return status;
     if ((status = ema_init(&trainer->ema, setup->ema_decay, layout, backend, error)) != STATUS_OK) return status;
-    if ((status = memory_new(tokens, sizeof *trainer->losses, "token losses", &trainer->losses, error)) != STATUS_OK) return status;
+    if ((status = memory_new(tokens, sizeof *trainer->losses, "token losses", &trainer->losses, error)) != STATUS_OK)
+        return status;
     return gradient_new(&trainer->parameters, trainer->mode, tokens, setup->sequence_length, &trainer->gradient, error);
 }
 
@@ -63,15 +67,16 @@ static int64_t micro_sequences(const struct trainer_setup *setup)
     return fitting < 1 ? 1 : fitting < setup->batch_sequences ? fitting : setup->batch_sequences;
 }
 
-enum gradient_mode trainer_plan(const struct parameters_layout *layout, struct backend *backend, const struct trainer_setup *setup,
-                                struct run_plan *out)
+enum gradient_mode trainer_plan(const struct parameters_layout *layout, struct backend *backend,
+                                const struct trainer_setup *setup, struct run_plan *out)
 {
     struct trainer trainer = {.backend = backend, .setup = *setup, .micro = micro_sequences(setup)};
     const struct model_config *config = &layout->config;
     const enum plan_room room = backend_room(backend);
     const int64_t tokens = trainer.micro * setup->sequence_length;
     struct error unused;
-    if (choose_mode(&trainer, layout, &unused) != STATUS_OK) trainer.mode = GRADIENT_RECOMPUTE; /* the smallest there is */
+    if (choose_mode(&trainer, layout, &unused) != STATUS_OK)
+        trainer.mode = GRADIENT_RECOMPUTE; /* the smallest there is */
     plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES + 4 * setup->token_count + tokens * (int64_t)sizeof(double));
     plan_take(out, PLAN_HOST, backend->ops->scratch(setup->sequence_length, config->vocabulary_size));
     plan_take(out, room, fixed_bytes(&trainer, layout) - 4 * setup->token_count);
@@ -89,8 +94,8 @@ enum status trainer_init(struct trainer *trainer, const struct parameters_layout
     *trainer = (struct trainer){.backend = backend, .setup = *setup, .loss = NAN, .gradient_norm = NAN};
     trainer->micro = micro_sequences(setup);
     if ((status = schedule_check(&setup->schedule, error)) != STATUS_OK) goto failed;
-    status = batches_init(&trainer->batches, setup->tokens, setup->token_count, setup->sequence_length, trainer->micro, setup->seed,
-                          error);
+    status = batches_init(&trainer->batches, setup->tokens, setup->token_count, setup->sequence_length, trainer->micro,
+                          setup->seed, error);
     if (status != STATUS_OK) goto failed;
     if ((status = memory_take(trainer, layout, error)) != STATUS_OK) goto failed;
     return STATUS_OK;
@@ -141,10 +146,11 @@ static enum status gradient_of_step(struct trainer *trainer, double *loss, struc
 
 static enum status diverged(const struct trainer *trainer, double loss, double rate, struct error *error)
 {
-    return error_set(error, STATUS_NOT_FINITE,
-                     "training diverged: the %s at step %lld is not finite (learning rate %g, peak %g); lower the peak or lengthen "
-                     "the warm-up",
-                     isfinite(loss) ? "gradient" : "loss", (long long)trainer->step, rate, trainer->setup.schedule.peak);
+    return error_set(
+        error, STATUS_NOT_FINITE,
+        "training diverged: the %s at step %lld is not finite (learning rate %g, peak %g); lower the peak or lengthen "
+        "the warm-up",
+        isfinite(loss) ? "gradient" : "loss", (long long)trainer->step, rate, trainer->setup.schedule.peak);
 }
 
 /* Takes the gradients that the optimizer wants, the last one where it wants it. */
@@ -158,7 +164,8 @@ static enum status gradients_of_step(struct trainer *trainer, double rate, struc
         if ((status = gradient_of_step(trainer, &trainer->loss, error)) != STATUS_OK) return status;
         if (!isfinite(trainer->loss)) return diverged(trainer, trainer->loss, rate, error);
     }
-    if (!optimizer_depart(optimizer, &trainer->parameters, &trainer->gradients)) return diverged(trainer, 0, rate, error);
+    if (!optimizer_depart(optimizer, &trainer->parameters, &trainer->gradients))
+        return diverged(trainer, 0, rate, error);
     if ((status = gradient_of_step(trainer, two ? &loss : &trainer->loss, error)) != STATUS_OK) return status;
     if (!two) loss = trainer->loss;
     return isfinite(loss) ? STATUS_OK : diverged(trainer, loss, rate, error);

@@ -21,7 +21,8 @@ struct trainer_setup {
     const uint32_t *tokens; /* lent; every id below the vocabulary size */
     int64_t token_count;
     const struct monitor *monitor; /* lent; asked before each batch that goes through the model; NULL: nobody */
-    int64_t memory_limit;          /* bytes the trainer may take; activations are kept when they fit and computed again when not */
+    /* bytes the trainer may take; activations are kept when they fit and computed again when not */
+    int64_t memory_limit;
 };
 
 struct trainer {
@@ -36,28 +37,32 @@ struct trainer {
     int64_t step;   /* updates done */
     int64_t micro;  /* sequences that go through the model at once */
     enum gradient_mode mode;
-    double loss, gradient_norm; /* of the last update, before it; an optimizer with two gradients has the loss of the first, at its
+    double loss,
+        gradient_norm; /* of the last update, before it; an optimizer with two gradients has the loss of the first, at its
                                    parameters, and the norm of the second */
     bool shows_average;
 };
 
 /* Zeroed parameters: initialise or read them next. The layout is lent for its life. The caller owns it (trainer_reset).
- * STATUS_INVALID (a schedule or data that do not fit), STATUS_TOO_LARGE (says how much memory it would need), STATUS_NO_MEMORY. */
-MUST_CHECK enum status trainer_init(struct trainer *trainer, const struct parameters_layout *layout, struct backend *backend,
-                                    const struct trainer_setup *setup, struct error *error);
+ * STATUS_INVALID (a schedule or data that do not fit), STATUS_TOO_LARGE (says how much memory it would need),
+ * STATUS_NO_MEMORY. */
+MUST_CHECK enum status trainer_init(struct trainer *trainer, const struct parameters_layout *layout,
+                                    struct backend *backend, const struct trainer_setup *setup, struct error *error);
 void trainer_reset(struct trainer *trainer); /* {0} is fine */
 
 /* Memory that trainer_init takes, onto a plan, and the mode it would choose; setup->tokens may be NULL. */
-enum gradient_mode trainer_plan(const struct parameters_layout *layout, struct backend *backend, const struct trainer_setup *setup,
-                                struct run_plan *out);
+enum gradient_mode trainer_plan(const struct parameters_layout *layout, struct backend *backend,
+                                const struct trainer_setup *setup, struct run_plan *out);
 
-/* One update, or none: STATUS_NOT_FINITE when the loss or the gradient is not finite; statuses of the monitor's check. */
+/* One update, or none: STATUS_NOT_FINITE when the loss or the gradient is not finite; statuses of the monitor's
+ * check. */
 MUST_CHECK enum status trainer_step(struct trainer *trainer, struct error *error);
 
-/* Mean loss over all predictions of `sequences`, cut as they are, each of at most sequence_length tokens; late errors of the
- * backend. */
+/* Mean loss over all predictions of `sequences`, cut as they are, each of at most sequence_length tokens; late errors
+ * of the backend. */
 struct chunks;
-MUST_CHECK enum status trainer_validate(struct trainer *trainer, const struct chunks *chunks, double *loss, struct error *error);
+MUST_CHECK enum status trainer_validate(struct trainer *trainer, const struct chunks *chunks, double *loss,
+                                        struct error *error);
 
 /* Between steps: the parameters become the average (which needs one update), and again what they were, to the bit. */
 void trainer_show_average(struct trainer *trainer);

@@ -1,7 +1,7 @@
 #include "train/vocabulary.h"
 
 #include "base/memory.h"
-#include "formats/tokenizer_train.h"
+#include "tokenizer/tokenizer_train.h"
 
 enum { PIECE = 1 << 20 }; /* bytes of text handed over at once */
 
@@ -17,13 +17,14 @@ static int64_t piece_end(const char *text, int64_t first, int64_t size)
     return end;
 }
 
-static enum status text_count(struct tokenizer_trainer *trainer, const char *text, int64_t size, const struct monitor *monitor,
-                              struct error *error)
+static enum status text_count(struct tokenizer_trainer *trainer, const char *text, int64_t size,
+                              const struct monitor *monitor, struct error *error)
 {
     for (int64_t first = 0, end; first < size; first = end) {
         enum status status;
         end = piece_end(text, first, size);
-        if ((status = tokenizer_train_add(trainer, text + first, (size_t)(end - first), error)) != STATUS_OK) return status;
+        if ((status = tokenizer_train_add(trainer, text + first, (size_t)(end - first), error)) != STATUS_OK)
+            return status;
         if ((status = monitor_check(monitor, error)) != STATUS_OK) return status;
     }
     return STATUS_OK;
@@ -39,7 +40,8 @@ enum status vocabulary_learn(const struct dataset_source *source, int64_t vocabu
     enum status status;
     if (source->format != DATASET_TEXT && source->format != DATASET_JSONL)
         return error_set_at(error, STATUS_INVALID, "/params/tokenizer",
-                            "a tokenizer can be learned from text, not from \"%s\" data", dataset_format_names[source->format]);
+                            "a tokenizer can be learned from text, not from \"%s\" data",
+                            dataset_format_names[source->format]);
     /* the ids of the tokenizer `bytes` are the text itself */
     if ((status = tokenizer_open_bytes(&bytes, error)) != STATUS_OK) goto done;
     if ((status = dataset_load_tokens(source, bytes, 256, monitor, &tokens, &count, error)) != STATUS_OK) goto done;

@@ -10,10 +10,11 @@ struct command {
     int (*run)(const struct options *options); /* exit status; says what went wrong on stderr */
 };
 
-extern const struct command command_serve, command_worker, command_migrate, command_token, command_doctor, command_version,
-    command_tables_routes, command_tables_schema;
+extern const struct command command_serve, command_worker, command_migrate, command_token, command_doctor,
+    command_version, command_tables_routes, command_tables_schema;
 
-/* Runs `deltaq argv[1] …`; the exit status: 2 for a wrong command line. `commit`: what it was built from, NULL when not known. */
+/* Runs `deltaq argv[1] …`; the exit status: 2 for a wrong command line. `commit`: what it was built from, NULL when not
+ * known. */
 int command_main(int argc, char **argv, const char *commit);
 
 #endif

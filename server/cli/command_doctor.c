@@ -74,22 +74,25 @@ static int check_database(const struct options *options)
     if (status == STATUS_OK) status = migrations_apply(database.connection, NULL, &error);
     if (status == STATUS_OK) status = migrations_check(database.connection, &error);
     place_database_close(&database);
-    return say(status == STATUS_OK, "database", status == STATUS_OK ? "answers, with the schema of this binary" : error.detail);
+    return say(status == STATUS_OK, "database",
+               status == STATUS_OK ? "answers, with the schema of this binary" : error.detail);
 }
 
 static int check_files(void)
 {
     char path[PLACE_PATH];
-    int wrong = say(place_find("static/index.html", 0, path, sizeof path), "dashboard", "static/index.html beside the binary");
+    int wrong =
+        say(place_find("static/index.html", 0, path, sizeof path), "dashboard", "static/index.html beside the binary");
     wrong += say(place_find("static/plotly.js", 0, path, sizeof path), "plotly", "static/plotly.js (make static)");
     return wrong + say(place_find("openapi.yaml", 0, path, sizeof path), "openapi", "openapi.yaml beside the binary");
 }
 
 static int doctor_run(const struct options *options)
 {
-    const int wrong = check_engine() + check_cuda() + check_data_directory(options) + check_database(options) + check_files();
+    const int wrong =
+        check_engine() + check_cuda() + check_data_directory(options) + check_database(options) + check_files();
     return wrong > 0;
 }
 
-const struct command command_doctor = {"doctor", "", "Look whether everything that deltaq needs is there", doctor_options,
-                                       doctor_run};
+const struct command command_doctor = {"doctor", "", "Look whether everything that deltaq needs is there",
+                                       doctor_options, doctor_run};

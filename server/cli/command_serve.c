@@ -28,7 +28,8 @@ static const struct option_row serve_options[] = {
     PLACE_DATABASE_URL,
     PLACE_HUB_ENDPOINT,
     PLACE_HUB_CACHE,
-    {"--workers", "N", "DELTAQ_WORKERS", "1", false, "Worker processes, at least one a CUDA device; 0: others do the work"},
+    {"--workers", "N", "DELTAQ_WORKERS", "1", false,
+     "Worker processes, at least one a CUDA device; 0: others do the work"},
     {"--threads", "N", "DELTAQ_THREADS", "0", false, "Threads of each worker; 0: one for each processor"},
     PLACE_DEVICE,
     PLACE_MEMORY,
@@ -68,8 +69,10 @@ static enum status name_place(enum status status, const char *place, struct erro
     return error_set(error, status, "%.200s: %.250s", place, cause.detail);
 }
 
-/* A schema of this binary, and whether any token exists; without one nothing is changed for an address that others reach. */
-static enum status prepare_database(const struct options *options, const struct serving *serving, bool *tokens, struct error *error)
+/* A schema of this binary, and whether any token exists; without one nothing is changed for an address that others
+ * reach. */
+static enum status prepare_database(const struct options *options, const struct serving *serving, bool *tokens,
+                                    struct error *error)
 {
     const char *conninfo = serving->application.conninfo;
     struct connection *connection = NULL;
@@ -77,7 +80,8 @@ static enum status prepare_database(const struct options *options, const struct 
     if (status != STATUS_OK) return serving->embedded == NULL ? name_place(status, "--database-url", error) : status;
     connection_set_deadline(connection, MIGRATION_MILLISECONDS);
     status = token_any_yet(connection, tokens, error);
-    if (status == STATUS_OK && !serving->loopback && !*tokens) status = listen_refuse(options_text(options, "--listen"), error);
+    if (status == STATUS_OK && !serving->loopback && !*tokens)
+        status = listen_refuse(options_text(options, "--listen"), error);
     if (status == STATUS_OK) status = migrations_apply(connection, NULL, error);
     connection_free(connection);
     return status;
@@ -124,7 +128,8 @@ static enum status start_http(const struct options *options, struct serving *ser
     };
     http.routes = routes_all(&http.route_count);
     enum status status = http_server_start(&http, &serving->server, error);
-    if (status == STATUS_OK) status = notifier_start(serving->application.conninfo, serving->server, &serving->notifier, error);
+    if (status == STATUS_OK)
+        status = notifier_start(serving->application.conninfo, serving->server, &serving->notifier, error);
     return status;
 }
 
@@ -162,7 +167,8 @@ static enum status start_workers(const struct options *options, struct serving *
         words[count++] = serving->roots.paths[i];
     }
     const struct supervisor_options how = {
-        .workers = (int)(serving->workers > 0 && serving->workers < serving->devices ? serving->devices : serving->workers),
+        .workers =
+            (int)(serving->workers > 0 && serving->workers < serving->devices ? serving->devices : serving->workers),
         .arguments = words,
         .conninfo = serving->application.conninfo,
         .embedded = serving->embedded,
@@ -181,7 +187,8 @@ static enum status check(const struct options *options, struct serving *serving,
     if ((status = listen_check(address, &serving->loopback, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--workers", 0, 64, &serving->workers, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--watch-quiet", 0, 86400, &quiet, error)) != STATUS_OK) return status;
-    if ((status = options_integer(options, "--watch-poll", 1, 86400, &serving->watch_poll, error)) != STATUS_OK) return status;
+    if ((status = options_integer(options, "--watch-poll", 1, 86400, &serving->watch_poll, error)) != STATUS_OK)
+        return status;
     if ((status = place_device(options, 0, serving->device, &serving->devices, error)) != STATUS_OK) return status;
     if ((status = place_memory(options, &application->memory_bytes, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
@@ -218,7 +225,8 @@ static enum status start(const struct options *options, struct serving *serving,
     if (elsewhere && (status = prepare_database(options, serving, &tokens, error)) != STATUS_OK) return status;
     if ((status = make_places(options, serving, error)) != STATUS_OK) return status;
     if (!elsewhere) {
-        if ((status = place_embedded_start(serving->data_directory, &serving->embedded, error)) != STATUS_OK) return status;
+        if ((status = place_embedded_start(serving->data_directory, &serving->embedded, error)) != STATUS_OK)
+            return status;
         application->conninfo = embedded_conninfo(serving->embedded);
         application->embedded = serving->embedded;
         if ((status = prepare_database(options, serving, &tokens, error)) != STATUS_OK) return status;
@@ -263,5 +271,5 @@ static int serve_run(const struct options *options)
     return exit_status;
 }
 
-const struct command command_serve = {"serve", "", "Run the server, its workers and, unless told otherwise, its database",
-                                      serve_options, serve_run};
+const struct command command_serve = {
+    "serve", "", "Run the server, its workers and, unless told otherwise, its database", serve_options, serve_run};

@@ -28,10 +28,12 @@ static int token_run(const struct options *options)
     status = token_scope_parse(given, &scope, &error);
     if (status == STATUS_OK) status = place_database_open(options, &database, &error);
     if (status == STATUS_OK) status = migrations_apply(database.connection, NULL, &error);
-    if (status == STATUS_OK) status = token_create(database.connection, scope, options_text(options, "--name"), text, &error);
+    if (status == STATUS_OK)
+        status = token_create(database.connection, scope, options_text(options, "--name"), text, &error);
     place_database_close(&database);
     if (status != STATUS_OK) return place_fail("token", &error);
     return puts(text) < 0;
 }
 
-const struct command command_token = {"token", "create", "Make an access token; it is shown once", token_options, token_run};
+const struct command command_token = {"token", "create", "Make an access token; it is shown once", token_options,
+                                      token_run};

@@ -21,7 +21,8 @@ static const struct option_row worker_options[] = {
 
 /* Everything is checked before anything is made. */
 static enum status fill(const struct options *options, char data_directory[PLACE_PATH], struct place_roots *roots,
-                        char attached[512], char device[PLACE_DEVICE_NAME], struct worker_options *out, struct error *error)
+                        char attached[512], char device[PLACE_DEVICE_NAME], struct worker_options *out,
+                        struct error *error)
 {
     int64_t threads = 0, devices = 0;
     const char *slot = getenv("DELTAQ_WORKER_SLOT"); /* from the supervisor: workers share the devices */
@@ -29,7 +30,8 @@ static enum status fill(const struct options *options, char data_directory[PLACE
     *out = (struct worker_options){
         .data_directory = data_directory, .device = device, .kinds = kinds, .owner = getenv("DELTAQ_WORKER_ID")};
     if ((status = place_check(options, error)) != STATUS_OK) return status;
-    if ((status = place_device(options, slot != NULL ? strtol(slot, NULL, 10) : 0, device, &devices, error)) != STATUS_OK)
+    if ((status = place_device(options, slot != NULL ? strtol(slot, NULL, 10) : 0, device, &devices, error)) !=
+        STATUS_OK)
         return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
     out->threads = (int)threads;
@@ -63,5 +65,6 @@ static int worker_command_run(const struct options *options)
     return exit_status;
 }
 
-const struct command command_worker = {"worker", "", "Run one worker beside those of `serve`, here or on another machine",
+const struct command command_worker = {"worker", "",
+                                       "Run one worker beside those of `serve`, here or on another machine",
                                        worker_options, worker_command_run};

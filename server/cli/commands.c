@@ -17,13 +17,14 @@ static int version_run(const struct options *options)
 }
 
 static const struct option_row no_options[] = {{0}};
-const struct command command_version = {"version", "", "Print the version, and the commit that it was built from", no_options,
-                                        version_run};
+const struct command command_version = {"version", "", "Print the version, and the commit that it was built from",
+                                        no_options, version_run};
 
 static void print_usage(FILE *out)
 {
-    (void)fputs("usage: deltaq COMMAND [OPTION]…\n\nMeasures what low-bit quantization costs checkpoints of language models.\n\n",
-                out);
+    (void)fputs(
+        "usage: deltaq COMMAND [OPTION]…\n\nMeasures what low-bit quantization costs checkpoints of language models.\n\n",
+        out);
     for (int i = 0; i < COMMANDS; i++)
         if (commands[i]->help != NULL) (void)fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->help);
     (void)fputs("\n`deltaq COMMAND --help` lists the options of a command.\n", out);
@@ -31,17 +32,19 @@ static void print_usage(FILE *out)
 
 static void print_help(const struct command *command)
 {
-    (void)printf("usage: deltaq %s%s%s [OPTION]…\n\n%s.\n\n", command->name, command->usage[0] != '\0' ? " " : "", command->usage,
-                 command->help != NULL ? command->help : "For the tests");
+    (void)printf("usage: deltaq %s%s%s [OPTION]…\n\n%s.\n\n", command->name, command->usage[0] != '\0' ? " " : "",
+                 command->usage, command->help != NULL ? command->help : "For the tests");
     options_print(command->options, stdout);
 }
 
 /* What follows the command's name must be options, and the one word of `usage` where there is one. */
-static enum status parse(const struct command *command, int argc, char **argv, struct options *options, struct error *error)
+static enum status parse(const struct command *command, int argc, char **argv, struct options *options,
+                         struct error *error)
 {
     const enum status status = options_parse(command->options, argc, argv, options, error);
     if (status != STATUS_OK || options->positional == NULL || command->usage[0] != '\0') return status;
-    return error_set(error, STATUS_INVALID, "unexpected word \"%.100s\"; see deltaq %s --help", options->positional, command->name);
+    return error_set(error, STATUS_INVALID, "unexpected word \"%.100s\"; see deltaq %s --help", options->positional,
+                     command->name);
 }
 
 static int run_command(const struct command *command, int argc, char **argv, const char *commit)

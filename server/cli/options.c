@@ -47,14 +47,16 @@ static enum status read_flag(struct options *options, int argc, char **argv, int
     if (index < 0) return error_set(error, STATUS_INVALID, "unknown option %.*s; see --help", (int)length, word);
     const struct option_row *row = &options->rows[index];
     if (row->value == NULL && value != NULL) return error_set(error, STATUS_INVALID, "%s takes no value", row->flag);
-    if (!row->repeated && options->values[index] != NULL) return error_set(error, STATUS_INVALID, "%s stands twice", row->flag);
+    if (!row->repeated && options->values[index] != NULL)
+        return error_set(error, STATUS_INVALID, "%s stands twice", row->flag);
     if (row->value == NULL) return add_value(options, index, "1", 1, error);
     if (value == NULL && *at + 1 < argc) value = argv[++*at];
     if (value == NULL) return error_set(error, STATUS_INVALID, "%s needs a value: %s", row->flag, row->value);
     return add_value(options, index, value, strlen(value), error);
 }
 
-enum status options_parse(const struct option_row *rows, int argc, char **argv, struct options *out, struct error *error)
+enum status options_parse(const struct option_row *rows, int argc, char **argv, struct options *out,
+                          struct error *error)
 {
     enum status status = STATUS_OK;
     *out = (struct options){.rows = rows};
@@ -95,8 +97,8 @@ const char *const *options_all(const struct options *options, const char *flag)
     return index >= 0 && options->values[index] != NULL ? (const char *const *)options->values[index] : none;
 }
 
-enum status options_integer(const struct options *options, const char *flag, int64_t minimum, int64_t maximum, int64_t *out,
-                            struct error *error)
+enum status options_integer(const struct options *options, const char *flag, int64_t minimum, int64_t maximum,
+                            int64_t *out, struct error *error)
 {
     const char *text = options_text(options, flag);
     char *end = NULL;

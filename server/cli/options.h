@@ -1,4 +1,5 @@
-/* options.h: command lines by tables: one row an option, which is its flag, its environment variable, its default and its help. */
+/* options.h: command lines by tables: one row an option, which is its flag, its environment variable, its default and
+ * its help. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -26,7 +27,8 @@ struct options {
     const char *commit; /* of command_main; options_parse leaves NULL */
 };
 
-/* Reads argv[0 … argc), then the environment for what is missing. STATUS_INVALID naming the option. options_reset in any case. */
+/* Reads argv[0 … argc), then the environment for what is missing. STATUS_INVALID naming the option. options_reset in
+ * any case. */
 MUST_CHECK enum status options_parse(const struct option_row *rows, int argc, char **argv, struct options *out,
                                      struct error *error);
 void options_reset(struct options *options);
@@ -36,8 +38,8 @@ const char *options_text(const struct options *options, const char *flag);
 /* All values, ends with NULL; never NULL itself. */
 const char *const *options_all(const struct options *options, const char *flag);
 /* STATUS_INVALID unless it is a whole number in [minimum, maximum]; `fallback` of the row is required. */
-MUST_CHECK enum status options_integer(const struct options *options, const char *flag, int64_t minimum, int64_t maximum,
-                                       int64_t *out, struct error *error);
+MUST_CHECK enum status options_integer(const struct options *options, const char *flag, int64_t minimum,
+                                       int64_t maximum, int64_t *out, struct error *error);
 
 /* One line an option. */
 void options_print(const struct option_row *rows, FILE *out);

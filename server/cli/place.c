@@ -89,7 +89,8 @@ static bool comes_with(const char *data_directory, const char *root)
 {
     size_t length = strlen(root);
     while (length > 1 && root[length - 1] == '/') length--;
-    return strncmp(data_directory, root, length) == 0 && (data_directory[length] == '/' || data_directory[length] == '\0');
+    return strncmp(data_directory, root, length) == 0 &&
+           (data_directory[length] == '/' || data_directory[length] == '\0');
 }
 
 static enum status check_roots(const struct options *options, const char *data_directory, struct error *error)
@@ -126,7 +127,8 @@ enum status place_check(const struct options *options, struct error *error)
     return status == STATUS_OK ? hub_check(&hub, error) : status;
 }
 
-enum status place_roots(const struct options *options, const char *data_directory, struct place_roots *out, struct error *error)
+enum status place_roots(const struct options *options, const char *data_directory, struct place_roots *out,
+                        struct error *error)
 {
     char checkpoints[PLACE_PATH];
     size_t count = 0;
@@ -217,7 +219,8 @@ static enum status name_directory(enum status status, const char *data_directory
 {
     struct error cause = *error;
     if (status == STATUS_OK) return status;
-    return error_set(error, status, "%.*s (data directory %.150s)", (int)sizeof cause.detail - 200, cause.detail, data_directory);
+    return error_set(error, status, "%.*s (data directory %.150s)", (int)sizeof cause.detail - 200, cause.detail,
+                     data_directory);
 }
 
 enum status place_embedded_start(const char *data_directory, struct embedded **out, struct error *error)

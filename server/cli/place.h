@@ -12,45 +12,50 @@ struct hub;
 enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
 
 /* Rows that several commands have. */
-#define PLACE_DATA_DIR                                                                                                             \
-    {                                                                                                                              \
-        "--data-dir", "DIR", "DELTAQ_DATA_DIR", NULL, false, "Database, artifacts, checkpoints ($XDG_DATA_HOME/deltaq)"            \
+#define PLACE_DATA_DIR                                                 \
+    {                                                                  \
+        "--data-dir", "DIR", "DELTAQ_DATA_DIR", NULL, false,           \
+            "Database, artifacts, checkpoints ($XDG_DATA_HOME/deltaq)" \
     }
-#define PLACE_ROOT                                                                                                                 \
-    {                                                                                                                              \
-        "--root", "DIR", "DELTAQ_ROOT", NULL, true, "Paths in requests must lie below one (data and working directory)"            \
+#define PLACE_ROOT                                                              \
+    {                                                                           \
+        "--root", "DIR", "DELTAQ_ROOT", NULL, true,                             \
+            "Paths in requests must lie below one (data and working directory)" \
     }
-#define PLACE_DATABASE_URL                                                                                                         \
-    {                                                                                                                              \
-        "--database-url", "URL", "DATABASE_URL", NULL, false, "A PostgreSQL server instead of the embedded one"                    \
-    }
-
-#define PLACE_HUB_ENDPOINT                                                                                                         \
-    {                                                                                                                              \
-        "--hub-endpoint", "URL", "HF_ENDPOINT", "https://huggingface.co", false, "Where repositories are fetched from (HF_TOKEN)"  \
-    }
-#define PLACE_HUB_CACHE                                                                                                            \
-    {                                                                                                                              \
-        "--hub-cache", "SIZE", "DELTAQ_HUB_CACHE", NULL, false, "What may be kept of it, like 200G (half of the file system)"      \
+#define PLACE_DATABASE_URL                                                                                      \
+    {                                                                                                           \
+        "--database-url", "URL", "DATABASE_URL", NULL, false, "A PostgreSQL server instead of the embedded one" \
     }
 
-#define PLACE_DEVICE                                                                                                               \
-    {                                                                                                                              \
-        "--device", "DEVICE", "DELTAQ_DEVICE", "auto", false, "cpu, cuda:0 or cuda:0,1; auto: cpu (CUDA never ran on a GPU yet)"   \
+#define PLACE_HUB_ENDPOINT                                                       \
+    {                                                                            \
+        "--hub-endpoint", "URL", "HF_ENDPOINT", "https://huggingface.co", false, \
+            "Where repositories are fetched from (HF_TOKEN)"                     \
+    }
+#define PLACE_HUB_CACHE                                                   \
+    {                                                                     \
+        "--hub-cache", "SIZE", "DELTAQ_HUB_CACHE", NULL, false,           \
+            "What may be kept of it, like 200G (half of the file system)" \
     }
 
-/* One of the devices of --device: "cpu", or that of cuda:A,B,… which worker number `which` has, round and round; *count: how many
- * there are. STATUS_INVALID for another form, STATUS_UNSUPPORTED when there is no CUDA device. */
+#define PLACE_DEVICE                                                           \
+    {                                                                          \
+        "--device", "DEVICE", "DELTAQ_DEVICE", "auto", false,                  \
+            "cpu, cuda:0 or cuda:0,1; auto: cpu (CUDA never ran on a GPU yet)" \
+    }
+
+/* One of the devices of --device: "cpu", or that of cuda:A,B,… which worker number `which` has, round and round;
+ * *count: how many there are. STATUS_INVALID for another form, STATUS_UNSUPPORTED when there is no CUDA device. */
 /* Of the host, for workers and for the plans that a server tells. */
-#define PLACE_MEMORY                                                                                                               \
-    {                                                                                                                              \
-        "--memory", "MIB", "DELTAQ_MEMORY", "0", false, "Host memory that a run may take; 0: what is free"                         \
+#define PLACE_MEMORY                                                                                       \
+    {                                                                                                      \
+        "--memory", "MIB", "DELTAQ_MEMORY", "0", false, "Host memory that a run may take; 0: what is free" \
     }
 MUST_CHECK enum status place_memory(const struct options *options, int64_t *bytes, struct error *error);
 
 enum { PLACE_DEVICE_NAME = 24 };
-MUST_CHECK enum status place_device(const struct options *options, int64_t which, char out[PLACE_DEVICE_NAME], int64_t *count,
-                                    struct error *error);
+MUST_CHECK enum status place_device(const struct options *options, int64_t which, char out[PLACE_DEVICE_NAME],
+                                    int64_t *count, struct error *error);
 
 /* Whether a private database was made below the data directory once. Makes nothing. */
 MUST_CHECK enum status place_has_database(const struct options *options, bool *out, struct error *error);
@@ -70,23 +75,27 @@ void place_roots_reset(struct place_roots *roots);
 MUST_CHECK enum status place_check(const struct options *options, struct error *error);
 
 /* The hub by its options and HF_TOKEN. The caller owns *out (hub_free). Call it before the first thread. */
-MUST_CHECK enum status place_hub(const struct options *options, const char *data_directory, struct hub **out, struct error *error);
+MUST_CHECK enum status place_hub(const struct options *options, const char *data_directory, struct hub **out,
+                                 struct error *error);
 
-/* Finds `name` ("static", "openapi.yaml") of this build: beside the binary (build/static), above it (the source tree), or in
- * share/deltaq of where it is installed. False when it is in none. `index` counts the places where it is. */
+/* Finds `name` ("static", "openapi.yaml") of this build: beside the binary (build/static), above it (the source tree),
+ * or in share/deltaq of where it is installed. False when it is in none. `index` counts the places where it is. */
 bool place_find(const char *name, int index, char *out, size_t size);
 
-/* The private database of a data directory: embedded_start and embedded_attach, whose errors then name the directory. */
+/* The private database of a data directory: embedded_start and embedded_attach, whose errors then name the
+ * directory. */
 MUST_CHECK enum status place_embedded_start(const char *data_directory, struct embedded **out, struct error *error);
-MUST_CHECK enum status place_embedded_attach(const char *data_directory, char *conninfo, size_t size, struct error *error);
+MUST_CHECK enum status place_embedded_attach(const char *data_directory, char *conninfo, size_t size,
+                                             struct error *error);
 
-/* A session with the database for a small command: --database-url, else the embedded cluster, started for the time or, when a
- * server runs it, through that one. */
+/* A session with the database for a small command: --database-url, else the embedded cluster, started for the time or,
+ * when a server runs it, through that one. */
 struct place_database {
     struct embedded *embedded;
     struct connection *connection;
 };
-MUST_CHECK enum status place_database_open(const struct options *options, struct place_database *out, struct error *error);
+MUST_CHECK enum status place_database_open(const struct options *options, struct place_database *out,
+                                           struct error *error);
 void place_database_close(struct place_database *database);
 
 /* Says it on stderr; returns 1. */

@@ -23,7 +23,8 @@ static int quality_parse(const char *text)
     if (text[0] != '0') return 0;
     int quality = 0, scale = 100;
     if (text[1] == '.')
-        for (const char *c = text + 2; *c >= '0' && *c <= '9' && scale > 0; c++, scale /= 10) quality += (*c - '0') * scale;
+        for (const char *c = text + 2; *c >= '0' && *c <= '9' && scale > 0; c++, scale /= 10)
+            quality += (*c - '0') * scale;
     return quality;
 }
 
@@ -52,7 +53,8 @@ static int type_specificity(const struct element *range, const char *type, size_
 {
     const size_t family = strcspn(type, "/");
     if (range->length == type_length && strncasecmp(range->value, type, type_length) == 0) return 3;
-    if (range->length == family + 2 && strncasecmp(range->value, type, family + 1) == 0 && range->value[family + 1] == '*')
+    if (range->length == family + 2 && strncasecmp(range->value, type, family + 1) == 0 &&
+        range->value[family + 1] == '*')
         return 2;
     if (range->length == 3 && strncmp(range->value, "*/*", 3) == 0) return 1;
     return 0;
@@ -79,7 +81,8 @@ int accept_coding_quality(const char *header, const char *coding)
     int any = 0;
     if (!header) return 0;
     while (element_next(&header, &element)) {
-        if (element.length == strlen(coding) && strncasecmp(element.value, coding, element.length) == 0) return element.quality;
+        if (element.length == strlen(coding) && strncasecmp(element.value, coding, element.length) == 0)
+            return element.quality;
         if (element.length == 1 && element.value[0] == '*') any = element.quality;
     }
     return any;

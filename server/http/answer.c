@@ -55,7 +55,8 @@ static bool not_modified(struct exchange *exchange)
         enum status status = encoding_etag(response->bytes, response->length, etag, &ignored);
         if (status == STATUS_OK) (void)snprintf(response->etag, sizeof response->etag, "%s", etag);
     }
-    return response->etag[0] && encoding_etag_matches(request_header(&exchange->request, "If-None-Match"), response->etag);
+    return response->etag[0] &&
+           encoding_etag_matches(request_header(&exchange->request, "If-None-Match"), response->etag);
 }
 
 static void compress(struct exchange *exchange)
@@ -68,7 +69,8 @@ static void compress(struct exchange *exchange)
     if (!encoding_compressible(response->content_type)) return;
     response->vary = true;
     if (accept_coding_quality(request_header(&exchange->request, "Accept-Encoding"), "gzip") == 0) return;
-    enum status status = encoding_gzip(response->bytes, response->length, GZIP_LEVEL, &packed, &packed_length, &ignored);
+    enum status status =
+        encoding_gzip(response->bytes, response->length, GZIP_LEVEL, &packed, &packed_length, &ignored);
     if (status != STATUS_OK || !packed) return; /* as it is will do */
     free(response->bytes);
     response->bytes = packed;
@@ -122,8 +124,10 @@ static void add_headers(struct exchange *exchange)
 {
     const struct response *response = &exchange->response;
     char text[96];
-    for (size_t i = 0; i < sizeof security / sizeof security[0]; i++) add(exchange, security[i].name, security[i].value);
-    for (size_t i = 0; i < response->header_count; i++) add(exchange, response->headers[i].name, response->headers[i].value);
+    for (size_t i = 0; i < sizeof security / sizeof security[0]; i++)
+        add(exchange, security[i].name, security[i].value);
+    for (size_t i = 0; i < response->header_count; i++)
+        add(exchange, response->headers[i].name, response->headers[i].value);
     if (response->kind != RESPONSE_EMPTY) add(exchange, "Content-Type", response->content_type);
     if (response->etag[0]) {
         (void)snprintf(text, sizeof text, "\"%.70s%s\"", response->etag, response->gzip ? "-gzip" : "");
@@ -150,8 +154,8 @@ void answer_prepare(struct exchange *exchange)
     if (!exchange->answer) {
         exchange->http_status = 503;
         exchange->close = true;
-        exchange->answer =
-            MHD_create_response_from_buffer(sizeof last_resort - 1, (void *)(uintptr_t)last_resort, MHD_RESPMEM_PERSISTENT);
+        exchange->answer = MHD_create_response_from_buffer(sizeof last_resort - 1, (void *)(uintptr_t)last_resort,
+                                                           MHD_RESPMEM_PERSISTENT);
         (void)snprintf(response->content_type, sizeof response->content_type, "application/problem+json");
         response->gzip = false;
         response->etag[0] = '\0';

@@ -30,7 +30,8 @@ void connection_notify(void *closure, struct MHD_Connection *connection, void **
     struct http_server *server = closure;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         metrics_connections(server->metrics, 1);
-        *socket_context = reaper_add(server->reaper, connection_descriptor(connection), server->options.limits.header_milliseconds);
+        *socket_context =
+            reaper_add(server->reaper, connection_descriptor(connection), server->options.limits.header_milliseconds);
         return;
     }
     metrics_connections(server->metrics, -1);
@@ -81,7 +82,8 @@ void exchange_free(struct exchange *exchange)
     free(exchange);
 }
 
-void connection_completed(void *closure, struct MHD_Connection *connection, void **slot, enum MHD_RequestTerminationCode code)
+void connection_completed(void *closure, struct MHD_Connection *connection, void **slot,
+                          enum MHD_RequestTerminationCode code)
 {
     struct http_server *server = closure;
     struct exchange *exchange = *slot;
@@ -107,8 +109,8 @@ static enum MHD_Result queue_answer(struct exchange *exchange)
     reaper_deadline(server->reaper, exchange->entry, stream ? -1 : patience);
     metrics_count(server->metrics, exchange->metric, exchange->http_status, spent);
     if (server->options.access_log)
-        access_log_write(exchange->request.id, exchange->method, exchange->target, exchange->http_status, exchange->answer_bytes,
-                         spent);
+        access_log_write(exchange->request.id, exchange->method, exchange->target, exchange->http_status,
+                         exchange->answer_bytes, spent);
     return MHD_queue_response(exchange->connection, (unsigned)exchange->http_status, exchange->answer);
 }
 
@@ -139,8 +141,8 @@ struct header_walk {
     bool too_many, broken;
 };
 
-static enum MHD_Result header_add(void *closure, enum MHD_ValueKind kind, const char *name, size_t name_length, const char *value,
-                                  size_t value_length)
+static enum MHD_Result header_add(void *closure, enum MHD_ValueKind kind, const char *name, size_t name_length,
+                                  const char *value, size_t value_length)
 {
     struct header_walk *walk = closure;
     struct request *request = &walk->exchange->request;
@@ -181,8 +183,8 @@ static void request_fill(struct exchange *exchange, const char *method)
 }
 
 /* The checks that need no route. PROBLEM_NONE, or what is wrong. */
-static enum problem_id check_head(struct exchange *exchange, const char *method, const char *version, struct lint_body *body,
-                                  struct error *error)
+static enum problem_id check_head(struct exchange *exchange, const char *method, const char *version,
+                                  struct lint_body *body, struct error *error)
 {
     struct http_server *server = exchange->server;
     struct header_walk walk = {.exchange = exchange};
@@ -197,9 +199,12 @@ static enum problem_id check_head(struct exchange *exchange, const char *method,
         (void)error_set(error, STATUS_MALFORMED, "a header holds a NUL");
         return PROBLEM_BAD_REQUEST;
     }
-    if ((problem = lint_head(&exchange->request, method, exchange->target, version, body, error)) != PROBLEM_NONE) return problem;
-    const bool local = server->wildcard && listen_local_name(connection_descriptor(exchange->connection), own, sizeof own);
-    if ((problem = lint_host(&exchange->request, server->hosts, local ? own : NULL, error)) != PROBLEM_NONE) return problem;
+    if ((problem = lint_head(&exchange->request, method, exchange->target, version, body, error)) != PROBLEM_NONE)
+        return problem;
+    const bool local =
+        server->wildcard && listen_local_name(connection_descriptor(exchange->connection), own, sizeof own);
+    if ((problem = lint_host(&exchange->request, server->hosts, local ? own : NULL, error)) != PROBLEM_NONE)
+        return problem;
     return lint_origin(&exchange->request, method, error);
 }
 
@@ -215,8 +220,8 @@ static enum problem_id check_body(struct exchange *exchange, const struct lint_b
         return PROBLEM_BAD_REQUEST;
     }
     if (body->length > exchange->body_limit) {
-        (void)error_set(error, STATUS_TOO_LARGE, "the body has %llu bytes, at most %zu are taken", (unsigned long long)body->length,
-                        exchange->body_limit);
+        (void)error_set(error, STATUS_TOO_LARGE, "the body has %llu bytes, at most %zu are taken",
+                        (unsigned long long)body->length, exchange->body_limit);
         return PROBLEM_BODY_TOO_LARGE;
     }
     return lint_media_type(&exchange->request, error);
@@ -274,7 +279,8 @@ static enum MHD_Result begin_other_method(struct exchange *exchange, const struc
     return refuse_row(exchange, body, PROBLEM_METHOD_NOT_ALLOWED, error);
 }
 
-/* The first call, with the head alone: everything that can be refused is refused here, before a byte of body is taken. */
+/* The first call, with the head alone: everything that can be refused is refused here, before a byte of body is
+ * taken. */
 static enum MHD_Result begin(struct exchange *exchange, const char *method, const char *version)
 {
     struct http_server *server = exchange->server;
@@ -288,7 +294,8 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
     reaper_deadline(server->reaper, exchange->entry, server->options.limits.body_milliseconds);
     enum problem_id problem = check_head(exchange, method, version, &body, &error);
     request_fill(exchange, method);
-    if (problem == PROBLEM_METHOD_UNKNOWN) answer_header(exchange, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    if (problem == PROBLEM_METHOD_UNKNOWN)
+        answer_header(exchange, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
     if (problem != PROBLEM_NONE) return refuse_row(exchange, &body, problem, &error);
     enum status status = router_find(server->options.routes, server->options.route_count, &exchange->request, &match,
                                      &exchange->route, allow, sizeof allow, &error);
@@ -300,7 +307,8 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
     if (match == ROUTE_UNKNOWN) return begin_unrouted(exchange, &body, &error);
     if (match == ROUTE_METHOD) return begin_other_method(exchange, &body, allow, &error);
     exchange->metric = metrics_row(server->metrics, exchange->route);
-    if (exchange->route->query && (status = request_query_allow(&exchange->request, exchange->route->query, &error)) != STATUS_OK) {
+    if (exchange->route->query &&
+        (status = request_query_allow(&exchange->request, exchange->route->query, &error)) != STATUS_OK) {
         const struct problem row = problem_of_status(status);
         return refuse(exchange, &body, &row, &error);
     }
@@ -310,10 +318,10 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
     return MHD_YES;
 }
 
-/* libmicrohttpd takes no answer in the middle of an upload, so the last words go to the socket directly; returning MHD_NO closes
- * it. */
-static enum MHD_Result abort_upload(struct exchange *exchange, const char *status_line, enum problem_id id, enum status status,
-                                    const char *detail)
+/* libmicrohttpd takes no answer in the middle of an upload, so the last words go to the socket directly; returning
+ * MHD_NO closes it. */
+static enum MHD_Result abort_upload(struct exchange *exchange, const char *status_line, enum problem_id id,
+                                    enum status status, const char *detail)
 {
     char head[256];
     struct error error;
@@ -321,14 +329,15 @@ static enum MHD_Result abort_upload(struct exchange *exchange, const char *statu
     (void)error_set(&error, status, "%s", detail);
     char *text = problem_render(&problem, &error, NULL, exchange->request.path, exchange->request.id);
     const int descriptor = connection_descriptor(exchange->connection);
-    const int length =
-        snprintf(head, sizeof head,
-                 "HTTP/1.1 %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n%sConnection: close\r\n\r\n",
-                 status_line, text ? strlen(text) : 0, problem.retry ? "Retry-After: 1\r\n" : "");
+    const int length = snprintf(
+        head, sizeof head,
+        "HTTP/1.1 %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n%sConnection: close\r\n\r\n",
+        status_line, text ? strlen(text) : 0, problem.retry ? "Retry-After: 1\r\n" : "");
     if (length > 0 && send(descriptor, head, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL) == length && text)
         (void)send(descriptor, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL);
     free(text);
-    metrics_count(exchange->server->metrics, exchange->metric, problem.http, clock_milliseconds() - exchange->started_ms);
+    metrics_count(exchange->server->metrics, exchange->metric, problem.http,
+                  clock_milliseconds() - exchange->started_ms);
     exchange->stage = EXCHANGE_ANSWERED;
     return MHD_NO;
 }
@@ -344,7 +353,8 @@ static enum MHD_Result body_add(struct exchange *exchange, const char *upload, s
     if (wanted > exchange->body_capacity) {
         size_t capacity = exchange->body_capacity ? exchange->body_capacity * 2 : 4096;
         while (capacity < wanted) capacity *= 2;
-        if (exchange->body_declared >= wanted && exchange->body_declared < capacity) capacity = (size_t)exchange->body_declared;
+        if (exchange->body_declared >= wanted && exchange->body_declared < capacity)
+            capacity = (size_t)exchange->body_declared;
         const size_t more = capacity - exchange->body_capacity;
         const bool room = atomic_fetch_add(&server->body_bytes, more) + more <= server->options.limits.body_bytes;
         char *grown = room ? realloc(exchange->body, capacity) : NULL;

@@ -1,5 +1,5 @@
-/* connection.h: what libmicrohttpd's threads call: a connection opened or closed, a request line read, a head, a piece of body, an
- * answer sent. Nothing here blocks. Private to server/http. */
+/* connection.h: what libmicrohttpd's threads call: a connection opened or closed, a request line read, a head, a piece
+ * of body, an answer sent. Nothing here blocks. Private to server/http. */
 #ifndef HTTP_CONNECTION_H
 #define HTTP_CONNECTION_H
 
@@ -18,6 +18,7 @@ size_t connection_unescape(void *server, struct MHD_Connection *connection, char
 /* MHD_AccessHandlerCallback and MHD_RequestCompletedCallback. */
 enum MHD_Result connection_access(void *server, struct MHD_Connection *connection, const char *url, const char *method,
                                   const char *version, const char *upload, size_t *upload_size, void **exchange);
-void connection_completed(void *server, struct MHD_Connection *connection, void **exchange, enum MHD_RequestTerminationCode code);
+void connection_completed(void *server, struct MHD_Connection *connection, void **exchange,
+                          enum MHD_RequestTerminationCode code);
 
 #endif

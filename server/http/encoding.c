@@ -8,7 +8,8 @@
 #include <string.h>
 #include <zlib.h>
 
-enum status encoding_sha256(const struct hash_part *parts, size_t count, char out[SHA256_TEXT_SIZE], struct error *error)
+enum status encoding_sha256(const struct hash_part *parts, size_t count, char out[SHA256_TEXT_SIZE],
+                            struct error *error)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned digest_length = 0;
@@ -71,7 +72,8 @@ bool encoding_compressible(const char *content_type)
     return false;
 }
 
-enum status encoding_gzip(const void *bytes, size_t length, int level, char **out, size_t *out_length, struct error *error)
+enum status encoding_gzip(const void *bytes, size_t length, int level, char **out, size_t *out_length,
+                          struct error *error)
 {
     z_stream stream = {0};
     *out = NULL;

@@ -24,7 +24,8 @@ bool encoding_etag_matches(const char *if_none_match, const char *etag);
 /* Whether a body of this type is worth compressing. */
 bool encoding_compressible(const char *content_type);
 
-/* gzip of the bytes into *out (the caller frees). *out is NULL, with STATUS_OK, when it would not be smaller. STATUS_NO_MEMORY. */
+/* gzip of the bytes into *out (the caller frees). *out is NULL, with STATUS_OK, when it would not be smaller.
+ * STATUS_NO_MEMORY. */
 MUST_CHECK enum status encoding_gzip(const void *bytes, size_t length, int level, char **out, size_t *out_length,
                                      struct error *error);
 

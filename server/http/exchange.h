@@ -1,9 +1,9 @@
 /* exchange.h: one request and its answer, from request line to last byte. Private to server/http.
  *
- * Life: made when the request line is read (network thread), linted when the head is complete, fed with the body, suspended and
- * handed to the handler pool, perhaps parked with the waiters, prepared (MHD_Response) on the handler thread, resumed, queued on
- * the network thread, freed by the completed callback. It belongs to one thread at a time: the connection stays suspended
- * while the pool or the waiters have it, so libmicrohttpd does not touch it then. */
+ * Life: made when the request line is read (network thread), linted when the head is complete, fed with the body,
+ * suspended and handed to the handler pool, perhaps parked with the waiters, prepared (MHD_Response) on the handler
+ * thread, resumed, queued on the network thread, freed by the completed callback. It belongs to one thread at a time:
+ * the connection stays suspended while the pool or the waiters have it, so libmicrohttpd does not touch it then. */
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H
 
@@ -114,8 +114,8 @@ struct http_server {
 
 void exchange_free(struct exchange *exchange);
 
-/* Turns exchange->response into exchange->answer: entity tag and 304, gzip, headers. Falls back to a fixed text when memory has run
- * out; only then can exchange->answer be NULL (the connection is dropped). */
+/* Turns exchange->response into exchange->answer: entity tag and 304, gzip, headers. Falls back to a fixed text when
+ * memory has run out; only then can exchange->answer be NULL (the connection is dropped). */
 void answer_prepare(struct exchange *exchange);
 
 /* Sets the response to a problem document. */

@@ -46,10 +46,12 @@ static enum status authorize(struct exchange *exchange, void *thread, struct err
     struct request *request = &exchange->request;
     request->principal = (struct principal){.scope = SCOPE_ADMIN};
     if (!options->authorize || exchange->route->scope == SCOPE_NONE) return STATUS_OK;
-    enum status status = options->authorize(thread, bearer_token(request), exchange->route->scope, &request->principal, error);
+    enum status status =
+        options->authorize(thread, bearer_token(request), exchange->route->scope, &request->principal, error);
     if (status == STATUS_UNAUTHORIZED)
         answer_header(exchange, "WWW-Authenticate",
-                      bearer_token(request) ? "Bearer realm=\"deltaq\", error=\"invalid_token\"" : "Bearer realm=\"deltaq\"");
+                      bearer_token(request) ? "Bearer realm=\"deltaq\", error=\"invalid_token\""
+                                            : "Bearer realm=\"deltaq\"");
     if (status == STATUS_FORBIDDEN)
         answer_header(exchange, "WWW-Authenticate", "Bearer realm=\"deltaq\", error=\"insufficient_scope\"");
     return status;
@@ -64,8 +66,8 @@ static enum status parse_body(struct handler_pool *pool, struct exchange *exchan
     while (sem_wait(&pool->parsers) != 0) {
     }
     const bool text = (exchange->route->flags & ROUTE_BODY_TEXT) != 0;
-    enum status status =
-        (text ? json_body_parse_text : json_body_parse)(exchange->body, exchange->body_length, &exchange->request.body, error);
+    enum status status = (text ? json_body_parse_text : json_body_parse)(exchange->body, exchange->body_length,
+                                                                         &exchange->request.body, error);
     (void)sem_post(&pool->parsers);
     return status;
 }
@@ -242,7 +244,8 @@ enum status handler_pool_start(struct http_server *server, struct handler_pool *
     while (pool->count < wanted) {
         struct handler_thread *thread = &pool->threads[pool->count];
         thread->pool = pool;
-        if (options->thread_open && (status = options->thread_open(options->application, &thread->context, error)) != STATUS_OK)
+        if (options->thread_open &&
+            (status = options->thread_open(options->application, &thread->context, error)) != STATUS_OK)
             goto failed;
         if (pthread_create(&thread->thread, NULL, run, thread) != 0) {
             if (options->thread_close) options->thread_close(options->application, thread->context);

@@ -1,5 +1,5 @@
-/* handler_pool.h: the threads that run handlers, and their bounded queue. For each request, in order: token, body parsed,
- * idempotency key, handler, answer prepared, connection resumed. Private to server/http. */
+/* handler_pool.h: the threads that run handlers, and their bounded queue. For each request, in order: token, body
+ * parsed, idempotency key, handler, answer prepared, connection resumed. Private to server/http. */
 #ifndef HTTP_HANDLER_POOL_H
 #define HTTP_HANDLER_POOL_H
 
@@ -10,7 +10,8 @@ struct handler_pool;
 /* `server` is lent; its waiters exist by then. The caller owns *out. STATUS_NO_MEMORY, what thread_open gave. */
 MUST_CHECK enum status handler_pool_start(struct http_server *server, struct handler_pool **out, struct error *error);
 
-/* Queues the exchange (its connection is suspended). False when the queue is full, or the pool stops: it is the caller's still. */
+/* Queues the exchange (its connection is suspended). False when the queue is full, or the pool stops: it is the
+ * caller's still. */
 bool handler_pool_push(struct handler_pool *pool, struct exchange *exchange);
 
 /* Queues one that was parked: it was admitted before, and is never refused for lack of room. */

@@ -33,13 +33,15 @@ static enum status replay(struct exchange *exchange, struct idempotent_answer *a
     struct response *response = &exchange->response;
     enum status status = STATUS_OK;
     if (answer->body) {
-        status = response_take(response, answer->http_status, answer->content_type ? answer->content_type : "application/json",
-                               answer->body, answer->body_length, error);
+        status = response_take(response, answer->http_status,
+                               answer->content_type ? answer->content_type : "application/json", answer->body,
+                               answer->body_length, error);
         answer->body = NULL;
     } else {
         response_empty(response, answer->http_status);
     }
-    if (status == STATUS_OK && answer->location) status = response_header(response, "Location", answer->location, error);
+    if (status == STATUS_OK && answer->location)
+        status = response_header(response, "Location", answer->location, error);
     answer_header(exchange, "Idempotency-Replayed", "true");
     return status;
 }
@@ -58,7 +60,8 @@ static enum idempotent_step busy(struct exchange *exchange)
     const int64_t now = clock_milliseconds();
     if (!exchange->retry_deadline_ms) exchange->retry_deadline_ms = now + PATIENCE_MILLISECONDS;
     if (exchange->retry_deadline_ms <= now || atomic_load(&exchange->server->stopping))
-        return refuse(exchange, PROBLEM_KEY_BUSY, "another request with this Idempotency-Key is still running; try again");
+        return refuse(exchange, PROBLEM_KEY_BUSY,
+                      "another request with this Idempotency-Key is still running; try again");
     exchange->retry_ms = now + RETRY_MILLISECONDS;
     return IDEMPOTENT_PARK;
 }
@@ -74,7 +77,8 @@ enum idempotent_step idempotent_begin(struct exchange *exchange, void *thread)
     if (!hooks || !key || exchange->reserved || strcmp(exchange->method, "POST") != 0) return IDEMPOTENT_RUN;
     enum status status = exchange->key_hash[0] ? STATUS_OK : hash_request(exchange, &error);
     if (status == STATUS_OK)
-        status = hooks->begin(thread, exchange->request.principal.name, key, exchange->key_hash, &found, &answer, &error);
+        status =
+            hooks->begin(thread, exchange->request.principal.name, key, exchange->key_hash, &found, &answer, &error);
     if (status == STATUS_OK && found == IDEMPOTENCY_REPLAY) status = replay(exchange, &answer, &error);
     idempotent_answer_reset(&answer);
     if (status != STATUS_OK) {
@@ -86,7 +90,8 @@ enum idempotent_step idempotent_begin(struct exchange *exchange, void *thread)
     case IDEMPOTENCY_REPLAY:
         return IDEMPOTENT_ANSWERED;
     case IDEMPOTENCY_MISMATCH:
-        return refuse(exchange, PROBLEM_KEY_REUSED, "this Idempotency-Key came before with another request; use a new key");
+        return refuse(exchange, PROBLEM_KEY_REUSED,
+                      "this Idempotency-Key came before with another request; use a new key");
     case IDEMPOTENCY_BUSY:
         return busy(exchange);
     case IDEMPOTENCY_NEW:
@@ -119,9 +124,10 @@ void idempotent_finish(struct exchange *exchange, void *thread, bool success)
     const bool keep = success && response->http_status >= 200 && response->http_status < 300 &&
                       (response->kind == RESPONSE_BYTES || response->kind == RESPONSE_EMPTY);
     const struct idempotent_answer answer = snapshot(response);
-    /* a failure here is the hook's to report: the work is done, and its answer is true whether it could be kept or not */
-    enum status status = exchange->server->options.idempotency->finish(thread, exchange->request.principal.name,
-                                                                       request_header(&exchange->request, "Idempotency-Key"),
-                                                                       keep ? &answer : NULL, &error);
+    /* a failure here is the hook's to report: the work is done, and its answer is true whether it could be kept or
+     * not */
+    enum status status = exchange->server->options.idempotency->finish(
+        thread, exchange->request.principal.name, request_header(&exchange->request, "Idempotency-Key"),
+        keep ? &answer : NULL, &error);
     (void)status;
 }

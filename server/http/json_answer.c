@@ -20,7 +20,8 @@ static char *copy_number(char *to, const char *from, const char *end)
         for (int digits = 15; digits <= 16 && chosen == from; digits++) {
             (void)snprintf(made, sizeof made, "%.*g", digits, value);
             if (strtod(made, NULL) != value || strlen(made) > length) continue;
-            if (strpbrk(made, ".e") == NULL && strlen(made) + 2 <= length) memcpy(made + strlen(made), ".0", sizeof ".0");
+            if (strpbrk(made, ".e") == NULL && strlen(made) + 2 <= length)
+                memcpy(made + strlen(made), ".0", sizeof ".0");
             if (strpbrk(made, ".e") == NULL) continue;
             chosen = made;
             size = strlen(made);

@@ -4,7 +4,8 @@
 
 enum { DEPTH_MAX = 32, OBJECTS_MAX = 65536, ARRAYS_MAX = 524288 };
 
-/* Counts brackets outside strings before any tree is built. It need not know more of the grammar: the parser comes after it. */
+/* Counts brackets outside strings before any tree is built. It need not know more of the grammar: the parser comes
+ * after it. */
 static enum status scan(const char *bytes, size_t length, struct error *error)
 {
     size_t depth = 0, objects = 0, arrays = 0, line = 1, line_start = 0;
@@ -33,8 +34,9 @@ static enum status scan(const char *bytes, size_t length, struct error *error)
         if ((c == '}' || c == ']') && depth > 0) depth--;
     }
     if (objects > OBJECTS_MAX || arrays > ARRAYS_MAX)
-        return error_set(error, STATUS_TOO_LARGE, "the body holds %zu objects and %zu arrays; at most %d and %d are taken", objects,
-                         arrays, OBJECTS_MAX, ARRAYS_MAX);
+        return error_set(error, STATUS_TOO_LARGE,
+                         "the body holds %zu objects and %zu arrays; at most %d and %d are taken", objects, arrays,
+                         OBJECTS_MAX, ARRAYS_MAX);
     return STATUS_OK;
 }
 
@@ -49,7 +51,8 @@ static enum status parse(const char *bytes, size_t length, size_t flags, json_t 
     if (json_error_code(&cause) == json_error_out_of_memory)
         return error_set(error, STATUS_NO_MEMORY, "out of memory for the body");
     if (json_error_code(&cause) == json_error_null_character)
-        return error_set(error, STATUS_MALFORMED, "line %d, column %d: \\u0000 is not allowed here", cause.line, cause.column);
+        return error_set(error, STATUS_MALFORMED, "line %d, column %d: \\u0000 is not allowed here", cause.line,
+                         cause.column);
     return error_set(error, STATUS_MALFORMED, "line %d, column %d: %s", cause.line, cause.column, cause.text);
 }
 

@@ -36,7 +36,8 @@ static enum problem_id lint_target(const char *target, struct error *error)
 {
     if (target[0] != '/') return refuse(error, PROBLEM_BAD_REQUEST, "the request target must start with /");
     const size_t length = strlen(target);
-    if (length > TARGET_MAX) return refuse(error, PROBLEM_TARGET_TOO_LONG, "the request target is longer than 8192 bytes");
+    if (length > TARGET_MAX)
+        return refuse(error, PROBLEM_TARGET_TOO_LONG, "the request target is longer than 8192 bytes");
     for (size_t i = 0; i < length; i++)
         if (target[i] <= 0x20 || target[i] >= 0x7f || target[i] == '#')
             return refuse(
@@ -59,7 +60,8 @@ static enum problem_id lint_fields(const struct request *request, struct error *
     }
     for (size_t i = 0; i < sizeof single / sizeof single[0]; i++) {
         size_t count = 0;
-        for (size_t j = 0; j < request->header_count; j++) count += strcasecmp(request->headers[j].name, single[i]) == 0;
+        for (size_t j = 0; j < request->header_count; j++)
+            count += strcasecmp(request->headers[j].name, single[i]) == 0;
         if (count > 1) {
             (void)error_set(error, STATUS_MALFORMED, "header %s may come once, found %zu", single[i], count);
             return PROBLEM_BAD_REQUEST;
@@ -68,22 +70,27 @@ static enum problem_id lint_fields(const struct request *request, struct error *
     return PROBLEM_NONE;
 }
 
-static enum problem_id lint_length(const struct request *request, const char *version, struct lint_body *body, struct error *error)
+static enum problem_id lint_length(const struct request *request, const char *version, struct lint_body *body,
+                                   struct error *error)
 {
-    const char *length = request_header(request, "Content-Length"), *coding = request_header(request, "Transfer-Encoding");
+    const char *length = request_header(request, "Content-Length"),
+               *coding = request_header(request, "Transfer-Encoding");
     *body = (struct lint_body){0};
-    if (length && coding) return refuse(error, PROBLEM_BAD_REQUEST, "Content-Length and Transfer-Encoding may not come together");
+    if (length && coding)
+        return refuse(error, PROBLEM_BAD_REQUEST, "Content-Length and Transfer-Encoding may not come together");
     if (coding) {
         if (strcasecmp(coding, "chunked") != 0)
             return refuse(error, PROBLEM_BAD_REQUEST, "the only transfer coding understood is chunked");
-        if (strcmp(version, "HTTP/1.1") != 0) return refuse(error, PROBLEM_BAD_REQUEST, "Transfer-Encoding needs HTTP/1.1");
+        if (strcmp(version, "HTTP/1.1") != 0)
+            return refuse(error, PROBLEM_BAD_REQUEST, "Transfer-Encoding needs HTTP/1.1");
         body->chunked = body->present = true;
     }
     if (length) {
         const size_t digits = strlen(length);
         if (digits == 0 || strspn(length, "0123456789") != digits)
             return refuse(error, PROBLEM_BAD_REQUEST, "Content-Length must be a number of digits only");
-        if (digits > 18) return refuse(error, PROBLEM_BODY_TOO_LARGE, "the declared body is larger than any this server takes");
+        if (digits > 18)
+            return refuse(error, PROBLEM_BODY_TOO_LARGE, "the declared body is larger than any this server takes");
         for (const char *c = length; *c; c++) body->length = body->length * 10 + (uint64_t)(*c - '0');
         body->present = body->length > 0;
     }
@@ -99,7 +106,8 @@ static enum problem_id lint_rest(const struct request *request, struct error *er
         const size_t length = strlen(key);
         bool visible = length >= 1 && length <= KEY_MAX;
         for (size_t i = 0; i < length && visible; i++) visible = key[i] > 0x20 && key[i] < 0x7f;
-        if (!visible) return refuse(error, PROBLEM_BAD_REQUEST, "Idempotency-Key must be 1 to 200 visible ASCII characters");
+        if (!visible)
+            return refuse(error, PROBLEM_BAD_REQUEST, "Idempotency-Key must be 1 to 200 visible ASCII characters");
     }
     return PROBLEM_NONE;
 }
@@ -112,7 +120,8 @@ enum problem_id lint_head(const struct request *request, const char *method, con
     if (strcmp(version, "HTTP/1.1") != 0 && strcmp(version, "HTTP/1.0") != 0)
         return refuse(error, PROBLEM_BAD_REQUEST, "the version must be HTTP/1.1 or HTTP/1.0");
     if (!method_known(method))
-        return refuse(error, PROBLEM_METHOD_UNKNOWN, "methods understood: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+        return refuse(error, PROBLEM_METHOD_UNKNOWN,
+                      "methods understood: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
     if ((problem = lint_target(target, error)) != PROBLEM_NONE) return problem;
     if ((problem = lint_fields(request, error)) != PROBLEM_NONE) return problem;
     if (!request_header(request, "Host")) return refuse(error, PROBLEM_BAD_REQUEST, "a request needs one Host header");
@@ -133,12 +142,15 @@ enum problem_id lint_host(const struct request *request, char *const *hosts, con
 enum problem_id lint_origin(const struct request *request, const char *method, struct error *error)
 {
     const char *site = request_header(request, "Sec-Fetch-Site"), *origin = request_header(request, "Origin");
-    if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 || strcmp(method, "OPTIONS") == 0) return PROBLEM_NONE;
+    if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 || strcmp(method, "OPTIONS") == 0)
+        return PROBLEM_NONE;
     if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
         return refuse(error, PROBLEM_CROSS_SITE, "a page of another site may not write here (Sec-Fetch-Site)");
     if (origin) {
         const char *host = request_header(request, "Host");
-        const char *rest = strncmp(origin, "http://", 7) == 0 ? origin + 7 : strncmp(origin, "https://", 8) == 0 ? origin + 8 : "";
+        const char *rest = strncmp(origin, "http://", 7) == 0    ? origin + 7
+                           : strncmp(origin, "https://", 8) == 0 ? origin + 8
+                                                                 : "";
         if (strcasecmp(rest, host) != 0)
             return refuse(error, PROBLEM_CROSS_SITE, "a page of another site may not write here (Origin)");
     }

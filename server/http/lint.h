@@ -1,5 +1,5 @@
-/* lint.h: checks of a request's head before anything else looks at it (the parser of libmicrohttpd 0.9.75 lets much through; see
- * ARCHITECTURE.md). Everything here is decided before the body. */
+/* lint.h: checks of a request's head before anything else looks at it (the parser of libmicrohttpd 0.9.75 lets much
+ * through; see ARCHITECTURE.md). Everything here is decided before the body. */
 #ifndef HTTP_LINT_H
 #define HTTP_LINT_H
 
@@ -13,15 +13,17 @@ struct lint_body {
     uint64_t length; /* 0 when chunked */
 };
 
-/* Methods, target, headers: known method in capitals, a target of visible ASCII that starts with "/" and holds no fragment, header
- * names of token characters, values without control characters, one Host, no header twice that may come once, Content-Length of
- * digits, no Transfer-Encoding but `chunked` and never both. PROBLEM_NONE, or which problem, with error->detail filled. */
-MUST_CHECK enum problem_id lint_head(const struct request *request, const char *method, const char *target, const char *version,
-                                     struct lint_body *body, struct error *error);
+/* Methods, target, headers: known method in capitals, a target of visible ASCII that starts with "/" and holds no
+ * fragment, header names of token characters, values without control characters, one Host, no header twice that may
+ * come once, Content-Length of digits, no Transfer-Encoding but `chunked` and never both. PROBLEM_NONE, or which
+ * problem, with error->detail filled. */
+MUST_CHECK enum problem_id lint_head(const struct request *request, const char *method, const char *target,
+                                     const char *version, struct lint_body *body, struct error *error);
 
-/* Host must be one of `hosts` ("localhost:8642", lower case; ends with NULL), or equal `own`, the literal address that the client
- * connected to (NULL: not to be considered). */
-MUST_CHECK enum problem_id lint_host(const struct request *request, char *const *hosts, const char *own, struct error *error);
+/* Host must be one of `hosts` ("localhost:8642", lower case; ends with NULL), or equal `own`, the literal address that
+ * the client connected to (NULL: not to be considered). */
+MUST_CHECK enum problem_id lint_host(const struct request *request, char *const *hosts, const char *own,
+                                     struct error *error);
 
 /* Writes must not come from another site: Sec-Fetch-Site, when sent, is `same-origin` or `none`; Origin, when sent, is
  * Host's own. */

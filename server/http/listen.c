@@ -13,18 +13,20 @@
 
 enum { BACKLOG = 1024, HOST_SIZE = 256 };
 
-static enum status parse(const char *address, char *host, size_t host_size, char *port, size_t port_size, struct error *error)
+static enum status parse(const char *address, char *host, size_t host_size, char *port, size_t port_size,
+                         struct error *error)
 {
     const char *colon = strrchr(address, ':');
     const size_t host_length = colon ? (size_t)(colon - address) : 0;
     const bool bracket = address[0] == '[' && host_length > 2 && address[host_length - 1] == ']';
     const size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
     const bool plain = host_length > 0 && !memchr(address, ':', host_length) && !memchr(address, '[', host_length);
-    if (!colon || (!bracket && !plain) || digits == 0 || digits > 5 || colon[1 + digits] || strtol(colon + 1, NULL, 10) > 65535 ||
-        host_length >= host_size)
-        return error_set(error, STATUS_INVALID, "--listen: expected ADDRESS:PORT (127.0.0.1:8642, [::1]:8642), found \"%.80s\"",
-                         address);
-    (void)snprintf(host, host_size, "%.*s", (int)(bracket ? host_length - 2 : host_length), bracket ? address + 1 : address);
+    if (!colon || (!bracket && !plain) || digits == 0 || digits > 5 || colon[1 + digits] ||
+        strtol(colon + 1, NULL, 10) > 65535 || host_length >= host_size)
+        return error_set(error, STATUS_INVALID,
+                         "--listen: expected ADDRESS:PORT (127.0.0.1:8642, [::1]:8642), found \"%.80s\"", address);
+    (void)snprintf(host, host_size, "%.*s", (int)(bracket ? host_length - 2 : host_length),
+                   bracket ? address + 1 : address);
     (void)snprintf(port, port_size, "%s", colon + 1);
     if (strcmp(host, "localhost") == 0) (void)snprintf(host, host_size, "127.0.0.1");
     return STATUS_OK;
@@ -83,7 +85,8 @@ static bool has_port(const char *name)
 }
 
 /* An extra name without a port is taken with ours and with none: behind a proxy the port is the proxy's. */
-static enum status hosts_build(const char *own, const char *port, const char *const *extra, char ***out, struct error *error)
+static enum status hosts_build(const char *own, const char *port, const char *const *extra, char ***out,
+                               struct error *error)
 {
     static const char *const always[] = {"localhost", "127.0.0.1", "[::1]"};
     size_t extras = 0, count = 0;
@@ -119,13 +122,16 @@ void listen_hosts_free(char **hosts)
 static enum status bind_failed(const char *address, struct error *error)
 {
     if (errno == EADDRINUSE)
-        return error_set(error, STATUS_UNAVAILABLE, "%.80s is in use; stop the other server or choose another --listen", address);
+        return error_set(error, STATUS_UNAVAILABLE, "%.80s is in use; stop the other server or choose another --listen",
+                         address);
     if (errno == EADDRNOTAVAIL) return error_set(error, STATUS_INVALID, "%.80s is no address of this machine", address);
-    return error_set(error, errno == EACCES ? STATUS_FORBIDDEN : STATUS_IO, "cannot listen on %.80s: %s", address, strerror(errno));
+    return error_set(error, errno == EACCES ? STATUS_FORBIDDEN : STATUS_IO, "cannot listen on %.80s: %s", address,
+                     strerror(errno));
 }
 
 /* The one numeric address that the text names; freeaddrinfo on STATUS_OK. */
-static enum status resolve(const char *address, struct addrinfo **found, bool *loopback, bool *wildcard, struct error *error)
+static enum status resolve(const char *address, struct addrinfo **found, bool *loopback, bool *wildcard,
+                           struct error *error)
 {
     char host[HOST_SIZE], port[16];
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
@@ -133,7 +139,8 @@ static enum status resolve(const char *address, struct addrinfo **found, bool *l
     if (status != STATUS_OK) return status;
     if (getaddrinfo(host, port, &hints, found) != 0)
         return error_set(error, STATUS_INVALID,
-                         "--listen: \"%.80s\" is not a numeric address; names other than localhost are not looked up", host);
+                         "--listen: \"%.80s\" is not a numeric address; names other than localhost are not looked up",
+                         host);
     classify((*found)->ai_addr, loopback, wildcard);
     return STATUS_OK;
 }
@@ -168,10 +175,11 @@ enum status listen_check(const char *address, bool *loopback, struct error *erro
 
 enum status listen_refuse(const char *address, struct error *error)
 {
-    return error_set(error, STATUS_FORBIDDEN,
-                     "refusing to listen on %.80s without a token: others could use it; make one first (deltaq token create "
-                     "--scope admin, with the same --data-dir or --database-url) or listen on 127.0.0.1",
-                     address);
+    return error_set(
+        error, STATUS_FORBIDDEN,
+        "refusing to listen on %.80s without a token: others could use it; make one first (deltaq token create "
+        "--scope admin, with the same --data-dir or --database-url) or listen on 127.0.0.1",
+        address);
 }
 
 enum status listen_open(const char *address, const char *const *extra, bool token_configured, struct listener *out,

@@ -13,12 +13,13 @@ struct listener {
     char **hosts;  /* every Host that is answered, owned, ends with NULL (listen_hosts_free) */
 };
 
-/* Opens `address` ("127.0.0.1:8642", "[::1]:0", "localhost:80"). Beyond loopback only with `token_configured`. `extra`: more names
- * (ends with NULL; NULL: none). STATUS_INVALID, STATUS_UNAVAILABLE (in use), STATUS_FORBIDDEN, STATUS_IO, STATUS_NO_MEMORY; nothing
- * is open then. */
-MUST_CHECK enum status listen_open(const char *address, const char *const *extra, bool token_configured, struct listener *out,
-                                   struct error *error);
-/* Whether listen_open could open `address` now, a token apart, and whether it is one of the loopback. Leaves nothing open. */
+/* Opens `address` ("127.0.0.1:8642", "[::1]:0", "localhost:80"). Beyond loopback only with `token_configured`. `extra`:
+ * more names (ends with NULL; NULL: none). STATUS_INVALID, STATUS_UNAVAILABLE (in use), STATUS_FORBIDDEN, STATUS_IO,
+ * STATUS_NO_MEMORY; nothing is open then. */
+MUST_CHECK enum status listen_open(const char *address, const char *const *extra, bool token_configured,
+                                   struct listener *out, struct error *error);
+/* Whether listen_open could open `address` now, a token apart, and whether it is one of the loopback. Leaves nothing
+ * open. */
 MUST_CHECK enum status listen_check(const char *address, bool *loopback, struct error *error);
 
 /* The refusal of an address that others reach, while there is no token. Returns STATUS_FORBIDDEN. */

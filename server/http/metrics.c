@@ -116,7 +116,8 @@ static void render_gauge(const char *name, const char *help, long long value, st
     buffer_printf(out, "# HELP %s %s\n# TYPE %s gauge\n%s %lld\n", name, help, name, name, value);
 }
 
-void metrics_render(const struct metrics *metrics, unsigned queued, unsigned waiting, unsigned streams, struct buffer *out)
+void metrics_render(const struct metrics *metrics, unsigned queued, unsigned waiting, unsigned streams,
+                    struct buffer *out)
 {
     render_requests(metrics, out);
     buffer_puts(out, "# HELP deltaq_http_request_seconds Time from request line to answer.\n"
@@ -126,6 +127,6 @@ void metrics_render(const struct metrics *metrics, unsigned queued, unsigned wai
     render_gauge("deltaq_http_queue_depth", "Requests waiting for a handler thread.", queued, out);
     render_gauge("deltaq_http_waiting", "Requests parked until something changes.", waiting, out);
     render_gauge("deltaq_http_streams", "Open event streams.", streams, out);
-    render_gauge("deltaq_http_connections", "Open connections.", atomic_load_explicit(&metrics->connections, memory_order_relaxed),
-                 out);
+    render_gauge("deltaq_http_connections", "Open connections.",
+                 atomic_load_explicit(&metrics->connections, memory_order_relaxed), out);
 }

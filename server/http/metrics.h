@@ -9,11 +9,13 @@
 
 struct metrics;
 
-/* A row for each route and two more: METRICS_STATIC and METRICS_OTHER after them. The caller owns *out (metrics_free). */
+/* A row for each route and two more: METRICS_STATIC and METRICS_OTHER after them. The caller owns *out
+ * (metrics_free). */
 MUST_CHECK enum status metrics_new(const struct route *routes, size_t count, struct metrics **out, struct error *error);
 void metrics_free(struct metrics *metrics); /* NULL is fine */
 
-size_t metrics_row(const struct metrics *metrics, const struct route *route); /* NULL: the row of requests without a route */
+size_t metrics_row(const struct metrics *metrics,
+                   const struct route *route); /* NULL: the row of requests without a route */
 size_t metrics_row_static(const struct metrics *metrics);
 
 /* Counts one answer. */
@@ -23,6 +25,7 @@ void metrics_count(struct metrics *metrics, size_t row, int http_status, int64_t
 void metrics_connections(struct metrics *metrics, int change);
 
 /* Appends all of it; rows that were never used are left out. */
-void metrics_render(const struct metrics *metrics, unsigned queued, unsigned waiting, unsigned streams, struct buffer *out);
+void metrics_render(const struct metrics *metrics, unsigned queued, unsigned waiting, unsigned streams,
+                    struct buffer *out);
 
 #endif

@@ -68,13 +68,13 @@ char *problem_render(const struct problem *problem, const struct error *error, j
     json_t *pointer = json_string(error->pointer);
     json_t *path = json_string(instance);
     json_t *document =
-        json_pack("{s:s, s:s, s:i, s:o*, s:o*, s:s, s:s}", "type", type, "title", problem->title, "status", problem->http, "detail",
-                  detail, "instance", path, "code", problem->code, "request_id", request_id);
+        json_pack("{s:s, s:s, s:i, s:o*, s:o*, s:s, s:s}", "type", type, "title", problem->title, "status",
+                  problem->http, "detail", detail, "instance", path, "code", problem->code, "request_id", request_id);
     if (document && errors && json_array_size(errors) > 0)
         (void)json_object_set(document, "errors", errors);
     else if (document && pointer && error->pointer[0])
-        (void)json_object_set_new(document, "errors",
-                                  json_pack("[{s:O, s:o*}]", "pointer", pointer, "detail", detail_string(error->detail)));
+        (void)json_object_set_new(
+            document, "errors", json_pack("[{s:O, s:o*}]", "pointer", pointer, "detail", detail_string(error->detail)));
     if (document) text = json_dumps(document, JSON_COMPACT);
     json_decref(pointer);
     json_decref(document);

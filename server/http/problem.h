@@ -1,5 +1,5 @@
-/* problem.h: problem documents (RFC 9457). A failed status of the engine or the store has its row in base/error.c; what only HTTP
- * can get wrong has its row here. */
+/* problem.h: problem documents (RFC 9457). A failed status of the engine or the store has its row in base/error.c; what
+ * only HTTP can get wrong has its row here. */
 #ifndef HTTP_PROBLEM_H
 #define HTTP_PROBLEM_H
 
@@ -37,8 +37,8 @@ struct problem {
 struct problem problem_row(enum problem_id id);
 struct problem problem_of_status(enum status status);
 
-/* The document as text; the caller frees it. `errors`: array of {"pointer", "detail"} (lent), or NULL: then `error->pointer`, if
- * any, makes the one entry. NULL only when memory has run out. */
+/* The document as text; the caller frees it. `errors`: array of {"pointer", "detail"} (lent), or NULL: then
+ * `error->pointer`, if any, makes the one entry. NULL only when memory has run out. */
 char *problem_render(const struct problem *problem, const struct error *error, json_t *errors, const char *instance,
                      const char *request_id);
 

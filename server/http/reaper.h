@@ -1,6 +1,7 @@
-/* reaper.h: deadlines for slow clients. libmicrohttpd's own timeout counts inactivity only, so a client that drips a byte now and
- * then holds its connection for ever. Each connection has an entry with one absolute deadline; a thread shuts overdue ones down,
- * which libmicrohttpd then notices. Entries are removed in the close notification, before the descriptor can be reused. */
+/* reaper.h: deadlines for slow clients. libmicrohttpd's own timeout counts inactivity only, so a client that drips a
+ * byte now and then holds its connection for ever. Each connection has an entry with one absolute deadline; a thread
+ * shuts overdue ones down, which libmicrohttpd then notices. Entries are removed in the close notification, before the
+ * descriptor can be reused. */
 #ifndef HTTP_REAPER_H
 #define HTTP_REAPER_H
 
@@ -11,8 +12,10 @@
 struct reaper;
 struct reaper_entry;
 
-/* `tick` runs on the reaper's thread ten times a second, with `closure` (the waiters' deadlines). The caller owns *out. */
-MUST_CHECK enum status reaper_start(void (*tick)(void *closure), void *closure, struct reaper **out, struct error *error);
+/* `tick` runs on the reaper's thread ten times a second, with `closure` (the waiters' deadlines). The caller owns
+ * *out. */
+MUST_CHECK enum status reaper_start(void (*tick)(void *closure), void *closure, struct reaper **out,
+                                    struct error *error);
 
 struct reaper_entry *reaper_add(struct reaper *reaper, int descriptor, int64_t milliseconds); /* NULL: no memory */
 void reaper_remove(struct reaper *reaper, struct reaper_entry *entry);                        /* NULL is fine */

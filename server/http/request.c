@@ -78,8 +78,8 @@ enum status request_query_integer(const struct request *request, const char *nam
     const long long value = strtoll(text, &end, 10);
     const bool number = (text[0] == '-' || (text[0] >= '0' && text[0] <= '9')) && end && *end == '\0' && errno == 0;
     if (!number || value < minimum || value > maximum)
-        return request_query_fault(error, name, "expected a whole number from %lld to %lld, found \"%.40s\"", (long long)minimum,
-                                   (long long)maximum, text);
+        return request_query_fault(error, name, "expected a whole number from %lld to %lld, found \"%.40s\"",
+                                   (long long)minimum, (long long)maximum, text);
     *out = value;
     return STATUS_OK;
 }

@@ -1,5 +1,6 @@
-/* request.h: what a handler sees of a request. The framework has linted it, checked Host, Origin, size, media type and token, and
- * parsed the body before a handler runs. Everything a request lends is valid until the handler's answer is sent. */
+/* request.h: what a handler sees of a request. The framework has linted it, checked Host, Origin, size, media type and
+ * token, and parsed the body before a handler runs. Everything a request lends is valid until the handler's answer is
+ * sent. */
 #ifndef HTTP_REQUEST_H
 #define HTTP_REQUEST_H
 
@@ -8,7 +9,12 @@
 #include <jansson.h>
 #include <stdint.h>
 
-enum scope { SCOPE_NONE, SCOPE_READ, SCOPE_WRITE, SCOPE_ADMIN }; /* each includes those before it; NONE: no token is asked for */
+enum scope {
+    SCOPE_NONE,
+    SCOPE_READ,
+    SCOPE_WRITE,
+    SCOPE_ADMIN
+}; /* each includes those before it; NONE: no token is asked for */
 
 /* Who sent the request, as `authorize` said. */
 struct principal {
@@ -23,9 +29,9 @@ struct name_value {
 enum { REQUEST_HEADERS_MAX = 100, REQUEST_PARAMETERS_MAX = 4, REQUEST_QUERY_MAX = 64 };
 
 struct request {
-    const char *method;        /* "GET", "POST", "PATCH", "PUT", "DELETE"; a HEAD request arrives as "GET" */
-    const char *path;          /* as sent (still escaped, without the query): for `instance` and logs, never for file names */
-    json_t *body;              /* lent; NULL: there was none. Any JSON value: check json_is_object */
+    const char *method; /* "GET", "POST", "PATCH", "PUT", "DELETE"; a HEAD request arrives as "GET" */
+    const char *path;   /* as sent (still escaped, without the query): for `instance` and logs, never for file names */
+    json_t *body;       /* lent; NULL: there was none. Any JSON value: check json_is_object */
     const char *last_event_id; /* of a reconnecting event stream; NULL: none */
     struct principal principal;
     bool wait_over; /* response_wait was used before and its deadline has passed (or the server stops): answer now */
@@ -39,8 +45,8 @@ struct request {
     char *target_text, *query_text; /* own the decoded path segments and query */
 };
 
-/* The decoded path segment that stands for {name} in the route's pattern; never NULL for a name that the pattern has. It may hold
- * any character but control characters ("/" came as %2F). */
+/* The decoded path segment that stands for {name} in the route's pattern; never NULL for a name that the pattern has.
+ * It may hold any character but control characters ("/" came as %2F). */
 const char *request_parameter(const struct request *request, const char *name);
 
 /* The first value of query key `name`; NULL when absent. */
@@ -54,17 +60,20 @@ MUST_CHECK enum status request_query_fault(struct error *error, const char *name
     __attribute__((format(printf, 3, 4)));
 
 /* Refuses query keys that are not in `names` (ends with NULL), naming the key. STATUS_INVALID. */
-MUST_CHECK enum status request_query_allow(const struct request *request, const char *const *names, struct error *error);
+MUST_CHECK enum status request_query_allow(const struct request *request, const char *const *names,
+                                           struct error *error);
 
-/* The whole number under `name` into *out, `fallback` when absent. STATUS_INVALID unless minimum <= value <= maximum. */
-MUST_CHECK enum status request_query_integer(const struct request *request, const char *name, int64_t fallback, int64_t minimum,
-                                             int64_t maximum, int64_t *out, struct error *error);
+/* The whole number under `name` into *out, `fallback` when absent. STATUS_INVALID unless minimum <= value <=
+ * maximum. */
+MUST_CHECK enum status request_query_integer(const struct request *request, const char *name, int64_t fallback,
+                                             int64_t minimum, int64_t maximum, int64_t *out, struct error *error);
 
 /* First value of a header, its name in any case; NULL when absent. */
 const char *request_header(const struct request *request, const char *name);
 
-/* Which of `types` ("application/json", "text/csv"; ends with NULL) the Accept header likes best: its index, the earlier one on
- * ties, 0 without the header, -1 when none is acceptable (answer 406 or the first, as the resource sees fit). */
+/* Which of `types` ("application/json", "text/csv"; ends with NULL) the Accept header likes best: its index, the
+ * earlier one on ties, 0 without the header, -1 when none is acceptable (answer 406 or the first, as the resource sees
+ * fit). */
 int request_prefer(const struct request *request, const char *const *types);
 
 #endif

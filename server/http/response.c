@@ -45,8 +45,8 @@ static void body_reset(struct response *response)
     response->kind = RESPONSE_UNSET;
 }
 
-enum status response_take(struct response *response, int http_status, const char *content_type, char *bytes, size_t length,
-                          struct error *error)
+enum status response_take(struct response *response, int http_status, const char *content_type, char *bytes,
+                          size_t length, struct error *error)
 {
     body_reset(response);
     if (!bytes && length > 0) return error_set(error, STATUS_NO_MEMORY, "out of memory for the answer");
@@ -66,8 +66,8 @@ enum status response_json(struct response *response, int http_status, json_t *va
     return response_take(response, http_status, "application/json", text, strlen(text), error);
 }
 
-enum status response_bytes(struct response *response, int http_status, const char *content_type, const void *bytes, size_t length,
-                           struct error *error)
+enum status response_bytes(struct response *response, int http_status, const char *content_type, const void *bytes,
+                           size_t length, struct error *error)
 {
     char *copy = malloc(length + 1);
     if (!copy) return error_set(error, STATUS_NO_MEMORY, "out of memory for the answer");
@@ -103,7 +103,8 @@ void response_empty(struct response *response, int http_status)
 enum status response_header(struct response *response, const char *name, const char *value, struct error *error)
 {
     for (const char *c = value; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) return error_set(error, STATUS_INTERNAL, "header %s: control character", name);
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return error_set(error, STATUS_INTERNAL, "header %s: control character", name);
     if (response->header_count == RESPONSE_HEADERS_MAX || strlen(name) >= sizeof response->headers[0].name)
         return error_set(error, STATUS_INTERNAL, "header %s: too many, or too long a name", name);
     char *copy = strdup(value);
@@ -148,7 +149,8 @@ enum status response_escape_segment(const char *text, char *out, size_t size, st
     size_t used = 0;
     for (const char *c = text; *c; c++) {
         const bool escape = strchr(plain, *c) == NULL;
-        if (used + (escape ? 3 : 1) >= size) return error_set(error, STATUS_TOO_LARGE, "the name is too long for an address");
+        if (used + (escape ? 3 : 1) >= size)
+            return error_set(error, STATUS_TOO_LARGE, "the name is too long for an address");
         if (escape) {
             (void)snprintf(out + used, 4, "%%%02X", (unsigned)(unsigned char)*c);
             used += 3;

@@ -1,6 +1,6 @@
-/* response.h: what a handler answers. It fills the response it is given and returns STATUS_OK; or it returns another status with
- * its error filled, and the framework discards what was set and sends the problem document. The framework adds ETag (and 304),
- * gzip, caching and security headers. */
+/* response.h: what a handler answers. It fills the response it is given and returns STATUS_OK; or it returns another
+ * status with its error filled, and the framework discards what was set and sends the problem document. The framework
+ * adds ETag (and 304), gzip, caching and security headers. */
 #ifndef HTTP_RESPONSE_H
 #define HTTP_RESPONSE_H
 
@@ -12,43 +12,45 @@
 struct response; /* made and freed by the framework */
 struct stream_ops;
 
-/* Answers with `value` as JSON. Takes one reference of it (as json_object_set_new does), also on failure; a NULL value (jansson out
- * of memory, a number that is not finite) gives STATUS_NO_MEMORY. */
+/* Answers with `value` as JSON. Takes one reference of it (as json_object_set_new does), also on failure; a NULL value
+ * (jansson out of memory, a number that is not finite) gives STATUS_NO_MEMORY. */
 MUST_CHECK enum status response_json(struct response *response, int http_status, json_t *value, struct error *error);
 
 /* Answers with a copy of `length` bytes. */
-MUST_CHECK enum status response_bytes(struct response *response, int http_status, const char *content_type, const void *bytes,
-                                      size_t length, struct error *error);
+MUST_CHECK enum status response_bytes(struct response *response, int http_status, const char *content_type,
+                                      const void *bytes, size_t length, struct error *error);
 
 /* Answers with `bytes`, which it takes (free), also on failure. */
 MUST_CHECK enum status response_take(struct response *response, int http_status, const char *content_type, char *bytes,
                                      size_t length, struct error *error);
 
-/* Answers 200 with the first `size` bytes of the open file, which it takes (closed when sent), also on failure. `etag`: the
- * strong tag without quotes (the SHA-256 it is stored under), or NULL for none. Not compressed. */
-MUST_CHECK enum status response_file(struct response *response, const char *content_type, int file, int64_t size, const char *etag,
-                                     struct error *error);
+/* Answers 200 with the first `size` bytes of the open file, which it takes (closed when sent), also on failure. `etag`:
+ * the strong tag without quotes (the SHA-256 it is stored under), or NULL for none. Not compressed. */
+MUST_CHECK enum status response_file(struct response *response, const char *content_type, int file, int64_t size,
+                                     const char *etag, struct error *error);
 
 /* Answers without a body (204). */
 void response_empty(struct response *response, int http_status);
 
 /* Adds a header (Location, Link, Content-Disposition); both are copied. Values come from ids, names are escaped by
  * response_header_escaped. STATUS_INTERNAL for a value with control characters; STATUS_NO_MEMORY. */
-MUST_CHECK enum status response_header(struct response *response, const char *name, const char *value, struct error *error);
+MUST_CHECK enum status response_header(struct response *response, const char *name, const char *value,
+                                       struct error *error);
 
-/* One more entry of the problem document's `errors`, for a body with several faults (at most 32 are kept). Then return a status
- * other than STATUS_OK with an error that sums them up. Without any, the error's own pointer makes the one entry. */
+/* One more entry of the problem document's `errors`, for a body with several faults (at most 32 are kept). Then return
+ * a status other than STATUS_OK with an error that sums them up. Without any, the error's own pointer makes the one
+ * entry. */
 void response_add_error(struct response *response, const char *pointer, const char *detail);
 
-/* Parks the request without holding a thread; the handler is called again when http_server_wake(topic) comes or `seconds` from its
- * first wait have passed (request->wait_over is then true). Return STATUS_OK after it. A wake that came between the start of the
- * handler and this call is not lost. Topics have at most 63 bytes ("run/ID"). */
+/* Parks the request without holding a thread; the handler is called again when http_server_wake(topic) comes or
+ * `seconds` from its first wait have passed (request->wait_over is then true). Return STATUS_OK after it. A wake that
+ * came between the start of the handler and this call is not lost. Topics have at most 63 bytes ("run/ID"). */
 void response_wait(struct response *response, const char *topic, double seconds);
 
 /* Answers with a stream of server-sent events (see streams.h); takes `state` (ops->free), also on failure.
  * STATUS_UNAVAILABLE when 64 streams are open. */
-MUST_CHECK enum status response_stream(struct response *response, const char *topic, const struct stream_ops *ops, void *state,
-                                       struct error *error);
+MUST_CHECK enum status response_stream(struct response *response, const char *topic, const struct stream_ops *ops,
+                                       void *state, struct error *error);
 
 /* Percent-encodes one path segment (a name with "/" in it) into `out`. STATUS_TOO_LARGE when it does not fit. */
 MUST_CHECK enum status response_escape_segment(const char *text, char *out, size_t size, struct error *error);

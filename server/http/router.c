@@ -35,7 +35,8 @@ enum status router_unescape(char *text, bool plus, struct error *error)
     for (const char *in = text; *in; in++) {
         if (*in == '%') {
             const int high = hex_value(in[1]), low = high < 0 ? -1 : hex_value(in[2]);
-            if (low < 0) return error_set(error, STATUS_MALFORMED, "a %% in the address must be followed by two hex digits");
+            if (low < 0)
+                return error_set(error, STATUS_MALFORMED, "a %% in the address must be followed by two hex digits");
             *out = (char)(high * 16 + low);
             in += 2;
         } else {
@@ -54,7 +55,8 @@ enum status router_unescape(char *text, bool plus, struct error *error)
     return STATUS_OK;
 }
 
-/* Cuts `text` ("/v1/runs/x") at its slashes into decoded segments. STATUS_NOT_FOUND: more segments than any route has. */
+/* Cuts `text` ("/v1/runs/x") at its slashes into decoded segments. STATUS_NOT_FOUND: more segments than any route
+ * has. */
 static enum status split(char *text, char **segments, size_t *count, struct error *error)
 {
     *count = 0;
@@ -64,14 +66,16 @@ static enum status split(char *text, char **segments, size_t *count, struct erro
         if (slash) *slash = '\0';
         enum status status = router_unescape(cursor, false, error);
         if (status != STATUS_OK) return status;
-        if (*count == SEGMENTS_MAX) return error_set(error, STATUS_NOT_FOUND, "the address has more parts than any there is");
+        if (*count == SEGMENTS_MAX)
+            return error_set(error, STATUS_NOT_FOUND, "the address has more parts than any there is");
         segments[(*count)++] = cursor;
         if (!slash) return STATUS_OK;
         cursor = slash + 1;
     }
 }
 
-/* Whether the segments fit `pattern`; the number of literal segments in it goes to *literal. An empty segment fits no parameter. */
+/* Whether the segments fit `pattern`; the number of literal segments in it goes to *literal. An empty segment fits no
+ * parameter. */
 static bool pattern_fits(const char *pattern, char *const *segments, size_t count, int *literal)
 {
     *literal = 0;
@@ -80,14 +84,16 @@ static bool pattern_fits(const char *pattern, char *const *segments, size_t coun
         pattern++;
         const size_t length = strcspn(pattern, "/");
         const bool parameter = length > 2 && pattern[0] == '{';
-        if (parameter ? !segments[i][0] : strlen(segments[i]) != length || memcmp(segments[i], pattern, length) != 0) return false;
+        if (parameter ? !segments[i][0] : strlen(segments[i]) != length || memcmp(segments[i], pattern, length) != 0)
+            return false;
         *literal += !parameter;
         pattern += length;
     }
     return *pattern == '\0';
 }
 
-/* Names of parameters are kept in the request's own text behind the segments, because patterns do not end them with a NUL. */
+/* Names of parameters are kept in the request's own text behind the segments, because patterns do not end them with a
+ * NUL. */
 static enum status bind_parameters(struct request *request, const char *pattern, char *const *segments, char *names,
                                    struct error *error)
 {
@@ -112,7 +118,8 @@ static void allow_add(char *allow, size_t size, const char *method)
 {
     const size_t length = strlen(allow);
     if (strstr(allow, method)) return;
-    (void)snprintf(allow + length, size - length, "%s%s%s", length ? ", " : "", method, strcmp(method, "GET") == 0 ? ", HEAD" : "");
+    (void)snprintf(allow + length, size - length, "%s%s%s", length ? ", " : "", method,
+                   strcmp(method, "GET") == 0 ? ", HEAD" : "");
 }
 
 enum status router_find(const struct route *routes, size_t count, struct request *request, enum route_match *match,
@@ -146,7 +153,8 @@ enum status router_find(const struct route *routes, size_t count, struct request
     }
     if (allow[0]) allow_add(allow, allow_size, "OPTIONS");
     *match = *row ? ROUTE_FOUND : allow[0] ? ROUTE_METHOD : ROUTE_UNKNOWN;
-    return *row ? bind_parameters(request, (*row)->pattern, segments, request->target_text + length + 1, error) : STATUS_OK;
+    return *row ? bind_parameters(request, (*row)->pattern, segments, request->target_text + length + 1, error)
+                : STATUS_OK;
 }
 
 enum status router_query(struct request *request, const char *text, struct error *error)

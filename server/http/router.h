@@ -18,10 +18,15 @@ struct http_context {
 typedef enum status http_handler(struct http_context *context, const struct request *request, struct response *response,
                                  struct error *error);
 
-enum route_body { ROUTE_BODY_NONE, ROUTE_BODY_OPTIONAL, ROUTE_BODY_REQUIRED }; /* JSON, with Content-Type application/json */
+enum route_body {
+    ROUTE_BODY_NONE,
+    ROUTE_BODY_OPTIONAL,
+    ROUTE_BODY_REQUIRED
+}; /* JSON, with Content-Type application/json */
 
 enum {
-    ROUTE_INLINE = 1,    /* runs on a network thread: it may not block or compute (healthz, metrics); scope must be SCOPE_NONE */
+    ROUTE_INLINE =
+        1, /* runs on a network thread: it may not block or compute (healthz, metrics); scope must be SCOPE_NONE */
     ROUTE_BODY_TEXT = 2, /* strings in the body may hold \u0000 (use json_string_length) */
 };
 
@@ -35,21 +40,25 @@ struct route {
     enum route_body body;
     size_t body_limit; /* bytes; 0: HTTP_BODY_LIMIT */
     unsigned flags;
-    const char *const *query; /* the query fields it has (ends with NULL), others are refused; NULL: the handler looks itself */
+    /* the query fields it has (ends with NULL), others are refused; NULL: the handler looks itself */
+    const char *const *query;
 };
 
 enum route_match { ROUTE_FOUND, ROUTE_UNKNOWN, ROUTE_METHOD };
 
-/* Splits request->path, decodes each segment once and finds the row for request->method; parameters go into the request.
- * ROUTE_FOUND: *row is the row. ROUTE_METHOD: the path exists with other methods; `allow` gets them ("GET, HEAD, OPTIONS").
- * STATUS_MALFORMED for bad escapes and control characters, STATUS_NO_MEMORY. */
-MUST_CHECK enum status router_find(const struct route *routes, size_t count, struct request *request, enum route_match *match,
-                                   const struct route **row, char *allow, size_t allow_size, struct error *error);
+/* Splits request->path, decodes each segment once and finds the row for request->method; parameters go into the
+ * request. ROUTE_FOUND: *row is the row. ROUTE_METHOD: the path exists with other methods; `allow` gets them ("GET,
+ * HEAD, OPTIONS"). STATUS_MALFORMED for bad escapes and control characters, STATUS_NO_MEMORY. */
+MUST_CHECK enum status router_find(const struct route *routes, size_t count, struct request *request,
+                                   enum route_match *match, const struct route **row, char *allow, size_t allow_size,
+                                   struct error *error);
 
-/* Decodes `text` ("a=1&b=%20x+y") into request->query. STATUS_MALFORMED, STATUS_TOO_LARGE (more than REQUEST_QUERY_MAX). */
+/* Decodes `text` ("a=1&b=%20x+y") into request->query. STATUS_MALFORMED, STATUS_TOO_LARGE (more than
+ * REQUEST_QUERY_MAX). */
 MUST_CHECK enum status router_query(struct request *request, const char *text, struct error *error);
 
-/* Decodes %XX in place (and "+" as a space when `plus`). STATUS_MALFORMED: bad escape, %00, a control character, invalid UTF-8. */
+/* Decodes %XX in place (and "+" as a space when `plus`). STATUS_MALFORMED: bad escape, %00, a control character,
+ * invalid UTF-8. */
 MUST_CHECK enum status router_unescape(char *text, bool plus, struct error *error);
 
 #endif

@@ -16,8 +16,8 @@
 
 enum { CONNECTION_MEMORY = 32 << 10 };
 
-/* 1.0 has levels of discipline. The strict mode of 0.9 adds one check, for a missing Host, and answers it with two response heads:
- * the lint does that better. */
+/* 1.0 has levels of discipline. The strict mode of 0.9 adds one check, for a missing Host, and answers it with two
+ * response heads: the lint does that better. */
 #if MHD_VERSION >= 0x00097701
 #define STRICT_OPTION MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1
 #else
@@ -68,14 +68,16 @@ static void tick(void *closure)
 static enum status daemon_start(struct http_server *server, struct listener *listener, struct error *error)
 {
     const struct http_options *options = &server->options;
-    const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (listener->ipv6 ? MHD_USE_IPv6 : 0);
+    const unsigned flags =
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (listener->ipv6 ? MHD_USE_IPv6 : 0);
     server->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, connection_access, server, MHD_OPTION_LISTEN_SOCKET, listener->descriptor,
-        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)options->network_threads, MHD_OPTION_CONNECTION_LIMIT, options->limits.connections,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)options->limits.idle_seconds, STRICT_OPTION, MHD_OPTION_NOTIFY_CONNECTION, connection_notify, server,
-        MHD_OPTION_NOTIFY_COMPLETED, connection_completed, server, MHD_OPTION_URI_LOG_CALLBACK, connection_request_line, server,
-        MHD_OPTION_UNESCAPE_CALLBACK, connection_unescape, server, MHD_OPTION_END);
+        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)options->network_threads, MHD_OPTION_CONNECTION_LIMIT,
+        options->limits.connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)options->limits.idle_seconds, STRICT_OPTION,
+        MHD_OPTION_NOTIFY_CONNECTION, connection_notify, server, MHD_OPTION_NOTIFY_COMPLETED, connection_completed,
+        server, MHD_OPTION_URI_LOG_CALLBACK, connection_request_line, server, MHD_OPTION_UNESCAPE_CALLBACK,
+        connection_unescape, server, MHD_OPTION_END);
     if (!server->daemon)
         return error_set(error, STATUS_IO, "the HTTP library refused to start; are there too few file descriptors?");
     listener->descriptor = -1; /* the daemon's now */
@@ -103,7 +105,8 @@ enum status http_server_start(const struct http_options *options, struct http_se
     server->options = *options;
     limits_fill(&server->options);
     atomic_init(&server->stopping, false);
-    if ((status = listen_open(options->listen, options->allowed_hosts, options->token_configured, &listener, error)) != STATUS_OK)
+    if ((status = listen_open(options->listen, options->allowed_hosts, options->token_configured, &listener, error)) !=
+        STATUS_OK)
         goto done;
     server->hosts = listener.hosts;
     server->wildcard = listener.wildcard;

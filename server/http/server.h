@@ -1,6 +1,6 @@
-/* server.h: the HTTP server. libmicrohttpd's threads only parse, lint and collect bodies; a complete request goes into a bounded
- * queue that handler threads serve (full: 503 with Retry-After), so that a handler is plain blocking C. Waiting requests and event
- * streams hold neither kind of thread. */
+/* server.h: the HTTP server. libmicrohttpd's threads only parse, lint and collect bodies; a complete request goes into
+ * a bounded queue that handler threads serve (full: 503 with Retry-After), so that a handler is plain blocking C.
+ * Waiting requests and event streams hold neither kind of thread. */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
@@ -29,8 +29,8 @@ enum idempotency {
 /* Where answers are kept; both run on a handler thread with its context. */
 struct idempotency_hooks {
     /* Looks (principal, key) up or reserves it, in one statement. `sha256` is the hex hash of method, path and body. */
-    enum status (*begin)(void *thread, const char *principal, const char *key, const char *sha256, enum idempotency *out,
-                         struct idempotent_answer *answer, struct error *error);
+    enum status (*begin)(void *thread, const char *principal, const char *key, const char *sha256,
+                         enum idempotency *out, struct idempotent_answer *answer, struct error *error);
     /* Keeps the answer of a success (2xx); NULL: the request failed, forget the reservation. */
     enum status (*finish)(void *thread, const char *principal, const char *key, const struct idempotent_answer *answer,
                           struct error *error);
@@ -50,11 +50,12 @@ struct http_limits {         /* 0: the default */
     size_t body_bytes;       /* 64 MiB: all bodies being received together; beyond it 503 */
 };
 
-struct http_options {                 /* lent for the life of the server */
-    const char *listen;               /* "127.0.0.1:8642", "[::1]:0", "0.0.0.0:80"; a numeric address or "localhost" */
-    const char *const *allowed_hosts; /* more names for the Host check ("node7" for any port of ours, "node7:80"); ends with NULL;
+struct http_options {   /* lent for the life of the server */
+    const char *listen; /* "127.0.0.1:8642", "[::1]:0", "0.0.0.0:80"; a numeric address or "localhost" */
+    const char *const
+        *allowed_hosts;    /* more names for the Host check ("node7" for any port of ours, "node7:80"); ends with NULL;
                                          NULL: none */
-    bool token_configured;            /* some token exists: needed to listen beyond loopback */
+    bool token_configured; /* some token exists: needed to listen beyond loopback */
     const struct route *routes;
     size_t route_count;
     const struct static_files *files; /* NULL: none */
@@ -62,32 +63,37 @@ struct http_options {                 /* lent for the life of the server */
     int network_threads;              /* 0: 2 */
     bool access_log;                  /* one line a request to stderr */
     void *application;
-    /* Makes and frees what each handler thread (and the broadcaster of streams) keeps: its database connection. thread_open should
-     * not need the database to be up. Both may be NULL. */
+    /* Makes and frees what each handler thread (and the broadcaster of streams) keeps: its database connection.
+     * thread_open should not need the database to be up. Both may be NULL. */
     enum status (*thread_open)(void *application, void **thread, struct error *error);
     void (*thread_close)(void *application, void *thread);
-    /* Says who `token` (NULL: none sent) is and whether that is enough for `scope`. STATUS_UNAUTHORIZED: no or unknown token,
-     * STATUS_FORBIDDEN: scope too small. NULL: everyone may do everything. */
-    enum status (*authorize)(void *thread, const char *token, enum scope scope, struct principal *principal, struct error *error);
+    /* Says who `token` (NULL: none sent) is and whether that is enough for `scope`. STATUS_UNAUTHORIZED: no or unknown
+     * token, STATUS_FORBIDDEN: scope too small. NULL: everyone may do everything. */
+    enum status (*authorize)(void *thread, const char *token, enum scope scope, struct principal *principal,
+                             struct error *error);
     const struct idempotency_hooks *idempotency; /* NULL: the header is ignored */
     struct http_limits limits;
 };
 
-/* Binds, listens and serves. The caller owns *out (http_server_stop). STATUS_INVALID (address; beyond loopback without a token),
- * STATUS_UNAVAILABLE (address in use), STATUS_FORBIDDEN, STATUS_IO, STATUS_NO_MEMORY, what thread_open gave. */
-MUST_CHECK enum status http_server_start(const struct http_options *options, struct http_server **out, struct error *error);
+/* Binds, listens and serves. The caller owns *out (http_server_stop). STATUS_INVALID (address; beyond loopback without
+ * a token), STATUS_UNAVAILABLE (address in use), STATUS_FORBIDDEN, STATUS_IO, STATUS_NO_MEMORY, what thread_open
+ * gave. */
+MUST_CHECK enum status http_server_start(const struct http_options *options, struct http_server **out,
+                                         struct error *error);
 
 /* "http://127.0.0.1:8642", with the port that was really bound; lent. */
 const char *http_server_url(const struct http_server *server);
 
-/* Something about `topic` changed: waiting handlers and streams on it run again. NULL: all topics. From any thread, cheap. Callers
- * that may miss notifications wake NULL now and then (once a second or two). */
+/* Something about `topic` changed: waiting handlers and streams on it run again. NULL: all topics. From any thread,
+ * cheap. Callers that may miss notifications wake NULL now and then (once a second or two). */
 void http_server_wake(struct http_server *server, const char *topic);
 
-/* Appends Prometheus text: requests by route and status class, latency histograms, queue depth, connections, streams. */
+/* Appends Prometheus text: requests by route and status class, latency histograms, queue depth, connections,
+ * streams. */
 void http_server_metrics(const struct http_server *server, struct buffer *out);
 
-/* Stops accepting, lets handlers finish, ends streams with a comment, closes everything and frees the server. NULL is fine. */
+/* Stops accepting, lets handlers finish, ends streams with a comment, closes everything and frees the server. NULL is
+ * fine. */
 void http_server_stop(struct http_server *server);
 
 #endif

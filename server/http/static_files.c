@@ -89,7 +89,8 @@ static void file_reset(struct static_file *file)
 }
 
 /* Adds the regular file `name` below the open directory (AT_FDCWD: a path). */
-static enum status add(struct static_files *files, const char *path, int directory, const char *name, struct error *error)
+static enum status add(struct static_files *files, const char *path, int directory, const char *name,
+                       struct error *error)
 {
     enum status status;
     struct stat info;
@@ -104,8 +105,8 @@ static enum status add(struct static_files *files, const char *path, int directo
         goto done;
     }
     if (info.st_size > FILE_MAX) {
-        status =
-            error_set(error, STATUS_TOO_LARGE, "%.80s: %lld bytes, at most %d are served", path, (long long)info.st_size, FILE_MAX);
+        status = error_set(error, STATUS_TOO_LARGE, "%.80s: %lld bytes, at most %d are served", path,
+                           (long long)info.st_size, FILE_MAX);
         goto done;
     }
     file.length = (size_t)info.st_size;
@@ -113,7 +114,8 @@ static enum status add(struct static_files *files, const char *path, int directo
     if ((status = read_whole(descriptor, file.length, &file.bytes, error)) != STATUS_OK) goto done;
     if ((status = encoding_etag(file.bytes, file.length, file.etag, error)) != STATUS_OK) goto done;
     if (encoding_compressible(file.content_type) &&
-        (status = encoding_gzip(file.bytes, file.length, GZIP_LEVEL, &file.gzip, &file.gzip_length, error)) != STATUS_OK)
+        (status = encoding_gzip(file.bytes, file.length, GZIP_LEVEL, &file.gzip, &file.gzip_length, error)) !=
+            STATUS_OK)
         goto done;
     if (!(file.path = strdup(path))) {
         status = error_set(error, STATUS_NO_MEMORY, "out of memory for static files");
@@ -166,8 +168,8 @@ enum status static_files_load(const char *directory, struct static_files **out, 
     if (!directory) return STATUS_OK;
     *out = NULL;
     const int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    enum status status =
-        descriptor < 0 ? error_set_errno(error, "cannot open the static files' directory") : walk(files, descriptor, "", 0, error);
+    enum status status = descriptor < 0 ? error_set_errno(error, "cannot open the static files' directory")
+                                        : walk(files, descriptor, "", 0, error);
     if (status != STATUS_OK) {
         static_files_free(files);
         return status;

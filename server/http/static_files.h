@@ -1,4 +1,5 @@
-/* static_files.h: the dashboard's files, read once at start. Only names found then are served: no request ever becomes a path. */
+/* static_files.h: the dashboard's files, read once at start. Only names found then are served: no request ever becomes
+ * a path. */
 #ifndef HTTP_STATIC_FILES_H
 #define HTTP_STATIC_FILES_H
 
@@ -15,13 +16,14 @@ struct static_file {
     bool immutable; /* its name holds a hash: app.3f9a1c22.js */
 };
 
-/* Reads every regular file below `directory` (html css js svg json yaml yml ico png txt woff2; others are left out, hidden ones
- * too) of at most 64 MiB each. "/" gives index.html. NULL: an empty set, for static_files_add. The caller owns *out.
- * STATUS_NOT_FOUND, STATUS_IO, STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
+/* Reads every regular file below `directory` (html css js svg json yaml yml ico png txt woff2; others are left out,
+ * hidden ones too) of at most 64 MiB each. "/" gives index.html. NULL: an empty set, for static_files_add. The caller
+ * owns *out. STATUS_NOT_FOUND, STATUS_IO, STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
 MUST_CHECK enum status static_files_load(const char *directory, struct static_files **out, struct error *error);
 
 /* Adds one more file, served as `path` ("/openapi.yaml"). */
-MUST_CHECK enum status static_files_add(struct static_files *files, const char *path, const char *file_name, struct error *error);
+MUST_CHECK enum status static_files_add(struct static_files *files, const char *path, const char *file_name,
+                                        struct error *error);
 
 /* The file for a request path, compared byte by byte; NULL: none. Lent. */
 const struct static_file *static_files_find(const struct static_files *files, const char *path);

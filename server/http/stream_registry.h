@@ -1,7 +1,8 @@
 /* stream_registry.h: the open event streams and their broadcaster. Private to server/http; handlers use streams.h.
  *
- * A stream has two holders: the MHD_Response (reads from network threads) and the broadcaster (writes). One mutex guards all
- * streams; `produce` runs without it, and a stream whose response goes away meanwhile is freed by the broadcaster afterwards. */
+ * A stream has two holders: the MHD_Response (reads from network threads) and the broadcaster (writes). One mutex
+ * guards all streams; `produce` runs without it, and a stream whose response goes away meanwhile is freed by the
+ * broadcaster afterwards. */
 #ifndef HTTP_STREAM_REGISTRY_H
 #define HTTP_STREAM_REGISTRY_H
 
@@ -12,16 +13,18 @@
 struct streams;
 struct stream;
 
-/* Starts the broadcaster with a context of its own from options->thread_open. The caller owns *out (streams_end, streams_free). */
+/* Starts the broadcaster with a context of its own from options->thread_open. The caller owns *out (streams_end,
+ * streams_free). */
 MUST_CHECK enum status streams_start(const struct http_options *options, struct streams **out, struct error *error);
 
 /* Makes a stream that nobody serves yet: not produced before streams_response. Takes `state`. STATUS_UNAVAILABLE,
  * STATUS_NO_MEMORY. */
-MUST_CHECK enum status streams_new(struct streams *streams, const char *topic, const struct stream_ops *ops, void *state,
-                                   struct stream **out, struct error *error);
+MUST_CHECK enum status streams_new(struct streams *streams, const char *topic, const struct stream_ops *ops,
+                                   void *state, struct stream **out, struct error *error);
 void streams_discard(struct stream *stream); /* one that has no response; NULL is fine */
 
-/* The response that reads the stream; it owns the stream from here. NULL: no memory, the stream is the caller's still. */
+/* The response that reads the stream; it owns the stream from here. NULL: no memory, the stream is the caller's
+ * still. */
 struct MHD_Response *streams_response(struct stream *stream, struct MHD_Connection *connection);
 
 void streams_wake(struct streams *streams, const char *topic);

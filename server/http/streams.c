@@ -48,7 +48,8 @@ struct streams {
     void *context;                      /* the broadcaster's, from thread_open */
 };
 
-enum status stream_event(struct stream_writer *writer, const char *id, const char *event, const json_t *data, struct error *error)
+enum status stream_event(struct stream_writer *writer, const char *id, const char *event, const json_t *data,
+                         struct error *error)
 {
     char *text = json_answer_dump(data);
     if (!text) return error_set(error, STATUS_NO_MEMORY, "out of memory for an event");
@@ -79,8 +80,8 @@ static void stream_unlink(struct stream *stream)
     }
 }
 
-enum status streams_new(struct streams *streams, const char *topic, const struct stream_ops *ops, void *state, struct stream **out,
-                        struct error *error)
+enum status streams_new(struct streams *streams, const char *topic, const struct stream_ops *ops, void *state,
+                        struct stream **out, struct error *error)
 {
     struct stream *stream = calloc(1, sizeof *stream);
     *out = NULL;
@@ -186,7 +187,8 @@ static void stream_resume(struct stream *stream)
 static void stream_append(struct stream *stream, const char *bytes, size_t length)
 {
     if (stream->offset > 0) {
-        memmove(stream->pending.bytes, stream->pending.bytes + stream->offset, stream->pending.length - stream->offset + 1);
+        memmove(stream->pending.bytes, stream->pending.bytes + stream->offset,
+                stream->pending.length - stream->offset + 1);
         stream->pending.length -= stream->offset;
         stream->offset = 0;
     }
@@ -227,8 +229,8 @@ static void stream_serve(struct streams *streams, struct stream *stream, int64_t
     stream_resume(stream);
 }
 
-/* libmicrohttpd notices that the client of a suspended connection has gone only when it is resumed. The mutex is held; a stream
- * that is suspended has its socket open still. */
+/* libmicrohttpd notices that the client of a suspended connection has gone only when it is resumed. The mutex is held;
+ * a stream that is suspended has its socket open still. */
 static void look_for_gone(struct streams *streams, int64_t now)
 {
     char byte;
@@ -289,7 +291,8 @@ enum status streams_start(const struct http_options *options, struct streams **o
     streams->limit = options->limits.streams;
     streams->ping_ms = options->limits.ping_milliseconds;
     streams->life_ms = options->limits.stream_milliseconds;
-    if (options->thread_open && (status = options->thread_open(options->application, &streams->context, error)) != STATUS_OK) {
+    if (options->thread_open &&
+        (status = options->thread_open(options->application, &streams->context, error)) != STATUS_OK) {
         free(streams);
         return status;
     }

@@ -1,6 +1,7 @@
-/* streams.h: server-sent events. A handler opens a stream on a topic with response_stream and is done. One broadcaster thread calls
- * `produce` soon after the opening, on every http_server_wake of the topic, and at the ping interval (a comment `: ping` goes out
- * when there was nothing). At most 64 streams; each lives at most 10 minutes (the client reconnects with Last-Event-ID). */
+/* streams.h: server-sent events. A handler opens a stream on a topic with response_stream and is done. One broadcaster
+ * thread calls `produce` soon after the opening, on every http_server_wake of the topic, and at the ping interval (a
+ * comment `: ping` goes out when there was nothing). At most 64 streams; each lives at most 10 minutes (the client
+ * reconnects with Last-Event-ID). */
 #ifndef HTTP_STREAMS_H
 #define HTTP_STREAMS_H
 
@@ -11,15 +12,18 @@
 struct stream_writer;
 
 struct stream_ops {
-    /* Appends what is new since the last call with stream_event. Sets *finished after the last event. Runs on the broadcaster's
-     * thread with that thread's own `thread` context; the streams of all clients wait for it, so one short query at most.
-     * A failure ends the stream (the client reconnects), except STATUS_UNAVAILABLE, after which it is called again later. */
-    enum status (*produce)(void *thread, void *state, struct stream_writer *writer, bool *finished, struct error *error);
+    /* Appends what is new since the last call with stream_event. Sets *finished after the last event. Runs on the
+     * broadcaster's thread with that thread's own `thread` context; the streams of all clients wait for it, so one
+     * short query at most. A failure ends the stream (the client reconnects), except STATUS_UNAVAILABLE, after which it
+     * is called again later. */
+    enum status (*produce)(void *thread, void *state, struct stream_writer *writer, bool *finished,
+                           struct error *error);
     void (*free)(void *state); /* called once, from any thread */
 };
 
-/* Appends one event: `id` (NULL: none; the client sends it back as Last-Event-ID), `event` its name ("progress"), `data` any JSON
- * (lent). STATUS_NO_MEMORY, STATUS_TOO_LARGE when 1 MiB is waiting already for a slow reader (return it: the stream ends). */
+/* Appends one event: `id` (NULL: none; the client sends it back as Last-Event-ID), `event` its name ("progress"),
+ * `data` any JSON (lent). STATUS_NO_MEMORY, STATUS_TOO_LARGE when 1 MiB is waiting already for a slow reader (return
+ * it: the stream ends). */
 MUST_CHECK enum status stream_event(struct stream_writer *writer, const char *id, const char *event, const json_t *data,
                                     struct error *error);
 

@@ -53,7 +53,8 @@ enum status depot_key(const char *repo, const char *commit, const char *const *f
 
 static enum status open_part(int parent, const char *name, int *out, struct error *error)
 {
-    if (mkdirat(parent, name, 0700) != 0 && errno != EEXIST) return error_set_errno(error, "making a directory of the hub's cache");
+    if (mkdirat(parent, name, 0700) != 0 && errno != EEXIST)
+        return error_set_errno(error, "making a directory of the hub's cache");
     *out = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     return *out >= 0 ? STATUS_OK : error_set_errno(error, "opening a directory of the hub's cache");
 }
@@ -103,10 +104,10 @@ static bool is_there(const struct depot *depot, const char *key)
     return fstatat(depot->snapshots, key, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(found.st_mode);
 }
 
-/* *fd is -1 when another has it and `wait` is false. An evicted lock may be removed between open and flock. A file system without
- * locks answers with an error of another kind, and the lock is taken for granted. */
-static enum status lock(const struct depot *depot, const char *key, int how, bool wait, const struct monitor *monitor, int *fd,
-                        struct error *error)
+/* *fd is -1 when another has it and `wait` is false. An evicted lock may be removed between open and flock. A file
+ * system without locks answers with an error of another kind, and the lock is taken for granted. */
+static enum status lock(const struct depot *depot, const char *key, int how, bool wait, const struct monitor *monitor,
+                        int *fd, struct error *error)
 {
     for (;;) {
         struct stat opened;
@@ -142,11 +143,12 @@ static enum status hold_new(const struct depot *depot, const char *key, int fd, 
     }
     depot_release(hold);
     *out = NULL;
-    return error_set(error, STATUS_IO, "cannot hold a snapshot of the hub: too many files are open, or its path is too long");
+    return error_set(error, STATUS_IO,
+                     "cannot hold a snapshot of the hub: too many files are open, or its path is too long");
 }
 
-enum status depot_take(const struct depot *depot, const char *key, const struct monitor *monitor, struct depot_hold **out,
-                       struct error *error)
+enum status depot_take(const struct depot *depot, const char *key, const struct monitor *monitor,
+                       struct depot_hold **out, struct error *error)
 {
     int fd;
     *out = NULL;
@@ -158,8 +160,8 @@ enum status depot_take(const struct depot *depot, const char *key, const struct 
     return STATUS_OK;
 }
 
-enum status depot_take_to_make(const struct depot *depot, const char *key, const struct monitor *monitor, struct depot_hold **out,
-                               struct error *error)
+enum status depot_take_to_make(const struct depot *depot, const char *key, const struct monitor *monitor,
+                               struct depot_hold **out, struct error *error)
 {
     int fd;
     *out = NULL;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One thread, one loop: start requests where slots are free, let curl move bytes, hash a little of what is there, look at the
- * monitor. */
+/* One thread, one loop: start requests where slots are free, let curl move bytes, hash a little of what is there, look
+ * at the monitor. */
 enum {
     SLOTS = 8,
     MOVES_MOST = 5,
@@ -73,8 +73,8 @@ static enum status check_head(const struct slot *slot, const struct transfer_hea
     const bool large = strncmp(file->oid, "sha256-", 7) == 0;
     if (slot->away) return STATUS_OK;
     if (head->commit[0] != '\0' && strcmp(head->commit, request->commit) != 0)
-        return error_set(error, STATUS_INPUT_CHANGED, "%.200s: the hub answers with commit %.40s instead of %.40s", file->name,
-                         head->commit, request->commit);
+        return error_set(error, STATUS_INPUT_CHANGED, "%.200s: the hub answers with commit %.40s instead of %.40s",
+                         file->name, head->commit, request->commit);
     if (large && ((head->linked_etag[0] != '\0' && strcmp(head->linked_etag, file->oid + 7) != 0) ||
                   (head->linked_bytes >= 0 && head->linked_bytes != file->bytes)))
         return error_set(error, STATUS_INPUT_CHANGED, "%.200s: the hub names another content than in its list of files",
@@ -88,7 +88,8 @@ static enum status check_range(struct slot *slot, const struct transfer_head *he
     const struct repository_file *file = slot->wanted->file;
     const bool ranged = !slot->wanted->whole && (slot->at > 0 || pieces_count(slot->wanted->pieces) > 1);
     if (head->status == 206 && (head->range_first != slot->at || head->range_total != file->bytes))
-        return error_set(error, STATUS_CORRUPT, "%.200s: the server answers with another range than was asked for", file->name);
+        return error_set(error, STATUS_CORRUPT, "%.200s: the server answers with another range than was asked for",
+                         file->name);
     if (head->status == 200 && ranged) {
         slot->no_ranges = true;
         return error_set(error, STATUS_CORRUPT, "%.200s: the server knows no ranges", file->name);
@@ -146,7 +147,8 @@ static enum status begin_again(struct download *download, struct wanted *wanted,
     return pieces_restart(wanted->pieces, error);
 }
 
-static enum status slot_start(struct download *download, struct slot *slot, struct wanted *wanted, int piece, struct error *error)
+static enum status slot_start(struct download *download, struct slot *slot, struct wanted *wanted, int piece,
+                              struct error *error)
 {
     const struct download_request *request = download->request;
     char url[URL_BYTES], name[3 * NAMES_FILE_MOST + 8];
@@ -156,12 +158,16 @@ static enum status slot_start(struct download *download, struct slot *slot, stru
     if (wanted->whole || (first == 0 && pieces_count(wanted->pieces) == 1)) last = -1;
     if (!names_escape(wanted->file->name, true, name, sizeof name))
         return error_set(error, STATUS_INVALID, "%.200s: the name is too long", wanted->file->name);
-    (void)snprintf(url, sizeof url, "%s/%s/resolve/%s/%s", request->hub->endpoint, request->repo, request->commit, name);
+    (void)snprintf(url, sizeof url, "%s/%s/resolve/%s/%s", request->hub->endpoint, request->repo, request->commit,
+                   name);
     *slot = (struct slot){.download = download, .wanted = wanted, .piece = piece, .at = first};
-    const struct transfer_request asked = {
-        .url = wanted->location != NULL ? wanted->location : url, .first = first, .last = last, .sink = sink, .owner = slot};
-    slot->away =
-        wanted->location != NULL && origin_read(wanted->location, &origin) && !origin_equal(&origin, &request->hub->origin);
+    const struct transfer_request asked = {.url = wanted->location != NULL ? wanted->location : url,
+                                           .first = first,
+                                           .last = last,
+                                           .sink = sink,
+                                           .owner = slot};
+    slot->away = wanted->location != NULL && origin_read(wanted->location, &origin) &&
+                 !origin_equal(&origin, &request->hub->origin);
     const enum status status = transfer_new(request->hub, &asked, &slot->transfer, error);
     if (status != STATUS_OK) return status;
     wanted->requests++;
@@ -183,7 +189,8 @@ static void wanted_close(struct wanted *wanted)
     wanted->location = NULL;
 }
 
-/* In the cache already, also because another process has brought it just now; else opened, unless another process has it open. */
+/* In the cache already, also because another process has brought it just now; else opened, unless another process has
+ * it open. */
 static enum status wanted_open(struct download *download, struct wanted *wanted, struct error *error)
 {
     bool found = false;
@@ -207,7 +214,8 @@ static enum status wanted_open(struct download *download, struct wanted *wanted,
     return wanted->busy != NULL ? STATUS_OK : no_memory(error);
 }
 
-/* Hashes what is there; a file that is whole and right is put in place. *idle becomes false while there is more to hash. */
+/* Hashes what is there; a file that is whole and right is put in place. *idle becomes false while there is more to
+ * hash. */
 static enum status wanted_check(struct download *download, struct wanted *wanted, bool *idle, struct error *error)
 {
     bool done = false, right = false;
@@ -220,7 +228,8 @@ static enum status wanted_check(struct download *download, struct wanted *wanted
     }
     if ((status = pieces_finish(wanted->pieces, &right, error)) != STATUS_OK) return status;
     if (right) {
-        if ((status = depot_adopt(request->hold, request->depot, wanted->file->oid, wanted->file->name, error)) != STATUS_OK)
+        if ((status = depot_adopt(request->hold, request->depot, wanted->file->oid, wanted->file->name, error)) !=
+            STATUS_OK)
             return status;
         pieces_forget(wanted->pieces);
         wanted_close(wanted);
@@ -228,9 +237,11 @@ static enum status wanted_check(struct download *download, struct wanted *wanted
         return STATUS_OK;
     }
     if (++wanted->wrong >= WRONG_MOST)
-        return error_set(error, STATUS_CORRUPT, "%.200s: the bytes are not those that the hub announces; fetched %d times",
-                         wanted->file->name, wanted->wrong);
-    monitor_log(request->monitor, "%s: the bytes are not those that the hub announces; fetched once more", wanted->file->name);
+        return error_set(error, STATUS_CORRUPT,
+                         "%.200s: the bytes are not those that the hub announces; fetched %d times", wanted->file->name,
+                         wanted->wrong);
+    monitor_log(request->monitor, "%s: the bytes are not those that the hub announces; fetched once more",
+                wanted->file->name);
     free(wanted->location);
     wanted->location = NULL;
     wanted->route = ROUTE_UNKNOWN;
@@ -274,7 +285,8 @@ static enum status fill_slots(struct download *download, struct error *error)
 /* ---- what has ended ---- */
 
 /* Tries again after a while. The rate is limited for all of us together. */
-static enum status put_off(struct download *download, struct wanted *wanted, const struct transfer_head *head, struct error *error)
+static enum status put_off(struct download *download, struct wanted *wanted, const struct transfer_head *head,
+                           struct error *error)
 {
     double wait = 0;
     const struct error why = *error;
@@ -348,7 +360,8 @@ static enum status heed(struct download *download, struct slot *slot, CURLcode c
     int64_t first, last;
     pieces_missing(wanted->pieces, ended.piece, &first, &last);
     if (ended.came >= PROGRESS_BYTES || first > last) patience_renew(&wanted->patience);
-    if (verdict == TRANSFER_GOOD && (wanted->whole ? pieces_there(wanted->pieces) < wanted->file->bytes : first <= last)) {
+    if (verdict == TRANSFER_GOOD &&
+        (wanted->whole ? pieces_there(wanted->pieces) < wanted->file->bytes : first <= last)) {
         verdict = TRANSFER_AGAIN;
         (void)error_set(error, STATUS_UNAVAILABLE, "%.200s: the connection ended early", wanted->file->name);
     }
@@ -358,11 +371,13 @@ static enum status heed(struct download *download, struct slot *slot, CURLcode c
     } else if (verdict == TRANSFER_GOOD && ended.status == STATUS_OK) {
         wanted->moves = 0;
     } else {
-        status = heed_failure(
-            download,
-            &(struct slot){
-                .download = download, .wanted = wanted, .no_ranges = ended.no_ranges, .status = ended.status, .error = ended.error},
-            verdict, head, error);
+        status = heed_failure(download,
+                              &(struct slot){.download = download,
+                                             .wanted = wanted,
+                                             .no_ranges = ended.no_ranges,
+                                             .status = ended.status,
+                                             .error = ended.error},
+                              verdict, head, error);
     }
     if (status == STATUS_OK && (verdict == TRANSFER_MOVED || verdict == TRANSFER_GOOD)) wanted->route = ROUTE_KNOWN;
     free(head);
@@ -388,10 +403,13 @@ static enum status step(struct download *download, bool *finished, struct error 
     bool idle = true;
     enum status status = fill_slots(download, error);
     if (status == STATUS_OK && curl_multi_perform(download->multi, &running) != CURLM_OK) status = no_memory(error);
-    for (const CURLMsg *message; status == STATUS_OK && (message = curl_multi_info_read(download->multi, &left)) != NULL;) {
+    for (const CURLMsg *message;
+         status == STATUS_OK && (message = curl_multi_info_read(download->multi, &left)) != NULL;) {
         char *owner = NULL;
         const CURLcode code = message->data.result;
-        if (message->msg != CURLMSG_DONE || curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &owner) != CURLE_OK) continue;
+        if (message->msg != CURLMSG_DONE ||
+            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &owner) != CURLE_OK)
+            continue;
         void *slot = owner; /* as transfer_new was given it */
         status = heed(download, slot, code, error);
         idle = false; /* its slot is free */
@@ -404,7 +422,8 @@ static enum status step(struct download *download, bool *finished, struct error 
     }
     tell_progress(download);
     if (status == STATUS_OK) status = monitor_check(download->request->monitor, error);
-    if (status == STATUS_OK && idle && !*finished) (void)curl_multi_poll(download->multi, NULL, 0, POLL_MILLISECONDS, NULL);
+    if (status == STATUS_OK && idle && !*finished)
+        (void)curl_multi_poll(download->multi, NULL, 0, POLL_MILLISECONDS, NULL);
     return status;
 }
 

@@ -26,7 +26,9 @@ static enum status each(int directory, bool (*visit)(void *owner, int directory,
         return error_set_errno(error, "listing the hub's cache");
     }
     for (const struct dirent *entry; (entry = readdir(stream)) != NULL;)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && !visit(owner, directory, entry->d_name)) break;
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            !visit(owner, directory, entry->d_name))
+            break;
     (void)closedir(stream);
     return STATUS_OK;
 }
@@ -68,7 +70,8 @@ static enum status has_room(const struct depot *depot, int64_t bytes, bool *room
 static void remove_tree(const struct depot *depot, const char *name)
 {
     char parent[PATH_MAX];
-    if (snprintf(parent, sizeof parent, "%s/snapshots", depot->directory) < (int)sizeof parent) depot_remove_tree(parent, name);
+    if (snprintf(parent, sizeof parent, "%s/snapshots", depot->directory) < (int)sizeof parent)
+        depot_remove_tree(parent, name);
 }
 
 /* A blob that no snapshot links to. */
@@ -76,7 +79,8 @@ static bool remove_orphan(void *owner, int directory, const char *name)
 {
     struct stat found;
     (void)owner;
-    if (fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && found.st_nlink == 1) (void)unlinkat(directory, name, 0);
+    if (fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && found.st_nlink == 1)
+        (void)unlinkat(directory, name, 0);
     return true;
 }
 
@@ -86,7 +90,8 @@ static bool remove_abandoned(void *owner, int directory, const char *name)
     struct stat found;
     char record[300];
     (void)owner;
-    if (fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) != 0 || time(NULL) - found.st_mtime < ABANDONED_SECONDS) return true;
+    if (fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) != 0 || time(NULL) - found.st_mtime < ABANDONED_SECONDS)
+        return true;
     const int fd = openat(directory, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return true;
     const char *dot = strrchr(name, '.'); /* a record alone is what a crash left of a finished file */
@@ -134,7 +139,8 @@ static bool note_candidate(void *owner, int directory, const char *name)
     struct stat lock;
     const char *key = name + (name[0] == '.');
     (void)directory;
-    if (strcmp(name + strcspn(name + 1, ".") + 1, ".gone") == 0) remove_tree(list->depot, name); /* of an evictor that died */
+    if (strcmp(name + strcspn(name + 1, ".") + 1, ".gone") == 0)
+        remove_tree(list->depot, name); /* of an evictor that died */
     if (!names_is_hex(key, DEPOT_KEY - 1)) return true;
     if (list->count == list->room) {
         const size_t room = 2 * list->room + 64;
@@ -201,14 +207,15 @@ enum status eviction_check(const struct depot *depot, int64_t bytes, struct erro
 {
     int64_t most = 0;
     if (bytes > depot->most)
-        return error_set(error, STATUS_TOO_LARGE, "%lld bytes are to be fetched and the cache may hold %lld: raise --hub-cache",
+        return error_set(error, STATUS_TOO_LARGE,
+                         "%lld bytes are to be fetched and the cache may hold %lld: raise --hub-cache",
                          (long long)bytes, (long long)depot->most);
     const enum status status = eviction_most(depot, &most, error);
     return status == STATUS_OK && bytes > most ? no_room(depot, bytes, error) : status;
 }
 
-enum status eviction_make_room(const struct depot *depot, int64_t bytes, const struct eviction_need *needs, size_t need_count,
-                               const struct monitor *monitor, struct error *error)
+enum status eviction_make_room(const struct depot *depot, int64_t bytes, const struct eviction_need *needs,
+                               size_t need_count, const struct monitor *monitor, struct error *error)
 {
     struct candidates list = {.depot = depot, .needs = needs, .need_count = need_count};
     bool room = false;
@@ -217,7 +224,8 @@ enum status eviction_make_room(const struct depot *depot, int64_t bytes, const s
     if (status == STATUS_OK && !room) status = each(depot->partial, remove_abandoned, NULL, error);
     if (status == STATUS_OK && !room) status = each(depot->blobs, remove_orphan, NULL, error);
     if (status == STATUS_OK && !room) status = each(depot->snapshots, note_candidate, &list, error);
-    if (status == STATUS_OK && list.failed) status = error_set(error, STATUS_NO_MEMORY, "no memory for a list of snapshots");
+    if (status == STATUS_OK && list.failed)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a list of snapshots");
     if (list.count > 0) qsort(list.items, list.count, sizeof *list.items, compare_candidates);
     for (size_t i = 0; status == STATUS_OK && !room && i <= list.count; i++) {
         status = has_room(depot, bytes, &room, error);

@@ -10,9 +10,9 @@ struct eviction_need {
     bool running;
 };
 
-/* Evicts until `bytes` more fit under the cache's bound and, with a tenth to spare, on the disk: first what is left of downloads
- * that nobody goes on with, then snapshots that nobody holds, the least recently used first. STATUS_TOO_LARGE: more than the bound;
- * STATUS_DISK_FULL: what may go is not enough. */
+/* Evicts until `bytes` more fit under the cache's bound and, with a tenth to spare, on the disk: first what is left of
+ * downloads that nobody goes on with, then snapshots that nobody holds, the least recently used first.
+ * STATUS_TOO_LARGE: more than the bound; STATUS_DISK_FULL: what may go is not enough. */
 MUST_CHECK enum status eviction_make_room(const struct depot *depot, int64_t bytes, const struct eviction_need *needs,
                                           size_t need_count, const struct monitor *monitor, struct error *error);
 

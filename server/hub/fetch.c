@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Short: who holds a worker does not wait for a hub that is away, but goes back to the queue and comes again. What had come is
- * kept. */
+/* Short: who holds a worker does not wait for a hub that is away, but goes back to the queue and comes again. What had
+ * come is kept. */
 enum { REQUEST_SECONDS = 120, ASK_TRIES = 2, DOWNLOAD_TRIES = 6 };
 static const double LONGEST_WAIT_SECONDS = 5;
 /* Who only asks what there is to fetch holds a thread of the server. */
@@ -34,7 +34,8 @@ static struct repository_caller caller_of(const struct fetch_request *request, i
                                       .longest_wait = LONGEST_WAIT_SECONDS};
 }
 
-static enum status commit_find(const struct fetch_request *request, int seconds, char out[NAMES_COMMIT], struct error *error)
+static enum status commit_find(const struct fetch_request *request, int seconds, char out[NAMES_COMMIT],
+                               struct error *error)
 {
     const struct repository_caller caller = caller_of(request, seconds);
     if (request->commit == NULL) return repository_commit(&caller, request->repo, request->revision, out, error);
@@ -64,8 +65,8 @@ static int64_t partly_there(const struct depot *depot, const struct repository_f
 }
 
 /* Links what is in the cache, and moves what is not to the front. */
-static enum status link_known(const struct depot *depot, const struct depot_hold *hold, struct manifest *manifest, size_t *absent,
-                              struct error *error)
+static enum status link_known(const struct depot *depot, const struct depot_hold *hold, struct manifest *manifest,
+                              size_t *absent, struct error *error)
 {
     enum status status = STATUS_OK;
     *absent = 0;
@@ -90,8 +91,8 @@ static enum status make(const struct fetch_request *request, const char *commit,
     if ((status = list(request, commit, REQUEST_SECONDS, &manifest, error)) != STATUS_OK) goto done;
     if ((status = depot_begin(hold, error)) != STATUS_OK) goto done;
     if ((status = link_known(depot, hold, &manifest, &absent, error)) != STATUS_OK) goto done;
-    monitor_log(request->monitor, "%s@%.10s: %zu files, %zu of them, %.1f MiB, are to be fetched", request->repo, commit,
-                manifest.count, absent, (double)manifest.missing / (1 << 20));
+    monitor_log(request->monitor, "%s@%.10s: %zu files, %zu of them, %.1f MiB, are to be fetched", request->repo,
+                commit, manifest.count, absent, (double)manifest.missing / (1 << 20));
     status = eviction_make_room(depot, manifest.missing, request->needs, request->need_count, request->monitor, error);
     if (status != STATUS_OK) goto done;
     const struct download_request download = {.hub = request->hub,
@@ -132,14 +133,15 @@ static enum status describe(const struct fetch_request *request, struct fetch_re
     const size_t common = common_directory(request->files, request->file_count);
     const int length = snprintf(out->path, sizeof out->path, "%s%s%.*s", depot_path(out->hold), common > 0 ? "/" : "",
                                 common > 0 ? (int)common - 1 : 0, request->file_count > 0 ? request->files[0] : "");
-    if (length >= (int)sizeof out->path) return error_set(error, STATUS_INVALID, "the data directory's path is too long");
+    if (length >= (int)sizeof out->path)
+        return error_set(error, STATUS_INVALID, "the data directory's path is too long");
     out->bytes = depot_bytes(out->hold);
     return STATUS_OK;
 }
 
 /* Until it is there and held: it may be evicted between the two. */
-static enum status take(const struct fetch_request *request, const struct depot *depot, const char *key, struct fetch_result *out,
-                        struct error *error)
+static enum status take(const struct fetch_request *request, const struct depot *depot, const char *key,
+                        struct fetch_result *out, struct error *error)
 {
     const struct monitor waits = {0};
     const struct monitor *monitor = request->monitor != NULL ? request->monitor : &waits;
@@ -160,7 +162,8 @@ enum status fetch_run(const struct fetch_request *request, struct fetch_result *
     struct depot *depot = NULL;
     *out = (struct fetch_result){0};
     enum status status = commit_find(request, REQUEST_SECONDS, out->commit, error);
-    if (status == STATUS_OK) status = depot_key(request->repo, out->commit, request->files, request->file_count, key, error);
+    if (status == STATUS_OK)
+        status = depot_key(request->repo, out->commit, request->files, request->file_count, key, error);
     if (status == STATUS_OK) status = depot_open(request->hub->directory, request->hub->cache_bytes, &depot, error);
     if (status == STATUS_OK) status = take(request, depot, key, out, error);
     if (status == STATUS_OK) status = describe(request, out, error);
@@ -172,7 +175,8 @@ enum status fetch_run(const struct fetch_request *request, struct fetch_result *
     return status;
 }
 
-enum status fetch_find(const char *directory, const struct fetch_request *request, struct fetch_result *out, struct error *error)
+enum status fetch_find(const char *directory, const struct fetch_request *request, struct fetch_result *out,
+                       struct error *error)
 {
     char key[DEPOT_KEY];
     struct depot *depot = NULL;
@@ -193,7 +197,8 @@ enum status fetch_find(const char *directory, const struct fetch_request *reques
 /* ---- the plan ---- */
 
 /* What comes is written, and read once more for its hash; a file of which there is some is read as a whole. */
-static enum status plan_files(const struct depot *depot, const struct manifest *manifest, struct run_plan *out, struct error *error)
+static enum status plan_files(const struct depot *depot, const struct manifest *manifest, struct run_plan *out,
+                              struct error *error)
 {
     enum status status = STATUS_OK;
     for (size_t i = 0; i < manifest->count && status == STATUS_OK; i++) {
@@ -226,7 +231,8 @@ static enum status plan_absent(const struct fetch_request *request, const struct
     return status;
 }
 
-enum status fetch_plan(const struct fetch_request *request, int64_t *available, struct run_plan *out, struct error *error)
+enum status fetch_plan(const struct fetch_request *request, int64_t *available, struct run_plan *out,
+                       struct error *error)
 {
     struct depot *depot = NULL;
     *out = (struct run_plan){.flops = 0};

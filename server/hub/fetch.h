@@ -26,13 +26,14 @@ struct fetch_result {
     struct depot_hold *hold; /* keeps them; the caller's (depot_release) */
 };
 
-/* Resolves, lists, makes room, downloads, checks, publishes: statuses of repository_commit, repository_files, selection_make,
- * eviction_make_room and download_run. Another process that fetches the same is waited for. */
+/* Resolves, lists, makes room, downloads, checks, publishes: statuses of repository_commit, repository_files,
+ * selection_make, eviction_make_room and download_run. Another process that fetches the same is waited for. */
 MUST_CHECK enum status fetch_run(const struct fetch_request *request, struct fetch_result *out, struct error *error);
 
-/* What fetch_run would need, by what the hub lists and what the cache has of it: nothing is made, held or waited for, and the hub
- * is given less time. *available: bytes of disk that it may take (eviction_most). Statuses of repository_commit, repository_files,
- * selection_make and, with *out filled, eviction_check; STATUS_TOO_MANY (hub_enter). */
+/* What fetch_run would need, by what the hub lists and what the cache has of it: nothing is made, held or waited for,
+ * and the hub is given less time. *available: bytes of disk that it may take (eviction_most). Statuses of
+ * repository_commit, repository_files, selection_make and, with *out filled, eviction_check; STATUS_TOO_MANY
+ * (hub_enter). */
 MUST_CHECK enum status fetch_plan(const struct fetch_request *request, int64_t *available, struct run_plan *out,
                                   struct error *error);
 

@@ -14,11 +14,13 @@ static enum status read_endpoint(const char *text, struct hub *hub, struct error
 {
     size_t length = strlen(text);
     while (length > 0 && text[length - 1] == '/') length--;
-    if (length >= sizeof hub->endpoint) return error_set(error, STATUS_INVALID, "--hub-endpoint (HF_ENDPOINT): address too long");
+    if (length >= sizeof hub->endpoint)
+        return error_set(error, STATUS_INVALID, "--hub-endpoint (HF_ENDPOINT): address too long");
     memcpy(hub->endpoint, text, length);
     if (!origin_read(hub->endpoint, &hub->origin) || strpbrk(hub->endpoint, "?#") != NULL)
-        return error_set(error, STATUS_INVALID,
-                         "--hub-endpoint (HF_ENDPOINT): must be an address like https://huggingface.co, without user or query");
+        return error_set(
+            error, STATUS_INVALID,
+            "--hub-endpoint (HF_ENDPOINT): must be an address like https://huggingface.co, without user or query");
     if (!origin_allowed(&hub->origin, &hub->origin))
         return error_set(error, STATUS_INVALID,
                          "--hub-endpoint (HF_ENDPOINT): must be https; http is taken on a loopback address only");
@@ -30,7 +32,8 @@ static enum status read_token(const char *text, struct hub *hub, struct error *e
 {
     if (text == NULL || text[0] == '\0') return STATUS_OK;
     for (const char *at = text; *at != '\0'; at++)
-        if (!isgraph((unsigned char)*at)) return error_set(error, STATUS_INVALID, "HF_TOKEN: has characters that no token has");
+        if (!isgraph((unsigned char)*at))
+            return error_set(error, STATUS_INVALID, "HF_TOKEN: has characters that no token has");
     hub->token = strdup(text);
     return hub->token != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a token");
 }
@@ -43,7 +46,8 @@ static enum status read_size(const char *text, struct hub *hub, struct error *er
     double value = strtod(text, &end);
     const char *unit = *end != '\0' ? strchr(units, toupper((unsigned char)*end)) : NULL;
     for (const char *at = units; unit != NULL && at <= unit; at++) value *= 1024;
-    if (end == text || (*end != '\0' && (unit == NULL || end[1] != '\0')) || !isfinite(value) || value < 1 || value > 9e18)
+    if (end == text || (*end != '\0' && (unit == NULL || end[1] != '\0')) || !isfinite(value) || value < 1 ||
+        value > 9e18)
         return error_set(error, STATUS_INVALID, "--hub-cache: must be a size like 200G, found \"%.40s\"", text);
     hub->cache_bytes = (int64_t)value;
     return STATUS_OK;
@@ -125,7 +129,8 @@ enum status hub_enter(const struct hub *hub, struct error *error)
 {
     if (atomic_fetch_add(hub->visitors, 1) < HUB_VISITORS) return STATUS_OK;
     hub_leave(hub);
-    return error_set(error, STATUS_TOO_MANY, "%d requests wait for the hub already; try again when they have ended", HUB_VISITORS);
+    return error_set(error, STATUS_TOO_MANY, "%d requests wait for the hub already; try again when they have ended",
+                     HUB_VISITORS);
 }
 
 void hub_leave(const struct hub *hub)

@@ -13,7 +13,7 @@ struct hub_options {
     const char *endpoint;       /* "https://huggingface.co"; http only on a loopback address */
     const char *token;          /* NULL: none. Sent to the endpoint alone; never logged, never stored */
     const char *data_directory; /* what is fetched lies in its hub/ */
-    const char *cache;          /* what it may hold: "200G" (K, M, G, T: powers of 1,024); NULL or "": half of the file system */
+    const char *cache; /* what it may hold: "200G" (K, M, G, T: powers of 1,024); NULL or "": half of the file system */
 };
 
 /* For the files of this room. */

@@ -29,7 +29,8 @@ bool names_is_revision(const char *text)
 {
     const size_t length = strlen(text);
     if (length == 0 || length > NAMES_REVISION_MOST) return false;
-    if (text[0] == '/' || text[0] == '-' || text[0] == '.' || text[length - 1] == '/' || text[length - 1] == '.') return false;
+    if (text[0] == '/' || text[0] == '-' || text[0] == '.' || text[length - 1] == '/' || text[length - 1] == '.')
+        return false;
     for (size_t i = 0; i < length; i++) {
         const unsigned char byte = (unsigned char)text[i];
         if (byte <= 0x20 || byte == 0x7f || strchr("\\~^:?*[", byte) != NULL) return false;
@@ -87,8 +88,9 @@ bool names_escape(const char *text, bool keep_slashes, char *out, size_t size)
     return true;
 }
 
-#define REPO_WANTED "must be the name of a repository, like \"EleutherAI/pythia-160m\": letters, digits, \"-\", \"_\" and \".\""
-#define REPO_PART   "[A-Za-z0-9_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+)*"
+#define REPO_WANTED \
+    "must be the name of a repository, like \"EleutherAI/pythia-160m\": letters, digits, \"-\", \"_\" and \".\""
+#define REPO_PART "[A-Za-z0-9_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+)*"
 
 const struct param_form names_repo_form = {
     .pattern = "^" REPO_PART "(/" REPO_PART ")?$",

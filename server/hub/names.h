@@ -1,5 +1,5 @@
-/* names.h: what names of the hub may look like. They come from requests and from the hub itself and end in addresses and in paths
- * below the data directory, so nothing passes that could mean more than itself. */
+/* names.h: what names of the hub may look like. They come from requests and from the hub itself and end in addresses
+ * and in paths below the data directory, so nothing passes that could mean more than itself. */
 #ifndef HUB_NAMES_H
 #define HUB_NAMES_H
 
@@ -21,8 +21,8 @@ bool names_is_hex(const char *text, size_t digits);
 /* A path of a file in a repository: parts without ".", "..", backslashes and control characters. */
 bool names_is_file(const char *text);
 
-/* Writes `text` with everything but letters, digits, "-", "_", "." and "~" (and "/" where `keep_slashes`) as %XX. False when it
- * does not fit. */
+/* Writes `text` with everything but letters, digits, "-", "_", "." and "~" (and "/" where `keep_slashes`) as %XX. False
+ * when it does not fit. */
 bool names_escape(const char *text, bool keep_slashes, char *out, size_t size);
 
 /* STATUS_INVALID at `pointer`, with what is expected. */

@@ -22,7 +22,8 @@ static double jittered(double seconds)
     return seconds * (0.75 + 0.5 * bits / 65536.0);
 }
 
-enum status patience_fail(struct patience *patience, double named, const struct error *why, double *wait, struct error *error)
+enum status patience_fail(struct patience *patience, double named, const struct error *why, double *wait,
+                          struct error *error)
 {
     double seconds = FIRST_SECONDS;
     const struct error cause = *why; /* may be *error */
@@ -30,7 +31,8 @@ enum status patience_fail(struct patience *patience, double named, const struct 
         return error_set(error, STATUS_UNAVAILABLE, "%.300s; given up after %d tries without progress", cause.detail,
                          patience->tries + 1);
     if (named > patience->longest) {
-        (void)error_set(error, STATUS_UNAVAILABLE, "%.300s; it asks to wait %.0f s: try again then", cause.detail, named);
+        (void)error_set(error, STATUS_UNAVAILABLE, "%.300s; it asks to wait %.0f s: try again then", cause.detail,
+                        named);
         error->again_seconds = named < AGAIN_MOST ? (int)named : AGAIN_MOST;
         return STATUS_UNAVAILABLE;
     }

@@ -1,5 +1,5 @@
-/* patience.h: when to ask again. Waits grow from a quarter of a second to a minute, with jitter; a wait that the server names is
- * kept to. What makes progress has all its patience again. */
+/* patience.h: when to ask again. Waits grow from a quarter of a second to a minute, with jitter; a wait that the server
+ * names is kept to. What makes progress has all its patience again. */
 #ifndef HUB_PATIENCE_H
 #define HUB_PATIENCE_H
 

@@ -72,8 +72,10 @@ static enum status open_locked(int directory, const char *name, int *fd, struct 
         struct stat opened, found;
         *fd = openat(directory, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (*fd < 0) return error_set_errno(error, "cannot open a file for a download");
-        if (flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) break; /* a file system without locks has but one of us */
-        if (fstat(*fd, &opened) == 0 && fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && opened.st_ino == found.st_ino)
+        if (flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+            break; /* a file system without locks has but one of us */
+        if (fstat(*fd, &opened) == 0 && fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
+            opened.st_ino == found.st_ino)
             return STATUS_OK;
         (void)close(*fd); /* put in place or removed between the two calls */
     }
@@ -129,7 +131,8 @@ static enum status open_both(struct pieces *pieces, bool *busy, struct error *er
     *busy = status == STATUS_OK && pieces->fd < 0;
     if (status != STATUS_OK || *busy) return status;
     pieces->record = openat(pieces->directory, pieces->record_name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (pieces->record < 0 || fstat(pieces->fd, &found) != 0) return error_set_errno(error, "cannot open a file for a download");
+    if (pieces->record < 0 || fstat(pieces->fd, &found) != 0)
+        return error_set_errno(error, "cannot open a file for a download");
     if (found.st_size == pieces->bytes && read_record(pieces)) return start_digest(pieces, error);
     return pieces_restart(pieces, error);
 }
@@ -145,7 +148,8 @@ enum status pieces_open(int directory, const char *oid, int64_t bytes, struct pi
     (void)snprintf(pieces->oid, sizeof pieces->oid, "%s", oid);
     (void)snprintf(pieces->record_name, sizeof pieces->record_name, "%s.pieces", pieces->oid);
     if (bytes > (int64_t)PIECES_BYTES * 1000000)
-        status = error_set(error, STATUS_TOO_LARGE, "a file of %lld bytes is no file of a checkpoint", (long long)bytes);
+        status =
+            error_set(error, STATUS_TOO_LARGE, "a file of %lld bytes is no file of a checkpoint", (long long)bytes);
     else
         pieces->count = (int)((bytes + PIECES_BYTES - 1) / PIECES_BYTES);
     pieces->there = calloc((size_t)pieces->count + 1, sizeof *pieces->there);
@@ -166,7 +170,8 @@ void pieces_close(struct pieces *pieces)
     struct error ignored;
     if (pieces == NULL) return;
     for (int i = 0; i < pieces->count && pieces->record >= 0; i++)
-        if (pieces->saved[i] != pieces->there[i] && save(pieces, i, &ignored) != STATUS_OK) break; /* it is fetched again */
+        if (pieces->saved[i] != pieces->there[i] && save(pieces, i, &ignored) != STATUS_OK)
+            break; /* it is fetched again */
     if (pieces->record >= 0) (void)close(pieces->record);
     if (pieces->fd >= 0) (void)close(pieces->fd); /* and with it the lock */
     EVP_MD_CTX_free(pieces->digest);
@@ -200,7 +205,8 @@ enum status pieces_write(struct pieces *pieces, int index, const char *bytes, si
 {
     int64_t first, last;
     pieces_missing(pieces, index, &first, &last);
-    if ((int64_t)length > last - first + 1) return error_set(error, STATUS_CORRUPT, "the hub sends more bytes than were asked for");
+    if ((int64_t)length > last - first + 1)
+        return error_set(error, STATUS_CORRUPT, "the hub sends more bytes than were asked for");
     const enum status status = write_all(pieces->fd, bytes, length, first, error);
     if (status != STATUS_OK) return status;
     pieces->there[index] += (int64_t)length;
@@ -223,7 +229,8 @@ enum status pieces_hash(struct pieces *pieces, int64_t most, bool *done, struct 
     const int64_t there = contiguous(pieces), end = there - pieces->hashed > most ? pieces->hashed + most : there;
     while (pieces->hashed < end) {
         const int64_t left = end - pieces->hashed;
-        const ssize_t length = pread(pieces->fd, pieces->buffer, left < READ_BYTES ? (size_t)left : READ_BYTES, pieces->hashed);
+        const ssize_t length =
+            pread(pieces->fd, pieces->buffer, left < READ_BYTES ? (size_t)left : READ_BYTES, pieces->hashed);
         if (length < 0 && errno == EINTR) continue;
         if (length < 0) return error_set_errno(error, "cannot read what was downloaded");
         if (length == 0) return error_set(error, STATUS_IO, "a file that is being downloaded has become shorter");
@@ -240,7 +247,8 @@ enum status pieces_finish(struct pieces *pieces, bool *right, struct error *erro
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned length = 0;
     char text[2 * EVP_MAX_MD_SIZE + 1];
-    if (EVP_DigestFinal_ex(pieces->digest, digest, &length) != 1) return error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
+    if (EVP_DigestFinal_ex(pieces->digest, digest, &length) != 1)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
     for (unsigned i = 0; i < length; i++) (void)snprintf(text + 2 * i, 3, "%02x", digest[i]);
     *right = strcmp(text, strchr(pieces->oid, '-') + 1) == 0;
     if (!*right) return STATUS_OK;

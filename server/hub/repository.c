@@ -27,7 +27,8 @@ static bool take(void *owner, const struct transfer_head *head, const char *byte
 /* ---- one request ---- */
 
 /* Performs it while the monitor looks on. *code is curl's; another status than STATUS_OK is the monitor's or ours. */
-static enum status perform(const struct repository_caller *caller, struct transfer *transfer, CURLcode *code, struct error *error)
+static enum status perform(const struct repository_caller *caller, struct transfer *transfer, CURLcode *code,
+                           struct error *error)
 {
     enum status status = STATUS_OK;
     int running = 1, left;
@@ -47,8 +48,9 @@ static enum status perform(const struct repository_caller *caller, struct transf
 }
 
 /* One try. A renamed repository is a redirect within the endpoint; the API sends nobody elsewhere. */
-static enum status try_once(const struct repository_caller *caller, char url[URL_BYTES], const char *what, struct buffer *body,
-                            struct transfer_head *head, enum transfer_verdict *verdict, struct error *error)
+static enum status try_once(const struct repository_caller *caller, char url[URL_BYTES], const char *what,
+                            struct buffer *body, struct transfer_head *head, enum transfer_verdict *verdict,
+                            struct error *error)
 {
     struct origin origin;
     enum status status = STATUS_OK;
@@ -56,7 +58,8 @@ static enum status try_once(const struct repository_caller *caller, char url[URL
     for (int i = 0; i <= MOVES_MOST && *verdict == TRANSFER_MOVED && status == STATUS_OK; i++) {
         CURLcode code;
         struct transfer *transfer = NULL;
-        const struct transfer_request request = {.url = url, .last = -1, .seconds = caller->seconds, .sink = take, .owner = body};
+        const struct transfer_request request = {
+            .url = url, .last = -1, .seconds = caller->seconds, .sink = take, .owner = body};
         buffer_reset(body);
         status = transfer_new(caller->hub, &request, &transfer, error);
         if (status == STATUS_OK) status = perform(caller, transfer, &code, error);
@@ -75,9 +78,10 @@ static enum status try_once(const struct repository_caller *caller, char url[URL
     return body->status == STATUS_OK ? status : buffer_status(body, "the hub's answer", error);
 }
 
-/* The document at `url`, asked for as often as the caller has patience. *next: the query of the page after it, or "". */
-static enum status get(const struct repository_caller *caller, char url[URL_BYTES], const char *what, json_t **out, char *next,
-                       size_t next_size, struct error *error)
+/* The document at `url`, asked for as often as the caller has patience. *next: the query of the page after it, or
+ * "". */
+static enum status get(const struct repository_caller *caller, char url[URL_BYTES], const char *what, json_t **out,
+                       char *next, size_t next_size, struct error *error)
 {
     struct buffer body = {.limit = ANSWER_MOST};
     struct patience patience = {.most = caller->tries, .longest = caller->longest_wait};
@@ -106,13 +110,14 @@ static enum status get(const struct repository_caller *caller, char url[URL_BYTE
     return status;
 }
 
-static enum status make_url(const struct hub *hub, const char *repo, const char *verb, const char *revision, char out[URL_BYTES],
-                            struct error *error)
+static enum status make_url(const struct hub *hub, const char *repo, const char *verb, const char *revision,
+                            char out[URL_BYTES], struct error *error)
 {
     char escaped[3 * NAMES_REVISION_MOST + 8] = "";
     if (!names_escape(revision, false, escaped, sizeof escaped))
         return error_set(error, STATUS_INVALID, "the name of the revision is too long");
-    (void)snprintf(out, URL_BYTES, "%s/api/models/%s/%s%s%s", hub->endpoint, repo, verb, escaped[0] != '\0' ? "/" : "", escaped);
+    (void)snprintf(out, URL_BYTES, "%s/api/models/%s/%s%s%s", hub->endpoint, repo, verb, escaped[0] != '\0' ? "/" : "",
+                   escaped);
     return STATUS_OK;
 }
 
@@ -156,8 +161,8 @@ static void take_refs(const json_t *list, bool tag, struct repository_ref *out, 
     }
 }
 
-enum status repository_refs(const struct repository_caller *caller, const char *repo, struct repository_ref **out, size_t *count,
-                            struct error *error)
+enum status repository_refs(const struct repository_caller *caller, const char *repo, struct repository_ref **out,
+                            size_t *count, struct error *error)
 {
     char url[URL_BYTES];
     json_t *document = NULL;
@@ -186,11 +191,13 @@ enum status repository_refs(const struct repository_caller *caller, const char *
 static bool take_file(const json_t *item, struct repository_file *out)
 {
     const json_t *lfs = json_object_get(item, "lfs"), *size = json_object_get(json_is_object(lfs) ? lfs : item, "size");
-    const char *type = json_string_value(json_object_get(item, "type")), *path = json_string_value(json_object_get(item, "path"));
+    const char *type = json_string_value(json_object_get(item, "type")),
+               *path = json_string_value(json_object_get(item, "path"));
     const char *oid = json_string_value(json_object_get(json_is_object(lfs) ? lfs : item, "oid"));
     if (type == NULL || strcmp(type, "file") != 0 || path == NULL || !names_is_file(path) || oid == NULL) return false;
     if (strncmp(oid, "sha256:", 7) == 0) oid += 7;
-    if (!names_is_hex(oid, json_is_object(lfs) ? 64 : 40) || !json_is_integer(size) || json_integer_value(size) < 0) return false;
+    if (!names_is_hex(oid, json_is_object(lfs) ? 64 : 40) || !json_is_integer(size) || json_integer_value(size) < 0)
+        return false;
     *out = (struct repository_file){.bytes = json_integer_value(size)};
     (void)snprintf(out->name, sizeof out->name, "%s", path);
     (void)snprintf(out->oid, sizeof out->oid, "%s-%s", json_is_object(lfs) ? "sha256" : "git", oid);

@@ -1,5 +1,5 @@
-/* repository.h: what the hub says of a repository: which commit a revision is, which revisions there are, which files. Its answers
- * are read without trust: sizes, counts and names are bounded, and what is no plain name is left out. */
+/* repository.h: what the hub says of a repository: which commit a revision is, which revisions there are, which files.
+ * Its answers are read without trust: sizes, counts and names are bounded, and what is no plain name is left out. */
 #ifndef HUB_REPOSITORY_H
 #define HUB_REPOSITORY_H
 
@@ -37,11 +37,11 @@ MUST_CHECK enum status repository_commit(const struct repository_caller *caller,
                                          char out[NAMES_COMMIT], struct error *error);
 
 /* Branches and tags in the hub's order. *out is malloc'ed and the caller's. */
-MUST_CHECK enum status repository_refs(const struct repository_caller *caller, const char *repo, struct repository_ref **out,
-                                       size_t *count, struct error *error);
+MUST_CHECK enum status repository_refs(const struct repository_caller *caller, const char *repo,
+                                       struct repository_ref **out, size_t *count, struct error *error);
 
 /* Files at `commit`: of the top, or of all directories when `deep`. *out is malloc'ed and the caller's. */
-MUST_CHECK enum status repository_files(const struct repository_caller *caller, const char *repo, const char *commit, bool deep,
-                                        struct repository_file **out, size_t *count, struct error *error);
+MUST_CHECK enum status repository_files(const struct repository_caller *caller, const char *repo, const char *commit,
+                                        bool deep, struct repository_file **out, size_t *count, struct error *error);
 
 #endif

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whole names; groups: stage, ingredient, step, tokens, unit. A row's `stage` stands where the pattern has no such group. The first
- * row that fits. Stages go by `order` and then by the number in them. */
+/* Whole names; groups: stage, ingredient, step, tokens, unit. A row's `stage` stands where the pattern has no such
+ * group. The first row that fits. Stages go by `order` and then by the number in them. */
 #define TOKENS "(?:-tokens(?<tokens>[0-9]{1,9}(?:\\.[0-9]{1,6})?)(?<unit>[KMBT]?))?"
 #define STEP   "(?<step>[0-9]{1,15})"
 static const struct row {
@@ -15,10 +15,11 @@ static const struct row {
     const char *stage;
     int order;
 } rows[] = {
-    {"(?<stage>stage[0-9]{1,3})(?:-ingredient(?<ingredient>[0-9]{1,3}))?-step-?" STEP TOKENS, "", 0}, /* OLMo 2, SmolLM3 */
-    {"(?:global_?)?step[-_]?" STEP TOKENS, "", 0},                                                    /* Pythia, Apertus */
-    {"iter[-_]?" STEP, "", 0},                                                                        /* open-sci-ref, Megatron */
-    {"ckpt[-_]?" STEP, "", 0},                                                                        /* Amber */
+    {"(?<stage>stage[0-9]{1,3})(?:-ingredient(?<ingredient>[0-9]{1,3}))?-step-?" STEP TOKENS, "",
+     0},                                           /* OLMo 2, SmolLM3 */
+    {"(?:global_?)?step[-_]?" STEP TOKENS, "", 0}, /* Pythia, Apertus */
+    {"iter[-_]?" STEP, "", 0},                     /* open-sci-ref, Megatron */
+    {"ckpt[-_]?" STEP, "", 0},                     /* Amber */
     {"checkpoint[-_]" STEP, "", 0},
     {"(?<stage>lc-[0-9a-z]{1,8}-to-[0-9a-z]{1,8})-step-" STEP, "", 1}, /* SmolLM3, longer contexts */
     {"(?<stage>it)-mid-training", "", 2},                              /* SmolLM3, instruction tuning: in this order */
@@ -43,8 +44,8 @@ enum status revision_names_new(struct revision_names **out, struct error *error)
     for (size_t i = 0; good && i < ROWS; i++) {
         int code;
         PCRE2_SIZE offset;
-        names->codes[i] = pcre2_compile((PCRE2_SPTR)rows[i].pattern, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED | PCRE2_ENDANCHORED,
-                                        &code, &offset, NULL);
+        names->codes[i] = pcre2_compile((PCRE2_SPTR)rows[i].pattern, PCRE2_ZERO_TERMINATED,
+                                        PCRE2_ANCHORED | PCRE2_ENDANCHORED, &code, &offset, NULL);
         good = names->codes[i] != NULL;
     }
     if (good) {
@@ -74,7 +75,8 @@ static bool group(const struct revision_names *names, const char *which, char *o
 {
     PCRE2_SIZE length = size;
     out[0] = '\0';
-    return pcre2_substring_copy_byname(names->data, (PCRE2_SPTR)which, (PCRE2_UCHAR *)out, &length) == 0 && out[0] != '\0';
+    return pcre2_substring_copy_byname(names->data, (PCRE2_SPTR)which, (PCRE2_UCHAR *)out, &length) == 0 &&
+           out[0] != '\0';
 }
 
 static int64_t group_integer(const struct revision_names *names, const char *which)
@@ -106,7 +108,8 @@ void revision_name_read(const struct revision_names *names, const char *text, st
 {
     *out = (struct revision_name){.step = -1, .tokens = -1, .ingredient = -1};
     for (size_t i = 0; i < ROWS && !out->known; i++) {
-        if (pcre2_match(names->codes[i], (PCRE2_SPTR)text, strlen(text), 0, 0, names->data, names->context) < 0) continue;
+        if (pcre2_match(names->codes[i], (PCRE2_SPTR)text, strlen(text), 0, 0, names->data, names->context) < 0)
+            continue;
         out->known = true;
         out->order = rows[i].order;
         out->step = group_integer(names, "step");

@@ -1,5 +1,5 @@
-/* revision_name.h: what the name of a revision tells of a checkpoint: training step, tokens, stage. The names of public training
- * runs are rows of a table of patterns. */
+/* revision_name.h: what the name of a revision tells of a checkpoint: training step, tokens, stage. The names of public
+ * training runs are rows of a table of patterns. */
 #ifndef HUB_REVISION_NAME_H
 #define HUB_REVISION_NAME_H
 

@@ -6,7 +6,8 @@
 enum { COMPANION_BYTES_MOST = 256 << 20, SELECTED_MOST = 5000 };
 #define TOTAL_BYTES_MOST (INT64_C(64) << 40)
 
-/* Weights, the format that is read best first. A row fits when all its patterns do; `alone`: when the last fits one file only. */
+/* Weights, the format that is read best first. A row fits when all its patterns do; `alone`: when the last fits one
+ * file only. */
 static const struct format {
     const char *patterns[3];
     bool alone;
@@ -78,15 +79,15 @@ static enum status take_names(struct repository_file *files, size_t count, const
         size_t at = 0;
         while (at < count && strcmp(files[at].name, names[k]) != 0) at++;
         if (at == count)
-            return error_set_at(error, STATUS_NOT_FOUND, "/params/files", "the repository has no file \"%.200s\" at that revision",
-                                names[k]);
+            return error_set_at(error, STATUS_NOT_FOUND, "/params/files",
+                                "the repository has no file \"%.200s\" at that revision", names[k]);
         if (at >= *wanted) take(files, at, wanted);
     }
     return STATUS_OK;
 }
 
-enum status selection_make(struct repository_file *files, size_t count, const char *const *names, size_t name_count, size_t *wanted,
-                           struct error *error)
+enum status selection_make(struct repository_file *files, size_t count, const char *const *names, size_t name_count,
+                           size_t *wanted, struct error *error)
 {
     int64_t total = 0;
     enum status status = STATUS_OK;
@@ -104,9 +105,10 @@ enum status selection_make(struct repository_file *files, size_t count, const ch
             if (is_wanted(&files[i], format)) take(files, i, wanted);
     }
     for (size_t i = 0; status == STATUS_OK && i < *wanted; i++)
-        if (__builtin_add_overflow(total, files[i].bytes, &total) || total > TOTAL_BYTES_MOST || *wanted > SELECTED_MOST)
-            status =
-                error_set(error, STATUS_TOO_LARGE, "more than a checkpoint has: %zu files, the first %zu of more than %lld bytes",
-                          *wanted, i + 1, (long long)TOTAL_BYTES_MOST);
+        if (__builtin_add_overflow(total, files[i].bytes, &total) || total > TOTAL_BYTES_MOST ||
+            *wanted > SELECTED_MOST)
+            status = error_set(error, STATUS_TOO_LARGE,
+                               "more than a checkpoint has: %zu files, the first %zu of more than %lld bytes", *wanted,
+                               i + 1, (long long)TOTAL_BYTES_MOST);
     return status;
 }

@@ -101,7 +101,8 @@ static void take_header(struct transfer_head *head, const char *name, const char
 
 static void clear_head(struct transfer_head *head)
 {
-    *head = (struct transfer_head){.linked_bytes = -1, .range_first = -1, .range_total = -1, .length = -1, .wait_seconds = -1};
+    *head = (struct transfer_head){
+        .linked_bytes = -1, .range_first = -1, .range_total = -1, .length = -1, .wait_seconds = -1};
 }
 
 /* Called for each line. A new status line begins a new head (100 Continue goes before the real one). */
@@ -188,7 +189,8 @@ static bool set_up(struct transfer *transfer, const struct transfer_request *req
     return good;
 }
 
-enum status transfer_new(const struct hub *hub, const struct transfer_request *request, struct transfer **out, struct error *error)
+enum status transfer_new(const struct hub *hub, const struct transfer_request *request, struct transfer **out,
+                         struct error *error)
 {
     struct origin origin;
     *out = NULL;
@@ -220,7 +222,8 @@ void transfer_free(struct transfer *transfer)
 
 /* ---- the verdict ---- */
 
-/* What an answer means that is not the thing itself. `code` is the hub's X-Error-Code; NULL: any. The first row that fits. */
+/* What an answer means that is not the thing itself. `code` is the hub's X-Error-Code; NULL: any. The first row that
+ * fits. */
 static const struct meaning {
     int low, high;
     const char *code;
@@ -249,7 +252,8 @@ static enum transfer_verdict judge_status(const struct transfer *transfer, const
 {
     const struct transfer_head *head = &transfer->head;
     const struct meaning *row = meanings;
-    while (head->status < row->low || head->status > row->high || (row->code != NULL && strcasecmp(row->code, head->code) != 0))
+    while (head->status < row->low || head->status > row->high ||
+           (row->code != NULL && strcasecmp(row->code, head->code) != 0))
         row++;
     (void)error_set(error, row->status, "%.200s: %s (HTTP %d)", what, row->text, head->status);
     return row->verdict;
@@ -279,7 +283,8 @@ enum transfer_verdict transfer_judge(struct transfer *transfer, CURLcode code, c
         return TRANSFER_FAILED;
     }
     if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
-        (void)error_set(error, STATUS_FORBIDDEN, "%.200s: the server's certificate is not good: %.200s", what, transfer->problem);
+        (void)error_set(error, STATUS_FORBIDDEN, "%.200s: the server's certificate is not good: %.200s", what,
+                        transfer->problem);
         return TRANSFER_FAILED;
     }
     if (code != CURLE_OK || status == 0) {
@@ -288,6 +293,7 @@ enum transfer_verdict transfer_judge(struct transfer *transfer, CURLcode code, c
         return TRANSFER_AGAIN;
     }
     if (status == 200 || status == 206) return TRANSFER_GOOD;
-    if (status == 301 || status == 302 || status == 303 || status == 307 || status == 308) return judge_move(transfer, what, error);
+    if (status == 301 || status == 302 || status == 303 || status == 307 || status == 308)
+        return judge_move(transfer, what, error);
     return judge_status(transfer, what, error);
 }

@@ -1,6 +1,6 @@
-/* transfer.h: one HTTP request to the hub or to where it sends us. Redirects are not followed here: who asked decides, and the
- * token goes to the endpoint's own origin and nowhere else. https (http on loopback) with verified certificates, no compression,
- * deadlines for connecting and for standing still. */
+/* transfer.h: one HTTP request to the hub or to where it sends us. Redirects are not followed here: who asked decides,
+ * and the token goes to the endpoint's own origin and nowhere else. https (http on loopback) with verified
+ * certificates, no compression, deadlines for connecting and for standing still. */
 #ifndef HUB_TRANSFER_H
 #define HUB_TRANSFER_H
 
@@ -40,10 +40,10 @@ struct transfer_request {
     void *owner;
 };
 
-/* Ready to be performed (alone or in a multi handle). The caller owns *out (transfer_free). STATUS_FORBIDDEN for an address where
- * we do not go, STATUS_NO_MEMORY. */
-MUST_CHECK enum status transfer_new(const struct hub *hub, const struct transfer_request *request, struct transfer **out,
-                                    struct error *error);
+/* Ready to be performed (alone or in a multi handle). The caller owns *out (transfer_free). STATUS_FORBIDDEN for an
+ * address where we do not go, STATUS_NO_MEMORY. */
+MUST_CHECK enum status transfer_new(const struct hub *hub, const struct transfer_request *request,
+                                    struct transfer **out, struct error *error);
 void transfer_free(struct transfer *transfer); /* NULL is fine */
 
 enum transfer_verdict {

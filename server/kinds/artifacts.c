@@ -1,6 +1,7 @@
 #include "kinds/artifacts.h"
 
-#include "kinds/hash.h"
+#include "inputs/hash.h"
+#include "store/leftovers.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -49,7 +50,8 @@ static enum status open_directory(const char *data_directory, int *fd, struct er
     return *fd >= 0 ? STATUS_OK : error_set_errno(error, "cannot open the artifacts' directory");
 }
 
-enum status artifacts_new(const char *data_directory, const char *run, int64_t epoch, struct artifacts **out, struct error *error)
+enum status artifacts_new(const char *data_directory, const char *run, int64_t epoch, struct artifacts **out,
+                          struct error *error)
 {
     struct artifacts *artifacts = calloc(1, sizeof *artifacts);
     *out = NULL;
@@ -84,8 +86,8 @@ static bool name_is_plain(const char *name)
            name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")] == '\0';
 }
 
-enum status artifact_open(struct artifacts *artifacts, const char *name, const char *media_type, struct artifact_writer **out,
-                          struct error *error)
+enum status artifact_open(struct artifacts *artifacts, const char *name, const char *media_type,
+                          struct artifact_writer **out, struct error *error)
 {
     enum status status;
     unsigned long long nonce = 0;
@@ -184,7 +186,8 @@ void artifact_abandon(struct artifact_writer *writer)
 static enum status hash_all(int fd, struct artifact_writer *writer, bool copy, struct error *error)
 {
     char *buffer = malloc(BUFFER_BYTES);
-    enum status status = buffer != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory to copy an artifact");
+    enum status status =
+        buffer != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory to copy an artifact");
     while (status == STATUS_OK) {
         const ssize_t length = read(fd, buffer, BUFFER_BYTES);
         if (length < 0 && errno == EINTR) continue;
@@ -201,8 +204,8 @@ static enum status hash_all(int fd, struct artifact_writer *writer, bool copy, s
     return status;
 }
 
-/* The file itself under the temporary name, in place of the empty one: large files are not there twice. Its time is now, so that it
- * is not taken for something old before the run ends. False: it lies on another file system. */
+/* The file itself under the temporary name, in place of the empty one: large files are not there twice. Its time is
+ * now, so that it is not taken for something old before the run ends. False: it lies on another file system. */
 static bool link_in(const struct artifact_writer *writer, int fd, const char *path)
 {
     char name[sizeof writer->temporary + 2];
@@ -214,8 +217,8 @@ static bool link_in(const struct artifact_writer *writer, int fd, const char *pa
     return false;
 }
 
-enum status artifact_publish_file(struct artifacts *artifacts, const char *name, const char *media_type, const char *path,
-                                  struct error *error)
+enum status artifact_publish_file(struct artifacts *artifacts, const char *name, const char *media_type,
+                                  const char *path, struct error *error)
 {
     struct artifact_writer *writer = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -234,19 +237,8 @@ enum status artifact_publish_file(struct artifacts *artifacts, const char *name,
     return status;
 }
 
-static bool is_referred_to(struct connection *connection, const char *sha256)
-{
-    struct rows *rows;
-    struct error ignored;
-    if (connection_query_one(connection, "select exists (select 1 from artifacts where sha256 = $1)", VALUES(value_text(sha256)),
-                             &rows, &ignored) != STATUS_OK)
-        return true; /* not known: it stays */
-    const bool referred = rows_boolean(rows, 0, 0);
-    rows_free(rows);
-    return referred;
-}
-
-enum status artifacts_sweep(struct connection *connection, const char *data_directory, int *removed, struct error *error)
+enum status artifacts_sweep(struct connection *connection, const char *data_directory, int *removed,
+                            struct error *error)
 {
     int fd;
     *removed = 0;
@@ -261,8 +253,9 @@ enum status artifacts_sweep(struct connection *connection, const char *data_dire
         struct stat file;
         const bool temporary = strncmp(entry->d_name, TEMPORARY, strlen(TEMPORARY)) == 0;
         if (!temporary && strlen(entry->d_name) != HASH_TEXT - 1) continue;
-        if (fstatat(fd, entry->d_name, &file, AT_SYMLINK_NOFOLLOW) != 0 || time(NULL) - file.st_mtime < OLD_SECONDS) continue;
-        if (!temporary && is_referred_to(connection, entry->d_name)) continue;
+        if (fstatat(fd, entry->d_name, &file, AT_SYMLINK_NOFOLLOW) != 0 || time(NULL) - file.st_mtime < OLD_SECONDS)
+            continue;
+        if (!temporary && leftovers_artifact_is_recorded(connection, entry->d_name)) continue;
         *removed += unlinkat(fd, entry->d_name, 0) == 0;
     }
     (void)closedir(directory);

@@ -1,5 +1,6 @@
-/* artifacts.h: files that a run leaves. Written to a temporary name, hashed, made durable (fsync, rename, fsync of the directory)
- * as $DATA/artifacts/<sha256>, and only then recorded, in the transaction that ends the run. One thread at a time. */
+/* artifacts.h: files that a run leaves. Written to a temporary name, hashed, made durable (fsync, rename, fsync of the
+ * directory) as $DATA/artifacts/<sha256>, and only then recorded, in the transaction that ends the run. One thread at a
+ * time. */
 #ifndef KINDS_ARTIFACTS_H
 #define KINDS_ARTIFACTS_H
 
@@ -11,22 +12,25 @@
 struct artifacts;
 struct artifact_writer;
 
-/* `epoch` goes into the temporary names. Makes $DATA/artifacts if it is missing. The caller owns *out (artifacts_free). */
+/* `epoch` goes into the temporary names. Makes $DATA/artifacts if it is missing. The caller owns *out
+ * (artifacts_free). */
 MUST_CHECK enum status artifacts_new(const char *data_directory, const char *run, int64_t epoch, struct artifacts **out,
                                      struct error *error);
 void artifacts_free(struct artifacts *artifacts);
 
-/* Starts a file called `name` in the API ("items.jsonl": letters, digits, "._-"). Ended by artifact_publish or artifact_abandon. */
+/* Starts a file called `name` in the API ("items.jsonl": letters, digits, "._-"). Ended by artifact_publish or
+ * artifact_abandon. */
 MUST_CHECK enum status artifact_open(struct artifacts *artifacts, const char *name, const char *media_type,
                                      struct artifact_writer **out, struct error *error);
 /* STATUS_DISK_FULL, STATUS_IO. */
-MUST_CHECK enum status artifact_write(struct artifact_writer *writer, const void *bytes, size_t length, struct error *error);
+MUST_CHECK enum status artifact_write(struct artifact_writer *writer, const void *bytes, size_t length,
+                                      struct error *error);
 /* Makes it durable and notes it for the end of the run; frees the writer in any case. */
 MUST_CHECK enum status artifact_publish(struct artifact_writer *writer, struct error *error);
 void artifact_abandon(struct artifact_writer *writer); /* removes the temporary file; NULL is fine */
 
-/* Publishes a finished file at `path`, which nobody changes any more: as a second link where it lies on the same file system, else
- * as a copy. */
+/* Publishes a finished file at `path`, which nobody changes any more: as a second link where it lies on the same file
+ * system, else as a copy. */
 MUST_CHECK enum status artifact_publish_file(struct artifacts *artifacts, const char *name, const char *media_type,
                                              const char *path, struct error *error);
 

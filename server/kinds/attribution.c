@@ -1,8 +1,9 @@
-#include "jobs/attribution.h"
+#include "jobs/attribution/attribution.h"
 
+#include "inputs/inputs.h"
 #include "kinds/attribution_report.h"
 #include "kinds/baselines.h"
-#include "kinds/inputs.h"
+#include "kinds/kind.h"
 #include "kinds/measure.h"
 #include "kinds/method.h"
 
@@ -36,7 +37,8 @@ static const struct param attribution_params[] = {
      .offset = AT(method.quantizer),
      .variants = quantize_method_variants,
      .recipes = recipes_table,
-     .help = "The quantizer of the whole, by name, and its parameters; without overrides, embedding_bits and lm_head_bits"},
+     .help =
+         "The quantizer of the whole, by name, and its parameters; without overrides, embedding_bits and lm_head_bits"},
     {.name = "calibration",
      .type = PARAM_OBJECT,
      .offset = AT(calibration),
@@ -68,7 +70,8 @@ static const struct param attribution_params[] = {
      .item = &bits_item,
      .fallback = "[]",
      .maximum = ATTRIBUTION_WIDTHS,
-     .help = "Widths (2, 3, 4, 8) at which units are measured alone beside the method's own; with any there is a frontier"},
+     .help =
+         "Widths (2, 3, 4, 8) at which units are measured alone beside the method's own; with any there is a frontier"},
     {.name = "budget",
      .type = PARAM_NUMBER,
      .offset = AT(budget),
@@ -109,7 +112,7 @@ static struct attribution_request request_of(const struct attribution_params *pa
     };
 }
 
-static enum status attribution_kind_check(struct kind_request *request, const void *filled, struct error *error)
+static enum status attribution_kind_check(struct run_request *request, const void *filled, struct error *error)
 {
     const struct attribution_params *params = filled;
     const struct attribution_request asked = request_of(params);
@@ -117,7 +120,8 @@ static enum status attribution_kind_check(struct kind_request *request, const vo
     char pointer[sizeof cause.pointer];
     enum status status;
     if ((status = inputs_check_precision(request, params->precision, error)) != STATUS_OK) return status;
-    if ((status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error)) != STATUS_OK)
+    if ((status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error)) !=
+        STATUS_OK)
         return status;
     if ((status = attribution_check(&asked, &cause)) != STATUS_OK) {
         (void)snprintf(pointer, sizeof pointer, "/params%.100s", cause.pointer);
@@ -136,12 +140,13 @@ struct opened {
     struct attribution_request request;
 };
 
-static enum status open_all(const struct kind_context *context, const struct attribution_params *params, struct opened *o,
-                            struct error *error)
+static enum status open_all(const struct run_context *context, const struct attribution_params *params,
+                            struct opened *o, struct error *error)
 {
     enum status status;
     *o = (struct opened){.request = request_of(params)};
-    if ((status = inputs_open(context, params->checkpoint, params->precision, &o->inputs, error)) != STATUS_OK) return status;
+    if ((status = inputs_open(context, params->checkpoint, params->precision, &o->inputs, error)) != STATUS_OK)
+        return status;
     status = inputs_sequences(context, &o->inputs, &params->evaluation, false, &o->evaluation, o->dataset, error);
     if (status == STATUS_OK && params->calibration.dataset != NULL)
         status = inputs_sequences(context, &o->inputs, &params->calibration, true, &o->calibration, NULL, error);
@@ -162,8 +167,8 @@ static void close_all(struct opened *o)
     inputs_reset(&o->inputs);
 }
 
-static enum status attribution_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
-                                        struct run_plan *out, struct error *error)
+static enum status attribution_run_plan(const struct run_context *context, const void *filled,
+                                        struct plan_budget *budget, struct run_plan *out, struct error *error)
 {
     struct opened o;
     enum status status = open_all(context, filled, &o, error);
@@ -175,7 +180,7 @@ static enum status attribution_forecast(const struct kind_context *context, cons
     return status;
 }
 
-static enum status attribution_execute(const struct kind_context *context, const void *filled, json_t **result,
+static enum status attribution_execute(const struct run_context *context, const void *filled, json_t **result,
                                        struct measurements *out, struct error *error)
 {
     const struct attribution_params *params = filled;
@@ -186,12 +191,15 @@ static enum status attribution_execute(const struct kind_context *context, const
     enum status status;
     if ((status = open_all(context, params, &o, error)) != STATUS_OK) goto done;
     if ((status = recipes_id(&o.request.method, report.recipe, error)) != STATUS_OK) goto done;
-    if ((status = protocol_id(&o.evaluation, inputs_precisions[params->precision], report.protocol, error)) != STATUS_OK) goto done;
+    if ((status = protocol_id(&o.evaluation, inputs_precisions[params->precision], report.protocol, error)) !=
+        STATUS_OK)
+        goto done;
     if ((status = baselines_path(context, &o.inputs, &o.evaluation, &baseline, error)) != STATUS_OK) goto done;
     o.request.baseline = baseline;
     if ((status = attribution_run(&o.request, &found, error)) != STATUS_OK) goto done;
-    kind_note_work(context, found.flops);
-    const struct measurement series = measure_series(&o.inputs.row.id, o.dataset, report.protocol, &report.request->method);
+    run_context_note_work(context, found.flops);
+    const struct measurement series =
+        measure_series(&o.inputs.row.id, o.dataset, report.protocol, &report.request->method);
     status = measure_result(&attribution_report_additive, &found.additive[found.own], &series, out, error);
     if (status != STATUS_OK) goto done;
     status = attribution_report_result(&report, result, error);
@@ -210,5 +218,5 @@ const struct kind attribution_kind = {
     .measured = attribution_report_measured,
     .check = attribution_kind_check,
     .execute = attribution_execute,
-    .plan = attribution_forecast,
+    .plan = attribution_run_plan,
 };

@@ -1,6 +1,6 @@
 #include "kinds/attribution_report.h"
 
-#include "kinds/inputs.h"
+#include "inputs/inputs.h"
 
 #include <math.h>
 
@@ -34,9 +34,10 @@ static double bits_per_weight(const struct attribution_number *number)
 
 static json_t *number_of(const struct attribution_number *number)
 {
-    return json_pack("{so so so so so so}", "loss_q", inputs_number(number->loss), "delta", inputs_number(number->delta),
-                     "delta_interval", interval(number), "kl", inputs_number(number->kl), "top1_agreement",
-                     inputs_number(number->top1_agreement), "bits_per_weight", inputs_number(bits_per_weight(number)));
+    return json_pack("{so so so so so so}", "loss_q", inputs_number(number->loss), "delta",
+                     inputs_number(number->delta), "delta_interval", interval(number), "kl", inputs_number(number->kl),
+                     "top1_agreement", inputs_number(number->top1_agreement), "bits_per_weight",
+                     inputs_number(bits_per_weight(number)));
 }
 
 /* Bits that may be none: a method without a choice. */
@@ -74,10 +75,10 @@ static json_t *units(const struct attribution_result *found)
     for (int64_t i = 0; i < found->unit_count; i++) {
         const struct attribution_unit *unit = &found->units[i];
         const struct attribution_number *alone = &found->alone[i * found->width_count + found->own];
-        json_t *item =
-            json_pack("{ss sI sI so so so}", "name", unit->name, "layer", (json_int_t)unit->layer, "weights",
-                      (json_int_t)unit->weights, "alone", number_of(alone), "share",
-                      inputs_number(alone->delta / found->additive[found->own].delta_alone), "widths", unit_widths(found, i));
+        json_t *item = json_pack("{ss sI sI so so so}", "name", unit->name, "layer", (json_int_t)unit->layer, "weights",
+                                 (json_int_t)unit->weights, "alone", number_of(alone), "share",
+                                 inputs_number(alone->delta / found->additive[found->own].delta_alone), "widths",
+                                 unit_widths(found, i));
         if (item != NULL) add_left_out(found, i, item);
         (void)json_array_append_new(list, item);
     }
@@ -115,7 +116,8 @@ static json_t *frontier(const struct attribution_result *found)
         const struct attribution_point *point = &found->frontier[i];
         json_t *item = point_of(found, point);
         if (item != NULL) {
-            (void)json_object_set_new(item, "unit", point->unit < 0 ? json_null() : json_string(found->units[point->unit].name));
+            (void)json_object_set_new(item, "unit",
+                                      point->unit < 0 ? json_null() : json_string(found->units[point->unit].name));
             (void)json_object_set_new(item, "bits", json_integer((json_int_t)point->bits));
         }
         (void)json_array_append_new(list, item);
@@ -147,9 +149,10 @@ static enum status allocation(const struct attribution_report *report, json_t **
     json_t *picked = json_object();
     for (int64_t i = 0; i < found->unit_count; i++)
         (void)json_object_set_new(picked, found->units[i].name, json_integer((json_int_t)found->picked[i]));
-    *out = json_pack("{sf so so so so ss so}", "budget", report->request->budget, "predicted", point_of(found, &found->predicted),
-                     "measured", number_of(&found->measured), "bits", picked, "overrides", overrides(found->overrides), "recipe_id",
-                     recipe, "method", recipes_document(&method));
+    *out =
+        json_pack("{sf so so so so ss so}", "budget", report->request->budget, "predicted",
+                  point_of(found, &found->predicted), "measured", number_of(&found->measured), "bits", picked,
+                  "overrides", overrides(found->overrides), "recipe_id", recipe, "method", recipes_document(&method));
     return *out == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a result") : STATUS_OK;
 }
 
@@ -158,11 +161,12 @@ static void add_notes(const struct attribution_report *report, json_t *document)
     const struct attribution_result *found = report->result;
     json_t *note = NULL;
     bool finite = isfinite(found->loss_fp);
-    for (int64_t i = 0; i < found->unit_count * found->width_count && finite; i++) finite = isfinite(found->alone[i].loss);
+    for (int64_t i = 0; i < found->unit_count * found->width_count && finite; i++)
+        finite = isfinite(found->alone[i].loss);
     for (int64_t w = 0; w < found->width_count && finite; w++) finite = isfinite(found->whole[w].loss);
     if (report->request->budget > 0 && !found->allocated)
-        note = json_sprintf("no allocation: the least widths take %.6g bits per weight, the budget is %.6g", found->least,
-                            report->request->budget);
+        note = json_sprintf("no allocation: the least widths take %.6g bits per weight, the budget is %.6g",
+                            found->least, report->request->budget);
     else if (!finite)
         note = json_string("a loss is not finite: the model's outputs overflow or are not numbers");
     if (note != NULL) (void)json_object_set_new(document, "note", note);
@@ -179,14 +183,15 @@ enum status attribution_report_result(const struct attribution_report *report, j
     enum status status = allocation(report, &allocated, error);
     *out = NULL;
     if (status != STATUS_OK) goto done;
-    more = json_pack("{so sI sI sI sI so so so so so so so so sO ss ss so}", "loss_fp", inputs_number(found->loss_fp), "sequences",
-                     (json_int_t)evaluation->count, "tokens", (json_int_t)evaluation->starts[evaluation->count],
-                     "calibration_sequences", (json_int_t)(calibration == NULL ? 0 : calibration->count), "calibration_tokens",
-                     (json_int_t)found->calibration_tokens, "delta_alone", inputs_number(sums->delta_alone), "kl_alone",
-                     inputs_number(sums->kl_alone), "delta_marginal", inputs_number(sums->delta_marginal), "additive_share",
-                     inputs_number(sums->share), "interaction", inputs_number(whole->delta - sums->delta_alone), "units",
-                     units(found), "widths", widths(found), "frontier", frontier(found), "allocation", allocated, "recipe_id",
-                     report->recipe, "protocol_id", report->protocol, "recipe", recipe == NULL ? json_null() : json_string(recipe));
+    more = json_pack(
+        "{so sI sI sI sI so so so so so so so so sO ss ss so}", "loss_fp", inputs_number(found->loss_fp), "sequences",
+        (json_int_t)evaluation->count, "tokens", (json_int_t)evaluation->starts[evaluation->count],
+        "calibration_sequences", (json_int_t)(calibration == NULL ? 0 : calibration->count), "calibration_tokens",
+        (json_int_t)found->calibration_tokens, "delta_alone", inputs_number(sums->delta_alone), "kl_alone",
+        inputs_number(sums->kl_alone), "delta_marginal", inputs_number(sums->delta_marginal), "additive_share",
+        inputs_number(sums->share), "interaction", inputs_number(whole->delta - sums->delta_alone), "units",
+        units(found), "widths", widths(found), "frontier", frontier(found), "allocation", allocated, "recipe_id",
+        report->recipe, "protocol_id", report->protocol, "recipe", recipe == NULL ? json_null() : json_string(recipe));
     if (document == NULL || more == NULL || json_object_update(document, more) != 0) {
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
     } else {

@@ -3,9 +3,9 @@
 #define KINDS_ATTRIBUTION_REPORT_H
 
 #include "base/result.h"
-#include "jobs/attribution.h"
+#include "inputs/recipes.h"
+#include "jobs/attribution/attribution.h"
 #include "kinds/protocol.h"
-#include "kinds/recipes.h"
 
 struct attribution_report {
     const struct attribution_request *request;
@@ -13,11 +13,13 @@ struct attribution_report {
     char recipe[RECIPE_TEXT], protocol[PROTOCOL_TEXT]; /* of the method; of the evaluation */
 };
 
-/* What it leaves for curves, of a struct attribution_additive: the share of the cost that is the units' own, over training. */
+/* What it leaves for curves, of a struct attribution_additive: the share of the cost that is the units' own, over
+ * training. */
 extern const struct result_shape attribution_report_additive;
 extern const struct result_shape *const attribution_report_measured[]; /* that alone, ends with NULL */
 
 /* A new reference. STATUS_NO_MEMORY. */
-MUST_CHECK enum status attribution_report_result(const struct attribution_report *report, json_t **out, struct error *error);
+MUST_CHECK enum status attribution_report_result(const struct attribution_report *report, json_t **out,
+                                                 struct error *error);
 
 #endif

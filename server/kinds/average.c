@@ -1,8 +1,9 @@
 #include "jobs/average.h"
 
 #include "base/memory.h"
+#include "inputs/checkpoint_files.h"
 #include "kinds/average_plan.h"
-#include "kinds/checkpoint_files.h"
+#include "kinds/kind.h"
 #include "kinds/probe.h"
 
 #include <errno.h>
@@ -41,7 +42,8 @@ static const struct param average_params[] = {
      .nullable = true,
      .minimum = 1,
      .maximum = CHECKPOINT_SET_MOST,
-     .help = "Ids, names or TRAJECTORY/NAME, in order; null: those of the trajectory or trajectories, which are then written here"},
+     .help =
+         "Ids, names or TRAJECTORY/NAME, in order; null: those of the trajectory or trajectories, which are then written here"},
     {.name = "trajectory",
      .type = PARAM_TRAJECTORY,
      .offset = AT(trajectory),
@@ -90,8 +92,9 @@ static const struct param average_params[] = {
      .fallback = "null",
      .nullable = true,
      .maximum = NAME_BYTES,
-     .help = "Trajectory of the averages, made if there is none; null: NAME-lawaN, NAME-soup-lawaN or NAME-averages by the first "
-             "checkpoint's trajectory"},
+     .help =
+         "Trajectory of the averages, made if there is none; null: NAME-lawaN, NAME-soup-lawaN or NAME-averages by the first "
+         "checkpoint's trajectory"},
     {.name = "dtype",
      .type = PARAM_CHOICE,
      .offset = AT(dtype),
@@ -134,7 +137,7 @@ static enum status check_name(const char *name, const char *pointer, struct erro
 }
 
 /* Which of the ways to ask this is; what is left out is written into the document. */
-static enum status settle_way(const struct kind_request *request, struct average_params *params, struct error *error)
+static enum status settle_way(const struct run_request *request, struct average_params *params, struct error *error)
 {
     const bool listed = params->checkpoints.count > 0, search = params->windows.count > 0;
     const bool whole = params->trajectory != NULL || params->trajectories.count > 0;
@@ -147,7 +150,8 @@ static enum status settle_way(const struct kind_request *request, struct average
                             "must be null in a search over windows, whose averages are uniform");
     if (search != (params->evaluation.dataset != NULL))
         return error_set_at(error, STATUS_INVALID, "/params/evaluation",
-                            search ? "is missing: what the search measures losses on" : "is of no use without windows to search");
+                            search ? "is missing: what the search measures losses on"
+                                   : "is of no use without windows to search");
     if (!search && point_method_given(&params->method))
         return error_set_at(error, STATUS_INVALID, "/params/method", "is of no use without windows to search");
     if (whole && !search && params->window == 0) {
@@ -161,7 +165,7 @@ static enum status settle_way(const struct kind_request *request, struct average
     return STATUS_OK;
 }
 
-static enum status settle_checkpoints(struct kind_request *request, const struct average_params *params, json_t **out,
+static enum status settle_checkpoints(struct run_request *request, const struct average_params *params, json_t **out,
                                       struct error *error)
 {
     enum status status = STATUS_OK;
@@ -170,18 +174,19 @@ static enum status settle_checkpoints(struct kind_request *request, const struct
     json_t *ids = json_array();
     if (ids == NULL || json_object_set_new(request->params, "checkpoints", ids) != 0) return no_memory(error);
     *out = ids;
-    if (params->trajectory != NULL) return checkpoint_set_list(request, params->trajectory, "/params/trajectory", ids, error);
+    if (params->trajectory != NULL)
+        return checkpoint_set_list(request, params->trajectory, "/params/trajectory", ids, error);
     for (int64_t i = 0; i < params->trajectories.count && status == STATUS_OK; i++)
         status = checkpoint_set_list(request, params->trajectories.texts[i], "/params/trajectories", ids, error);
     if (status == STATUS_OK && json_array_size(ids) > CHECKPOINT_SET_MOST)
-        return error_set_at(error, STATUS_INVALID, "/params/trajectories", "have %zu checkpoints, at most %d can be used",
-                            json_array_size(ids), CHECKPOINT_SET_MOST);
+        return error_set_at(error, STATUS_INVALID, "/params/trajectories",
+                            "have %zu checkpoints, at most %d can be used", json_array_size(ids), CHECKPOINT_SET_MOST);
     return status;
 }
 
 /* Names that were left out. */
-static enum status settle_names(const struct kind_request *request, struct average_params *params, const struct average_plan *plan,
-                                struct error *error)
+static enum status settle_names(const struct run_request *request, struct average_params *params,
+                                const struct average_plan *plan, struct error *error)
 {
     char name[NAME_BYTES + 64], digest[HASH_TEXT];
     const char *first = plan->rows[0].trajectory_name;
@@ -190,7 +195,8 @@ static enum status settle_names(const struct kind_request *request, struct avera
         soup = soup || strcmp(plan->rows[i].trajectory.text, plan->rows[0].trajectory.text) != 0;
     if (params->into == NULL) {
         if (params->window > 0)
-            (void)snprintf(name, sizeof name, "%.180s%s-lawa%lld", first, soup ? "-soup" : "", (long long)params->window);
+            (void)snprintf(name, sizeof name, "%.180s%s-lawa%lld", first, soup ? "-soup" : "",
+                           (long long)params->window);
         else
             (void)snprintf(name, sizeof name, "%.180s-averages", first);
         if (json_object_set_new(request->params, "into", json_string(name)) != 0) return no_memory(error);
@@ -219,7 +225,7 @@ static enum status plan_of(struct connection *connection, const struct average_p
     return average_plan_make(connection, &request, out, error);
 }
 
-static enum status check_plan(const struct kind_request *request, struct average_params *params, const json_t *ids,
+static enum status check_plan(const struct run_request *request, struct average_params *params, const json_t *ids,
                               struct error *error)
 {
     const int64_t count = (int64_t)json_array_size(ids);
@@ -244,7 +250,7 @@ done:
     return status;
 }
 
-static enum status average_check(struct kind_request *request, const void *filled, struct error *error)
+static enum status average_check(struct run_request *request, const void *filled, struct error *error)
 {
     struct average_params params = *(const struct average_params *)filled;
     json_t *ids = NULL;
@@ -255,14 +261,14 @@ static enum status average_check(struct kind_request *request, const void *fille
     if ((status = settle_checkpoints(request, &params, &ids, error)) != STATUS_OK) return status;
     if ((status = checkpoint_set_check(request, ids, "/params/checkpoints", error)) != STATUS_OK) return status;
     if ((status = check_plan(request, &params, ids, error)) != STATUS_OK || params.windows.count == 0) return status;
-    return probe_check(request, json_string_value(json_array_get(ids, 0)), &params.method, &params.evaluation, "evaluation",
-                       &params.calibration, error);
+    return probe_check(request, json_string_value(json_array_get(ids, 0)), &params.method, &params.evaluation,
+                       "evaluation", &params.calibration, error);
 }
 
 /* ---- execution ---- */
 
 struct averaging {
-    const struct kind_context *context;
+    const struct run_context *context;
     const struct average_params *params;
     struct average_plan plan;
     char directory[PATH_MAX]; /* $DATA/checkpoints/RUN: below a root of every server */
@@ -272,18 +278,19 @@ struct averaging {
 
 static enum status make_directory(struct averaging *averaging, struct error *error)
 {
-    const struct kind_context *context = averaging->context;
+    const struct run_context *context = averaging->context;
     (void)snprintf(averaging->directory, sizeof averaging->directory, "%s/checkpoints", context->data_directory);
     if (mkdir(averaging->directory, 0700) != 0 && errno != EEXIST)
         return error_set_errno(error, "making the directory of checkpoints");
-    (void)snprintf(averaging->directory, sizeof averaging->directory, "%s/checkpoints/%s", context->data_directory, context->run);
+    (void)snprintf(averaging->directory, sizeof averaging->directory, "%s/checkpoints/%s", context->data_directory,
+                   context->run);
     if (mkdir(averaging->directory, 0700) != 0 && errno != EEXIST)
         return error_set_errno(error, "making the directory of checkpoints");
     return STATUS_OK;
 }
 
-static enum status set_of_group(const struct kind_context *context, const struct average_group *group, struct checkpoint_set *set,
-                                struct error *error)
+static enum status set_of_group(const struct run_context *context, const struct average_group *group,
+                                struct checkpoint_set *set, struct error *error)
 {
     const char **ids = NULL;
     enum status status = memory_new(group->count, sizeof *ids, "checkpoint list", &ids, error);
@@ -293,8 +300,8 @@ static enum status set_of_group(const struct kind_context *context, const struct
     return status;
 }
 
-static enum status group_register(const struct averaging *averaging, const struct average_group *group, const char *path,
-                                  struct store_id *id, struct error *error)
+static enum status group_register(const struct averaging *averaging, const struct average_group *group,
+                                  const char *path, struct store_id *id, struct error *error)
 {
     const struct checkpoint *newest = group->newest;
     json_t *origin = average_plan_origin(group), *document = NULL;
@@ -312,8 +319,10 @@ static enum status group_register(const struct averaging *averaging, const struc
         .path = path,
         .derived_from = origin,
     };
-    const enum status status = checkpoint_files_register(averaging->context->connection, &row, NULL, &outcome, &document, error);
-    if (status == STATUS_OK) (void)snprintf(id->text, sizeof id->text, "%s", json_string_value(json_object_get(document, "id")));
+    const enum status status =
+        checkpoint_files_register(averaging->context->connection, &row, NULL, &outcome, &document, error);
+    if (status == STATUS_OK)
+        (void)snprintf(id->text, sizeof id->text, "%s", json_string_value(json_object_get(document, "id")));
     json_decref(document);
     json_decref(origin);
     return status;
@@ -329,8 +338,8 @@ static enum status group_plan(struct averaging *averaging, const struct average_
     return STATUS_OK;
 }
 
-static enum status group_write(struct averaging *averaging, const struct average_group *group, int64_t part, struct store_id *id,
-                               struct error *error)
+static enum status group_write(struct averaging *averaging, const struct average_group *group, int64_t part,
+                               struct store_id *id, struct error *error)
 {
     char path[PATH_MAX];
     struct checkpoint_set set = {0};
@@ -364,22 +373,26 @@ static enum status groups_write(struct averaging *averaging, struct error *error
         struct store_id id;
         status = average_plan_find(averaging->context->connection, averaging->params->into, group, "", &id, error);
         if (status == STATUS_OK && id.text[0] == '\0') status = group_write(averaging, group, i, &id, error);
-        if (status == STATUS_OK && json_array_append_new(averaging->ids, json_string(id.text)) != 0) status = no_memory(error);
+        if (status == STATUS_OK && json_array_append_new(averaging->ids, json_string(id.text)) != 0)
+            status = no_memory(error);
     }
     return status;
 }
 
-static enum status candidate_plan(struct averaging *averaging, const struct probe *probe, int64_t count, struct error *error)
+static enum status candidate_plan(struct averaging *averaging, const struct probe *probe, int64_t count,
+                                  struct error *error)
 {
     const struct plan_budget budget = backend_budget(probe->request.backend, averaging->context->work_directory);
     struct run_plan plan;
-    const enum status status = point_plan(&probe->request, averaging->plan.groups[0].weights, (double)count, &budget, &plan, error);
+    const enum status status =
+        point_plan(&probe->request, averaging->plan.groups[0].weights, (double)count, &budget, &plan, error);
     if (status == STATUS_OK) plan_add(&averaging->needed, &plan, 1);
     return status;
 }
 
 /* Measures the average of the last `window` of each trajectory. */
-static enum status candidate_measure(struct averaging *averaging, int64_t window, struct point *out, struct error *error)
+static enum status candidate_measure(struct averaging *averaging, int64_t window, struct point *out,
+                                     struct error *error)
 {
     const struct average_params *params = averaging->params;
     struct checkpoint_set set = {0};
@@ -387,8 +400,8 @@ static enum status candidate_measure(struct averaging *averaging, int64_t window
     enum status status = average_plan_last(&averaging->plan, window, params->name, error);
     if (status == STATUS_OK) status = set_of_group(averaging->context, &averaging->plan.groups[0], &set, error);
     if (status == STATUS_OK)
-        status = probe_open(averaging->context, &set, &params->method, &params->evaluation, &params->calibration, params->seed,
-                            &probe, error);
+        status = probe_open(averaging->context, &set, &params->method, &params->evaluation, &params->calibration,
+                            params->seed, &probe, error);
     if (status == STATUS_OK) status = candidate_plan(averaging, &probe, set.count, error);
     if (status == STATUS_OK && !averaging->context->planning)
         status = point_measure(&probe.request, averaging->plan.groups[0].weights, (double)set.count, out, error);
@@ -407,7 +420,8 @@ static enum status search(struct averaging *averaging, json_t *found, int64_t *b
     *best = params->windows.integers[0];
     for (int64_t i = 0; i < params->windows.count; i++) {
         struct point point;
-        if ((status = candidate_measure(averaging, params->windows.integers[i], &point, error)) != STATUS_OK) return status;
+        if ((status = candidate_measure(averaging, params->windows.integers[i], &point, error)) != STATUS_OK)
+            return status;
         const double loss = quantized ? point.loss_q : point.loss;
         if (loss < lowest) {
             lowest = loss;
@@ -450,16 +464,18 @@ static enum status search_plan(struct averaging *averaging, struct error *error)
     return status == STATUS_OK ? average_plan_last(&averaging->plan, widest, params->name, error) : status;
 }
 
-static enum status average_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+static enum status average_run_plan(const struct run_context *context, const void *filled, struct plan_budget *budget,
                                     struct run_plan *out, struct error *error)
 {
     const struct average_params *params = filled;
     struct averaging averaging = {.context = context, .params = params, .ids = json_array()};
     struct backend *backend = NULL;
-    enum status status = averaging.ids == NULL ? no_memory(error) : inputs_backend(context, PRECISION_F32, &backend, error);
+    enum status status =
+        averaging.ids == NULL ? no_memory(error) : inputs_backend(context, PRECISION_F32, &backend, error);
     if (status == STATUS_OK) *budget = backend_budget(backend, context->data_directory);
     if (status == STATUS_OK)
-        status = plan_of(context->connection, params, params->checkpoints.texts, params->checkpoints.count, &averaging.plan, error);
+        status = plan_of(context->connection, params, params->checkpoints.texts, params->checkpoints.count,
+                         &averaging.plan, error);
     if (status == STATUS_OK && params->windows.count > 0) status = search_plan(&averaging, error);
     if (status == STATUS_OK) status = groups_write(&averaging, error);
     *out = averaging.needed;
@@ -469,7 +485,7 @@ static enum status average_forecast(const struct kind_context *context, const vo
     return status;
 }
 
-static enum status average_execute(const struct kind_context *context, const void *filled, json_t **result,
+static enum status average_execute(const struct run_context *context, const void *filled, json_t **result,
                                    struct measurements *out, struct error *error)
 {
     const struct average_params *params = filled;
@@ -479,11 +495,12 @@ static enum status average_execute(const struct kind_context *context, const voi
     enum status status = averaging.ids == NULL || windows == NULL ? no_memory(error) : STATUS_OK;
     (void)out; /* an average is a checkpoint: its losses are measured like any other's */
     if (status == STATUS_OK)
-        status = plan_of(context->connection, params, params->checkpoints.texts, params->checkpoints.count, &averaging.plan, error);
+        status = plan_of(context->connection, params, params->checkpoints.texts, params->checkpoints.count,
+                         &averaging.plan, error);
     if (status == STATUS_OK && params->windows.count > 0) status = search(&averaging, windows, &best, error);
     if (status == STATUS_OK) status = groups_write(&averaging, error);
     if (status == STATUS_OK && (*result = render(&averaging, windows, best)) == NULL) status = no_memory(error);
-    if (status == STATUS_OK) kind_note_work(context, plan_work(&averaging.needed));
+    if (status == STATUS_OK) run_context_note_work(context, plan_work(&averaging.needed));
     average_plan_reset(&averaging.plan);
     json_decref(windows);
     json_decref(averaging.ids);
@@ -497,5 +514,5 @@ const struct kind average_kind = {
     .params_size = sizeof(struct average_params),
     .check = average_check,
     .execute = average_execute,
-    .plan = average_forecast,
+    .plan = average_run_plan,
 };

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum status rows_read(struct connection *connection, const struct average_plan_request *request, struct average_plan *plan,
-                             struct error *error)
+static enum status rows_read(struct connection *connection, const struct average_plan_request *request,
+                             struct average_plan *plan, struct error *error)
 {
     enum status status = memory_new(request->count, sizeof *plan->rows, "checkpoint list", &plan->rows, error);
     plan->row_count = status == STATUS_OK ? request->count : 0;
@@ -68,8 +68,8 @@ static void groups_free(struct average_plan *plan)
 }
 
 /* Adds the `window` rows of the lane that end at row `end`; false when there are fewer. */
-static bool window_add(const struct average_plan *plan, int64_t end, const struct average_plan_request *request, int64_t window,
-                       struct average_group *group)
+static bool window_add(const struct average_plan *plan, int64_t end, const struct average_plan_request *request,
+                       int64_t window, struct average_group *group)
 {
     const char *lane = plan->rows[end].trajectory.text;
     int64_t skip = lane_length(plan, lane, end + 1) - window, place = 0;
@@ -97,7 +97,8 @@ static bool windows_add(const struct average_plan *plan, const struct average_pl
 {
     if (!window_add(plan, row, request, request->window, group)) return false;
     for (int64_t i = 0; i < plan->row_count; i++) {
-        if (!lane_begins(plan, i) || strcmp(plan->rows[i].trajectory.text, plan->rows[row].trajectory.text) == 0) continue;
+        if (!lane_begins(plan, i) || strcmp(plan->rows[i].trajectory.text, plan->rows[row].trajectory.text) == 0)
+            continue;
         const int64_t end = row_at(plan, plan->rows[i].trajectory.text, plan->rows[row].step);
         if (end < 0 || !window_add(plan, end, request, request->window, group)) return false;
     }
@@ -105,14 +106,16 @@ static bool windows_add(const struct average_plan *plan, const struct average_pl
     return true;
 }
 
-static enum status plan_windows(struct average_plan *plan, const struct average_plan_request *request, struct error *error)
+static enum status plan_windows(struct average_plan *plan, const struct average_plan_request *request,
+                                struct error *error)
 {
     const int64_t lanes = lanes_count(plan);
     enum status status;
     for (int64_t i = 0; i < plan->row_count && lanes > 1; i++)
         if (plan->rows[i].step < 0)
             return error_set_at(error, STATUS_INVALID, "/params/window",
-                                "trajectories are matched by step, which checkpoint \"%.200s\" has none of", plan->rows[i].name);
+                                "trajectories are matched by step, which checkpoint \"%.200s\" has none of",
+                                plan->rows[i].name);
     for (int64_t i = 0; i < plan->row_count; i++) {
         struct average_group *group = NULL;
         if (strcmp(plan->rows[i].trajectory.text, plan->rows[0].trajectory.text) != 0) continue;
@@ -125,8 +128,8 @@ static enum status plan_windows(struct average_plan *plan, const struct average_
         }
     }
     if (plan->count > 0) return STATUS_OK;
-    return error_set_at(error, STATUS_INVALID, "/params/window", "no place has %lld checkpoints behind it in every trajectory",
-                        (long long)request->window);
+    return error_set_at(error, STATUS_INVALID, "/params/window",
+                        "no place has %lld checkpoints behind it in every trajectory", (long long)request->window);
 }
 
 static enum status plan_all(struct average_plan *plan, const struct average_plan_request *request, struct error *error)
@@ -144,22 +147,25 @@ static enum status check_weights(const struct average_plan_request *request, str
     double sum = 0;
     if (request->weights == NULL) return STATUS_OK;
     if (request->weight_count != expected)
-        return error_set_at(error, STATUS_INVALID, "/params/weights", "must have one weight for each of the %lld %s, found %lld",
-                            (long long)expected, request->window > 0 ? "places of the window" : "checkpoints",
+        return error_set_at(error, STATUS_INVALID, "/params/weights",
+                            "must have one weight for each of the %lld %s, found %lld", (long long)expected,
+                            request->window > 0 ? "places of the window" : "checkpoints",
                             (long long)request->weight_count);
     for (int64_t i = 0; i < expected; i++) sum += request->weights[i];
     if (!(fabs(sum) > 1e-9))
-        return error_set_at(error, STATUS_INVALID, "/params/weights", "must not sum to 0: they are divided by their sum");
+        return error_set_at(error, STATUS_INVALID, "/params/weights",
+                            "must not sum to 0: they are divided by their sum");
     return STATUS_OK;
 }
 
-enum status average_plan_make(struct connection *connection, const struct average_plan_request *request, struct average_plan *out,
-                              struct error *error)
+enum status average_plan_make(struct connection *connection, const struct average_plan_request *request,
+                              struct average_plan *out, struct error *error)
 {
     *out = (struct average_plan){0};
     enum status status = check_weights(request, error);
     if (status == STATUS_OK) status = rows_read(connection, request, out, error);
-    if (status == STATUS_OK) status = request->window > 0 ? plan_windows(out, request, error) : plan_all(out, request, error);
+    if (status == STATUS_OK)
+        status = request->window > 0 ? plan_windows(out, request, error) : plan_all(out, request, error);
     if (status != STATUS_OK) average_plan_reset(out);
     return status;
 }
@@ -181,8 +187,9 @@ enum status average_plan_last(struct average_plan *plan, int64_t window, const c
         const char *lane = plan->rows[i].trajectory.text;
         const bool ends = lane_length(plan, lane, i + 1) == lane_length(plan, lane, plan->row_count);
         if (ends && strcmp(plan->rows[i].trajectory.text, lane) == 0 && !window_add(plan, i, NULL, window, group))
-            return error_set_at(error, STATUS_INVALID, "/params/windows", "%lld is more than the checkpoints of \"%.200s\"",
-                                (long long)window, plan->rows[i].trajectory_name);
+            return error_set_at(error, STATUS_INVALID, "/params/windows",
+                                "%lld is more than the checkpoints of \"%.200s\"", (long long)window,
+                                plan->rows[i].trajectory_name);
     }
     return STATUS_OK;
 }
@@ -204,7 +211,8 @@ static bool origins_equal(const json_t *origin, const json_t *stored)
     const json_t *a = json_object_get(origin, "weights"), *b = json_object_get(stored, "weights");
     if (!json_equal(json_object_get(origin, "checkpoints"), json_object_get(stored, "checkpoints"))) return false;
     for (size_t i = 0; i < json_array_size(a); i++)
-        if (fabs(json_number_value(json_array_get(a, i)) - json_number_value(json_array_get(b, i))) > 1e-12) return false;
+        if (fabs(json_number_value(json_array_get(a, i)) - json_number_value(json_array_get(b, i))) > 1e-12)
+            return false;
     return true;
 }
 

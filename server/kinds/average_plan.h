@@ -1,4 +1,5 @@
-/* average_plan.h: which checkpoints a run of the kind "average" takes the averages of, and what the results are called. */
+/* average_plan.h: which checkpoints a run of the kind "average" takes the averages of, and what the results are
+ * called. */
 #ifndef KINDS_AVERAGE_PLAN_H
 #define KINDS_AVERAGE_PLAN_H
 
@@ -22,29 +23,33 @@ struct average_plan {
 struct average_plan_request {
     const char *const *ids; /* [count], in order; those of one trajectory are a lane */
     int64_t count;
-    const double *weights; /* [weight_count]: of the checkpoints, or of the places in a window, oldest first; NULL: all 1 */
+    /* [weight_count]: of the checkpoints, or of the places in a window, oldest first; NULL: all 1 */
+    const double *weights;
     int64_t weight_count;
-    /* 0: one average of all. Else one for each place in the first lane with a full window behind it in every lane; lanes are
-     * matched by step. */
+    /* 0: one average of all. Else one for each place in the first lane with a full window behind it in every lane;
+     * lanes are matched by step. */
     int64_t window;
     const char *name; /* of the one average */
 };
 
-/* Reads the checkpoints and groups them. STATUS_INVALID with a pointer when there is no full window, weights do not fit, or steps
- * are missing that lanes are to be matched by. The caller resets *out. */
+/* Reads the checkpoints and groups them. STATUS_INVALID with a pointer when there is no full window, weights do not
+ * fit, or steps are missing that lanes are to be matched by. The caller resets *out. */
 MUST_CHECK enum status average_plan_make(struct connection *connection, const struct average_plan_request *request,
                                          struct average_plan *out, struct error *error);
 void average_plan_reset(struct average_plan *plan); /* {0} is fine */
 
-/* The group of the last `window` of each lane, uniform. It replaces the plan's groups. STATUS_INVALID when a lane is shorter. */
-MUST_CHECK enum status average_plan_last(struct average_plan *plan, int64_t window, const char *name, struct error *error);
+/* The group of the last `window` of each lane, uniform. It replaces the plan's groups. STATUS_INVALID when a lane is
+ * shorter. */
+MUST_CHECK enum status average_plan_last(struct average_plan *plan, int64_t window, const char *name,
+                                         struct error *error);
 
 /* {"checkpoints": [ids], "weights": [their shares]}: a new reference, NULL when out of memory. */
 json_t *average_plan_origin(const struct average_group *group);
 
 /* Whether INTO/NAME is there: *id is "" when it is not. STATUS_CONFLICT at `pointer` when it is something else than
  * this average. */
-MUST_CHECK enum status average_plan_find(struct connection *connection, const char *into, const struct average_group *group,
-                                         const char *pointer, struct store_id *id, struct error *error);
+MUST_CHECK enum status average_plan_find(struct connection *connection, const char *into,
+                                         const struct average_group *group, const char *pointer, struct store_id *id,
+                                         struct error *error);
 
 #endif

@@ -1,7 +1,7 @@
 #include "kinds/baselines.h"
 
 #include "base/version.h"
-#include "kinds/hash.h"
+#include "inputs/hash.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -54,7 +54,8 @@ static void look_through(int directory, DIR *listing, struct oldest *oldest)
     }
 }
 
-/* Removes the oldest files until `wanted` more bytes fit. Several workers may do so at once: each removal is one file less. */
+/* Removes the oldest files until `wanted` more bytes fit. Several workers may do so at once: each removal is one file
+ * less. */
 static void make_room(const char *path, int64_t wanted)
 {
     DIR *listing = opendir(path);
@@ -67,10 +68,11 @@ static void make_room(const char *path, int64_t wanted)
     closedir(listing);
 }
 
-enum status baselines_path(const struct kind_context *context, const struct inputs *inputs, const struct sequences *evaluation,
-                           char **out, struct error *error)
+enum status baselines_path(const struct run_context *context, const struct inputs *inputs,
+                           const struct sequences *evaluation, char **out, struct error *error)
 {
-    const int64_t bytes = evaluation->starts[evaluation->count] * inputs->model->config.hidden_size * (int64_t)sizeof(float);
+    const int64_t bytes =
+        evaluation->starts[evaluation->count] * inputs->model->config.hidden_size * (int64_t)sizeof(float);
     char key[HASH_TEXT], *directory = NULL;
     enum status status;
     *out = NULL;

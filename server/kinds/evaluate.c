@@ -1,5 +1,6 @@
 #include "eval/evaluate.h"
-#include "kinds/inputs.h"
+#include "inputs/inputs.h"
+#include "kinds/kind.h"
 #include "kinds/measure.h"
 #include "kinds/metric.h"
 #include "kinds/protocol.h"
@@ -23,7 +24,7 @@ static const struct param evaluate_params[] = {
     {0},
 };
 
-static enum status evaluate_check_params(struct kind_request *request, const void *filled, struct error *error)
+static enum status evaluate_check_params(struct run_request *request, const void *filled, struct error *error)
 {
     const struct evaluate_params *params = filled;
     const enum status status = inputs_check_precision(request, params->precision, error);
@@ -83,23 +84,25 @@ static const struct result_field evaluate_fields[] = {
 
 static const struct result_shape evaluate_shape = {.name = "EvaluateResult", .fields = evaluate_fields};
 
-static enum status report(const struct inputs *inputs, const char *dataset, struct evaluate_report *told, json_t **result,
-                          struct measurements *out, struct error *error)
+static enum status report(const struct inputs *inputs, const char *dataset, struct evaluate_report *told,
+                          json_t **result, struct measurements *out, struct error *error)
 {
     const struct measurement series = measure_series(&inputs->row.id, dataset, told->protocol, NULL);
     told->perplexity = exp(told->found.loss);
-    if (!isfinite(told->found.loss)) told->note = "the loss is not finite: the model's outputs overflow or are not numbers";
+    if (!isfinite(told->found.loss))
+        told->note = "the loss is not finite: the model's outputs overflow or are not numbers";
     const enum status status = measure_result(&evaluate_shape, told, &series, out, error);
     return status == STATUS_OK ? result_render(&evaluate_shape, told, result, error) : status;
 }
 
-static struct evaluate_request request_of(const struct kind_context *context, const struct inputs *inputs,
+static struct evaluate_request request_of(const struct run_context *context, const struct inputs *inputs,
                                           const struct sequences *sequences)
 {
-    return (struct evaluate_request){inputs->model, inputs->backend, sequences, context->work_directory, context->monitor};
+    return (struct evaluate_request){inputs->model, inputs->backend, sequences, context->work_directory,
+                                     context->monitor};
 }
 
-static enum status evaluate_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+static enum status evaluate_run_plan(const struct run_context *context, const void *filled, struct plan_budget *budget,
                                      struct run_plan *out, struct error *error)
 {
     const struct evaluate_params *params = filled;
@@ -117,7 +120,7 @@ static enum status evaluate_forecast(const struct kind_context *context, const v
     return status;
 }
 
-static enum status evaluate_execute(const struct kind_context *context, const void *filled, json_t **result,
+static enum status evaluate_execute(const struct run_context *context, const void *filled, json_t **result,
                                     struct measurements *out, struct error *error)
 {
     const struct evaluate_params *params = filled;
@@ -127,11 +130,14 @@ static enum status evaluate_execute(const struct kind_context *context, const vo
     char dataset[128] = "";
     enum status status;
     if ((status = inputs_open(context, params->checkpoint, params->precision, &inputs, error)) != STATUS_OK) goto done;
-    if ((status = inputs_sequences(context, &inputs, &params->use, false, &sequences, dataset, error)) != STATUS_OK) goto done;
-    if ((status = protocol_id(&sequences, inputs_precisions[params->precision], told.protocol, error)) != STATUS_OK) goto done;
+    if ((status = inputs_sequences(context, &inputs, &params->use, false, &sequences, dataset, error)) != STATUS_OK)
+        goto done;
+    if ((status = protocol_id(&sequences, inputs_precisions[params->precision], told.protocol, error)) != STATUS_OK)
+        goto done;
     const struct evaluate_request request = request_of(context, &inputs, &sequences);
     if ((status = evaluate_asked(&request, &told.found, error)) != STATUS_OK) goto done;
-    if (context->work != NULL) *context->work = told.found.flops; /* of any attempt: none goes on with an earlier one's work */
+    if (context->work != NULL)
+        *context->work = told.found.flops; /* of any attempt: none goes on with an earlier one's work */
     status = report(&inputs, dataset, &told, result, out, error);
 done:
     evaluate_result_reset(&told.found);
@@ -148,5 +154,5 @@ const struct kind evaluate_kind = {
     .result = &evaluate_shape,
     .check = evaluate_check_params,
     .execute = evaluate_execute,
-    .plan = evaluate_forecast,
+    .plan = evaluate_run_plan,
 };

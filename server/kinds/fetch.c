@@ -1,9 +1,10 @@
 #include "hub/fetch.h"
 
 #include "hub/revision_name.h"
-#include "kinds/checkpoint_files.h"
-#include "kinds/checkpoint_place.h"
-#include "kinds/inputs.h"
+#include "inputs/checkpoint_files.h"
+#include "inputs/checkpoint_place.h"
+#include "inputs/inputs.h"
+#include "kinds/kind.h"
 #include "schema/form.h"
 
 #include <stdio.h>
@@ -21,7 +22,8 @@ struct fetch_params {
 enum { NAME_BYTES = 200, FILES_MOST = 200, FILES_TEXT = sizeof((struct checkpoint *)0)->files - 1 };
 #define COUNT_MAX 9007199254740992.0
 
-static const struct param file_item = {.type = PARAM_STRING, .maximum = NAMES_FILE_MOST, .help = "Path in the repository"};
+static const struct param file_item = {
+    .type = PARAM_STRING, .maximum = NAMES_FILE_MOST, .help = "Path in the repository"};
 static const struct param fetch_params[] = {
     {.name = "repo",
      .type = PARAM_STRING,
@@ -52,7 +54,8 @@ static const struct param fetch_params[] = {
      .nullable = true,
      .maximum = NAME_BYTES,
      .form = &form_name,
-     .help = "Trajectory of the checkpoint, made when it does not exist; null: the repository's name without its organisation"},
+     .help =
+         "Trajectory of the checkpoint, made when it does not exist; null: the repository's name without its organisation"},
     {.name = "name",
      .type = PARAM_STRING,
      .offset = AT(name),
@@ -104,13 +107,13 @@ static enum status check_name(const char *name, const char *pointer, struct erro
     for (const unsigned char *at = (const unsigned char *)name; good && *at != '\0'; at++)
         good = *at != '/' && *at >= 0x20 && *at != 0x7f;
     return good ? STATUS_OK
-                : error_set_at(error, STATUS_INVALID, pointer, "must have 1 to %d bytes without \"/\" and control characters",
-                               NAME_BYTES);
+                : error_set_at(error, STATUS_INVALID, pointer,
+                               "must have 1 to %d bytes without \"/\" and control characters", NAME_BYTES);
 }
 
 /* Writes the defaults that depend on other parameters. */
-static enum status complete(struct kind_request *request, const struct fetch_params *params, char trajectory[NAME_BYTES + 8],
-                            char name[NAME_BYTES + 8], struct error *error)
+static enum status complete(struct run_request *request, const struct fetch_params *params,
+                            char trajectory[NAME_BYTES + 8], char name[NAME_BYTES + 8], struct error *error)
 {
     const char *slash = strrchr(params->repo, '/');
     (void)snprintf(trajectory, NAME_BYTES + 8, "%s",
@@ -164,14 +167,14 @@ static enum status find_row(struct connection *connection, const struct fetch_pa
     status = checkpoint_find(connection, reference, row, error);
     if (status == STATUS_NOT_FOUND) return STATUS_OK;
     if (status != STATUS_OK) return status;
-    if (strcmp(row->repo, params->repo) == 0 && strcmp(row->revision, params->revision) == 0 && strcmp(row->files, files) == 0 &&
-        same_config(checkpoint_config(row), params->config))
+    if (strcmp(row->repo, params->repo) == 0 && strcmp(row->revision, params->revision) == 0 &&
+        strcmp(row->files, files) == 0 && same_config(checkpoint_config(row), params->config))
         return STATUS_OK;
     return error_set_at(error, STATUS_CONFLICT, "/params/name",
                         "a checkpoint \"%.200s\" with another source is registered there: choose another name", name);
 }
 
-static enum status fetch_check(struct kind_request *request, const void *filled, struct error *error)
+static enum status fetch_check(struct run_request *request, const void *filled, struct error *error)
 {
     const struct fetch_params *params = filled;
     char trajectory[NAME_BYTES + 8], name[NAME_BYTES + 8], pointer[64];
@@ -184,14 +187,14 @@ static enum status fetch_check(struct kind_request *request, const void *filled,
         if ((status = names_check_file(params->files.texts[i], pointer, error)) != STATUS_OK) return status;
     }
     if (params->config != NULL && strlen(params->config) >= CHECKPOINT_CONFIG_SIZE / 2)
-        return error_set_at(error, STATUS_TOO_LARGE, "/params/config", "%zu bytes, at most %d are accepted", strlen(params->config),
-                            CHECKPOINT_CONFIG_SIZE / 2 - 1);
+        return error_set_at(error, STATUS_TOO_LARGE, "/params/config", "%zu bytes, at most %d are accepted",
+                            strlen(params->config), CHECKPOINT_CONFIG_SIZE / 2 - 1);
     if ((status = complete(request, params, trajectory, name, error)) != STATUS_OK) return status;
     if ((status = check_name(trajectory, "/params/trajectory", error)) != STATUS_OK) return status;
     if ((status = check_name(name, "/params/name", error)) != STATUS_OK) return status;
     if ((row = malloc(sizeof *row)) == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
     status = find_row(request->connection, params, trajectory, name, row, error);
-    if (status == STATUS_OK && row->id.text[0] != '\0') status = kind_uses_checkpoint(request, &row->id, error);
+    if (status == STATUS_OK && row->id.text[0] != '\0') status = run_request_uses_checkpoint(request, &row->id, error);
     free(row);
     return status;
 }
@@ -202,7 +205,8 @@ static json_t *make_source(const struct fetch_params *params, const char *commit
 {
     json_t *source = json_pack("{ss ss ss}", "repo", params->repo, "revision", params->revision, "commit", commit);
     json_t *files = params->files.count > 0 ? json_array() : NULL;
-    for (int64_t i = 0; i < params->files.count; i++) (void)json_array_append_new(files, json_string(params->files.texts[i]));
+    for (int64_t i = 0; i < params->files.count; i++)
+        (void)json_array_append_new(files, json_string(params->files.texts[i]));
     if (files != NULL) (void)json_object_set_new(source, "files", files);
     if (params->config != NULL) (void)json_object_set_new(source, "config", json_loads(params->config, 0, NULL));
     return source;
@@ -219,8 +223,8 @@ static json_t *make_tags(const struct fetch_params *params, const struct revisio
     return tags;
 }
 
-static enum status insert(const struct kind_context *context, const struct fetch_params *params, const struct fetch_result *found,
-                          struct store_id *id, struct error *error)
+static enum status insert(const struct run_context *context, const struct fetch_params *params,
+                          const struct fetch_result *found, struct store_id *id, struct error *error)
 {
     struct revision_names *names = NULL;
     struct revision_name name;
@@ -243,8 +247,10 @@ static enum status insert(const struct kind_context *context, const struct fetch
         .tags = tags,
     };
     if (source == NULL || tags == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
-    if (status == STATUS_OK) status = checkpoint_files_register(context->connection, &row, &guess, &outcome, &document, error);
-    (void)snprintf(id->text, sizeof id->text, "%s", document != NULL ? json_string_value(json_object_get(document, "id")) : "");
+    if (status == STATUS_OK)
+        status = checkpoint_files_register(context->connection, &row, &guess, &outcome, &document, error);
+    (void)snprintf(id->text, sizeof id->text, "%s",
+                   document != NULL ? json_string_value(json_object_get(document, "id")) : "");
     json_decref(document);
     json_decref(source);
     json_decref(tags);
@@ -269,14 +275,15 @@ static double work_of(const struct fetch_result *found)
     return 3 * (double)found->came;
 }
 
-static enum status fetch_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+static enum status fetch_run_plan(const struct run_context *context, const void *filled, struct plan_budget *budget,
                                   struct run_plan *out, struct error *error)
 {
     const struct fetch_params *params = filled;
     struct backend *backend = NULL;
     struct checkpoint *row = malloc(sizeof *row);
     enum status status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint") : STATUS_OK;
-    if (status == STATUS_OK) status = find_row(context->connection, params, params->trajectory, params->name, row, error);
+    if (status == STATUS_OK)
+        status = find_row(context->connection, params, params->trajectory, params->name, row, error);
     if (status == STATUS_OK) status = inputs_backend(context, PRECISION_F32, &backend, error);
     if (status == STATUS_OK) {
         struct fetch_request request = request_of(params, row);
@@ -289,8 +296,8 @@ static enum status fetch_forecast(const struct kind_context *context, const void
     return status;
 }
 
-static enum status fetch_execute(const struct kind_context *context, const void *filled, json_t **result, struct measurements *out,
-                                 struct error *error)
+static enum status fetch_execute(const struct run_context *context, const void *filled, json_t **result,
+                                 struct measurements *out, struct error *error)
 {
     const struct fetch_params *params = filled;
     struct fetch_result found = {0};
@@ -298,7 +305,8 @@ static enum status fetch_execute(const struct kind_context *context, const void 
     struct checkpoint *row = malloc(sizeof *row);
     enum status status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint") : STATUS_OK;
     (void)out;
-    if (status == STATUS_OK) status = find_row(context->connection, params, params->trajectory, params->name, row, error);
+    if (status == STATUS_OK)
+        status = find_row(context->connection, params, params->trajectory, params->name, row, error);
     if (status != STATUS_OK) goto done;
     const bool registered = row->id.text[0] != '\0';
     const struct fetch_request request = request_of(params, row);
@@ -307,9 +315,9 @@ static enum status fetch_execute(const struct kind_context *context, const void 
     status = registered ? checkpoint_place_fill(context->connection, row, found.path, error)
                         : insert(context, params, &found, &id, error);
     if (status != STATUS_OK) goto done;
-    kind_note_work(context, work_of(&found));
-    *result = json_pack("{ss sI ss sI}", "checkpoint", id.text, "bytes", (json_int_t)found.bytes, "commit", found.commit,
-                        "downloaded", (json_int_t)found.came);
+    run_context_note_work(context, work_of(&found));
+    *result = json_pack("{ss sI ss sI}", "checkpoint", id.text, "bytes", (json_int_t)found.bytes, "commit",
+                        found.commit, "downloaded", (json_int_t)found.came);
     if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
 done:
     depot_release(found.hold);
@@ -324,6 +332,6 @@ const struct kind fetch_kind = {
     .params_size = sizeof(struct fetch_params),
     .check = fetch_check,
     .execute = fetch_execute,
-    .plan = fetch_forecast,
+    .plan = fetch_run_plan,
     .asks_hub = true,
 };

@@ -1,9 +1,10 @@
 #include "health/reading.h"
 
 #include "base/memory.h"
-#include "kinds/hash.h"
+#include "inputs/hash.h"
+#include "inputs/inputs.h"
 #include "kinds/health_report.h"
-#include "kinds/inputs.h"
+#include "kinds/kind.h"
 #include "kinds/measure.h"
 #include "schema/result_render.h"
 #include "store/health.h"
@@ -39,7 +40,7 @@ static enum status no_memory(struct error *error)
 
 /* What is found belongs to this checkpoint, not to its content: two of the same content have two readings, which is how
  * it shows. */
-static enum status check(struct kind_request *request, const void *filled, struct error *error)
+static enum status check(struct run_request *request, const void *filled, struct error *error)
 {
     const struct health_params *params = filled;
     struct store_id previous = {""};
@@ -50,8 +51,9 @@ static enum status check(struct kind_request *request, const void *filled, struc
         status = checkpoint_before(request->connection, params->checkpoint, &previous, error);
     if (status != STATUS_OK) return status;
     if (strcmp(previous.text, params->checkpoint) == 0)
-        return error_set_at(error, STATUS_INVALID, "/params/previous", "is the checkpoint itself: give another one, or null");
-    if (previous.text[0] != '\0') status = kind_uses_checkpoint(request, &previous, error);
+        return error_set_at(error, STATUS_INVALID, "/params/previous",
+                            "is the checkpoint itself: give another one, or null");
+    if (previous.text[0] != '\0') status = run_request_uses_checkpoint(request, &previous, error);
     if (status != STATUS_OK) return status;
     json_t *value = previous.text[0] != '\0' ? json_string(previous.text) : json_null();
     const bool good = json_object_set_new(request->identity, "checkpoint_id", json_string(params->checkpoint)) == 0 &&
@@ -90,8 +92,8 @@ static enum status digest_finish(void *owner, unsigned char digest[READING_DIGES
 }
 
 /* A hash over names and digests of the tensors for which `file` is the file (-1: all). */
-static enum status hash_tensors(const struct reading *reading, int64_t first, int64_t count, int file, unsigned char out[32],
-                                struct error *error)
+static enum status hash_tensors(const struct reading *reading, int64_t first, int64_t count, int file,
+                                unsigned char out[32], struct error *error)
 {
     struct hash *hash = NULL;
     const enum status status = hash_new(&hash, error);
@@ -122,7 +124,8 @@ static void digits_of(const unsigned char digest[32], char out[65])
 static enum status fill_blocks(const struct reading *reading, struct health_report *report, struct error *error)
 {
     report->block_count = reading_layers(reading);
-    const enum status status = memory_new(report->block_count, sizeof *report->blocks, "a result", &report->blocks, error);
+    const enum status status =
+        memory_new(report->block_count, sizeof *report->blocks, "a result", &report->blocks, error);
     for (int64_t layer = 0; layer < report->block_count && status == STATUS_OK; layer++)
         report->blocks[layer] = (struct health_block){layer, health_report_numbers(reading, (int)layer)};
     return status;
@@ -135,21 +138,23 @@ static void file_name(const struct weights *weights, int file, char out[256])
     (void)snprintf(out, 256, "%s", found.name);
 }
 
-static json_t *render_tensor(const struct tensor_reading *tensor, const struct weights *weights, int64_t place, int64_t matrix)
+static json_t *render_tensor(const struct tensor_reading *tensor, const struct weights *weights, int64_t place,
+                             int64_t matrix)
 {
     const struct moments *moments = &tensor->moments;
     char digits[65], file[256];
     digits_of(tensor->digest, digits);
     file_name(weights, tensor->file, file);
-    json_t *object =
-        json_pack("{sI so ss ss so ss ss sI sI sI sf sf sf sf so sI so so}", "place", (json_int_t)place, "matrix",
-                  matrix >= 0 ? json_integer(matrix) : json_null(), "name", tensor->name, "dtype", dtype_info(tensor->dtype)->name,
-                  "layer", tensor->layer >= 0 ? json_integer(tensor->layer) : json_null(), "file", file, "sha256", digits,
-                  "elements", (json_int_t)tensor->elements, "nan", (json_int_t)moments->nan, "infinite",
-                  (json_int_t)moments->infinite, "l1", moments->l1, "l2", moments_l2(moments), "linf", moments->linf, "mean",
-                  moments->mean, "kurtosis", inputs_number(moments_kurtosis(moments)), "outliers", (json_int_t)tensor->outliers,
-                  "relative_l2", inputs_number(tensor->compared ? distance_relative(&tensor->distance) : NAN), "cosine",
-                  inputs_number(tensor->compared ? distance_cosine(&tensor->distance) : NAN));
+    json_t *object = json_pack(
+        "{sI so ss ss so ss ss sI sI sI sf sf sf sf so sI so so}", "place", (json_int_t)place, "matrix",
+        matrix >= 0 ? json_integer(matrix) : json_null(), "name", tensor->name, "dtype",
+        dtype_info(tensor->dtype)->name, "layer", tensor->layer >= 0 ? json_integer(tensor->layer) : json_null(),
+        "file", file, "sha256", digits, "elements", (json_int_t)tensor->elements, "nan", (json_int_t)moments->nan,
+        "infinite", (json_int_t)moments->infinite, "l1", moments->l1, "l2", moments_l2(moments), "linf", moments->linf,
+        "mean", moments->mean, "kurtosis", inputs_number(moments_kurtosis(moments)), "outliers",
+        (json_int_t)tensor->outliers, "relative_l2",
+        inputs_number(tensor->compared ? distance_relative(&tensor->distance) : NAN), "cosine",
+        inputs_number(tensor->compared ? distance_cosine(&tensor->distance) : NAN));
     return object;
 }
 
@@ -168,8 +173,8 @@ static bool fill_file(const struct reading *reading, const struct weights *weigh
     return out->tensors > 0;
 }
 
-static enum status fill_files(const struct reading *reading, const struct weights *weights, struct health_report *report,
-                              struct error *error)
+static enum status fill_files(const struct reading *reading, const struct weights *weights,
+                              struct health_report *report, struct error *error)
 {
     const int count = weights_file_count(weights);
     enum status status = memory_new(count, sizeof *report->files, "a result", &report->files, error);
@@ -185,8 +190,8 @@ static enum status fill_files(const struct reading *reading, const struct weight
 }
 
 /* The document of the whole: a run's result, and the row of the store. */
-static enum status render(const struct reading *reading, const struct weights *weights, const char *previous, json_t **out,
-                          struct error *error)
+static enum status render(const struct reading *reading, const struct weights *weights, const char *previous,
+                          json_t **out, struct error *error)
 {
     struct health_report report = {
         .tensor_count = reading->count, .previous = previous, .all = health_report_numbers(reading, READING_ALL)};
@@ -205,7 +210,7 @@ static enum status render(const struct reading *reading, const struct weights *w
 
 /* ---- what goes into the database ---- */
 
-static enum status save(const struct kind_context *context, const char *checkpoint, const struct reading *reading,
+static enum status save(const struct run_context *context, const char *checkpoint, const struct reading *reading,
                         const struct weights *weights, const json_t *document, struct error *error)
 {
     uint64_t *keys = NULL;
@@ -221,13 +226,18 @@ static enum status save(const struct kind_context *context, const char *checkpoi
         const int64_t matrix = tensor->rank >= 2 ? matrices++ : -1;
         json_t *object = render_tensor(tensor, weights, i, matrix);
         if (object == NULL || json_array_append_new(tensors, object) != 0) status = no_memory(error);
-        if (status == STATUS_OK && matrix >= 0 && (status = hash_tensors(reading, i, 1, -1, digest, error)) == STATUS_OK) {
+        if (status == STATUS_OK && matrix >= 0 &&
+            (status = hash_tensors(reading, i, 1, -1, digest, error)) == STATUS_OK) {
             keys[matrix] = key_of(digest);
             homes[matrix] = tensor->file;
         }
     }
-    const struct health_new new = {
-        .checkpoint = checkpoint, .document = document, .tensors = tensors, .matrices = matrices, .keys = keys, .homes = homes};
+    const struct health_new new = {.checkpoint = checkpoint,
+                                   .document = document,
+                                   .tensors = tensors,
+                                   .matrices = matrices,
+                                   .keys = keys,
+                                   .homes = homes};
     if (status == STATUS_OK) status = health_save(context->connection, &new, error);
     json_decref(tensors);
     memory_free(keys);
@@ -243,9 +253,9 @@ static enum status measure(const struct store_id *checkpoint, const struct readi
     return measure_result(&health_report_shape, &report, &series, out, error);
 }
 
-/* The checkpoint before is a wish: it may have gone from disk since the run was posted, and this one's own health is still worth
- * having. The result says so. */
-static enum status open_previous(const struct kind_context *context, const char *id, struct inputs *out, char note[240],
+/* The checkpoint before is a wish: it may have gone from disk since the run was posted, and this one's own health is
+ * still worth having. The result says so. */
+static enum status open_previous(const struct run_context *context, const char *id, struct inputs *out, char note[240],
                                  struct error *error)
 {
     struct error cause;
@@ -271,8 +281,8 @@ static void plan_fill(const struct inputs *inputs, const struct inputs *previous
     reading_plan(inputs->model->weights, previous->model != NULL ? previous->model->weights : NULL, threads, out);
 }
 
-static enum status forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
-                            struct run_plan *out, struct error *error)
+static enum status health_run_plan(const struct run_context *context, const void *filled, struct plan_budget *budget,
+                                   struct run_plan *out, struct error *error)
 {
     const struct health_params *params = filled;
     struct inputs inputs = {0}, previous = {0};
@@ -288,8 +298,8 @@ static enum status forecast(const struct kind_context *context, const void *fill
     return status;
 }
 
-static enum status execute(const struct kind_context *context, const void *filled, json_t **result, struct measurements *out,
-                           struct error *error)
+static enum status execute(const struct run_context *context, const void *filled, json_t **result,
+                           struct measurements *out, struct error *error)
 {
     const struct health_params *params = filled;
     struct digester digester = {0};
@@ -301,14 +311,16 @@ static enum status execute(const struct kind_context *context, const void *fille
     enum status status;
     if ((status = inputs_open(context, params->checkpoint, PRECISION_F32, &inputs, error)) != STATUS_OK) goto done;
     if ((status = open_previous(context, params->previous, &previous, note, error)) != STATUS_OK) goto done;
-    const struct weights *weights = inputs.model->weights, *others = previous.model != NULL ? previous.model->weights : NULL;
+    const struct weights *weights = inputs.model->weights,
+                         *others = previous.model != NULL ? previous.model->weights : NULL;
     const struct reading_request request = {
         .weights = weights, .previous = others, .team = context->team, .hash = &hash, .monitor = context->monitor};
     if ((status = reading_make(&request, &reading, error)) != STATUS_OK) goto done;
     plan_fill(&inputs, &previous, team_size(context->team), &plan);
-    kind_note_work(context, plan_work(&plan));
+    run_context_note_work(context, plan_work(&plan));
     if ((status = weights_check_unchanged(weights, error)) != STATUS_OK) goto done;
-    if ((status = render(&reading, weights, others != NULL ? params->previous : NULL, result, error)) != STATUS_OK) goto done;
+    if ((status = render(&reading, weights, others != NULL ? params->previous : NULL, result, error)) != STATUS_OK)
+        goto done;
     if ((status = save(context, params->checkpoint, &reading, weights, *result, error)) != STATUS_OK) goto done;
     if ((status = measure(&inputs.row.id, &reading, out, error)) != STATUS_OK) goto done;
     if (note[0] != '\0' && json_object_set_new(*result, "note", json_string(note)) != 0) status = no_memory(error);
@@ -322,11 +334,12 @@ done:
 
 const struct kind health_kind = {
     .name = "health",
-    .help = "Hashes, norms, kurtosis, outliers and broken numbers of a checkpoint's weights, and its distance to the one before",
+    .help =
+        "Hashes, norms, kurtosis, outliers and broken numbers of a checkpoint's weights, and its distance to the one before",
     .params = health_params,
     .params_size = sizeof(struct health_params),
     .result = &health_report_shape,
     .check = check,
     .execute = execute,
-    .plan = forecast,
+    .plan = health_run_plan,
 };

@@ -50,7 +50,11 @@ static const struct result_field numbers_fields[] = {
     {.name = "infinite", .type = RESULT_INTEGER, .offset = NUMBERS(health.infinite), .help = "Those that are infinite"},
     {.name = "l1", .type = RESULT_NUMBER, .offset = NUMBERS(health.l1), .finite = true, .metric = &weight_l1_metric},
     {.name = "l2", .type = RESULT_NUMBER, .offset = NUMBERS(health.l2), .finite = true, .metric = &weight_l2_metric},
-    {.name = "linf", .type = RESULT_NUMBER, .offset = NUMBERS(health.linf), .finite = true, .metric = &weight_linf_metric},
+    {.name = "linf",
+     .type = RESULT_NUMBER,
+     .offset = NUMBERS(health.linf),
+     .finite = true,
+     .metric = &weight_linf_metric},
     {.name = "kurtosis", .type = RESULT_NUMBER, .offset = NUMBERS(health.kurtosis), .metric = &weight_kurtosis_metric},
     {.name = "outlier_share",
      .type = RESULT_NUMBER,
@@ -79,9 +83,16 @@ static const struct result_field block_item = {.type = RESULT_OBJECT, .shape = &
 static const struct result_field file_fields[] = {
     {.name = "file", .type = RESULT_INTEGER, .offset = FILE_AT(file), .help = "Its place among the checkpoint's files"},
     {.name = "name", .type = RESULT_CHARS, .offset = FILE_AT(name)},
-    {.name = "sha256", .type = RESULT_CHARS, .offset = FILE_AT(sha256), .help = "Over the names and hashes of its tensors"},
+    {.name = "sha256",
+     .type = RESULT_CHARS,
+     .offset = FILE_AT(sha256),
+     .help = "Over the names and hashes of its tensors"},
     {.name = "tensors", .type = RESULT_INTEGER, .offset = FILE_AT(tensors), .help = "How many it holds"},
-    {.name = "relative_l2", .type = RESULT_NUMBER, .offset = FILE_AT(relative), .metric = &weight_change_metric, .unkept = true},
+    {.name = "relative_l2",
+     .type = RESULT_NUMBER,
+     .offset = FILE_AT(relative),
+     .metric = &weight_change_metric,
+     .unkept = true},
     {0},
 };
 static const struct result_shape file_shape = {.fields = file_fields, .size = sizeof(struct health_file)};
@@ -90,7 +101,10 @@ static const struct result_field file_item = {.type = RESULT_OBJECT, .shape = &f
 #define REPORT(field) offsetof(struct health_report, field)
 
 static const struct result_field report_fields[] = {
-    {.name = "sha256", .type = RESULT_CHARS, .offset = REPORT(sha256), .help = "Over the names and hashes of all tensors"},
+    {.name = "sha256",
+     .type = RESULT_CHARS,
+     .offset = REPORT(sha256),
+     .help = "Over the names and hashes of all tensors"},
     {.name = "tensor_count",
      .type = RESULT_INTEGER,
      .offset = REPORT(tensor_count),
@@ -113,7 +127,11 @@ static const struct result_field report_fields[] = {
      .item = &block_item,
      .help = "By layer"},
     {.type = RESULT_MERGED, .offset = REPORT(all), .shape = &numbers_shape},
-    {.name = "note", .type = RESULT_TEXT, .offset = REPORT(note), .absence = RESULT_LEFT_OUT, .help = "Why it was not compared"},
+    {.name = "note",
+     .type = RESULT_TEXT,
+     .offset = REPORT(note),
+     .absence = RESULT_LEFT_OUT,
+     .help = "Why it was not compared"},
     {0},
 };
 

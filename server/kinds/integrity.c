@@ -2,7 +2,7 @@
 
 #include "base/memory.h"
 #include "health/integrity.h"
-#include "kinds/inputs.h"
+#include "inputs/inputs.h"
 #include "store/health.h"
 #include "store/trajectories.h"
 
@@ -15,8 +15,10 @@ enum { NOT_FINITE_MOST = 200 };
 static const struct {
     enum integrity_flag flag;
     const char *name;
-} flags[] = {
-    {INTEGRITY_IDENTICAL, "identical"}, {INTEGRITY_MIXED, "mixed"}, {INTEGRITY_JUMP, "jump"}, {INTEGRITY_NOT_FINITE, "not_finite"}};
+} flags[] = {{INTEGRITY_IDENTICAL, "identical"},
+             {INTEGRITY_MIXED, "mixed"},
+             {INTEGRITY_JUMP, "jump"},
+             {INTEGRITY_NOT_FINITE, "not_finite"}};
 
 /* The rows of the store and what the engine finds in them. */
 struct finding {
@@ -39,7 +41,8 @@ static uint64_t key_of(const char *digits)
 }
 
 /* Files by the place that `homes` names; one that is not listed has no key of its own and no distance. */
-static enum status read_files(const struct health_row *row, struct integrity_file **out, int64_t *count, struct error *error)
+static enum status read_files(const struct health_row *row, struct integrity_file **out, int64_t *count,
+                              struct error *error)
 {
     size_t i;
     json_t *file;
@@ -79,7 +82,8 @@ static enum status fill_points(struct finding *finding, const struct named *name
         const struct health_row *row = &finding->rows.items[i];
         const struct named key = {.id = row->previous.text};
         struct integrity_point *point = &finding->points[i];
-        *point = (struct integrity_point){.step = row->step, .measured = row->measured, .previous = -1, .relative = NAN};
+        *point =
+            (struct integrity_point){.step = row->step, .measured = row->measured, .previous = -1, .relative = NAN};
         if (!row->measured) continue;
         const struct named *found = bsearch(&key, names, (size_t)finding->rows.count, sizeof key, compare_named);
         status = read_files(row, &finding->files[i], &point->file_count, error);
@@ -104,15 +108,18 @@ static void finding_reset(struct finding *finding)
     health_rows_reset(&finding->rows);
 }
 
-static enum status finding_make(struct connection *connection, const char *trajectory, struct finding *out, struct error *error)
+static enum status finding_make(struct connection *connection, const char *trajectory, struct finding *out,
+                                struct error *error)
 {
     struct named *names = NULL;
     enum status status;
     *out = (struct finding){0};
     if ((status = health_of_trajectory(connection, trajectory, &out->rows, error)) != STATUS_OK) goto done;
     if ((status = memory_new(out->rows.count, sizeof *names, "integrity", &names, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(out->rows.count, sizeof *out->points, "integrity", &out->points, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(out->rows.count, sizeof *out->files, "integrity", &out->files, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(out->rows.count, sizeof *out->points, "integrity", &out->points, error)) != STATUS_OK)
+        goto done;
+    if ((status = memory_new(out->rows.count, sizeof *out->files, "integrity", &out->files, error)) != STATUS_OK)
+        goto done;
     for (int64_t i = 0; i < out->rows.count; i++) names[i] = (struct named){out->rows.items[i].id.text, i};
     qsort(names, (size_t)out->rows.count, sizeof *names, compare_named);
     if ((status = fill_points(out, names, error)) != STATUS_OK) goto done;
@@ -152,10 +159,10 @@ static bool render_points(const struct finding *finding, json_t *out)
         const int64_t group = finding->found.groups[i];
         json_t *point = reference(finding, i);
         json_t *more = json_pack("{so ss? so ss? ss? so so so}", "tokens", number_or_null(row->tokens), "sha256",
-                                 row->measured ? row->content : NULL, "flags", flag_names(finding->found.flags[i]), "identical_to",
-                                 group >= 0 && group != i ? finding->rows.items[group].id.text : NULL, "previous",
-                                 row->measured && row->previous.text[0] != '\0' ? row->previous.text : NULL, "relative_l2",
-                                 row->measured ? inputs_number(row->relative) : json_null(), "cosine",
+                                 row->measured ? row->content : NULL, "flags", flag_names(finding->found.flags[i]),
+                                 "identical_to", group >= 0 && group != i ? finding->rows.items[group].id.text : NULL,
+                                 "previous", row->measured && row->previous.text[0] != '\0' ? row->previous.text : NULL,
+                                 "relative_l2", row->measured ? inputs_number(row->relative) : json_null(), "cosine",
                                  row->measured ? inputs_number(row->cosine) : json_null(), "not_finite",
                                  row->measured ? json_integer(row->not_finite) : json_null());
         good = json_object_update(point, more) == 0 && json_array_append_new(out, point) == 0;
@@ -172,8 +179,8 @@ static bool render_groups(const struct finding *finding, json_t *out)
         json_t *members = json_array();
         for (int64_t k = i; k < finding->rows.count; k++)
             if (finding->found.groups[k] == i) (void)json_array_append_new(members, reference(finding, k));
-        good =
-            json_array_append_new(out, json_pack("{ss so}", "sha256", finding->rows.items[i].content, "checkpoints", members)) == 0;
+        good = json_array_append_new(
+                   out, json_pack("{ss so}", "sha256", finding->rows.items[i].content, "checkpoints", members)) == 0;
     }
     return good;
 }
@@ -188,23 +195,26 @@ static const char *file_name(const struct finding *finding, int64_t point, int32
     return NULL;
 }
 
-static enum status render_shares(struct connection *connection, const struct finding *finding, json_t *out, struct error *error)
+static enum status render_shares(struct connection *connection, const struct finding *finding, json_t *out,
+                                 struct error *error)
 {
     json_t *wanted = json_array(), *names = NULL;
     for (int64_t i = 0; i < finding->found.share_count; i++) {
         const struct integrity_share *share = &finding->found.shares[i];
-        (void)json_array_append_new(wanted,
-                                    json_pack("[sI]", finding->rows.items[share->point].id.text, (json_int_t)share->example));
+        (void)json_array_append_new(
+            wanted, json_pack("[sI]", finding->rows.items[share->point].id.text, (json_int_t)share->example));
     }
     enum status status = wanted == NULL ? no_memory(error) : STATUS_OK;
-    if (status == STATUS_OK && finding->found.share_count > 0) status = health_matrix_names(connection, wanted, &names, error);
+    if (status == STATUS_OK && finding->found.share_count > 0)
+        status = health_matrix_names(connection, wanted, &names, error);
     for (int64_t i = 0; i < finding->found.share_count && status == STATUS_OK; i++) {
         const struct integrity_share *share = &finding->found.shares[i];
         json_t *row = reference(finding, share->point);
-        json_t *more = json_pack("{so ss? sI sI sO?}", "with", reference(finding, share->with), "file",
-                                 share->file >= 0 ? file_name(finding, share->point, share->file) : NULL, "matrices",
-                                 (json_int_t)share->matrices, "of", (json_int_t)finding->rows.items[share->point].matrices,
-                                 "example", json_array_get(names, (size_t)i));
+        json_t *more =
+            json_pack("{so ss? sI sI sO?}", "with", reference(finding, share->with), "file",
+                      share->file >= 0 ? file_name(finding, share->point, share->file) : NULL, "matrices",
+                      (json_int_t)share->matrices, "of", (json_int_t)finding->rows.items[share->point].matrices,
+                      "example", json_array_get(names, (size_t)i));
         if (json_object_update(row, more) != 0 || json_array_append_new(out, row) != 0) status = no_memory(error);
         json_decref(more);
     }
@@ -219,8 +229,9 @@ static bool render_jumps(const struct finding *finding, json_t *out)
     for (int64_t i = 0; i < finding->found.jump_count && good; i++) {
         const struct integrity_jump *jump = &finding->found.jumps[i];
         json_t *row = reference(finding, jump->point);
-        json_t *more = json_pack("{ss? sf sf sf}", "file", jump->file >= 0 ? file_name(finding, jump->point, jump->file) : NULL,
-                                 "relative_l2", jump->relative, "expected", jump->expected, "score", jump->score);
+        json_t *more =
+            json_pack("{ss? sf sf sf}", "file", jump->file >= 0 ? file_name(finding, jump->point, jump->file) : NULL,
+                      "relative_l2", jump->relative, "expected", jump->expected, "score", jump->score);
         good = json_object_update(row, more) == 0 && json_array_append_new(out, row) == 0;
         json_decref(more);
     }
@@ -233,7 +244,8 @@ static bool render_gaps(const struct finding *finding, json_t *out)
     for (int64_t i = 0; i < finding->found.gap_count && good; i++) {
         const struct integrity_gap *gap = &finding->found.gaps[i];
         good = json_array_append_new(out, json_pack("{so so sI}", "after", reference(finding, gap->after), "before",
-                                                    reference(finding, gap->before), "missing", (json_int_t)gap->missing)) == 0;
+                                                    reference(finding, gap->before), "missing",
+                                                    (json_int_t)gap->missing)) == 0;
     }
     return good;
 }
@@ -249,10 +261,12 @@ static int64_t measured(const struct finding *finding, bool *clean)
     return count;
 }
 
-enum status integrity_document(struct connection *connection, const char *trajectory, json_t **document, struct error *error)
+enum status integrity_document(struct connection *connection, const char *trajectory, json_t **document,
+                               struct error *error)
 {
     struct finding finding;
-    json_t *points = json_array(), *identical = json_array(), *mixed = json_array(), *jumps = json_array(), *gaps = json_array();
+    json_t *points = json_array(), *identical = json_array(), *mixed = json_array(), *jumps = json_array(),
+           *gaps = json_array();
     json_t *broken = NULL, *row = NULL;
     bool clean;
     enum status status = finding_make(connection, trajectory, &finding, error);
@@ -267,10 +281,10 @@ enum status integrity_document(struct connection *connection, const char *trajec
         goto done;
     }
     const int64_t known = measured(&finding, &clean);
-    *document = json_pack("{sO sI sI sb sI sO sO sO sO sO sO}", "trajectory", json_object_get(row, "name"), "checkpoints",
-                          (json_int_t)finding.rows.count, "measured", (json_int_t)known, "clean", clean, "constant_matrices",
-                          (json_int_t)finding.found.constant, "points", points, "identical", identical, "mixed", mixed, "jumps",
-                          jumps, "not_finite", broken, "gaps", gaps);
+    *document = json_pack("{sO sI sI sb sI sO sO sO sO sO sO}", "trajectory", json_object_get(row, "name"),
+                          "checkpoints", (json_int_t)finding.rows.count, "measured", (json_int_t)known, "clean", clean,
+                          "constant_matrices", (json_int_t)finding.found.constant, "points", points, "identical",
+                          identical, "mixed", mixed, "jumps", jumps, "not_finite", broken, "gaps", gaps);
     if (*document == NULL) status = no_memory(error);
 done:
     finding_reset(&finding);

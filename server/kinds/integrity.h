@@ -6,12 +6,13 @@
 
 #include <jansson.h>
 
-/* {"trajectory", "checkpoints", "measured", "clean", "constant_matrices", "points", "identical", "mixed", "jumps", "not_finite",
- * "gaps"}; the caller owns it. STATUS_NOT_FOUND. */
+/* {"trajectory", "checkpoints", "measured", "clean", "constant_matrices", "points", "identical", "mixed", "jumps",
+ * "not_finite", "gaps"}; the caller owns it. STATUS_NOT_FOUND. */
 MUST_CHECK enum status integrity_document(struct connection *connection, const char *trajectory, json_t **document,
                                           struct error *error);
 
 /* {id of a checkpoint: ["identical", ...]} of those that have any flag. Cheap where nothing was read. */
-MUST_CHECK enum status integrity_flags(struct connection *connection, const char *trajectory, json_t **out, struct error *error);
+MUST_CHECK enum status integrity_flags(struct connection *connection, const char *trajectory, json_t **out,
+                                       struct error *error);
 
 #endif

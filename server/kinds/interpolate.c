@@ -1,5 +1,6 @@
 #include "jobs/interpolate.h"
 
+#include "kinds/kind.h"
 #include "kinds/metric.h"
 #include "kinds/probe.h"
 #include "schema/result_render.h"
@@ -47,14 +48,14 @@ static const struct param interpolate_params[] = {
     {0},
 };
 
-static enum status interpolate_check(struct kind_request *request, const void *filled, struct error *error)
+static enum status interpolate_check(struct run_request *request, const void *filled, struct error *error)
 {
     const struct interpolate_params *params = filled;
     enum status status = inputs_check_precision(request, params->precision, error);
     if (status != STATUS_OK) return status;
     if (!(params->range.numbers[0] < params->range.numbers[1]))
-        return error_set_at(error, STATUS_INVALID, "/params/range", "must ascend, found %g to %g", params->range.numbers[0],
-                            params->range.numbers[1]);
+        return error_set_at(error, STATUS_INVALID, "/params/range", "must ascend, found %g to %g",
+                            params->range.numbers[0], params->range.numbers[1]);
     json_t *both = json_pack("[ss]", params->from, params->to);
     status = both == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a run")
                           : checkpoint_set_check(request, both, "/params/to", error);
@@ -77,8 +78,9 @@ static const struct result_field interval_item = {
     .type = RESULT_INTERVAL, .offset = offsetof(struct point, delta_low), .high = offsetof(struct point, delta_high)};
 
 #define REPORT(field) offsetof(struct interpolate_report, field)
-#define POINTS        .type = RESULT_LIST, .offset = REPORT(found.points), .count = REPORT(found.count), .stride = sizeof(struct point)
-#define WITH_METHOD   .absence = RESULT_NULL, .has_when = true, .when = REPORT(quantized)
+#define POINTS \
+    .type = RESULT_LIST, .offset = REPORT(found.points), .count = REPORT(found.count), .stride = sizeof(struct point)
+#define WITH_METHOD .absence = RESULT_NULL, .has_when = true, .when = REPORT(quantized)
 
 static const struct result_field interpolate_fields[] = {
     {.name = "alphas",
@@ -89,7 +91,11 @@ static const struct result_field interpolate_fields[] = {
      .help = "0 is the first checkpoint, 1 the second"},
     {.name = "losses", POINTS, .item = &loss_item, .unit = "nats", .help = "In full precision"},
     {.name = "losses_q", POINTS, .item = &loss_q_item, .unit = "nats", .help = "Null without a method", WITH_METHOD},
-    {.name = "deltas", POINTS, .item = &delta_item, .help = "losses_q / losses − 1; null without a method", WITH_METHOD},
+    {.name = "deltas",
+     POINTS,
+     .item = &delta_item,
+     .help = "losses_q / losses − 1; null without a method",
+     WITH_METHOD},
     {.name = "delta_intervals",
      POINTS,
      .item = &interval_item,
@@ -113,8 +119,8 @@ struct opened {
     struct interpolate_request request;
 };
 
-static enum status open_all(const struct kind_context *context, const struct interpolate_params *params, struct opened *o,
-                            struct error *error)
+static enum status open_all(const struct run_context *context, const struct interpolate_params *params,
+                            struct opened *o, struct error *error)
 {
     const char *const ids[] = {params->from, params->to};
     const enum status status = probe_set_open(context, ids, 2, params->precision, &params->method, &params->use,
@@ -129,14 +135,15 @@ static enum status open_all(const struct kind_context *context, const struct int
     return status;
 }
 
-static enum status plan_find(const struct opened *o, struct plan_budget *budget, struct run_plan *out, struct error *error)
+static enum status plan_find(const struct opened *o, struct plan_budget *budget, struct run_plan *out,
+                             struct error *error)
 {
     *budget = backend_budget(o->request.point.backend, o->request.work_directory);
     return interpolate_plan(&o->request, budget, out, error);
 }
 
-static enum status interpolate_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
-                                        struct run_plan *out, struct error *error)
+static enum status interpolate_run_plan(const struct run_context *context, const void *filled,
+                                        struct plan_budget *budget, struct run_plan *out, struct error *error)
 {
     struct opened o;
     enum status status = open_all(context, filled, &o, error);
@@ -145,7 +152,7 @@ static enum status interpolate_forecast(const struct kind_context *context, cons
     return status;
 }
 
-static enum status interpolate_execute(const struct kind_context *context, const void *filled, json_t **result,
+static enum status interpolate_execute(const struct run_context *context, const void *filled, json_t **result,
                                        struct measurements *out, struct error *error)
 {
     struct opened o;
@@ -157,7 +164,7 @@ static enum status interpolate_execute(const struct kind_context *context, const
     if ((status = open_all(context, filled, &o, error)) != STATUS_OK) goto done;
     if ((status = plan_find(&o, &budget, &plan, error)) != STATUS_OK) goto done;
     if ((status = interpolate_run(&o.request, &found, error)) != STATUS_OK) goto done;
-    kind_note_work(context, plan_work(&plan));
+    run_context_note_work(context, plan_work(&plan));
     status = render(&found, o.request.point.method != NULL, result, error);
 done:
     interpolate_result_reset(&found);
@@ -173,5 +180,5 @@ const struct kind interpolate_kind = {
     .result = &interpolate_shape,
     .check = interpolate_check,
     .execute = interpolate_execute,
-    .plan = interpolate_forecast,
+    .plan = interpolate_run_plan,
 };

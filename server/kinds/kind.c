@@ -3,47 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Appends *id unless it is there already. */
-static enum status uses(struct store_id **list, size_t *count, const struct store_id *id, struct error *error)
-{
-    for (size_t i = 0; i < *count; i++)
-        if (strcmp((*list)[i].text, id->text) == 0) return STATUS_OK;
-    struct store_id *larger = realloc(*list, (*count + 1) * sizeof *larger);
-    if (larger == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a run's references");
-    larger[(*count)++] = *id;
-    *list = larger;
-    return STATUS_OK;
-}
-
-enum status kind_uses_checkpoint(struct kind_request *request, const struct store_id *id, struct error *error)
-{
-    return uses(&request->checkpoints, &request->checkpoint_count, id, error);
-}
-
-enum status kind_uses_trajectory(struct kind_request *request, const struct store_id *id, struct error *error)
-{
-    return uses(&request->trajectories, &request->trajectory_count, id, error);
-}
-
-enum status kind_uses_dataset(struct kind_request *request, const struct store_id *id, struct error *error)
-{
-    return uses(&request->datasets, &request->dataset_count, id, error);
-}
-
-void kind_request_reset(struct kind_request *request)
-{
-    free(request->checkpoints);
-    free(request->trajectories);
-    free(request->datasets);
-    json_decref(request->identity);
-    *request = (struct kind_request){0};
-}
-
-void kind_note_work(const struct kind_context *context, double work)
-{
-    if (context->work != NULL && context->attempt == 0) *context->work = work;
-}
-
 void kind_member_end(struct kind_member *member, enum status status, const struct error *error)
 {
     member->status = status;

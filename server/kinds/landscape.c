@@ -1,5 +1,6 @@
 #include "jobs/landscape.h"
 
+#include "kinds/kind.h"
 #include "kinds/probe.h"
 
 #include <math.h>
@@ -54,7 +55,8 @@ static const struct param landscape_params[] = {
      .type = PARAM_BOOLEAN,
      .offset = AT(adaptive),
      .fallback = "false",
-     .help = "Find each side's margin instead: out until the loss has risen by a quarter, near in sharp basins, far in flat ones"},
+     .help =
+         "Find each side's margin instead: out until the loss has risen by a quarter, near in sharp basins, far in flat ones"},
     DATA_SOURCE_PARAMS(AT(use), "\"blocks\""),
     PROBE_METHOD_PARAMS(AT(method), AT(calibration)),
     INPUTS_PRECISION_PARAM(AT(precision)),
@@ -63,7 +65,7 @@ static const struct param landscape_params[] = {
 };
 
 /* The parameters' list of checkpoints, made from the trajectory if it is not there. Lent. */
-static enum status settle_checkpoints(struct kind_request *request, const struct landscape_params *params, json_t **out,
+static enum status settle_checkpoints(struct run_request *request, const struct landscape_params *params, json_t **out,
                                       struct error *error)
 {
     *out = json_object_get(request->params, "checkpoints");
@@ -76,12 +78,12 @@ static enum status settle_checkpoints(struct kind_request *request, const struct
     *out = ids;
     const enum status status = checkpoint_set_list(request, params->trajectory, "/params/trajectory", ids, error);
     if (status == STATUS_OK && json_array_size(ids) < 3)
-        return error_set_at(error, STATUS_INVALID, "/params/trajectory", "has %zu checkpoint(s): a plane needs three or more",
-                            json_array_size(ids));
+        return error_set_at(error, STATUS_INVALID, "/params/trajectory",
+                            "has %zu checkpoint(s): a plane needs three or more", json_array_size(ids));
     return status;
 }
 
-static enum status landscape_check(struct kind_request *request, const void *filled, struct error *error)
+static enum status landscape_check(struct run_request *request, const void *filled, struct error *error)
 {
     const struct landscape_params *params = filled;
     json_t *ids = NULL;
@@ -100,7 +102,8 @@ static json_t *numbers(const double *values, int64_t count)
     return list;
 }
 
-static json_t *grid_of(const struct landscape_request *request, const struct landscape_result *result, enum probe_number number)
+static json_t *grid_of(const struct landscape_request *request, const struct landscape_result *result,
+                       enum probe_number number)
 {
     json_t *rows = json_array();
     for (int64_t y = 0; y < request->rows; y++)
@@ -119,9 +122,10 @@ static json_t *render(const struct landscape_request *request, const struct land
         (void)json_array_append_new(ids, json_string(params->checkpoints.texts[k]));
     }
     json_t *document = json_pack(
-        "{so so so so so so so so so so}", "checkpoints", ids, "explained_variance", numbers(plane->explained, 2), "points", points,
-        "point_losses", probe_array(result->path, plane->count, PROBE_LOSS), "x", numbers(result->x, request->columns), "y",
-        numbers(result->y, request->rows), "losses", grid_of(request, result, PROBE_LOSS), "losses_q",
+        "{so so so so so so so so so so}", "checkpoints", ids, "explained_variance", numbers(plane->explained, 2),
+        "points", points, "point_losses", probe_array(result->path, plane->count, PROBE_LOSS), "x",
+        numbers(result->x, request->columns), "y", numbers(result->y, request->rows), "losses",
+        grid_of(request, result, PROBE_LOSS), "losses_q",
         quantized ? grid_of(request, result, PROBE_LOSS_Q) : json_null(), "deltas",
         quantized ? grid_of(request, result, PROBE_DELTA) : json_null(), "margins", numbers(result->margins, 4));
     probe_note(document, result->grid, request->rows * request->columns);
@@ -134,11 +138,12 @@ struct opened {
     struct landscape_request request;
 };
 
-static enum status open_all(const struct kind_context *context, const struct landscape_params *params, struct opened *o,
+static enum status open_all(const struct run_context *context, const struct landscape_params *params, struct opened *o,
                             struct error *error)
 {
-    const enum status status = probe_set_open(context, params->checkpoints.texts, params->checkpoints.count, params->precision,
-                                              &params->method, &params->use, &params->calibration, params->seed, &o->read, error);
+    const enum status status =
+        probe_set_open(context, params->checkpoints.texts, params->checkpoints.count, params->precision,
+                       &params->method, &params->use, &params->calibration, params->seed, &o->read, error);
     o->request = (struct landscape_request){
         .point = o->read.probe.request,
         .team = context->team,
@@ -150,13 +155,14 @@ static enum status open_all(const struct kind_context *context, const struct lan
     return status;
 }
 
-static enum status plan_find(const struct opened *o, struct plan_budget *budget, struct run_plan *out, struct error *error)
+static enum status plan_find(const struct opened *o, struct plan_budget *budget, struct run_plan *out,
+                             struct error *error)
 {
     *budget = backend_budget(o->request.point.backend, o->request.work_directory);
     return landscape_plan(&o->request, budget, out, error);
 }
 
-static enum status landscape_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+static enum status landscape_run_plan(const struct run_context *context, const void *filled, struct plan_budget *budget,
                                       struct run_plan *out, struct error *error)
 {
     struct opened o;
@@ -166,7 +172,7 @@ static enum status landscape_forecast(const struct kind_context *context, const 
     return status;
 }
 
-static enum status landscape_execute(const struct kind_context *context, const void *filled, json_t **result,
+static enum status landscape_execute(const struct run_context *context, const void *filled, json_t **result,
                                      struct measurements *out, struct error *error)
 {
     const struct landscape_params *params = filled;
@@ -179,7 +185,7 @@ static enum status landscape_execute(const struct kind_context *context, const v
     if ((status = open_all(context, params, &o, error)) != STATUS_OK) goto done;
     if ((status = plan_find(&o, &budget, &plan, error)) != STATUS_OK) goto done;
     if ((status = landscape_run(&o.request, &found, error)) != STATUS_OK) goto done;
-    kind_note_work(context, plan_work(&plan) * (double)found.measured / (double)landscape_points(&o.request));
+    run_context_note_work(context, plan_work(&plan) * (double)found.measured / (double)landscape_points(&o.request));
     *result = render(&o.request, params, &found);
     if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
 done:
@@ -195,5 +201,5 @@ const struct kind landscape_kind = {
     .params_size = sizeof(struct landscape_params),
     .check = landscape_check,
     .execute = landscape_execute,
-    .plan = landscape_forecast,
+    .plan = landscape_run_plan,
 };

@@ -11,7 +11,7 @@ static const struct param_variant *variant_of(const struct quantize_method *meth
     return &quantize_method_variants[method->quantizer];
 }
 
-enum status method_check(const struct kind_request *request, const char *object, const struct quantize_method *method,
+enum status method_check(const struct run_request *request, const char *object, const struct quantize_method *method,
                          bool calibrated, struct error *error)
 {
     const struct quantizer *quantizer = quantizer_by_id(method->quantizer);
@@ -22,7 +22,8 @@ enum status method_check(const struct kind_request *request, const char *object,
     (void)snprintf(base, sizeof base, "/params%s%s", object != NULL ? "/" : "", object != NULL ? object : "");
     if (!calibrated && quantizer->needs != 0) {
         (void)snprintf(pointer, sizeof pointer, "%s/calibration", base);
-        return error_set_at(error, STATUS_INVALID, pointer, "is missing: \"%s\" needs calibration data", quantizer->name);
+        return error_set_at(error, STATUS_INVALID, pointer, "is missing: \"%s\" needs calibration data",
+                            quantizer->name);
     }
     const enum status status = quantize_method_settle(&settled, &cause);
     if (status != STATUS_OK) {
@@ -30,7 +31,8 @@ enum status method_check(const struct kind_request *request, const char *object,
         return error_set_at(error, status, pointer, "%s", cause.detail);
     }
     const struct param_variant *variant = variant_of(&settled);
-    return schema_write_back(variant->params, (const char *)&settled + variant->offset, json_object_get(holder, "method"), error);
+    return schema_write_back(variant->params, (const char *)&settled + variant->offset,
+                             json_object_get(holder, "method"), error);
 }
 
 int64_t method_integer(const struct quantize_method *method, const char *name)
@@ -59,10 +61,12 @@ static void param_label(const struct param *param, const char *base, char *out, 
     out[0] = '\0';
     if (param->type == PARAM_BOOLEAN) {
         const bool on = *(const bool *)(const void *)(base + param->offset);
-        if (on != (strcmp(param->fallback, "true") == 0)) (void)snprintf(out, size, " %s%s", on ? "" : "no ", param->name);
+        if (on != (strcmp(param->fallback, "true") == 0))
+            (void)snprintf(out, size, " %s%s", on ? "" : "no ", param->name);
     } else if (param->type == PARAM_NUMBER) {
         memcpy(&number, base + param->offset, sizeof number);
-        if (number != (none ? 0 : strtod(param->fallback, NULL))) (void)snprintf(out, size, " %s %g", param->name, number);
+        if (number != (none ? 0 : strtod(param->fallback, NULL)))
+            (void)snprintf(out, size, " %s %g", param->name, number);
     } else if (param->type == PARAM_INTEGER) {
         memcpy(&integer, base + param->offset, sizeof integer);
         if (integer != (none ? 0 : strtoll(param->fallback, NULL, 10)))

@@ -2,15 +2,15 @@
 #ifndef KINDS_METHOD_H
 #define KINDS_METHOD_H
 
+#include "inputs/recipes.h"
 #include "kinds/kind.h"
-#include "kinds/recipes.h"
 #include "quant/quantizer.h"
 
-/* For check, of the "method" and "calibration" in `object` of the parameters ("direction"; NULL: the parameters themselves).
- * Refuses (at the calibration) a quantizer without the calibration it needs, and asks its cross-field rules; what they settle is
- * written back into the document. */
-MUST_CHECK enum status method_check(const struct kind_request *request, const char *object, const struct quantize_method *method,
-                                    bool calibrated, struct error *error);
+/* For check, of the "method" and "calibration" in `object` of the parameters ("direction"; NULL: the parameters
+ * themselves). Refuses (at the calibration) a quantizer without the calibration it needs, and asks its cross-field
+ * rules; what they settle is written back into the document. */
+MUST_CHECK enum status method_check(const struct run_request *request, const char *object,
+                                    const struct quantize_method *method, bool calibrated, struct error *error);
 
 /* The method's parameter of that name, 0 when it has none. */
 int64_t method_integer(const struct quantize_method *method, const char *name);

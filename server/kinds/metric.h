@@ -4,13 +4,14 @@
 
 #include "base/result.h"
 
-extern const struct result_metric metric_loss, metric_loss_fp, metric_loss_q, metric_delta, metric_kl, metric_top1_agreement,
-    metric_bits_per_weight;
+extern const struct result_metric metric_loss, metric_loss_fp, metric_loss_q, metric_delta, metric_kl,
+    metric_top1_agreement, metric_bits_per_weight;
 
 /* The row of the text at `at` (const char *), left out where it is NULL. */
-#define METRIC_NOTE_FIELD(at)                                                                                                      \
-    {                                                                                                                              \
-        .name = "note", .type = RESULT_TEXT, .offset = (at), .absence = RESULT_LEFT_OUT, .help = "What to know of the numbers"     \
+#define METRIC_NOTE_FIELD(at)                                                            \
+    {                                                                                    \
+        .name = "note", .type = RESULT_TEXT, .offset = (at), .absence = RESULT_LEFT_OUT, \
+        .help = "What to know of the numbers"                                            \
     }
 
 #endif

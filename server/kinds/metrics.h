@@ -1,4 +1,5 @@
-/* metrics.h: every number that runs leave for curves and correlations, found in the tables of results that kinds have. */
+/* metrics.h: every number that runs leave for curves and correlations, found in the tables of results that kinds
+ * have. */
 #ifndef KINDS_METRICS_H
 #define KINDS_METRICS_H
 

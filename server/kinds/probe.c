@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum status probe_check(struct kind_request *request, const char *checkpoint, const struct quantize_method *method,
+enum status probe_check(struct run_request *request, const char *checkpoint, const struct quantize_method *method,
                         const struct data_use *evaluation, const char *object, const struct data_use *calibration,
                         struct error *error)
 {
@@ -20,9 +20,9 @@ enum status probe_check(struct kind_request *request, const char *checkpoint, co
     return inputs_check_use(request, checkpoint, calibration->dataset, "calibration", error);
 }
 
-enum status probe_open(const struct kind_context *context, struct checkpoint_set *set, const struct quantize_method *method,
-                       const struct data_use *evaluation, const struct data_use *calibration, int64_t seed, struct probe *out,
-                       struct error *error)
+enum status probe_open(const struct run_context *context, struct checkpoint_set *set,
+                       const struct quantize_method *method, const struct data_use *evaluation,
+                       const struct data_use *calibration, int64_t seed, struct probe *out, struct error *error)
 {
     struct inputs *first = &set->inputs[0];
     const bool quantized = point_method_given(method);
@@ -52,13 +52,15 @@ void probe_reset(struct probe *probe)
     *probe = (struct probe){0};
 }
 
-enum status probe_set_open(const struct kind_context *context, const char *const *ids, int64_t count, int precision,
+enum status probe_set_open(const struct run_context *context, const char *const *ids, int64_t count, int precision,
                            const struct quantize_method *method, const struct data_use *evaluation,
                            const struct data_use *calibration, int64_t seed, struct probe_set *out, struct error *error)
 {
     *out = (struct probe_set){.set = {.count = 0}};
     const enum status status = checkpoint_set_open(context, ids, count, precision, &out->set, error);
-    return status == STATUS_OK ? probe_open(context, &out->set, method, evaluation, calibration, seed, &out->probe, error) : status;
+    return status == STATUS_OK
+               ? probe_open(context, &out->set, method, evaluation, calibration, seed, &out->probe, error)
+               : status;
 }
 
 void probe_set_reset(struct probe_set *probe)
@@ -83,15 +85,17 @@ json_t *probe_array(const struct point *points, int64_t count, enum probe_number
 
 json_t *probe_interval(const struct point *point)
 {
-    return isfinite(point->delta_low) && isfinite(point->delta_high) ? json_pack("[ff]", point->delta_low, point->delta_high)
-                                                                     : json_null();
+    return isfinite(point->delta_low) && isfinite(point->delta_high)
+               ? json_pack("[ff]", point->delta_low, point->delta_high)
+               : json_null();
 }
 
 const char *probe_note_text(const struct point *points, int64_t count, char text[PROBE_NOTE])
 {
     int64_t missing = 0;
     for (int64_t i = 0; i < count; i++) missing += !isfinite(points[i].loss);
-    (void)snprintf(text, PROBE_NOTE, "%lld loss(es) are not finite: the model's outputs overflow or are not numbers there",
+    (void)snprintf(text, PROBE_NOTE,
+                   "%lld loss(es) are not finite: the model's outputs overflow or are not numbers there",
                    (long long)missing);
     return missing > 0 ? text : NULL;
 }

@@ -1,11 +1,12 @@
-/* probe.h: the parameters, checks, data and answers that kinds share which measure points between checkpoints (interpolate,
- * landscape, the search of average): a dataset, and a quantizer if losses of quantized points are wanted too. */
+/* probe.h: the parameters, checks, data and answers that kinds share which measure points between checkpoints
+ * (interpolate, landscape, the search of average): a dataset, and a quantizer if losses of quantized points are wanted
+ * too. */
 #ifndef KINDS_PROBE_H
 #define KINDS_PROBE_H
 
+#include "inputs/checkpoint_set.h"
+#include "inputs/recipes.h"
 #include "jobs/point.h"
-#include "kinds/checkpoint_set.h"
-#include "kinds/recipes.h"
 
 /* Rows for a method at `at`, and the calibration beside it. */
 /* clang-format off */
@@ -21,11 +22,11 @@
      .help = "Of the bootstrap behind intervals"}
 /* clang-format on */
 
-/* For check: method and calibration fit, the datasets can be read with `checkpoint`'s tokenizer. `object`: where the evaluation
- * stands in the parameters, as for inputs_check_use. */
-MUST_CHECK enum status probe_check(struct kind_request *request, const char *checkpoint, const struct quantize_method *method,
-                                   const struct data_use *evaluation, const char *object, const struct data_use *calibration,
-                                   struct error *error);
+/* For check: method and calibration fit, the datasets can be read with `checkpoint`'s tokenizer. `object`: where the
+ * evaluation stands in the parameters, as for inputs_check_use. */
+MUST_CHECK enum status probe_check(struct run_request *request, const char *checkpoint,
+                                   const struct quantize_method *method, const struct data_use *evaluation,
+                                   const char *object, const struct data_use *calibration, struct error *error);
 
 struct probe {
     struct sequences evaluation, calibration;
@@ -35,9 +36,10 @@ struct probe {
 };
 
 /* Data and method for points of `set`. The caller resets *out, which stays where it is. */
-MUST_CHECK enum status probe_open(const struct kind_context *context, struct checkpoint_set *set,
+MUST_CHECK enum status probe_open(const struct run_context *context, struct checkpoint_set *set,
                                   const struct quantize_method *method, const struct data_use *evaluation,
-                                  const struct data_use *calibration, int64_t seed, struct probe *out, struct error *error);
+                                  const struct data_use *calibration, int64_t seed, struct probe *out,
+                                  struct error *error);
 void probe_reset(struct probe *probe); /* {0} is fine */
 
 /* A probe and the checkpoints that it goes between. */
@@ -46,12 +48,14 @@ struct probe_set {
     struct probe probe;
 };
 /* Opens both, as checkpoint_set_open and probe_open do. The caller resets *out, which stays where it is. */
-MUST_CHECK enum status probe_set_open(const struct kind_context *context, const char *const *ids, int64_t count, int precision,
-                                      const struct quantize_method *method, const struct data_use *evaluation,
-                                      const struct data_use *calibration, int64_t seed, struct probe_set *out, struct error *error);
+MUST_CHECK enum status probe_set_open(const struct run_context *context, const char *const *ids, int64_t count,
+                                      int precision, const struct quantize_method *method,
+                                      const struct data_use *evaluation, const struct data_use *calibration,
+                                      int64_t seed, struct probe_set *out, struct error *error);
 void probe_set_reset(struct probe_set *probe); /* {0} is fine */
 
-/* points[first], points[first + 1], ... as an array of one of their numbers. New references, NULL when out of memory. */
+/* points[first], points[first + 1], ... as an array of one of their numbers. New references, NULL when out of
+ * memory. */
 enum probe_number { PROBE_LOSS, PROBE_LOSS_Q, PROBE_DELTA };
 json_t *probe_array(const struct point *points, int64_t count, enum probe_number number);
 /* [low, high] of delta, or null. */

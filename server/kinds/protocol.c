@@ -1,12 +1,14 @@
 #include "kinds/protocol.h"
 
-#include "kinds/hash.h"
+#include "inputs/hash.h"
 
 #include <string.h>
 
-enum status protocol_id(const struct sequences *evaluation, const char *precision, char out[PROTOCOL_TEXT], struct error *error)
+enum status protocol_id(const struct sequences *evaluation, const char *precision, char out[PROTOCOL_TEXT],
+                        struct error *error)
 {
-    static const char version[] = "next-token loss 1"; /* mean over the T - 1 predictions of a sequence, all sequences alike */
+    static const char version[] =
+        "next-token loss 1"; /* mean over the T - 1 predictions of a sequence, all sequences alike */
     struct hash *hash = NULL;
     char digits[HASH_TEXT];
     enum status status = hash_new(&hash, error);

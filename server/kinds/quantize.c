@@ -1,5 +1,6 @@
-#include "jobs/quantize_draws.h"
-#include "kinds/inputs.h"
+#include "inputs/inputs.h"
+#include "jobs/quantize/quantize_draws.h"
+#include "kinds/kind.h"
 #include "kinds/method.h"
 #include "kinds/quantize_export.h"
 #include "kinds/quantize_report.h"
@@ -61,7 +62,7 @@ static const struct param quantize_params[] = {
     {0},
 };
 
-static enum status quantize_check(struct kind_request *request, const void *filled, struct error *error)
+static enum status quantize_check(struct run_request *request, const void *filled, struct error *error)
 {
     const struct quantize_params *params = filled;
     enum status status;
@@ -70,9 +71,11 @@ static enum status quantize_check(struct kind_request *request, const void *fill
     if (params->calibration_draws > 1 && params->calibration.max_sequences == 0)
         return error_set_at(error, STATUS_INVALID, "/params/calibration_draws",
                             "needs a calibration with max_sequences: the size of a draw");
-    if ((status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error)) != STATUS_OK)
+    if ((status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error)) !=
+        STATUS_OK)
         return status;
-    if ((status = quantize_export_check(request, params->export_as, params->checkpoint, &params->method, error)) != STATUS_OK)
+    if ((status = quantize_export_check(request, params->export_as, params->checkpoint, &params->method, error)) !=
+        STATUS_OK)
         return status;
     status = inputs_check_use(request, params->checkpoint, params->evaluation.dataset, "evaluation", error);
     if (status != STATUS_OK || params->calibration.dataset == NULL) return status;
@@ -92,7 +95,7 @@ static void single_ended(struct kind_member *member)
     *single = (struct single){member->result, member->status, member->error};
 }
 
-static enum status quantize_execute(const struct kind_context *context, const void *filled, json_t **result,
+static enum status quantize_execute(const struct run_context *context, const void *filled, json_t **result,
                                     struct measurements *out, struct error *error)
 {
     struct single single = {.result = NULL};

@@ -1,7 +1,7 @@
 #include "kinds/quantize_export.h"
 
+#include "inputs/checkpoint_files.h"
 #include "kinds/artifacts.h"
-#include "kinds/checkpoint_files.h"
 #include "kinds/method.h"
 
 #include <dirent.h>
@@ -31,14 +31,15 @@ static enum status path_of(char out[PATH_MAX], const char *directory, const char
 /* ---- when posted ---- */
 
 /* The model's part; what is not here yet is checked by the run. */
-static enum status check_model(const struct kind_request *request, int format, const struct checkpoint *row,
+static enum status check_model(const struct run_request *request, int format, const struct checkpoint *row,
                                const struct quantize_method *method, struct error *error)
 {
     struct checkpoint_place place = {0};
     struct model *model = NULL;
     struct error ignored;
     enum status status = STATUS_OK;
-    if (checkpoint_place_find(request->roots, request->data_directory, row, "/params/checkpoint", &place, &ignored) == STATUS_OK &&
+    if (checkpoint_place_find(request->roots, request->data_directory, row, "/params/checkpoint", &place, &ignored) ==
+            STATUS_OK &&
         model_open_as(place.path, checkpoint_config(row), &model, &ignored) == STATUS_OK)
         status = export_check(format, method, model, error);
     model_close(model);
@@ -46,7 +47,7 @@ static enum status check_model(const struct kind_request *request, int format, c
     return status;
 }
 
-enum status quantize_export_check(const struct kind_request *request, int format, const char *checkpoint,
+enum status quantize_export_check(const struct run_request *request, int format, const char *checkpoint,
                                   const struct quantize_method *method, struct error *error)
 {
     struct quantize_method settled = *method;
@@ -73,7 +74,7 @@ done:
 
 /* ---- in the run ---- */
 
-enum status quantize_export_open(const struct kind_context *context, int format, const struct quantize_method *method,
+enum status quantize_export_open(const struct run_context *context, int format, const struct quantize_method *method,
                                  const struct inputs *inputs, struct export_job **out, struct error *error)
 {
     char directory[PATH_MAX];
@@ -117,7 +118,7 @@ static enum status list_files(const char *directory, struct files *files, struct
     return status;
 }
 
-static enum status publish_files(const struct kind_context *context, const struct export_job *job, const char *directory,
+static enum status publish_files(const struct run_context *context, const struct export_job *job, const char *directory,
                                  json_t *document, struct error *error)
 {
     char path[PATH_MAX];
@@ -152,7 +153,8 @@ static enum status sync_directory(const char *path, struct error *error)
 }
 
 /* $DATA/checkpoints/RUN/dequantized. What an attempt that was killed here left has the same bits. */
-static enum status move_directory(const struct kind_context *context, const char *from, char to[PATH_MAX], struct error *error)
+static enum status move_directory(const struct run_context *context, const char *from, char to[PATH_MAX],
+                                  struct error *error)
 {
     char parent[PATH_MAX], run[PATH_MAX];
     enum status status;
@@ -168,8 +170,9 @@ static enum status move_directory(const struct kind_context *context, const char
     return sync_directory(parent, error);
 }
 
-static enum status register_directory(const struct kind_context *context, const struct quantize_method *method,
-                                      const struct inputs *inputs, const char *path, json_t *document, struct error *error)
+static enum status register_directory(const struct run_context *context, const struct quantize_method *method,
+                                      const struct inputs *inputs, const char *path, json_t *document,
+                                      struct error *error)
 {
     const struct checkpoint *row = &inputs->row;
     char trajectory[256], name[256], label[256];
@@ -178,7 +181,8 @@ static enum status register_directory(const struct kind_context *context, const 
     method_label(method, label, sizeof label);
     json_t *origin = json_pack("{s[s] ss ss}", "checkpoints", row->id.text, "run", context->run, "method", label);
     (void)snprintf(trajectory, sizeof trajectory, "%.200s-quantized", row->trajectory_name);
-    (void)snprintf(name, sizeof name, "%.180s-%s-%.8s", row->name, quantizer_by_id(method->quantizer)->name, context->run);
+    (void)snprintf(name, sizeof name, "%.180s-%s-%.8s", row->name, quantizer_by_id(method->quantizer)->name,
+                   context->run);
     const struct checkpoint_new new = {
         .trajectory = trajectory,
         .name = name,
@@ -189,15 +193,17 @@ static enum status register_directory(const struct kind_context *context, const 
         .derived_from = origin,
     };
     enum status status = origin == NULL ? no_memory(error) : STATUS_OK;
-    if (status == STATUS_OK) status = checkpoint_files_register(context->connection, &new, NULL, &outcome, &registered, error);
+    if (status == STATUS_OK)
+        status = checkpoint_files_register(context->connection, &new, NULL, &outcome, &registered, error);
     if (status == STATUS_OK) (void)json_object_set(document, "checkpoint", json_object_get(registered, "id"));
     json_decref(registered);
     json_decref(origin);
     return status;
 }
 
-enum status quantize_export_publish(const struct kind_context *context, int format, const struct quantize_method *method,
-                                    const struct inputs *inputs, struct export_job *job, json_t **out, struct error *error)
+enum status quantize_export_publish(const struct run_context *context, int format, const struct quantize_method *method,
+                                    const struct inputs *inputs, struct export_job *job, json_t **out,
+                                    struct error *error)
 {
     char directory[PATH_MAX], path[PATH_MAX];
     json_t *document =

@@ -87,7 +87,8 @@ static const struct result_field layer_fields[] = {
      .offset = LAYER(degraded),
      .absence = RESULT_NULL,
      .later = true,
-     .help = "Why this layer was rounded to nearest in place of the method: too few calibration tokens visit its expert"},
+     .help =
+         "Why this layer was rounded to nearest in place of the method: too few calibration tokens visit its expert"},
     {.name = "damping_increases",
      .type = RESULT_INTEGER,
      .offset = LAYER(summary.damp_increases),
@@ -127,23 +128,31 @@ static const struct result_field draws_fields[] = {
     {.name = "delta_stddev", .type = RESULT_NUMBER, .offset = DRAWS(deviation), .metric = &delta_stddev_metric},
     {0},
 };
-static const struct result_shape draws_shape = {.help = "The spread over disjoint calibration samples; null for a single one",
-                                                .fields = draws_fields};
+static const struct result_shape draws_shape = {
+    .help = "The spread over disjoint calibration samples; null for a single one", .fields = draws_fields};
 
 #define OVERLAP(field) offsetof(struct quantize_report, field)
 
 static const struct result_field overlap_fields[] = {
     {.name = "window_tokens", .type = RESULT_INTEGER, .offset = OVERLAP(overlap.window), .help = "Tokens of a window"},
-    {.name = "windows", .type = RESULT_INTEGER, .offset = OVERLAP(overlap.windows), .help = "Of the evaluation, one after another"},
+    {.name = "windows",
+     .type = RESULT_INTEGER,
+     .offset = OVERLAP(overlap.windows),
+     .help = "Of the evaluation, one after another"},
     {.name = "overlapping",
      .type = RESULT_INTEGER,
      .offset = OVERLAP(overlap.overlapping),
      .help = "Those that stand in the calibration data too"},
-    {.name = "share", .type = RESULT_NUMBER, .offset = OVERLAP(overlap_share), .finite = true, .help = "Of the windows"},
+    {.name = "share",
+     .type = RESULT_NUMBER,
+     .offset = OVERLAP(overlap_share),
+     .finite = true,
+     .help = "Of the windows"},
     {0},
 };
 static const struct result_shape overlap_shape = {
-    .help = "Windows of the evaluation that stand in the calibration data too; null without calibration", .fields = overlap_fields};
+    .help = "Windows of the evaluation that stand in the calibration data too; null without calibration",
+    .fields = overlap_fields};
 
 /* As quantize_export_publish makes it. */
 static const struct result_field export_fields[] = {
@@ -177,14 +186,24 @@ static const struct result_field report_fields[] = {
      .high = REPORT(result.delta_high),
      .help = "95 % interval of a paired bootstrap over sequences"},
     {.name = "kl", .type = RESULT_NUMBER, .offset = REPORT(result.kl), .metric = &metric_kl},
-    {.name = "top1_agreement", .type = RESULT_NUMBER, .offset = REPORT(result.top1_agreement), .metric = &metric_top1_agreement},
-    {.name = "bits_per_weight", .type = RESULT_NUMBER, .offset = REPORT(result.bits_per_weight), .metric = &metric_bits_per_weight},
+    {.name = "top1_agreement",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(result.top1_agreement),
+     .metric = &metric_top1_agreement},
+    {.name = "bits_per_weight",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(result.bits_per_weight),
+     .metric = &metric_bits_per_weight},
     {.name = "sequences",
      .type = RESULT_INTEGER,
      .offset = REPORT(result.fp.sequences),
      .later = true,
      .help = "Of the evaluation"},
-    {.name = "tokens", .type = RESULT_INTEGER, .offset = REPORT(result.fp.tokens), .later = true, .help = "Of the evaluation"},
+    {.name = "tokens",
+     .type = RESULT_INTEGER,
+     .offset = REPORT(result.fp.tokens),
+     .later = true,
+     .help = "Of the evaluation"},
     {.name = "calibration_sequences",
      .type = RESULT_INTEGER,
      .offset = REPORT(result.calibration_sequences),
@@ -275,7 +294,8 @@ static void explain_layer(struct layer_report *layer, int64_t calibration_tokens
                        (long long)summary->tokens, (long long)calibration_tokens);
 }
 
-/* Layers where the method gave way, and those that fewer tokens reached than they have inputs, so that their Hessians lack rank. */
+/* Layers where the method gave way, and those that fewer tokens reached than they have inputs, so that their Hessians
+ * lack rank. */
 static void fill_layers(struct quantize_report *report)
 {
     const struct quantize_result *result = &report->result;
@@ -297,7 +317,8 @@ static void fill_note(struct quantize_report *report)
                        (long long)report->degraded_layers, (long long)report->result.layer_count);
         report->note = report->why;
     }
-    if (!isfinite(report->result.delta)) report->note = "a loss is not finite: the model's outputs overflow or are not numbers";
+    if (!isfinite(report->result.delta))
+        report->note = "a loss is not finite: the model's outputs overflow or are not numbers";
 }
 
 static struct quantize_report report_of(const struct quantize_findings *found, const struct quantize_identity *identity)
@@ -322,7 +343,8 @@ json_t *quantize_report_render(const struct quantize_findings *found, const stru
     struct quantize_report report = report_of(found, identity);
     struct error unused;
     json_t *document = NULL;
-    if (memory_new(found->result.layer_count, sizeof *report.layers, "a result", &report.layers, &unused) != STATUS_OK) return NULL;
+    if (memory_new(found->result.layer_count, sizeof *report.layers, "a result", &report.layers, &unused) != STATUS_OK)
+        return NULL;
     fill_layers(&report);
     fill_note(&report);
     if (result_render(&quantize_report_shape, &report, &document, &unused) != STATUS_OK) document = NULL;
@@ -335,6 +357,7 @@ enum status quantize_report_measure(const struct quantize_params *params, const 
                                     struct measurements *out, struct error *error)
 {
     const struct quantize_report report = report_of(found, identity);
-    const struct measurement series = measure_series(&inputs->row.id, identity->dataset, identity->protocol, &params->method);
+    const struct measurement series =
+        measure_series(&inputs->row.id, identity->dataset, identity->protocol, &params->method);
     return measure_result(&quantize_report_shape, &report, &series, out, error);
 }

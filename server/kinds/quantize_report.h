@@ -3,11 +3,11 @@
 #define KINDS_QUANTIZE_REPORT_H
 
 #include "eval/overlap.h"
-#include "jobs/quantize_draws.h"
-#include "kinds/inputs.h"
+#include "inputs/inputs.h"
+#include "inputs/recipes.h"
+#include "jobs/quantize/quantize_draws.h"
 #include "kinds/protocol.h"
 #include "kinds/quantize_run.h"
-#include "kinds/recipes.h"
 
 /* What one run finds. */
 struct quantize_findings {
@@ -30,7 +30,8 @@ json_t *quantize_report_render(const struct quantize_findings *found, const stru
 
 /* STATUS_NO_MEMORY. */
 MUST_CHECK enum status quantize_report_measure(const struct quantize_params *params, const struct inputs *inputs,
-                                               const struct quantize_identity *identity, const struct quantize_findings *found,
-                                               struct measurements *out, struct error *error);
+                                               const struct quantize_identity *identity,
+                                               const struct quantize_findings *found, struct measurements *out,
+                                               struct error *error);
 
 #endif

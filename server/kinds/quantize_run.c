@@ -32,7 +32,7 @@ struct run_batch {
     struct members members;
     struct run_member *runs; /* [count] */
     size_t count;
-    struct kind_context context; /* the first's, with everybody's monitor */
+    struct run_context context; /* the first's, with everybody's monitor */
     struct inputs inputs;
     struct sequences calibration, evaluation;
     struct overlap overlap;
@@ -55,20 +55,23 @@ static void ended(struct member *member, enum status status, const struct error 
 static enum status data_open(struct run_batch *batch, const struct quantize_params *params, struct error *error)
 {
     struct data_use use = params->calibration;
-    enum status status =
-        inputs_sequences(&batch->context, &batch->inputs, &params->evaluation, false, &batch->evaluation, batch->dataset, error);
+    enum status status = inputs_sequences(&batch->context, &batch->inputs, &params->evaluation, false,
+                                          &batch->evaluation, batch->dataset, error);
     if (status != STATUS_OK || params->calibration.dataset == NULL) return status;
     use.max_sequences *= params->calibration_draws;
-    if ((status = inputs_sequences(&batch->context, &batch->inputs, &use, true, &batch->calibration, NULL, error)) != STATUS_OK)
+    if ((status = inputs_sequences(&batch->context, &batch->inputs, &use, true, &batch->calibration, NULL, error)) !=
+        STATUS_OK)
         return status;
     if (params->calibration_draws > 1 && batch->calibration.count < use.max_sequences)
         return error_set_at(error, STATUS_INVALID, "/params/calibration_draws",
-                            "%lld draws of %lld sequences; the dataset has %lld in all", (long long)params->calibration_draws,
-                            (long long)params->calibration.max_sequences, (long long)batch->calibration.count);
+                            "%lld draws of %lld sequences; the dataset has %lld in all",
+                            (long long)params->calibration_draws, (long long)params->calibration.max_sequences,
+                            (long long)batch->calibration.count);
     status = overlap_find(&batch->evaluation, &batch->calibration, &batch->overlap, error);
     if (status == STATUS_OK && batch->overlap.overlapping > 0)
-        monitor_log(&batch->members.monitor, "%lld of %lld windows of %lld evaluation tokens stand in the calibration data too",
-                    (long long)batch->overlap.overlapping, (long long)batch->overlap.windows, (long long)batch->overlap.window);
+        monitor_log(
+            &batch->members.monitor, "%lld of %lld windows of %lld evaluation tokens stand in the calibration data too",
+            (long long)batch->overlap.overlapping, (long long)batch->overlap.windows, (long long)batch->overlap.window);
     return status;
 }
 
@@ -76,10 +79,12 @@ static enum status batch_open(struct run_batch *batch, struct error *error)
 {
     const struct quantize_params *params = batch->runs[0].params;
     enum status status;
-    if ((status = inputs_open(&batch->context, params->checkpoint, params->precision, &batch->inputs, error)) != STATUS_OK)
+    if ((status = inputs_open(&batch->context, params->checkpoint, params->precision, &batch->inputs, error)) !=
+        STATUS_OK)
         return status;
     if ((status = data_open(batch, params, error)) != STATUS_OK) return status;
-    if ((status = protocol_id(&batch->evaluation, inputs_precisions[params->precision], batch->protocol, error)) != STATUS_OK)
+    if ((status = protocol_id(&batch->evaluation, inputs_precisions[params->precision], batch->protocol, error)) !=
+        STATUS_OK)
         return status;
     return baselines_path(&batch->context, &batch->inputs, &batch->evaluation, &batch->baseline, error);
 }
@@ -100,7 +105,7 @@ static uint64_t content_of(const struct inputs *inputs)
 static enum status run_open(struct run_member *run, struct quantize_request *request, struct error *error)
 {
     struct run_batch *batch = run->batch;
-    const struct kind_context *context = &run->given->context;
+    const struct run_context *context = &run->given->context;
     const int format = run->params->export_as;
     enum status status;
     *request = (struct quantize_request){
@@ -124,7 +129,8 @@ static enum status run_open(struct run_member *run, struct quantize_request *req
     if (run->keep == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a path");
     request->keep = run->keep;
     if (format == EXPORT_NONE) return STATUS_OK;
-    if ((status = quantize_export_open(context, format, &request->method, &batch->inputs, &run->export, error)) != STATUS_OK)
+    if ((status = quantize_export_open(context, format, &request->method, &batch->inputs, &run->export, error)) !=
+        STATUS_OK)
         return status;
     request->hook = export_hook(run->export, batch->inputs.backend);
     request->keeper = export_keeper(run->export);
@@ -141,7 +147,8 @@ static enum status run_report(struct run_member *run, const struct quantize_requ
         status = quantize_export_publish(&run->given->context, format, &request->method, &batch->inputs, run->export,
                                          &run->found.exported, error);
     if (status == STATUS_OK)
-        status = quantize_report_measure(run->params, &batch->inputs, &run->identity, &run->found, run->given->measurements, error);
+        status = quantize_report_measure(run->params, &batch->inputs, &run->identity, &run->found,
+                                         run->given->measurements, error);
     if (status != STATUS_OK) return status;
     run->given->result = quantize_report_render(&run->found, &run->identity);
     return run->given->result != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a result");
@@ -163,13 +170,16 @@ static void quantized(struct quantize_member *quantization)
 static void draw(struct run_member *run, const struct quantize_request *request)
 {
     struct error error = {0};
-    enum status status = quantize_draws_run(request, run->params->calibration_draws, &run->found.result, &run->found.draws, &error);
+    enum status status =
+        quantize_draws_run(request, run->params->calibration_draws, &run->found.result, &run->found.draws, &error);
     if (status == STATUS_OK) status = run_report(run, request, &error);
     members_end(&run->member, status, &error);
 }
 
-/* What a run computes that is alone in its batch: of several the time does not tell. Nothing where a baseline spares it a part. */
-static void work_note(const struct kind_context *context, const struct run_member *run, const struct quantize_request *request)
+/* What a run computes that is alone in its batch: of several the time does not tell. Nothing where a baseline spares it
+ * a part. */
+static void work_note(const struct run_context *context, const struct run_member *run,
+                      const struct quantize_request *request)
 {
     const struct plan_budget budget = backend_budget(request->backend, request->directory);
     const bool spared = request->baseline != NULL && access(request->baseline, F_OK) == 0;
@@ -249,7 +259,7 @@ void quantize_run_batch(struct kind_member *members, size_t count)
 }
 
 static enum status plan_fill(const struct run_batch *batch, const struct quantize_params *params,
-                             const struct kind_context *context, struct plan_budget *budget, struct run_plan *out,
+                             const struct run_context *context, struct plan_budget *budget, struct run_plan *out,
                              struct error *error)
 {
     struct quantize_request request = {
@@ -274,7 +284,7 @@ static enum status plan_fill(const struct run_batch *batch, const struct quantiz
     return STATUS_OK;
 }
 
-enum status quantize_run_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+enum status quantize_run_forecast(const struct run_context *context, const void *filled, struct plan_budget *budget,
                                   struct run_plan *out, struct error *error)
 {
     const struct quantize_params *params = filled;

@@ -1,9 +1,9 @@
-/* quantize_run.h: executes runs of the kind quantize, one or several that differ in method, seed and export: what they have in
- * common is opened once, and one forward pass serves all. */
+/* quantize_run.h: executes runs of the kind quantize, one or several that differ in method, seed and export: what they
+ * have in common is opened once, and one forward pass serves all. */
 #ifndef KINDS_QUANTIZE_RUN_H
 #define KINDS_QUANTIZE_RUN_H
 
-#include "kinds/data_source.h"
+#include "inputs/data_source.h"
 #include "kinds/kind.h"
 #include "quant/quantize_method.h"
 
@@ -16,12 +16,12 @@ struct quantize_params {
     int64_t seed, calibration_draws;
 };
 
-/* As kind.execute_batch. Those that memory has no room for beside the others are given back. A run with several calibration draws comes
- * alone. */
+/* As kind.execute_batch. Those that memory has no room for beside the others are given back. A run with several
+ * calibration draws comes alone. */
 void quantize_run_batch(struct kind_member *members, size_t count);
 
 /* As kind.plan. The files of an export count as large as those of the checkpoint. */
-MUST_CHECK enum status quantize_run_forecast(const struct kind_context *context, const void *params, struct plan_budget *budget,
-                                             struct run_plan *out, struct error *error);
+MUST_CHECK enum status quantize_run_forecast(const struct run_context *context, const void *params,
+                                             struct plan_budget *budget, struct run_plan *out, struct error *error);
 
 #endif

@@ -1,7 +1,8 @@
-#include "jobs/sharpness.h"
+#include "jobs/sharpness/sharpness.h"
 
+#include "inputs/inputs.h"
 #include "jobs/point.h"
-#include "kinds/inputs.h"
+#include "kinds/kind.h"
 #include "kinds/measure.h"
 #include "kinds/method.h"
 #include "kinds/protocol.h"
@@ -141,7 +142,8 @@ static bool has_direction(const struct sharpness_params *params)
     return point_method_given(&params->direction.method);
 }
 
-static enum status check_direction(struct kind_request *request, const struct sharpness_params *params, struct error *error)
+static enum status check_direction(struct run_request *request, const struct sharpness_params *params,
+                                   struct error *error)
 {
     if (quantize_method_treats_inputs(&params->direction.method))
         return error_set_at(error, STATUS_UNSUPPORTED, "/params/direction/method",
@@ -153,10 +155,11 @@ static enum status check_direction(struct kind_request *request, const struct sh
     const enum status status =
         method_check(request, "direction", &direction->method, direction->calibration.dataset != NULL, error);
     if (status != STATUS_OK || direction->calibration.dataset == NULL) return status;
-    return inputs_check_use(request, params->checkpoint, direction->calibration.dataset, "direction/calibration", error);
+    return inputs_check_use(request, params->checkpoint, direction->calibration.dataset, "direction/calibration",
+                            error);
 }
 
-static enum status sharpness_check_params(struct kind_request *request, const void *filled, struct error *error)
+static enum status sharpness_check_params(struct run_request *request, const void *filled, struct error *error)
 {
     const struct sharpness_params *params = filled;
     enum status status;
@@ -186,17 +189,19 @@ struct opened {
     struct sharpness_request request;
 };
 
-static enum status open_all(const struct kind_context *context, const struct sharpness_params *params, struct opened *o,
+static enum status open_all(const struct run_context *context, const struct sharpness_params *params, struct opened *o,
                             struct error *error)
 {
     enum status status;
     *o = (struct opened){.method = params->direction.method};
-    if ((status = inputs_open(context, params->checkpoint, params->precision, &o->inputs, error)) != STATUS_OK) return status;
+    if ((status = inputs_open(context, params->checkpoint, params->precision, &o->inputs, error)) != STATUS_OK)
+        return status;
     status = inputs_sequences(context, &o->inputs, &params->use, false, &o->sequences, o->dataset, error);
     if (status != STATUS_OK) return status;
     if (has_direction(params) && (status = quantize_method_settle(&o->method, error)) != STATUS_OK) return status;
     if (params->direction.calibration.dataset != NULL)
-        status = inputs_sequences(context, &o->inputs, &params->direction.calibration, true, &o->calibration, NULL, error);
+        status =
+            inputs_sequences(context, &o->inputs, &params->direction.calibration, true, &o->calibration, NULL, error);
     o->request = (struct sharpness_request){
         .model = o->inputs.model,
         .backend = o->inputs.backend,
@@ -218,8 +223,8 @@ static void close_all(struct opened *o)
 }
 
 /* Of the products that were made, which may be fewer than planned; not of a run that an earlier attempt had begun. */
-static enum status work_note(const struct kind_context *context, const struct sharpness_request *request, int64_t products,
-                             struct error *error)
+static enum status work_note(const struct run_context *context, const struct sharpness_request *request,
+                             int64_t products, struct error *error)
 {
     const struct plan_budget budget = backend_budget(request->backend, NULL);
     struct run_plan plan;
@@ -231,8 +236,9 @@ static enum status work_note(const struct kind_context *context, const struct sh
     return status;
 }
 
-/* The budget is the one that the engine goes by: not what is free now, so that the basis does not depend on the moment. */
-static enum status sharpness_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+/* The budget is the one that the engine goes by: not what is free now, so that the basis does not depend on the
+ * moment. */
+static enum status sharpness_run_plan(const struct run_context *context, const void *filled, struct plan_budget *budget,
                                       struct run_plan *out, struct error *error)
 {
     struct opened o;
@@ -246,7 +252,7 @@ static enum status sharpness_forecast(const struct kind_context *context, const 
     return status;
 }
 
-static enum status sharpness_execute(const struct kind_context *context, const void *filled, json_t **result,
+static enum status sharpness_execute(const struct run_context *context, const void *filled, json_t **result,
                                      struct measurements *out, struct error *error)
 {
     const struct sharpness_params *params = filled;
@@ -255,7 +261,8 @@ static enum status sharpness_execute(const struct kind_context *context, const v
     char protocol[PROTOCOL_TEXT];
     enum status status;
     if ((status = open_all(context, params, &o, error)) != STATUS_OK) goto done;
-    if ((status = protocol_id(&o.sequences, inputs_precisions[params->precision], protocol, error)) != STATUS_OK) goto done;
+    if ((status = protocol_id(&o.sequences, inputs_precisions[params->precision], protocol, error)) != STATUS_OK)
+        goto done;
     if ((status = sharpness_run(&o.request, &found, error)) != STATUS_OK) goto done;
     if ((status = work_note(context, &o.request, found.products, error)) != STATUS_OK) goto done;
     const struct quantize_method *method = has_direction(params) ? &params->direction.method : NULL;
@@ -275,5 +282,5 @@ const struct kind sharpness_kind = {
     .result = &sharpness_report_shape,
     .check = sharpness_check_params,
     .execute = sharpness_execute,
-    .plan = sharpness_forecast,
+    .plan = sharpness_run_plan,
 };

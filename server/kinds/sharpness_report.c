@@ -100,8 +100,14 @@ static const struct result_field ends_fields[] = {
      .offset = ENDS(smallest),
      .later = true,
      .metric = &smallest_algebraic_metric},
-    {.name = "iterations", .type = RESULT_INTEGER, .offset = ENDS(products), .help = "Hessian-vector products for both ends"},
-    {.name = "converged", .type = RESULT_BOOLEAN, .offset = ENDS(converged), .help = "Both ends are within the tolerance"},
+    {.name = "iterations",
+     .type = RESULT_INTEGER,
+     .offset = ENDS(products),
+     .help = "Hessian-vector products for both ends"},
+    {.name = "converged",
+     .type = RESULT_BOOLEAN,
+     .offset = ENDS(converged),
+     .help = "Both ends are within the tolerance"},
     {.name = "residual",
      .type = RESULT_NUMBER,
      .offset = ENDS(residual),
@@ -134,7 +140,10 @@ static const struct result_field trace_fields[] = {
      .type = RESULT_NUMBER,
      .offset = TRACE(standard_error),
      .help = "Standard error of the trace: 0 when exact, null from one probe"},
-    {.name = "probes", .type = RESULT_INTEGER, .offset = TRACE(probes), .help = "Hessian-vector products for the trace"},
+    {.name = "probes",
+     .type = RESULT_INTEGER,
+     .offset = TRACE(probes),
+     .help = "Hessian-vector products for the trace"},
     {0},
 };
 static const struct result_shape trace_shape = {.fields = trace_fields};
@@ -157,13 +166,17 @@ static const struct result_field spectrum_fields[] = {
     {0},
 };
 static const struct result_shape spectrum_shape = {
-    .help = "Stochastic Lanczos quadrature of the spectral density: the sum of weights × f(nodes) estimates tr f(H) / parameters",
+    .help =
+        "Stochastic Lanczos quadrature of the spectral density: the sum of weights × f(nodes) estimates tr f(H) / parameters",
     .fields = spectrum_fields};
 
 #define PART(field) offsetof(struct sharpness_part, field)
 
 static const struct result_field part_fields[] = {
-    {.name = "name", .type = RESULT_CHARS, .offset = PART(name), .help = "Of a linear without \".weight\"; of a block its number"},
+    {.name = "name",
+     .type = RESULT_CHARS,
+     .offset = PART(name),
+     .help = "Of a linear without \".weight\"; of a block its number"},
     {.name = "gradient_term",
      .type = RESULT_NUMBER,
      .offset = PART(gradient_term),
@@ -183,9 +196,18 @@ static const struct result_field part_item = {.type = RESULT_OBJECT, .shape = &p
 #define DIRECTION(field) offsetof(struct sharpness_direction, field)
 
 static const struct result_field direction_fields[] = {
-    {.name = "predicted_delta", .type = RESULT_NUMBER, .offset = DIRECTION(predicted_delta), .metric = &predicted_delta_metric},
-    {.name = "gradient_term", .type = RESULT_NUMBER, .offset = DIRECTION(gradient_term), .metric = &gradient_term_metric},
-    {.name = "curvature_term", .type = RESULT_NUMBER, .offset = DIRECTION(curvature_term), .metric = &curvature_term_metric},
+    {.name = "predicted_delta",
+     .type = RESULT_NUMBER,
+     .offset = DIRECTION(predicted_delta),
+     .metric = &predicted_delta_metric},
+    {.name = "gradient_term",
+     .type = RESULT_NUMBER,
+     .offset = DIRECTION(gradient_term),
+     .metric = &gradient_term_metric},
+    {.name = "curvature_term",
+     .type = RESULT_NUMBER,
+     .offset = DIRECTION(curvature_term),
+     .metric = &curvature_term_metric},
     {.name = "by_layer",
      .type = RESULT_LIST,
      .offset = DIRECTION(layers),
@@ -198,8 +220,15 @@ static const struct result_field direction_fields[] = {
      .count = DIRECTION(block_count),
      .item = &part_item,
      .help = "The same of every block"},
-    {.name = "measured_delta", .type = RESULT_NUMBER, .offset = DIRECTION(measured_delta), .metric = &measured_delta_metric},
-    {.name = "loss_q", .type = RESULT_NUMBER, .offset = DIRECTION(measured_loss), .metric = &metric_loss_q, .unkept = true},
+    {.name = "measured_delta",
+     .type = RESULT_NUMBER,
+     .offset = DIRECTION(measured_delta),
+     .metric = &measured_delta_metric},
+    {.name = "loss_q",
+     .type = RESULT_NUMBER,
+     .offset = DIRECTION(measured_loss),
+     .metric = &metric_loss_q,
+     .unkept = true},
     {.name = "kl", .type = RESULT_NUMBER, .offset = DIRECTION(kl), .metric = &metric_kl, .unkept = true},
     {.name = "direction_norm", .type = RESULT_NUMBER, .offset = DIRECTION(norm), .help = "|δ|"},
     {0},
@@ -210,14 +239,21 @@ static const struct result_shape direction_shape = {.fields = direction_fields};
 
 static const struct result_field report_fields[] = {
     {.name = "loss", .type = RESULT_NUMBER, .offset = REPORT(found.loss), .metric = &metric_loss, .unkept = true},
-    {.name = "gradient_norm", .type = RESULT_NUMBER, .offset = REPORT(found.gradient_norm), .metric = &gradient_norm_metric},
+    {.name = "gradient_norm",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(found.gradient_norm),
+     .metric = &gradient_norm_metric},
     {.name = "weight_norm", .type = RESULT_NUMBER, .offset = REPORT(found.weight_norm), .metric = &weight_norm_metric},
     {.name = "parameters",
      .type = RESULT_INTEGER,
      .offset = REPORT(found.parameters),
      .later = true,
      .help = "Trainable numbers, a tied matrix counted once"},
-    {.name = "sequences", .type = RESULT_INTEGER, .offset = REPORT(found.sequences), .later = true, .help = "Of the data"},
+    {.name = "sequences",
+     .type = RESULT_INTEGER,
+     .offset = REPORT(found.sequences),
+     .later = true,
+     .help = "Of the data"},
     {.name = "tokens", .type = RESULT_INTEGER, .offset = REPORT(found.tokens), .later = true, .help = "Of the data"},
     {.name = "products",
      .type = RESULT_INTEGER,
@@ -283,7 +319,8 @@ const struct result_shape sharpness_report_shape = {
 /* --- Filling it ---- */
 
 enum status sharpness_report(const struct sharpness_settings *settings, const struct sharpness_result *found,
-                             const struct measurement *series, json_t **result, struct measurements *out, struct error *error)
+                             const struct measurement *series, json_t **result, struct measurements *out,
+                             struct error *error)
 {
     struct report report = {
         .found = *found,

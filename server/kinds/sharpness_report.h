@@ -3,15 +3,15 @@
 #define KINDS_SHARPNESS_REPORT_H
 
 #include "base/result.h"
-#include "jobs/sharpness.h"
+#include "jobs/sharpness/sharpness.h"
 #include "store/measurements.h"
 
 #include <jansson.h>
 
 extern const struct result_shape sharpness_report_shape;
 
-/* *result is a new reference; `out` gets the numbers, those of a direction in the series of `series`' method ("": there was none).
- * STATUS_NO_MEMORY. */
+/* *result is a new reference; `out` gets the numbers, those of a direction in the series of `series`' method ("": there
+ * was none). STATUS_NO_MEMORY. */
 MUST_CHECK enum status sharpness_report(const struct sharpness_settings *settings, const struct sharpness_result *found,
                                         const struct measurement *series, json_t **result, struct measurements *out,
                                         struct error *error);

@@ -1,12 +1,13 @@
-#include "jobs/tasks.h"
+#include "jobs/tasks/tasks.h"
 
 #include "base/checksum.h"
+#include "inputs/inputs.h"
+#include "inputs/task_files.h"
 #include "jobs/point.h"
-#include "jobs/quantized_copy.h"
-#include "kinds/inputs.h"
+#include "jobs/quantize/quantized_copy.h"
+#include "kinds/kind.h"
 #include "kinds/method.h"
 #include "kinds/probe.h"
-#include "kinds/task_files.h"
 #include "kinds/tasks_report.h"
 #include "kinds/tasks_table.h"
 
@@ -61,14 +62,15 @@ static const struct param tasks_params[] = {
      .type = PARAM_BOOLEAN,
      .offset = AT(special_tokens),
      .fallback = "true",
-     .help = "As the tokenizer adds them by itself (a BOS, where its template has one); false: none, as harnesses up to 0.4.9"},
+     .help =
+         "As the tokenizer adds them by itself (a BOS, where its template has one); false: none, as harnesses up to 0.4.9"},
     PROBE_METHOD_PARAMS(AT(method), AT(calibration)),
     INPUTS_PRECISION_PARAM(AT(precision)),
     PROBE_SEED_PARAM(AT(seed)),
     {0},
 };
 
-static enum status tasks_check(struct kind_request *request, const void *filled, struct error *error)
+static enum status tasks_check(struct run_request *request, const void *filled, struct error *error)
 {
     const struct tasks_params *params = filled;
     enum status status;
@@ -89,7 +91,8 @@ static enum status tasks_check(struct kind_request *request, const void *filled,
     }
     status = inputs_check_tokenizer(request, params->checkpoint, "/params/checkpoint", error);
     if (status != STATUS_OK) return status;
-    return task_files_check(request, params->tasks.objects, params->tasks.count, (int)params->shots, params->limit, error);
+    return task_files_check(request, params->tasks.objects, params->tasks.count, (int)params->shots, params->limit,
+                            error);
 }
 
 static void add_text(struct checksum *sum, const char *text)
@@ -97,9 +100,10 @@ static void add_text(struct checksum *sum, const char *text)
     checksum_add(sum, text == NULL ? "" : text, text == NULL ? 1 : strlen(text) + 1);
 }
 
-/* Work that an earlier attempt of this very run left is told from everything else by its run's id; the checkpoint's content and the
- * files are in it too, should they have been replaced meanwhile. */
-static uint64_t fingerprint(const struct kind_context *context, const struct tasks_params *params, const struct inputs *inputs)
+/* Work that an earlier attempt of this very run left is told from everything else by its run's id; the checkpoint's
+ * content and the files are in it too, should they have been replaced meanwhile. */
+static uint64_t fingerprint(const struct run_context *context, const struct tasks_params *params,
+                            const struct inputs *inputs)
 {
     const struct task_param *tasks = params->tasks.objects;
     struct checksum sum;
@@ -113,7 +117,7 @@ static uint64_t fingerprint(const struct kind_context *context, const struct tas
     return checksum_value(&sum);
 }
 
-static enum status report_all(const struct kind_context *context, struct tasks_report *report, json_t **result,
+static enum status report_all(const struct run_context *context, struct tasks_report *report, json_t **result,
                               struct measurements *out, struct error *error)
 {
     enum status status = tasks_report_protocol(report, error);
@@ -133,7 +137,7 @@ struct opened {
     struct tasks_request request;
 };
 
-static enum status open_all(const struct kind_context *context, const struct tasks_params *params, struct opened *o,
+static enum status open_all(const struct run_context *context, const struct tasks_params *params, struct opened *o,
                             struct error *error)
 {
     const bool quantized = point_method_given(&params->method);
@@ -141,7 +145,8 @@ static enum status open_all(const struct kind_context *context, const struct tas
     enum status status;
     *o = (struct opened){.method = params->method, .sets = calloc((size_t)count, sizeof *o->sets), .set_count = count};
     if (o->sets == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
-    if ((status = inputs_open(context, params->checkpoint, params->precision, &o->inputs, error)) != STATUS_OK) return status;
+    if ((status = inputs_open(context, params->checkpoint, params->precision, &o->inputs, error)) != STATUS_OK)
+        return status;
     if ((status = inputs_open_tokenizer(&o->inputs, error)) != STATUS_OK) return status;
     status = task_files_open(context, params->tasks.objects, count, (int)params->shots, params->limit, o->sets, error);
     if (status != STATUS_OK) return status;
@@ -172,7 +177,7 @@ static void close_all(struct opened *o)
     inputs_reset(&o->inputs);
 }
 
-static enum status tasks_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+static enum status tasks_run_plan(const struct run_context *context, const void *filled, struct plan_budget *budget,
                                   struct run_plan *out, struct error *error)
 {
     struct opened o;
@@ -185,8 +190,8 @@ static enum status tasks_forecast(const struct kind_context *context, const void
     return status;
 }
 
-static enum status tasks_execute(const struct kind_context *context, const void *filled, json_t **result, struct measurements *out,
-                                 struct error *error)
+static enum status tasks_execute(const struct run_context *context, const void *filled, json_t **result,
+                                 struct measurements *out, struct error *error)
 {
     const struct tasks_params *params = filled;
     struct opened o;
@@ -195,7 +200,7 @@ static enum status tasks_execute(const struct kind_context *context, const void 
     if ((status = open_all(context, params, &o, error)) != STATUS_OK) goto done;
     o.request.fingerprint = fingerprint(context, params, &o.inputs);
     if ((status = tasks_run(&o.request, &found, error)) != STATUS_OK) goto done;
-    kind_note_work(context, found.flops);
+    run_context_note_work(context, found.flops);
     struct tasks_report report = {.result = &found,
                                   .request = &o.request,
                                   .tasks = params->tasks.objects,
@@ -215,12 +220,13 @@ done:
 
 const struct kind tasks_kind = {
     .name = "tasks",
-    .help = "Answers multiple-choice tasks as lm-evaluation-harness poses them, with a checkpoint and a quantization of it",
+    .help =
+        "Answers multiple-choice tasks as lm-evaluation-harness poses them, with a checkpoint and a quantization of it",
     .params = tasks_params,
     .params_size = sizeof(struct tasks_params),
     .result = &tasks_table_shape,
     .measured = tasks_table_measured,
     .check = tasks_check,
     .execute = tasks_execute,
-    .plan = tasks_forecast,
+    .plan = tasks_run_plan,
 };

@@ -1,7 +1,7 @@
 #include "kinds/tasks_report.h"
 
 #include "base/memory.h"
-#include "kinds/inputs.h"
+#include "inputs/inputs.h"
 #include "kinds/measure.h"
 #include "kinds/tasks_table.h"
 #include "schema/result_render.h"
@@ -21,7 +21,8 @@ static void fill_score(const char *name, const struct tasks_score *score, int mo
     out->normalised = (struct tasks_table_measure){score->normalised, models > 1};
 }
 
-/* Scores the outcomes of set `s` that `wanted` says, by subject or by group of subjects, and appends them unless there are none. */
+/* Scores the outcomes of set `s` that `wanted` says, by subject or by group of subjects, and appends them unless there
+ * are none. */
 static enum status fill_part(const struct tasks_report *report, int64_t s, const char *name,
                              bool (*wanted)(const struct task_set *set, int64_t subject, const char *name),
                              struct tasks_table_score *list, int64_t *listed, struct error *error)
@@ -57,14 +58,16 @@ static bool in_group(const struct task_set *set, int64_t subject, const char *na
     return group != NULL && strcmp(group, name) == 0;
 }
 
-static enum status fill_subjects(const struct tasks_report *report, int64_t s, struct tasks_table_task *task, struct error *error)
+static enum status fill_subjects(const struct tasks_report *report, int64_t s, struct tasks_table_task *task,
+                                 struct error *error)
 {
     static const char *const groups[] = {"stem", "other", "social_sciences", "humanities"};
     const int64_t group_count = sizeof groups / sizeof groups[0];
     const struct task_set *set = report->request->sets[s];
     if (set->task->subject == NULL) return STATUS_OK;
     enum status status = memory_new(group_count, sizeof *task->groups, "a result", &task->groups, error);
-    if (status == STATUS_OK) status = memory_new(set->subject_count, sizeof *task->subjects, "a result", &task->subjects, error);
+    if (status == STATUS_OK)
+        status = memory_new(set->subject_count, sizeof *task->subjects, "a result", &task->subjects, error);
     for (int64_t g = 0; g < group_count && status == STATUS_OK; g++)
         status = fill_part(report, s, groups[g], in_group, task->groups, &task->group_count, error);
     for (int64_t i = 0; i < set->subject_count && status == STATUS_OK; i++) {
@@ -142,9 +145,9 @@ static enum status protocol_of(const struct tasks_report *report, int64_t s, cha
 {
     const struct task_param *param = &report->tasks[s];
     char sha256[HASH_TEXT];
-    json_t *all =
-        json_pack("[s s s? i I b]", task_names[param->name], param->sha256, report->shots > 0 ? param->fewshot_sha256 : NULL,
-                  report->shots, (json_int_t)report->result->scores[s].items, report->request->special_tokens);
+    json_t *all = json_pack("[s s s? i I b]", task_names[param->name], param->sha256,
+                            report->shots > 0 ? param->fewshot_sha256 : NULL, report->shots,
+                            (json_int_t)report->result->scores[s].items, report->request->special_tokens);
     const enum status status =
         all == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a result") : hash_json(all, sha256, error);
     if (status == STATUS_OK) (void)snprintf(out, 24, "%.16s", sha256);

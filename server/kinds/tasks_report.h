@@ -2,9 +2,9 @@
 #ifndef KINDS_TASKS_REPORT_H
 #define KINDS_TASKS_REPORT_H
 
-#include "jobs/tasks.h"
+#include "inputs/task_files.h"
+#include "jobs/tasks/tasks.h"
 #include "kinds/artifacts.h"
-#include "kinds/task_files.h"
 
 struct tasks_report {
     const struct tasks_result *result;
@@ -22,10 +22,13 @@ MUST_CHECK enum status tasks_report_protocol(struct tasks_report *report, struct
 
 /* A new reference. STATUS_NO_MEMORY. */
 MUST_CHECK enum status tasks_report_result(const struct tasks_report *report, json_t **out, struct error *error);
-MUST_CHECK enum status tasks_report_measure(const struct tasks_report *report, struct measurements *out, struct error *error);
+MUST_CHECK enum status tasks_report_measure(const struct tasks_report *report, struct measurements *out,
+                                            struct error *error);
 /* Lists every item, for the database. STATUS_NO_MEMORY. */
-MUST_CHECK enum status tasks_report_list(const struct tasks_report *report, struct task_items *items, struct error *error);
+MUST_CHECK enum status tasks_report_list(const struct tasks_report *report, struct task_items *items,
+                                         struct error *error);
 /* Publishes items.jsonl. STATUS_DISK_FULL, STATUS_IO, STATUS_NO_MEMORY. */
-MUST_CHECK enum status tasks_report_items(const struct tasks_report *report, struct artifacts *artifacts, struct error *error);
+MUST_CHECK enum status tasks_report_items(const struct tasks_report *report, struct artifacts *artifacts,
+                                          struct error *error);
 
 #endif

@@ -7,14 +7,14 @@
 #define CHANGE_HELP "Quantized less full precision, on the same items"
 
 /* The accuracy, and its change by quantization. */
-#define METRICS(variable, metric, title, text)                                                                                     \
-    static const struct result_metric variable##_metric = {                                                                        \
-        .name = metric, .label = title, .help = text, .better = RESULT_HIGHER, .percent = true};                                   \
-    static const struct result_metric variable##_change_metric = {.name = metric "_change",                                        \
-                                                                  .label = "Change of " title,                                     \
-                                                                  .help = CHANGE_HELP,                                             \
-                                                                  .better = RESULT_HIGHER,                                         \
-                                                                  .percent = true,                                                 \
+#define METRICS(variable, metric, title, text)                                                   \
+    static const struct result_metric variable##_metric = {                                      \
+        .name = metric, .label = title, .help = text, .better = RESULT_HIGHER, .percent = true}; \
+    static const struct result_metric variable##_change_metric = {.name = metric "_change",      \
+                                                                  .label = "Change of " title,   \
+                                                                  .help = CHANGE_HELP,           \
+                                                                  .better = RESULT_HIGHER,       \
+                                                                  .percent = true,               \
                                                                   .of_method = true}
 
 METRICS(accuracy, "accuracy", "Accuracy", "Share of items whose likeliest choice is the right one");
@@ -62,7 +62,8 @@ METRICS(mean_accuracy_norm, "mean_accuracy_norm", "Mean accuracy by character",
 static const struct result_field plain_fields[] = {MEASURE_FIELDS("accuracy", "", accuracy)};
 static const struct result_field normalised_fields[] = {MEASURE_FIELDS("accuracy_norm", "_norm", accuracy_norm)};
 static const struct result_field mean_plain_fields[] = {MEASURE_FIELDS("mean_accuracy", "", mean_accuracy)};
-static const struct result_field mean_normalised_fields[] = {MEASURE_FIELDS("mean_accuracy_norm", "_norm", mean_accuracy_norm)};
+static const struct result_field mean_normalised_fields[] = {
+    MEASURE_FIELDS("mean_accuracy_norm", "_norm", mean_accuracy_norm)};
 static const struct result_shape plain_shape = {.fields = plain_fields};
 static const struct result_shape normalised_shape = {.fields = normalised_fields};
 static const struct result_shape mean_plain_shape = {.fields = mean_plain_fields};
@@ -171,5 +172,6 @@ static const struct result_field table_fields[] = {
 };
 const struct result_shape tasks_table_shape = {
     .name = "TasksResult",
-    .help = "The means weigh every task the same. Fields of a quantized model (`_q`, `_change`, flips) are there with a method.",
+    .help =
+        "The means weigh every task the same. Fields of a quantized model (`_q`, `_change`, flips) are there with a method.",
     .fields = table_fields};

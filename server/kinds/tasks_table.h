@@ -3,7 +3,7 @@
 #define KINDS_TASKS_TABLE_H
 
 #include "base/result.h"
-#include "jobs/tasks.h"
+#include "jobs/tasks/tasks.h"
 
 /* One way to choose (plain or normalised). */
 struct tasks_table_measure {

@@ -1,9 +1,10 @@
-#include "jobs/train_plan.h"
+#include "jobs/train/train_plan.h"
 
-#include "kinds/checkpoint_files.h"
-#include "kinds/inputs.h"
+#include "inputs/checkpoint_files.h"
+#include "inputs/inputs.h"
+#include "inputs/roots.h"
+#include "kinds/kind.h"
 #include "kinds/measure.h"
-#include "kinds/roots.h"
 #include "schema/result_render.h"
 #include "store/trajectories.h"
 
@@ -17,14 +18,14 @@
 
 /* What the checkpoints of a run are registered with, and what is remembered of each. */
 struct registrar {
-    const struct kind_context *context;
+    const struct run_context *context;
     char trajectory[256], dataset[128], validation[128];
     json_t *ids, *averages; /* owned: of the run's own and of its averages */
     struct measurements *measurements;
 };
 
 /* Text needs a tokenizer, unless a checkpoint that is continued brings its own. */
-static enum status check_data(struct kind_request *request, const struct train_params *params, const char *dataset,
+static enum status check_data(struct run_request *request, const struct train_params *params, const char *dataset,
                               const char *pointer, struct error *error)
 {
     struct dataset found = {0};
@@ -42,12 +43,13 @@ static enum status check_data(struct kind_request *request, const struct train_p
 }
 
 /* The file's content decides the result, whatever its path. */
-static enum status check_tokenizer(struct kind_request *request, const struct train_params *params, struct error *error)
+static enum status check_tokenizer(struct run_request *request, const struct train_params *params, struct error *error)
 {
     char path[PATH_MAX], sha256[HASH_TEXT];
     struct hash *hash = NULL;
     if (params->tokenizer.name != TRAIN_TOKENIZER_FILE) return STATUS_OK;
-    enum status status = roots_resolve(request->roots, params->tokenizer.path, "/params/tokenizer/path", path, sizeof path, error);
+    enum status status =
+        roots_resolve(request->roots, params->tokenizer.path, "/params/tokenizer/path", path, sizeof path, error);
     if (status == STATUS_OK) status = hash_new(&hash, error);
     if (status != STATUS_OK) return status;
     if ((status = hash_add_file(hash, path, error)) != STATUS_OK) {
@@ -60,14 +62,15 @@ static enum status check_tokenizer(struct kind_request *request, const struct tr
     return status;
 }
 
-static enum status train_check_params(struct kind_request *request, const void *filled, struct error *error)
+static enum status train_check_params(struct run_request *request, const void *filled, struct error *error)
 {
     const struct train_params *params = filled;
     enum status status;
     if ((status = train_check(params, error)) != STATUS_OK) return status;
     if ((status = inputs_check_precision(request, params->precision, error)) != STATUS_OK) return status;
     if ((status = check_data(request, params, params->dataset, "/params/dataset", error)) != STATUS_OK) return status;
-    if ((status = check_data(request, params, params->validation, "/params/validation", error)) != STATUS_OK) return status;
+    if ((status = check_data(request, params, params->validation, "/params/validation", error)) != STATUS_OK)
+        return status;
     return check_tokenizer(request, params, error);
 }
 
@@ -95,7 +98,10 @@ static const struct result_field train_loss_fields[] = {
     {0},
 };
 static const struct result_field validation_loss_fields[] = {
-    {.name = "validation_loss", .type = RESULT_NUMBER, .offset = REACHED(validation_loss), .metric = &validation_loss_metric},
+    {.name = "validation_loss",
+     .type = RESULT_NUMBER,
+     .offset = REACHED(validation_loss),
+     .metric = &validation_loss_metric},
     {0},
 };
 static const struct result_shape train_loss_shape = {.fields = train_loss_fields};
@@ -112,7 +118,11 @@ static const struct result_field id_item = {.type = RESULT_TEXT};
 #define REPORT(field) offsetof(struct train_report, field)
 
 static const struct result_field train_fields[] = {
-    {.name = "checkpoints", .type = RESULT_DOCUMENT, .offset = REPORT(ids), .item = &id_item, .help = "Their ids by step"},
+    {.name = "checkpoints",
+     .type = RESULT_DOCUMENT,
+     .offset = REPORT(ids),
+     .item = &id_item,
+     .help = "Their ids by step"},
     {.name = "ema_checkpoints",
      .type = RESULT_DOCUMENT,
      .offset = REPORT(averages),
@@ -169,10 +179,12 @@ static enum status note_written(void *owner, const struct train_written *written
         .path = written->directory,
         .derived_from = origin,
     };
-    enum status status = checkpoint_files_register(registrar->context->connection, &row, NULL, &outcome, &document, error);
+    enum status status =
+        checkpoint_files_register(registrar->context->connection, &row, NULL, &outcome, &document, error);
     if (status == STATUS_OK) {
         (void)snprintf(id.text, sizeof id.text, "%s", json_string_value(json_object_get(document, "id")));
-        if (json_array_append_new(written->ema != NULL ? registrar->averages : registrar->ids, json_string(id.text)) != 0)
+        if (json_array_append_new(written->ema != NULL ? registrar->averages : registrar->ids, json_string(id.text)) !=
+            0)
             status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
     }
     if (status == STATUS_OK) {
@@ -189,7 +201,7 @@ static enum status note_written(void *owner, const struct train_written *written
 }
 
 /* $DATA/checkpoints/RUN: below a root of every server. */
-static enum status make_directory(const struct kind_context *context, char *out, size_t size, struct error *error)
+static enum status make_directory(const struct run_context *context, char *out, size_t size, struct error *error)
 {
     (void)snprintf(out, size, "%s/checkpoints", context->data_directory);
     if (mkdir(out, 0700) != 0 && errno != EEXIST) return error_set_errno(error, "making the directory of checkpoints");
@@ -217,7 +229,7 @@ struct places {
     struct backend *backend;
 };
 
-static enum status places_open(const struct kind_context *context, const struct train_params *params, struct places *out,
+static enum status places_open(const struct run_context *context, const struct train_params *params, struct places *out,
                                struct error *error)
 {
     enum status status = data_source_open(context, params->dataset, &out->dataset, error);
@@ -228,7 +240,8 @@ static enum status places_open(const struct kind_context *context, const struct 
         status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint")
                              : checkpoint_find(context->connection, params->from, row, error);
         if (status == STATUS_OK && context->planning)
-            status = checkpoint_place_find(context->roots, context->data_directory, row, "/params/from", &out->from, error);
+            status =
+                checkpoint_place_find(context->roots, context->data_directory, row, "/params/from", &out->from, error);
         else if (status == STATUS_OK)
             status = checkpoint_place_open(context, row, &out->from, error);
         free(row);
@@ -236,7 +249,8 @@ static enum status places_open(const struct kind_context *context, const struct 
     if (status == STATUS_OK && params->tokenizer.name == TRAIN_TOKENIZER_FILE)
         status = roots_resolve(context->roots, params->tokenizer.path, "/params/tokenizer/path", out->tokenizer,
                                sizeof out->tokenizer, error);
-    if (status == STATUS_OK && !context->planning) status = make_directory(context, out->directory, sizeof out->directory, error);
+    if (status == STATUS_OK && !context->planning)
+        status = make_directory(context, out->directory, sizeof out->directory, error);
     return status == STATUS_OK ? inputs_backend(context, params->precision, &out->backend, error) : status;
 }
 
@@ -248,7 +262,8 @@ static void places_reset(struct places *places)
     backend_free(places->backend);
 }
 
-/* Tokens that the dataset may hold: a text has no more of them than bytes, a file of tokens at most one for two bytes. */
+/* Tokens that the dataset may hold: a text has no more of them than bytes, a file of tokens at most one for two
+ * bytes. */
 static enum status tokens_at_most(const struct data_source *source, int64_t *out, struct error *error)
 {
     struct dataset_files files = {0};
@@ -267,7 +282,7 @@ static enum status tokens_at_most(const struct data_source *source, int64_t *out
 }
 
 /* Without the data nobody knows how many tokens they are. As sharpness, training goes by a share of the machine. */
-static enum status train_forecast(const struct kind_context *context, const void *filled, struct plan_budget *budget,
+static enum status train_run_plan(const struct run_context *context, const void *filled, struct plan_budget *budget,
                                   struct run_plan *out, struct error *error)
 {
     const struct train_params *params = filled;
@@ -288,7 +303,7 @@ static enum status train_forecast(const struct kind_context *context, const void
     return status;
 }
 
-static void work_note(const struct kind_context *context, const struct train_request *request)
+static void work_note(const struct run_context *context, const struct train_request *request)
 {
     struct run_plan plan;
     struct error unused;
@@ -296,11 +311,12 @@ static void work_note(const struct kind_context *context, const struct train_req
     if (train_plan_run(request, 0, &plan, &unused) == STATUS_OK) *context->work = plan.flops;
 }
 
-static enum status train_execute(const struct kind_context *context, const void *filled, json_t **result, struct measurements *out,
-                                 struct error *error)
+static enum status train_execute(const struct run_context *context, const void *filled, json_t **result,
+                                 struct measurements *out, struct error *error)
 {
     const struct train_params *params = filled;
-    struct registrar registrar = {.context = context, .measurements = out, .ids = json_array(), .averages = json_array()};
+    struct registrar registrar = {
+        .context = context, .measurements = out, .ids = json_array(), .averages = json_array()};
     struct places *places = calloc(1, sizeof *places);
     struct train_result found = {0};
     enum status status = STATUS_OK;
@@ -347,5 +363,5 @@ const struct kind train_kind = {
     .makes_trajectories = true,
     .check = train_check_params,
     .execute = train_execute,
-    .plan = train_forecast,
+    .plan = train_run_plan,
 };

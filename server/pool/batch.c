@@ -57,7 +57,7 @@ struct leased_batch {
     const struct gate *gate;       /* lent */
     int wake;
     double began;
-    int64_t device_bytes; /* as in struct kind_context */
+    int64_t device_bytes; /* as in struct run_context */
     pthread_t thread;
     pthread_mutex_t mutex;
     uint64_t moves; /* under the mutex */
@@ -98,7 +98,8 @@ static void note_progress(void *owner, int64_t done, int64_t total, const char *
     gate_pass(member->batch->gate, &place, &member->monitor);
 }
 
-/* A line that is no UTF-8 is refused by jansson and left out. When the database is away for long the oldest lines are kept. */
+/* A line that is no UTF-8 is refused by jansson and left out. When the database is away for long the oldest lines are
+ * kept. */
 static void note_line(void *owner, const char *line)
 {
     struct leased_member *member = owner;
@@ -147,10 +148,12 @@ static enum status make_work_directory(struct leased_member *member, struct erro
     char *tmp = NULL;
     enum status status = STATUS_OK;
     if (asprintf(&tmp, "%s/tmp", member->batch->options.data_directory) < 0) tmp = NULL;
-    if (tmp == NULL || asprintf(&member->work_directory, "%s/" SWEEP_WORK_PREFIX "%s", tmp, member->run.lease.run.text) < 0) {
+    if (tmp == NULL ||
+        asprintf(&member->work_directory, "%s/" SWEEP_WORK_PREFIX "%s", tmp, member->run.lease.run.text) < 0) {
         member->work_directory = NULL;
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a path");
-    } else if ((mkdir(tmp, 0700) != 0 && errno != EEXIST) || (mkdir(member->work_directory, 0700) != 0 && errno != EEXIST)) {
+    } else if ((mkdir(tmp, 0700) != 0 && errno != EEXIST) ||
+               (mkdir(member->work_directory, 0700) != 0 && errno != EEXIST)) {
         status = error_set_errno(error, "cannot make the run's work directory");
     }
     free(tmp);
@@ -170,14 +173,16 @@ static void member_end(struct leased_member *member, enum status status, const s
     (void)pthread_mutex_lock(&member->batch->mutex);
     member->ended = true;
     (void)pthread_mutex_unlock(&member->batch->mutex);
-    if (write(member->batch->wake, &one, sizeof one) != sizeof one) return; /* the main thread looks four times a second anyway */
+    if (write(member->batch->wake, &one, sizeof one) != sizeof one)
+        return; /* the main thread looks four times a second anyway */
 }
 
-static struct kind_context context_of(struct leased_member *member)
+static struct run_context context_of(struct leased_member *member)
 {
     struct leased_batch *batch = member->batch;
-    member->monitor = (struct monitor){.owner = member, .progress = note_progress, .log = note_line, .check = check_stop};
-    return (struct kind_context){
+    member->monitor =
+        (struct monitor){.owner = member, .progress = note_progress, .log = note_line, .check = check_stop};
+    return (struct run_context){
         .run = member->run.lease.run.text,
         .epoch = member->run.lease.epoch,
         .attempt = member->run.attempt,
@@ -204,8 +209,8 @@ static enum status prepare(struct leased_member *member, const struct kind *kind
     if (kind == NULL)
         return error_set(error, STATUS_UNSUPPORTED, "this worker does not know runs of the kind %s", member->run.kind);
     if ((status = make_work_directory(member, error)) != STATUS_OK) return status;
-    if ((status = artifacts_new(member->batch->options.data_directory, member->run.lease.run.text, member->run.lease.epoch,
-                                &member->artifacts, error)) != STATUS_OK)
+    if ((status = artifacts_new(member->batch->options.data_directory, member->run.lease.run.text,
+                                member->run.lease.epoch, &member->artifacts, error)) != STATUS_OK)
         return status;
     /* Checked again: what stands in the database may be older than this binary. */
     return schema_fill(kind->params, kind->params_size, member->run.params, "/params", NULL, &member->filled, error);
@@ -214,7 +219,7 @@ static enum status prepare(struct leased_member *member, const struct kind *kind
 static void execute(struct leased_member *member, const struct kind *kind)
 {
     struct error error;
-    const struct kind_context context = context_of(member);
+    const struct run_context context = context_of(member);
     enum status status = kind->execute(&context, member->filled.params, &member->result, &member->measurements, &error);
     if (status == STATUS_OK && member->result == NULL)
         status = error_set(&error, STATUS_INTERNAL, "the kind %s gave no result", kind->name);
@@ -284,8 +289,9 @@ static void batch_destroy(struct leased_batch *batch)
     free(batch);
 }
 
-enum status batch_start(const struct worker_options *options, struct leased_run *runs, size_t count, struct connection *connection,
-                        struct team *team, const struct gate *gate, int wake, struct leased_batch **out, struct error *error)
+enum status batch_start(const struct worker_options *options, struct leased_run *runs, size_t count,
+                        struct connection *connection, struct team *team, const struct gate *gate, int wake,
+                        struct leased_batch **out, struct error *error)
 {
     pthread_attr_t attributes;
     struct leased_batch *batch = calloc(1, sizeof *batch + count * sizeof batch->members[0]);
@@ -385,7 +391,8 @@ void batch_outcome(struct leased_batch *batch, size_t number, struct batch_outco
     out->result.result = member->result;
     out->result.measurements = &member->measurements;
     out->result.items = &member->items;
-    if (member->artifacts != NULL) out->result.artifacts = artifacts_items(member->artifacts, &out->result.artifact_count);
+    if (member->artifacts != NULL)
+        out->result.artifacts = artifacts_items(member->artifacts, &out->result.artifact_count);
     out->result.usage = member->usage;
 }
 

@@ -1,6 +1,7 @@
-/* batch.h: a batch of leased runs on the engine thread, one member or several, and what passes between that thread and the
- * worker's main thread: in one direction the order to stop, in the other progress, log lines and the end, for each member by itself.
- * All under one mutex that nobody holds for long. Members are named by their number, [0, batch_count). */
+/* batch.h: a batch of leased runs on the engine thread, one member or several, and what passes between that thread and
+ * the worker's main thread: in one direction the order to stop, in the other progress, log lines and the end, for each
+ * member by itself. All under one mutex that nobody holds for long. Members are named by their number, [0,
+ * batch_count). */
 #ifndef POOL_BATCH_H
 #define POOL_BATCH_H
 
@@ -11,8 +12,9 @@ struct gate;
 struct team;
 struct leased_batch;
 
-/* Starts the engine thread. Takes `runs` (leased_run_reset by batch_free), all of one kind when they are several. `connection` is
- * lent to that thread alone until batch_free. `wake`: an eventfd, written when a run has ended. `gate`: NULL but in tests. */
+/* Starts the engine thread. Takes `runs` (leased_run_reset by batch_free), all of one kind when they are several.
+ * `connection` is lent to that thread alone until batch_free. `wake`: an eventfd, written when a run has ended. `gate`:
+ * NULL but in tests. */
 MUST_CHECK enum status batch_start(const struct worker_options *options, struct leased_run *runs, size_t count,
                                    struct connection *connection, struct team *team, const struct gate *gate, int wake,
                                    struct leased_batch **out, struct error *error);
@@ -20,8 +22,8 @@ MUST_CHECK enum status batch_start(const struct worker_options *options, struct 
 size_t batch_count(const struct leased_batch *batch);
 const struct lease *batch_lease(const struct leased_batch *batch, size_t number);
 
-/* Makes the engine's next monitor_check for that run return `status` (STATUS_CANCELLED or STATUS_LEASE_LOST); the first order
- * stands. */
+/* Makes the engine's next monitor_check for that run return `status` (STATUS_CANCELLED or STATUS_LEASE_LOST); the first
+ * order stands. */
 void batch_stop(struct leased_batch *batch, size_t number, enum status status, const char *detail);
 
 struct batch_view {

@@ -53,8 +53,8 @@ static bool line_holds(const char *line, const struct gate_place *place)
         return false;
     }
     (void)snprintf(number, sizeof number, "%lld", (long long)place->lease);
-    return (means(kind, place->kind) || strcmp(kind, place->run) == 0) && means(lease, number) && means(unit, place->unit) &&
-           place->done >= done;
+    return (means(kind, place->kind) || strcmp(kind, place->run) == 0) && means(lease, number) &&
+           means(unit, place->unit) && place->done >= done;
 }
 
 static bool holds(const struct gate *gate, const struct gate_place *place)
@@ -70,7 +70,8 @@ static bool holds(const struct gate *gate, const struct gate_place *place)
     return held;
 }
 
-/* Makes the sign that the run is held, or removes it. A test that waits for a sign that could not be made says so itself. */
+/* Makes the sign that the run is held, or removes it. A test that waits for a sign that could not be made says so
+ * itself. */
 static void mark(const struct gate *gate, const struct gate_place *place, bool held)
 {
     char *path;

@@ -21,7 +21,14 @@
 
 extern char **environ;
 
-enum { BACKOFF_FIRST_MS = 200, BACKOFF_LAST_MS = 10000, FAST_MS = 10000, STOP_MS = 10000, HURRIED_MS = 1000, BURIALS_MOST = 64 };
+enum {
+    BACKOFF_FIRST_MS = 200,
+    BACKOFF_LAST_MS = 10000,
+    FAST_MS = 10000,
+    STOP_MS = 10000,
+    HURRIED_MS = 1000,
+    BURIALS_MOST = 64
+};
 
 struct slot {
     pid_t pid; /* 0: none */
@@ -101,7 +108,8 @@ static enum status worker_environment(const struct supervisor *supervisor, const
     return STATUS_OK;
 }
 
-static _Noreturn void become_worker(const struct supervisor *supervisor, char **arguments, char **variables, pid_t parent)
+static _Noreturn void become_worker(const struct supervisor *supervisor, char **arguments, char **variables,
+                                    pid_t parent)
 {
     sigset_t none;
     (void)sigemptyset(&none);
@@ -162,7 +170,8 @@ static void bury(struct supervisor *supervisor)
     struct error error;
     while (supervisor->burial_count > 0) {
         const struct burial *burial = &supervisor->burials[supervisor->burial_count - 1];
-        if (queue_release_dead(supervisor->connection, &burial->owner, burial->evidence, NULL, &error) != STATUS_OK) return;
+        if (queue_release_dead(supervisor->connection, &burial->owner, burial->evidence, NULL, &error) != STATUS_OK)
+            return;
         if (worker_gone(supervisor->connection, &burial->owner, &error) != STATUS_OK) return;
         supervisor->burial_count--;
     }
@@ -181,8 +190,8 @@ static void note_end(struct supervisor *supervisor, struct slot *slot, int end)
     slot->start_at = now_ms() + (delay < BACKOFF_LAST_MS ? delay : BACKOFF_LAST_MS);
 }
 
-/* Workers of an earlier server on this host, of which nobody was left to say that they died: their host has booted since, or their
- * process is gone. A process that only looks dead from here loses its runs by the fence, no more. */
+/* Workers of an earlier server on this host, of which nobody was left to say that they died: their host has booted
+ * since, or their process is gone. A process that only looks dead from here loses its runs by the fence, no more. */
 static void search_dead(struct supervisor *supervisor)
 {
     struct error error;
@@ -237,7 +246,8 @@ static int poll_ms(const struct supervisor *supervisor)
 {
     struct error ignored;
     if (supervisor->burial_count > 0 || supervisor->stopping) return 50;
-    if (supervisor->options.embedded != NULL && embedded_state(supervisor->options.embedded, &ignored) != STATUS_OK) return 50;
+    if (supervisor->options.embedded != NULL && embedded_state(supervisor->options.embedded, &ignored) != STATUS_OK)
+        return 50;
     for (int i = 0; i < supervisor->options.workers; i++)
         if (supervisor->slots[i].pid == 0) return 50;
     return 1000;
@@ -270,7 +280,8 @@ enum status supervisor_start(const struct supervisor_options *options, struct su
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
         goto failed;
     }
-    if ((status = connection_new(options->conninfo, "deltaq supervisor", &supervisor->connection, error)) != STATUS_OK) goto failed;
+    if ((status = connection_new(options->conninfo, "deltaq supervisor", &supervisor->connection, error)) != STATUS_OK)
+        goto failed;
     step(supervisor);
     *out = supervisor;
     return STATUS_OK;

@@ -1,6 +1,6 @@
-/* supervisor.h: `serve` starts worker processes and looks after them: one that dies is started again (with backoff) and what it
- * held is released at once, fenced, with its signal or exit status as evidence. All calls from the main thread: the parent-death
- * signal of a child follows the thread that made it.
+/* supervisor.h: `serve` starts worker processes and looks after them: one that dies is started again (with backoff) and
+ * what it held is released at once, fenced, with its signal or exit status as evidence. All calls from the main thread:
+ * the parent-death signal of a child follows the thread that made it.
  *
  *   supervisor_block_signals();                  // first of all, before any thread exists
  *   embedded_start(...); database_new(...); http_start(...);
@@ -28,10 +28,12 @@ struct supervisor_options {
 /* Blocks the signals that the supervisor reads from a descriptor. */
 void supervisor_block_signals(void);
 
-MUST_CHECK enum status supervisor_start(const struct supervisor_options *options, struct supervisor **out, struct error *error);
+MUST_CHECK enum status supervisor_start(const struct supervisor_options *options, struct supervisor **out,
+                                        struct error *error);
 /* Returns the signal that ended it. */
 int supervisor_run(struct supervisor *supervisor);
-/* SIGTERM to the workers, SIGKILL after 10 s (1 s after a second signal), what they still held is released; frees. NULL is fine. */
+/* SIGTERM to the workers, SIGKILL after 10 s (1 s after a second signal), what they still held is released; frees. NULL
+ * is fine. */
 void supervisor_stop(struct supervisor *supervisor);
 
 #endif

@@ -1,6 +1,7 @@
 #include "pool/sweep.h"
 
 #include "kinds/artifacts.h"
+#include "store/leftovers.h"
 #include "store/store.h"
 
 #include <dirent.h>
@@ -34,7 +35,8 @@ static void remove_tree(const char *path)
     (void)nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
 }
 
-/* $DATA/checkpoints/RUN/.NAME.tmp: what checkpoint_write had not finished. The directory goes too when nothing else is in it. */
+/* $DATA/checkpoints/RUN/.NAME.tmp: what checkpoint_write had not finished. The directory goes too when nothing else is
+ * in it. */
 static void remove_unfinished_checkpoints(const struct broom *broom)
 {
     char parent[PATH_MAX], path[2 * PATH_MAX];
@@ -62,13 +64,10 @@ static enum status sweep_locked(struct connection *connection, void *context, st
 {
     struct broom *broom = context;
     char work[PATH_MAX];
-    struct rows *rows;
+    bool known, ended;
     (void)snprintf(work, sizeof work, "%s/tmp/" SWEEP_WORK_PREFIX "%s", broom->data_directory, broom->run);
-    const enum status status = connection_query(connection, "select finished_at is not null from runs where id = $1 for update",
-                                                VALUES(value_text(broom->run)), &rows, error);
+    const enum status status = leftovers_lock_run(connection, broom->run, &known, &ended, error);
     if (status != STATUS_OK) return status;
-    const bool known = rows_count(rows) > 0, ended = known && rows_boolean(rows, 0, 0);
-    rows_free(rows);
     if (!ended && (known || !is_old(work))) return STATUS_OK;
     if (known) remove_unfinished_checkpoints(broom);
     remove_tree(work);
@@ -88,7 +87,8 @@ enum status sweep_run(struct connection *connection, const char *data_directory,
     return sweep_one(connection, &broom, error);
 }
 
-static enum status sweep_runs(struct connection *connection, const char *data_directory, int *removed, struct error *error)
+static enum status sweep_runs(struct connection *connection, const char *data_directory, int *removed,
+                              struct error *error)
 {
     char path[PATH_MAX];
     enum status status = STATUS_OK;

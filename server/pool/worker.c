@@ -18,16 +18,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How the main thread spends its time: step() looks at everything that is due and returns; then poll waits for a notification, a
- * signal, the end of the batch, or the next thing due. Times are seconds on CLOCK_BOOTTIME: it goes on while the host is suspended,
- * so a worker that wakes up after its lease knows. */
+/* How the main thread spends its time: step() looks at everything that is due and returns; then poll waits for a
+ * notification, a signal, the end of the batch, or the next thing due. Times are seconds on CLOCK_BOOTTIME: it goes on
+ * while the host is suspended, so a worker that wakes up after its lease knows. */
 
 enum { EXIT_STOPPED = 0, EXIT_CANNOT_START = 1, EXIT_STALLED = 70, KINDS_MOST = 64 };
 static const double STALL_SECONDS = 600;
-static const double POLL_SECONDS = 1, BUSY_SECONDS = 0.25, FLUSH_SECONDS = 0.5, HOUSEKEEPING_SECONDS = 10, RETRY_SECONDS = 0.5,
-                    SWEEP_SECONDS = 3600;
-/* Without a successful beat for this part of the lease a worker gives up by itself. tests/pool builds without it, to member the fence
- * of the database alone to its promise. */
+static const double POLL_SECONDS = 1, BUSY_SECONDS = 0.25, FLUSH_SECONDS = 0.5, HOUSEKEEPING_SECONDS = 10,
+                    RETRY_SECONDS = 0.5, SWEEP_SECONDS = 3600;
+/* Without a successful beat for this part of the lease a worker gives up by itself. tests/pool builds without it, to
+ * member the fence of the database alone to its promise. */
 #ifndef WORKER_PATIENCE
 #define WORKER_PATIENCE (2.0 / 3)
 #endif
@@ -168,9 +168,11 @@ static size_t seek_members(struct worker *worker, struct leased_run *runs)
     size_t count = 0;
     const struct kind *kind = kind_find(worker->options.kinds, runs[0].kind);
     if (kind == NULL || kind->execute_batch == NULL) return 0;
-    const enum status status = queue_lease_members(worker->connection, &worker->identity, &runs[0].lease, worker->lease_seconds,
-                                                   WORKER_BATCH_MOST - 1, runs + 1, &count, &error);
-    if (status != STATUS_OK && status != STATUS_UNAVAILABLE) say(worker, "cannot ask for the other members of a batch", &error);
+    const enum status status =
+        queue_lease_members(worker->connection, &worker->identity, &runs[0].lease, worker->lease_seconds,
+                            WORKER_BATCH_MOST - 1, runs + 1, &count, &error);
+    if (status != STATUS_OK && status != STATUS_UNAVAILABLE)
+        say(worker, "cannot ask for the other members of a batch", &error);
     return count;
 }
 
@@ -198,11 +200,13 @@ static void keep_house(struct worker *worker)
     struct error error;
     int rescued = 0;
     worker->housekeeping_at =
-        now() + jittered(worker->lease_seconds / 3 < HOUSEKEEPING_SECONDS ? worker->lease_seconds / 3 : HOUSEKEEPING_SECONDS);
+        now() +
+        jittered(worker->lease_seconds / 3 < HOUSEKEEPING_SECONDS ? worker->lease_seconds / 3 : HOUSEKEEPING_SECONDS);
     if (!worker->registered || worker_seen(worker->connection, &worker->identity.id, &error) != STATUS_OK) return;
     if (queue_rescue(worker->connection, worker->lease_seconds, &rescued, &error) != STATUS_OK) return;
     if (rescued > 0)
-        (void)fprintf(stderr, "deltaq worker %d: rescued %d runs of workers that are gone\n", worker->identity.pid, rescued);
+        (void)fprintf(stderr, "deltaq worker %d: rescued %d runs of workers that are gone\n", worker->identity.pid,
+                      rescued);
 }
 
 /* Between two runs, since it may take longer than a lease can go without a beat. */
@@ -226,8 +230,8 @@ static void lose(struct worker *worker, struct held_member *member, const char *
     member->lost = true;
     member->lost_at = now();
     batch_stop(worker->batch, member->number, STATUS_LEASE_LOST, why);
-    (void)fprintf(stderr, "deltaq worker %d: lease lost on run %s: %s\n", worker->identity.pid, lease_of(worker, member)->run.text,
-                  why);
+    (void)fprintf(stderr, "deltaq worker %d: lease lost on run %s: %s\n", worker->identity.pid,
+                  lease_of(worker, member)->run.text, why);
 }
 
 static void heed(struct worker *worker, struct held_member *member, enum status status, bool cancel)
@@ -278,12 +282,14 @@ static void flush_log(struct worker *worker, struct held_member *member)
     heed(worker, member, status, false);
 }
 
-/* The engine has not called its monitor for too long: nothing in this process can be trusted to end, so the process does. */
+/* The engine has not called its monitor for too long: nothing in this process can be trusted to end, so the process
+ * does. */
 static void give_up(struct worker *worker, double seconds)
 {
     struct error error;
     char evidence[160];
-    (void)snprintf(evidence, sizeof evidence, "the engine stood still for %.0f s; its worker process was ended", seconds);
+    (void)snprintf(evidence, sizeof evidence, "the engine stood still for %.0f s; its worker process was ended",
+                   seconds);
     (void)fprintf(stderr, "deltaq worker %d: %s\n", worker->identity.pid, evidence);
     for (size_t i = 0; i < batch_count(worker->batch); i++) {
         const struct held_member *member = &worker->members[i];
@@ -328,7 +334,8 @@ static enum status send_end(struct worker *worker, const struct held_member *mem
     return queue_fail(worker->connection, lease, &outcome.error, &outcome.result.usage, error);
 }
 
-/* Tries to commit the end until it stands or the lease is lost. After a failure it is asked first whether it had been committed. */
+/* Tries to commit the end until it stands or the lease is lost. After a failure it is asked first whether it had been
+ * committed. */
 static void end_run(struct worker *worker, struct held_member *member)
 {
     struct error error;
@@ -348,8 +355,8 @@ static void end_run(struct worker *worker, struct held_member *member)
         return;
     }
     /* What is not swept now, because the database went away, is swept within the hour. */
-    if (status == STATUS_OK &&
-        sweep_run(worker->connection, worker->options.data_directory, lease_of(worker, member)->run.text, &error) != STATUS_OK)
+    if (status == STATUS_OK && sweep_run(worker->connection, worker->options.data_directory,
+                                         lease_of(worker, member)->run.text, &error) != STATUS_OK)
         say(worker, "cannot sweep up after a run", &error);
     store_notify(worker->connection);
     member->done = true;
@@ -409,10 +416,12 @@ static void leave_engine(struct worker *worker)
     struct error error;
     for (size_t i = 0; i < batch_count(worker->batch); i++) {
         const struct held_member *member = &worker->members[i];
-        if (!member->done && !member->lost && queue_release(worker->connection, lease_of(worker, member), &error) != STATUS_OK)
+        if (!member->done && !member->lost &&
+            queue_release(worker->connection, lease_of(worker, member), &error) != STATUS_OK)
             say(worker, "cannot give the run back", &error);
     }
-    if (worker->registered && worker_gone(worker->connection, &worker->identity.id, &error) != STATUS_OK) _exit(EXIT_STOPPED);
+    if (worker->registered && worker_gone(worker->connection, &worker->identity.id, &error) != STATUS_OK)
+        _exit(EXIT_STOPPED);
     _exit(EXIT_STOPPED);
 }
 
@@ -427,7 +436,8 @@ static bool may_exit(struct worker *worker)
 static int poll_milliseconds(const struct worker *worker)
 {
     double wait = worker->lease_at - now();
-    if (worker->batch != NULL) wait = worker->lease_seconds / 12 < BUSY_SECONDS ? worker->lease_seconds / 12 : BUSY_SECONDS;
+    if (worker->batch != NULL)
+        wait = worker->lease_seconds / 12 < BUSY_SECONDS ? worker->lease_seconds / 12 : BUSY_SECONDS;
     if (wait < 0) return 0;
     return (int)(wait * 1000) + 1;
 }
@@ -484,7 +494,8 @@ static enum status prepare(struct worker *worker, struct error *error)
     if ((status = team_new(worker->options.threads, &worker->team, error)) != STATUS_OK) return status;
     if ((status = connection_new(worker->options.conninfo, "deltaq worker", &worker->connection, error)) != STATUS_OK)
         return status;
-    if ((status = connection_new(worker->options.conninfo, "deltaq engine", &worker->engine_connection, error)) != STATUS_OK)
+    if ((status = connection_new(worker->options.conninfo, "deltaq engine", &worker->engine_connection, error)) !=
+        STATUS_OK)
         return status;
     return connection_listen(worker->connection, STORE_CHANNEL, error);
 }

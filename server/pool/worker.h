@@ -1,5 +1,5 @@
-/* worker.h: one process that executes runs. Its main thread asks the database for work and renews the lease; one engine thread
- * does the work, for one run at a time or for a batch (kind.h). At most two sessions. When the engine
+/* worker.h: one process that executes runs. Its main thread asks the database for work and renews the lease; one engine
+ * thread does the work, for one run at a time or for a batch (kind.h). At most two sessions. When the engine
  * dies, only this process dies. */
 #ifndef POOL_WORKER_H
 #define POOL_WORKER_H
@@ -22,9 +22,9 @@ struct worker_options {
     const char *owner;               /* the id under which its supervisor will release its leases; NULL: a random one */
 };
 
-/* Works until SIGTERM or SIGINT: then it takes nothing new, stops the engine at its next step, gives the run back uncounted and
- * returns, within 10 s. A second signal: within 1 s. Call it from the main thread with no other threads running.
- * Returns the process's exit status: 0 stopped, 1 cannot start (said on stderr), 70 stalled. */
+/* Works until SIGTERM or SIGINT: then it takes nothing new, stops the engine at its next step, gives the run back
+ * uncounted and returns, within 10 s. A second signal: within 1 s. Call it from the main thread with no other threads
+ * running. Returns the process's exit status: 0 stopped, 1 cannot start (said on stderr), 70 stalled. */
 int worker_run(const struct worker_options *options);
 
 #endif

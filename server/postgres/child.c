@@ -45,7 +45,8 @@ static void reset_signals(void)
 
 static _Noreturn void become(const struct child *child, pid_t parent)
 {
-    static const char *const environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "HOME=/", NULL};
+    static const char *const environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "HOME=/",
+                                              NULL};
     const int null = open("/dev/null", O_RDWR);
     reset_signals();
     (void)setpgid(0, 0); /* Ctrl-C in a terminal goes to us, and we stop it when its clients are done */
@@ -61,7 +62,8 @@ static _Noreturn void become(const struct child *child, pid_t parent)
         (void)syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
     }
     if (!drop_ids(child->uid, child->gid)) _exit(EXIT_NOT_STARTED);
-    /* After the ids: a change of them clears it. A parent that died in between is noticed by the number of the present one. */
+    /* After the ids: a change of them clears it. A parent that died in between is noticed by the number of the present
+     * one. */
     if (child->death_signal != 0 && (prctl(PR_SET_PDEATHSIG, child->death_signal) != 0 || getppid() != parent))
         _exit(EXIT_NOT_STARTED);
     union {

@@ -1,5 +1,5 @@
-/* child.h: starts a program in a child process with dropped ids. Safe in a process that has threads: between fork and exec there
- * are only system calls. */
+/* child.h: starts a program in a child process with dropped ids. Safe in a process that has threads: between fork and
+ * exec there are only system calls. */
 #ifndef POSTGRES_CHILD_H
 #define POSTGRES_CHILD_H
 
@@ -30,7 +30,8 @@ struct child_wait {
 struct child_wait child_wait_start(const char *what);
 void child_wait_tick(struct child_wait *wait);
 
-/* Starts it in "/", umask 077, with an environment of PATH, LC_ALL=C, TZ=UTC and no other descriptors. STATUS_UNAVAILABLE. */
+/* Starts it in "/", umask 077, with an environment of PATH, LC_ALL=C, TZ=UTC and no other descriptors.
+ * STATUS_UNAVAILABLE. */
 MUST_CHECK enum status child_start(const struct child *child, pid_t *pid, struct error *error);
 
 /* Starts it and waits; STATUS_UNAVAILABLE unless it exits 0 ("initdb ended with exit status 1"). */

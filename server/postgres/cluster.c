@@ -68,7 +68,8 @@ static enum status choose_ids(int parent, struct cluster *cluster, struct error 
 
 static enum status make_directory(int at, const char *name, const struct cluster *cluster, int *fd, struct error *error)
 {
-    if (mkdirat(at, name, 0700) != 0 && errno != EEXIST) return error_set_errno(error, "cannot make the database directory");
+    if (mkdirat(at, name, 0700) != 0 && errno != EEXIST)
+        return error_set_errno(error, "cannot make the database directory");
     *fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (*fd < 0) return error_set_errno(error, "cannot open the database directory");
     struct stat now;
@@ -77,8 +78,8 @@ static enum status make_directory(int at, const char *name, const struct cluster
     return error_set_errno(error, "cannot take over the database directory");
 }
 
-/* Too long for a socket's address, or with characters that mean something in a connection string (a comma parts hosts): a private
- * directory in /tmp holds a link to the real one. */
+/* Too long for a socket's address, or with characters that mean something in a connection string (a comma parts hosts):
+ * a private directory in /tmp holds a link to the real one. */
 static enum status shorten(const char *path, struct cluster *cluster, struct error *error)
 {
     uint64_t hash = 14695981039346656037U; /* FNV-1a: a name, not a secret */
@@ -95,7 +96,8 @@ static enum status shorten(const char *path, struct cluster *cluster, struct err
     (void)snprintf(cluster->socket_directory, sizeof cluster->socket_directory, "%s/s", link);
     if (unlink(cluster->socket_directory) != 0 && errno != ENOENT)
         return error_set_errno(error, "cannot renew the database's socket link");
-    if (symlink(path, cluster->socket_directory) != 0) return error_set_errno(error, "cannot link the database's socket directory");
+    if (symlink(path, cluster->socket_directory) != 0)
+        return error_set_errno(error, "cannot link the database's socket directory");
     return STATUS_OK;
 }
 
@@ -151,7 +153,8 @@ static enum status find_binaries(const char *given, char out[512], struct error 
     long newest = 0;
     if (given != NULL) {
         (void)snprintf(out, 512, "%s", given);
-        return has_server(out) ? STATUS_OK : error_set(error, STATUS_NOT_FOUND, "there is no `postgres` in the given directory");
+        return has_server(out) ? STATUS_OK
+                               : error_set(error, STATUS_NOT_FOUND, "there is no `postgres` in the given directory");
     }
     DIR *directory = opendir(BINARIES);
     for (const struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
@@ -162,8 +165,9 @@ static enum status find_binaries(const char *given, char out[512], struct error 
     }
     if (directory != NULL) (void)closedir(directory);
     if (newest == 0)
-        return error_set(error, STATUS_NOT_FOUND,
-                         "no PostgreSQL server is installed: install the package postgresql (`make deps`), or give DATABASE_URL");
+        return error_set(
+            error, STATUS_NOT_FOUND,
+            "no PostgreSQL server is installed: install the package postgresql (`make deps`), or give DATABASE_URL");
     (void)snprintf(out, 512, BINARIES "/%ld/bin", newest);
     return STATUS_OK;
 }
@@ -201,7 +205,8 @@ void cluster_reset(struct cluster *cluster)
 
 /* ---- making it ---- */
 
-static struct child server_child(const struct cluster *cluster, const char *program, const char *const *arguments, int directory)
+static struct child server_child(const struct cluster *cluster, const char *program, const char *const *arguments,
+                                 int directory)
 {
     return (struct child){.program = program,
                           .arguments = arguments,
@@ -246,13 +251,14 @@ static enum status initialise(struct cluster *cluster, int directory, struct err
     child = server_child(cluster, postgres, single, directory);
     child.input = pipe_ends[0];
     child.what = "making the private database: almost done";
-    status =
-        written == (ssize_t)sizeof statement - 1 ? child_run(&child, error) : error_set(error, STATUS_IO, "a pipe took no data");
+    status = written == (ssize_t)sizeof statement - 1 ? child_run(&child, error)
+                                                      : error_set(error, STATUS_IO, "a pipe took no data");
     (void)close(pipe_ends[0]);
     return status;
 }
 
-/* Removes what an interrupted attempt left. Only names that this file gives to directories that never became a cluster. */
+/* Removes what an interrupted attempt left. Only names that this file gives to directories that never became a
+ * cluster. */
 static void remove_tree(int at, const char *name)
 {
     const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -286,7 +292,8 @@ static enum status make_cluster(struct cluster *cluster, struct error *error)
         if (cluster_diagnose(cluster, &why) == STATUS_DISK_FULL) status = (*error = why).status;
     }
     if (status == STATUS_OK &&
-        (fsync(directory) != 0 || renameat(cluster->home, unfinished, cluster->home, "data") != 0 || fsync(cluster->home) != 0))
+        (fsync(directory) != 0 || renameat(cluster->home, unfinished, cluster->home, "data") != 0 ||
+         fsync(cluster->home) != 0))
         status = error_set_errno(error, "cannot put the new database in place");
     if (directory >= 0) (void)close(directory);
     if (status != STATUS_OK) remove_tree(cluster->home, unfinished);
@@ -401,7 +408,8 @@ enum status cluster_diagnose(const struct cluster *cluster, struct error *error)
     } rows[] = {
         {"No space left on device", STATUS_DISK_FULL, "the disk is full: free some space"},
         {"Disk quota exceeded", STATUS_DISK_FULL, "the disk quota is used up: free some space"},
-        {"pre-existing shared memory block", STATUS_UNAVAILABLE, "processes of an earlier PostgreSQL hold the database"},
+        {"pre-existing shared memory block", STATUS_UNAVAILABLE,
+         "processes of an earlier PostgreSQL hold the database"},
         {"lock file", STATUS_UNAVAILABLE, "another PostgreSQL seems to hold the database"},
         {"incompatible with server", STATUS_UNSUPPORTED, "the database was made by another version of PostgreSQL"},
         {"could not create shared memory", STATUS_UNAVAILABLE, "the system gives PostgreSQL no shared memory"},
@@ -411,7 +419,8 @@ enum status cluster_diagnose(const struct cluster *cluster, struct error *error)
     char text[16385] = "";
     struct stat log;
     off_t from = (off_t)cluster->log_start;
-    if (fstat(cluster->log, &log) == 0 && log.st_size - from > (off_t)sizeof text - 1) from = log.st_size - (off_t)sizeof text + 1;
+    if (fstat(cluster->log, &log) == 0 && log.st_size - from > (off_t)sizeof text - 1)
+        from = log.st_size - (off_t)sizeof text + 1;
     const ssize_t length = pread(cluster->log, text, sizeof text - 1, from);
     text[length > 0 ? length : 0] = '\0';
     const char *complaint = last_complaint(text);

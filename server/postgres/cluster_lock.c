@@ -29,7 +29,8 @@ static void read_line(const char *path, char *text, size_t size)
 static void describe_ourselves(struct holder *holder)
 {
     memset(holder, 0, sizeof *holder);
-    if (gethostname(holder->host, sizeof holder->host - 1) != 0) (void)snprintf(holder->host, sizeof holder->host, "unknown");
+    if (gethostname(holder->host, sizeof holder->host - 1) != 0)
+        (void)snprintf(holder->host, sizeof holder->host, "unknown");
     read_line("/proc/sys/kernel/random/boot_id", holder->boot, sizeof holder->boot);
     holder->pid = (int)getpid();
     if (getrandom(&holder->nonce, sizeof holder->nonce, 0) != sizeof holder->nonce) holder->nonce = 0;
@@ -40,7 +41,8 @@ static bool read_holder(int fd, struct holder *holder)
     char text[256] = "";
     memset(holder, 0, sizeof *holder);
     if (pread(fd, text, sizeof text - 1, 0) <= 0) return false;
-    return sscanf(text, "host=%64s boot=%39s pid=%d nonce=%llx", holder->host, holder->boot, &holder->pid, &holder->nonce) == 4;
+    return sscanf(text, "host=%64s boot=%39s pid=%d nonce=%llx", holder->host, holder->boot, &holder->pid,
+                  &holder->nonce) == 4;
 }
 
 static enum status write_holder(int fd, const struct holder *holder, struct error *error)
@@ -67,17 +69,18 @@ enum status cluster_lock_take(int directory, const char *name, int *fd, struct e
         goto failed;
     }
     if (!locked) {
-        status = error_set(error, STATUS_CONFLICT,
-                           "another deltaq (process %d on %s) has this data directory: stop it or use another --data-dir",
-                           theirs.pid, theirs.host);
+        status =
+            error_set(error, STATUS_CONFLICT,
+                      "another deltaq (process %d on %s) has this data directory: stop it or use another --data-dir",
+                      theirs.pid, theirs.host);
         goto failed;
     }
     /* The lock is free on this kernel. The same boot id: its holder is dead. The same host, booted since: likewise. */
     if (known && strcmp(theirs.boot, ours.boot) != 0 && strcmp(theirs.host, ours.host) != 0) {
-        status =
-            error_set(error, STATUS_CONFLICT,
-                      "process %d on host %s has this data directory; if that host is gone, remove pg/%s in it and start again",
-                      theirs.pid, theirs.host, name);
+        status = error_set(
+            error, STATUS_CONFLICT,
+            "process %d on host %s has this data directory; if that host is gone, remove pg/%s in it and start again",
+            theirs.pid, theirs.host, name);
         goto failed;
     }
     if ((status = write_holder(*fd, &ours, error)) == STATUS_OK) return STATUS_OK;

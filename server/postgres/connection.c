@@ -81,7 +81,8 @@ static enum status listen_again(struct connection *connection, int64_t deadline,
 {
     enum status status;
     PGresult *result = NULL;
-    char statement[160], *name = PQescapeIdentifier(connection->session, connection->channel, strlen(connection->channel));
+    char statement[160],
+        *name = PQescapeIdentifier(connection->session, connection->channel, strlen(connection->channel));
     if (name == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to listen");
     (void)snprintf(statement, sizeof statement, "listen %s", name);
     PQfreemem(name);
@@ -90,15 +91,16 @@ static enum status listen_again(struct connection *connection, int64_t deadline,
     return status;
 }
 
-/* A session that the server ended while it lay idle shows end of file now, before anything is sent: then nothing is lost by opening
- * another one. Once a statement is sent its outcome may be unknown, and it is not sent again. */
+/* A session that the server ended while it lay idle shows end of file now, before anything is sent: then nothing is
+ * lost by opening another one. Once a statement is sent its outcome may be unknown, and it is not sent again. */
 static void drop_if_ended(struct connection *connection)
 {
     if (connection->session == NULL) return;
     struct pollfd descriptor = {.fd = PQsocket(connection->session), .events = POLLIN};
     /* The server's parting words come before the end of file: read on while there is anything. */
     for (int i = 0; i < 8 && connection->session != NULL && poll(&descriptor, 1, 0) > 0; i++)
-        if (PQconsumeInput(connection->session) == 0 || PQstatus(connection->session) != CONNECTION_OK) drop_session(connection);
+        if (PQconsumeInput(connection->session) == 0 || PQstatus(connection->session) != CONNECTION_OK)
+            drop_session(connection);
 }
 
 static enum status ensure_session(struct connection *connection, int64_t deadline, struct error *error)
@@ -128,7 +130,8 @@ static enum status ensure_session(struct connection *connection, int64_t deadlin
     return status;
 }
 
-/* The statement's own error. Constraints are named, and the name says more than PostgreSQL's sentence with the row's values. */
+/* The statement's own error. Constraints are named, and the name says more than PostgreSQL's sentence with the row's
+ * values. */
 static enum status failed(struct connection *connection, const PGresult *result, const struct sqlstate_row *row,
                           struct error *error)
 {
@@ -136,7 +139,8 @@ static enum status failed(struct connection *connection, const PGresult *result,
     const char *constraint = PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
     if (row->lost) drop_session(connection);
     if (constraint != NULL) return error_set(error, row->status, "the database refuses it: constraint %s", constraint);
-    return error_set(error, row->status, "%s: %s", row->status == STATUS_UNAVAILABLE ? "the database is away" : "database",
+    return error_set(error, row->status, "%s: %s",
+                     row->status == STATUS_UNAVAILABLE ? "the database is away" : "database",
                      message != NULL ? message : "no reason given");
 }
 
@@ -150,7 +154,8 @@ static enum status send_once(struct connection *connection, const char *sql, con
     *again = false;
     if (connection->in_transaction && connection->session == NULL)
         return error_set(error, STATUS_UNAVAILABLE, "the database session was lost within a transaction");
-    if (!connection->in_transaction && (status = ensure_session(connection, deadline, error)) != STATUS_OK) return status;
+    if (!connection->in_transaction && (status = ensure_session(connection, deadline, error)) != STATUS_OK)
+        return status;
     status = session_run(connection->session, sql, arguments, deadline, out, error);
     if (status != STATUS_OK) {
         drop_session(connection);
@@ -167,8 +172,8 @@ static enum status send_once(struct connection *connection, const char *sql, con
     return status;
 }
 
-static enum status run(struct connection *connection, const char *sql, const struct value *values, size_t count, PGresult **out,
-                       bool *again, struct error *error)
+static enum status run(struct connection *connection, const char *sql, const struct value *values, size_t count,
+                       PGresult **out, bool *again, struct error *error)
 {
     struct value_arguments arguments;
     enum status status = value_arguments_fill(&arguments, values, count, error);
@@ -194,20 +199,21 @@ enum status connection_query(struct connection *connection, const char *sql, con
     return status;
 }
 
-enum status connection_query_one(struct connection *connection, const char *sql, const struct value *values, size_t count,
-                                 struct rows **out, struct error *error)
+enum status connection_query_one(struct connection *connection, const char *sql, const struct value *values,
+                                 size_t count, struct rows **out, struct error *error)
 {
     enum status status = connection_query(connection, sql, values, count, out, error);
     if (status != STATUS_OK || rows_count(*out) == 1) return status;
-    status = rows_count(*out) == 0 ? error_set(error, STATUS_NOT_FOUND, "no such row")
-                                   : error_set(error, STATUS_INTERNAL, "%d rows where one was expected", rows_count(*out));
+    status = rows_count(*out) == 0
+                 ? error_set(error, STATUS_NOT_FOUND, "no such row")
+                 : error_set(error, STATUS_INTERNAL, "%d rows where one was expected", rows_count(*out));
     rows_free(*out);
     *out = NULL;
     return status;
 }
 
-enum status connection_query_json(struct connection *connection, const char *sql, const struct value *values, size_t count,
-                                  json_t **out, struct error *error)
+enum status connection_query_json(struct connection *connection, const char *sql, const struct value *values,
+                                  size_t count, json_t **out, struct error *error)
 {
     struct rows *rows;
     enum status status = connection_query_one(connection, sql, values, count, &rows, error);
@@ -267,8 +273,8 @@ static enum status commit(struct connection *connection, bool *again, bool *unkn
 }
 
 enum status connection_transaction(struct connection *connection,
-                                   enum status (*body)(struct connection *, void *context, struct error *), void *context,
-                                   bool *unknown, struct error *error)
+                                   enum status (*body)(struct connection *, void *context, struct error *),
+                                   void *context, bool *unknown, struct error *error)
 {
     enum status status;
     bool again, ignored;

@@ -1,9 +1,11 @@
-/* connection.h: one session with PostgreSQL, through asynchronous libpq with a deadline on our side of every call (a stopped
- * backend or a dead network never answers, and no server-side timeout notices; see PQexec against SIGSTOP).
+/* connection.h: one session with PostgreSQL, through asynchronous libpq with a deadline on our side of every call (a
+ * stopped backend or a dead network never answers, and no server-side timeout notices; see PQexec against SIGSTOP).
  *
- * A connection opens at its first use and opens again by itself after a loss, with jittered backoff; while the database is away
- * every call fails at once with STATUS_UNAVAILABLE. One thread at a time. Errors by SQLSTATE, in one table (sqlstate.c):
- *   unique violation, foreign key: STATUS_CONFLICT; class 53 disk: STATUS_DISK_FULL; class 08, 57P, deadline: STATUS_UNAVAILABLE;
+ * A connection opens at its first use and opens again by itself after a loss, with jittered backoff; while the database
+ * is away every call fails at once with STATUS_UNAVAILABLE. One thread at a time. Errors by SQLSTATE, in one table
+ * (sqlstate.c):
+ *   unique violation, foreign key: STATUS_CONFLICT; class 53 disk: STATUS_DISK_FULL; class 08, 57P, deadline:
+ * STATUS_UNAVAILABLE;
  *   check violation, bad value: STATUS_INVALID; anything else: STATUS_INTERNAL.
  * SQL text is always a literal and every value a parameter. */
 #ifndef POSTGRES_CONNECTION_H
@@ -18,16 +20,18 @@
 
 struct connection;
 
-/* `conninfo`: a PostgreSQL URL or keyword string; copied. Does not connect yet. The caller owns *out (connection_free). */
-MUST_CHECK enum status connection_new(const char *conninfo, const char *application, struct connection **out, struct error *error);
+/* `conninfo`: a PostgreSQL URL or keyword string; copied. Does not connect yet. The caller owns *out
+ * (connection_free). */
+MUST_CHECK enum status connection_new(const char *conninfo, const char *application, struct connection **out,
+                                      struct error *error);
 void connection_free(struct connection *connection); /* NULL is fine; an open transaction rolls back */
 
 /* Longest time for one statement, connecting included (0: the default, 5,000 ms; migrations need more). */
 void connection_set_deadline(struct connection *connection, int milliseconds);
 
 /* Any number of rows. On STATUS_OK the caller owns *out (rows_free). */
-MUST_CHECK enum status connection_query(struct connection *connection, const char *sql, const struct value *values, size_t count,
-                                        struct rows **out, struct error *error);
+MUST_CHECK enum status connection_query(struct connection *connection, const char *sql, const struct value *values,
+                                        size_t count, struct rows **out, struct error *error);
 /* Exactly one row: none is STATUS_NOT_FOUND ("no such row": the caller says which), more is STATUS_INTERNAL. */
 MUST_CHECK enum status connection_query_one(struct connection *connection, const char *sql, const struct value *values,
                                             size_t count, struct rows **out, struct error *error);
@@ -35,21 +39,22 @@ MUST_CHECK enum status connection_query_one(struct connection *connection, const
 MUST_CHECK enum status connection_query_json(struct connection *connection, const char *sql, const struct value *values,
                                              size_t count, json_t **out, struct error *error);
 /* No rows wanted; *affected (may be NULL) is the number of rows the statement changed. */
-MUST_CHECK enum status connection_execute(struct connection *connection, const char *sql, const struct value *values, size_t count,
-                                          int64_t *affected, struct error *error);
+MUST_CHECK enum status connection_execute(struct connection *connection, const char *sql, const struct value *values,
+                                          size_t count, int64_t *affected, struct error *error);
 /* Several statements in one text, without parameters (a migration). */
 MUST_CHECK enum status connection_script(struct connection *connection, const char *sql, struct error *error);
 
-/* Runs `body` between BEGIN and COMMIT (READ COMMITTED); anything but STATUS_OK from it rolls back and is returned. Serialization
- * failures and deadlocks run it again, at most 5 times with jitter: `body` must be repeatable. When the connection is lost during
- * COMMIT, *unknown (may be NULL) is set and STATUS_UNAVAILABLE returned: it may have been committed; read, never re-send.
- * Transactions do not nest. */
+/* Runs `body` between BEGIN and COMMIT (READ COMMITTED); anything but STATUS_OK from it rolls back and is returned.
+ * Serialization failures and deadlocks run it again, at most 5 times with jitter: `body` must be repeatable. When the
+ * connection is lost during COMMIT, *unknown (may be NULL) is set and STATUS_UNAVAILABLE returned: it may have been
+ * committed; read, never re-send. Transactions do not nest. */
 MUST_CHECK enum status connection_transaction(struct connection *connection,
                                               enum status (*body)(struct connection *, void *context, struct error *),
                                               void *context, bool *unknown, struct error *error);
 
-/* Hints. After connection_listen each session listens on `channel`. connection_socket: the descriptor to poll for input, or -1
- * while there is no session. connection_notified: reads what has arrived; true if there was any notification. */
+/* Hints. After connection_listen each session listens on `channel`. connection_socket: the descriptor to poll for
+ * input, or -1 while there is no session. connection_notified: reads what has arrived; true if there was any
+ * notification. */
 MUST_CHECK enum status connection_listen(struct connection *connection, const char *channel, struct error *error);
 int connection_socket(const struct connection *connection);
 bool connection_notified(struct connection *connection);

@@ -15,7 +15,8 @@ struct database {
     int size, idle_count;
 };
 
-enum status database_new(const char *conninfo, const char *application, int size, struct database **out, struct error *error)
+enum status database_new(const char *conninfo, const char *application, int size, struct database **out,
+                         struct error *error)
 {
     enum status status;
     pthread_condattr_t attributes;
@@ -34,7 +35,8 @@ enum status database_new(const char *conninfo, const char *application, int size
         goto failed;
     }
     for (; database->size < size; database->size++, database->idle_count++)
-        if ((status = connection_new(conninfo, application, &database->idle[database->size], error)) != STATUS_OK) goto failed;
+        if ((status = connection_new(conninfo, application, &database->idle[database->size], error)) != STATUS_OK)
+            goto failed;
     *out = database;
     return STATUS_OK;
 failed:
@@ -61,7 +63,8 @@ enum status database_take(struct database *database, struct connection **out, st
     (void)clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_sec += WAIT_SECONDS;
     (void)pthread_mutex_lock(&database->mutex);
-    while (database->idle_count == 0 && late == 0) late = pthread_cond_timedwait(&database->given, &database->mutex, &end);
+    while (database->idle_count == 0 && late == 0)
+        late = pthread_cond_timedwait(&database->given, &database->mutex, &end);
     if (database->idle_count > 0) *out = database->idle[--database->idle_count];
     (void)pthread_mutex_unlock(&database->mutex);
     if (*out != NULL) return STATUS_OK;

@@ -1,5 +1,5 @@
-/* database.h: a few connections shared by the threads of the HTTP server. A handler takes one for as long as it asks questions and
- * gives it back. Thread-safe. */
+/* database.h: a few connections shared by the threads of the HTTP server. A handler takes one for as long as it asks
+ * questions and gives it back. Thread-safe. */
 #ifndef POSTGRES_DATABASE_H
 #define POSTGRES_DATABASE_H
 

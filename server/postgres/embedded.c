@@ -82,7 +82,8 @@ static void ballast_keep(struct embedded *embedded)
     struct statvfs space;
     struct stat file;
     if (embedded->ballast_bytes == 0 || fstatvfs(embedded->cluster.home, &space) != 0) return;
-    const uint64_t available = (uint64_t)space.f_bavail * space.f_frsize, all = (uint64_t)space.f_blocks * space.f_frsize;
+    const uint64_t available = (uint64_t)space.f_bavail * space.f_frsize,
+                   all = (uint64_t)space.f_blocks * space.f_frsize;
     if (available < all / 10) {
         (void)fprintf(stderr, "deltaq: less than 10 %% of the data directory's file system is free\n");
         return;
@@ -126,8 +127,8 @@ static void note_end(struct embedded *embedded, int end)
 static void try_start(struct embedded *embedded)
 {
     struct error error;
-    /* Backends whose postmaster was killed end by themselves, unless they are stopped. Killing them is safe: what follows is crash
-     * recovery in any case. */
+    /* Backends whose postmaster was killed end by themselves, unless they are stopped. Killing them is safe: what
+     * follows is crash recovery in any case. */
     if (leftovers_signal(embedded->cluster.data, SIGKILL) > 0) {
         embedded->start_at = session_now() + 100;
         return;
@@ -168,15 +169,17 @@ static enum status wait_until_it_answers(struct embedded *embedded, struct error
 {
     static const struct timespec pause = {.tv_nsec = 15 * 1000 * 1000};
     const int64_t end = session_now() + START_MS;
-    struct child_wait wait = child_wait_start("waiting for the private database to answer: after a crash, or on a slow disk, it "
-                                              "takes longer");
+    struct child_wait wait =
+        child_wait_start("waiting for the private database to answer: after a crash, or on a slow disk, it "
+                         "takes longer");
     for (;;) {
         embedded_tick(embedded);
         child_wait_tick(&wait);
         if (embedded->answering) return STATUS_OK;
         if (embedded->failures >= START_TRIES) return embedded_state(embedded, error);
         if (session_now() > end)
-            return error_set(error, STATUS_UNAVAILABLE, "the database does not answer %d s after its start", START_MS / 1000);
+            return error_set(error, STATUS_UNAVAILABLE, "the database does not answer %d s after its start",
+                             START_MS / 1000);
         (void)nanosleep(&pause, NULL);
     }
 }
@@ -205,7 +208,8 @@ enum status embedded_start(const struct embedded_options *options, struct embedd
     embedded->lock = -1;
     embedded->ballast_bytes = options->ballast_bytes < 0 ? BALLAST_BYTES : options->ballast_bytes;
     (void)error_set(&embedded->state, STATUS_UNAVAILABLE, "the database is starting");
-    if ((status = cluster_open(options->data_directory, options->binaries, &embedded->cluster, error)) != STATUS_OK) goto failed;
+    if ((status = cluster_open(options->data_directory, options->binaries, &embedded->cluster, error)) != STATUS_OK)
+        goto failed;
     make_conninfo(&embedded->cluster, embedded->conninfo, sizeof embedded->conninfo);
     if ((status = cluster_lock_take(embedded->cluster.home, "lock", &embedded->lock, error)) != STATUS_OK) goto failed;
     if ((status = cluster_ensure(&embedded->cluster, error)) != STATUS_OK) goto failed;

@@ -23,12 +23,13 @@ struct embedded_options {
     int64_t ballast_bytes;      /* -1: 64 MiB */
 };
 
-/* Takes the lock, makes the cluster if there is none, clears what a crash left, starts PostgreSQL and waits until it answers.
- * Works as root (PostgreSQL then runs as the owner of $DATA/pg, else of $DATA, else `postgres`, else `nobody`).
- * STATUS_CONFLICT: another deltaq has the directory (the detail names it); STATUS_UNSUPPORTED: network file system, another major
- * version (the detail says what to do); STATUS_NOT_FOUND: no PostgreSQL server installed; STATUS_DISK_FULL, STATUS_CORRUPT,
- * STATUS_UNAVAILABLE: it does not start, and why. */
-MUST_CHECK enum status embedded_start(const struct embedded_options *options, struct embedded **out, struct error *error);
+/* Takes the lock, makes the cluster if there is none, clears what a crash left, starts PostgreSQL and waits until it
+ * answers. Works as root (PostgreSQL then runs as the owner of $DATA/pg, else of $DATA, else `postgres`, else
+ * `nobody`). STATUS_CONFLICT: another deltaq has the directory (the detail names it); STATUS_UNSUPPORTED: network file
+ * system, another major version (the detail says what to do); STATUS_NOT_FOUND: no PostgreSQL server installed;
+ * STATUS_DISK_FULL, STATUS_CORRUPT, STATUS_UNAVAILABLE: it does not start, and why. */
+MUST_CHECK enum status embedded_start(const struct embedded_options *options, struct embedded **out,
+                                      struct error *error);
 
 /* Where to connect to the cluster in `data_directory` while another process of this machine runs it. */
 MUST_CHECK enum status embedded_attach(const char *data_directory, char *conninfo, size_t size, struct error *error);
@@ -36,8 +37,8 @@ MUST_CHECK enum status embedded_attach(const char *data_directory, char *conninf
 /* Where to connect: lent until embedded_stop. Nothing secret in it. */
 const char *embedded_conninfo(const struct embedded *embedded);
 
-/* Call on every SIGCHLD and at least once a second: starts PostgreSQL again when it died (backoff 0.2 to 10 s; after 5 fast
- * failures it is `degraded` and tried every 10 s), frees and remakes the ballast. Never blocks for long. */
+/* Call on every SIGCHLD and at least once a second: starts PostgreSQL again when it died (backoff 0.2 to 10 s; after 5
+ * fast failures it is `degraded` and tried every 10 s), frees and remakes the ballast. Never blocks for long. */
 void embedded_tick(struct embedded *embedded);
 
 /* STATUS_OK, or why the database is away (STATUS_DISK_FULL, STATUS_UNAVAILABLE, ...). Any thread. */

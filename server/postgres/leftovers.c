@@ -17,7 +17,8 @@ static bool lives_in(const char *pid, const struct stat *data)
     char path[300], name[32] = "";
     struct stat directory;
     (void)snprintf(path, sizeof path, "/proc/%s/cwd", pid);
-    if (stat(path, &directory) != 0 || directory.st_dev != data->st_dev || directory.st_ino != data->st_ino) return false;
+    if (stat(path, &directory) != 0 || directory.st_dev != data->st_dev || directory.st_ino != data->st_ino)
+        return false;
     (void)snprintf(path, sizeof path, "/proc/%s/comm", pid);
     FILE *file = fopen(path, "re");
     if (file == NULL) return false;
@@ -66,7 +67,8 @@ enum status leftovers_clear(int data, struct error *error)
         left = leftovers_signal(data, i == 80 ? SIGQUIT : i == 120 || i == 160 ? SIGKILL : 0);
     }
     if (left > 0)
-        return error_set(error, STATUS_UNAVAILABLE, "%d processes of an earlier PostgreSQL on this directory do not end", left);
+        return error_set(error, STATUS_UNAVAILABLE,
+                         "%d processes of an earlier PostgreSQL on this directory do not end", left);
     const pid_t pid = pid_in_file(data);
     const bool blocks = pid == -1 || (pid > 0 && (kill(pid, 0) == 0 || errno == EPERM));
     if (blocks && unlinkat(data, "postmaster.pid", 0) != 0 && errno != ENOENT)

@@ -74,7 +74,8 @@ enum status rows_bytes(const struct rows *rows, int row, int column, void **out,
     unsigned char *bytes = malloc(*length + 1);
     if (bytes == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for %zu bytes of the database", *length);
     for (size_t i = 0; i < *length; i++)
-        bytes[i] = (unsigned char)(hex_values[(unsigned char)text[2 + 2 * i]] << 4 | hex_values[(unsigned char)text[3 + 2 * i]]);
+        bytes[i] = (unsigned char)(hex_values[(unsigned char)text[2 + 2 * i]] << 4 |
+                                   hex_values[(unsigned char)text[3 + 2 * i]]);
     *out = bytes;
     return STATUS_OK;
 }

@@ -21,7 +21,8 @@ bool rows_boolean(const struct rows *rows, int row, int column);     /* false fo
 /* A new reference; JSON null for SQL NULL. STATUS_NO_MEMORY, STATUS_INTERNAL. */
 MUST_CHECK enum status rows_json(const struct rows *rows, int row, int column, json_t **out, struct error *error);
 /* A bytea: *out is malloc'ed and the caller's (free). */
-MUST_CHECK enum status rows_bytes(const struct rows *rows, int row, int column, void **out, size_t *length, struct error *error);
+MUST_CHECK enum status rows_bytes(const struct rows *rows, int row, int column, void **out, size_t *length,
+                                  struct error *error);
 
 /* Takes libpq's result. Used by connection.c alone. */
 struct rows *rows_of(struct pg_result *result);

@@ -44,7 +44,8 @@ static enum status session_connect(PGconn *session, int64_t deadline, struct err
 {
     enum status status;
     if (PQstatus(session) == CONNECTION_BAD) return session_failed(session, error);
-    for (PostgresPollingStatusType state = PGRES_POLLING_WRITING; state != PGRES_POLLING_OK; state = PQconnectPoll(session)) {
+    for (PostgresPollingStatusType state = PGRES_POLLING_WRITING; state != PGRES_POLLING_OK;
+         state = PQconnectPoll(session)) {
         if (state == PGRES_POLLING_FAILED) return session_failed(session, error);
         status = session_wait(session, state == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline, error);
         if (status != STATUS_OK) return status;
@@ -52,11 +53,13 @@ static enum status session_connect(PGconn *session, int64_t deadline, struct err
     return STATUS_OK;
 }
 
-enum status session_open(const char *conninfo, const char *application, int64_t deadline, PGconn **out, struct error *error)
+enum status session_open(const char *conninfo, const char *application, int64_t deadline, PGconn **out,
+                         struct error *error)
 {
     /* Later keywords win over the same ones in conninfo. */
-    const char *const keywords[] = {"dbname",          "fallback_application_name", "client_encoding",  "tcp_user_timeout",
-                                    "keepalives_idle", "keepalives_interval",       "keepalives_count", NULL};
+    const char *const keywords[] = {
+        "dbname",          "fallback_application_name", "client_encoding",  "tcp_user_timeout",
+        "keepalives_idle", "keepalives_interval",       "keepalives_count", NULL};
     const char *const values[] = {conninfo, application, "UTF8", "5000", "10", "3", "3", NULL};
     /* set_config and not `options`: poolers refuse unknown startup parameters. */
     static const char settings[] =
@@ -90,13 +93,14 @@ done:
     return status;
 }
 
-static enum status session_send(PGconn *session, const char *sql, const struct value_arguments *arguments, int64_t deadline,
-                                struct error *error)
+static enum status session_send(PGconn *session, const char *sql, const struct value_arguments *arguments,
+                                int64_t deadline, struct error *error)
 {
     enum status status;
-    const int sent = arguments == NULL ? PQsendQuery(session, sql)
-                                       : PQsendQueryParams(session, sql, arguments->count, arguments->types, arguments->values,
-                                                           arguments->lengths, arguments->formats, 0);
+    const int sent = arguments == NULL
+                         ? PQsendQuery(session, sql)
+                         : PQsendQueryParams(session, sql, arguments->count, arguments->types, arguments->values,
+                                             arguments->lengths, arguments->formats, 0);
     if (sent == 0) return session_failed(session, error);
     for (;;) {
         const int flushed = PQflush(session);
@@ -108,8 +112,8 @@ static enum status session_send(PGconn *session, const char *sql, const struct v
     }
 }
 
-enum status session_run(PGconn *session, const char *sql, const struct value_arguments *arguments, int64_t deadline, PGresult **out,
-                        struct error *error)
+enum status session_run(PGconn *session, const char *sql, const struct value_arguments *arguments, int64_t deadline,
+                        PGresult **out, struct error *error)
 {
     PGresult *kept = NULL;
     enum status status = session_send(session, sql, arguments, deadline, error);

@@ -1,4 +1,5 @@
-/* session.h: libpq without blocking: open a session and run one statement in it, both against a deadline. Used by connection.c. */
+/* session.h: libpq without blocking: open a session and run one statement in it, both against a deadline. Used by
+ * connection.c. */
 #ifndef POSTGRES_SESSION_H
 #define POSTGRES_SESSION_H
 
@@ -12,14 +13,14 @@ struct pg_result;
 
 int64_t session_now(void); /* CLOCK_MONOTONIC, ms */
 
-/* Connects and sets the session up (time limits, UTC, formats). `deadline` on session_now's clock. The caller owns *out (PQfinish).
- * STATUS_UNAVAILABLE with the reason. */
-MUST_CHECK enum status session_open(const char *conninfo, const char *application, int64_t deadline, struct pg_conn **out,
-                                    struct error *error);
+/* Connects and sets the session up (time limits, UTC, formats). `deadline` on session_now's clock. The caller owns *out
+ * (PQfinish). STATUS_UNAVAILABLE with the reason. */
+MUST_CHECK enum status session_open(const char *conninfo, const char *application, int64_t deadline,
+                                    struct pg_conn **out, struct error *error);
 
-/* Sends `sql` (with arguments, or NULL for a script of several statements) and waits for all of its results; *out is the last one,
- * or the first that failed (PQclear). STATUS_UNAVAILABLE: the session broke or the deadline passed; it must be closed. Errors of
- * the statement itself stand in *out. */
+/* Sends `sql` (with arguments, or NULL for a script of several statements) and waits for all of its results; *out is
+ * the last one, or the first that failed (PQclear). STATUS_UNAVAILABLE: the session broke or the deadline passed; it
+ * must be closed. Errors of the statement itself stand in *out. */
 MUST_CHECK enum status session_run(struct pg_conn *session, const char *sql, const struct value_arguments *arguments,
                                    int64_t deadline, struct pg_result **out, struct error *error);
 

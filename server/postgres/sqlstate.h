@@ -1,4 +1,5 @@
-/* sqlstate.h: the one place where PostgreSQL's error codes become ours. The code decides, never the text of the message. */
+/* sqlstate.h: the one place where PostgreSQL's error codes become ours. The code decides, never the text of the
+ * message. */
 #ifndef POSTGRES_SQLSTATE_H
 #define POSTGRES_SQLSTATE_H
 

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* pg_type's numbers, fixed for ever; 0 lets the server infer (json or jsonb). Stated types keep `$1 is null` unambiguous. */
+/* pg_type's numbers, fixed for ever; 0 lets the server infer (json or jsonb). Stated types keep `$1 is null`
+ * unambiguous. */
 static const unsigned types[] = {
     [VALUE_NULL] = 0,     [VALUE_TEXT] = 25, [VALUE_INTEGER] = 20, [VALUE_DOUBLE] = 701,
     [VALUE_BOOLEAN] = 16, [VALUE_JSON] = 0,  [VALUE_BYTES] = 17,
@@ -83,7 +84,8 @@ static enum status value_render(const struct value *value, int i, struct value_a
     case VALUE_JSON:
         if (value->as.json == NULL) break;
         out->owned[i] = json_dumps(value->as.json, JSON_COMPACT | JSON_ENCODE_ANY);
-        if (out->owned[i] == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to write a document for the database");
+        if (out->owned[i] == NULL)
+            return error_set(error, STATUS_NO_MEMORY, "no memory to write a document for the database");
         out->values[i] = out->owned[i];
         break;
     case VALUE_BYTES:
@@ -97,7 +99,8 @@ static enum status value_render(const struct value *value, int i, struct value_a
     return STATUS_OK;
 }
 
-enum status value_arguments_fill(struct value_arguments *out, const struct value *values, size_t count, struct error *error)
+enum status value_arguments_fill(struct value_arguments *out, const struct value *values, size_t count,
+                                 struct error *error)
 {
     memset(out->owned, 0, sizeof out->owned);
     out->count = 0;

@@ -9,7 +9,15 @@
 
 /* A parameter of a statement. Pointers are lent for the call. */
 struct value {
-    enum value_type { VALUE_NULL, VALUE_TEXT, VALUE_INTEGER, VALUE_DOUBLE, VALUE_BOOLEAN, VALUE_JSON, VALUE_BYTES } type;
+    enum value_type {
+        VALUE_NULL,
+        VALUE_TEXT,
+        VALUE_INTEGER,
+        VALUE_DOUBLE,
+        VALUE_BOOLEAN,
+        VALUE_JSON,
+        VALUE_BYTES
+    } type;
     union {
         const char *text;
         int64_t integer;
@@ -33,8 +41,9 @@ struct value value_json(const json_t *json); /* for json and jsonb */
 struct value value_bytes(const void *bytes, size_t length);
 
 /* VALUES(value_text(id), value_integer(epoch)): the two arguments `values, count`. */
-#define VALUES(...) (const struct value[]){__VA_ARGS__}, sizeof((const struct value[]){__VA_ARGS__}) / sizeof(struct value)
-#define NO_VALUES   NULL, 0
+#define VALUES(...) \
+    (const struct value[]){__VA_ARGS__}, sizeof((const struct value[]){__VA_ARGS__}) / sizeof(struct value)
+#define NO_VALUES NULL, 0
 
 /* The same for libpq's calls. Used by connection.c alone. */
 #define VALUES_MOST 32
@@ -46,7 +55,8 @@ struct value_arguments {
     char *owned[VALUES_MOST];
     int count;
 };
-/* Renders `count` values into *out; value_arguments_reset frees what it made. STATUS_NO_MEMORY, STATUS_INTERNAL for too many. */
+/* Renders `count` values into *out; value_arguments_reset frees what it made. STATUS_NO_MEMORY, STATUS_INTERNAL for too
+ * many. */
 MUST_CHECK enum status value_arguments_fill(struct value_arguments *out, const struct value *values, size_t count,
                                             struct error *error);
 void value_arguments_reset(struct value_arguments *arguments);

@@ -16,8 +16,8 @@ enum status answer_faults(struct response *response, const struct faults *faults
     return faults_status(faults, error);
 }
 
-enum status answer_body(const struct request *request, struct response *response, const struct param *table, size_t size,
-                        struct schema_filled *out, struct error *error)
+enum status answer_body(const struct request *request, struct response *response, const struct param *table,
+                        size_t size, struct schema_filled *out, struct error *error)
 {
     struct faults faults = {0};
     const enum status status = schema_fill(table, size, request->body, "", &faults, out, error);
@@ -28,7 +28,8 @@ enum status answer_check_name(const char *name, const char *pointer, struct erro
 {
     const size_t length = strlen(name);
     if (length == 0 || length > NAME_MAX_BYTES)
-        return error_set_at(error, STATUS_INVALID, pointer, "must have 1 to %d bytes, found %zu", NAME_MAX_BYTES, length);
+        return error_set_at(error, STATUS_INVALID, pointer, "must have 1 to %d bytes, found %zu", NAME_MAX_BYTES,
+                            length);
     return form_name.fits(name) ? STATUS_OK : error_set_at(error, STATUS_INVALID, pointer, "%s", form_name.wanted);
 }
 
@@ -37,7 +38,8 @@ enum status answer_check_metric(const char *name, const char *field, struct erro
     const char *nearest = metrics_nearest(name);
     if (metrics_find(name) != NULL) return STATUS_OK;
     if (nearest != NULL)
-        return request_query_fault(error, field, "no measured number is named \"%.60s\"; did you mean \"%s\"?", name, nearest);
+        return request_query_fault(error, field, "no measured number is named \"%.60s\"; did you mean \"%s\"?", name,
+                                   nearest);
     return request_query_fault(
         error, field,
         "no measured number is named \"%.60s\"; GET /v1/curves/metrics lists those measured here, /openapi.yaml "
@@ -54,7 +56,8 @@ enum status answer_page(const struct request *request, struct page *out, struct 
 }
 
 /* The request's own address with another cursor. */
-static enum status next_address(const struct request *request, const char *cursor, struct buffer *out, struct error *error)
+static enum status next_address(const struct request *request, const char *cursor, struct buffer *out,
+                                struct error *error)
 {
     char name[512], value[1024];
     enum status status = response_escape_segment(cursor, value, sizeof value, error);
@@ -96,7 +99,8 @@ enum status answer_list(struct response *response, const struct request *request
     return status;
 }
 
-enum status answer_made(struct response *response, int http_status, const char *prefix, json_t *document, struct error *error)
+enum status answer_made(struct response *response, int http_status, const char *prefix, json_t *document,
+                        struct error *error)
 {
     struct buffer location;
     buffer_init(&location, ADDRESS_MAX);

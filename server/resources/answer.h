@@ -7,9 +7,10 @@
 #include "schema/schema.h"
 #include "store/store.h"
 
-/* Fills a struct from the request's body by `table` (schema_fill: defaults appear in the body); faults go into the response. */
-MUST_CHECK enum status answer_body(const struct request *request, struct response *response, const struct param *table, size_t size,
-                                   struct schema_filled *out, struct error *error);
+/* Fills a struct from the request's body by `table` (schema_fill: defaults appear in the body); faults go into the
+ * response. */
+MUST_CHECK enum status answer_body(const struct request *request, struct response *response, const struct param *table,
+                                   size_t size, struct schema_filled *out, struct error *error);
 
 /* Puts the faults into the response's problem document. STATUS_OK when there are none. */
 MUST_CHECK enum status answer_faults(struct response *response, const struct faults *faults, struct error *error);
@@ -25,7 +26,8 @@ MUST_CHECK enum status answer_page(const struct request *request, struct page *o
 
 /* Answers 200 with a page of the store (takes it, also on failure): its cursor becomes an address, in "next" and in a
  * Link header. */
-MUST_CHECK enum status answer_list(struct response *response, const struct request *request, json_t *page, struct error *error);
+MUST_CHECK enum status answer_list(struct response *response, const struct request *request, json_t *page,
+                                   struct error *error);
 
 /* Answers with `document` (taken), and a Location made of `prefix` and its id. */
 MUST_CHECK enum status answer_made(struct response *response, int http_status, const char *prefix, json_t *document,

@@ -17,16 +17,16 @@ const struct application *application_of(const struct http_context *context)
     return context->application;
 }
 
-struct forecast_place application_forecast_place(struct http_context *context)
+struct dry_run_place application_dry_run_place(struct http_context *context)
 {
     const struct application *application = application_of(context);
-    return (struct forecast_place){.connection = application_connection(context),
-                                   .roots = application->roots,
-                                   .data_directory = application->data_directory,
-                                   .device = application->device,
-                                   .memory_bytes = application->memory_bytes,
-                                   .threads = application->threads,
-                                   .hub = application->hub};
+    return (struct dry_run_place){.connection = application_connection(context),
+                                  .roots = application->roots,
+                                  .data_directory = application->data_directory,
+                                  .device = application->device,
+                                  .memory_bytes = application->memory_bytes,
+                                  .threads = application->threads,
+                                  .hub = application->hub};
 }
 
 enum status application_thread_open(void *application, void **thread, struct error *error)
@@ -51,7 +51,8 @@ static enum status authorize_nobody(struct connection *connection, struct princi
     const enum status status = token_any(connection, &any, error);
     if (status != STATUS_OK) return status;
     if (any)
-        return error_set(error, STATUS_UNAUTHORIZED, "a token is needed: send Authorization: Bearer TOKEN (deltaq token create)");
+        return error_set(error, STATUS_UNAUTHORIZED,
+                         "a token is needed: send Authorization: Bearer TOKEN (deltaq token create)");
     *principal = (struct principal){.name = "", .scope = SCOPE_ADMIN};
     return STATUS_OK;
 }
@@ -59,7 +60,8 @@ static enum status authorize_nobody(struct connection *connection, struct princi
 enum status application_authorize(void *thread, const char *token, enum scope scope, struct principal *principal,
                                   struct error *error)
 {
-    static const enum scope scopes[] = {[TOKEN_READ] = SCOPE_READ, [TOKEN_WRITE] = SCOPE_WRITE, [TOKEN_ADMIN] = SCOPE_ADMIN};
+    static const enum scope scopes[] = {
+        [TOKEN_READ] = SCOPE_READ, [TOKEN_WRITE] = SCOPE_WRITE, [TOKEN_ADMIN] = SCOPE_ADMIN};
     static const char *const names[] = {"none", "read", "write", "admin"};
     enum token_scope found;
     struct store_id id;
@@ -79,7 +81,9 @@ static enum status idempotency_begin(void *thread, const char *principal, const 
     struct idempotency_answer stored = {0};
     const enum status status = idempotency_claim(thread, principal, key, sha256, &stored, error);
     *answer = (struct idempotent_answer){0};
-    *out = status == STATUS_INVALID ? IDEMPOTENCY_MISMATCH : status == STATUS_CONFLICT ? IDEMPOTENCY_BUSY : IDEMPOTENCY_NEW;
+    *out = status == STATUS_INVALID    ? IDEMPOTENCY_MISMATCH
+           : status == STATUS_CONFLICT ? IDEMPOTENCY_BUSY
+                                       : IDEMPOTENCY_NEW;
     if (status == STATUS_INVALID || status == STATUS_CONFLICT) return STATUS_OK;
     if (status != STATUS_OK || stored.http_status == 0) return status;
     *out = IDEMPOTENCY_REPLAY;
@@ -91,8 +95,8 @@ static enum status idempotency_begin(void *thread, const char *principal, const 
     return STATUS_OK;
 }
 
-static enum status idempotency_finish(void *thread, const char *principal, const char *key, const struct idempotent_answer *answer,
-                                      struct error *error)
+static enum status idempotency_finish(void *thread, const char *principal, const char *key,
+                                      const struct idempotent_answer *answer, struct error *error)
 {
     if (answer == NULL) return idempotency_forget(thread, principal, key, error);
     return idempotency_store(thread, principal, key, answer->http_status, answer->body, answer->location, error);

@@ -3,8 +3,8 @@
 #define RESOURCES_APPLICATION_H
 
 #include "http/server.h"
-#include "kinds/forecast.h"
 #include "postgres/connection.h"
+#include "runs/dry_run.h"
 
 struct embedded;
 struct hub;
@@ -24,8 +24,8 @@ struct application { /* lent for the life of the server; does not change */
 /* The handler's own connection. */
 struct connection *application_connection(struct http_context *context);
 const struct application *application_of(const struct http_context *context);
-/* What a forecast is made for: the workers of this server. */
-struct forecast_place application_forecast_place(struct http_context *context);
+/* What a dry run is told for: the workers of this server. */
+struct dry_run_place application_dry_run_place(struct http_context *context);
 
 /* For http_options: a connection for each thread; tokens; answers kept for Idempotency-Key. */
 enum status application_thread_open(void *application, void **thread, struct error *error);

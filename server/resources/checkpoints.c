@@ -1,11 +1,11 @@
 #include "hub/names.h"
-#include "kinds/checkpoint_files.h"
-#include "kinds/checkpoint_place.h"
-#include "kinds/prepare.h"
-#include "kinds/roots.h"
+#include "inputs/checkpoint_files.h"
+#include "inputs/checkpoint_place.h"
+#include "inputs/roots.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
+#include "runs/prepare.h"
 #include "schema/form.h"
 #include "store/health.h"
 
@@ -29,7 +29,8 @@ struct checkpoint_body {
     const char *tags;
 };
 
-static const struct param file_item = {.type = PARAM_STRING, .maximum = NAMES_FILE_MOST, .help = "Path in the repository"};
+static const struct param file_item = {
+    .type = PARAM_STRING, .maximum = NAMES_FILE_MOST, .help = "Path in the repository"};
 static const struct param source_params[] = {
     {.name = "path",
      .type = PARAM_STRING,
@@ -72,24 +73,24 @@ static const struct param source_params[] = {
     {0},
 };
 
-#define PROGRESS_PARAMS                                                                                                            \
-    {.name = "step",                                                                                                               \
-     .type = PARAM_INTEGER,                                                                                                        \
-     .offset = offsetof(struct checkpoint_body, step),                                                                             \
-     .fallback = "null",                                                                                                           \
-     .nullable = true,                                                                                                             \
-     .maximum = COUNT_MAX,                                                                                                         \
-     .help = "Optimizer steps taken"},                                                                                             \
-        {.name = "tokens",                                                                                                         \
-         .type = PARAM_INTEGER,                                                                                                    \
-         .offset = offsetof(struct checkpoint_body, tokens),                                                                       \
-         .fallback = "null",                                                                                                       \
-         .nullable = true,                                                                                                         \
-         .maximum = COUNT_MAX,                                                                                                     \
-         .help = "Tokens trained on"},                                                                                             \
-    {                                                                                                                              \
-        .name = "learning_rate", .type = PARAM_NUMBER, .offset = offsetof(struct checkpoint_body, learning_rate),                  \
-        .fallback = "null", .nullable = true, .maximum = 1e6, .help = "Learning rate at that step"                                 \
+#define PROGRESS_PARAMS                                                                                           \
+    {.name = "step",                                                                                              \
+     .type = PARAM_INTEGER,                                                                                       \
+     .offset = offsetof(struct checkpoint_body, step),                                                            \
+     .fallback = "null",                                                                                          \
+     .nullable = true,                                                                                            \
+     .maximum = COUNT_MAX,                                                                                        \
+     .help = "Optimizer steps taken"},                                                                            \
+        {.name = "tokens",                                                                                        \
+         .type = PARAM_INTEGER,                                                                                   \
+         .offset = offsetof(struct checkpoint_body, tokens),                                                      \
+         .fallback = "null",                                                                                      \
+         .nullable = true,                                                                                        \
+         .maximum = COUNT_MAX,                                                                                    \
+         .help = "Tokens trained on"},                                                                            \
+    {                                                                                                             \
+        .name = "learning_rate", .type = PARAM_NUMBER, .offset = offsetof(struct checkpoint_body, learning_rate), \
+        .fallback = "null", .nullable = true, .maximum = 1e6, .help = "Learning rate at that step"                \
     }
 
 const struct param checkpoints_post_body[] = {
@@ -145,7 +146,8 @@ enum status checkpoints_list(struct http_context *context, const struct request 
     json_t *document = NULL;
     enum status status = answer_page(request, &page, error);
     if (status == STATUS_OK)
-        status = checkpoint_list(application_connection(context), request_query(request, "trajectory"), &page, &document, error);
+        status = checkpoint_list(application_connection(context), request_query(request, "trajectory"), &page,
+                                 &document, error);
     return status == STATUS_OK ? answer_list(response, request, document, error) : status;
 }
 
@@ -161,8 +163,8 @@ enum status checkpoints_get(struct http_context *context, const struct request *
 static enum status check_source(const struct source *source, struct error *error)
 {
     if (source->config != NULL && strlen(source->config) >= CHECKPOINT_CONFIG_SIZE / 2)
-        return error_set_at(error, STATUS_TOO_LARGE, "/source/config", "%zu bytes, at most %d are accepted", strlen(source->config),
-                            CHECKPOINT_CONFIG_SIZE / 2 - 1);
+        return error_set_at(error, STATUS_TOO_LARGE, "/source/config", "%zu bytes, at most %d are accepted",
+                            strlen(source->config), CHECKPOINT_CONFIG_SIZE / 2 - 1);
     if (source->repo != NULL && source->path != NULL)
         return error_set_at(error, STATUS_INVALID, "/source/path", "either a path or a repo, not both");
     if (source->repo != NULL) return STATUS_OK;
@@ -185,7 +187,8 @@ static enum status resolve_path(const char *const *roots, const char *path, char
     return roots_check_links(roots, directory, "/source/path", error);
 }
 
-/* What files lack or refuse is a fault of the body that names them: 404 and 403 would speak of the address and of tokens. */
+/* What files lack or refuse is a fault of the body that names them: 404 and 403 would speak of the address and of
+ * tokens. */
 static enum status blame_source(enum status status, struct error *error)
 {
     if (status == STATUS_OK || error->pointer[0] != '\0') return status;
@@ -195,14 +198,16 @@ static enum status blame_source(enum status status, struct error *error)
     return status;
 }
 
-static enum status register_body(struct http_context *context, const struct checkpoint_body *body, const json_t *document,
-                                 enum store_outcome *outcome, json_t **made, struct error *error)
+static enum status register_body(struct http_context *context, const struct checkpoint_body *body,
+                                 const json_t *document, enum store_outcome *outcome, json_t **made,
+                                 struct error *error)
 {
     char path[PATH_MAX];
     enum status status;
     status = resolve_path(application_of(context)->roots, body->source.path, path, sizeof path, error);
     if (status != STATUS_OK) return status;
-    json_t *source = json_pack("{ss}", "path", path), *config = json_object_get(json_object_get(document, "source"), "config");
+    json_t *source = json_pack("{ss}", "path", path),
+           *config = json_object_get(json_object_get(document, "source"), "config");
     if (json_is_object(config) && json_object_set(source, "config", config) != 0) {
         json_decref(source);
         source = NULL;
@@ -227,8 +232,8 @@ static enum status register_body(struct http_context *context, const struct chec
 static json_t *fetch_params(const struct checkpoint_body *body, const json_t *document)
 {
     static const char *const names[] = {"trajectory", "name", "step", "tokens", "learning_rate", "tags"};
-    json_t *params =
-        json_pack("{ss ss}", "repo", body->source.repo, "revision", body->source.revision != NULL ? body->source.revision : "main");
+    json_t *params = json_pack("{ss ss}", "repo", body->source.repo, "revision",
+                               body->source.revision != NULL ? body->source.revision : "main");
     const json_t *source = json_object_get(document, "source");
     json_t *files = json_object_get(source, "files"), *config = json_object_get(source, "config");
     if (params != NULL && json_is_array(files)) (void)json_object_set(params, "files", files);
@@ -278,7 +283,8 @@ enum status checkpoints_post(struct http_context *context, const struct request 
     struct schema_filled filled = {0};
     enum store_outcome outcome = STORE_CREATED;
     json_t *document = NULL;
-    enum status status = answer_body(request, response, checkpoints_post_body, sizeof(struct checkpoint_body), &filled, error);
+    enum status status =
+        answer_body(request, response, checkpoints_post_body, sizeof(struct checkpoint_body), &filled, error);
     const struct checkpoint_body *body = filled.params;
     if (status == STATUS_OK) status = check_source(&body->source, error);
     const bool fetched = status == STATUS_OK && body->source.repo != NULL;
@@ -306,10 +312,11 @@ enum status checkpoints_patch(struct http_context *context, const struct request
     if (changes == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a document");
     status = answer_body(request, response, checkpoints_patch_body, sizeof(struct checkpoint_body), &filled, error);
     /* Only what was given changes, but in the form that the table gives it: 1000 for 1000.0. */
-    json_object_foreach(changes, field, value)(void) json_object_set(changes, field, json_object_get(request->body, field));
+    json_object_foreach(changes, field, value)(void)
+        json_object_set(changes, field, json_object_get(request->body, field));
     if (status == STATUS_OK)
-        status =
-            checkpoint_patch(application_connection(context), request_parameter(request, "checkpoint"), changes, &document, error);
+        status = checkpoint_patch(application_connection(context), request_parameter(request, "checkpoint"), changes,
+                                  &document, error);
     schema_filled_reset(&filled);
     json_decref(changes);
     return status == STATUS_OK ? response_json(response, 200, document, error) : status;
@@ -318,7 +325,8 @@ enum status checkpoints_patch(struct http_context *context, const struct request
 enum status checkpoints_delete(struct http_context *context, const struct request *request, struct response *response,
                                struct error *error)
 {
-    const enum status status = checkpoint_delete(application_connection(context), request_parameter(request, "checkpoint"), error);
+    const enum status status =
+        checkpoint_delete(application_connection(context), request_parameter(request, "checkpoint"), error);
     if (status == STATUS_OK) response_empty(response, 204);
     return status;
 }
@@ -328,9 +336,10 @@ static json_t *describe_tensor(const struct weights *weights, int64_t index)
     struct weights_tensor tensor;
     json_t *shape = json_array();
     weights_tensor(weights, index, &tensor);
-    for (int i = 0; shape != NULL && i < tensor.rank; i++) (void)json_array_append_new(shape, json_integer(tensor.shape[i]));
-    return json_pack("{ss ss so sI}", "name", tensor.name, "dtype", dtype_info(tensor.dtype)->name, "shape", shape, "bytes",
-                     (json_int_t)tensor.bytes);
+    for (int i = 0; shape != NULL && i < tensor.rank; i++)
+        (void)json_array_append_new(shape, json_integer(tensor.shape[i]));
+    return json_pack("{ss ss so sI}", "name", tensor.name, "dtype", dtype_info(tensor.dtype)->name, "shape", shape,
+                     "bytes", (json_int_t)tensor.bytes);
 }
 
 static enum status list_tensors(const struct application *application, const struct checkpoint *row, json_t **document,
@@ -359,7 +368,8 @@ enum status checkpoints_tensors(struct http_context *context, const struct reque
     json_t *document = NULL;
     struct checkpoint *row = malloc(sizeof *row);
     if (row == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
-    enum status status = checkpoint_find(application_connection(context), request_parameter(request, "checkpoint"), row, error);
+    enum status status =
+        checkpoint_find(application_connection(context), request_parameter(request, "checkpoint"), row, error);
     if (status == STATUS_OK) status = list_tensors(application_of(context), row, &document, error);
     free(row);
     if (status == STATUS_OK) return response_json(response, 200, document, error);

@@ -61,7 +61,8 @@ static json_t *interval(double low, double high)
 }
 
 /* Of the points [first, first + count) of the list, as an object with n, pearson, spearman and their intervals. */
-static enum status correlate(const json_t *points, size_t first, size_t count, int64_t seed, json_t **out, struct error *error)
+static enum status correlate(const json_t *points, size_t first, size_t count, int64_t seed, json_t **out,
+                             struct error *error)
 {
     struct correlation found;
     double *x = NULL, *y = NULL;
@@ -99,7 +100,8 @@ static enum status correlate_labels(const json_t *points, int64_t seed, json_t *
         for (last = first + 1; last < count && strcmp(label_at(points, first), label_at(points, last)) == 0;) last++;
         const enum status status = correlate(points, first, last - first, seed, &row, error);
         if (status != STATUS_OK) return status;
-        if (json_object_set_new(row, "label", json_string(label_at(points, first))) != 0 || json_array_append_new(series, row) != 0)
+        if (json_object_set_new(row, "label", json_string(label_at(points, first))) != 0 ||
+            json_array_append_new(series, row) != 0)
             return error_set(error, STATUS_NO_MEMORY, "no memory for a correlation");
     }
     return STATUS_OK;
@@ -124,8 +126,9 @@ static enum status make_document(const struct question *question, json_t *points
     json_t *series = json_array();
     enum status status = series == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a correlation") : STATUS_OK;
     if (status == STATUS_OK && count > PAIRS_MAX)
-        status = error_set(error, STATUS_INVALID, "%zu pairs, at most %d can be resampled: name trajectories, method or bits",
-                           count, PAIRS_MAX);
+        status =
+            error_set(error, STATUS_INVALID,
+                      "%zu pairs, at most %d can be resampled: name trajectories, method or bits", count, PAIRS_MAX);
     if (status == STATUS_OK) status = correlate(points, 0, count, question->seed, out, error);
     if (status == STATUS_OK) status = correlate_labels(points, question->seed, series, error);
     if (status == STATUS_OK) {
@@ -154,7 +157,8 @@ static enum status answer_csv(struct response *response, json_t *points, struct 
     buffer_puts(&out, "trajectory,checkpoint_name,checkpoint,label,x,y\r\n");
     json_array_foreach(points, i, point)
     {
-        for (size_t k = 0; k < FIELDS; k++) csv_field(&out, json_object_get(point, fields[k]), k + 1 < FIELDS ? ',' : '\r');
+        for (size_t k = 0; k < FIELDS; k++)
+            csv_field(&out, json_object_get(point, fields[k]), k + 1 < FIELDS ? ',' : '\r');
         buffer_puts(&out, "\n");
     }
     json_decref(points);

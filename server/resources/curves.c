@@ -42,7 +42,8 @@ static enum status answer_csv(struct response *response, json_t *document, struc
 
 static enum status read_axis(const char *name, enum curve_axis *out, struct error *error)
 {
-    static const char *const names[] = {[CURVE_STEP] = "step", [CURVE_TOKENS] = "tokens", [CURVE_LEARNING_RATE] = "learning_rate"};
+    static const char *const names[] = {
+        [CURVE_STEP] = "step", [CURVE_TOKENS] = "tokens", [CURVE_LEARNING_RATE] = "learning_rate"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (name == NULL || strcmp(names[i], name) == 0) {
             *out = (enum curve_axis)i;
@@ -76,7 +77,8 @@ static enum status read_query(const struct request *request, struct curve_query 
 }
 
 /* Gives every point the flags of its checkpoint, [] where nothing is wrong with it or nobody has looked. */
-static enum status mark(struct connection *connection, const struct curve_query *query, const json_t *document, struct error *error)
+static enum status mark(struct connection *connection, const struct curve_query *query, const json_t *document,
+                        struct error *error)
 {
     size_t i, j;
     json_t *series, *point, *all = json_object();
@@ -101,7 +103,8 @@ static enum status mark(struct connection *connection, const struct curve_query 
     return status;
 }
 
-enum status curves_get(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+enum status curves_get(struct http_context *context, const struct request *request, struct response *response,
+                       struct error *error)
 {
     static const char *const types[] = {"application/json", "text/csv", NULL};
     const char *trajectories[TRAJECTORIES_MAX];

@@ -1,5 +1,5 @@
-#include "kinds/data_source.h"
-#include "kinds/roots.h"
+#include "inputs/data_source.h"
+#include "inputs/roots.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
@@ -98,7 +98,8 @@ enum status datasets_get(struct http_context *context, const struct request *req
 enum status datasets_delete(struct http_context *context, const struct request *request, struct response *response,
                             struct error *error)
 {
-    const enum status status = dataset_delete(application_connection(context), request_parameter(request, "dataset"), error);
+    const enum status status =
+        dataset_delete(application_connection(context), request_parameter(request, "dataset"), error);
     if (status == STATUS_OK) response_empty(response, 204);
     return status;
 }
@@ -119,7 +120,8 @@ static enum status check_sequence(const json_t *sequence, size_t index, int64_t 
     {
         if (schema_integer(id, &token) && token >= 0 && token < INT32_MAX) continue;
         (void)snprintf(pointer, sizeof pointer, "/sequences/%zu/%zu", index, i);
-        return error_set_at(error, STATUS_INVALID, pointer, "must be a token id: an integer from 0 to %d", INT32_MAX - 1);
+        return error_set_at(error, STATUS_INVALID, pointer, "must be a token id: an integer from 0 to %d",
+                            INT32_MAX - 1);
     }
     *tokens += (int64_t)json_array_size(sequence);
     return STATUS_OK;
@@ -132,13 +134,16 @@ static enum status read_sequences(const json_t *array, struct dataset_sequences 
     json_t *sequence, *id;
     int64_t at = 0;
     enum status status = STATUS_OK;
-    if (json_array_size(array) == 0) return error_set_at(error, STATUS_INVALID, "/sequences", "must hold at least one sequence");
-    json_array_foreach(array, i, sequence) if (status == STATUS_OK) status = check_sequence(sequence, i, &out->tokens_count, error);
+    if (json_array_size(array) == 0)
+        return error_set_at(error, STATUS_INVALID, "/sequences", "must hold at least one sequence");
+    json_array_foreach(array, i, sequence) if (status == STATUS_OK) status =
+        check_sequence(sequence, i, &out->tokens_count, error);
     if (status != STATUS_OK) return status;
     out->count = (int64_t)json_array_size(array);
     out->lengths = calloc((size_t)out->count, sizeof *out->lengths);
     out->tokens = calloc((size_t)out->tokens_count, sizeof *out->tokens);
-    if (out->lengths == NULL || out->tokens == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for sequences");
+    if (out->lengths == NULL || out->tokens == NULL)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for sequences");
     json_array_foreach(array, i, sequence)
     {
         out->lengths[i] = (int32_t)json_array_size(sequence);
@@ -190,7 +195,8 @@ static enum status define(const json_t *body, const char *format, const char *pa
         (void)snprintf(pointer, sizeof pointer, "/%s", fields[i].name);
         if (strstr(fields[i].formats, format) == NULL)
             return error_set_at(error, STATUS_INVALID, pointer, "means nothing for the format \"%s\"", format);
-        if (json_object_set(*out, fields[i].name, value) != 0) return error_set(error, STATUS_NO_MEMORY, "no memory for a dataset");
+        if (json_object_set(*out, fields[i].name, value) != 0)
+            return error_set(error, STATUS_NO_MEMORY, "no memory for a dataset");
     }
     return STATUS_OK;
 }
@@ -206,14 +212,16 @@ static enum status insert_files(struct http_context *context, const struct datas
     const char *const *roots = application_of(context)->roots;
     const char *format = json_string_value(json_object_get(given, "format"));
     enum status status;
-    if (format == NULL) return error_set_at(error, STATUS_INVALID, "/format", "is missing: one of \"text\", \"jsonl\", \"tokens\"");
+    if (format == NULL)
+        return error_set_at(error, STATUS_INVALID, "/format", "is missing: one of \"text\", \"jsonl\", \"tokens\"");
     if ((status = roots_resolve(roots, body->path, "/path", path, sizeof path, error)) != STATUS_OK) return status;
     if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) status = roots_check_links(roots, path, "/path", error);
     if (status == STATUS_OK) status = define(given, format, path, &definition, error);
     if (status == STATUS_OK) status = data_source_parse(format, definition, &source, error);
     if (status == STATUS_OK) {
         status = data_source_read(&source, &files, error);
-        if (status != STATUS_OK && error->pointer[0] == '\0') (void)snprintf(error->pointer, sizeof error->pointer, "/path");
+        if (status != STATUS_OK && error->pointer[0] == '\0')
+            (void)snprintf(error->pointer, sizeof error->pointer, "/path");
         if (status == STATUS_NOT_FOUND || status == STATUS_FORBIDDEN)
             status = error->status = STATUS_INVALID; /* the body's fault */
     }
@@ -233,7 +241,8 @@ enum status datasets_post(struct http_context *context, const struct request *re
     struct schema_filled filled = {0};
     enum store_outcome outcome = STORE_CREATED;
     json_t *document = NULL;
-    enum status status = answer_body(request, response, datasets_post_body, sizeof(struct dataset_body), &filled, error);
+    enum status status =
+        answer_body(request, response, datasets_post_body, sizeof(struct dataset_body), &filled, error);
     const struct dataset_body *body = filled.params;
     const json_t *sequences = json_object_get(request->body, "sequences");
     if (status == STATUS_OK && (body->path == NULL) == json_is_null(sequences))

@@ -1,6 +1,6 @@
 #include "hub/repository.h"
 #include "hub/revision_name.h"
-#include "kinds/public_rate.h"
+#include "inputs/public_rate.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
@@ -35,7 +35,8 @@ const struct param discover_post_body[] = {
      .fallback = "null",
      .nullable = true,
      .maximum = PATTERN_BYTES,
-     .help = "Only revisions whose names fit this pattern, with * and ? as in file names; null: all whose names are understood"},
+     .help =
+         "Only revisions whose names fit this pattern, with * and ? as in file names; null: all whose names are understood"},
     {.name = "every",
      .type = PARAM_INTEGER,
      .offset = offsetof(struct discover_body, every),
@@ -67,14 +68,15 @@ static int compare_revisions(const void *a, const void *b)
 static enum status blame(enum status status, struct error *error)
 {
     const struct error cause = *error;
-    if (status != STATUS_NOT_FOUND && status != STATUS_FORBIDDEN && status != STATUS_CORRUPT && status != STATUS_TOO_LARGE)
+    if (status != STATUS_NOT_FOUND && status != STATUS_FORBIDDEN && status != STATUS_CORRUPT &&
+        status != STATUS_TOO_LARGE)
         return status;
     return error_set_at(error, STATUS_INVALID, "/repo", "%s", cause.detail);
 }
 
 /* All revisions that fit, in the order of training. *out is malloc'ed and the caller's. */
-static enum status ask_hub(const struct application *application, const char *repo, const char *match, struct revision **out,
-                           size_t *count, struct error *error)
+static enum status ask_hub(const struct application *application, const char *repo, const char *match,
+                           struct revision **out, size_t *count, struct error *error)
 {
     struct repository_ref *refs = NULL;
     struct revision_names *names = NULL;
@@ -115,12 +117,14 @@ static enum status registered(struct connection *connection, const char *traject
     struct checkpoint *rows = NULL;
     size_t count = 0;
     *out = json_object();
-    enum status status = *out == NULL ? no_memory(error) : checkpoint_of_trajectory(connection, trajectory, &rows, &count, error);
+    enum status status =
+        *out == NULL ? no_memory(error) : checkpoint_of_trajectory(connection, trajectory, &rows, &count, error);
     if (status == STATUS_NOT_FOUND) return STATUS_OK; /* it may be made by a POST */
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
         char key[sizeof rows->repo + sizeof rows->revision + 2];
         (void)snprintf(key, sizeof key, "%s@%s", rows[i].repo, rows[i].revision);
-        if (rows[i].repo[0] != '\0' && json_object_set_new(*out, key, json_string(rows[i].id.text)) != 0) status = no_memory(error);
+        if (rows[i].repo[0] != '\0' && json_object_set_new(*out, key, json_string(rows[i].id.text)) != 0)
+            status = no_memory(error);
     }
     free(rows);
     return status;
@@ -131,11 +135,12 @@ static json_t *describe(const char *repo, const struct revision *revision, const
     char key[NAMES_REPO_MOST + NAMES_REVISION_MOST + 3];
     (void)snprintf(key, sizeof key, "%s@%s", repo, revision->ref.name);
     json_t *checkpoint = json_object_get(known, key);
-    return json_pack("{ss ss ss sb so so so so sO}", "revision", revision->ref.name, "commit", revision->ref.commit, "kind",
-                     revision->ref.tag ? "tag" : "branch", "understood", revision->name.known, "step",
+    return json_pack("{ss ss ss sb so so so so sO}", "revision", revision->ref.name, "commit", revision->ref.commit,
+                     "kind", revision->ref.tag ? "tag" : "branch", "understood", revision->name.known, "step",
                      number_or_null(revision->name.step), "tokens", number_or_null(revision->name.tokens), "stage",
                      revision->name.stage[0] != '\0' ? json_string(revision->name.stage) : json_null(), "ingredient",
-                     number_or_null(revision->name.ingredient), "checkpoint", checkpoint != NULL ? checkpoint : json_null());
+                     number_or_null(revision->name.ingredient), "checkpoint",
+                     checkpoint != NULL ? checkpoint : json_null());
 }
 
 enum status discover_get(struct http_context *context, const struct request *request, struct response *response,
@@ -166,17 +171,18 @@ enum status discover_get(struct http_context *context, const struct request *req
 static json_t *make_row(const char *repo, const char *trajectory, const struct revision *revision)
 {
     char name[sizeof revision->ref.name];
-    json_t *tags = json_object(),
-           *source = json_pack("{ss ss ss}", "repo", repo, "revision", revision->ref.name, "commit", revision->ref.commit);
+    json_t *tags = json_object(), *source = json_pack("{ss ss ss}", "repo", repo, "revision", revision->ref.name,
+                                                      "commit", revision->ref.commit);
     (void)snprintf(name, sizeof name, "%s", revision->ref.name);
     for (char *at = name; *at != '\0'; at++)
         if (*at == '/') *at = '-';
     if (revision->name.stage[0] != '\0') (void)json_object_set_new(tags, "stage", json_string(revision->name.stage));
-    if (revision->name.ingredient >= 0) (void)json_object_set_new(tags, "ingredient", json_integer(revision->name.ingredient));
+    if (revision->name.ingredient >= 0)
+        (void)json_object_set_new(tags, "ingredient", json_integer(revision->name.ingredient));
     const double rate = public_rate(source, trajectory, name, -1, revision->name.step);
     return json_pack("{ss so so so so so}", "name", name, "step", number_or_null(revision->name.step), "tokens",
-                     number_or_null(revision->name.tokens), "learning_rate", isfinite(rate) ? json_real(rate) : json_null(),
-                     "source", source, "tags", tags);
+                     number_or_null(revision->name.tokens), "learning_rate",
+                     isfinite(rate) ? json_real(rate) : json_null(), "source", source, "tags", tags);
 }
 
 /* Why a revision is left out; NULL: it is not. "main" is most often the last checkpoint once more. */
@@ -192,15 +198,16 @@ static const char *objection(const struct revision *revisions, size_t count, siz
 }
 
 /* `rows` and `skipped` are filled. Each so-many-th of what is to be registered, and the last. */
-static enum status choose(const struct discover_body *body, const char *trajectory, const struct revision *revisions, size_t count,
-                          json_t *rows, json_t *skipped, struct error *error)
+static enum status choose(const struct discover_body *body, const char *trajectory, const struct revision *revisions,
+                          size_t count, json_t *rows, json_t *skipped, struct error *error)
 {
     json_t *last = NULL;
     int64_t fit = 0;
     for (size_t i = 0; i < count; i++) {
         const char *why = objection(revisions, count, i);
         if (why != NULL) {
-            if (json_array_append_new(skipped, json_pack("{ss ss}", "revision", revisions[i].ref.name, "detail", why)) != 0)
+            if (json_array_append_new(skipped,
+                                      json_pack("{ss ss}", "revision", revisions[i].ref.name, "detail", why)) != 0)
                 return no_memory(error);
             continue;
         }
@@ -216,8 +223,9 @@ static enum status choose(const struct discover_body *body, const char *trajecto
         return error_set_at(error, STATUS_INVALID, "/repo", "none of its revisions has a name that is understood%s",
                             body->match != NULL ? " and fits the pattern" : "");
     if (json_array_size(rows) > REGISTERED_MOST)
-        return error_set_at(error, STATUS_INVALID, "/every", "%zu revisions are too many, at most %d are registered: take fewer",
-                            json_array_size(rows), REGISTERED_MOST);
+        return error_set_at(error, STATUS_INVALID, "/every",
+                            "%zu revisions are too many, at most %d are registered: take fewer", json_array_size(rows),
+                            REGISTERED_MOST);
     return STATUS_OK;
 }
 
@@ -228,23 +236,25 @@ static enum status add_different(json_t *document, json_t *skipped, struct error
     json_t *name;
     json_array_foreach(json_object_get(document, "different"), index, name)
     {
-        if (json_array_append_new(skipped, json_pack("{sO ss}", "revision", name, "detail",
-                                                     "a checkpoint of this name with another source or commit is registered")) != 0)
+        if (json_array_append_new(
+                skipped, json_pack("{sO ss}", "revision", name, "detail",
+                                   "a checkpoint of this name with another source or commit is registered")) != 0)
             return no_memory(error);
     }
     (void)json_object_del(document, "different");
     return STATUS_OK;
 }
 
-static enum status register_revisions(struct http_context *context, const char *trajectory, const struct discover_body *body,
-                                      json_t **document, struct error *error)
+static enum status register_revisions(struct http_context *context, const char *trajectory,
+                                      const struct discover_body *body, json_t **document, struct error *error)
 {
     struct revision *revisions = NULL;
     size_t count = 0;
     json_t *rows = json_array(), *skipped = json_array();
     enum status status = ask_hub(application_of(context), body->repo, body->match, &revisions, &count, error);
     if (status == STATUS_OK) status = choose(body, trajectory, revisions, count, rows, skipped, error);
-    if (status == STATUS_OK) status = checkpoint_insert_many(application_connection(context), trajectory, rows, document, error);
+    if (status == STATUS_OK)
+        status = checkpoint_insert_many(application_connection(context), trajectory, rows, document, error);
     if (status == STATUS_OK) status = add_different(*document, skipped, error);
     if (status == STATUS_OK && (json_object_set(*document, "skipped", skipped) != 0 ||
                                 json_object_set_new(*document, "repo", json_string(body->repo)) != 0))

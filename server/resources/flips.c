@@ -3,7 +3,8 @@
 #include "resources/handlers.h"
 #include "store/task_items.h"
 
-enum status flips_get(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+enum status flips_get(struct http_context *context, const struct request *request, struct response *response,
+                      struct error *error)
 {
     struct task_flips_query query = {0};
     json_t *document = NULL;

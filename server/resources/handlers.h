@@ -7,8 +7,8 @@
 
 http_handler trajectories_list, trajectories_get, trajectories_scan, trajectories_integrity, schedules_list;
 http_handler discover_get, discover_post;
-http_handler checkpoints_list, checkpoints_get, checkpoints_post, checkpoints_patch, checkpoints_delete, checkpoints_tensors,
-    checkpoints_health;
+http_handler checkpoints_list, checkpoints_get, checkpoints_post, checkpoints_patch, checkpoints_delete,
+    checkpoints_tensors, checkpoints_health;
 http_handler datasets_list, datasets_get, datasets_post, datasets_delete;
 http_handler tokenize_post;
 http_handler runs_list, runs_get, runs_post, runs_cancel, runs_retry;
@@ -21,7 +21,7 @@ http_handler correlations_get, flips_get;
 http_handler system_health, system_ready, system_metrics, system_workers;
 
 /* The parameter tables of bodies, for the comparison with openapi.yaml. */
-extern const struct param trajectories_scan_body[], discover_post_body[], checkpoints_post_body[], checkpoints_patch_body[],
-    datasets_post_body[], tokenize_post_body[], runs_post_body[], sweeps_post_body[];
+extern const struct param trajectories_scan_body[], discover_post_body[], checkpoints_post_body[],
+    checkpoints_patch_body[], datasets_post_body[], tokenize_post_body[], runs_post_body[], sweeps_post_body[];
 
 #endif

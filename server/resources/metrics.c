@@ -18,12 +18,13 @@ static json_t *metric_of(const struct metric *metric)
 {
     static const char *const better[] = {[RESULT_NEITHER] = NULL, [RESULT_LOWER] = "lower", [RESULT_HIGHER] = "higher"};
     const struct result_metric *about = metric->about;
-    return json_pack("{ss ss? ss ss ss? ss so}", "name", about->name, "unit", about->unit, "label", about->label, "help",
-                     about->help, "better", better[about->better], "format", about->percent ? "percent" : "number", "kinds",
-                     kinds_of(metric));
+    return json_pack("{ss ss? ss ss ss? ss so}", "name", about->name, "unit", about->unit, "label", about->label,
+                     "help", about->help, "better", better[about->better], "format",
+                     about->percent ? "percent" : "number", "kinds", kinds_of(metric));
 }
 
-enum status metrics_get(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+enum status metrics_get(struct http_context *context, const struct request *request, struct response *response,
+                        struct error *error)
 {
     struct metric all[METRICS_MOST];
     const size_t count = metrics_list(all);

@@ -1,9 +1,10 @@
-#include "kinds/recipes.h"
+#include "inputs/recipes.h"
 
 #include "resources/answer.h"
 #include "resources/handlers.h"
 
-enum status recipes_get(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+enum status recipes_get(struct http_context *context, const struct request *request, struct response *response,
+                        struct error *error)
 {
     json_t *document = recipes_list();
     (void)context, (void)request;

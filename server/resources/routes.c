@@ -16,7 +16,8 @@ static const char *const runs_query[] = {"kind", "state", "checkpoint", "traject
 static const char *const run_query[] = {"wait", NULL};
 static const char *const discover_query[] = {"repo", "match", NULL};
 static const char *const curves_query[] = {"trajectory", "metric", "x", "method", "bits", "dataset", "protocol", NULL};
-static const char *const correlations_query[] = {"trajectory", "x", "y", "method", "bits", "dataset", "protocol", "seed", NULL};
+static const char *const correlations_query[] = {"trajectory", "x",        "y",    "method", "bits",
+                                                 "dataset",    "protocol", "seed", NULL};
 static const char *const flips_query[] = {"trajectory", "task", "label", "limit", NULL};
 
 static const struct route routes[] = {
@@ -26,7 +27,8 @@ static const struct route routes[] = {
     {"GET", "/v1/trajectories", trajectories_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, page_query},
     {"GET", "/v1/trajectories/{trajectory}", trajectories_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"POST", "/v1/trajectories/{trajectory}/scan", trajectories_scan, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0, no_query},
-    {"GET", "/v1/trajectories/{trajectory}/integrity", trajectories_integrity, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
+    {"GET", "/v1/trajectories/{trajectory}/integrity", trajectories_integrity, SCOPE_READ, ROUTE_BODY_NONE, 0, 0,
+     no_query},
     {"GET", "/v1/schedules", schedules_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/trajectories/{trajectory}/discover", discover_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, discover_query},
     {"POST", "/v1/trajectories/{trajectory}/discover", discover_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0, no_query},
@@ -41,7 +43,8 @@ static const struct route routes[] = {
     {"POST", "/v1/datasets", datasets_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, HTTP_BODY_LIMIT_LARGE, 0, no_query},
     {"GET", "/v1/datasets/{dataset}", datasets_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"DELETE", "/v1/datasets/{dataset}", datasets_delete, SCOPE_WRITE, ROUTE_BODY_NONE, 0, 0, no_query},
-    {"POST", "/v1/tokenize", tokenize_post, SCOPE_READ, ROUTE_BODY_REQUIRED, HTTP_BODY_LIMIT_LARGE, ROUTE_BODY_TEXT, no_query},
+    {"POST", "/v1/tokenize", tokenize_post, SCOPE_READ, ROUTE_BODY_REQUIRED, HTTP_BODY_LIMIT_LARGE, ROUTE_BODY_TEXT,
+     no_query},
     {"GET", "/v1/runs", runs_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, runs_query},
     {"POST", "/v1/runs", runs_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0, no_query},
     {"GET", "/v1/runs/{run}", runs_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, run_query},
@@ -75,7 +78,8 @@ static json_t *describe_metric(void)
     struct metric all[METRICS_MOST];
     const size_t count = metrics_list(all);
     for (size_t i = 0; i < count; i++) (void)json_array_append_new(names, json_string(all[i].about->name));
-    return json_pack("{ss so ss}", "type", "string", "enum", names, "description", "A number that runs measure, or learning_rate");
+    return json_pack("{ss so ss}", "type", "string", "enum", names, "description",
+                     "A number that runs measure, or learning_rate");
 }
 
 /* "quantize" and "Params" make "QuantizeParams". */
@@ -115,10 +119,12 @@ static enum status describe_requests(json_t *document, struct error *error)
         json_t *request = describe_request(json_object_get(bodies, "RunBody"), *kind);
         json_t *reference = refer(kind_schema(*kind, "Request", name));
         good = json_object_set(mapping, (*kind)->name, json_object_get(reference, "$ref")) == 0;
-        if (json_array_append_new(list, reference) != 0 || json_object_set_new(document, name, request) != 0) good = false;
+        if (json_array_append_new(list, reference) != 0 || json_object_set_new(document, name, request) != 0)
+            good = false;
         if (good && (*kind)->result != NULL) good = result_describe((*kind)->result, document);
     }
-    json_t *any = json_pack("{so s{ss so}}", "oneOf", list, "discriminator", "propertyName", "kind", "mapping", mapping);
+    json_t *any =
+        json_pack("{so s{ss so}}", "oneOf", list, "discriminator", "propertyName", "kind", "mapping", mapping);
     if (json_object_set_new(document, "RunRequest", any) != 0) good = false;
     json_decref(bodies);
     return good || status != STATUS_OK ? status : error_set(error, STATUS_NO_MEMORY, "no memory for schemas");

@@ -7,7 +7,8 @@
 /* *count rows, const for the life of the process. */
 const struct route *routes_all(size_t *count);
 
-/* The tables that openapi.yaml must agree with: {"NAME": JSON Schema}. *out is the caller's. Statuses of schema_describe. */
+/* The tables that openapi.yaml must agree with: {"NAME": JSON Schema}. *out is the caller's. Statuses of
+ * schema_describe. */
 MUST_CHECK enum status routes_schemas(json_t **out, struct error *error);
 
 #endif

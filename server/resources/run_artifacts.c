@@ -13,7 +13,8 @@ enum status run_artifacts_list(struct http_context *context, const struct reques
                                struct error *error)
 {
     json_t *document = NULL;
-    const enum status status = run_artifacts(application_connection(context), request_parameter(request, "run"), &document, error);
+    const enum status status =
+        run_artifacts(application_connection(context), request_parameter(request, "run"), &document, error);
     return status == STATUS_OK ? response_json(response, 200, document, error) : status;
 }
 
@@ -32,7 +33,8 @@ enum status run_artifacts_get(struct http_context *context, const struct request
     if (file < 0) return error_set_errno(error, "opening the artifact");
     if (fstat(file, &found) != 0 || !S_ISREG(found.st_mode) || found.st_size != artifact.bytes) {
         (void)close(file);
-        return error_set(error, STATUS_CORRUPT, "the artifact on disk is not the one that was published; retry the run");
+        return error_set(error, STATUS_CORRUPT,
+                         "the artifact on disk is not the one that was published; retry the run");
     }
     return response_file(response, artifact.media_type, file, artifact.bytes, artifact.sha256, error);
 }

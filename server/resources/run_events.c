@@ -22,7 +22,8 @@ static void stream_free(void *state)
 }
 
 /* State changes and log lines with their ids, so that a client resumes after the last one it saw. */
-static enum status send_events(struct run_stream *stream, const json_t *events, struct stream_writer *writer, struct error *error)
+static enum status send_events(struct run_stream *stream, const json_t *events, struct stream_writer *writer,
+                               struct error *error)
 {
     size_t index;
     json_t *event;
@@ -40,7 +41,8 @@ static enum status send_events(struct run_stream *stream, const json_t *events, 
     return status;
 }
 
-static enum status send_progress(struct run_stream *stream, json_t *progress, struct stream_writer *writer, struct error *error)
+static enum status send_progress(struct run_stream *stream, json_t *progress, struct stream_writer *writer,
+                                 struct error *error)
 {
     if (json_equal(progress, stream->progress)) return STATUS_OK;
     json_decref(stream->progress);
@@ -48,7 +50,8 @@ static enum status send_progress(struct run_stream *stream, json_t *progress, st
     return stream_event(writer, NULL, "progress", progress, error);
 }
 
-static enum status stream_produce(void *thread, void *state, struct stream_writer *writer, bool *finished, struct error *error)
+static enum status stream_produce(void *thread, void *state, struct stream_writer *writer, bool *finished,
+                                  struct error *error)
 {
     struct run_stream *stream = state;
     json_t *document = NULL;

@@ -1,9 +1,9 @@
 #include "store/runs.h"
 
-#include "kinds/prepare.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
+#include "runs/prepare.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,8 +16,16 @@ struct run_body {
 };
 
 const struct param runs_post_body[] = {
-    {.name = "kind", .type = PARAM_CHOICE, .offset = offsetof(struct run_body, kind), .choices = kind_names, .help = "What to do"},
-    {.name = "params", .type = PARAM_JSON, .offset = offsetof(struct run_body, params), .fallback = "{}", .help = "Its parameters"},
+    {.name = "kind",
+     .type = PARAM_CHOICE,
+     .offset = offsetof(struct run_body, kind),
+     .choices = kind_names,
+     .help = "What to do"},
+    {.name = "params",
+     .type = PARAM_JSON,
+     .offset = offsetof(struct run_body, params),
+     .fallback = "{}",
+     .help = "Its parameters"},
     {.name = "force",
      .type = PARAM_BOOLEAN,
      .offset = offsetof(struct run_body, force),
@@ -44,11 +52,12 @@ static enum status check_state(const char *state, struct error *error)
     if (state == NULL) return STATUS_OK;
     for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
         if (strcmp(states[i], state) == 0) return STATUS_OK;
-    return request_query_fault(error, "state", "must be one of queued, running, succeeded, failed, cancelled, found \"%.60s\"",
-                               state);
+    return request_query_fault(error, "state",
+                               "must be one of queued, running, succeeded, failed, cancelled, found \"%.60s\"", state);
 }
 
-enum status runs_list(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+enum status runs_list(struct http_context *context, const struct request *request, struct response *response,
+                      struct error *error)
 {
     const struct run_filter filter = {
         .kind = request_query(request, "kind"),
@@ -71,13 +80,15 @@ static bool is_final(const json_t *run)
     return state == NULL || (strcmp(state, "queued") != 0 && strcmp(state, "running") != 0);
 }
 
-enum status runs_get(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+enum status runs_get(struct http_context *context, const struct request *request, struct response *response,
+                     struct error *error)
 {
     char topic[64];
     int64_t seconds = 0;
     json_t *document = NULL;
     enum status status = request_query_integer(request, "wait", 0, 0, 60, &seconds, error);
-    if (status == STATUS_OK) status = run_get(application_connection(context), request_parameter(request, "run"), &document, error);
+    if (status == STATUS_OK)
+        status = run_get(application_connection(context), request_parameter(request, "run"), &document, error);
     if (status != STATUS_OK) return status;
     if (seconds == 0 || request->wait_over || is_final(document)) return response_json(response, 200, document, error);
     (void)snprintf(topic, sizeof topic, "run/%.58s", json_string_value(json_object_get(document, "id")));
@@ -86,7 +97,8 @@ enum status runs_get(struct http_context *context, const struct request *request
     return STATUS_OK;
 }
 
-enum status runs_post(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+enum status runs_post(struct http_context *context, const struct request *request, struct response *response,
+                      struct error *error)
 {
     struct connection *connection = application_connection(context);
     const struct application *application = application_of(context);
@@ -103,8 +115,8 @@ enum status runs_post(struct http_context *context, const struct request *reques
     if (faults.count > 0) status = answer_faults(response, &faults, error);
     const bool dry_run = body->dry_run;
     if (status == STATUS_OK && dry_run) {
-        const struct forecast_place place = application_forecast_place(context);
-        status = forecast_run(&place, &run, &document, error);
+        const struct dry_run_place place = application_dry_run_place(context);
+        status = dry_run_of_run(&place, &run, &document, error);
     } else if (status == STATUS_OK) {
         struct run_new row = prepare_row(&run);
         row.force = body->force;
@@ -121,21 +133,25 @@ enum status runs_post(struct http_context *context, const struct request *reques
 
 /* What cancel and retry have in common. */
 static enum status change(struct http_context *context, const struct request *request, struct response *response,
-                          enum status (*how)(struct connection *, const char *, json_t **, struct error *), struct error *error)
+                          enum status (*how)(struct connection *, const char *, json_t **, struct error *),
+                          struct error *error)
 {
     json_t *document = NULL;
-    const enum status status = how(application_connection(context), request_parameter(request, "run"), &document, error);
+    const enum status status =
+        how(application_connection(context), request_parameter(request, "run"), &document, error);
     if (status != STATUS_OK) return status;
     store_notify(application_connection(context));
     return response_json(response, 202, document, error);
 }
 
-enum status runs_cancel(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+enum status runs_cancel(struct http_context *context, const struct request *request, struct response *response,
+                        struct error *error)
 {
     return change(context, request, response, run_cancel, error);
 }
 
-enum status runs_retry(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+enum status runs_retry(struct http_context *context, const struct request *request, struct response *response,
+                       struct error *error)
 {
     return change(context, request, response, run_retry, error);
 }

@@ -1,9 +1,9 @@
 #include "store/sweeps.h"
 
-#include "kinds/sweep_plan.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
+#include "runs/sweep_plan.h"
 #include "schema/form.h"
 #include "store/trajectories.h"
 
@@ -51,7 +51,8 @@ const struct param sweeps_post_body[] = {
     {0},
 };
 
-enum status sweeps_list(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+enum status sweeps_list(struct http_context *context, const struct request *request, struct response *response,
+                        struct error *error)
 {
     struct page page;
     json_t *document = NULL;
@@ -60,10 +61,12 @@ enum status sweeps_list(struct http_context *context, const struct request *requ
     return status == STATUS_OK ? answer_list(response, request, document, error) : status;
 }
 
-enum status sweeps_get(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+enum status sweeps_get(struct http_context *context, const struct request *request, struct response *response,
+                       struct error *error)
 {
     json_t *document = NULL;
-    const enum status status = sweep_get(application_connection(context), request_parameter(request, "sweep"), &document, error);
+    const enum status status =
+        sweep_get(application_connection(context), request_parameter(request, "sweep"), &document, error);
     return status == STATUS_OK ? response_json(response, 200, document, error) : status;
 }
 
@@ -71,20 +74,23 @@ enum status sweeps_cancel(struct http_context *context, const struct request *re
                           struct error *error)
 {
     json_t *document = NULL;
-    const enum status status = sweep_cancel(application_connection(context), request_parameter(request, "sweep"), &document, error);
+    const enum status status =
+        sweep_cancel(application_connection(context), request_parameter(request, "sweep"), &document, error);
     if (status != STATUS_OK) return status;
     store_notify(application_connection(context));
     return response_json(response, 202, document, error);
 }
 
 /* The trajectory that a standing sweep follows. */
-static enum status find_standing(struct connection *connection, const json_t *grid, struct store_id *id, struct error *error)
+static enum status find_standing(struct connection *connection, const json_t *grid, struct store_id *id,
+                                 struct error *error)
 {
     const char *key, *trajectory;
     sweep_plan_trajectory(grid, &key, &trajectory);
     if (trajectory == NULL)
-        return error_set_at(error, STATUS_INVALID, "/standing",
-                            "needs exactly one {\"trajectory\": NAME} in the grid: the checkpoints to come are taken from it");
+        return error_set_at(
+            error, STATUS_INVALID, "/standing",
+            "needs exactly one {\"trajectory\": NAME} in the grid: the checkpoints to come are taken from it");
     const enum status status = trajectory_resolve(connection, trajectory, id, error);
     if (status != STATUS_NOT_FOUND) return status;
     return error_set_at(error, STATUS_INVALID, "/grid", "no trajectory \"%.200s\"", trajectory);
@@ -110,8 +116,8 @@ static enum status insert(struct http_context *context, const struct sweep_body 
     if (body->standing) status = find_standing(connection, request.grid, &standing, error);
     if (status == STATUS_OK) status = sweep_plan_make(connection, &request, faults, &plan, error);
     if (status == STATUS_OK && body->dry_run) {
-        const struct forecast_place place = application_forecast_place(context);
-        status = forecast_sweep(&place, plan.prepared, plan.count, made, error);
+        const struct dry_run_place place = application_dry_run_place(context);
+        status = dry_run_of_sweep(&place, plan.prepared, plan.count, made, error);
     } else if (status == STATUS_OK) {
         const struct sweep_new sweep = {.name = body->name,
                                         .kind = request.kind->name,
@@ -126,7 +132,8 @@ static enum status insert(struct http_context *context, const struct sweep_body 
     return status;
 }
 
-enum status sweeps_post(struct http_context *context, const struct request *request, struct response *response, struct error *error)
+enum status sweeps_post(struct http_context *context, const struct request *request, struct response *response,
+                        struct error *error)
 {
     struct schema_filled filled = {0};
     struct faults faults = {0};

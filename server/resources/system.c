@@ -32,7 +32,8 @@ enum status system_ready(struct http_context *context, const struct request *req
     if (status != STATUS_OK) return error_set(error, STATUS_UNAVAILABLE, "database: %s", (const char *)error->detail);
     const size_t count = json_array_size(json_object_get(workers, "items"));
     json_decref(workers);
-    return response_json(response, 200, json_pack("{ss ss sI}", "status", "ready", "database", "ok", "workers", (json_int_t)count),
+    return response_json(response, 200,
+                         json_pack("{ss ss sI}", "status", "ready", "database", "ok", "workers", (json_int_t)count),
                          error);
 }
 
@@ -64,7 +65,8 @@ enum status system_metrics(struct http_context *context, const struct request *r
     json_decref(stats);
     const enum status status = buffer_status(&out, "metrics", error);
     char *text = buffer_take(&out, &length);
-    if (status == STATUS_OK) return response_take(response, 200, "text/plain; version=0.0.4; charset=utf-8", text, length, error);
+    if (status == STATUS_OK)
+        return response_take(response, 200, "text/plain; version=0.0.4; charset=utf-8", text, length, error);
     return status;
 }
 

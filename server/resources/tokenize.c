@@ -1,12 +1,12 @@
 #include "base/memory.h"
-#include "formats/tokenizer.h"
-#include "formats/tokenizer_place.h"
-#include "kinds/checkpoint_place.h"
-#include "kinds/roots.h"
+#include "inputs/checkpoint_place.h"
+#include "inputs/roots.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
 #include "store/checkpoints.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_place.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -57,15 +57,16 @@ const struct param tokenize_post_body[] = {
 };
 
 /* The path of the file that has the checkpoint's tokenizer. */
-static enum status checkpoint_tokenizer(struct http_context *context, const char *reference, struct checkpoint_place *place,
-                                        char *out, size_t size, struct error *error)
+static enum status checkpoint_tokenizer(struct http_context *context, const char *reference,
+                                        struct checkpoint_place *place, char *out, size_t size, struct error *error)
 {
     const struct application *application = application_of(context);
     struct checkpoint *row = malloc(sizeof *row);
     if (row == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
     enum status status = checkpoint_find(application_connection(context), reference, row, error);
     if (status == STATUS_OK) {
-        status = checkpoint_place_find(application->roots, application->data_directory, row, "/checkpoint", place, error);
+        status =
+            checkpoint_place_find(application->roots, application->data_directory, row, "/checkpoint", place, error);
         if (status == STATUS_OK)
             (void)tokenizer_place_find(place->path, out, size, NULL); /* where there is none, opening says so */
     } else if (status == STATUS_NOT_FOUND || status == STATUS_CONFLICT) {
@@ -77,8 +78,8 @@ static enum status checkpoint_tokenizer(struct http_context *context, const char
     return status;
 }
 
-static enum status open_tokenizer(struct http_context *context, const struct tokenize_body *body, struct tokenizer **out,
-                                  struct error *error)
+static enum status open_tokenizer(struct http_context *context, const struct tokenize_body *body,
+                                  struct tokenizer **out, struct error *error)
 {
     char path[PATH_MAX], canonical[PATH_MAX];
     struct checkpoint_place place = {0};
@@ -87,7 +88,8 @@ static enum status open_tokenizer(struct http_context *context, const struct tok
     enum status status = STATUS_OK;
     if ((body->checkpoint == NULL) == (body->tokenizer.path == NULL))
         return error_set_at(error, STATUS_INVALID, "/checkpoint", "give either checkpoint or tokenizer");
-    if (body->checkpoint != NULL) status = checkpoint_tokenizer(context, body->checkpoint, &place, path, sizeof path, error);
+    if (body->checkpoint != NULL)
+        status = checkpoint_tokenizer(context, body->checkpoint, &place, path, sizeof path, error);
     if (status == STATUS_OK && place.hold == NULL) { /* a link in the directory may lead anywhere */
         status = roots_resolve(application_of(context)->roots, file, pointer, canonical, sizeof canonical, error);
         file = canonical;
@@ -95,20 +97,22 @@ static enum status open_tokenizer(struct http_context *context, const struct tok
     if (status == STATUS_OK) {
         status = tokenizer_open(file, out, error);
         if (status == STATUS_MALFORMED) status = STATUS_CORRUPT; /* the file is, not the request */
-        if (status != STATUS_OK && error->pointer[0] == '\0') (void)snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
+        if (status != STATUS_OK && error->pointer[0] == '\0')
+            (void)snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
     }
     checkpoint_place_close(&place);
     return status;
 }
 
-static enum status encode(const struct tokenizer *tokenizer, const json_t *text, size_t index, bool special, json_t *out,
-                          struct error *error)
+static enum status encode(const struct tokenizer *tokenizer, const json_t *text, size_t index, bool special,
+                          json_t *out, struct error *error)
 {
     struct token_list list = {0};
     char pointer[64];
     (void)snprintf(pointer, sizeof pointer, "/texts/%zu", index);
     if (!json_is_string(text)) return error_set_at(error, STATUS_INVALID, pointer, "must be a string");
-    enum status status = tokenizer_encode(tokenizer, json_string_value(text), json_string_length(text), special, &list, error);
+    enum status status =
+        tokenizer_encode(tokenizer, json_string_value(text), json_string_length(text), special, &list, error);
     json_t *ids = json_array();
     for (int64_t i = 0; status == STATUS_OK && i < list.count; i++)
         if (json_array_append_new(ids, json_integer(list.ids[i])) != 0)
@@ -126,7 +130,8 @@ enum status tokenize_post(struct http_context *context, const struct request *re
     struct tokenizer *tokenizer = NULL;
     json_t *all = json_array(), *text;
     size_t index;
-    enum status status = answer_body(request, response, tokenize_post_body, sizeof(struct tokenize_body), &filled, error);
+    enum status status =
+        answer_body(request, response, tokenize_post_body, sizeof(struct tokenize_body), &filled, error);
     const struct tokenize_body *body = filled.params;
     if (status == STATUS_OK) status = open_tokenizer(context, body, &tokenizer, error);
     json_array_foreach(json_object_get(request->body, "texts"), index, text) if (status == STATUS_OK) status =

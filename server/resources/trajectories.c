@@ -1,7 +1,7 @@
 #include "store/trajectories.h"
+#include "inputs/public_rate.h"
+#include "inputs/roots.h"
 #include "kinds/integrity.h"
-#include "kinds/public_rate.h"
-#include "kinds/roots.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
@@ -35,8 +35,8 @@ enum status schedules_list(struct http_context *context, const struct request *r
     return response_json(response, 200, json_pack("{so sn}", "items", public_rate_table(), "next"), error);
 }
 
-enum status trajectories_integrity(struct http_context *context, const struct request *request, struct response *response,
-                                   struct error *error)
+enum status trajectories_integrity(struct http_context *context, const struct request *request,
+                                   struct response *response, struct error *error)
 {
     json_t *document = NULL;
     const enum status status =
@@ -60,13 +60,14 @@ const struct param trajectories_scan_body[] = {
      .offset = offsetof(struct scan_body, watch),
      .fallback = "null",
      .nullable = true,
-     .help = "true: goes on registering what appears, also after a restart; false: ends that; null: leaves it as it is"},
+     .help =
+         "true: goes on registering what appears, also after a restart; false: ends that; null: leaves it as it is"},
     {0},
 };
 
 /* Scans, then watches: what comes in between is found by the first look of the watch. */
-static enum status scan(struct http_context *context, const char *trajectory, const struct scan_body *body, const json_t *watch,
-                        json_t **document, struct error *error)
+static enum status scan(struct http_context *context, const char *trajectory, const struct scan_body *body,
+                        const json_t *watch, json_t **document, struct error *error)
 {
     const struct application *application = application_of(context);
     struct connection *connection = application_connection(context);
@@ -83,7 +84,8 @@ static enum status scan(struct http_context *context, const char *trajectory, co
     if (status == STATUS_OK) status = scan_directory(connection, &request, document, error);
     if (status != STATUS_OK || !json_is_boolean(watch)) return status;
     status = trajectory_ensure(connection, trajectory, &id, NULL, error);
-    if (status == STATUS_OK) status = trajectory_set_watch(connection, id.text, json_is_true(watch) ? top : NULL, error);
+    if (status == STATUS_OK)
+        status = trajectory_set_watch(connection, id.text, json_is_true(watch) ? top : NULL, error);
     if (status == STATUS_OK) store_notify(connection);
     return status;
 }

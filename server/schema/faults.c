@@ -26,8 +26,8 @@ enum status faults_status(const struct faults *faults, struct error *error)
     const struct fault *first = &faults->items[0];
     if (faults->count == 0) return STATUS_OK;
     if (faults->count == 1) return error_set_at(error, STATUS_INVALID, first->pointer, "%s", first->detail);
-    return error_set_at(error, STATUS_INVALID, first->pointer, "%zu fields are wrong; the first is %s: %s", faults->count,
-                        first->pointer, first->detail);
+    return error_set_at(error, STATUS_INVALID, first->pointer, "%zu fields are wrong; the first is %s: %s",
+                        faults->count, first->pointer, first->detail);
 }
 
 void faults_pointer(char *pointer, size_t size, const char *base, const char *name)

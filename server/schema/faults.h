@@ -14,7 +14,8 @@ struct faults { /* start with {0} */
     size_t count;
 };
 
-void faults_add(struct faults *faults, const char *pointer, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void faults_add(struct faults *faults, const char *pointer, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* STATUS_OK without faults, else STATUS_INVALID with the first one and the number of the others. */
 MUST_CHECK enum status faults_status(const struct faults *faults, struct error *error);

@@ -30,7 +30,8 @@ static bool put_choices(json_t *schema, const char *const *choices, bool nullabl
 
 static bool put_length(json_t *schema, int64_t length)
 {
-    return length == 0 || (put(schema, "minItems", json_integer(length)) && put(schema, "maxItems", json_integer(length)));
+    return length == 0 ||
+           (put(schema, "minItems", json_integer(length)) && put(schema, "maxItems", json_integer(length)));
 }
 
 static bool put_object(json_t *schema, const struct result_shape *shape, bool nullable);
@@ -50,9 +51,10 @@ static bool is_shaped(const struct result_field *field)
 static bool put_kind(json_t *schema, const struct result_field *field, bool nullable)
 {
     static const char *const types[] = {
-        [RESULT_INTEGER] = "integer", [RESULT_NUMBER] = "number", [RESULT_BOOLEAN] = "boolean", [RESULT_CHOICE] = "string",
-        [RESULT_TEXT] = "string",     [RESULT_CHARS] = "string",  [RESULT_INTERVAL] = "array",  [RESULT_OBJECT] = "object",
-        [RESULT_DOCUMENT] = "object", [RESULT_LIST] = "array",    [RESULT_ARRAY] = "array",     [RESULT_MERGED] = NULL,
+        [RESULT_INTEGER] = "integer", [RESULT_NUMBER] = "number", [RESULT_BOOLEAN] = "boolean",
+        [RESULT_CHOICE] = "string",   [RESULT_TEXT] = "string",   [RESULT_CHARS] = "string",
+        [RESULT_INTERVAL] = "array",  [RESULT_OBJECT] = "object", [RESULT_DOCUMENT] = "object",
+        [RESULT_LIST] = "array",      [RESULT_ARRAY] = "array",   [RESULT_MERGED] = NULL,
         [RESULT_END] = NULL,
     };
     const bool none = nullable || field->type == RESULT_INTERVAL || (field->type == RESULT_NUMBER && !field->finite);
@@ -72,7 +74,8 @@ static json_t *describe_field(const struct result_field *field, bool nullable)
     const struct result_metric *metric = field->metric;
     const char *help = field->help == NULL && metric != NULL ? metric->help : field->help;
     const char *unit = field->unit == NULL && metric != NULL ? metric->unit : field->unit;
-    json_t *schema = is_shaped(field) && field->shape->name != NULL ? describe_reference(field->shape, nullable) : json_object();
+    json_t *schema =
+        is_shaped(field) && field->shape->name != NULL ? describe_reference(field->shape, nullable) : json_object();
     bool good = schema != NULL;
     if (good && json_object_size(schema) == 0) good = put_kind(schema, field, nullable);
     if (good && put_help(schema, help, unit)) return schema;
@@ -80,7 +83,8 @@ static json_t *describe_field(const struct result_field *field, bool nullable)
     return NULL;
 }
 
-static bool put_fields(const struct result_field *field, bool nullable, bool optional, json_t *properties, json_t *required)
+static bool put_fields(const struct result_field *field, bool nullable, bool optional, json_t *properties,
+                       json_t *required)
 {
     bool good = true;
     for (; good && field->type != RESULT_END; field++) {

@@ -17,8 +17,8 @@ bool result_has(const struct result_field *field, const void *from)
     const char *base = from;
     const bool list = field->type == RESULT_LIST;
     if (list || field->type == RESULT_TEXT || field->type == RESULT_DOCUMENT) {
-        const bool empty =
-            list && field->absence == RESULT_ALWAYS && field->length == 0 && *(const int64_t *)(base + field->count) == 0;
+        const bool empty = list && field->absence == RESULT_ALWAYS && field->length == 0 &&
+                           *(const int64_t *)(base + field->count) == 0;
         if (pointer_at(base + field->offset) == NULL && !empty) return false;
     }
     return !field->has_when || *(const bool *)(base + field->when);
@@ -62,7 +62,8 @@ static json_t *plain_value(const struct result_field *field, const char *base)
     if (field->type == RESULT_CHOICE) return json_string(field->choices[*(const int *)place]);
     if (field->type == RESULT_TEXT) return json_string(pointer_at(place));
     if (field->type == RESULT_CHARS) return json_string(place);
-    if (field->type == RESULT_INTERVAL) return interval_of(*(const double *)place, *(const double *)(base + field->high));
+    if (field->type == RESULT_INTERVAL)
+        return interval_of(*(const double *)place, *(const double *)(base + field->high));
     return json_incref(*(json_t *const *)place);
 }
 
@@ -80,7 +81,8 @@ static enum status list_fill(const struct result_field *field, const char *base,
         const char *item = first + (size_t)i * size;
         json_t *value = NULL;
         status = result_has(field->item, item) ? value_make(field->item, item, &value, error) : STATUS_OK;
-        if (status == STATUS_OK && json_array_append_new(list, value != NULL ? value : json_null()) != 0) status = no_memory(error);
+        if (status == STATUS_OK && json_array_append_new(list, value != NULL ? value : json_null()) != 0)
+            status = no_memory(error);
     }
     return status;
 }
@@ -104,13 +106,15 @@ static enum status value_make(const struct result_field *field, const char *base
     return status;
 }
 
-static enum status field_put(const struct result_field *field, const char *base, bool absent, json_t *object, struct error *error)
+static enum status field_put(const struct result_field *field, const char *base, bool absent, json_t *object,
+                             struct error *error)
 {
     json_t *value = NULL;
     enum status status = STATUS_OK;
     const bool there = !absent && result_has(field, base);
     if (!there && field->absence == RESULT_LEFT_OUT) return STATUS_OK;
-    if (field->type == RESULT_MERGED) return fields_put(field->shape->fields, base + field->offset, !there, object, error);
+    if (field->type == RESULT_MERGED)
+        return fields_put(field->shape->fields, base + field->offset, !there, object, error);
     if (!there && !absent && field->absence == RESULT_ALWAYS)
         return error_set(error, STATUS_INTERNAL, "the field %s of a result is missing", field->name);
     if (there) status = value_make(field, base, &value, error);
@@ -119,10 +123,12 @@ static enum status field_put(const struct result_field *field, const char *base,
 }
 
 /* `absent`: all of them are, and stand as nulls. */
-static enum status fields_put(const struct result_field *fields, const char *base, bool absent, json_t *object, struct error *error)
+static enum status fields_put(const struct result_field *fields, const char *base, bool absent, json_t *object,
+                              struct error *error)
 {
     enum status status = STATUS_OK;
-    for (; fields->type != RESULT_END && status == STATUS_OK; fields++) status = field_put(fields, base, absent, object, error);
+    for (; fields->type != RESULT_END && status == STATUS_OK; fields++)
+        status = field_put(fields, base, absent, object, error);
     return status;
 }
 

@@ -7,9 +7,11 @@
 
 #include <jansson.h>
 
-/* The struct at `from` as an object, its fields in the order of the table. *out is a new reference, NULL unless STATUS_OK.
- * STATUS_NO_MEMORY; STATUS_INTERNAL when a field that is always there is not, or a number that is never null is not finite. */
-MUST_CHECK enum status result_render(const struct result_shape *shape, const void *from, json_t **out, struct error *error);
+/* The struct at `from` as an object, its fields in the order of the table. *out is a new reference, NULL unless
+ * STATUS_OK. STATUS_NO_MEMORY; STATUS_INTERNAL when a field that is always there is not, or a number that is never null
+ * is not finite. */
+MUST_CHECK enum status result_render(const struct result_shape *shape, const void *from, json_t **out,
+                                     struct error *error);
 
 /* Whether the struct at `from` has this field. */
 bool result_has(const struct result_field *field, const void *from);

@@ -13,15 +13,17 @@ struct reader {
     bool no_memory;
 };
 
-static void fill_object(struct reader *reader, const struct param *table, const char *pointer, json_t *object, char *base,
-                        bool variant);
-static void fill_value(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base);
+static void fill_object(struct reader *reader, const struct param *table, const char *pointer, json_t *object,
+                        char *base, bool variant);
+static void fill_value(struct reader *reader, const struct param *param, const char *pointer, json_t *value,
+                       char *base);
 
 static const char *type_name(const json_t *value)
 {
     static const char *const names[] = {
-        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "a string", [JSON_INTEGER] = "an integer",
-        [JSON_REAL] = "a fraction",  [JSON_TRUE] = "a boolean", [JSON_FALSE] = "a boolean", [JSON_NULL] = "null",
+        [JSON_OBJECT] = "an object",   [JSON_ARRAY] = "an array",  [JSON_STRING] = "a string",
+        [JSON_INTEGER] = "an integer", [JSON_REAL] = "a fraction", [JSON_TRUE] = "a boolean",
+        [JSON_FALSE] = "a boolean",    [JSON_NULL] = "null",
     };
     return names[json_typeof(value)];
 }
@@ -34,13 +36,15 @@ static bool has_bounds(const struct param *param)
 static void check_bounds(struct reader *reader, const struct param *param, const char *pointer, double value)
 {
     if (has_bounds(param) && (value < param->minimum || value > param->maximum))
-        faults_add(reader->faults, pointer, "must be from %.12g to %.12g, found %.12g", param->minimum, param->maximum, value);
+        faults_add(reader->faults, pointer, "must be from %.12g to %.12g, found %.12g", param->minimum, param->maximum,
+                   value);
 }
 
 /* In whole digits: 9.00719925474e+15 cannot be copied back into a request. */
 static void check_integer_bounds(struct reader *reader, const struct param *param, const char *pointer, int64_t value)
 {
-    const bool low = value<(int64_t)param->minimum, high = value>(int64_t) param->maximum; /* 2^53 + 1 as a double is 2^53 */
+    const bool low =
+        value<(int64_t)param->minimum, high = value>(int64_t) param->maximum; /* 2^53 + 1 as a double is 2^53 */
     if (has_bounds(param) && (low || high))
         faults_add(reader->faults, pointer, "must be from %.0f to %.0f, found %lld", param->minimum, param->maximum,
                    (long long)value);
@@ -69,8 +73,8 @@ bool schema_integer(const json_t *value, int64_t *out)
     return json_is_integer(value) || exact;
 }
 
-/* The form in which a number is kept, so that equal requests look equal: a new reference; NULL where `value` has it already (or is
- * none, or memory ran out, which sets no_memory). */
+/* The form in which a number is kept, so that equal requests look equal: a new reference; NULL where `value` has it
+ * already (or is none, or memory ran out, which sets no_memory). */
 static json_t *normalize(struct reader *reader, enum param_type type, const json_t *value)
 {
     json_t *made = NULL;
@@ -95,7 +99,8 @@ static void not_integer(struct reader *reader, const char *pointer, const json_t
                    "must be an integer, found %.17g: from 2^53 on write all digits, without point or exponent", real);
 }
 
-static void fill_integer(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
+static void fill_integer(struct reader *reader, const struct param *param, const char *pointer, json_t *value,
+                         char *base)
 {
     if (!json_is_integer(value)) {
         not_integer(reader, pointer, value);
@@ -119,7 +124,8 @@ static void fill_integer(struct reader *reader, const struct param *param, const
     memcpy(base + param->offset, &integer, sizeof integer);
 }
 
-static void fill_number(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
+static void fill_number(struct reader *reader, const struct param *param, const char *pointer, json_t *value,
+                        char *base)
 {
     if (!json_is_number(value)) {
         faults_add(reader->faults, pointer, "must be a number, found %s", type_name(value));
@@ -130,7 +136,8 @@ static void fill_number(struct reader *reader, const struct param *param, const 
     memcpy(base + param->offset, &number, sizeof number);
 }
 
-static bool fill_string(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
+static bool fill_string(struct reader *reader, const struct param *param, const char *pointer, json_t *value,
+                        char *base)
 {
     const char *text = json_string_value(value);
     if (text == NULL) {
@@ -149,7 +156,8 @@ static bool fill_string(struct reader *reader, const struct param *param, const 
     return true;
 }
 
-static void fill_choice(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
+static void fill_choice(struct reader *reader, const struct param *param, const char *pointer, json_t *value,
+                        char *base)
 {
     char list[KNOWN_MAX] = "";
     if (!fill_string(reader, param, pointer, value, base)) return;
@@ -193,7 +201,8 @@ static void expand_recipe(struct reader *reader, const struct param *param, cons
     (void)json_object_del(value, "recipe");
 }
 
-static void fill_variant(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
+static void fill_variant(struct reader *reader, const struct param *param, const char *pointer, json_t *value,
+                         char *base)
 {
     char list[KNOWN_MAX] = "", at[POINTER_MAX];
     if (!json_is_object(value)) {
@@ -206,7 +215,8 @@ static void fill_variant(struct reader *reader, const struct param *param, const
         const size_t used = strlen(list);
         if (json_is_string(name) && strcmp(param->variants[i].name, json_string_value(name)) == 0) {
             memcpy(base + param->offset, &i, sizeof i);
-            fill_object(reader, param->variants[i].params, pointer, value, base + param->offset + param->variants[i].offset, true);
+            fill_object(reader, param->variants[i].params, pointer, value,
+                        base + param->offset + param->variants[i].offset, true);
             return;
         }
         (void)snprintf(list + used, sizeof list - used, "%s\"%s\"", used > 0 ? ", " : "", param->variants[i].name);
@@ -272,7 +282,8 @@ static void fill_list(struct reader *reader, const struct param *param, const ch
         (void)snprintf(place, sizeof place, "%lld", (long long)i);
         faults_pointer(at, sizeof at, pointer, place);
         if (made != NULL && json_array_set_new(value, (size_t)i, made) != 0) reader->no_memory = true;
-        if (!reader->no_memory) fill_value(reader, param->item, at, made != NULL ? made : item, items + (size_t)i * size);
+        if (!reader->no_memory)
+            fill_value(reader, param->item, at, made != NULL ? made : item, items + (size_t)i * size);
     }
     list.integers = (const int64_t *)(const void *)items;
     memcpy(base + param->offset, &list, sizeof list);
@@ -345,7 +356,8 @@ static const struct param *find_param(const struct param *table, const char *nam
     return NULL;
 }
 
-static void refuse_unknown(struct reader *reader, const struct param *table, const char *pointer, json_t *object, bool variant)
+static void refuse_unknown(struct reader *reader, const struct param *table, const char *pointer, json_t *object,
+                           bool variant)
 {
     char known[KNOWN_MAX] = "", at[POINTER_MAX];
     const char *name;
@@ -363,8 +375,8 @@ static void refuse_unknown(struct reader *reader, const struct param *table, con
     }
 }
 
-/* The field's value, its default put into the object when it is absent, a number in the form that is kept. Lent; NULL: the field is
- * absent (which is a fault where it is required), or memory ran out. */
+/* The field's value, its default put into the object when it is absent, a number in the form that is kept. Lent; NULL:
+ * the field is absent (which is a fault where it is required), or memory ran out. */
 static json_t *complete_field(struct reader *reader, const struct param *param, const char *pointer, json_t *object)
 {
     json_t *value = json_object_get(object, param->name), *made = NULL;
@@ -389,8 +401,8 @@ static json_t *complete_field(struct reader *reader, const struct param *param, 
     return reader->no_memory ? NULL : made;
 }
 
-static void fill_object(struct reader *reader, const struct param *table, const char *pointer, json_t *object, char *base,
-                        bool variant)
+static void fill_object(struct reader *reader, const struct param *table, const char *pointer, json_t *object,
+                        char *base, bool variant)
 {
     refuse_unknown(reader, table, pointer, object, variant);
     for (const struct param *param = table; param->type != PARAM_END && !reader->no_memory; param++) {
@@ -401,8 +413,8 @@ static void fill_object(struct reader *reader, const struct param *table, const 
     }
 }
 
-enum status schema_fill(const struct param *table, size_t size, json_t *object, const char *pointer, struct faults *faults,
-                        struct schema_filled *out, struct error *error)
+enum status schema_fill(const struct param *table, size_t size, json_t *object, const char *pointer,
+                        struct faults *faults, struct schema_filled *out, struct error *error)
 {
     struct faults own = {0};
     struct reader reader = {.faults = &own, .filled = out};
@@ -415,7 +427,8 @@ enum status schema_fill(const struct param *table, size_t size, json_t *object, 
     enum status status =
         reader.no_memory ? error_set(error, STATUS_NO_MEMORY, "no memory for parameters") : faults_status(&own, error);
     if (faults != NULL)
-        for (size_t i = 0; i < faults_kept(&own); i++) faults_add(faults, own.items[i].pointer, "%s", own.items[i].detail);
+        for (size_t i = 0; i < faults_kept(&own); i++)
+            faults_add(faults, own.items[i].pointer, "%s", own.items[i].detail);
     if (status != STATUS_OK) schema_filled_reset(out);
     return status;
 }
@@ -446,8 +459,8 @@ static enum status list_references(const struct param *item, json_t *list, const
     return status;
 }
 
-enum status schema_references(const struct param *table, json_t *object, const char *pointer, schema_visitor *visit, void *context,
-                              struct error *error)
+enum status schema_references(const struct param *table, json_t *object, const char *pointer, schema_visitor *visit,
+                              void *context, struct error *error)
 {
     enum status status = STATUS_OK;
     for (const struct param *param = table; param->type != PARAM_END && status == STATUS_OK; param++) {
@@ -462,7 +475,8 @@ enum status schema_references(const struct param *table, json_t *object, const c
         else if (param->type == PARAM_OBJECT)
             status = schema_references(param->children, value, at, visit, context, error);
         else if (param->type == PARAM_VARIANT)
-            for (const struct param_variant *variant = param->variants; variant->name != NULL && status == STATUS_OK; variant++)
+            for (const struct param_variant *variant = param->variants; variant->name != NULL && status == STATUS_OK;
+                 variant++)
                 if (strcmp(variant->name, json_string_value(json_object_get(value, "name"))) == 0)
                     status = schema_references(variant->params, value, at, visit, context, error);
     }

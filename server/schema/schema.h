@@ -1,5 +1,6 @@
-/* schema.h: JSON documents held to the tables of base/param.h. A table is the only source of what is accepted: validation, the
- * defaults that are written back, the struct that the engine reads, and the schema in openapi.yaml (a test compares). */
+/* schema.h: JSON documents held to the tables of base/param.h. A table is the only source of what is accepted:
+ * validation, the defaults that are written back, the struct that the engine reads, and the schema in openapi.yaml (a
+ * test compares). */
 #ifndef SCHEMA_SCHEMA_H
 #define SCHEMA_SCHEMA_H
 
@@ -16,37 +17,41 @@ struct schema_filled {
     size_t block_count;
 };
 
-/* Checks `object` by `table` and fills a new zeroed struct of `size` bytes from it. Every absent field gets its default, in
- * the struct and in `object` itself; a number given as an integer is written back as a real, and an integer given as 256.0 as 256,
- * so that equal requests look equal. `pointer` is where `object` stands in the body ("/params"). On STATUS_OK *out is the caller's
- * (schema_filled_reset). STATUS_INVALID: all faults were added to `faults` (may be NULL) and the first one is in `error`;
- * STATUS_NO_MEMORY. */
+/* Checks `object` by `table` and fills a new zeroed struct of `size` bytes from it. Every absent field gets its
+ * default, in the struct and in `object` itself; a number given as an integer is written back as a real, and an integer
+ * given as 256.0 as 256, so that equal requests look equal. `pointer` is where `object` stands in the body ("/params").
+ * On STATUS_OK *out is the caller's (schema_filled_reset). STATUS_INVALID: all faults were added to `faults` (may be
+ * NULL) and the first one is in `error`; STATUS_NO_MEMORY. */
 MUST_CHECK enum status schema_fill(const struct param *table, size_t size, json_t *object, const char *pointer,
                                    struct faults *faults, struct schema_filled *out, struct error *error);
 void schema_filled_reset(struct schema_filled *filled);
 
-/* Whether `value` is an integer as JSON Schema has it, 256.0 and 1e9 among them; it goes to *out. From 2^53 on only numbers that
- * are written without point and exponent are: the others were rounded. */
+/* Whether `value` is an integer as JSON Schema has it, 256.0 and 1e9 among them; it goes to *out. From 2^53 on only
+ * numbers that are written without point and exponent are: the others were rounded. */
 bool schema_integer(const json_t *value, int64_t *out);
 
-/* Calls `visit` for each reference (PARAM_CHECKPOINT, PARAM_DATASET, PARAM_TRAJECTORY), also in lists, that stands in a document
- * that schema_fill accepted; `value` is its string, which visit may replace with json_string_set. Stops at the first status that is
- * not OK. */
-typedef enum status schema_visitor(void *context, enum param_type type, const char *pointer, json_t *value, struct error *error);
-MUST_CHECK enum status schema_references(const struct param *table, json_t *object, const char *pointer, schema_visitor *visit,
-                                         void *context, struct error *error);
+/* Calls `visit` for each reference (PARAM_CHECKPOINT, PARAM_DATASET, PARAM_TRAJECTORY), also in lists, that stands in a
+ * document that schema_fill accepted; `value` is its string, which visit may replace with json_string_set. Stops at the
+ * first status that is not OK. */
+typedef enum status schema_visitor(void *context, enum param_type type, const char *pointer, json_t *value,
+                                   struct error *error);
+MUST_CHECK enum status schema_references(const struct param *table, json_t *object, const char *pointer,
+                                         schema_visitor *visit, void *context, struct error *error);
 
-/* Writes the integers, numbers and booleans of a filled struct back into its document: for rules that settle some of them. */
-MUST_CHECK enum status schema_write_back(const struct param *table, const void *params, json_t *object, struct error *error);
+/* Writes the integers, numbers and booleans of a filled struct back into its document: for rules that settle some of
+ * them. */
+MUST_CHECK enum status schema_write_back(const struct param *table, const void *params, json_t *object,
+                                         struct error *error);
 
-/* Adds the table to `document` as a JSON Schema (2020-12, as OpenAPI 3.1 uses it) under `name`. Parts whose rows have a `schema` are
- * added under theirs, and referred to as "#/components/schemas/NAME"; a variant's own fields are added under its name joined to
- * theirs. STATUS_CONFLICT: a name stands for two schemas; STATUS_NO_MEMORY. */
-MUST_CHECK enum status schema_describe(json_t *document, const char *name, const struct param *table, struct error *error);
+/* Adds the table to `document` as a JSON Schema (2020-12, as OpenAPI 3.1 uses it) under `name`. Parts whose rows have a
+ * `schema` are added under theirs, and referred to as "#/components/schemas/NAME"; a variant's own fields are added
+ * under its name joined to theirs. STATUS_CONFLICT: a name stands for two schemas; STATUS_NO_MEMORY. */
+MUST_CHECK enum status schema_describe(json_t *document, const char *name, const struct param *table,
+                                       struct error *error);
 
-/* The document that would fill `table` with what the struct at `params` holds, every field spelled out: a nullable number that is 0
- * and a nullable choice that is the first are their null and their name. Variants, references and free JSON are left out. New
- * reference; NULL when memory ran out. */
+/* The document that would fill `table` with what the struct at `params` holds, every field spelled out: a nullable
+ * number that is 0 and a nullable choice that is the first are their null and their name. Variants, references and free
+ * JSON are left out. New reference; NULL when memory ran out. */
 json_t *schema_document(const struct param *table, const void *params);
 
 #endif

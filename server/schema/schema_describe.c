@@ -94,8 +94,9 @@ static json_t *describe_recipes(const struct param *param)
     json_t *names = json_array();
     for (const struct param_recipe *recipe = param->recipes; recipe->name != NULL && names != NULL; recipe++)
         (void)json_array_append_new(names, json_string(recipe->name));
-    return json_pack("{ss s{s{ssso}} s[s] ss}", "type", "object", "properties", "recipe", "type", "string", "enum", names,
-                     "required", "recipe", "description", "A method by name; its fields may stand beside it and change it");
+    return json_pack("{ss s{s{ssso}} s[s] ss}", "type", "object", "properties", "recipe", "type", "string", "enum",
+                     names, "required", "recipe", "description",
+                     "A method by name; its fields may stand beside it and change it");
 }
 
 /* "Method" and "llm_int8" make "MethodLlmInt8". */
@@ -160,7 +161,8 @@ static bool describe_plain(struct describer *describer, const struct param *para
     if (!good || param->type == PARAM_BOOLEAN || param->type == PARAM_JSON) return good;
     if (param->type == PARAM_LIST || param->type == PARAM_ARRAY)
         return param->item == NULL || describe_list(describer, param, schema);
-    return param->type == PARAM_CHOICE || param->allowed != NULL ? describe_enum(param, schema) : describe_bounds(param, schema);
+    return param->type == PARAM_CHOICE || param->allowed != NULL ? describe_enum(param, schema)
+                                                                 : describe_bounds(param, schema);
 }
 
 /* What a value of the field is; `nullable`: or null, where that is said in its type. */
@@ -193,8 +195,8 @@ static json_t *describe_param(struct describer *describer, const struct param *p
 static json_t *describe_table(struct describer *describer, const struct param *table, const char *name)
 {
     json_t *schema = json_object(), *properties = json_object(), *required = json_array();
-    bool good = schema != NULL && properties != NULL && required != NULL && put(schema, "type", json_string("object")) &&
-                put(schema, "additionalProperties", json_false());
+    bool good = schema != NULL && properties != NULL && required != NULL &&
+                put(schema, "type", json_string("object")) && put(schema, "additionalProperties", json_false());
     if (good && name != NULL)
         good = put(properties, "name", json_pack("{ss ss}", "type", "string", "const", name)) &&
                json_array_append_new(required, json_string("name")) == 0;

@@ -11,10 +11,10 @@
 
 #define DOCUMENT CHECKPOINT_DOCUMENT
 #define FROM     " from checkpoints c join trajectories t on t.id = c.trajectory"
-#define FIELDS                                                                                                                     \
-    "c.id, c.trajectory, c.name, t.name, coalesce(c.path, ''), coalesce(c.sha256, ''), coalesce(c.fingerprint, ''),"               \
-    " coalesce(c.architecture, ''), coalesce(c.step, -1), coalesce(c.tokens, -1), c.learning_rate,"                                \
-    " coalesce(c.source ->> 'repo', ''), coalesce(c.source ->> 'revision', ''), coalesce(c.source ->> 'commit', ''),"              \
+#define FIELDS                                                                                                        \
+    "c.id, c.trajectory, c.name, t.name, coalesce(c.path, ''), coalesce(c.sha256, ''), coalesce(c.fingerprint, ''),"  \
+    " coalesce(c.architecture, ''), coalesce(c.step, -1), coalesce(c.tokens, -1), c.learning_rate,"                   \
+    " coalesce(c.source ->> 'repo', ''), coalesce(c.source ->> 'revision', ''), coalesce(c.source ->> 'commit', '')," \
     " coalesce((c.source -> 'files')::text, ''), coalesce((c.source -> 'config')::text, '')"
 
 static enum status unknown(const char *reference, struct error *error)
@@ -23,7 +23,8 @@ static enum status unknown(const char *reference, struct error *error)
 }
 
 /* An id goes before TRAJECTORY/NAME, that before a bare name. */
-static enum status resolve(struct connection *connection, const char *reference, struct store_id *id, struct error *error)
+static enum status resolve(struct connection *connection, const char *reference, struct store_id *id,
+                           struct error *error)
 {
     struct rows *rows;
     enum status status = connection_query(
@@ -37,8 +38,9 @@ static enum status resolve(struct connection *connection, const char *reference,
     if (rows_count(rows) == 0)
         status = unknown(reference, error);
     else if (rows_count(rows) == 2 && rows_integer(rows, 0, 1) == 2)
-        status = error_set(error, STATUS_CONFLICT,
-                           "several trajectories have a checkpoint \"%.200s\": give TRAJECTORY/NAME or the id", reference);
+        status =
+            error_set(error, STATUS_CONFLICT,
+                      "several trajectories have a checkpoint \"%.200s\": give TRAJECTORY/NAME or the id", reference);
     else
         (void)snprintf(id->text, sizeof id->text, "%s", rows_text(rows, 0, 0));
     rows_free(rows);
@@ -76,10 +78,10 @@ struct insertion {
     struct store_id id;         /* out */
 };
 
-/* Whether what stands under the name is the same thing, as far as the new one says what it is. The first difference is the pointer
- * of the error: the field of a request that makes a checkpoint. */
-static enum status compare(struct connection *connection, const struct store_id *trajectory, struct insertion *insertion,
-                           struct error *error)
+/* Whether what stands under the name is the same thing, as far as the new one says what it is. The first difference is
+ * the pointer of the error: the field of a request that makes a checkpoint. */
+static enum status compare(struct connection *connection, const struct store_id *trajectory,
+                           struct insertion *insertion, struct error *error)
 {
     const struct checkpoint_new *new = insertion->checkpoint;
     struct rows *rows;
@@ -96,16 +98,17 @@ static enum status compare(struct connection *connection, const struct store_id 
         " when learning_rate is distinct from coalesce($8, learning_rate) then '/learning_rate'"
         " when tags::jsonb <> coalesce($9::jsonb, tags::jsonb) then '/tags' end as pointer"
         " from checkpoints where trajectory = $1 and name = $2) found",
-        VALUES(value_text(trajectory->text), value_text(new->name), value_json(new->source), value_text(new->fingerprint),
-               value_text(new->sha256), value_integer_or_null(new->step), value_integer_or_null(new->tokens),
-               value_double_or_null(new->learning_rate), value_json(new->tags)),
+        VALUES(value_text(trajectory->text), value_text(new->name), value_json(new->source),
+               value_text(new->fingerprint), value_text(new->sha256), value_integer_or_null(new->step),
+               value_integer_or_null(new->tokens), value_double_or_null(new->learning_rate), value_json(new->tags)),
         &rows, error);
     if (status != STATUS_OK) return status;
     const bool differs = !rows_null(rows, 0, 1);
     (void)snprintf(insertion->id.text, sizeof insertion->id.text, "%s", rows_text(rows, 0, 0));
     if (differs)
         (void)error_set_at(error, STATUS_CONFLICT, rows_text(rows, 0, 1),
-                           "a checkpoint \"%.200s\" %s is registered there: choose another name", new->name, rows_text(rows, 0, 2));
+                           "a checkpoint \"%.200s\" %s is registered there: choose another name", new->name,
+                           rows_text(rows, 0, 2));
     rows_free(rows);
     return differs ? STATUS_CONFLICT : STATUS_OK;
 }
@@ -126,9 +129,9 @@ static enum status insert_body(struct connection *connection, void *context, str
         " on conflict on constraint checkpoints_name_unique do nothing returning id",
         VALUES(value_text(trajectory.text), value_text(new->name), value_integer_or_null(new->step),
                value_integer_or_null(new->tokens), value_double_or_null(new->learning_rate), value_json(new->source),
-               value_text(new->path), value_text(new->architecture), value_integer_or_null(new->parameters), value_text(new->dtype),
-               value_integer_or_null(new->bytes), value_text(new->fingerprint), value_json(new->files), value_text(new->sha256),
-               value_json(new->derived_from), value_json(new->tags)),
+               value_text(new->path), value_text(new->architecture), value_integer_or_null(new->parameters),
+               value_text(new->dtype), value_integer_or_null(new->bytes), value_text(new->fingerprint),
+               value_json(new->files), value_text(new->sha256), value_json(new->derived_from), value_json(new->tags)),
         &rows, error);
     if (status != STATUS_OK) return status;
     const bool made = rows_count(rows) == 1;
@@ -138,8 +141,8 @@ static enum status insert_body(struct connection *connection, void *context, str
     return made ? STATUS_OK : compare(connection, &trajectory, insertion, error);
 }
 
-enum status checkpoint_insert(struct connection *connection, const struct checkpoint_new *checkpoint, enum store_outcome *outcome,
-                              json_t **document, struct error *error)
+enum status checkpoint_insert(struct connection *connection, const struct checkpoint_new *checkpoint,
+                              enum store_outcome *outcome, json_t **document, struct error *error)
 {
     struct insertion insertion = {.checkpoint = checkpoint};
     const enum status status = connection_transaction(connection, insert_body, &insertion, NULL, error);
@@ -149,13 +152,15 @@ enum status checkpoint_insert(struct connection *connection, const struct checkp
     return checkpoint_get(connection, insertion.id.text, document, error);
 }
 
-enum status checkpoint_find(struct connection *connection, const char *reference, struct checkpoint *out, struct error *error)
+enum status checkpoint_find(struct connection *connection, const char *reference, struct checkpoint *out,
+                            struct error *error)
 {
     struct store_id id;
     struct rows *rows;
     enum status status = resolve(connection, reference, &id, error);
     if (status != STATUS_OK) return status;
-    status = connection_query_one(connection, "select " FIELDS FROM " where c.id = $1", VALUES(value_text(id.text)), &rows, error);
+    status = connection_query_one(connection, "select " FIELDS FROM " where c.id = $1", VALUES(value_text(id.text)),
+                                  &rows, error);
     if (status == STATUS_NOT_FOUND) return unknown(reference, error);
     if (status != STATUS_OK) return status;
     fill(rows, 0, out);
@@ -179,27 +184,30 @@ enum status checkpoint_get(struct connection *connection, const char *reference,
     return show(connection, "select " DOCUMENT FROM " where c.id = $1", reference, document, error);
 }
 
-enum status checkpoint_files(struct connection *connection, const char *reference, json_t **document, struct error *error)
+enum status checkpoint_files(struct connection *connection, const char *reference, json_t **document,
+                             struct error *error)
 {
     return show(connection, "select c.files from checkpoints c where c.id = $1", reference, document, error);
 }
 
-enum status checkpoint_list(struct connection *connection, const char *trajectory, const struct page *page, json_t **document,
-                            struct error *error)
+enum status checkpoint_list(struct connection *connection, const char *trajectory, const struct page *page,
+                            json_t **document, struct error *error)
 {
     enum status status;
     struct store_id id = {""};
     int64_t limit, before;
     *document = NULL;
     if ((status = page_read(page, &limit, &before, error)) != STATUS_OK) return status;
-    if (trajectory != NULL && (status = trajectory_resolve(connection, trajectory, &id, error)) != STATUS_OK) return status;
+    if (trajectory != NULL && (status = trajectory_resolve(connection, trajectory, &id, error)) != STATUS_OK)
+        return status;
     return connection_query_json(
-        connection, LIST_OF("select c.number, " DOCUMENT FROM " where c.number < $2 and ($3 = '' or c.trajectory = $3)"),
+        connection,
+        LIST_OF("select c.number, " DOCUMENT FROM " where c.number < $2 and ($3 = '' or c.trajectory = $3)"),
         VALUES(value_integer(limit), value_integer(before), value_text(id.text)), document, error);
 }
 
-enum status checkpoint_of_trajectory(struct connection *connection, const char *trajectory, struct checkpoint **out, size_t *count,
-                                     struct error *error)
+enum status checkpoint_of_trajectory(struct connection *connection, const char *trajectory, struct checkpoint **out,
+                                     size_t *count, struct error *error)
 {
     enum status status;
     struct store_id id;
@@ -207,7 +215,8 @@ enum status checkpoint_of_trajectory(struct connection *connection, const char *
     *out = NULL;
     *count = 0;
     if ((status = trajectory_resolve(connection, trajectory, &id, error)) != STATUS_OK) return status;
-    status = connection_query(connection, "select " FIELDS FROM " where c.trajectory = $1 order by c.step nulls last, c.number",
+    status = connection_query(connection,
+                              "select " FIELDS FROM " where c.trajectory = $1 order by c.step nulls last, c.number",
                               VALUES(value_text(id.text)), &rows, error);
     if (status != STATUS_OK) return status;
     const size_t found = (size_t)rows_count(rows);
@@ -222,7 +231,8 @@ enum status checkpoint_of_trajectory(struct connection *connection, const char *
     return status;
 }
 
-enum status checkpoint_before(struct connection *connection, const char *checkpoint, struct store_id *id, struct error *error)
+enum status checkpoint_before(struct connection *connection, const char *checkpoint, struct store_id *id,
+                              struct error *error)
 {
     struct rows *rows;
     const enum status status = connection_query(
@@ -237,8 +247,8 @@ enum status checkpoint_before(struct connection *connection, const char *checkpo
     return STATUS_OK;
 }
 
-enum status checkpoint_patch(struct connection *connection, const char *reference, const json_t *changes, json_t **document,
-                             struct error *error)
+enum status checkpoint_patch(struct connection *connection, const char *reference, const json_t *changes,
+                             json_t **document, struct error *error)
 {
     struct store_id id;
     enum status status = resolve(connection, reference, &id, error);
@@ -274,9 +284,9 @@ enum status checkpoint_set_content(struct connection *connection, const struct s
                                    struct error *error)
 {
     int64_t affected;
-    const enum status status =
-        connection_execute(connection, "update checkpoints set sha256 = $2 where id = $1 and (sha256 is null or sha256 = $2)",
-                           VALUES(value_text(id->text), value_text(sha256)), &affected, error);
+    const enum status status = connection_execute(
+        connection, "update checkpoints set sha256 = $2 where id = $1 and (sha256 is null or sha256 = $2)",
+        VALUES(value_text(id->text), value_text(sha256)), &affected, error);
     if (status == STATUS_OK && affected == 0)
         return error_set(error, STATUS_INPUT_CHANGED,
                          "the weights are not the ones that were registered: register them under another name");

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum status checkpoint_fill(struct connection *connection, const struct store_id *id, const struct checkpoint_new *files,
-                            struct error *error)
+enum status checkpoint_fill(struct connection *connection, const struct store_id *id,
+                            const struct checkpoint_new *files, struct error *error)
 {
     return connection_execute(
         connection,
@@ -42,14 +42,15 @@ static enum status insert_many_body(struct connection *connection, void *context
         " on c.trajectory = $1 and c.name = i.name),"
         " made as (insert into checkpoints (trajectory, name, step, tokens, learning_rate, source, tags)"
         " select $1, name, step, tokens, learning_rate, source, tags from item on conflict on constraint checkpoints_name_unique do nothing returning *)"
-        " select json_build_object('registered', coalesce((select json_agg(" CHECKPOINT_DOCUMENT " order by c.number) from made c"
+        " select json_build_object('registered', coalesce((select json_agg(" CHECKPOINT_DOCUMENT
+        " order by c.number) from made c"
         " join trajectories t on t.id = c.trajectory), '[]'), 'existing', (select count(*) from old where same),"
         " 'different', coalesce((select json_agg(name order by name) from old where not same), '[]'))",
         VALUES(value_text(trajectory.text), value_json(many->rows)), &many->document, error);
 }
 
-enum status checkpoint_insert_many(struct connection *connection, const char *trajectory, const json_t *rows, json_t **document,
-                                   struct error *error)
+enum status checkpoint_insert_many(struct connection *connection, const char *trajectory, const json_t *rows,
+                                   json_t **document, struct error *error)
 {
     struct many many = {.trajectory = trajectory, .rows = rows};
     const enum status status = connection_transaction(connection, insert_many_body, &many, NULL, error);
@@ -60,7 +61,8 @@ enum status checkpoint_insert_many(struct connection *connection, const char *tr
     return status;
 }
 
-enum status checkpoint_needs(struct connection *connection, struct checkpoint_need **out, size_t *count, struct error *error)
+enum status checkpoint_needs(struct connection *connection, struct checkpoint_need **out, size_t *count,
+                             struct error *error)
 {
     struct rows *rows;
     *out = NULL;

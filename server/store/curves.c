@@ -4,16 +4,17 @@
 
 #include <string.h>
 
-static const char *const axes[] = {[CURVE_STEP] = "step", [CURVE_TOKENS] = "tokens", [CURVE_LEARNING_RATE] = "learning_rate"};
+static const char *const axes[] = {
+    [CURVE_STEP] = "step", [CURVE_TOKENS] = "tokens", [CURVE_LEARNING_RATE] = "learning_rate"};
 
 /* The newest number of each (checkpoint, metric, series), of runs that succeeded, from their last epoch. */
-#define LATEST                                                                                                                     \
-    "(select distinct on (m.checkpoint, m.metric, m.label, m.dataset, m.protocol) m.*, r.number from measurements m"               \
-    " join runs r on r.id = m.run and r.result_epoch = m.epoch and r.state = 'succeeded'"                                          \
+#define LATEST                                                                                                       \
+    "(select distinct on (m.checkpoint, m.metric, m.label, m.dataset, m.protocol) m.*, r.number from measurements m" \
+    " join runs r on r.id = m.run and r.result_epoch = m.epoch and r.state = 'succeeded'"                            \
     " order by m.checkpoint, m.metric, m.label, m.dataset, m.protocol, r.number desc)"
 
-static enum status resolve_all(struct connection *connection, const char *const *trajectories, size_t count, json_t **out,
-                               struct error *error)
+static enum status resolve_all(struct connection *connection, const char *const *trajectories, size_t count,
+                               json_t **out, struct error *error)
 {
     enum status status = STATUS_OK;
     json_t *ids = json_array();
@@ -30,7 +31,8 @@ static enum status resolve_all(struct connection *connection, const char *const 
     return status;
 }
 
-enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document, struct error *error)
+enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document,
+                       struct error *error)
 {
     json_t *trajectories = NULL;
     enum status status = resolve_all(connection, query->trajectories, query->trajectory_count, &trajectories, error);
@@ -46,7 +48,8 @@ enum status curve_read(struct connection *connection, const struct curve_query *
         " m.number, s.sha256 from " LATEST
         " m join checkpoints s on s.id = m.checkpoint where m.metric = $2 and ($4 is null or m.method = $4)"
         " and ($5 is null or m.dataset = $5) and ($6 = 0 or m.bits = $6) and ($7 is null or m.protocol = $7)),"
-        /* Checkpoints of the same content share their runs; only what is measured between checkpoints is each one's own. */
+        /* Checkpoints of the same content share their runs; only what is measured between checkpoints is each one's
+         * own. */
         " shared as (select distinct on (sha256, label, dataset, protocol) * from latest where sha256 is not null"
         " and $2 not in ('weight_change', 'weight_cosine') order by sha256, label, dataset, protocol, number desc),"
         " measured as (select checkpoint as at, label, method, bits, dataset, protocol, value, low, high, run from latest"
@@ -64,8 +67,9 @@ enum status curve_read(struct connection *connection, const struct curve_query *
         " 'label', label, 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset', nullif(dataset, ''),"
         " 'protocol_id', nullif(protocol, ''), 'points', points)"
         " order by place, dataset, method, bits desc, label, protocol) from series), '[]'))",
-        VALUES(value_json(trajectories), value_text(query->metric), value_text(axes[query->axis]), value_text(query->method),
-               value_text(query->dataset), value_integer(query->bits), value_text(query->protocol)),
+        VALUES(value_json(trajectories), value_text(query->metric), value_text(axes[query->axis]),
+               value_text(query->method), value_text(query->dataset), value_integer(query->bits),
+               value_text(query->protocol)),
         document, error);
     json_decref(trajectories);
     return status;
@@ -105,6 +109,6 @@ enum status curve_pairs(struct connection *connection, const struct curve_pairs_
 
 enum status curve_metrics(struct connection *connection, json_t **document, struct error *error)
 {
-    return connection_query_json(connection, "select coalesce(json_agg(distinct metric), '[]') from measurements", NO_VALUES,
-                                 document, error);
+    return connection_query_json(connection, "select coalesce(json_agg(distinct metric), '[]') from measurements",
+                                 NO_VALUES, document, error);
 }

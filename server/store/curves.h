@@ -15,9 +15,9 @@ struct curve_query {
     int bits;                                /* 0: all */
 };
 
-/* {"metric", "x", "series": [{"trajectory", "label", "method", "bits", "dataset", "protocol_id", "points": [{"x", "y", "low",
- * "high", "checkpoint", "checkpoint_name", "run"}]}]}, points by x; where a checkpoint was measured more than once the newest run
- * counts. STATUS_NOT_FOUND for an unknown trajectory. */
+/* {"metric", "x", "series": [{"trajectory", "label", "method", "bits", "dataset", "protocol_id", "points": [{"x", "y",
+ * "low", "high", "checkpoint", "checkpoint_name", "run"}]}]}, points by x; where a checkpoint was measured more than
+ * once the newest run counts. STATUS_NOT_FOUND for an unknown trajectory. */
 MUST_CHECK enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document,
                                   struct error *error);
 
@@ -29,11 +29,12 @@ struct curve_pairs_query {
     int bits;                                /* of y; 0: all */
 };
 
-/* [{"trajectory", "checkpoint", "checkpoint_name", "label_x", "label", "x", "y"}]: two metrics of the same checkpoints, for
- * correlations, the newest measurement of each. y has one row for each of its labels; x is matched on the same label if it was
- * measured there, else on full precision, on the same dataset before others. STATUS_NOT_FOUND for an unknown trajectory. */
-MUST_CHECK enum status curve_pairs(struct connection *connection, const struct curve_pairs_query *query, json_t **document,
-                                   struct error *error);
+/* [{"trajectory", "checkpoint", "checkpoint_name", "label_x", "label", "x", "y"}]: two metrics of the same checkpoints,
+ * for correlations, the newest measurement of each. y has one row for each of its labels; x is matched on the same
+ * label if it was measured there, else on full precision, on the same dataset before others. STATUS_NOT_FOUND for an
+ * unknown trajectory. */
+MUST_CHECK enum status curve_pairs(struct connection *connection, const struct curve_pairs_query *query,
+                                   json_t **document, struct error *error);
 
 /* The names that can be asked for: ["delta", "loss_fp", ...]. */
 MUST_CHECK enum status curve_metrics(struct connection *connection, json_t **document, struct error *error);

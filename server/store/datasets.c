@@ -27,7 +27,8 @@ struct insertion {
     struct store_id id;         /* out */
 };
 
-static enum status compare(struct connection *connection, struct insertion *insertion, struct value hash, struct error *error)
+static enum status compare(struct connection *connection, struct insertion *insertion, struct value hash,
+                           struct error *error)
 {
     const struct dataset_new *new = insertion->dataset;
     struct rows *rows;
@@ -35,7 +36,8 @@ static enum status compare(struct connection *connection, struct insertion *inse
         connection,
         "select id, format = $2 and definition::jsonb = $3::jsonb and coalesce(sha256, $4, '') = coalesce($4, sha256, '')"
         " and coalesce(fingerprint, $5, '') = coalesce($5, fingerprint, '') from datasets where name = $1",
-        VALUES(value_text(new->name), value_text(new->format), value_json(new->definition), hash, value_text(new->fingerprint)),
+        VALUES(value_text(new->name), value_text(new->format), value_json(new->definition), hash,
+               value_text(new->fingerprint)),
         &rows, error);
     if (status != STATUS_OK) return status;
     const bool same = rows_boolean(rows, 0, 1);
@@ -56,12 +58,13 @@ static enum status insert_body(struct connection *connection, void *context, str
     const struct value lengths =
         inline_ones != NULL ? value_bytes(inline_ones->lengths, (size_t)inline_ones->count * sizeof(int32_t)) : none;
     const struct value tokens =
-        inline_ones != NULL ? value_bytes(inline_ones->tokens, (size_t)inline_ones->tokens_count * sizeof(int32_t)) : none;
+        inline_ones != NULL ? value_bytes(inline_ones->tokens, (size_t)inline_ones->tokens_count * sizeof(int32_t))
+                            : none;
     char sha256[65] = "";
     if (new->sha256 != NULL) (void)snprintf(sha256, sizeof sha256, "%s", new->sha256);
     if (new->sha256 == NULL && inline_ones != NULL) {
-        if ((status = connection_query_one(connection, "select encode(sha256(sha256($1) || $2), 'hex')", VALUES(lengths, tokens),
-                                           &rows, error)) != STATUS_OK)
+        if ((status = connection_query_one(connection, "select encode(sha256(sha256($1) || $2), 'hex')",
+                                           VALUES(lengths, tokens), &rows, error)) != STATUS_OK)
             return status;
         (void)snprintf(sha256, sizeof sha256, "%s", rows_text(rows, 0, 0));
         rows_free(rows);
@@ -73,7 +76,8 @@ static enum status insert_body(struct connection *connection, void *context, str
         " on conflict (name) do nothing returning id",
         VALUES(value_text(new->name), value_text(new->format), value_json(new->definition), hash,
                value_integer_or_null(inline_ones != NULL ? &inline_ones->count : NULL),
-               value_integer_or_null(inline_ones != NULL ? &inline_ones->tokens_count : NULL), value_text(new->fingerprint)),
+               value_integer_or_null(inline_ones != NULL ? &inline_ones->tokens_count : NULL),
+               value_text(new->fingerprint)),
         &rows, error);
     if (status != STATUS_OK) return status;
     const bool made = rows_count(rows) == 1;
@@ -86,8 +90,8 @@ static enum status insert_body(struct connection *connection, void *context, str
                               VALUES(value_text(insertion->id.text), lengths, tokens), NULL, error);
 }
 
-enum status dataset_insert(struct connection *connection, const struct dataset_new *dataset, enum store_outcome *outcome,
-                           json_t **document, struct error *error)
+enum status dataset_insert(struct connection *connection, const struct dataset_new *dataset,
+                           enum store_outcome *outcome, json_t **document, struct error *error)
 {
     struct insertion insertion = {.dataset = dataset};
     const enum status status = connection_transaction(connection, insert_body, &insertion, NULL, error);
@@ -132,9 +136,11 @@ enum status dataset_contents(struct connection *connection, const struct store_i
     size_t lengths_bytes = 0, tokens_bytes = 0;
     int64_t sum = 0;
     memset(out, 0, sizeof *out);
-    enum status status = connection_query_one(connection, "select lengths, tokens from dataset_contents where dataset = $1",
-                                              VALUES(value_text(id->text)), &rows, error);
-    if (status == STATUS_NOT_FOUND) return error_set(error, STATUS_NOT_FOUND, "the dataset holds no sequences of its own");
+    enum status status =
+        connection_query_one(connection, "select lengths, tokens from dataset_contents where dataset = $1",
+                             VALUES(value_text(id->text)), &rows, error);
+    if (status == STATUS_NOT_FOUND)
+        return error_set(error, STATUS_NOT_FOUND, "the dataset holds no sequences of its own");
     if (status != STATUS_OK) return status;
     if ((status = rows_bytes(rows, 0, 0, &lengths, &lengths_bytes, error)) != STATUS_OK) goto done;
     if ((status = rows_bytes(rows, 0, 1, &tokens, &tokens_bytes, error)) != STATUS_OK) goto done;
@@ -163,14 +169,16 @@ void dataset_sequences_reset(struct dataset_sequences *sequences)
     memset(sequences, 0, sizeof *sequences);
 }
 
-enum status dataset_set_content(struct connection *connection, const struct store_id *id, const char *sha256, struct error *error)
+enum status dataset_set_content(struct connection *connection, const struct store_id *id, const char *sha256,
+                                struct error *error)
 {
     int64_t affected;
-    const enum status status =
-        connection_execute(connection, "update datasets set sha256 = $2 where id = $1 and (sha256 is null or sha256 = $2)",
-                           VALUES(value_text(id->text), value_text(sha256)), &affected, error);
+    const enum status status = connection_execute(
+        connection, "update datasets set sha256 = $2 where id = $1 and (sha256 is null or sha256 = $2)",
+        VALUES(value_text(id->text), value_text(sha256)), &affected, error);
     if (status == STATUS_OK && affected == 0)
-        return error_set(error, STATUS_INPUT_CHANGED, "the data is not what was registered: register it under another name");
+        return error_set(error, STATUS_INPUT_CHANGED,
+                         "the data is not what was registered: register it under another name");
     return status;
 }
 
@@ -187,7 +195,8 @@ enum status dataset_list(struct connection *connection, const struct page *page,
     const enum status status = page_read(page, &limit, &before, error);
     *document = NULL;
     if (status != STATUS_OK) return status;
-    return connection_query_json(connection, LIST_OF("select d.number, " DOCUMENT " from datasets d where d.number < $2"),
+    return connection_query_json(connection,
+                                 LIST_OF("select d.number, " DOCUMENT " from datasets d where d.number < $2"),
                                  VALUES(value_integer(limit), value_integer(before)), document, error);
 }
 

@@ -1,6 +1,7 @@
 /* datasets.h: where tokens come from. A reference is an id or a name.
  * Document: id, name, format ("text", "jsonl", "tokens", "sequences"), the rest of its definition (path, field, dtype,
- * add_special_tokens), sequences (count; null unless inline), tokens (count; null unless inline), sha256, created_at. */
+ * add_special_tokens), sequences (count; null unless inline), tokens (count; null unless inline), sha256,
+ * created_at. */
 #ifndef STORE_DATASETS_H
 #define STORE_DATASETS_H
 
@@ -32,20 +33,24 @@ struct dataset {
     bool inline_sequences;
 };
 
-MUST_CHECK enum status dataset_insert(struct connection *connection, const struct dataset_new *dataset, enum store_outcome *outcome,
-                                      json_t **document, struct error *error);
+MUST_CHECK enum status dataset_insert(struct connection *connection, const struct dataset_new *dataset,
+                                      enum store_outcome *outcome, json_t **document, struct error *error);
 /* *out is filled for dataset_reset. STATUS_NOT_FOUND. */
-MUST_CHECK enum status dataset_find(struct connection *connection, const char *reference, struct dataset *out, struct error *error);
+MUST_CHECK enum status dataset_find(struct connection *connection, const char *reference, struct dataset *out,
+                                    struct error *error);
 void dataset_reset(struct dataset *dataset);
-/* The tokens of an inline dataset; dataset_sequences_reset frees what is in *out. (formats/dataset.h has the name dataset_load.) */
-MUST_CHECK enum status dataset_contents(struct connection *connection, const struct store_id *id, struct dataset_sequences *out,
-                                        struct error *error);
+/* The tokens of an inline dataset; dataset_sequences_reset frees what is in *out. (dataset/dataset.h has the name
+ * dataset_load.) */
+MUST_CHECK enum status dataset_contents(struct connection *connection, const struct store_id *id,
+                                        struct dataset_sequences *out, struct error *error);
 void dataset_sequences_reset(struct dataset_sequences *sequences);
 /* What the first run that reads large files finds. STATUS_INPUT_CHANGED when another one stands there. */
 MUST_CHECK enum status dataset_set_content(struct connection *connection, const struct store_id *id, const char *sha256,
                                            struct error *error);
-MUST_CHECK enum status dataset_get(struct connection *connection, const char *reference, json_t **document, struct error *error);
-MUST_CHECK enum status dataset_list(struct connection *connection, const struct page *page, json_t **document, struct error *error);
+MUST_CHECK enum status dataset_get(struct connection *connection, const char *reference, json_t **document,
+                                   struct error *error);
+MUST_CHECK enum status dataset_list(struct connection *connection, const struct page *page, json_t **document,
+                                    struct error *error);
 /* STATUS_CONFLICT while a queued or running run uses it. */
 MUST_CHECK enum status dataset_delete(struct connection *connection, const char *reference, struct error *error);
 

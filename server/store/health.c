@@ -71,7 +71,8 @@ enum status health_get(struct connection *connection, const char *checkpoint, js
             " 'created_at', rfc3339(h.created_at)) from checkpoint_health h where h.checkpoint = $1",
             VALUES(value_text(row->id.text)), document, error);
         if (status == STATUS_NOT_FOUND)
-            (void)error_set(error, status, "the weights of \"%.200s\" were not read yet: post a run of the kind health", row->name);
+            (void)error_set(error, status, "the weights of \"%.200s\" were not read yet: post a run of the kind health",
+                            row->name);
     }
     free(row);
     return status;
@@ -106,16 +107,17 @@ enum status health_of_trajectory(struct connection *connection, const char *traj
     *out = (struct health_rows){0};
     enum status status = trajectory_resolve(connection, trajectory, &id, error);
     if (status != STATUS_OK) return status;
-    status =
-        connection_query(connection,
-                         "select c.id, c.name, coalesce(c.step, -1), coalesce(c.tokens, -1), h.content, h.previous, h.relative_l2,"
-                         " h.cosine, h.nan + h.infinite, h.files, h.keys, h.homes from checkpoints c"
-                         " left join checkpoint_health h on h.checkpoint = c.id where c.trajectory = $1"
-                         " order by coalesce(c.step, 9223372036854775807), c.number",
-                         VALUES(value_text(id.text)), &rows, error);
+    status = connection_query(
+        connection,
+        "select c.id, c.name, coalesce(c.step, -1), coalesce(c.tokens, -1), h.content, h.previous, h.relative_l2,"
+        " h.cosine, h.nan + h.infinite, h.files, h.keys, h.homes from checkpoints c"
+        " left join checkpoint_health h on h.checkpoint = c.id where c.trajectory = $1"
+        " order by coalesce(c.step, 9223372036854775807), c.number",
+        VALUES(value_text(id.text)), &rows, error);
     if (status != STATUS_OK) return status;
     out->items = calloc((size_t)rows_count(rows) + 1, sizeof *out->items);
-    if (out->items == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for %d checkpoints", rows_count(rows));
+    if (out->items == NULL)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for %d checkpoints", rows_count(rows));
     for (int i = 0; status == STATUS_OK && i < rows_count(rows); i++) {
         struct health_row *row = &out->items[out->count++];
         (void)snprintf(row->id.text, sizeof row->id.text, "%s", rows_text(rows, i, 0));

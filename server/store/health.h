@@ -7,8 +7,8 @@
 /* Replaces what is known of a checkpoint. Everything is lent. */
 struct health_new {
     const char *checkpoint; /* id */
-    /* {"sha256", "tensor_count", "elements", "nan", "infinite", "l1", "l2", "linf", "kurtosis", "outlier_share", "previous",
-     * "relative_l2", "cosine", "files", "blocks"} */
+    /* {"sha256", "tensor_count", "elements", "nan", "infinite", "l1", "l2", "linf", "kurtosis", "outlier_share",
+     * "previous", "relative_l2", "cosine", "files", "blocks"} */
     const json_t *document;
     const json_t *tensors; /* [{"place", "matrix", "name", ...}]: columns of tensor_health */
     int64_t matrices;
@@ -18,8 +18,10 @@ struct health_new {
 /* STATUS_NOT_FOUND when the checkpoint is gone. */
 MUST_CHECK enum status health_save(struct connection *connection, const struct health_new *health, struct error *error);
 
-/* Norms, kurtosis and the rest, of the whole, by layer and by tensor. STATUS_NOT_FOUND, also when nothing was read yet. */
-MUST_CHECK enum status health_get(struct connection *connection, const char *checkpoint, json_t **document, struct error *error);
+/* Norms, kurtosis and the rest, of the whole, by layer and by tensor. STATUS_NOT_FOUND, also when nothing was read
+ * yet. */
+MUST_CHECK enum status health_get(struct connection *connection, const char *checkpoint, json_t **document,
+                                  struct error *error);
 
 /* The checkpoints of one trajectory in the order of training, with what integrity is found from. */
 struct health_row {
@@ -40,17 +42,20 @@ struct health_rows {
     struct health_row *items; /* owned */
     int64_t count;
 };
-MUST_CHECK enum status health_of_trajectory(struct connection *connection, const char *trajectory, struct health_rows *out,
-                                            struct error *error);
+MUST_CHECK enum status health_of_trajectory(struct connection *connection, const char *trajectory,
+                                            struct health_rows *out, struct error *error);
 void health_rows_reset(struct health_rows *rows); /* {0} is fine */
 /* Whether any checkpoint of it was read. */
-MUST_CHECK enum status health_any(struct connection *connection, const char *trajectory, bool *any, struct error *error);
+MUST_CHECK enum status health_any(struct connection *connection, const char *trajectory, bool *any,
+                                  struct error *error);
 
-/* Names of matrices: `wanted` is [[checkpoint id, place among its matrices]]; *out the names in the same order (null: unknown). */
-MUST_CHECK enum status health_matrix_names(struct connection *connection, const json_t *wanted, json_t **out, struct error *error);
+/* Names of matrices: `wanted` is [[checkpoint id, place among its matrices]]; *out the names in the same order (null:
+ * unknown). */
+MUST_CHECK enum status health_matrix_names(struct connection *connection, const json_t *wanted, json_t **out,
+                                           struct error *error);
 /* Tensors with numbers that are not finite, of a trajectory: [{"checkpoint", "name", "tensor", "nan", "infinite"}], at
  * most `most`. */
-MUST_CHECK enum status health_not_finite(struct connection *connection, const char *trajectory, int64_t most, json_t **out,
-                                         struct error *error);
+MUST_CHECK enum status health_not_finite(struct connection *connection, const char *trajectory, int64_t most,
+                                         json_t **out, struct error *error);
 
 #endif

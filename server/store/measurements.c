@@ -43,10 +43,11 @@ static json_t *as_json(const struct measurements *list)
     json_t *array = json_array();
     for (size_t i = 0; array != NULL && i < list->count; i++) {
         const struct measurement *item = &list->items[i];
-        json_t *object = json_pack("{s:o, s:s, s:f, s:o, s:o, s:s, s:i, s:s, s:s, s:s}", "checkpoint",
-                                   text_or_null(item->checkpoint.text), "metric", item->metric, "value", item->value, "low",
-                                   number_or_null(item->low), "high", number_or_null(item->high), "method", item->method, "bits",
-                                   item->bits, "label", item->label, "dataset", item->dataset, "protocol", item->protocol);
+        json_t *object =
+            json_pack("{s:o, s:s, s:f, s:o, s:o, s:s, s:i, s:s, s:s, s:s}", "checkpoint",
+                      text_or_null(item->checkpoint.text), "metric", item->metric, "value", item->value, "low",
+                      number_or_null(item->low), "high", number_or_null(item->high), "method", item->method, "bits",
+                      item->bits, "label", item->label, "dataset", item->dataset, "protocol", item->protocol);
         if (object == NULL || json_array_append_new(array, object) != 0) {
             json_decref(array);
             return NULL;
@@ -55,8 +56,8 @@ static json_t *as_json(const struct measurements *list)
     return array;
 }
 
-enum status measurements_insert(struct connection *connection, const char *run, int64_t epoch, const struct measurements *list,
-                                struct error *error)
+enum status measurements_insert(struct connection *connection, const char *run, int64_t epoch,
+                                const struct measurements *list, struct error *error)
 {
     if (list == NULL || list->count == 0) return STATUS_OK;
     json_t *array = as_json(list);

@@ -1,5 +1,5 @@
-/* measurements.h: one row a number: what curves are drawn from. A kind lists them beside its result; they are committed in the
- * transaction that ends the run and visible only from its last epoch. */
+/* measurements.h: one row a number: what curves are drawn from. A kind lists them beside its result; they are committed
+ * in the transaction that ends the run and visible only from its last epoch. */
 #ifndef STORE_MEASUREMENTS_H
 #define STORE_MEASUREMENTS_H
 
@@ -14,7 +14,8 @@ struct measurement {
     int bits;          /* 0: none */
     char label[128];   /* names the series for a person: "gptq 4-bit g128"; "" for full precision */
     char dataset[128]; /* name of the data it was measured on, or "" */
-    char protocol[24]; /* id of the evaluation (kinds/protocol.h): numbers of two are never one curve; "" where there is none */
+    /* id of the evaluation (kinds/protocol.h): numbers of two are never one curve; "" where there is none */
+    char protocol[24];
 };
 
 struct measurements { /* start with {0} */

@@ -13,11 +13,13 @@ static const struct migration migrations[] = {
 
 enum { MIGRATIONS = sizeof migrations / sizeof migrations[0], DEADLINE_MS = 10 * 60 * 1000 };
 
-/* "deltaq" in ASCII: the advisory lock of all who migrate one database. Held by a transaction, so a killed one lets go. */
+/* "deltaq" in ASCII: the advisory lock of all who migrate one database. Held by a transaction, so a killed one lets
+ * go. */
 #define LOCK "select pg_advisory_xact_lock(110386775454065)"
 
-static const char bookkeeping[] = "create table if not exists schema_migrations (number integer primary key, name text not null,"
-                                  " sha256 text not null, applied_at timestamptz not null default clock_timestamp())";
+static const char bookkeeping[] =
+    "create table if not exists schema_migrations (number integer primary key, name text not null,"
+    " sha256 text not null, applied_at timestamptz not null default clock_timestamp())";
 
 int migrations_latest(void)
 {
@@ -28,14 +30,15 @@ int migrations_latest(void)
 static enum status schema_number(struct connection *connection, int *number, struct error *error)
 {
     struct rows *rows;
-    enum status status =
-        connection_query_one(connection, "select to_regclass('public.schema_migrations') is not null", NO_VALUES, &rows, error);
+    enum status status = connection_query_one(connection, "select to_regclass('public.schema_migrations') is not null",
+                                              NO_VALUES, &rows, error);
     *number = 0;
     if (status != STATUS_OK) return status;
     const bool exists = rows_boolean(rows, 0, 0);
     rows_free(rows);
     if (!exists) return STATUS_OK;
-    status = connection_query_one(connection, "select coalesce(max(number), 0) from schema_migrations", NO_VALUES, &rows, error);
+    status = connection_query_one(connection, "select coalesce(max(number), 0) from schema_migrations", NO_VALUES,
+                                  &rows, error);
     if (status != STATUS_OK) return status;
     *number = (int)rows_integer(rows, 0, 0);
     rows_free(rows);
@@ -44,8 +47,8 @@ static enum status schema_number(struct connection *connection, int *number, str
 
 static enum status newer(int number, struct error *error)
 {
-    return error_set(error, STATUS_CONFLICT, "the database has schema %d, this deltaq knows %d: use a newer deltaq", number,
-                     migrations_latest());
+    return error_set(error, STATUS_CONFLICT, "the database has schema %d, this deltaq knows %d: use a newer deltaq",
+                     number, migrations_latest());
 }
 
 /* Whether step `migration` stands as it is here. */
@@ -53,16 +56,17 @@ static enum status already_applied(struct connection *connection, const struct m
                                    struct error *error)
 {
     struct rows *rows;
-    enum status status = connection_query(connection,
-                                          "select sha256 = encode(sha256(convert_to($2, 'UTF8')), 'hex') from schema_migrations"
-                                          " where number = $1",
-                                          VALUES(value_integer(migration->number), value_text(migration->sql)), &rows, error);
+    enum status status =
+        connection_query(connection,
+                         "select sha256 = encode(sha256(convert_to($2, 'UTF8')), 'hex') from schema_migrations"
+                         " where number = $1",
+                         VALUES(value_integer(migration->number), value_text(migration->sql)), &rows, error);
     if (status != STATUS_OK) return status;
     *applied = rows_count(rows) == 1;
     if (*applied && !rows_boolean(rows, 0, 0))
-        status =
-            error_set(error, STATUS_CONFLICT,
-                      "step %s was applied with other text than this deltaq has: released steps are never edited", migration->name);
+        status = error_set(error, STATUS_CONFLICT,
+                           "step %s was applied with other text than this deltaq has: released steps are never edited",
+                           migration->name);
     rows_free(rows);
     return status;
 }
@@ -77,20 +81,21 @@ static enum status apply_step(struct connection *connection, void *context, stru
     enum status status;
     struct step *step = context;
     int number;
-    if ((status = connection_script(connection, "set local lock_timeout = 0; set local statement_timeout = 0;" LOCK, error)) !=
-        STATUS_OK)
+    if ((status = connection_script(connection, "set local lock_timeout = 0; set local statement_timeout = 0;" LOCK,
+                                    error)) != STATUS_OK)
         return status;
     if ((status = connection_script(connection, bookkeeping, error)) != STATUS_OK) return status;
     if ((status = schema_number(connection, &number, error)) != STATUS_OK) return status;
     if (number > migrations_latest()) return newer(number, error);
-    if ((status = already_applied(connection, step->migration, &step->applied, error)) != STATUS_OK || step->applied) return status;
+    if ((status = already_applied(connection, step->migration, &step->applied, error)) != STATUS_OK || step->applied)
+        return status;
     if ((status = connection_script(connection, step->migration->sql, error)) != STATUS_OK) return status;
-    return connection_execute(
-        connection,
-        "insert into schema_migrations (number, name, sha256)"
-        " values ($1, $2, encode(sha256(convert_to($3, 'UTF8')), 'hex'))",
-        VALUES(value_integer(step->migration->number), value_text(step->migration->name), value_text(step->migration->sql)), NULL,
-        error);
+    return connection_execute(connection,
+                              "insert into schema_migrations (number, name, sha256)"
+                              " values ($1, $2, encode(sha256(convert_to($3, 'UTF8')), 'hex'))",
+                              VALUES(value_integer(step->migration->number), value_text(step->migration->name),
+                                     value_text(step->migration->sql)),
+                              NULL, error);
 }
 
 enum status migrations_apply(struct connection *connection, int *applied, struct error *error)
@@ -115,7 +120,8 @@ enum status migrations_check(struct connection *connection, struct error *error)
     if (status != STATUS_OK) return status;
     if (number > migrations_latest()) return newer(number, error);
     if (number < migrations_latest())
-        return error_set(error, STATUS_CONFLICT, "the database has schema %d, this deltaq needs %d: run `deltaq migrate`", number,
+        return error_set(error, STATUS_CONFLICT,
+                         "the database has schema %d, this deltaq needs %d: run `deltaq migrate`", number,
                          migrations_latest());
     return STATUS_OK;
 }

@@ -4,15 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The fence: $1 run, $2 epoch, $3 owner. Every write about a leased run carries it. tests/pool builds this file with the predicates
- * taken away and expects its checker to notice. */
+/* The fence: $1 run, $2 epoch, $3 owner. Every write about a leased run carries it. tests/pool builds this file with
+ * the predicates taken away and expects its checker to notice. */
 #ifndef QUEUE_FENCE
 #define QUEUE_FENCE " id = $1 and epoch = $2 and owner = $3 and state = 'running' "
 #endif
 #define FENCE_OF(lease) value_text((lease)->run.text), value_integer((lease)->epoch), value_text((lease)->owner.text)
 
-/* A lease that ends more than two lengths ahead was given by a clock that has been set back since: nobody waits an hour for it. */
-#define LEASE_EXPIRED(seconds)                                                                                                     \
+/* A lease that ends more than two lengths ahead was given by a clock that has been set back since: nobody waits an hour
+ * for it. */
+#define LEASE_EXPIRED(seconds) \
     " (lease_until < clock_timestamp() or lease_until > clock_timestamp() + 2 * " seconds " * interval '1 second') "
 /* The same for a delayed retry: delays are at most a minute. */
 #define RUNS_ON(device) " (device_wanted is null or " device " like device_wanted || ':%') "
@@ -39,8 +40,8 @@ json_t *queue_problem(enum status status, const char *pointer, const char *detai
     const struct status_info *info = status_info(status);
     char type[96];
     (void)snprintf(type, sizeof type, "/problems/%s", info->name);
-    json_t *document = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", type, "title", info->title, "status", info->http, "code",
-                                 info->name, "detail", detail);
+    json_t *document = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", type, "title", info->title, "status", info->http,
+                                 "code", info->name, "detail", detail);
     if (document != NULL && pointer[0] != '\0')
         (void)json_object_set_new(document, "errors", json_pack("[{s:s, s:s}]", "pointer", pointer, "detail", detail));
     return document;
@@ -60,13 +61,13 @@ static json_t *text_array(const char *const *texts, size_t count)
 }
 
 /* Of the rows that `candidate` names; $1 owner, $2 seconds, $3 and $4 for people. */
-#define LEASE_CANDIDATES                                                                                                           \
-    " leased as (update runs r set state = 'running', epoch = r.epoch + 1, owner = $1, beat_at = clock_timestamp(),"               \
-    " lease_until = clock_timestamp() + $2 * interval '1 second', started_at = coalesce(r.started_at, clock_timestamp()),"         \
-    " worker = $3, device = $4 from candidate c where r.id = c.id returning r.*),"                                                 \
-    " event as (insert into run_events (run, epoch, type, data) select id, epoch, 'state', json_build_object('from', 'queued'"     \
-    ", 'to', 'running', 'owner', owner, 'worker', worker, 'device', device) from leased)"                                          \
-    " select l.id, l.epoch, l.kind, l.tries + l.crashes + l.stalls, s.params from leased l join run_specs s on s.run = l.id"       \
+#define LEASE_CANDIDATES                                                                                                       \
+    " leased as (update runs r set state = 'running', epoch = r.epoch + 1, owner = $1, beat_at = clock_timestamp(),"           \
+    " lease_until = clock_timestamp() + $2 * interval '1 second', started_at = coalesce(r.started_at, clock_timestamp()),"     \
+    " worker = $3, device = $4 from candidate c where r.id = c.id returning r.*),"                                             \
+    " event as (insert into run_events (run, epoch, type, data) select id, epoch, 'state', json_build_object('from', 'queued'" \
+    ", 'to', 'running', 'owner', owner, 'worker', worker, 'device', device) from leased)"                                      \
+    " select l.id, l.epoch, l.kind, l.tries + l.crashes + l.stalls, s.params from leased l join run_specs s on s.run = l.id"   \
     " order by l.number"
 
 static void worker_name(const struct worker_identity *worker, char out[128])
@@ -75,8 +76,8 @@ static void worker_name(const struct worker_identity *worker, char out[128])
 }
 
 /* Takes the rows over; what cannot be read is left to its lease. */
-static enum status leased_read(const struct worker_identity *worker, struct rows *rows, size_t most, struct leased_run *out,
-                               size_t *count, struct error *error)
+static enum status leased_read(const struct worker_identity *worker, struct rows *rows, size_t most,
+                               struct leased_run *out, size_t *count, struct error *error)
 {
     enum status status = STATUS_OK;
     *count = 0;
@@ -96,7 +97,8 @@ static enum status leased_read(const struct worker_identity *worker, struct rows
 }
 
 enum status queue_lease(struct connection *connection, const struct worker_identity *worker, const char *const *kinds,
-                        size_t kind_count, double lease_seconds, bool *found, struct leased_run *out, struct error *error)
+                        size_t kind_count, double lease_seconds, bool *found, struct leased_run *out,
+                        struct error *error)
 {
     struct rows *rows;
     char name[128];
@@ -107,14 +109,14 @@ enum status queue_lease(struct connection *connection, const struct worker_ident
     if (wanted == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to ask for work");
     worker_name(worker, name);
     /* Materialised: a nested loop could run the subselect again and take more than one. */
-    enum status status =
-        connection_query(connection,
-                         "with candidate as materialized (select id from runs where state = 'queued' and" DUE
-                         " and kind in (select json_array_elements_text($5::json)) and" RUNS_ON(
-                             "$4") " order by priority desc, run_at, number limit 1 for update skip locked)," LEASE_CANDIDATES,
-                         VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name),
-                                value_text(worker->device), value_json(wanted)),
-                         &rows, error);
+    enum status status = connection_query(
+        connection,
+        "with candidate as materialized (select id from runs where state = 'queued' and" DUE
+        " and kind in (select json_array_elements_text($5::json)) and" RUNS_ON(
+            "$4") " order by priority desc, run_at, number limit 1 for update skip locked)," LEASE_CANDIDATES,
+        VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name), value_text(worker->device),
+               value_json(wanted)),
+        &rows, error);
     json_decref(wanted);
     if (status != STATUS_OK) return status;
     status = leased_read(worker, rows, 1, out, &count, error);
@@ -136,8 +138,9 @@ enum status queue_device_there(struct connection *connection, const char *kind, 
     return STATUS_OK;
 }
 
-enum status queue_lease_members(struct connection *connection, const struct worker_identity *worker, const struct lease *lease,
-                                double lease_seconds, size_t most, struct leased_run *out, size_t *count, struct error *error)
+enum status queue_lease_members(struct connection *connection, const struct worker_identity *worker,
+                                const struct lease *lease, double lease_seconds, size_t most, struct leased_run *out,
+                                size_t *count, struct error *error)
 {
     struct rows *rows;
     char name[128];
@@ -191,8 +194,9 @@ enum status queue_beat(struct connection *connection, const struct lease *lease,
         " progress_done = case when $5 then $6 else progress_done end, progress_total = case when $5 then $7 else progress_total end,"
         " progress_unit = case when $5 then $8 else progress_unit end, progress_eta = case when $5 then $9 else progress_eta end"
         " where" QUEUE_FENCE "returning cancel_requested_at is not null",
-        VALUES(FENCE_OF(lease), value_double(lease_seconds), value_boolean(progress != NULL), value_integer(shown->done),
-               value_integer(shown->total), value_text(shown->unit), value_double(shown->eta_seconds)),
+        VALUES(FENCE_OF(lease), value_double(lease_seconds), value_boolean(progress != NULL),
+               value_integer(shown->done), value_integer(shown->total), value_text(shown->unit),
+               value_double(shown->eta_seconds)),
         &rows, error);
     return read_cancel(status, rows, cancel, error);
 }
@@ -201,12 +205,14 @@ enum status queue_peek(struct connection *connection, const struct lease *lease,
 {
     struct rows *rows = NULL;
     *cancel = false;
-    const enum status status = connection_query(connection, "select cancel_requested_at is not null from runs where" QUEUE_FENCE,
-                                                VALUES(FENCE_OF(lease)), &rows, error);
+    const enum status status =
+        connection_query(connection, "select cancel_requested_at is not null from runs where" QUEUE_FENCE,
+                         VALUES(FENCE_OF(lease)), &rows, error);
     return read_cancel(status, rows, cancel, error);
 }
 
-enum status queue_log(struct connection *connection, const struct lease *lease, const json_t *lines, struct error *error)
+enum status queue_log(struct connection *connection, const struct lease *lease, const json_t *lines,
+                      struct error *error)
 {
     int64_t affected;
     /* FOR SHARE, and not a foreign key's lock, keeps a rescue out until the lines are in. */
@@ -252,15 +258,16 @@ static enum status finish_body(struct connection *connection, void *context, str
     const int64_t epoch = finish->lease->epoch;
     if ((status = finish_run(connection, finish->lease, &result->usage, error)) != STATUS_OK) return status;
     if ((status = connection_execute(connection, "insert into run_results (run, epoch, result) values ($1, $2, $3)",
-                                     VALUES(value_text(run), value_integer(epoch), value_json(result->result)), NULL, error)) !=
-        STATUS_OK)
+                                     VALUES(value_text(run), value_integer(epoch), value_json(result->result)), NULL,
+                                     error)) != STATUS_OK)
         return status;
     if ((status = measurements_insert(connection, run, epoch, result->measurements, error)) != STATUS_OK) return status;
     if ((status = task_items_insert(connection, run, epoch, result->items, error)) != STATUS_OK) return status;
     for (size_t i = 0; i < result->artifact_count; i++) {
         const struct queue_artifact *artifact = &result->artifacts[i];
         status = connection_execute(
-            connection, "insert into artifacts (run, epoch, name, sha256, bytes, media_type) values ($1, $2, $3, $4, $5, $6)",
+            connection,
+            "insert into artifacts (run, epoch, name, sha256, bytes, media_type) values ($1, $2, $3, $4, $5, $6)",
             VALUES(value_text(run), value_integer(epoch), value_text(artifact->name), value_text(artifact->sha256),
                    value_integer(artifact->bytes), value_text(artifact->media_type)),
             NULL, error);
@@ -296,8 +303,8 @@ enum status queue_fail(struct connection *connection, const struct lease *lease,
                      " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2, 'error', $6::json) from changed",
         VALUES(FENCE_OF(lease), value_integer(status_info(cause->status)->retry),
                value_integer(cause->status == STATUS_UNAVAILABLE ? AWAY_BUDGET : ERROR_BUDGET), value_json(document),
-               value_double(usage->seconds), value_integer(usage->peak_host_bytes), value_integer(usage->peak_device_bytes),
-               value_integer(cause->again_seconds)),
+               value_double(usage->seconds), value_integer(usage->peak_host_bytes),
+               value_integer(usage->peak_device_bytes), value_integer(cause->again_seconds)),
         &affected, error);
     json_decref(document);
     return fenced(status, affected, error);
@@ -325,14 +332,15 @@ enum status queue_release(struct connection *connection, const struct lease *lea
     const enum status status = connection_execute(
         connection,
         "with changed as (update runs set state = case when cancel_requested_at is null then 'queued' else 'cancelled' end,"
-        " finished_at = case when cancel_requested_at is not null then clock_timestamp() end, " LET_GO "where" QUEUE_FENCE
-        "returning id, epoch, state) insert into run_events (run, epoch, type, data)"
+        " finished_at = case when cancel_requested_at is not null then clock_timestamp() end, " LET_GO
+        "where" QUEUE_FENCE "returning id, epoch, state) insert into run_events (run, epoch, type, data)"
         " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2, 'reason', 'released') from changed",
         VALUES(FENCE_OF(lease)), &affected, error);
     return fenced(status, affected, error);
 }
 
-enum status queue_stalled(struct connection *connection, const struct lease *lease, const char *evidence, struct error *error)
+enum status queue_stalled(struct connection *connection, const struct lease *lease, const char *evidence,
+                          struct error *error)
 {
     int64_t affected;
     json_t *document = queue_problem(STATUS_INTERNAL, "", evidence);
@@ -342,7 +350,8 @@ enum status queue_stalled(struct connection *connection, const struct lease *lea
         " when stalls + 1 < $4 then 'queued' else 'failed' end,"
         " finished_at = case when cancel_requested_at is null and stalls + 1 < $4 then null else clock_timestamp() end,"
         " error = case when cancel_requested_at is null and stalls + 1 >= $4 then $5::json end, run_at =" DELAY(
-            "stalls") "," LET_GO "where" QUEUE_FENCE "returning id, epoch, state) insert into run_events (run, epoch, type, data)"
+            "stalls") "," LET_GO "where" QUEUE_FENCE
+                      "returning id, epoch, state) insert into run_events (run, epoch, type, data)"
                       " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2, 'reason', 'stalled', 'error', $5::json) from changed",
         VALUES(FENCE_OF(lease), value_integer(STALL_BUDGET), value_json(document)), &affected, error);
     json_decref(document);
@@ -359,9 +368,9 @@ enum status queue_outcome(struct connection *connection, const struct lease *lea
 
 /* ---- for the dead ---- */
 
-/* One statement: rows are locked and their predicate checked again under the lock; nothing is read, thought over and then updated
- * by id. It needs no knowledge of the kinds. The first crash keeps its place in the queue and is tried again at
- * once, later ones after a while. */
+/* One statement: rows are locked and their predicate checked again under the lock; nothing is read, thought over and
+ * then updated by id. It needs no knowledge of the kinds. The first crash keeps its place in the queue and is tried
+ * again at once, later ones after a while. */
 #define BURY(predicate)                                                                                                                            \
     "with dead as materialized (select id from runs where state = 'running' and" predicate                                                         \
     "order by id limit $2 for update skip locked),"                                                                                                \
@@ -370,38 +379,40 @@ enum status queue_outcome(struct connection *connection, const struct lease *lea
     " finished_at = case when cancel_requested_at is null and crashes + 1 < $3 then null else clock_timestamp() end,"                              \
     " error = case when cancel_requested_at is null and crashes + 1 >= $3 then $4::json end,"                                                      \
     " run_at = case crashes when 0 then run_at else" DELAY(                                                                                        \
-        "crashes") "end," LET_GO "from dead d where r.id = d.id and r.state = 'running' returning r.id, r.epoch, r.state)"                         \
+        "crashes") "end," LET_GO                                                                                                                   \
+                   "from dead d where r.id = d.id and r.state = 'running' returning r.id, r.epoch, r.state)"                                       \
                    " insert into run_events (run, epoch, type, data) select id, epoch, 'state', json_build_object('from', 'running', 'to', state," \
                    " 'lease', epoch, 'reason', 'crashed', 'evidence', $5::text) from changed"
 
-static enum status bury(struct connection *connection, const char *sql, struct value whose, const char *evidence, int *count,
-                        struct error *error)
+static enum status bury(struct connection *connection, const char *sql, struct value whose, const char *evidence,
+                        int *count, struct error *error)
 {
     int64_t affected;
     char detail[320];
-    (void)snprintf(detail, sizeof detail, "the worker died %d times with this run, the last time: %.200s", QUEUE_CRASH_BUDGET,
-                   evidence);
+    (void)snprintf(detail, sizeof detail, "the worker died %d times with this run, the last time: %.200s",
+                   QUEUE_CRASH_BUDGET, evidence);
     json_t *document = queue_problem(STATUS_INTERNAL, "", detail);
-    const enum status status = connection_execute(
-        connection, sql,
-        VALUES(whose, value_integer(RESCUE_BATCH), value_integer(QUEUE_CRASH_BUDGET), value_json(document), value_text(evidence)),
-        &affected, error);
+    const enum status status =
+        connection_execute(connection, sql,
+                           VALUES(whose, value_integer(RESCUE_BATCH), value_integer(QUEUE_CRASH_BUDGET),
+                                  value_json(document), value_text(evidence)),
+                           &affected, error);
     json_decref(document);
     if (count != NULL) *count = (int)affected;
     if (status == STATUS_OK && affected > 0) store_notify(connection);
     return status;
 }
 
-enum status queue_release_dead(struct connection *connection, const struct store_id *owner, const char *evidence, int *released,
-                               struct error *error)
+enum status queue_release_dead(struct connection *connection, const struct store_id *owner, const char *evidence,
+                               int *released, struct error *error)
 {
     return bury(connection, BURY(" owner = $1 "), value_text(owner->text), evidence, released, error);
 }
 
 enum status queue_rescue(struct connection *connection, double lease_seconds, int *rescued, struct error *error)
 {
-    return bury(connection, BURY(LEASE_EXPIRED("$1")), value_double(lease_seconds), "its lease ended without a sign of life",
-                rescued, error);
+    return bury(connection, BURY(LEASE_EXPIRED("$1")), value_double(lease_seconds),
+                "its lease ended without a sign of life", rescued, error);
 }
 
 enum status queue_stats(struct connection *connection, json_t **document, struct error *error)

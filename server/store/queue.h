@@ -1,5 +1,6 @@
 /* queue.h: how runs get to workers and back. The rules are in ARCHITECTURE.md, "The queue"; in short:
- *   - `epoch` grows with every lease and never falls; every write about a leased run carries the fence (id, epoch, owner, running),
+ *   - `epoch` grows with every lease and never falls; every write about a leased run carries the fence (id, epoch,
+ * owner, running),
  *     and 0 rows mean STATUS_LEASE_LOST: the caller drops what it has.
  *   - time is the database's (clock_timestamp());
  *   - errors, crashes and stalls are counted apart, each with its own budget; a graceful release counts nothing.
@@ -37,7 +38,7 @@ struct queue_progress {
 struct queue_usage {
     double seconds;
     int64_t peak_host_bytes, peak_device_bytes; /* -1: not known */
-    double work;                                /* what the run computed by its plan (base/plan.h, flops); 0: not known */
+    double work; /* what the run computed by its plan (base/plan.h, flops); 0: not known */
 };
 
 struct queue_artifact {
@@ -55,40 +56,44 @@ struct queue_result {
     struct queue_usage usage;
 };
 
-/* Leases the first run that is due and of one of `kinds`. *found is false when there is none. leased_run_reset frees *out. */
-MUST_CHECK enum status queue_lease(struct connection *connection, const struct worker_identity *worker, const char *const *kinds,
-                                   size_t kind_count, double lease_seconds, bool *found, struct leased_run *out,
-                                   struct error *error);
+/* Leases the first run that is due and of one of `kinds`. *found is false when there is none. leased_run_reset frees
+ * *out. */
+MUST_CHECK enum status queue_lease(struct connection *connection, const struct worker_identity *worker,
+                                   const char *const *kinds, size_t kind_count, double lease_seconds, bool *found,
+                                   struct leased_run *out, struct error *error);
 /* Whether a worker on a device of this kind ("cuda") was seen in the last minute. */
-MUST_CHECK enum status queue_device_there(struct connection *connection, const char *kind, bool *there, struct error *error);
+MUST_CHECK enum status queue_device_there(struct connection *connection, const char *kind, bool *there,
+                                          struct error *error);
 void leased_run_reset(struct leased_run *run);
-/* With a run that is held, leases the other members of its batch (run_new.batch) that wait, each under a lease of its own, all
- * in one transaction: at most `most`, and no more than a fair share where other workers are idle. Whoever may crash or stall only
- * once more, the held run too, goes alone, so that it takes nobody with it. out[0 … *count). */
+/* With a run that is held, leases the other members of its batch (run_new.batch) that wait, each under a lease of its
+ * own, all in one transaction: at most `most`, and no more than a fair share where other workers are idle. Whoever may
+ * crash or stall only once more, the held run too, goes alone, so that it takes nobody with it. out[0 … *count). */
 MUST_CHECK enum status queue_lease_members(struct connection *connection, const struct worker_identity *worker,
-                                           const struct lease *lease, double lease_seconds, size_t most, struct leased_run *out,
-                                           size_t *count, struct error *error);
+                                           const struct lease *lease, double lease_seconds, size_t most,
+                                           struct leased_run *out, size_t *count, struct error *error);
 
 /* Renews the lease and writes progress (may be NULL). *cancel: someone asked for the run to stop. STATUS_LEASE_LOST. */
 MUST_CHECK enum status queue_beat(struct connection *connection, const struct lease *lease, double lease_seconds,
                                   const struct queue_progress *progress, bool *cancel, struct error *error);
 /* Reads the cancel flag without writing. STATUS_LEASE_LOST. */
-MUST_CHECK enum status queue_peek(struct connection *connection, const struct lease *lease, bool *cancel, struct error *error);
+MUST_CHECK enum status queue_peek(struct connection *connection, const struct lease *lease, bool *cancel,
+                                  struct error *error);
 /* Appends lines (a JSON array of strings) to the run's log. STATUS_LEASE_LOST. */
 MUST_CHECK enum status queue_log(struct connection *connection, const struct lease *lease, const json_t *lines,
                                  struct error *error);
 
-/* The ends of a lease; each is one transaction. On STATUS_UNAVAILABLE the outcome may be unknown: ask queue_outcome after
- * reconnecting, and only send again what was not committed. */
-MUST_CHECK enum status queue_finish(struct connection *connection, const struct lease *lease, const struct queue_result *result,
-                                    struct error *error);
-/* The run failed with `cause`. One worth a retry (status_info) goes back to the queue with a growing, jittered delay until its
- * budget is spent (more tries for what is away, STATUS_UNAVAILABLE, and no sooner than it says); else the run is failed. */
+/* The ends of a lease; each is one transaction. On STATUS_UNAVAILABLE the outcome may be unknown: ask queue_outcome
+ * after reconnecting, and only send again what was not committed. */
+MUST_CHECK enum status queue_finish(struct connection *connection, const struct lease *lease,
+                                    const struct queue_result *result, struct error *error);
+/* The run failed with `cause`. One worth a retry (status_info) goes back to the queue with a growing, jittered delay
+ * until its budget is spent (more tries for what is away, STATUS_UNAVAILABLE, and no sooner than it says); else the run
+ * is failed. */
 MUST_CHECK enum status queue_fail(struct connection *connection, const struct lease *lease, const struct error *cause,
                                   const struct queue_usage *usage, struct error *error);
 /* The run stopped because it was asked to. */
-MUST_CHECK enum status queue_cancelled(struct connection *connection, const struct lease *lease, const struct queue_usage *usage,
-                                       struct error *error);
+MUST_CHECK enum status queue_cancelled(struct connection *connection, const struct lease *lease,
+                                       const struct queue_usage *usage, struct error *error);
 /* Back to the queue, nothing counted (graceful stop); cancelled if that was asked for. */
 MUST_CHECK enum status queue_release(struct connection *connection, const struct lease *lease, struct error *error);
 /* As queue_release, counted as a stall; `evidence` for a person. */
@@ -96,16 +101,19 @@ MUST_CHECK enum status queue_stalled(struct connection *connection, const struct
                                      struct error *error);
 
 /* STATUS_OK and *open: the lease still holds (nothing was committed); !*open: it ended, by us or by another. */
-MUST_CHECK enum status queue_outcome(struct connection *connection, const struct lease *lease, bool *open, struct error *error);
+MUST_CHECK enum status queue_outcome(struct connection *connection, const struct lease *lease, bool *open,
+                                     struct error *error);
 
-/* A worker process died: what it held goes back to the queue at once, counted as a crash; over the budget the run is failed with
- * the evidence ("killed by signal 9"). *released (may be NULL) counts. */
-MUST_CHECK enum status queue_release_dead(struct connection *connection, const struct store_id *owner, const char *evidence,
-                                          int *released, struct error *error);
+/* A worker process died: what it held goes back to the queue at once, counted as a crash; over the budget the run is
+ * failed with the evidence ("killed by signal 9"). *released (may be NULL) counts. */
+MUST_CHECK enum status queue_release_dead(struct connection *connection, const struct store_id *owner,
+                                          const char *evidence, int *released, struct error *error);
 /* Rescues what nobody renews, whoever's it is, at most 100 at a time. Anyone may call it. */
-MUST_CHECK enum status queue_rescue(struct connection *connection, double lease_seconds, int *rescued, struct error *error);
+MUST_CHECK enum status queue_rescue(struct connection *connection, double lease_seconds, int *rescued,
+                                    struct error *error);
 
-/* {"queued", "running", "succeeded", "failed", "cancelled", "oldest_queued_seconds", "crashes", "workers"}, for /metrics. */
+/* {"queued", "running", "succeeded", "failed", "cancelled", "oldest_queued_seconds", "crashes", "workers"}, for
+ * /metrics. */
 MUST_CHECK enum status queue_stats(struct connection *connection, json_t **document, struct error *error);
 
 /* The document that stands as a failed run's error. NULL: no memory. */

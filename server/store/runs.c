@@ -9,17 +9,17 @@
 
 enum { QUEUED_MAX = 10000 };
 
-#define PROGRESS                                                                                                                   \
+#define PROGRESS \
     "json_build_object('done', r.progress_done, 'total', r.progress_total, 'unit', r.progress_unit, 'eta_seconds', r.progress_eta)"
 /* A result is visible only from the run's last epoch. */
-#define DOCUMENT                                                                                                                   \
-    "json_build_object('id', r.id, 'kind', r.kind, 'state', r.state, 'params', s.params,"                                          \
-    " 'result', (select x.result from run_results x where x.run = r.id and x.epoch = r.result_epoch), 'error', r.error,"           \
-    " 'progress', " PROGRESS ", 'attempt', r.tries + r.crashes + r.stalls, 'worker', r.worker, 'device', r.device,"                \
-    " 'created_at', rfc3339(r.created_at), 'started_at', rfc3339(r.started_at), 'finished_at', rfc3339(r.finished_at),"            \
-    " 'usage', json_build_object('seconds', r.usage_seconds, 'peak_host_bytes', r.usage_host_bytes,"                               \
-    " 'peak_device_bytes', r.usage_device_bytes),"                                                                                 \
-    " 'sweep', (select w.sweep from sweep_runs w where w.run = r.id order by 1 limit 1),"                                          \
+#define DOCUMENT                                                                                                         \
+    "json_build_object('id', r.id, 'kind', r.kind, 'state', r.state, 'params', s.params,"                                \
+    " 'result', (select x.result from run_results x where x.run = r.id and x.epoch = r.result_epoch), 'error', r.error," \
+    " 'progress', " PROGRESS ", 'attempt', r.tries + r.crashes + r.stalls, 'worker', r.worker, 'device', r.device,"      \
+    " 'created_at', rfc3339(r.created_at), 'started_at', rfc3339(r.started_at), 'finished_at', rfc3339(r.finished_at),"  \
+    " 'usage', json_build_object('seconds', r.usage_seconds, 'peak_host_bytes', r.usage_host_bytes,"                     \
+    " 'peak_device_bytes', r.usage_device_bytes),"                                                                       \
+    " 'sweep', (select w.sweep from sweep_runs w where w.run = r.id order by 1 limit 1),"                                \
     " 'cancel_requested', r.cancel_requested_at is not null)"
 #define FROM " from runs r join run_specs s on s.run = r.id"
 
@@ -31,8 +31,8 @@ static enum status unknown(const char *id, struct error *error)
 /* ---- asking for one ---- */
 
 /* By content, or by the same ids: content may have become known since (inputs.c). */
-static enum status find_equal(struct connection *connection, const struct run_new *run, bool *found, struct store_id *id,
-                              struct error *error)
+static enum status find_equal(struct connection *connection, const struct run_new *run, bool *found,
+                              struct store_id *id, struct error *error)
 {
     struct rows *rows;
     const enum status status = connection_query(
@@ -60,8 +60,9 @@ static enum status insert_row(struct connection *connection, const struct run_ne
         " spec as (insert into run_specs (run, params) select id, $5::json from made),"
         " event as (insert into run_events (run, epoch, type, data)"
         " select id, 0, 'state', json_build_object('from', null, 'to', 'queued') from made) select id from made",
-        VALUES(value_text(run->kind), value_integer(run->priority), value_text(run->dedupe_key), value_boolean(run->force),
-               value_json(run->params), value_text(run->batch), value_text(run->named_key), value_text(run->device)),
+        VALUES(value_text(run->kind), value_integer(run->priority), value_text(run->dedupe_key),
+               value_boolean(run->force), value_json(run->params), value_text(run->batch), value_text(run->named_key),
+               value_text(run->device)),
         &rows, error);
     if (status != STATUS_OK) return status;
     *made = rows_count(rows) == 1;
@@ -92,8 +93,9 @@ static enum status queue_has_room(struct connection *connection, struct error *e
                              VALUES(value_integer(QUEUED_MAX)), &rows, error);
     if (status != STATUS_OK) return status;
     if (rows_integer(rows, 0, 0) >= QUEUED_MAX)
-        status = error_set(error, STATUS_TOO_MANY,
-                           "%d runs wait in the queue already; try again when some have ended, or cancel some", QUEUED_MAX);
+        status =
+            error_set(error, STATUS_TOO_MANY,
+                      "%d runs wait in the queue already; try again when some have ended, or cancel some", QUEUED_MAX);
     rows_free(rows);
     return status;
 }
@@ -112,17 +114,18 @@ enum status run_insert_within(struct connection *connection, const struct run_ne
         if ((status = queue_has_room(connection, error)) != STATUS_OK) return status;
         if ((status = insert_row(connection, run, &made, id, error)) != STATUS_OK) return status;
     }
-    if (!found && !made) return error_set(error, STATUS_UNAVAILABLE, "equal runs come and go at the same time; try again");
+    if (!found && !made)
+        return error_set(error, STATUS_UNAVAILABLE, "equal runs come and go at the same time; try again");
     if (made) {
         *outcome = STORE_CREATED;
-        if ((status = insert_inputs(connection, id, "insert into run_inputs (run, checkpoint) values ($1, $2)", run->checkpoints,
-                                    run->checkpoint_count, error)) != STATUS_OK)
+        if ((status = insert_inputs(connection, id, "insert into run_inputs (run, checkpoint) values ($1, $2)",
+                                    run->checkpoints, run->checkpoint_count, error)) != STATUS_OK)
             return status;
-        if ((status = insert_inputs(connection, id, "insert into run_inputs (run, trajectory) values ($1, $2)", run->trajectories,
-                                    run->trajectory_count, error)) != STATUS_OK)
+        if ((status = insert_inputs(connection, id, "insert into run_inputs (run, trajectory) values ($1, $2)",
+                                    run->trajectories, run->trajectory_count, error)) != STATUS_OK)
             return status;
-        if ((status = insert_inputs(connection, id, "insert into run_inputs (run, dataset) values ($1, $2)", run->datasets,
-                                    run->dataset_count, error)) != STATUS_OK)
+        if ((status = insert_inputs(connection, id, "insert into run_inputs (run, dataset) values ($1, $2)",
+                                    run->datasets, run->dataset_count, error)) != STATUS_OK)
             return status;
     }
     if (run->sweep == NULL) return STATUS_OK;
@@ -142,8 +145,8 @@ static enum status insert_body(struct connection *connection, void *context, str
     return run_insert_within(connection, insertion->run, &insertion->outcome, &insertion->id, error);
 }
 
-enum status run_insert(struct connection *connection, const struct run_new *run, enum store_outcome *outcome, json_t **document,
-                       struct error *error)
+enum status run_insert(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
+                       json_t **document, struct error *error)
 {
     struct insertion insertion = {.run = run};
     const enum status status = connection_transaction(connection, insert_body, &insertion, NULL, error);
@@ -158,8 +161,8 @@ enum status run_insert(struct connection *connection, const struct run_new *run,
 
 enum status run_get(struct connection *connection, const char *id, json_t **document, struct error *error)
 {
-    const enum status status =
-        connection_query_json(connection, "select " DOCUMENT FROM " where r.id = $1", VALUES(value_text(id)), document, error);
+    const enum status status = connection_query_json(connection, "select " DOCUMENT FROM " where r.id = $1",
+                                                     VALUES(value_text(id)), document, error);
     return status == STATUS_NOT_FOUND ? unknown(id, error) : status;
 }
 
@@ -174,10 +177,12 @@ static enum status filter_ids(struct connection *connection, const struct run_fi
         if ((status = checkpoint_find(connection, filter->checkpoint, &checkpoint, error)) != STATUS_OK) return status;
         ids[0] = checkpoint.id;
     }
-    if (filter->trajectory != NULL && (status = trajectory_resolve(connection, filter->trajectory, &ids[1], error)) != STATUS_OK)
+    if (filter->trajectory != NULL &&
+        (status = trajectory_resolve(connection, filter->trajectory, &ids[1], error)) != STATUS_OK)
         return status;
     if (filter->sweep == NULL) return STATUS_OK;
-    status = connection_query_one(connection, "select id from sweeps where id = $1 or name = $1 order by (id = $1) desc limit 1",
+    status = connection_query_one(connection,
+                                  "select id from sweeps where id = $1 or name = $1 order by (id = $1) desc limit 1",
                                   VALUES(value_text(filter->sweep)), &rows, error);
     if (status == STATUS_NOT_FOUND) return error_set(error, STATUS_NOT_FOUND, "no sweep \"%.200s\"", filter->sweep);
     if (status != STATUS_OK) return status;
@@ -186,8 +191,8 @@ static enum status filter_ids(struct connection *connection, const struct run_fi
     return STATUS_OK;
 }
 
-enum status run_list(struct connection *connection, const struct run_filter *filter, const struct page *page, json_t **document,
-                     struct error *error)
+enum status run_list(struct connection *connection, const struct run_filter *filter, const struct page *page,
+                     json_t **document, struct error *error)
 {
     enum status status;
     int64_t limit, before;
@@ -277,12 +282,14 @@ enum status run_events(struct connection *connection, const char *id, int64_t af
     return status == STATUS_NOT_FOUND ? unknown(id, error) : status;
 }
 
-enum status run_watch(struct connection *connection, const char *id, int64_t after, json_t **document, struct error *error)
+enum status run_watch(struct connection *connection, const char *id, int64_t after, json_t **document,
+                      struct error *error)
 {
-    const enum status status = connection_query_json(
-        connection,
-        "select json_build_object('state', r.state, 'progress', " PROGRESS ", 'events', " EVENTS ") from runs r where r.id = $1",
-        VALUES(value_text(id), value_integer(after), value_integer(500)), document, error);
+    const enum status status =
+        connection_query_json(connection,
+                              "select json_build_object('state', r.state, 'progress', " PROGRESS ", 'events', " EVENTS
+                              ") from runs r where r.id = $1",
+                              VALUES(value_text(id), value_integer(after), value_integer(500)), document, error);
     return status == STATUS_NOT_FOUND ? unknown(id, error) : status;
 }
 
@@ -301,12 +308,13 @@ enum status run_artifact_find(struct connection *connection, const char *id, con
                               struct error *error)
 {
     struct rows *rows;
-    const enum status status =
-        connection_query_one(connection,
-                             "select a.name, a.sha256, a.media_type, a.bytes from artifacts a join runs r on r.id = a.run"
-                             " and r.result_epoch = a.epoch where a.run = $1 and a.name = $2",
-                             VALUES(value_text(id), value_text(name)), &rows, error);
-    if (status == STATUS_NOT_FOUND) return error_set(error, STATUS_NOT_FOUND, "the run has no artifact \"%.200s\"", name);
+    const enum status status = connection_query_one(
+        connection,
+        "select a.name, a.sha256, a.media_type, a.bytes from artifacts a join runs r on r.id = a.run"
+        " and r.result_epoch = a.epoch where a.run = $1 and a.name = $2",
+        VALUES(value_text(id), value_text(name)), &rows, error);
+    if (status == STATUS_NOT_FOUND)
+        return error_set(error, STATUS_NOT_FOUND, "the run has no artifact \"%.200s\"", name);
     if (status != STATUS_OK) return status;
     (void)snprintf(out->name, sizeof out->name, "%s", rows_text(rows, 0, 0));
     (void)snprintf(out->sha256, sizeof out->sha256, "%s", rows_text(rows, 0, 1));
@@ -316,8 +324,8 @@ enum status run_artifact_find(struct connection *connection, const char *id, con
     return STATUS_OK;
 }
 
-enum status run_rate(struct connection *connection, const char *kind, const char *device, const char *wanted, double work,
-                     double *rate, int64_t *count, struct error *error)
+enum status run_rate(struct connection *connection, const char *kind, const char *device, const char *wanted,
+                     double work, double *rate, int64_t *count, struct error *error)
 {
     struct rows *rows = NULL;
     *rate = 0;

@@ -1,6 +1,6 @@
 /* runs.h: runs as the API sees them: asked for, looked at, cancelled, tried again. How workers get them: queue.h.
- * Document: id, kind, state, params, result, error, progress, attempt, worker, device, created_at, started_at, finished_at, usage,
- * sweep, cancel_requested. */
+ * Document: id, kind, state, params, result, error, progress, attempt, worker, device, created_at, started_at,
+ * finished_at, usage, sweep, cancel_requested. */
 #ifndef STORE_RUNS_H
 #define STORE_RUNS_H
 
@@ -9,14 +9,15 @@
 /* Everything is lent. */
 struct run_new {
     const char *kind;
-    const json_t *params;   /* complete: defaults written back */
-    const char *dedupe_key; /* hash of all that decides the result (kind, params, content, engine version); NULL: never shared */
-    const char *named_key;  /* the same with ids in place of content; NULL as well */
-    const char *batch;      /* the same for runs that a worker may take as members of one batch; NULL: it is taken alone */
-    const char *device;     /* kind of device that it needs, "cuda"; NULL: any */
-    bool force;             /* a new run even if an equal one exists */
-    int priority;           /* larger goes first; 0 is usual */
-    const char *sweep;      /* id, or NULL */
+    const json_t *params; /* complete: defaults written back */
+    /* hash of all that decides the result (kind, params, content, engine version); NULL: never shared */
+    const char *dedupe_key;
+    const char *named_key; /* the same with ids in place of content; NULL as well */
+    const char *batch;  /* the same for runs that a worker may take as members of one batch; NULL: it is taken alone */
+    const char *device; /* kind of device that it needs, "cuda"; NULL: any */
+    bool force;         /* a new run even if an equal one exists */
+    int priority;       /* larger goes first; 0 is usual */
+    const char *sweep;  /* id, or NULL */
     const struct store_id *checkpoints; /* what it reads, for filters and for refusing their deletion */
     size_t checkpoint_count;
     const struct store_id *trajectories;
@@ -39,29 +40,32 @@ struct run_artifact {
 MUST_CHECK enum status run_insert(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
                                   json_t **document, struct error *error);
 /* The same inside the caller's transaction (a sweep's); gives the id alone. */
-MUST_CHECK enum status run_insert_within(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
-                                         struct store_id *id, struct error *error);
+MUST_CHECK enum status run_insert_within(struct connection *connection, const struct run_new *run,
+                                         enum store_outcome *outcome, struct store_id *id, struct error *error);
 MUST_CHECK enum status run_get(struct connection *connection, const char *id, json_t **document, struct error *error);
 MUST_CHECK enum status run_list(struct connection *connection, const struct run_filter *filter, const struct page *page,
                                 json_t **document, struct error *error);
-/* Queued: cancelled at once. Running: its worker stops within about two seconds. Cancelled already: the same answer again.
- * Succeeded or failed: STATUS_CONFLICT. */
-MUST_CHECK enum status run_cancel(struct connection *connection, const char *id, json_t **document, struct error *error);
-/* Failed or cancelled: queued again, counters at zero. Else STATUS_CONFLICT (also when an equal run is queued or running). */
+/* Queued: cancelled at once. Running: its worker stops within about two seconds. Cancelled already: the same answer
+ * again. Succeeded or failed: STATUS_CONFLICT. */
+MUST_CHECK enum status run_cancel(struct connection *connection, const char *id, json_t **document,
+                                  struct error *error);
+/* Failed or cancelled: queued again, counters at zero. Else STATUS_CONFLICT (also when an equal run is queued or
+ * running). */
 MUST_CHECK enum status run_retry(struct connection *connection, const char *id, json_t **document, struct error *error);
 
-/* Events with id > `after`, oldest first: [{"id", "type": "state"|"log", "at", "data": {...}}]. Ids of one run grow in the order
- * in which its events become visible. Progress is no event: it is in the run's document. */
-MUST_CHECK enum status run_events(struct connection *connection, const char *id, int64_t after, int limit, json_t **document,
-                                  struct error *error);
+/* Events with id > `after`, oldest first: [{"id", "type": "state"|"log", "at", "data": {...}}]. Ids of one run grow in
+ * the order in which its events become visible. Progress is no event: it is in the run's document. */
+MUST_CHECK enum status run_events(struct connection *connection, const char *id, int64_t after, int limit,
+                                  json_t **document, struct error *error);
 /* {"state", "progress", "events": [...]}: all that a stream of server-sent events needs, in one question. */
 MUST_CHECK enum status run_watch(struct connection *connection, const char *id, int64_t after, json_t **document,
                                  struct error *error);
 /* {"items": [{"name", "bytes", "sha256", "media_type"}], "next": null}. */
-MUST_CHECK enum status run_artifacts(struct connection *connection, const char *id, json_t **document, struct error *error);
+MUST_CHECK enum status run_artifacts(struct connection *connection, const char *id, json_t **document,
+                                     struct error *error);
 /* Its bytes are in $DATA/artifacts/<sha256>. STATUS_NOT_FOUND. */
-MUST_CHECK enum status run_artifact_find(struct connection *connection, const char *id, const char *name, struct run_artifact *out,
-                                         struct error *error);
+MUST_CHECK enum status run_artifact_find(struct connection *connection, const char *id, const char *name,
+                                         struct run_artifact *out, struct error *error);
 
 /* How fast runs of this kind were on the device, of those that needed such a device (`wanted`, run_new.device), in
  * units of work (queue_usage) a second: the median of the five that were nearest to `work` in size. *count: of how many

@@ -30,7 +30,9 @@ struct store_id store_id_new(void)
 void store_notify(struct connection *connection)
 {
     struct error ignored;
-    if (connection_execute(connection, "select pg_notify('" STORE_CHANNEL "', '')", NO_VALUES, NULL, &ignored) != STATUS_OK) return;
+    if (connection_execute(connection, "select pg_notify('" STORE_CHANNEL "', '')", NO_VALUES, NULL, &ignored) !=
+        STATUS_OK)
+        return;
 }
 
 enum status page_read(const struct page *page, int64_t *limit, int64_t *before, struct error *error)
@@ -43,7 +45,8 @@ enum status page_read(const struct page *page, int64_t *limit, int64_t *before, 
     char *end;
     errno = 0;
     *before = strtoll(page->cursor, &end, 10);
-    if (*end != '\0' || errno != 0 || page->cursor[0] < '1' || page->cursor[0] > '9' || end - page->cursor > CURSOR_DIGITS)
+    if (*end != '\0' || errno != 0 || page->cursor[0] < '1' || page->cursor[0] > '9' ||
+        end - page->cursor > CURSOR_DIGITS)
         return error_set_at(error, STATUS_INVALID, "/cursor", "not a cursor that a list gave: follow `next`");
     return STATUS_OK;
 }

@@ -1,9 +1,9 @@
-/* store.h: what all questions to the database share. One resource a file, one question a function; the first argument is a
- * connection (postgres/database.h lends one to a handler).
+/* store.h: what all questions to the database share. One resource a file, one question a function; the first argument
+ * is a connection (postgres/database.h lends one to a handler).
  *
- * What code decides on comes as a struct. What is only shown comes as a JSON document already in the shape of the API, built by the
- * database: the caller owns it (json_decref). Lists come as {"items": [...], "next": CURSOR | null}, newest first; the handler
- * makes an address of the cursor. */
+ * What code decides on comes as a struct. What is only shown comes as a JSON document already in the shape of the API,
+ * built by the database: the caller owns it (json_decref). Lists come as {"items": [...], "next": CURSOR | null},
+ * newest first; the handler makes an address of the cursor. */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 

@@ -9,8 +9,8 @@
     "json_build_object('id', w.id, 'name', w.name, 'kind', w.kind, 'base', w.base, 'grid', w.grid, 'standing', w.standing is not null, 'refused'," \
     " (select coalesce(json_agg(json_build_object('checkpoint', c.id, 'name', c.name, 'error', k.error) order by c.number), '[]')"                 \
     " from sweep_checkpoints k join checkpoints c on c.id = k.checkpoint where k.sweep = w.id and k.error is not null), 'runs',"                   \
-    " (select json_build_object(" COUNT("queued") ", " COUNT("running") ", " COUNT("succeeded") ", " COUNT("failed") ", " COUNT(                   \
-        "cancelled") ", 'total', count(*)) from sweep_runs x join runs r on r.id = x.run where x.sweep = w.id), 'created_at', rfc3339(w.created_at))"
+    " (select json_build_object(" COUNT("queued") ", " COUNT("running") ", " COUNT("succeeded") ", " COUNT(                                        \
+        "failed") ", " COUNT("cancelled") ", 'total', count(*)) from sweep_runs x join runs r on r.id = x.run where x.sweep = w.id), 'created_at', rfc3339(w.created_at))"
 #define MATCH " w.id = $1 or w.name = $1 order by (w.id = $1) desc limit 1"
 
 static enum status unknown(const char *reference, struct error *error)
@@ -39,11 +39,12 @@ static enum status compare(struct connection *connection, struct insertion *inse
     (void)snprintf(insertion->id.text, sizeof insertion->id.text, "%s", rows_text(rows, 0, 0));
     rows_free(rows);
     if (same) return STATUS_OK;
-    return error_set_at(error, STATUS_CONFLICT, "/name", "another sweep is called \"%.200s\": choose another name", new->name);
+    return error_set_at(error, STATUS_CONFLICT, "/name", "another sweep is called \"%.200s\": choose another name",
+                        new->name);
 }
 
-static enum status insert_runs(struct connection *connection, const char *sweep, const struct run_new *runs, size_t count,
-                               struct error *error)
+static enum status insert_runs(struct connection *connection, const char *sweep, const struct run_new *runs,
+                               size_t count, struct error *error)
 {
     enum status status = STATUS_OK;
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
@@ -63,24 +64,25 @@ static enum status insert_body(struct connection *connection, void *context, str
     struct insertion *insertion = context;
     const struct sweep_new *new = insertion->sweep;
     insertion->id = store_id_new();
-    status =
-        connection_query(connection,
-                         "insert into sweeps (id, name, kind, base, grid, standing) values ($1, coalesce($2, $1), $3, $4, $5, $6)"
-                         " on conflict on constraint sweeps_name_unique do nothing returning id",
-                         VALUES(value_text(insertion->id.text), value_text(new->name), value_text(new->kind), value_json(new->base),
-                                value_json(new->grid), value_text(new->standing)),
-                         &rows, error);
+    status = connection_query(
+        connection,
+        "insert into sweeps (id, name, kind, base, grid, standing) values ($1, coalesce($2, $1), $3, $4, $5, $6)"
+        " on conflict on constraint sweeps_name_unique do nothing returning id",
+        VALUES(value_text(insertion->id.text), value_text(new->name), value_text(new->kind), value_json(new->base),
+               value_json(new->grid), value_text(new->standing)),
+        &rows, error);
     if (status != STATUS_OK) return status;
     insertion->outcome = rows_count(rows) == 1 ? STORE_CREATED : STORE_EXISTED;
     rows_free(rows);
     if (insertion->outcome == STORE_EXISTED) return compare(connection, insertion, error);
     status = insert_runs(connection, insertion->id.text, new->runs, new->run_count, error);
     if (status != STATUS_OK || new->standing == NULL) return status;
-    return connection_execute(connection,
-                              "insert into sweep_checkpoints (sweep, checkpoint) select distinct $1, c.id from sweep_runs x"
-                              " join run_inputs i on i.run = x.run join checkpoints c on c.id = i.checkpoint and c.trajectory = $2"
-                              " where x.sweep = $1",
-                              VALUES(value_text(insertion->id.text), value_text(new->standing)), NULL, error);
+    return connection_execute(
+        connection,
+        "insert into sweep_checkpoints (sweep, checkpoint) select distinct $1, c.id from sweep_runs x"
+        " join run_inputs i on i.run = x.run join checkpoints c on c.id = i.checkpoint and c.trajectory = $2"
+        " where x.sweep = $1",
+        VALUES(value_text(insertion->id.text), value_text(new->standing)), NULL, error);
 }
 
 enum status sweep_insert(struct connection *connection, const struct sweep_new *sweep, enum store_outcome *outcome,
@@ -139,14 +141,16 @@ static enum status extend_body(struct connection *connection, void *context, str
         connection,
         "insert into sweep_checkpoints (sweep, checkpoint, error) select $1, $2, $3 where exists (select 1 from sweeps where id = $1"
         " and standing is not null) and exists (select 1 from checkpoints where id = $2) on conflict do nothing",
-        VALUES(value_text(extension->sweep), value_text(extension->checkpoint), value_json(extension->refusal)), &affected, error);
+        VALUES(value_text(extension->sweep), value_text(extension->checkpoint), value_json(extension->refusal)),
+        &affected, error);
     extension->mine = status == STATUS_OK && affected == 1;
     if (status != STATUS_OK || !extension->mine) return status;
     return insert_runs(connection, extension->sweep, extension->runs, extension->run_count, error);
 }
 
-enum status sweep_extend(struct connection *connection, const char *sweep, const char *checkpoint, const struct run_new *runs,
-                         size_t run_count, const json_t *refusal, bool *mine, struct error *error)
+enum status sweep_extend(struct connection *connection, const char *sweep, const char *checkpoint,
+                         const struct run_new *runs, size_t run_count, const json_t *refusal, bool *mine,
+                         struct error *error)
 {
     struct extension extension = {sweep, checkpoint, runs, run_count, refusal, false};
     const enum status status = connection_transaction(connection, extend_body, &extension, NULL, error);
@@ -157,9 +161,9 @@ enum status sweep_extend(struct connection *connection, const char *sweep, const
 enum status sweep_cancel(struct connection *connection, const char *reference, json_t **document, struct error *error)
 {
     int64_t affected;
-    enum status status =
-        connection_execute(connection, "update sweeps set standing = null where id = (select w.id from sweeps w where" MATCH ")",
-                           VALUES(value_text(reference)), NULL, error);
+    enum status status = connection_execute(
+        connection, "update sweeps set standing = null where id = (select w.id from sweeps w where" MATCH ")",
+        VALUES(value_text(reference)), NULL, error);
     *document = NULL;
     if (status != STATUS_OK) return status;
     status = connection_execute(

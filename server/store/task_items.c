@@ -9,10 +9,11 @@ enum { SLICE = 5000 }; /* rows of a statement */
 enum status task_items_add(struct task_items *items, const struct task_item *item, struct error *error)
 {
     if (items->rows == NULL) items->rows = json_array();
-    json_t *row = json_pack("{ss ss sI ss% si si si so so}", "s", item->sha256, "t", item->task, "d", (json_int_t)item->doc, "x",
-                            item->question, item->question_size, "g", item->gold, "c", item->choice, "n", item->choice_norm, "cq",
-                            item->quantized ? json_integer(item->choice_q) : json_null(), "nq",
-                            item->quantized ? json_integer(item->choice_norm_q) : json_null());
+    json_t *row =
+        json_pack("{ss ss sI ss% si si si so so}", "s", item->sha256, "t", item->task, "d", (json_int_t)item->doc, "x",
+                  item->question, item->question_size, "g", item->gold, "c", item->choice, "n", item->choice_norm, "cq",
+                  item->quantized ? json_integer(item->choice_q) : json_null(), "nq",
+                  item->quantized ? json_integer(item->choice_norm_q) : json_null());
     if (row != NULL && json_array_append_new(items->rows, row) == 0) return STATUS_OK;
     return error_set(error, STATUS_NO_MEMORY, "no memory for the items of a task");
 }
@@ -39,8 +40,8 @@ static enum status insert_slice(struct connection *connection, const char *run, 
         VALUES(value_text(run), value_integer(epoch), value_json(rows)), NULL, error);
 }
 
-enum status task_items_insert(struct connection *connection, const char *run, int64_t epoch, const struct task_items *items,
-                              struct error *error)
+enum status task_items_insert(struct connection *connection, const char *run, int64_t epoch,
+                              const struct task_items *items, struct error *error)
 {
     const size_t count = items == NULL ? 0 : json_array_size(items->rows);
     if (count == 0) return STATUS_OK;

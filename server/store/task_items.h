@@ -1,5 +1,5 @@
-/* task_items.h: which choice was made on every item of a run of tasks, and the questions that change their answer. A run lists its
- * items beside its result; they are committed in the transaction that ends it. */
+/* task_items.h: which choice was made on every item of a run of tasks, and the questions that change their answer. A
+ * run lists its items beside its result; they are committed in the transaction that ends it. */
 #ifndef STORE_TASK_ITEMS_H
 #define STORE_TASK_ITEMS_H
 
@@ -37,12 +37,12 @@ struct task_flips_query {
     int64_t limit;
 };
 
-/* {"trajectory", "items": [{"task", "doc", "question", "gold", "checkpoints", "changes", "up", "down", "course": [{"checkpoint",
- * "name", "step", "right", "right_q"}]}], "checkpoints": [{"checkpoint", "name", "step", "items", "right", "right_q", "up",
- * "down"}]}: the questions that quantization flips most over the trajectory's checkpoints, then those whose answer changes most
- * from one checkpoint to the next. Of each checkpoint and question the newest run counts, one with a quantized model before others.
- * STATUS_NOT_FOUND. */
-MUST_CHECK enum status task_items_flips(struct connection *connection, const struct task_flips_query *query, json_t **document,
-                                        struct error *error);
+/* {"trajectory", "items": [{"task", "doc", "question", "gold", "checkpoints", "changes", "up", "down", "course":
+ * [{"checkpoint", "name", "step", "right", "right_q"}]}], "checkpoints": [{"checkpoint", "name", "step", "items",
+ * "right", "right_q", "up", "down"}]}: the questions that quantization flips most over the trajectory's checkpoints,
+ * then those whose answer changes most from one checkpoint to the next. Of each checkpoint and question the newest run
+ * counts, one with a quantized model before others. STATUS_NOT_FOUND. */
+MUST_CHECK enum status task_items_flips(struct connection *connection, const struct task_flips_query *query,
+                                        json_t **document, struct error *error);
 
 #endif

@@ -31,7 +31,8 @@ enum status token_scope_parse(const char *text, enum token_scope *scope, struct 
 enum status token_create(struct connection *connection, enum token_scope scope, const char *name, char text[64],
                          struct error *error)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"; /* base64url, RFC 4648 */
+    static const char digits[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"; /* base64url, RFC 4648 */
     unsigned char bits[TOKEN_BYTES + 1] = {0};
     char sha256[65];
     enum status status;
@@ -56,8 +57,8 @@ enum status token_check(struct connection *connection, const char *text, enum to
     struct rows *rows;
     enum status status = hash(text, sha256, error);
     if (status != STATUS_OK) return status;
-    status = connection_query_one(connection, "select scope, id from tokens where sha256 = $1", VALUES(value_text(sha256)), &rows,
-                                  error);
+    status = connection_query_one(connection, "select scope, id from tokens where sha256 = $1",
+                                  VALUES(value_text(sha256)), &rows, error);
     if (status == STATUS_NOT_FOUND) return error_set(error, STATUS_UNAUTHORIZED, "unknown token");
     if (status != STATUS_OK) return status;
     status = token_scope_parse(rows_text(rows, 0, 0), scope, error);
@@ -69,7 +70,8 @@ enum status token_check(struct connection *connection, const char *text, enum to
 enum status token_any(struct connection *connection, bool *any, struct error *error)
 {
     struct rows *rows;
-    const enum status status = connection_query_one(connection, "select exists (select 1 from tokens)", NO_VALUES, &rows, error);
+    const enum status status =
+        connection_query_one(connection, "select exists (select 1 from tokens)", NO_VALUES, &rows, error);
     if (status != STATUS_OK) return status;
     *any = rows_boolean(rows, 0, 0);
     rows_free(rows);

@@ -6,12 +6,13 @@
 
 enum token_scope { TOKEN_READ, TOKEN_WRITE, TOKEN_ADMIN }; /* each includes the ones before */
 
-/* Makes a token of 256 random bits; `text` gets "dq_" and 43 characters. `name` may be NULL; a taken one is STATUS_CONFLICT. */
-MUST_CHECK enum status token_create(struct connection *connection, enum token_scope scope, const char *name, char text[64],
-                                    struct error *error);
+/* Makes a token of 256 random bits; `text` gets "dq_" and 43 characters. `name` may be NULL; a taken one is
+ * STATUS_CONFLICT. */
+MUST_CHECK enum status token_create(struct connection *connection, enum token_scope scope, const char *name,
+                                    char text[64], struct error *error);
 /* STATUS_UNAUTHORIZED for an unknown one. *id names it in idempotency keys and logs. */
-MUST_CHECK enum status token_check(struct connection *connection, const char *text, enum token_scope *scope, struct store_id *id,
-                                   struct error *error);
+MUST_CHECK enum status token_check(struct connection *connection, const char *text, enum token_scope *scope,
+                                   struct store_id *id, struct error *error);
 /* Whether there is any token: then loopback clients need one too. */
 MUST_CHECK enum status token_any(struct connection *connection, bool *any, struct error *error);
 /* The same of a database that may have no schema of ours yet. */

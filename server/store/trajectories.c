@@ -9,13 +9,13 @@
     "'" which                                                                                                                       \
     "', (select count(distinct i.run) from run_inputs i join runs r on r.id = i.run left join checkpoints k on k.id = i.checkpoint" \
     " where r.state = '" which "' and (i.trajectory = t.id or k.trajectory = t.id))"
-#define DOCUMENT                                                                                                                   \
-    "json_build_object('id', t.id, 'name', t.name,"                                                                                \
-    " 'checkpoints', (select count(*) from checkpoints c where c.trajectory = t.id),"                                              \
-    " 'first_step', (select min(step) from checkpoints c where c.trajectory = t.id),"                                              \
-    " 'last_step', (select max(step) from checkpoints c where c.trajectory = t.id),"                                               \
-    " 'last_tokens', (select max(tokens) from checkpoints c where c.trajectory = t.id),"                                           \
-    " 'runs', json_build_object(" RUNS_IN("queued") ", " RUNS_IN("running") ", " RUNS_IN("succeeded") ", " RUNS_IN(                \
+#define DOCUMENT                                                                                                    \
+    "json_build_object('id', t.id, 'name', t.name,"                                                                 \
+    " 'checkpoints', (select count(*) from checkpoints c where c.trajectory = t.id),"                               \
+    " 'first_step', (select min(step) from checkpoints c where c.trajectory = t.id),"                               \
+    " 'last_step', (select max(step) from checkpoints c where c.trajectory = t.id),"                                \
+    " 'last_tokens', (select max(tokens) from checkpoints c where c.trajectory = t.id),"                            \
+    " 'runs', json_build_object(" RUNS_IN("queued") ", " RUNS_IN("running") ", " RUNS_IN("succeeded") ", " RUNS_IN( \
         "failed") ", " RUNS_IN("cancelled") "), 'watch', t.watch, 'watch_state', t.watch_state, 'created_at', rfc3339(t.created_at))"
 /* An id goes before a name that looks like one. */
 #define MATCH " t.id = $1 or t.name = $1 order by (t.id = $1) desc limit 1"
@@ -25,16 +25,17 @@ static enum status unknown(const char *reference, struct error *error)
     return error_set(error, STATUS_NOT_FOUND, "no trajectory \"%.200s\"", reference);
 }
 
-enum status trajectory_ensure(struct connection *connection, const char *name, struct store_id *id, enum store_outcome *outcome,
-                              struct error *error)
+enum status trajectory_ensure(struct connection *connection, const char *name, struct store_id *id,
+                              enum store_outcome *outcome, struct error *error)
 {
     struct rows *rows;
-    /* DO UPDATE would lock and rewrite the row each time; a row made in between is seen by the second SELECT of the next call. */
-    enum status status =
-        connection_query(connection,
-                         "with made as (insert into trajectories (name) values ($1) on conflict (name) do nothing returning id)"
-                         " select id, true from made union all select id, false from trajectories where name = $1",
-                         VALUES(value_text(name)), &rows, error);
+    /* DO UPDATE would lock and rewrite the row each time; a row made in between is seen by the second SELECT of the
+     * next call. */
+    enum status status = connection_query(
+        connection,
+        "with made as (insert into trajectories (name) values ($1) on conflict (name) do nothing returning id)"
+        " select id, true from made union all select id, false from trajectories where name = $1",
+        VALUES(value_text(name)), &rows, error);
     if (status != STATUS_OK) return status;
     if (rows_count(rows) == 0) { /* made by another transaction after our snapshot */
         rows_free(rows);
@@ -47,7 +48,8 @@ enum status trajectory_ensure(struct connection *connection, const char *name, s
     return STATUS_OK;
 }
 
-enum status trajectory_resolve(struct connection *connection, const char *reference, struct store_id *id, struct error *error)
+enum status trajectory_resolve(struct connection *connection, const char *reference, struct store_id *id,
+                               struct error *error)
 {
     struct rows *rows;
     const enum status status = connection_query_one(connection, "select t.id from trajectories t where" MATCH,
@@ -66,22 +68,26 @@ enum status trajectory_get(struct connection *connection, const char *reference,
     return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
 }
 
-enum status trajectory_list(struct connection *connection, const struct page *page, json_t **document, struct error *error)
+enum status trajectory_list(struct connection *connection, const struct page *page, json_t **document,
+                            struct error *error)
 {
     int64_t limit, before;
     const enum status status = page_read(page, &limit, &before, error);
     *document = NULL;
     if (status != STATUS_OK) return status;
-    return connection_query_json(connection, LIST_OF("select t.number, " DOCUMENT " from trajectories t where t.number < $2"),
+    return connection_query_json(connection,
+                                 LIST_OF("select t.number, " DOCUMENT " from trajectories t where t.number < $2"),
                                  VALUES(value_integer(limit), value_integer(before)), document, error);
 }
 
-enum status trajectory_set_watch(struct connection *connection, const char *reference, const char *path, struct error *error)
+enum status trajectory_set_watch(struct connection *connection, const char *reference, const char *path,
+                                 struct error *error)
 {
     int64_t affected;
     const enum status status = connection_execute(
         connection,
-        "update trajectories set watch = $2, watch_state = null where id = (select t.id from trajectories t where" MATCH ")",
+        "update trajectories set watch = $2, watch_state = null where id = (select t.id from trajectories t where" MATCH
+        ")",
         VALUES(value_text(reference), value_text(path)), &affected, error);
     if (status == STATUS_OK && affected == 0) return unknown(reference, error);
     return status;
@@ -96,8 +102,8 @@ enum status trajectory_watched(struct connection *connection, json_t **document,
         NO_VALUES, document, error);
 }
 
-enum status trajectory_set_watch_state(struct connection *connection, const char *id, const char *path, const json_t *state,
-                                       struct error *error)
+enum status trajectory_set_watch_state(struct connection *connection, const char *id, const char *path,
+                                       const json_t *state, struct error *error)
 {
     return connection_execute(connection, "update trajectories set watch_state = $3 where id = $1 and watch = $2",
                               VALUES(value_text(id), value_text(path), value_json(state)), NULL, error);

@@ -1,6 +1,6 @@
 /* trajectories.h: the ordered checkpoints of one training run. A reference is an id or a name.
- * Document: id, name, checkpoints (count), first_step, last_step, last_tokens, runs (count by state), watch, watch_state,
- * created_at. */
+ * Document: id, name, checkpoints (count), first_step, last_step, last_tokens, runs (count by state), watch,
+ * watch_state, created_at. */
 #ifndef STORE_TRAJECTORIES_H
 #define STORE_TRAJECTORIES_H
 
@@ -12,7 +12,8 @@ MUST_CHECK enum status trajectory_ensure(struct connection *connection, const ch
 /* STATUS_NOT_FOUND. */
 MUST_CHECK enum status trajectory_resolve(struct connection *connection, const char *reference, struct store_id *id,
                                           struct error *error);
-MUST_CHECK enum status trajectory_get(struct connection *connection, const char *reference, json_t **document, struct error *error);
+MUST_CHECK enum status trajectory_get(struct connection *connection, const char *reference, json_t **document,
+                                      struct error *error);
 MUST_CHECK enum status trajectory_list(struct connection *connection, const struct page *page, json_t **document,
                                        struct error *error);
 /* The directory that a scan goes on watching; NULL ends it. */

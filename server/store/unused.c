@@ -19,14 +19,15 @@ static enum status delete_body(struct connection *connection, void *context, str
     status = connection_query(connection, kind->users, VALUES(value_text(deletion->id)), &rows, error);
     if (status != STATUS_OK) return status;
     if (rows_count(rows) != 0)
-        status =
-            error_set(error, STATUS_CONFLICT, "run %s still needs this %s: cancel it first", rows_text(rows, 0, 0), kind->name);
+        status = error_set(error, STATUS_CONFLICT, "run %s still needs this %s: cancel it first", rows_text(rows, 0, 0),
+                           kind->name);
     rows_free(rows);
     if (status != STATUS_OK) return status;
     return connection_execute(connection, kind->text, VALUES(value_text(deletion->id)), NULL, error);
 }
 
-enum status unused_delete(struct connection *connection, const struct unused_kind *kind, const char *id, struct error *error)
+enum status unused_delete(struct connection *connection, const struct unused_kind *kind, const char *id,
+                          struct error *error)
 {
     struct deletion deletion = {kind, id};
     return connection_transaction(connection, delete_body, &deletion, NULL, error);

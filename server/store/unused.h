@@ -9,12 +9,12 @@ struct unused_kind {
     const char *lock, *users, *text; /* statements over the id: lock its row, find a run that needs it, delete it */
 };
 
-#define UNUSED_KIND(table, column)                                                                                                 \
-    {                                                                                                                              \
-        column, "select 1 from " table " where id = $1 for update",                                                                \
-            "select r.id from run_inputs i join runs r on r.id = i.run"                                                            \
-            " where i." column " = $1 and r.state in ('queued', 'running') limit 1",                                               \
-            "delete from " table " where id = $1"                                                                                  \
+#define UNUSED_KIND(table, column)                                                   \
+    {                                                                                \
+        column, "select 1 from " table " where id = $1 for update",                  \
+            "select r.id from run_inputs i join runs r on r.id = i.run"              \
+            " where i." column " = $1 and r.state in ('queued', 'running') limit 1", \
+            "delete from " table " where id = $1"                                    \
     }
 
 /* STATUS_CONFLICT names the run. */

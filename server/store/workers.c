@@ -26,7 +26,8 @@ enum status worker_seen(struct connection *connection, const struct store_id *id
 
 enum status worker_gone(struct connection *connection, const struct store_id *id, struct error *error)
 {
-    return connection_execute(connection, "delete from workers where id = $1", VALUES(value_text(id->text)), NULL, error);
+    return connection_execute(connection, "delete from workers where id = $1", VALUES(value_text(id->text)), NULL,
+                              error);
 }
 
 /* The kernel's boot id in `text`; "" when it cannot be read. */
@@ -54,7 +55,8 @@ enum status worker_dead_here(struct connection *connection, json_t **document, s
     for (int i = 0; *document != NULL && i < rows_count(rows); i++) {
         const pid_t pid = (pid_t)rows_integer(rows, i, 1);
         const bool alive = rows_boolean(rows, i, 2) && (kill(pid, 0) == 0 || errno == EPERM);
-        if (!alive && json_array_append_new(*document, json_string(rows_text(rows, i, 0))) != 0) status = STATUS_NO_MEMORY;
+        if (!alive && json_array_append_new(*document, json_string(rows_text(rows, i, 0))) != 0)
+            status = STATUS_NO_MEMORY;
     }
     rows_free(rows);
     if (*document != NULL && status == STATUS_OK) return STATUS_OK;

@@ -11,7 +11,8 @@ struct worker_identity {
     int pid, threads;
 };
 
-MUST_CHECK enum status worker_register(struct connection *connection, const struct worker_identity *identity, struct error *error);
+MUST_CHECK enum status worker_register(struct connection *connection, const struct worker_identity *identity,
+                                       struct error *error);
 MUST_CHECK enum status worker_seen(struct connection *connection, const struct store_id *id, struct error *error);
 MUST_CHECK enum status worker_gone(struct connection *connection, const struct store_id *id, struct error *error);
 /* [id, ...] of those on this host whose process is gone, or that were started before its last boot. */

@@ -1,10 +1,10 @@
 #include "watch/scan.h"
 
 #include "base/checksum.h"
-#include "formats/gguf_split.h"
-#include "formats/weights.h"
-#include "kinds/checkpoint_files.h"
-#include "kinds/roots.h"
+#include "formats/gguf/gguf_split.h"
+#include "inputs/checkpoint_files.h"
+#include "inputs/roots.h"
+#include "weights/weights.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -59,7 +59,8 @@ void scan_read_name(const char *name, int64_t *step, int64_t *tokens)
     *step = *tokens = -1;
     for (size_t i = 0; i < sizeof words / sizeof words[0] && *step < 0; i++)
         if (number_after(name, words[i], &value, &end) && value < 1e15) *step = (int64_t)value;
-    if (number_after(name, "tokens", &value, &end) && value * unit_after(end) < 9e18) *tokens = (int64_t)(value * unit_after(end));
+    if (number_after(name, "tokens", &value, &end) && value * unit_after(end) < 9e18)
+        *tokens = (int64_t)(value * unit_after(end));
 }
 
 static bool ends_with(const char *name, const char *ending)
@@ -68,8 +69,8 @@ static bool ends_with(const char *name, const char *ending)
     return length > end && strcmp(name + length - end, ending) == 0;
 }
 
-/* Whether the directory is a checkpoint; a cheap look, the real check comes after. A sharded training state counts, so that the
- * answer says why it is none. */
+/* Whether the directory is a checkpoint; a cheap look, the real check comes after. A sharded training state counts, so
+ * that the answer says why it is none. */
 static bool looks_like_checkpoint(const char *directory, bool configured)
 {
     bool weights = false;
@@ -111,11 +112,12 @@ static bool is_companion(const char *name)
     return strncmp(name, "optimizer", strlen("optimizer")) == 0 || strncmp(name, "rng_state", strlen("rng_state")) == 0;
 }
 
-/* What is known of a directory from those above. A config.json is about what lies below it unless its own directory is a
- * checkpoint. */
+/* What is known of a directory from those above. A config.json is about what lies below it unless its own directory is
+ * a checkpoint. */
 enum above { NOTHING, CONFIGURED, WITHIN_CHECKPOINT };
 
-static enum status walk(const char *directory, int depth, enum above above, const struct scan_visitor *visitor, struct error *error)
+static enum status walk(const char *directory, int depth, enum above above, const struct scan_visitor *visitor,
+                        struct error *error)
 {
     struct dirent **entries = NULL;
     enum status status = STATUS_OK;
@@ -173,7 +175,8 @@ bool scan_signature(const char *path, uint64_t *signature, double *newest)
         add_facts(&sum, "", &found, newest);
         if (!gguf_split_read(path, &part, &count)) count = 1;
         for (int i = 2; i <= count && i <= GGUF_SPLIT_MOST; i++)
-            if (gguf_split_name(path, i, other, sizeof other) && stat(other, &found) == 0) add_facts(&sum, "", &found, newest);
+            if (gguf_split_name(path, i, other, sizeof other) && stat(other, &found) == 0)
+                add_facts(&sum, "", &found, newest);
         *signature = checksum_value(&sum);
         return true;
     }
@@ -190,10 +193,10 @@ bool scan_signature(const char *path, uint64_t *signature, double *newest)
     return count >= 0;
 }
 
-/* {"path", "config"}: the config.json above `directory`, up to the top, where it has none of its own; else NULL, which stands for
- * the path alone. */
-static enum status inherited_source(const struct scan_place *place, const char *directory, const char *path, json_t **out,
-                                    struct error *error)
+/* {"path", "config"}: the config.json above `directory`, up to the top, where it has none of its own; else NULL, which
+ * stands for the path alone. */
+static enum status inherited_source(const struct scan_place *place, const char *directory, const char *path,
+                                    json_t **out, struct error *error)
 {
     char at[PATH_MAX], config[PATH_MAX + 16];
     const size_t top = strlen(place->top);
@@ -216,7 +219,8 @@ static enum status inherited_source(const struct scan_place *place, const char *
     free(text);
     if (large) {
         json_decref(read);
-        return error_set(error, STATUS_TOO_LARGE, "the config.json above it has more than %d bytes; put it beside the weights",
+        return error_set(error, STATUS_TOO_LARGE,
+                         "the config.json above it has more than %d bytes; put it beside the weights",
                          CHECKPOINT_CONFIG_SIZE / 2 - 1);
     }
     if (json_is_object(read)) *out = json_pack("{ss sO}", "path", path, "config", read);
@@ -257,7 +261,8 @@ struct scan {
 
 static enum status append(json_t *list, json_t *item, struct error *error)
 {
-    return json_array_append_new(list, item) == 0 ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a list");
+    return json_array_append_new(list, item) == 0 ? STATUS_OK
+                                                  : error_set(error, STATUS_NO_MEMORY, "no memory for a list");
 }
 
 /* Written to a moment ago: somebody may not be done with it. A clock that stands behind the files' is no reason to wait
@@ -281,14 +286,15 @@ static enum status found(void *context, const char *path, struct error *error)
     json_t *document = NULL;
     scan_name(scan->place.top, path, name, sizeof name);
     if (++scan->seen > SCAN_MOST)
-        return error_set_at(error, STATUS_INVALID, "/path", "more than %d checkpoints below it: scan smaller directories",
-                            SCAN_MOST);
+        return error_set_at(error, STATUS_INVALID, "/path",
+                            "more than %d checkpoints below it: scan smaller directories", SCAN_MOST);
     if (restless(path, scan->request->quiet_seconds)) return append(scan->pending, json_string(name), error);
     const enum status status = scan_register(scan->connection, &scan->place, path, &outcome, &document, error);
     if (status == STATUS_UNAVAILABLE || status == STATUS_NO_MEMORY) return status;
     if (status != STATUS_OK)
-        return append(scan->failed,
-                      json_pack("{ss ss ss}", "path", name, "status", status_info(status)->name, "detail", error->detail), error);
+        return append(
+            scan->failed,
+            json_pack("{ss ss ss}", "path", name, "status", status_info(status)->name, "detail", error->detail), error);
     if (outcome == STORE_CREATED) return append(scan->registered, document, error);
     scan->existing++;
     json_decref(document);
@@ -299,7 +305,8 @@ enum status scan_directory(struct connection *connection, const struct scan_requ
                            struct error *error)
 {
     char top[PATH_MAX];
-    struct scan scan = {.connection = connection, .request = request, .place = {request->roots, request->trajectory, top}};
+    struct scan scan = {
+        .connection = connection, .request = request, .place = {request->roots, request->trajectory, top}};
     const struct scan_visitor visitor = {.context = &scan, .found = found};
     enum status status = roots_resolve(request->roots, request->path, "/path", top, sizeof top, error);
     if (status != STATUS_OK) return status;
@@ -308,11 +315,12 @@ enum status scan_directory(struct connection *connection, const struct scan_requ
     scan.failed = json_array();
     status = scan_walk(top, &visitor, error);
     if (status == STATUS_OK && scan.seen == 0 && !request->may_be_empty)
-        status = error_set_at(error, STATUS_INVALID, "/path",
-                              "no checkpoint below it: expected directories with config.json and weights, or .gguf files");
+        status =
+            error_set_at(error, STATUS_INVALID, "/path",
+                         "no checkpoint below it: expected directories with config.json and weights, or .gguf files");
     if (status == STATUS_OK) {
-        *document = json_pack("{sO sI sO sO}", "registered", scan.registered, "existing", (json_int_t)scan.existing, "pending",
-                              scan.pending, "failed", scan.failed);
+        *document = json_pack("{sO sI sO sO}", "registered", scan.registered, "existing", (json_int_t)scan.existing,
+                              "pending", scan.pending, "failed", scan.failed);
         if (*document == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a list");
     }
     json_decref(scan.registered);

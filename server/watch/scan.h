@@ -14,27 +14,28 @@ struct scan_place {
     const char *top;          /* canonical, below a root */
 };
 
-/* Registers what it finds at `path` (below a root) and in its subdirectories, at most SCAN_DEPTH deep, under `trajectory`. A
- * checkpoint's name is its path below the directory with "-" for "/"; step, tokens and learning rate come from the training state
- * beside it, else from the name (step1000, checkpoint-500, ckpt_100, iter_0002000, step1000-tokens3B). Files that changed within
- * the last `quiet_seconds` (0: all are taken) are left for later. Answers {"registered": [documents], "existing": n, "pending":
- * [names], "failed": [{"path", "status", "detail"}]}: one broken checkpoint does not stop the others. `may_be_empty`: nothing there
- * is fine. STATUS_INVALID (path; nothing there that looks like a checkpoint; more than SCAN_MOST). */
+/* Registers what it finds at `path` (below a root) and in its subdirectories, at most SCAN_DEPTH deep, under
+ * `trajectory`. A checkpoint's name is its path below the directory with "-" for "/"; step, tokens and learning rate
+ * come from the training state beside it, else from the name (step1000, checkpoint-500, ckpt_100, iter_0002000,
+ * step1000-tokens3B). Files that changed within the last `quiet_seconds` (0: all are taken) are left for later. Answers
+ * {"registered": [documents], "existing": n, "pending": [names], "failed": [{"path", "status", "detail"}]}: one broken
+ * checkpoint does not stop the others. `may_be_empty`: nothing there is fine. STATUS_INVALID (path; nothing there that
+ * looks like a checkpoint; more than SCAN_MOST). */
 struct scan_request {
     const char *const *roots;
     const char *trajectory, *path;
     double quiet_seconds;
     bool may_be_empty;
 };
-MUST_CHECK enum status scan_directory(struct connection *connection, const struct scan_request *request, json_t **document,
-                                      struct error *error);
+MUST_CHECK enum status scan_directory(struct connection *connection, const struct scan_request *request,
+                                      json_t **document, struct error *error);
 
-/* Calls `found` for every directory below `top` that looks like a checkpoint, for every .pt and .pth with a config.json beside it
- * or above, and for every .gguf (weights_file_is_whole), where the directory itself does not; and `directory` (may be NULL) for
- * every one it looks into, until one gives another status than STATUS_OK. A config.json is also about what lies in the directories
- * below its own, where that is no checkpoint itself and they have none. Links below the top are not followed: a tree cannot lead in
- * circles or out of the roots. What trainers are still to rename (a name that begins with "." or "tmp", or ends with ".tmp",
- * ".partial", ".incomplete") is passed over. */
+/* Calls `found` for every directory below `top` that looks like a checkpoint, for every .pt and .pth with a config.json
+ * beside it or above, and for every .gguf (weights_file_is_whole), where the directory itself does not; and `directory`
+ * (may be NULL) for every one it looks into, until one gives another status than STATUS_OK. A config.json is also about
+ * what lies in the directories below its own, where that is no checkpoint itself and they have none. Links below the
+ * top are not followed: a tree cannot lead in circles or out of the roots. What trainers are still to rename (a name
+ * that begins with "." or "tmp", or ends with ".tmp", ".partial", ".incomplete") is passed over. */
 struct scan_visitor {
     void *context;
     enum status (*found)(void *context, const char *path, struct error *error);
@@ -45,11 +46,12 @@ MUST_CHECK enum status scan_walk(const char *top, const struct scan_visitor *vis
 /* The name of the checkpoint at `path`. */
 void scan_name(const char *top, const char *path, char *out, size_t size);
 
-/* What the files of `path` look like from outside: changes when one comes, goes, grows or is written to. *newest: when the last one
- * changed, in seconds since 1970. False when the directory is gone. */
+/* What the files of `path` look like from outside: changes when one comes, goes, grows or is written to. *newest: when
+ * the last one changed, in seconds since 1970. False when the directory is gone. */
 bool scan_signature(const char *path, uint64_t *signature, double *newest);
 
-/* Registers the checkpoint at `path`. Statuses of checkpoint_files_register and of roots_check_links. The caller owns *document. */
+/* Registers the checkpoint at `path`. Statuses of checkpoint_files_register and of roots_check_links. The caller owns
+ * *document. */
 MUST_CHECK enum status scan_register(struct connection *connection, const struct scan_place *place, const char *path,
                                      enum store_outcome *outcome, json_t **document, struct error *error);
 

@@ -1,6 +1,6 @@
 #include "watch/standing.h"
 
-#include "kinds/sweep_plan.h"
+#include "runs/sweep_plan.h"
 #include "store/sweeps.h"
 
 enum { AT_ONCE = 20 };
@@ -27,8 +27,8 @@ static json_t *refusal_of(enum status status, const struct faults *faults, const
                      listed ? faults->items[0].detail : error->detail);
 }
 
-static enum status take_in(struct connection *connection, const char *const *roots, const char *data_directory, const json_t *item,
-                           struct error *error)
+static enum status take_in(struct connection *connection, const char *const *roots, const char *data_directory,
+                           const json_t *item, struct error *error)
 {
     const char *sweep = json_string_value(json_object_get(item, "sweep"));
     const char *checkpoint = json_string_value(json_object_get(item, "checkpoint"));
@@ -43,23 +43,25 @@ static enum status take_in(struct connection *connection, const char *const *roo
         .roots = roots,
         .data_directory = data_directory,
     };
-    enum status status = grid == NULL           ? error_set(error, STATUS_NO_MEMORY, "no memory for a sweep")
-                         : request.kind == NULL ? error_set(error, STATUS_UNSUPPORTED, "this server does not know the sweep's kind")
-                                                : sweep_plan_make(connection, &request, &faults, &plan, error);
+    enum status status = grid == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a sweep")
+                         : request.kind == NULL
+                             ? error_set(error, STATUS_UNSUPPORTED, "this server does not know the sweep's kind")
+                             : sweep_plan_make(connection, &request, &faults, &plan, error);
     if (status != STATUS_OK && status != STATUS_UNAVAILABLE && status != STATUS_NO_MEMORY) {
         refusal = refusal_of(status, &faults, error);
         status = refusal == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a sweep") : STATUS_OK;
     }
     if (status == STATUS_OK)
-        status = sweep_extend(connection, sweep, checkpoint, plan.rows, refusal == NULL ? plan.count : 0, refusal, &mine, error);
+        status = sweep_extend(connection, sweep, checkpoint, plan.rows, refusal == NULL ? plan.count : 0, refusal,
+                              &mine, error);
     sweep_plan_reset(&plan);
     json_decref(grid);
     json_decref(refusal);
     return status;
 }
 
-enum status standing_extend(struct connection *connection, const char *const *roots, const char *data_directory, bool *more,
-                            struct error *error)
+enum status standing_extend(struct connection *connection, const char *const *roots, const char *data_directory,
+                            bool *more, struct error *error)
 {
     size_t i;
     json_t *list = NULL, *item;

@@ -1,6 +1,6 @@
 #include "watch/tree.h"
 
-#include "kinds/roots.h"
+#include "inputs/roots.h"
 #include "store/checkpoints.h"
 
 #include <limits.h>
@@ -125,7 +125,8 @@ static bool is_remote(const char *path)
 static void listen_at(void *context, const char *path)
 {
     struct tree *tree = context;
-    const uint32_t events = IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_CLOSE_WRITE | IN_DELETE | IN_DELETE_SELF | IN_ONLYDIR;
+    const uint32_t events =
+        IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_CLOSE_WRITE | IN_DELETE | IN_DELETE_SELF | IN_ONLYDIR;
     if (!tree->polling && inotify_add_watch(tree->notices, path, events) < 0) tree->polling = true;
 }
 
@@ -187,8 +188,8 @@ static enum status found(void *context, const char *path, struct error *error)
     double newest;
     struct candidate *candidate = candidate_find(tree, path);
     if (candidate == NULL && tree->count >= SCAN_MOST) {
-        (void)snprintf(tree->trouble, sizeof tree->trouble, "more than %d checkpoints below it: watch smaller directories",
-                       SCAN_MOST);
+        (void)snprintf(tree->trouble, sizeof tree->trouble,
+                       "more than %d checkpoints below it: watch smaller directories", SCAN_MOST);
         return STATUS_OK;
     }
     if (candidate == NULL) candidate = candidate_new(tree, path);
@@ -200,7 +201,8 @@ static enum status found(void *context, const char *path, struct error *error)
         candidate->since = tree->now;
         candidate_is(candidate, CANDIDATE_PENDING, NULL);
     }
-    if (candidate->state == CANDIDATE_FAILED || tree->now - candidate->since < tree->options.quiet_seconds) return STATUS_OK;
+    if (candidate->state == CANDIDATE_FAILED || tree->now - candidate->since < tree->options.quiet_seconds)
+        return STATUS_OK;
     return candidate_register(tree, candidate, error);
 }
 
@@ -242,10 +244,12 @@ static bool waiting(const struct tree *tree)
 static double rest(const struct tree *tree)
 {
     if (waiting(tree)) return fmin(fmax(0.5 * tree->options.quiet_seconds, LEAST_SECONDS), 1);
-    return tree->polling || tree->top[0] == '\0' ? tree->options.poll_seconds : SAFETY_FACTOR * tree->options.poll_seconds;
+    return tree->polling || tree->top[0] == '\0' ? tree->options.poll_seconds
+                                                 : SAFETY_FACTOR * tree->options.poll_seconds;
 }
 
-enum status tree_look(struct tree *tree, struct connection *connection, double now, int64_t *registered, struct error *error)
+enum status tree_look(struct tree *tree, struct connection *connection, double now, int64_t *registered,
+                      struct error *error)
 {
     const struct scan_visitor visitor = {.context = tree, .found = found, .directory = listen_at};
     struct error cause;
@@ -280,8 +284,8 @@ json_t *tree_state(const struct tree *tree)
         if (candidate->state == CANDIDATE_PENDING && json_array_size(pending) < SHOWN)
             (void)json_array_append_new(pending, json_string(name));
         if (candidate->state == CANDIDATE_FAILED && json_array_size(failed) < SHOWN)
-            (void)json_array_append_new(
-                failed, json_pack("{ss ss}", "path", name, "detail", candidate->detail != NULL ? candidate->detail : ""));
+            (void)json_array_append_new(failed, json_pack("{ss ss}", "path", name, "detail",
+                                                          candidate->detail != NULL ? candidate->detail : ""));
     }
     return json_pack("{ss ss? so so}", "mode",
                      tree->top[0] == '\0' ? "away"

@@ -1,10 +1,10 @@
-/* tree.h: one directory that is watched for checkpoints. A checkpoint is registered once its files have been as they are for a
- * while and can be opened whole (headers that fit the files' sizes, every shard of an index there); what cannot be opened is tried
- * again when it has changed.
+/* tree.h: one directory that is watched for checkpoints. A checkpoint is registered once its files have been as they
+ * are for a while and can be opened whole (headers that fit the files' sizes, every shard of an index there); what
+ * cannot be opened is tried again when it has changed.
  *
- * The kernel tells when something below it happens (inotify); that is a hint about when to look and never about what is there. On
- * file systems where others write (NFS, Lustre, ...) it tells nothing, and where its watches are used up it cannot: the tree is
- * then looked at every few seconds. */
+ * The kernel tells when something below it happens (inotify); that is a hint about when to look and never about what is
+ * there. On file systems where others write (NFS, Lustre, ...) it tells nothing, and where its watches are used up it
+ * cannot: the tree is then looked at every few seconds. */
 #ifndef WATCH_TREE_H
 #define WATCH_TREE_H
 
@@ -33,13 +33,13 @@ void tree_touched(struct tree *tree);
 
 /* When the next look is due, on the caller's clock (seconds, monotonic). */
 double tree_due(const struct tree *tree);
-/* Looks: registers what is ready, counts in *registered. STATUS_UNAVAILABLE and STATUS_NO_MEMORY leave everything for the next
- * time; other trouble (the directory is gone) stands in the state. */
+/* Looks: registers what is ready, counts in *registered. STATUS_UNAVAILABLE and STATUS_NO_MEMORY leave everything for
+ * the next time; other trouble (the directory is gone) stands in the state. */
 MUST_CHECK enum status tree_look(struct tree *tree, struct connection *connection, double now, int64_t *registered,
                                  struct error *error);
 
-/* {"mode": "inotify" | "poll" | "away", "detail": text | null, "pending": [names], "failed": [{"path", "detail"}]}, at most 20 of
- * each. A new reference; NULL: no memory. */
+/* {"mode": "inotify" | "poll" | "away", "detail": text | null, "pending": [names], "failed": [{"path", "detail"}]}, at
+ * most 20 of each. A new reference; NULL: no memory. */
 json_t *tree_state(const struct tree *tree);
 
 #endif

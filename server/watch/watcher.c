@@ -14,7 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What is watched, and what standing sweeps lack, is asked for once a second in any case: a notification is only a hint. */
+/* What is watched, and what standing sweeps lack, is asked for once a second in any case: a notification is only a
+ * hint. */
 enum { TICK_MILLISECONDS = 1000, TREES_MOST = 256 };
 #define LEAST_SECONDS 0.2 /* between two turns, however much is notified */
 
@@ -50,7 +51,8 @@ static void slot_reset(struct slot *slot)
     *slot = (struct slot){0};
 }
 
-static enum status slot_add(struct watcher *watcher, const char *id, const char *name, const char *path, struct error *error)
+static enum status slot_add(struct watcher *watcher, const char *id, const char *name, const char *path,
+                            struct error *error)
 {
     const struct tree_options options = {
         .roots = watcher->options.roots,
@@ -78,7 +80,8 @@ static enum status list_refresh(struct watcher *watcher, struct error *error)
     for (size_t k = 0; k < watcher->count; k++) watcher->slots[k].listed = false;
     json_array_foreach(list, i, item)
     {
-        const char *id = json_string_value(json_object_get(item, "id")), *name = json_string_value(json_object_get(item, "name")),
+        const char *id = json_string_value(json_object_get(item, "id")),
+                   *name = json_string_value(json_object_get(item, "name")),
                    *path = json_string_value(json_object_get(item, "watch"));
         bool known = false;
         for (size_t k = 0; k < watcher->count && !known; k++) {
@@ -100,7 +103,8 @@ static enum status list_refresh(struct watcher *watcher, struct error *error)
 
 /* ---- looking ---- */
 
-static enum status slot_look(struct watcher *watcher, struct slot *slot, double now, int64_t *registered, struct error *error)
+static enum status slot_look(struct watcher *watcher, struct slot *slot, double now, int64_t *registered,
+                             struct error *error)
 {
     enum status status = tree_look(slot->tree, watcher->connection, now, registered, error);
     json_t *state = status == STATUS_OK ? tree_state(slot->tree) : NULL;
@@ -129,7 +133,8 @@ static double turn(struct watcher *watcher, double now)
         due = fmin(due, tree_due(watcher->slots[i].tree));
     }
     if (status == STATUS_OK)
-        status = standing_extend(watcher->connection, watcher->options.roots, watcher->options.data_directory, &more, &ignored);
+        status = standing_extend(watcher->connection, watcher->options.roots, watcher->options.data_directory, &more,
+                                 &ignored);
     if (registered > 0) store_notify(watcher->connection);
     return status != STATUS_OK ? now + 1e-3 * TICK_MILLISECONDS : more ? now : due;
 }

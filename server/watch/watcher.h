@@ -1,5 +1,5 @@
-/* watcher.h: one thread of `deltaq serve` that looks after watched directories and standing sweeps. What it watches stands in the
- * database, so it goes on after a restart. */
+/* watcher.h: one thread of `deltaq serve` that looks after watched directories and standing sweeps. What it watches
+ * stands in the database, so it goes on after a restart. */
 #ifndef WATCH_WATCHER_H
 #define WATCH_WATCHER_H
 

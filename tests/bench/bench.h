@@ -1,9 +1,10 @@
-/* bench.h: what the measurement programs share: a clock, random sequences, the FLOPs of a forward pass, one line of JSON a run. */
+/* bench.h: what the measurement programs share: a clock, random sequences, the FLOPs of a forward pass, one line of
+ * JSON a run. */
 #ifndef BENCH_H
 #define BENCH_H
 
 #include "base/random.h"
-#include "formats/dataset.h"
+#include "dataset/dataset.h"
 #include "model/model.h"
 
 #include <stdio.h>
@@ -36,7 +37,8 @@ static inline struct sequences bench_sequences(int64_t count, int64_t length, in
     return sequences;
 }
 
-/* Of the blocks, for `tokens` tokens in sequences of `length`: multiply-adds count two; a query sees (length + 1) / 2 keys. */
+/* Of the blocks, for `tokens` tokens in sequences of `length`: multiply-adds count two; a query sees (length + 1) / 2
+ * keys. */
 static inline double bench_block_flop(const struct model *model, double tokens, double length)
 {
     const struct model_config *c = &model->config;

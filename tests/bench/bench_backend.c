@@ -1,8 +1,8 @@
 /* bench_backend.c: how near the fast backend comes to this machine's limits. `make bench-backend`.
- * Prints, for each op at shapes from real models, GFLOP/s against the best large square product, or GB/s against a large copy; the
- * best of several runs, single precision, DELTAQ_THREADS threads (default: all). With one thread it is processor time that counts,
- * so a busy machine can be used. An argument picks the lines whose name contains it ("": all). A second one, `tiny`, calls each op
- * once on a sixteenth of every size, to try the program itself. */
+ * Prints, for each op at shapes from real models, GFLOP/s against the best large square product, or GB/s against a
+ * large copy; the best of several runs, single precision, DELTAQ_THREADS threads (default: all). With one thread it is
+ * processor time that counts, so a busy machine can be used. An argument picks the lines whose name contains it ("":
+ * all). A second one, `tiny`, calls each op once on a sixteenth of every size, to try the program itself. */
 #include "backend/backend.h"
 #include "base/random.h"
 
@@ -119,7 +119,8 @@ static void find_limits(struct bench *bench)
     drop(bench, m[1]);
     char text[400];
     backend_describe(bench->backend, text, sizeof text);
-    printf("%s\nlimits: %.1f GFLOP/s (sgemm %lld), %.1f GB/s (copy)\n", text, bench->flops / 1e9, (long long)n, bench->bytes / 1e9);
+    printf("%s\nlimits: %.1f GFLOP/s (sgemm %lld), %.1f GB/s (copy)\n", text, bench->flops / 1e9, (long long)n,
+           bench->bytes / 1e9);
 }
 
 static void bench_gemm(const struct bench *bench)
@@ -188,7 +189,8 @@ static void bench_hessian(const struct bench *bench)
         drop(bench, m[1]);
         m[1] = make(bench, n, n);
         bench->backend->ops->fill(bench->backend, m[1], 0.1);
-        for (int64_t j = 0; j < n; j++) bench->backend->ops->fill(bench->backend, matrix_columns(matrix_rows(m[1], j, 1), j, 1), 5);
+        for (int64_t j = 0; j < n; j++)
+            bench->backend->ops->fill(bench->backend, matrix_columns(matrix_rows(m[1], j, 1), j, 1), 5);
         snprintf(name, sizeof name, "inverse_cholesky %lld", (long long)n);
         report_flops(bench, name, measure(bench, call_inverse_cholesky, m), 2 * (double)n * (double)n * (double)n / 3);
         drop(bench, m[0]);
@@ -207,8 +209,8 @@ static void call_attention_backward(struct backend *backend, void *args)
 }
 
 /* The flops that causal attention needs: 4 d for each of T (T + 1) / 2 pairs forward, 10 d backward. */
-static void attention_case(const struct bench *bench, const char *name, int64_t sequences, int64_t length, int64_t heads,
-                           int64_t kv_heads, int64_t d)
+static void attention_case(const struct bench *bench, const char *name, int64_t sequences, int64_t length,
+                           int64_t heads, int64_t kv_heads, int64_t d)
 {
     if (!wanted(bench, name)) return;
     int64_t starts[65];
@@ -284,12 +286,13 @@ static void call_activation_backward(struct backend *backend, void *args)
     backend->ops->activation_backward(backend, args);
 }
 
-static void bench_activation(const struct bench *bench, enum activation_kind kind, const char *label, int64_t rows, int64_t columns,
-                             bool up)
+static void bench_activation(const struct bench *bench, enum activation_kind kind, const char *label, int64_t rows,
+                             int64_t columns, bool up)
 {
     char name[80];
     rows = sized(bench, rows), columns = sized(bench, columns);
-    snprintf(name, sizeof name, "activation %s%s %lldx%lld forward", label, up ? " up" : "", (long long)rows, (long long)columns);
+    snprintf(name, sizeof name, "activation %s%s %lldx%lld forward", label, up ? " up" : "", (long long)rows,
+             (long long)columns);
     if (!wanted(bench, name)) return;
     struct activation_args args = {.kind = kind};
     args.gate = make(bench, rows, columns), args.y = make(bench, rows, columns), args.dy = make(bench, rows, columns);
@@ -298,7 +301,8 @@ static void bench_activation(const struct bench *bench, enum activation_kind kin
     if (up) args.up = up_matrix, args.dup = dup;
     const double bytes = 4 * (double)rows * (double)columns;
     report_bytes(bench, name, measure(bench, call_activation_forward, &args), (up ? 3 : 2) * bytes);
-    snprintf(name, sizeof name, "activation %s%s %lldx%lld backward", label, up ? " up" : "", (long long)rows, (long long)columns);
+    snprintf(name, sizeof name, "activation %s%s %lldx%lld backward", label, up ? " up" : "", (long long)rows,
+             (long long)columns);
     report_bytes(bench, name, measure(bench, call_activation_backward, &args), (up ? 5 : 3) * bytes);
     const struct matrix all[] = {args.gate, args.y, args.dy, args.dgate, up_matrix, dup};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) drop(bench, all[i]);
@@ -333,7 +337,8 @@ static void bench_losses(const struct bench *bench, int64_t rows, int64_t vocabu
     if (targets == NULL || losses == NULL || agree == NULL) exit(1);
     struct cross_entropy_args args = {
         .logits = logits, .targets = targets, .losses = losses, .log_sum = losses + count, .weight = 1e-3};
-    struct compare_args compare = {logits, others, targets, losses + count, losses + 3 * count, losses, losses + 2 * count, agree};
+    struct compare_args compare = {
+        logits, others, targets, losses + count, losses + 3 * count, losses, losses + 2 * count, agree};
     const double bytes = 4 * (double)rows * (double)vocabulary;
     report_bytes(bench, name, measure(bench, call_cross_entropy_forward, &args), bytes);
     snprintf(name, sizeof name, "compare %lldx%lld", (long long)rows, (long long)vocabulary);
@@ -364,7 +369,8 @@ static void bench_steps(const struct bench *bench, int64_t count)
     count = sized(bench, count);
     snprintf(name, sizeof name, "adamw %lld", (long long)count);
     if (!wanted(bench, name)) return;
-    const struct matrix p = make(bench, 1, count), m = make(bench, 1, count), v = make(bench, 1, count), g = make(bench, 1, count);
+    const struct matrix p = make(bench, 1, count), m = make(bench, 1, count), v = make(bench, 1, count),
+                        g = make(bench, 1, count);
     bench->backend->ops->fill(bench->backend, v, 1);
     struct adamw_args args = {p.data, m.data, v.data, g.data, count, 1e-4, 0.9, 0.95, 1e-8, 0.1, 1, 1, 1};
     report_bytes(bench, name, measure(bench, call_adamw, &args), 28 * (double)count);
@@ -388,7 +394,8 @@ static void call_team(struct backend *backend, void *args)
 
 int main(int count, char **arguments)
 {
-    struct bench bench = {.only = count > 1 ? arguments[1] : NULL, .tiny = count > 2 && strcmp(arguments[2], "tiny") == 0};
+    struct bench bench = {.only = count > 1 ? arguments[1] : NULL,
+                          .tiny = count > 2 && strcmp(arguments[2], "tiny") == 0};
     struct error error;
     const char *threads = getenv("DELTAQ_THREADS");
     if (team_new(threads ? (int)strtol(threads, NULL, 10) : 0, &bench.team, &error) != STATUS_OK ||

@@ -1,5 +1,5 @@
-/* bench_evaluate MODEL SEQUENCES LENGTH [RUNS]: times evaluation of a checkpoint on random tokens; a line of JSON a run. Weights
- * are read from the file in every run, as the product does. */
+/* bench_evaluate MODEL SEQUENCES LENGTH [RUNS]: times evaluation of a checkpoint on random tokens; a line of JSON a
+ * run. Weights are read from the file in every run, as the product does. */
 #include "bench.h"
 #include "eval/evaluate.h"
 

@@ -1,6 +1,6 @@
-/* bench_hvp MODEL SEQUENCES LENGTH [MODE] [ITERATIONS]: times Hessian-vector products of the checkpoint in MODEL on random tokens
- * beside its gradients, as power iterations make them (three vectors: parameters, direction, product); a line of JSON. MODE is
- * recompute, chunk or values: what is kept between the walks (curvature/hvp.h). */
+/* bench_hvp MODEL SEQUENCES LENGTH [MODE] [ITERATIONS]: times Hessian-vector products of the checkpoint in MODEL on
+ * random tokens beside its gradients, as power iterations make them (three vectors: parameters, direction, product); a
+ * line of JSON. MODE is recompute, chunk or values: what is kept between the walks (curvature/hvp.h). */
 #include "bench.h"
 #include "curvature/hvp.h"
 #include "model/gradient.h"
@@ -95,7 +95,8 @@ static struct cost time_gradient(const struct work *work, enum gradient_mode mod
     struct gradients g = {.work = *work};
     g.losses = calloc((size_t)work->chunks.tokens, sizeof *g.losses);
     must(parameters_init(&g.into, work->layout, work->bench.backend, "gradients", &error), &error);
-    must(gradient_new(&work->parameters, mode, work->chunks.largest, work->chunks.longest, &g.gradient, &error), &error);
+    must(gradient_new(&work->parameters, mode, work->chunks.largest, work->chunks.longest, &g.gradient, &error),
+         &error);
     const struct cost cost = median(&g.work, iterations, gradient_step);
     gradient_free(g.gradient);
     parameters_reset(&g.into);

@@ -1,9 +1,9 @@
-/* bench_methods MODEL CALIBRATION EVALUATION LENGTH GROUP METHOD…: what quantization costs a checkpoint, for comparisons with other
- * programs on the same tokens. CALIBRATION and EVALUATION are files of tokens (unsigned, 32 bits, in this machine's order), which
- * are cut into sequences of LENGTH. The methods are those of the table below, with the settings that the libraries have. A line of
- * JSON a method. */
+/* bench_methods MODEL CALIBRATION EVALUATION LENGTH GROUP METHOD…: what quantization costs a checkpoint, for
+ * comparisons with other programs on the same tokens. CALIBRATION and EVALUATION are files of tokens (unsigned, 32
+ * bits, in this machine's order), which are cut into sequences of LENGTH. The methods are those of the table below,
+ * with the settings that the libraries have. A line of JSON a method. */
 #include "bench.h"
-#include "jobs/quantize.h"
+#include "jobs/quantize/quantize.h"
 
 #include <string.h>
 
@@ -68,8 +68,9 @@ static int tell(const char *name, struct quantize_member *member)
         (void)fprintf(stderr, "%s: %s\n", name, member->error.detail);
         return 1;
     }
-    printf("{\"method\": \"%s\", \"loss_fp\": %.9f, \"loss_q\": %.9f, \"delta\": %.9f, \"kl\": %.9f, \"bits_per_weight\": %.4f}\n",
-           name, result->fp.loss, result->q.loss, result->delta, result->kl, result->bits_per_weight);
+    printf(
+        "{\"method\": \"%s\", \"loss_fp\": %.9f, \"loss_q\": %.9f, \"delta\": %.9f, \"kl\": %.9f, \"bits_per_weight\": %.4f}\n",
+        name, result->fp.loss, result->q.loss, result->delta, result->kl, result->bits_per_weight);
     quantize_result_reset(&member->result);
     return 0;
 }
@@ -87,11 +88,12 @@ int main(int argc, char **argv)
     const int count = argc - FIXED;
     int failed = 0;
     for (int i = 0; i < count; i++)
-        members[i].request = (struct quantize_request){.model = bench.model,
-                                                       .backend = bench.backend,
-                                                       .method = method_of(argv[FIXED + i], strtol(argv[FIXED - 1], NULL, 10)),
-                                                       .calibration = &calibration,
-                                                       .evaluation = &evaluation};
+        members[i].request =
+            (struct quantize_request){.model = bench.model,
+                                      .backend = bench.backend,
+                                      .method = method_of(argv[FIXED + i], strtol(argv[FIXED - 1], NULL, 10)),
+                                      .calibration = &calibration,
+                                      .evaluation = &evaluation};
     quantize_batch(members, count);
     for (int i = 0; i < count; i++) failed |= tell(argv[FIXED + i], &members[i]);
     dataset_sequences_free(&calibration);

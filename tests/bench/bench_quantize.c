@@ -1,8 +1,8 @@
-/* bench_quantize MODEL SEQUENCES LENGTH [RUNS [EVALUATION_SEQUENCES EVALUATION_LENGTH [BITS …]]]: times GPTQ (groups of 128, the
- * defaults) of a whole checkpoint on random calibration tokens, at 4 bits, or at several widths on one walk. Without an evaluation
- * one short sequence keeps the other streams from counting. A line of JSON a run. */
+/* bench_quantize MODEL SEQUENCES LENGTH [RUNS [EVALUATION_SEQUENCES EVALUATION_LENGTH [BITS …]]]: times GPTQ (groups of
+ * 128, the defaults) of a whole checkpoint on random calibration tokens, at 4 bits, or at several widths on one walk.
+ * Without an evaluation one short sequence keeps the other streams from counting. A line of JSON a run. */
 #include "bench.h"
-#include "jobs/quantize.h"
+#include "jobs/quantize/quantize.h"
 
 enum { RECIPES = 8 };
 
@@ -26,10 +26,11 @@ static int run(const struct bench *bench, struct quantize_member *members, int64
         }
         for (int64_t k = 0; k < members[i].result.layer_count; k++) proxy += members[i].result.layers[k].proxy_error;
     }
-    printf("{\"seconds\": %.6f, \"recipes\": %lld, \"tokens\": %lld, \"layers\": %lld, \"proxy_error\": %.6g, \"peak_mib\": %.0f, "
-           "\"what\": \"%s\"}\n",
-           took, (long long)recipes, (long long)tokens, (long long)members[0].result.layer_count, proxy, bench_peak_mib(),
-           bench->description);
+    printf(
+        "{\"seconds\": %.6f, \"recipes\": %lld, \"tokens\": %lld, \"layers\": %lld, \"proxy_error\": %.6g, \"peak_mib\": %.0f, "
+        "\"what\": \"%s\"}\n",
+        took, (long long)recipes, (long long)tokens, (long long)members[0].result.layer_count, proxy, bench_peak_mib(),
+        bench->description);
     (void)fflush(stdout);
     for (int64_t i = 0; i < recipes; i++)
         if (members[i].status == STATUS_OK) quantize_result_reset(&members[i].result);
@@ -39,8 +40,9 @@ static int run(const struct bench *bench, struct quantize_member *members, int64
 int main(int argc, char **argv)
 {
     if (argc < 4 || argc == 6 || argc > 7 + RECIPES) {
-        (void)fputs("usage: bench_quantize MODEL SEQUENCES LENGTH [RUNS [EVALUATION_SEQUENCES EVALUATION_LENGTH [BITS …]]]\n",
-                    stderr);
+        (void)fputs(
+            "usage: bench_quantize MODEL SEQUENCES LENGTH [RUNS [EVALUATION_SEQUENCES EVALUATION_LENGTH [BITS …]]]\n",
+            stderr);
         return 2;
     }
     const int64_t count = number(argc, argv, 2, 0), length = number(argc, argv, 3, 0), runs = number(argc, argv, 4, 1);

@@ -1,7 +1,7 @@
-/* bench_tangent.c: what the passes of a Hessian-vector product cost beside those of a gradient, at the shape of Pythia-160M (or of
- * a llama of that size with `llama`) on 4 sequences of 512 tokens: one block, the head, and both put together for all layers. The
- * best of several runs, DELTAQ_THREADS threads (default: all); with one thread processor time counts, so a busy machine can be
- * used. `tiny`: a small shape on 32 tokens, to try the program itself. */
+/* bench_tangent.c: what the passes of a Hessian-vector product cost beside those of a gradient, at the shape of
+ * Pythia-160M (or of a llama of that size with `llama`) on 4 sequences of 512 tokens: one block, the head, and both put
+ * together for all layers. The best of several runs, DELTAQ_THREADS threads (default: all); with one thread processor
+ * time counts, so a busy machine can be used. `tiny`: a small shape on 32 tokens, to try the program itself. */
 #include "bench.h"
 #include "model/gradient.h"
 #include "model/head.h"
@@ -75,7 +75,8 @@ static void place_open(struct place *place, const struct shape *shape)
     need(place->backend->ops->prepare(place->backend, length, config.vocabulary_size, &error));
     need(model_rope_tables(&config, place->backend, length, &place->cosine, &place->sine, &error));
     need(walk_init(&place->forward, &config, place->backend, WALK_FORWARD, tokens, place->cosine, place->sine, &error));
-    need(walk_init(&place->gradient, &config, place->backend, WALK_GRADIENT, tokens, place->cosine, place->sine, &error));
+    need(walk_init(&place->gradient, &config, place->backend, WALK_GRADIENT, tokens, place->cosine, place->sine,
+                   &error));
     need(walk_init(&place->tangent, &config, place->backend, WALK_TANGENT, tokens, place->cosine, place->sine, &error));
     const struct head_weights weights = parameters_head(&place->parameters);
     need(head_init(&place->head, &config, place->backend, &weights, HEAD_TANGENT, &error));
@@ -98,8 +99,8 @@ static void block_backward(struct place *place)
 
 static void block_tangent(struct place *place)
 {
-    walk_tangent(&place->tangent, &place->layout->programs[0], place->batch, place->block, place->block_t, place->hidden,
-                 place->hidden_t);
+    walk_tangent(&place->tangent, &place->layout->programs[0], place->batch, place->block, place->block_t,
+                 place->hidden, place->hidden_t);
 }
 
 static void block_backward_tangent(struct place *place)
@@ -151,9 +152,9 @@ static void measure_steps(struct place *place)
     place->gradient.pass.parameter_gradients = place->dblock;
     printf("%-12s %10s %10s %10s %10s ms\n", "step", "forward", "backward", "tangent", "backward_t");
     for (int i = 0; i < program->step_count; i++) {
-        void (*const passes[])(const struct pass *pass,
-                               const struct step *step) = {program->steps[i].op->forward, program->steps[i].op->backward,
-                                                           program->steps[i].op->tangent, program->steps[i].op->backward_tangent};
+        void (*const passes[])(const struct pass *pass, const struct step *step) = {
+            program->steps[i].op->forward, program->steps[i].op->backward, program->steps[i].op->tangent,
+            program->steps[i].op->backward_tangent};
         double least[4] = {1e9, 1e9, 1e9, 1e9};
         for (int p = 0; p < 4; p++)
             for (int k = 0; k < 3; k++) {
@@ -162,8 +163,8 @@ static void measure_steps(struct place *place)
                 const double spent = now(place) - before;
                 least[p] = spent < least[p] ? spent : least[p];
             }
-        printf("%-12s %10.2f %10.2f %10.2f %10.2f\n", program->steps[i].op->name, 1e3 * least[0], 1e3 * least[1], 1e3 * least[2],
-               1e3 * least[3]);
+        printf("%-12s %10.2f %10.2f %10.2f %10.2f\n", program->steps[i].op->name, 1e3 * least[0], 1e3 * least[1],
+               1e3 * least[2], 1e3 * least[3]);
     }
 }
 
@@ -195,12 +196,13 @@ int main(int count, char **arguments)
     const double keep = LAYERS * (forward + backward) + head, recompute = keep + LAYERS * forward;
     const double kept = LAYERS * (tangent + backward_tangent) + head_tangent, again = kept + LAYERS * tangent;
     printf("block: product / gradient            %9.2f, walking forward twice in both %.2f\n",
-           (tangent + backward_tangent) / (forward + backward), (2 * tangent + backward_tangent) / (2 * forward + backward));
+           (tangent + backward_tangent) / (forward + backward),
+           (2 * tangent + backward_tangent) / (2 * forward + backward));
     printf("head: product / gradient             %9.2f\n", head_tangent / head);
-    printf("%d layers and head: gradient %.0f ms, recomputing %.0f ms; product %.0f ms, recomputing %.0f ms\n", LAYERS, 1e3 * keep,
-           1e3 * recompute, 1e3 * kept, 1e3 * again);
-    printf("product / gradient: both keeping %.2f, both recomputing %.2f, product recomputing alone %.2f\n", kept / keep,
-           again / recompute, again / keep);
+    printf("%d layers and head: gradient %.0f ms, recomputing %.0f ms; product %.0f ms, recomputing %.0f ms\n", LAYERS,
+           1e3 * keep, 1e3 * recompute, 1e3 * kept, 1e3 * again);
+    printf("product / gradient: both keeping %.2f, both recomputing %.2f, product recomputing alone %.2f\n",
+           kept / keep, again / recompute, again / keep);
     measure_steps(&place);
     return 0;
 }

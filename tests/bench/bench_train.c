@@ -1,5 +1,5 @@
-/* bench_train MODEL SEQUENCES LENGTH STEPS [RUNS]: times training steps of the shape in MODEL/config.json from fresh weights on
- * random tokens; a line of JSON a run. Two steps go before the clock starts. */
+/* bench_train MODEL SEQUENCES LENGTH STEPS [RUNS]: times training steps of the shape in MODEL/config.json from fresh
+ * weights on random tokens; a line of JSON a run. Two steps go before the clock starts. */
 #include "base/memory.h"
 #include "bench.h"
 #include "train/trainer.h"
@@ -36,12 +36,14 @@ static void report(const struct trainer *trainer, int64_t steps, double took)
     printf("{\"seconds\": %.6f, \"tokens\": %.0f, \"tokens_per_second\": %.0f, \"gflops\": %.1f, \"parameters\": %lld, "
            "\"loss\": %.6f, \"peak_mib\": %.0f, \"what\": \"%s\"}\n",
            took, tokens, tokens / took,
-           (double)steps * flop(trainer->parameters.layout, setup->batch_sequences, setup->sequence_length) / took * 1e-9,
+           (double)steps * flop(trainer->parameters.layout, setup->batch_sequences, setup->sequence_length) / took *
+               1e-9,
            (long long)trainer->parameters.layout->numbers, trainer->loss, (double)usage.ru_maxrss / 1024, description);
     (void)fflush(stdout);
 }
 
-static enum status measure(const char *path, int64_t sequences, int64_t length, int64_t steps, int64_t runs, struct error *error)
+static enum status measure(const char *path, int64_t sequences, int64_t length, int64_t steps, int64_t runs,
+                           struct error *error)
 {
     const int64_t count = 1 << 20;
     struct team *team = NULL;
@@ -56,7 +58,8 @@ static enum status measure(const char *path, int64_t sequences, int64_t length, 
     if ((status = config_read(path, &config, error)) != STATUS_OK) goto done;
     if ((status = parameters_layout_new(&config, &layout, error)) != STATUS_OK) goto done;
     if ((status = memory_new(count, sizeof *tokens, "tokens", &tokens, error)) != STATUS_OK) goto done;
-    for (int64_t i = 0; i < count; i++) tokens[i] = (uint32_t)random_below(1, 0, (uint64_t)i, (uint64_t)config.vocabulary_size);
+    for (int64_t i = 0; i < count; i++)
+        tokens[i] = (uint32_t)random_below(1, 0, (uint64_t)i, (uint64_t)config.vocabulary_size);
     const struct trainer_setup setup = {
         .optimizer = optimizer_kinds[0],
         .settings = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .clip = 1},

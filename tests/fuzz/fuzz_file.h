@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-#include "formats/file.h"
+#include "files/file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

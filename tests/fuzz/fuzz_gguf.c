@@ -1,11 +1,11 @@
-/* A GGUF file, the model and the tokenizer in it. Tensors that are accepted lie in the file, aligned and apart, and can be read;
- * what the metadata becomes is JSON. */
+/* A GGUF file, the model and the tokenizer in it. Tensors that are accepted lie in the file, aligned and apart, and can
+ * be read; what the metadata becomes is JSON. */
 #include "fuzz_file.h"
 
-#include "formats/gguf_model.h"
-#include "formats/json_reader.h"
-#include "formats/tokenizer.h"
-#include "formats/tokenizer_gguf.h"
+#include "files/json_reader.h"
+#include "formats/gguf/gguf_model.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_gguf.h"
 
 #include <string.h>
 
@@ -38,7 +38,8 @@ static void check_model(const struct gguf_model *model)
     for (int64_t i = 0; i < gguf_model_count(model); i++) {
         const struct gguf_model_tensor *tensor = gguf_model_tensor(model, i);
         const int64_t count = tensor->elements < 8 ? tensor->elements : 8;
-        fuzz_require(tensor->elements > 0 && tensor->first >= 0 && tensor->first + tensor->elements <= tensor->stored->elements);
+        fuzz_require(tensor->elements > 0 && tensor->first >= 0 &&
+                     tensor->first + tensor->elements <= tensor->stored->elements);
         fuzz_require(tensor->rank >= 1 && tensor->rank <= tensor->stored->rank && tensor->part == 0);
         fuzz_require(i == 0 || strcmp(gguf_model_tensor(model, i - 1)->name, tensor->name) <= 0);
         (void)!gguf_model_read_f32(model, i, tensor->elements - count, count, values, &error);
@@ -60,7 +61,8 @@ static void check_tokenizer(const char *path)
         json_reader_skip(&reader, NULL);
         fuzz_require(json_reader_finish(&reader) == STATUS_OK);
         const enum status opened = tokenizer_open_memory("x", text.bytes, text.size, &tokenizer, &error);
-        fuzz_require(opened != STATUS_INTERNAL && opened != STATUS_MALFORMED && (opened == STATUS_OK || error.detail[0]));
+        fuzz_require(opened != STATUS_INTERNAL && opened != STATUS_MALFORMED &&
+                     (opened == STATUS_OK || error.detail[0]));
         if (opened == STATUS_OK) (void)!tokenizer_encode(tokenizer, "ab a\xc3\xa9 1<s>", 12, true, &list, &error);
     }
     tokenizer_list_free(&list);
@@ -84,8 +86,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         if (status == STATUS_OK) check_model(model);
         gguf_model_close(model);
     }
-    fuzz_require(status == STATUS_OK ||
-                 ((status == STATUS_CORRUPT || status == STATUS_UNSUPPORTED || status == STATUS_INVALID) && error.detail[0]));
+    fuzz_require(
+        status == STATUS_OK ||
+        ((status == STATUS_CORRUPT || status == STATUS_UNSUPPORTED || status == STATUS_INVALID) && error.detail[0]));
     (void)close(descriptor);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* Skipping a document and reading all of it must come to the same verdict. */
 #include "fuzz.h"
 
-#include "formats/json_reader.h"
+#include "files/json_reader.h"
 
 /* Reads whatever comes, without recursion; numbers as text, so that only the grammar decides. */
 static void read_everything(struct json_reader *reader)
@@ -39,7 +39,8 @@ static void read_everything(struct json_reader *reader)
         unsigned sum = 0;
         for (size_t i = 0; i < text.size; i++) sum += (unsigned char)text.bytes[i];
         fuzz_require(sum <= text.size * 255);
-        while (depth > 0 && !(objects[depth - 1] ? json_reader_next_key(reader, &text) : json_reader_next_item(reader))) depth--;
+        while (depth > 0 && !(objects[depth - 1] ? json_reader_next_key(reader, &text) : json_reader_next_item(reader)))
+            depth--;
     } while (depth > 0);
 }
 

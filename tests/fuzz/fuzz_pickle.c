@@ -1,10 +1,10 @@
-/* A pickle, and the state dict in it, over an archive with the storages "0" (16 bytes) and "1" (8 bytes). Tensors that are accepted
- * lie in their storage, whatever their shape and strides. */
+/* A pickle, and the state dict in it, over an archive with the storages "0" (16 bytes) and "1" (8 bytes). Tensors that
+ * are accepted lie in their storage, whatever their shape and strides. */
 #include "fuzz_file.h"
 
-#include "../unit/engine/formats/archive.h"
-#include "formats/torch_names.h"
-#include "formats/torch_state.h"
+#include "engine/formats/pytorch/archive.h"
+#include "formats/pytorch/torch_names.h"
+#include "formats/pytorch/torch_state.h"
 
 #include <string.h>
 
@@ -26,8 +26,8 @@ static void check(const struct torch_state *state, const struct zip *zip)
         for (int64_t e = 0; e < zip_count(zip); e++) {
             const struct zip_entry *entry = zip_entry(zip, e);
             const int64_t end = entry->offset + entry->bytes;
-            inside |= strncmp(entry->name, "a/data/", 7) == 0 && tensor->offset >= entry->offset && tensor->offset <= end &&
-                      (elements == 0 || last + width <= end);
+            inside |= strncmp(entry->name, "a/data/", 7) == 0 && tensor->offset >= entry->offset &&
+                      tensor->offset <= end && (elements == 0 || last + width <= end);
         }
         fuzz_require(inside);
     }
@@ -54,8 +54,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         if (status == STATUS_OK) check(&state, zip);
         torch_state_reset(&state);
     }
-    fuzz_require(status == STATUS_OK || ((status == STATUS_CORRUPT || status == STATUS_UNSUPPORTED || status == STATUS_INVALID ||
-                                          status == STATUS_TOO_LARGE) &&
+    fuzz_require(status == STATUS_OK || ((status == STATUS_CORRUPT || status == STATUS_UNSUPPORTED ||
+                                          status == STATUS_INVALID || status == STATUS_TOO_LARGE) &&
                                          error.detail[0]));
     pickle_free(pickle);
     zip_close(zip);

@@ -1,8 +1,8 @@
-/* The header of a safetensors file. The input's first two bytes are the number of data bytes, the rest is the header. What is
- * accepted must hold all that safetensors_header.h promises. */
+/* The header of a safetensors file. The input's first two bytes are the number of data bytes, the rest is the header.
+ * What is accepted must hold all that safetensors_header.h promises. */
 #include "fuzz.h"
 
-#include "formats/safetensors_header.h"
+#include "formats/safetensors/safetensors_header.h"
 
 #include <string.h>
 
@@ -19,7 +19,8 @@ static void check(const struct safetensors_header *header, int64_t data_bytes)
             fuzz_require(tensor.shape[axis] >= 0 && tensor.shape[axis] < INT64_C(1) << 48);
             elements *= tensor.shape[axis];
         }
-        fuzz_require(elements == tensor.elements && elements * (int64_t)(dtype_info(tensor.dtype)->bits / 8) == tensor.bytes);
+        fuzz_require(elements == tensor.elements &&
+                     elements * (int64_t)(dtype_info(tensor.dtype)->bits / 8) == tensor.bytes);
         fuzz_require(tensor.offset >= 0 && tensor.offset <= data_bytes && tensor.bytes <= data_bytes - tensor.offset);
         fuzz_require(safetensors_header_find(header, tensor.name) == i);
         for (const char *at = tensor.name; *at; at++) fuzz_require((unsigned char)*at >= 0x20 && *at != 0x7f);
@@ -40,7 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     struct error error;
     if (size < 2) return 0;
     const int64_t data_bytes = bytes[0] | bytes[1] << 8;
-    const enum status status = safetensors_header_new("x", (const char *)bytes + 2, size - 2, data_bytes, &header, &error);
+    const enum status status =
+        safetensors_header_new("x", (const char *)bytes + 2, size - 2, data_bytes, &header, &error);
     if (status == STATUS_OK)
         check(header, data_bytes);
     else

@@ -1,8 +1,9 @@
-/* tokenizer.json: whatever is accepted encodes text to ids below its size, the same twice and in a stream, and decodes them. */
+/* tokenizer.json: whatever is accepted encodes text to ids below its size, the same twice and in a stream, and decodes
+ * them. */
 #include "fuzz.h"
 
 #include "base/memory.h"
-#include "formats/tokenizer_stream.h"
+#include "tokenizer/tokenizer_stream.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The index of a sharded checkpoint: no name that is accepted leads out of its directory. */
 #include "fuzz.h"
 
-#include "formats/weights_index.h"
+#include "weights/weights_index.h"
 
 #include <string.h>
 

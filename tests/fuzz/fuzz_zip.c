@@ -1,8 +1,9 @@
-/* The directory of a zip archive. Entries that are accepted lie in the file, apart from each other, under plain names. */
+/* The directory of a zip archive. Entries that are accepted lie in the file, apart from each other, under plain
+ * names. */
 #include "fuzz_file.h"
 
 #include "base/memory.h"
-#include "formats/zip.h"
+#include "formats/pytorch/zip.h"
 
 #include <string.h>
 
@@ -16,13 +17,16 @@ static void check(const struct zip *zip, int64_t size)
         fuzz_require(entry->offset >= 30 && entry->bytes >= 0 && entry->offset + entry->bytes <= size);
         fuzz_require(entry->name[0] != '\0' && entry->name[0] != '/' && strncmp(entry->name, "../", 3) != 0 &&
                      !strstr(entry->name, "/../"));
-        fuzz_require(zip_find(zip, entry->name) == entry && (i == 0 || strcmp(zip_entry(zip, i - 1)->name, entry->name) < 0));
+        fuzz_require(zip_find(zip, entry->name) == entry &&
+                     (i == 0 || strcmp(zip_entry(zip, i - 1)->name, entry->name) < 0));
         for (int64_t k = 0; k < i && k < 64; k++) {
             const struct zip_entry *other = zip_entry(zip, k);
-            fuzz_require(other->offset + other->bytes <= entry->offset || entry->offset + entry->bytes <= other->offset);
+            fuzz_require(other->offset + other->bytes <= entry->offset ||
+                         entry->offset + entry->bytes <= other->offset);
         }
         const enum status status = zip_read(zip, entry, 4096, &bytes, &read, &error);
-        fuzz_require(status == STATUS_OK ? read == (size_t)entry->bytes : status == STATUS_CORRUPT || status == STATUS_TOO_LARGE);
+        fuzz_require(status == STATUS_OK ? read == (size_t)entry->bytes
+                                         : status == STATUS_CORRUPT || status == STATUS_TOO_LARGE);
         memory_free(bytes);
     }
 }

@@ -1,5 +1,5 @@
-/* mutate.h: inputs that are nearly those of a corpus, the same for the same seed. No coverage is looked at, as libFuzzer does: it
- * is the short run that every `make check` can afford. */
+/* mutate.h: inputs that are nearly those of a corpus, the same for the same seed. No coverage is looked at, as
+ * libFuzzer does: it is the short run that every `make check` can afford. */
 #ifndef MUTATE_H
 #define MUTATE_H
 
@@ -39,10 +39,11 @@ static inline void mutate_splice(struct mutate_input *input, size_t at, size_t g
 /* A number that lengths, offsets and counts go wrong at, little endian, of one to eight bytes. */
 static inline void mutate_number(struct mutate_input *input, struct mutate_dice *dice)
 {
-    static const uint64_t numbers[] = {0,          1,          2,          7,          31,         32,         64,
-                                       127,        128,        255,        256,        1 << 15,    65535,      65536,
-                                       1 << 24,    1 << 30,    0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff, 1ull << 32,
-                                       1ull << 47, 1ull << 61, 1ull << 62, 1ull << 63, INT64_MAX,  UINT64_MAX, UINT64_MAX - 7};
+    static const uint64_t numbers[] = {
+        0,          1,          2,          7,          31,         32,         64,
+        127,        128,        255,        256,        1 << 15,    65535,      65536,
+        1 << 24,    1 << 30,    0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff, 1ull << 32,
+        1ull << 47, 1ull << 61, 1ull << 62, 1ull << 63, INT64_MAX,  UINT64_MAX, UINT64_MAX - 7};
     const size_t width = (size_t)1 << mutate_below(dice, 4);
     uint64_t number = numbers[mutate_below(dice, sizeof numbers / sizeof numbers[0])];
     uint8_t bytes[8];

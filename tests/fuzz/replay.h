@@ -1,5 +1,5 @@
-/* replay.h: runs a fuzzer over its corpus, tests/fuzz/corpus/<name>/, and over changes of it, as unit tests. Includes the fuzzer's
- * name as CORPUS. DELTAQ_FUZZ_SEED and DELTAQ_FUZZ_COUNT ask for other changes and for more of them. */
+/* replay.h: runs a fuzzer over its corpus, tests/fuzz/corpus/<name>/, and over changes of it, as unit tests. Includes
+ * the fuzzer's name as CORPUS. DELTAQ_FUZZ_SEED and DELTAQ_FUZZ_COUNT ask for other changes and for more of them. */
 #ifndef REPLAY_H
 #define REPLAY_H
 
@@ -101,8 +101,8 @@ static void report(const struct trial *trial, int status)
         (void)fwrite(trial->input.bytes, 1, trial->input.size, file);
         (void)fclose(file);
     }
-    fail_msg("seed %llu, change %llu of the corpus: status 0x%x; the input (%zu bytes) is in %s", (unsigned long long)trial->seed,
-             (unsigned long long)trial->index, (unsigned)status, trial->input.size,
+    fail_msg("seed %llu, change %llu of the corpus: status 0x%x; the input (%zu bytes) is in %s",
+             (unsigned long long)trial->seed, (unsigned long long)trial->index, (unsigned)status, trial->input.size,
              file ? path : "no file: the directory is not writable");
 }
 

@@ -1,4 +1,5 @@
-/* A small server over server/http for the tests beside it: no database, no engine. It prints its address and runs until SIGTERM.
+/* A small server over server/http for the tests beside it: no database, no engine. It prints its address and runs until
+ * SIGTERM.
  *     echo_server [--token] [--listen ADDRESS] [--short] [--threads N] [--queue N] [--static DIRECTORY] [--log]
  * --token: the tokens "reader", "writer", "admin" are asked for. --short: deadlines of a second or less. */
 #include "base/buffer.h"
@@ -72,8 +73,8 @@ static enum status get_echo(struct http_context *context, const struct request *
     for (size_t i = 0; i < request->query_count; i++)
         (void)json_array_append_new(query, json_pack("[s, s]", request->query[i].name, request->query[i].value));
     return response_json(response, 200,
-                         json_pack("{s:s, s:s, s:o, s:s}", "name", request_parameter(request, "name"), "path", request->path,
-                                   "query", query, "principal", request->principal.name),
+                         json_pack("{s:s, s:s, s:o, s:s}", "name", request_parameter(request, "name"), "path",
+                                   request->path, "query", query, "principal", request->principal.name),
                          error);
 }
 
@@ -84,7 +85,8 @@ static enum status post_echo(struct http_context *context, const struct request 
     pthread_mutex_lock(&application->mutex);
     const int calls = ++application->calls;
     pthread_mutex_unlock(&application->mutex);
-    const struct timespec nap = {.tv_nsec = json_integer_value(json_object_get(request->body, "pause")) % 1000 * 1000000};
+    const struct timespec nap = {.tv_nsec =
+                                     json_integer_value(json_object_get(request->body, "pause")) % 1000 * 1000000};
     (void)nanosleep(&nap, NULL);
     if (json_object_get(request->body, "fail")) {
         response_add_error(response, "/a", "first fault");
@@ -92,7 +94,8 @@ static enum status post_echo(struct http_context *context, const struct request 
         return error_set(error, STATUS_INVALID, "two faults");
     }
     if (json_object_get(request->body, "pointer")) return error_set_at(error, STATUS_INVALID, "/pointer", "one fault");
-    enum status status = response_json(response, 201, json_pack("{s:i, s:O}", "calls", calls, "body", request->body), error);
+    enum status status =
+        response_json(response, 201, json_pack("{s:i, s:O}", "calls", calls, "body", request->body), error);
     if (status == STATUS_OK) status = response_header(response, "Location", "/v1/echo/1", error);
     return status;
 }
@@ -204,7 +207,8 @@ static enum status get_events(struct http_context *context, const struct request
     return response_stream(response, follower->topic, &follow_ops, follower, error);
 }
 
-static enum status authorize(void *thread, const char *token, enum scope scope, struct principal *principal, struct error *error)
+static enum status authorize(void *thread, const char *token, enum scope scope, struct principal *principal,
+                             struct error *error)
 {
     static const struct {
         const char *token;
@@ -222,8 +226,8 @@ static enum status authorize(void *thread, const char *token, enum scope scope, 
 }
 
 /* The hooks get the thread's context, which here is the application. */
-static enum status key_begin(void *thread, const char *principal, const char *key, const char *sha256, enum idempotency *out,
-                             struct idempotent_answer *answer, struct error *error)
+static enum status key_begin(void *thread, const char *principal, const char *key, const char *sha256,
+                             enum idempotency *out, struct idempotent_answer *answer, struct error *error)
 {
     struct application *application = thread;
     enum status status = STATUS_OK;
@@ -254,8 +258,8 @@ static enum status key_begin(void *thread, const char *principal, const char *ke
     return status;
 }
 
-static enum status key_finish(void *thread, const char *principal, const char *key, const struct idempotent_answer *answer,
-                              struct error *error)
+static enum status key_finish(void *thread, const char *principal, const char *key,
+                              const struct idempotent_answer *answer, struct error *error)
 {
     struct application *application = thread;
     (void)principal;

@@ -13,20 +13,26 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Each room and the rooms whose headers it may include besides its own. "engine" means every room of the engine.
 BASE = {"base"}
+READING = BASE | {"tensor", "files", "formats", "weights", "tokenizer", "dataset"}
+MODELS = READING | {"backend", "model"}
 ENGINE = {
     "base": set(),
     "tensor": BASE,
-    "formats": BASE | {"tensor"},
+    "files": BASE | {"tensor"},
+    "formats": BASE | {"tensor", "files"},
+    "weights": BASE | {"tensor", "files", "formats"},
+    "tokenizer": BASE | {"tensor", "files", "formats", "weights"},
+    "dataset": BASE | {"tensor", "files", "tokenizer"},
     "backend": BASE | {"tensor"},
-    "model": BASE | {"tensor", "formats", "backend"},
-    "eval": BASE | {"tensor", "formats", "backend", "model"},
-    "quant": BASE | {"tensor", "formats", "backend", "model", "eval"},
-    "train": BASE | {"tensor", "formats", "backend", "model", "eval"},
-    "curvature": BASE | {"tensor", "formats", "backend", "model", "eval"},
-    "geometry": BASE | {"tensor", "formats", "model"},
-    "health": BASE | {"tensor", "formats"},
-    "tasks": BASE | {"formats"},
-    "jobs": BASE | {"tensor", "formats", "backend", "model", "eval", "quant", "train", "curvature", "geometry", "health", "tasks"},
+    "model": READING | {"backend"},
+    "eval": MODELS,
+    "quant": MODELS | {"eval"},
+    "train": MODELS | {"eval"},
+    "curvature": MODELS | {"eval"},
+    "geometry": MODELS,
+    "health": READING,
+    "tasks": READING,
+    "jobs": MODELS | {"eval", "quant", "train", "curvature", "geometry", "health", "tasks"},
 }
 ALL_ENGINE = set(ENGINE)
 SERVER = {
@@ -35,11 +41,13 @@ SERVER = {
     "store": BASE | {"postgres"},
     "schema": BASE,
     "hub": BASE,
-    "kinds": ALL_ENGINE | {"schema", "store", "postgres", "hub"},
-    "pool": ALL_ENGINE | {"kinds", "schema", "store", "postgres", "hub"},
-    "resources": ALL_ENGINE | {"http", "schema", "kinds", "store", "postgres", "hub", "pool", "watch"},
-    "watch": ALL_ENGINE | {"kinds", "schema", "store", "postgres", "hub"},
-    "cli": ALL_ENGINE | {"http", "schema", "kinds", "store", "postgres", "hub", "pool", "resources", "watch"},
+    "inputs": ALL_ENGINE | {"schema", "store", "postgres", "hub"},
+    "kinds": ALL_ENGINE | {"inputs", "schema", "store", "postgres", "hub"},
+    "runs": ALL_ENGINE | {"inputs", "kinds", "schema", "store", "postgres", "hub"},
+    "pool": ALL_ENGINE | {"inputs", "kinds", "runs", "schema", "store", "postgres", "hub"},
+    "resources": ALL_ENGINE | {"http", "schema", "inputs", "kinds", "runs", "store", "postgres", "hub", "pool", "watch"},
+    "watch": ALL_ENGINE | {"inputs", "kinds", "runs", "schema", "store", "postgres", "hub"},
+    "cli": ALL_ENGINE | {"http", "schema", "inputs", "kinds", "runs", "store", "postgres", "hub", "pool", "resources", "watch"},
     "main.c": ALL_ENGINE | {"cli"},
 }
 ENGINE_FORBIDS = ("jansson.h", "microhttpd.h", "libpq-fe.h", "openssl/")

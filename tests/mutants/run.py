@@ -8,7 +8,7 @@ The tables are tests/mutants/*.toml. A row is one mutation:
     [[mutant]]
     name  = "adamw: the second moment is not corrected"  # unique; what precedes the colon is the area
     file  = "engine/train/adamw.c"
-    old   = "text of the source"                         # occurs once in the file
+    old   = "text of the source"                         # occurs once in the file, in whatever layout
     new   = "what stands there instead"
     tests = ["engine/train/test_optimizer"]              # at least one of them must fail
     lives = "why no test can see it"                     # only for an accepted survivor
@@ -33,6 +33,8 @@ import sys
 import tempfile
 import time
 import tomllib
+
+import mutation
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPIES = ROOT / "build" / "mutants"
@@ -206,10 +208,10 @@ def judge(row, copy, pristine, seconds):
     path = copy / row["file"]
     try:
         text = path.read_text() if path.is_file() else ""
-        count = text.count(row["old"])
-        if count != 1:
-            raise Broken(f"the old text occurs {count} times in {row['file']}")
-        path.write_text(text.replace(row["old"], row["new"]))
+        try:
+            path.write_text(mutation.replaced(text, row["old"], row["new"]))
+        except ValueError as error:
+            raise Broken(f"{error} in {row['file']}") from error
         for test in sorted(row["tests"], key=seconds.get):
             build(copy, target_of(test), 1)
             failure = run_test(copy, test, 30 + 5 * seconds[test])

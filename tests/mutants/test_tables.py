@@ -4,6 +4,7 @@ import pathlib
 import tomllib
 
 import pytest
+from mutation import places
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLES = sorted((ROOT / "tests" / "mutants").glob("*.toml"))
@@ -17,8 +18,8 @@ def rows(table):
 def test_every_row_fits_its_source(table):
     wrong = []
     for row in rows(table):
-        source = ROOT / row["file"]
-        count = source.read_text().count(row["old"]) if source.exists() else 0
+        path = ROOT / row["file"]
+        count = len(places(path.read_text(), row["old"])) if path.exists() else 0
         if count != 1 or row["old"] == row["new"]:
             wrong.append(f"{row['name']}: its text occurs {count} times in {row['file']}")
         for test in row["tests"]:

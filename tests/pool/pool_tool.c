@@ -1,5 +1,5 @@
-/* pool_tool.c: parts of the product as commands, for the tests beside it. `serve DIR WORKERS` is a server without HTTP; its workers
- * know only the kinds below, which do nothing but what a test asks of them. */
+/* pool_tool.c: parts of the product as commands, for the tests beside it. `serve DIR WORKERS` is a server without HTTP;
+ * its workers know only the kinds below, which do nothing but what a test asks of them. */
 #include "kinds/artifacts.h"
 #include "kinds/kind.h"
 #include "pool/supervisor.h"
@@ -25,8 +25,16 @@ struct pace {
 };
 
 static const struct param pace_params[] = {
-    {.name = "steps", .type = PARAM_INTEGER, .offset = offsetof(struct pace, steps), .fallback = "3", .maximum = 1000000},
-    {.name = "step_ms", .type = PARAM_INTEGER, .offset = offsetof(struct pace, step_ms), .fallback = "10", .maximum = 1000000},
+    {.name = "steps",
+     .type = PARAM_INTEGER,
+     .offset = offsetof(struct pace, steps),
+     .fallback = "3",
+     .maximum = 1000000},
+    {.name = "step_ms",
+     .type = PARAM_INTEGER,
+     .offset = offsetof(struct pace, step_ms),
+     .fallback = "10",
+     .maximum = 1000000},
     {.name = "seed", .type = PARAM_INTEGER, .offset = offsetof(struct pace, seed), .fallback = "0", .maximum = 1e9},
     {.name = "end", .type = PARAM_STRING, .offset = offsetof(struct pace, end), .fallback = "\"ok\""},
     {0},
@@ -38,7 +46,7 @@ static void pause_ms(int64_t milliseconds)
     (void)nanosleep(&time, NULL);
 }
 
-static enum status leave_artifact(const struct kind_context *context, const struct pace *pace, struct error *error)
+static enum status leave_artifact(const struct run_context *context, const struct pace *pace, struct error *error)
 {
     struct artifact_writer *writer;
     char text[64];
@@ -52,13 +60,14 @@ static enum status leave_artifact(const struct kind_context *context, const stru
     return artifact_publish(writer, error);
 }
 
-static enum status pace_execute(const struct kind_context *context, const void *params, json_t **result, struct measurements *out,
-                                struct error *error)
+static enum status pace_execute(const struct run_context *context, const void *params, json_t **result,
+                                struct measurements *out, struct error *error)
 {
     const struct pace *pace = params;
     enum status status;
     for (int64_t i = 0; i < pace->steps; i++) {
-        if ((status = monitor_check(context->monitor, error)) != STATUS_OK && strcmp(pace->end, "deaf") != 0) return status;
+        if ((status = monitor_check(context->monitor, error)) != STATUS_OK && strcmp(pace->end, "deaf") != 0)
+            return status;
         monitor_progress(context->monitor, i, pace->steps, "step");
         pause_ms(pace->step_ms);
     }
@@ -74,8 +83,11 @@ static enum status pace_execute(const struct kind_context *context, const void *
     return *result != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a result");
 }
 
-static const struct kind kind_pace = {
-    .name = "pace", .help = "For tests", .params = pace_params, .params_size = sizeof(struct pace), .execute = pace_execute};
+static const struct kind kind_pace = {.name = "pace",
+                                      .help = "For tests",
+                                      .params = pace_params,
+                                      .params_size = sizeof(struct pace),
+                                      .execute = pace_execute};
 static const struct kind *const test_kinds[] = {&kind_pace, NULL};
 
 /* ---- commands ---- */
@@ -202,6 +214,7 @@ int main(int argc, char **argv)
     if (argc == 4 && strcmp(argv[1], "serve") == 0) return run_serve(argv[2], (int)strtol(argv[3], NULL, 10));
     if (argc == 4) return call_run(argv[2], argv[1], argv[3]);
     (void)fprintf(
-        stderr, "usage: pool_tool cluster DIR | migrate URL | worker DIR | serve DIR WORKERS | submit|get|cancel|retry URL WHAT\n");
+        stderr,
+        "usage: pool_tool cluster DIR | migrate URL | worker DIR | serve DIR WORKERS | submit|get|cancel|retry URL WHAT\n");
     return 2;
 }

@@ -1,7 +1,7 @@
 /* encode.c: encodes the texts on standard input with a tokenizer, for tokenizer_differential.py.
- * encode TOKENIZER_JSON|bytes; a text is a 32-bit length (its highest bit: with special tokens) and so many bytes; the answer is a
- * count and so many 32-bit ids, or 0xffffffff for a text that is refused. */
-#include "formats/tokenizer.h"
+ * encode TOKENIZER_JSON|bytes; a text is a 32-bit length (its highest bit: with special tokens) and so many bytes; the
+ * answer is a count and so many 32-bit ids, or 0xffffffff for a text that is refused. */
+#include "tokenizer/tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

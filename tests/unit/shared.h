@@ -1,10 +1,10 @@
-/* shared.h: the reference data that some tests are held to. A little of it lies in tests/unit/shared, the rest outside the
- * repository
+/* shared.h: the reference data that some tests are held to. A little of it lies in tests/unit/shared, the rest outside
+ * the repository
  * ($DELTAQ_SHARED, else ../shared); where it is absent those tests skip and say so. */
 #ifndef SHARED_H
 #define SHARED_H
 
-#include "formats/safetensors.h"
+#include "formats/safetensors/safetensors.h"
 #include "unit.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
-/* attention.c: reference/attention.c by tiles: scores of a tile of queries against a block of keys are a matrix product, their
- * softmax runs over the blocks (online), and out gains a product for every block. Blocks that no query of the tile sees are
- * skipped. A tile reads only its own sequence; within it a masked key still meets a weight of zero, so a NaN may reach the queries
- * just before it.
+/* attention.c: reference/attention.c by tiles: scores of a tile of queries against a block of keys are a matrix
+ * product, their softmax runs over the blocks (online), and out gains a product for every block. Blocks that no query
+ * of the tile sees are skipped. A tile reads only its own sequence; within it a masked key still meets a weight of
+ * zero, so a NaN may reach the queries just before it.
  *
  * Forward tasks: (sequence, head, tile). Backward tasks: (sequence, key/value head), which alone owns its dk, dv and
  * the dq of the heads that read it, and walks them in order. Scores are made anew from q, k and log_sum (Dao et al.,
@@ -18,12 +18,18 @@ static struct scratch scratch_of(const struct cpu *cpu, int thread)
 {
     float *scores = cpu->attention + (int64_t)thread * CPU_ATTENTION_SCRATCH;
     float *slopes = scores + CPU_TILE_QUERIES * CPU_TILE_KEYS, *largest = slopes + CPU_TILE_QUERIES * CPU_TILE_KEYS;
-    return (struct scratch){
-        scores, slopes, largest, largest + CPU_TILE_QUERIES, largest + 2 * CPU_TILE_QUERIES, largest + 3 * CPU_TILE_QUERIES};
+    return (struct scratch){scores,
+                            slopes,
+                            largest,
+                            largest + CPU_TILE_QUERIES,
+                            largest + 2 * CPU_TILE_QUERIES,
+                            largest + 3 * CPU_TILE_QUERIES};
 }
 
-/* A block of scores: all rows of the tile against up to `keys` keys from `key` on. Products are made of it reach by reach. */
-static struct score_block block_of(const struct attention *attention, const struct tile *tile, float *scores, int64_t key)
+/* A block of scores: all rows of the tile against up to `keys` keys from `key` on. Products are made of it reach by
+ * reach. */
+static struct score_block block_of(const struct attention *attention, const struct tile *tile, float *scores,
+                                   int64_t key)
 {
     return (struct score_block){
         .scores = scores,
@@ -43,18 +49,18 @@ static float *scores_at(const struct score_block *block, float *scores, struct r
 }
 
 /* scores = scale q kᵀ; q also stands for dout, k for v. */
-static void pairs(const struct attention *attention, const struct tile *tile, const struct score_block *block, struct reach reach,
-                  float *scores, float scale, struct head_view q, struct head_view k)
+static void pairs(const struct attention *attention, const struct tile *tile, const struct score_block *block,
+                  struct reach reach, float *scores, float scale, struct head_view q, struct head_view k)
 {
-    cpu_multiply(attention->cpu, false, true, block->rows - reach.skipped, reach.columns, attention->args->head_dim, scale,
-                 float_head(q, tile->start + tile->first + reach.skipped, tile->head), q.matrix.stride,
-                 float_head(k, tile->start + reach.key, tile->kv_head), k.matrix.stride, 0, scores_at(block, scores, reach),
-                 block->stride);
+    cpu_multiply(attention->cpu, false, true, block->rows - reach.skipped, reach.columns, attention->args->head_dim,
+                 scale, float_head(q, tile->start + tile->first + reach.skipped, tile->head), q.matrix.stride,
+                 float_head(k, tile->start + reach.key, tile->kv_head), k.matrix.stride, 0,
+                 scores_at(block, scores, reach), block->stride);
 }
 
 /* to = weights k (`fresh`) or to += weights k: rows of queries from rows of keys. */
-static void gather(const struct attention *attention, const struct tile *tile, const struct score_block *block, struct reach reach,
-                   float *weights, struct head_view k, bool fresh, struct head_view to)
+static void gather(const struct attention *attention, const struct tile *tile, const struct score_block *block,
+                   struct reach reach, float *weights, struct head_view k, bool fresh, struct head_view to)
 {
     cpu_multiply(attention->cpu, false, false, block->rows - reach.skipped, attention->args->head_dim, reach.columns, 1,
                  scores_at(block, weights, reach), block->stride, float_head(k, tile->start + reach.key, tile->kv_head),
@@ -63,8 +69,8 @@ static void gather(const struct attention *attention, const struct tile *tile, c
 }
 
 /* to += weightsᵀ q: rows of keys from rows of queries. */
-static void spread(const struct attention *attention, const struct tile *tile, const struct score_block *block, struct reach reach,
-                   float *weights, struct head_view q, struct head_view to)
+static void spread(const struct attention *attention, const struct tile *tile, const struct score_block *block,
+                   struct reach reach, float *weights, struct head_view q, struct head_view to)
 {
     cpu_multiply(attention->cpu, true, false, reach.columns, attention->args->head_dim, block->rows - reach.skipped, 1,
                  scores_at(block, weights, reach), block->stride,
@@ -72,10 +78,10 @@ static void spread(const struct attention *attention, const struct tile *tile, c
                  float_head(to, tile->start + reach.key, tile->kv_head), to.matrix.stride);
 }
 
-/* The tile's rows against `columns` keys of the text before it, from `row` of k and v on; position counts from the tile's own
- * sequence, so it is negative. */
-static void past_block(const struct attention *attention, const struct tile *tile, struct scratch scratch, struct head_view k,
-                       struct head_view v, int64_t row, int64_t columns, int64_t position)
+/* The tile's rows against `columns` keys of the text before it, from `row` of k and v on; position counts from the
+ * tile's own sequence, so it is negative. */
+static void past_block(const struct attention *attention, const struct tile *tile, struct scratch scratch,
+                       struct head_view k, struct head_view v, int64_t row, int64_t columns, int64_t position)
 {
     const struct attention_args *args = attention->args;
     const int64_t rows = tile->end - tile->first, first = tile->start + tile->first;
@@ -89,10 +95,11 @@ static void past_block(const struct attention *attention, const struct tile *til
         .window = args->window,
     };
     cpu_multiply(attention->cpu, false, true, rows, columns, args->head_dim, (float)args->scale,
-                 float_head(args->q, first, tile->head), args->q.matrix.stride, float_head(k, row, tile->kv_head), k.matrix.stride,
-                 0, scratch.scores, block.stride);
-    attention->cpu->kernels->softmax_block(&block, scratch.largest, scratch.sums, float_head(args->out, first, tile->head),
-                                           args->out.matrix.stride, args->head_dim);
+                 float_head(args->q, first, tile->head), args->q.matrix.stride, float_head(k, row, tile->kv_head),
+                 k.matrix.stride, 0, scratch.scores, block.stride);
+    attention->cpu->kernels->softmax_block(&block, scratch.largest, scratch.sums,
+                                           float_head(args->out, first, tile->head), args->out.matrix.stride,
+                                           args->head_dim);
     cpu_multiply(attention->cpu, false, false, rows, args->head_dim, columns, 1, scratch.scores, block.stride,
                  float_head(v, row, tile->kv_head), v.matrix.stride, 1, float_head(args->out, first, tile->head),
                  args->out.matrix.stride);
@@ -110,8 +117,9 @@ static void tile_past(const struct attention *attention, const struct tile *tile
     while (end > oldest && branch_climb(args->batch, &branch, &end, &stretch)) {
         const int64_t skipped = larger(0, oldest - stretch.first);
         for (int64_t at = skipped; at < stretch.count; at += attention->keys)
-            past_block(attention, tile, scratch, stretch.kept ? args->past_k : args->k, stretch.kept ? args->past_v : args->v,
-                       stretch.row + at, smaller(attention->keys, stretch.count - at), stretch.first + at - past);
+            past_block(attention, tile, scratch, stretch.kept ? args->past_k : args->k,
+                       stretch.kept ? args->past_v : args->v, stretch.row + at,
+                       smaller(attention->keys, stretch.count - at), stretch.first + at - past);
     }
 }
 
@@ -119,7 +127,8 @@ static void tile_forward(const struct attention *attention, const struct tile *t
 {
     const struct attention_args *args = attention->args;
     const struct kernels *kernels = attention->cpu->kernels;
-    const int64_t rows = tile->end - tile->first, row = tile->start + tile->first, begin = attention_first_key(args, tile);
+    const int64_t rows = tile->end - tile->first, row = tile->start + tile->first,
+                  begin = attention_first_key(args, tile);
     struct reach reach;
     kernels->fill(scratch.largest, rows, -INFINITY);
     kernels->fill(scratch.sums, rows, 0);
@@ -142,7 +151,8 @@ static void tile_forward(const struct attention *attention, const struct tile *t
         float *to = float_head(args->out, row + r, tile->head);
         kernels->add(to, to, args->head_dim, 1 / scratch.sums[r], 0);
         if (args->log_sum.data)
-            float_row(args->log_sum, row + r)[tile->head] = (float)((double)scratch.largest[r] + log((double)scratch.sums[r]));
+            float_row(args->log_sum, row + r)[tile->head] =
+                (float)((double)scratch.largest[r] + log((double)scratch.sums[r]));
     }
 }
 
@@ -152,7 +162,8 @@ static void forward_task(void *context, int64_t task, int thread)
     const struct attention_args *args = attention->args;
     /* the last tiles see the most keys: they go first */
     const int64_t tile_index = attention->tiles - 1 - task / (args->heads * args->batch->sequences);
-    const int64_t rest = task % (args->heads * args->batch->sequences), b = rest / args->heads, head = rest % args->heads;
+    const int64_t rest = task % (args->heads * args->batch->sequences), b = rest / args->heads,
+                  head = rest % args->heads;
     const int64_t start = args->batch->starts[b], length = args->batch->starts[b + 1] - start;
     const struct tile tile = {
         .start = start,
@@ -179,8 +190,8 @@ static void tile_backward(const struct attention *attention, const struct tile *
     struct reach reach;
     for (int64_t r = 0; r < tile->end - tile->first; r++) {
         scratch.log_sum[r] = float_row(args->log_sum, row + r)[tile->head];
-        scratch.d[r] = (float)kernels->dot(float_head(args->dout, row + r, tile->head), float_head(args->out, row + r, tile->head),
-                                           args->head_dim);
+        scratch.d[r] = (float)kernels->dot(float_head(args->dout, row + r, tile->head),
+                                           float_head(args->out, row + r, tile->head), args->head_dim);
     }
     for (int64_t from = begin; from < tile->end; from += attention->keys) {
         const struct score_block block = block_of(attention, tile, scratch.scores, from);

@@ -1,5 +1,5 @@
-/* attention.h: how attention is cut into tiles of queries and blocks of keys, for its passes (attention.c) and their tangents
- * (attention_tangent.c). */
+/* attention.h: how attention is cut into tiles of queries and blocks of keys, for its passes (attention.c) and their
+ * tangents (attention_tangent.c). */
 #ifndef BACKEND_CPU_ATTENTION_H
 #define BACKEND_CPU_ATTENTION_H
 
@@ -33,23 +33,24 @@ static inline int64_t attention_first_key(const struct attention_args *args, con
     return args->window > 0 ? larger(0, tile->first - args->window + 1) : 0;
 }
 
-/* Keys and the rows of the tile that see some of them: all rows before the diagonal; along it, `step` keys at a time, which shed
- * the rows above them. */
+/* Keys and the rows of the tile that see some of them: all rows before the diagonal; along it, `step` keys at a time,
+ * which shed the rows above them. */
 struct reach {
     int64_t key, columns;
     int64_t skipped; /* rows of the tile */
 };
 
 /* What begins at `key` and ends by `end`. */
-static inline struct reach attention_reach(const struct attention *attention, const struct tile *tile, int64_t key, int64_t end)
+static inline struct reach attention_reach(const struct attention *attention, const struct tile *tile, int64_t key,
+                                           int64_t end)
 {
     if (key < tile->first) return (struct reach){key, smaller(attention->keys, smaller(end, tile->first) - key), 0};
     return (struct reach){key, smaller(attention->step, end - key), key - tile->first};
 }
 
 /* The scores of the tile's rows against a block of keys. */
-static inline struct score_block attention_scores(const struct attention *attention, const struct tile *tile, struct reach reach,
-                                                  float *scores)
+static inline struct score_block attention_scores(const struct attention *attention, const struct tile *tile,
+                                                  struct reach reach, float *scores)
 {
     const struct attention_args *args = attention->args;
     const int64_t first = tile->first + reach.skipped;
@@ -64,7 +65,8 @@ static inline struct score_block attention_scores(const struct attention *attent
     };
     cpu_multiply(attention->cpu, false, true, block.rows, block.columns, args->head_dim, (float)args->scale,
                  float_head(args->q, tile->start + first, tile->head), args->q.matrix.stride,
-                 float_head(args->k, tile->start + reach.key, tile->kv_head), args->k.matrix.stride, 0, scores, attention->keys);
+                 float_head(args->k, tile->start + reach.key, tile->kv_head), args->k.matrix.stride, 0, scores,
+                 attention->keys);
     return block;
 }
 

@@ -1,6 +1,6 @@
-/* attention_tangent.c: the tangents of reference/attention.c by the tiles of attention.c. With a = p s_t, the tangent of the output
- * is out_t = a v + p v_t - L_t out, so one walk over the keys does, which also gives L_t = sum of a. The way back is that of
- * attention.c with every product's tangent beside it: two products each. */
+/* attention_tangent.c: the tangents of reference/attention.c by the tiles of attention.c. With a = p s_t, the tangent
+ * of the output is out_t = a v + p v_t - L_t out, so one walk over the keys does, which also gives L_t = sum of a. The
+ * way back is that of attention.c with every product's tangent beside it: two products each. */
 #include "backend/cpu/attention.h"
 
 /* Four blocks of scores share the memory of attention.c's two. */
@@ -48,27 +48,27 @@ static struct rows rows_of(struct head_view view, int64_t row, int64_t head)
 }
 
 /* scores = scale a bᵀ + beta scores, of the block's rows and columns. */
-static void pairs(const struct attention *attention, const struct score_block *block, float *scores, double scale, struct rows a,
-                  struct rows b, float beta)
+static void pairs(const struct attention *attention, const struct score_block *block, float *scores, double scale,
+                  struct rows a, struct rows b, float beta)
 {
-    cpu_multiply(attention->cpu, false, true, block->rows, block->columns, attention->args->head_dim, (float)scale, a.data,
-                 a.stride, b.data, b.stride, beta, scores, attention->keys);
+    cpu_multiply(attention->cpu, false, true, block->rows, block->columns, attention->args->head_dim, (float)scale,
+                 a.data, a.stride, b.data, b.stride, beta, scores, attention->keys);
 }
 
 /* to += weights x: by rows of the block. */
-static void gather(const struct attention *attention, const struct score_block *block, const float *weights, struct rows x,
-                   float beta, struct rows to)
+static void gather(const struct attention *attention, const struct score_block *block, const float *weights,
+                   struct rows x, float beta, struct rows to)
 {
-    cpu_multiply(attention->cpu, false, false, block->rows, attention->args->head_dim, block->columns, 1, weights, attention->keys,
-                 x.data, x.stride, beta, to.data, to.stride);
+    cpu_multiply(attention->cpu, false, false, block->rows, attention->args->head_dim, block->columns, 1, weights,
+                 attention->keys, x.data, x.stride, beta, to.data, to.stride);
 }
 
 /* to += weightsᵀ x: by columns of the block. */
-static void spread(const struct attention *attention, const struct score_block *block, const float *weights, struct rows x,
-                   struct rows to)
+static void spread(const struct attention *attention, const struct score_block *block, const float *weights,
+                   struct rows x, struct rows to)
 {
-    cpu_multiply(attention->cpu, true, false, block->columns, attention->args->head_dim, block->rows, 1, weights, attention->keys,
-                 x.data, x.stride, 1, to.data, to.stride);
+    cpu_multiply(attention->cpu, true, false, block->columns, attention->args->head_dim, block->rows, 1, weights,
+                 attention->keys, x.data, x.stride, 1, to.data, to.stride);
 }
 
 /* The scores of a block and their tangents. */
@@ -89,7 +89,8 @@ static void tile_tangent(const struct attention *attention, const struct tile *t
 {
     const struct attention_args *args = attention->args;
     const struct kernels *kernels = attention->cpu->kernels;
-    const int64_t rows = tile->end - tile->first, row = tile->start + tile->first, begin = attention_first_key(args, tile);
+    const int64_t rows = tile->end - tile->first, row = tile->start + tile->first,
+                  begin = attention_first_key(args, tile);
     for (int64_t r = 0; r < rows; r++) scratch.log_sum[r] = float_row(args->log_sum, row + r)[tile->head];
     kernels->fill(scratch.log_sum_t, rows, 0);
     struct reach reach;
@@ -97,13 +98,15 @@ static void tile_tangent(const struct attention *attention, const struct tile *t
         reach = attention_reach(attention, tile, key, tile->end);
         const struct score_block block = both_scores(attention, tile, reach, scratch);
         const struct rows to = rows_of(args->out_t, row + reach.skipped, tile->head);
-        kernels->softmax_tangent(&block, scratch.scores_t, scratch.log_sum + reach.skipped, scratch.log_sum_t + reach.skipped);
-        gather(attention, &block, scratch.scores_t, rows_of(args->v, tile->start + key, tile->kv_head), key == begin ? 0 : 1, to);
+        kernels->softmax_tangent(&block, scratch.scores_t, scratch.log_sum + reach.skipped,
+                                 scratch.log_sum_t + reach.skipped);
+        gather(attention, &block, scratch.scores_t, rows_of(args->v, tile->start + key, tile->kv_head),
+               key == begin ? 0 : 1, to);
         gather(attention, &block, scratch.scores, rows_of(args->v_t, tile->start + key, tile->kv_head), 1, to);
     }
     for (int64_t r = 0; r < rows; r++) {
-        kernels->add(float_head(args->out_t, row + r, tile->head), float_head(args->out, row + r, tile->head), args->head_dim,
-                     -scratch.log_sum_t[r], 1);
+        kernels->add(float_head(args->out_t, row + r, tile->head), float_head(args->out, row + r, tile->head),
+                     args->head_dim, -scratch.log_sum_t[r], 1);
         float_row(args->log_sum_t, row + r)[tile->head] = scratch.log_sum_t[r];
     }
 }
@@ -112,8 +115,10 @@ static void tangent_task(void *context, int64_t task, int thread)
 {
     const struct attention *attention = context;
     const struct attention_args *args = attention->args;
-    const int64_t tile_index = attention->tiles - 1 - task / (args->heads * args->batch->sequences); /* the longest first */
-    const int64_t rest = task % (args->heads * args->batch->sequences), b = rest / args->heads, head = rest % args->heads;
+    const int64_t tile_index =
+        attention->tiles - 1 - task / (args->heads * args->batch->sequences); /* the longest first */
+    const int64_t rest = task % (args->heads * args->batch->sequences), b = rest / args->heads,
+                  head = rest % args->heads;
     const int64_t start = args->batch->starts[b], length = args->batch->starts[b + 1] - start;
     const struct tile tile = {
         .start = start,

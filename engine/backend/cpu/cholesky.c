@@ -1,4 +1,5 @@
-/* cholesky.c: the factor of reference/cholesky.c by halves, so that nearly all work is matrix products shared by the team.
+/* cholesky.c: the factor of reference/cholesky.c by halves, so that nearly all work is matrix products shared by the
+ * team.
  *
  *   h = [[A, B], [Bᵀ, C]] = R Rᵀ, R upper:  C = R₂ R₂ᵀ,  R₁₂ = B R₂⁻ᵀ,  A - R₁₂ R₁₂ᵀ = R₁ R₁ᵀ
  *   [[R₁, R₁₂], [0, R₂]]⁻¹ = [[R₁⁻¹, -R₁⁻¹ R₁₂ R₂⁻¹], [0, R₂⁻¹]]
@@ -38,12 +39,13 @@ static void slice_task(void *context, int64_t i, int thread)
     const struct matrix b = slices->left ? matrix_columns(slices->b, first, smaller(SLICE, slices->b.columns - first))
                                          : matrix_rows(slices->b, first, smaller(SLICE, slices->b.rows - first));
     (slices->solve ? blas->strsm : blas->strmm)(BLAS_ROW_MAJOR, slices->left ? BLAS_LEFT : BLAS_RIGHT, BLAS_UPPER,
-                                                slices->solve ? BLAS_TRANSPOSED : BLAS_PLAIN, BLAS_NON_UNIT, (int)b.rows,
-                                                (int)b.columns, slices->alpha, slices->triangle.data, (int)slices->triangle.stride,
-                                                b.data, (int)b.stride);
+                                                slices->solve ? BLAS_TRANSPOSED : BLAS_PLAIN, BLAS_NON_UNIT,
+                                                (int)b.rows, (int)b.columns, slices->alpha, slices->triangle.data,
+                                                (int)slices->triangle.stride, b.data, (int)b.stride);
 }
 
-static void run_slices(const struct factor *factor, struct matrix triangle, struct matrix b, bool left, bool solve, float alpha)
+static void run_slices(const struct factor *factor, struct matrix triangle, struct matrix b, bool left, bool solve,
+                       float alpha)
 {
     struct slices slices = {factor, triangle, b, left, solve, alpha};
     team_run(factor->backend->team, ceil_divide(left ? b.columns : b.rows, SLICE), slice_task, &slices);
@@ -64,9 +66,11 @@ static void update_tile(void *context, int64_t i, int thread)
     int64_t column = 0, before = 0;
     while (before + column + 1 <= i) before += ++column;
     const int64_t top = (i - before) * UPDATE_TILE, left = column * UPDATE_TILE;
-    const int64_t height = smaller(UPDATE_TILE, update->c.rows - top), width = smaller(UPDATE_TILE, update->c.rows - left);
-    cpu_multiply(update->cpu, false, true, height, width, update->x.columns, -1, float_row(update->x, top), update->x.stride,
-                 float_row(update->x, left), update->x.stride, 1, float_row(update->c, top) + left, update->c.stride);
+    const int64_t height = smaller(UPDATE_TILE, update->c.rows - top),
+                  width = smaller(UPDATE_TILE, update->c.rows - left);
+    cpu_multiply(update->cpu, false, true, height, width, update->x.columns, -1, float_row(update->x, top),
+                 update->x.stride, float_row(update->x, left), update->x.stride, 1, float_row(update->c, top) + left,
+                 update->c.stride);
 }
 
 static void subtract_square(const struct factor *factor, struct matrix c, struct matrix x)
@@ -86,7 +90,8 @@ static bool factor_leaf(const struct cpu *cpu, struct matrix h)
         row[j] = sqrtf(pivot);
         for (int64_t i = 0; i < j; i++) {
             float *above = float_row(h, i);
-            above[j] = (float)(((double)above[j] - cpu->kernels->dot(above + j + 1, row + j + 1, behind)) / (double)row[j]);
+            above[j] =
+                (float)(((double)above[j] - cpu->kernels->dot(above + j + 1, row + j + 1, behind)) / (double)row[j]);
         }
     }
     return true;
@@ -96,7 +101,8 @@ static bool factor_upper(const struct factor *factor, struct matrix h)
 {
     if (h.rows <= LEAF) return factor_leaf(factor->cpu, h);
     const int64_t first = ceil_divide(h.rows / 2, LEAF) * LEAF, rest = h.rows - first;
-    const struct matrix a = part(h, 0, 0, first, first), b = part(h, 0, first, first, rest), c = part(h, first, first, rest, rest);
+    const struct matrix a = part(h, 0, 0, first, first), b = part(h, 0, first, first, rest),
+                        c = part(h, first, first, rest, rest);
     if (!factor_upper(factor, c)) return false;
     run_slices(factor, c, b, false, true, 1);
     subtract_square(factor, a, b);
@@ -126,7 +132,8 @@ static void invert_upper(const struct factor *factor, struct matrix r)
         return;
     }
     const int64_t first = ceil_divide(r.rows / 2, LEAF) * LEAF, rest = r.rows - first;
-    const struct matrix a = part(r, 0, 0, first, first), b = part(r, 0, first, first, rest), c = part(r, first, first, rest, rest);
+    const struct matrix a = part(r, 0, 0, first, first), b = part(r, 0, first, first, rest),
+                        c = part(r, first, first, rest, rest);
     invert_upper(factor, a);
     invert_upper(factor, c);
     run_slices(factor, a, b, true, false, -1);

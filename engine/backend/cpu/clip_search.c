@@ -3,8 +3,10 @@
 
 #include <math.h>
 
-/* Differences from `weight` that the grid of `weight` clamped to [-most, most] leaves, over s: as the inputs weigh them. */
-static void clipped_difference(struct grid grid, const float *weight, const float *scales, int64_t count, float most, float *out)
+/* Differences from `weight` that the grid of `weight` clamped to [-most, most] leaves, over s: as the inputs weigh
+ * them. */
+static void clipped_difference(struct grid grid, const float *weight, const float *scales, int64_t count, float most,
+                               float *out)
 {
     double step;
     uint8_t zero;
@@ -23,11 +25,13 @@ struct clip_job {
 };
 
 /* Clamps the group [first, first + count) of some rows to each row's best magnitude. */
-static void clip_group(const struct clip_job *job, int64_t row, int64_t rows, int64_t first, int64_t count, float *scratch)
+static void clip_group(const struct clip_job *job, int64_t row, int64_t rows, int64_t first, int64_t count,
+                       float *scratch)
 {
     const struct clip_search_args *args = job->args;
     const struct matrix d = matrix_of(scratch, rows, count, sizeof(float));
-    const struct matrix product = matrix_of(scratch + CLIP_SEARCH_ROWS * args->scratch.columns, rows, count, sizeof(float));
+    const struct matrix product =
+        matrix_of(scratch + CLIP_SEARCH_ROWS * args->scratch.columns, rows, count, sizeof(float));
     const struct matrix hessian = matrix_columns(matrix_rows(args->hessian, first, count), first, count);
     float most[CLIP_SEARCH_ROWS], best[CLIP_SEARCH_ROWS];
     double least[CLIP_SEARCH_ROWS];
@@ -41,8 +45,8 @@ static void clip_group(const struct clip_job *job, int64_t row, int64_t rows, in
     for (int64_t step = 0; step < args->steps; step++) {
         const float part = (float)(1 - (double)step / (double)args->parts);
         for (int64_t r = 0; r < rows; r++)
-            clipped_difference(args->grid, float_row(args->weight, row + r) + first, float_row(args->scales, 0) + first, count,
-                               most[r] * part, scratch + r * count);
+            clipped_difference(args->grid, float_row(args->weight, row + r) + first, float_row(args->scales, 0) + first,
+                               count, most[r] * part, scratch + r * count);
         cpu_gemm(job->backend, &(struct gemm_args){.a = d, .b = hessian, .c = product, .alpha = 1});
         for (int64_t r = 0; r < rows; r++) {
             const double error = cpu_dot(job->backend, matrix_rows(d, r, 1), matrix_rows(product, r, 1));

@@ -58,7 +58,8 @@ static void select_rows(void *context, int64_t first, int64_t end)
     }
 }
 
-void cpu_select(struct backend *backend, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns)
+void cpu_select(struct backend *backend, struct matrix to, struct matrix from, const int32_t *rows,
+                const int32_t *columns)
 {
     struct codes_job job = {.to = to, .from = from, .rows = rows, .columns = columns};
     cpu_for_rows(backend->team, to.rows, to.columns, select_rows, &job);
@@ -90,8 +91,8 @@ static void find_rows(void *context, int64_t first, int64_t end)
         for (int64_t run = 0; run * size < columns; run++) {
             const int64_t at = run * job->grids.stride + r;
             uint8_t zero;
-            grid_find(job->grid, float_row(job->from, r) + run * size, smaller(size, columns - run * size), &job->grids.scales[at],
-                      &zero);
+            grid_find(job->grid, float_row(job->from, r) + run * size, smaller(size, columns - run * size),
+                      &job->grids.scales[at], &zero);
             job->grids.zeros[at] = zero;
         }
 }

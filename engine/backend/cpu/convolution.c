@@ -1,5 +1,5 @@
-/* convolution.c: the causal convolution by strips of columns: forward each in pieces of rows, backward all rows of a strip, whose
- * parameters' gradients are its own. */
+/* convolution.c: the causal convolution by strips of columns: forward each in pieces of rows, backward all rows of a
+ * strip, whose parameters' gradients are its own. */
 #include "backend/cpu/cpu.h"
 
 struct convolution {
@@ -13,7 +13,8 @@ static void forward_task(void *context, int64_t task, int thread)
     (void)thread;
     const struct convolution *convolution = context;
     const struct convolution_args *args = convolution->args;
-    const int64_t column = task % convolution->strips * CONVOLUTION_STRIP, first = task / convolution->strips * convolution->rows;
+    const int64_t column = task % convolution->strips * CONVOLUTION_STRIP,
+                  first = task / convolution->strips * convolution->rows;
     convolution->kernels->convolution_forward(args, column, smaller(CONVOLUTION_STRIP, args->x.columns - column), first,
                                               smaller(first + convolution->rows, args->x.rows));
 }
@@ -26,7 +27,8 @@ void cpu_convolution_forward(struct backend *backend, const struct convolution_a
         .strips = ceil_divide(args->x.columns, CONVOLUTION_STRIP),
         .rows = CPU_TASK_ELEMENTS / CONVOLUTION_STRIP,
     };
-    team_run(backend->team, convolution.strips * ceil_divide(args->x.rows, convolution.rows), forward_task, &convolution);
+    team_run(backend->team, convolution.strips * ceil_divide(args->x.rows, convolution.rows), forward_task,
+             &convolution);
 }
 
 static void backward_task(void *context, int64_t strip, int thread)

@@ -9,8 +9,9 @@
 
 static bool has_v4(void)
 {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
 }
 
 static bool has_v3(void)
@@ -25,7 +26,8 @@ static bool has_v2(void)
 
 #define KERNELS_VARIABLE "DELTAQ_KERNELS"
 
-/* The best level that the processor has, or the one that the variable names, if the processor has it (without tile units then). */
+/* The best level that the processor has, or the one that the variable names, if the processor has it (without tile
+ * units then). */
 static const struct kernels *choose_kernels(void)
 {
     static const struct {
@@ -62,7 +64,8 @@ static void cpu_describe(const struct backend *backend, char *text, size_t size)
              team_size(backend->team));
 }
 
-static enum status cpu_allocate(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error)
+static enum status cpu_allocate(struct backend *backend, int64_t elements, const char *what, void **out,
+                                struct error *error)
 {
     (void)backend;
     return memory_new(elements, sizeof(float), what, out, error);
@@ -80,14 +83,16 @@ int64_t cpu_scratch(int64_t longest_sequence, int64_t widest_row)
     return widest_row <= CPU_LEAST_PARTIAL ? 0 : widest_row * (int64_t)(2 * CPU_PARTIALS * sizeof(float));
 }
 
-static enum status cpu_prepare(struct backend *backend, int64_t longest_sequence, int64_t widest_row, struct error *error)
+static enum status cpu_prepare(struct backend *backend, int64_t longest_sequence, int64_t widest_row,
+                               struct error *error)
 {
     (void)longest_sequence; /* attention's scratch is one tile a thread whatever the length */
     struct cpu *cpu = backend->state;
     float *partials = NULL;
     enum status status;
     if (widest_row <= cpu->partial_columns) return STATUS_OK;
-    if ((status = memory_new(widest_row, 2 * CPU_PARTIALS * sizeof(float), "scratch for sums", &partials, error)) != STATUS_OK)
+    if ((status = memory_new(widest_row, 2 * CPU_PARTIALS * sizeof(float), "scratch for sums", &partials, error)) !=
+        STATUS_OK)
         return status;
     memory_free(cpu->partials);
     cpu->partials = partials;
@@ -129,13 +134,16 @@ enum status backend_cpu_new(struct team *team, struct backend **out, struct erro
     if ((status = memory_new(1, sizeof *cpu, "backend", &cpu, error)) != STATUS_OK) goto failed;
     backend->state = cpu;
     if ((cpu->kernels = choose_kernels()) == NULL) {
-        status = error_set(error, STATUS_UNSUPPORTED, "this processor has no SSE4.2, which deltaq's kernels need (x86-64-v2)");
+        status = error_set(error, STATUS_UNSUPPORTED,
+                           "this processor has no SSE4.2, which deltaq's kernels need (x86-64-v2)");
         goto failed;
     }
     openblas_open(&cpu->blas);
-    if (getenv(KERNELS_VARIABLE) == NULL && (status = tile_scratch_new(team_size(team), &cpu->tiles, error)) != STATUS_OK)
+    if (getenv(KERNELS_VARIABLE) == NULL &&
+        (status = tile_scratch_new(team_size(team), &cpu->tiles, error)) != STATUS_OK)
         goto failed;
-    status = memory_new(team_size(team), CPU_ATTENTION_SCRATCH * sizeof(float), "scratch for attention", &cpu->attention, error);
+    status = memory_new(team_size(team), CPU_ATTENTION_SCRATCH * sizeof(float), "scratch for attention",
+                        &cpu->attention, error);
     if (status != STATUS_OK) goto failed;
     if ((status = cpu_prepare(backend, 1, CPU_LEAST_PARTIAL, error)) != STATUS_OK) goto failed;
     *out = backend;

@@ -50,14 +50,15 @@ static inline int64_t larger(int64_t a, int64_t b)
 }
 
 /* One single-threaded product: OpenBLAS, or our own kernel for narrow ones and where there is no OpenBLAS. */
-void cpu_multiply(const struct cpu *cpu, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha,
-                  const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta, float *c, int64_t c_stride);
+void cpu_multiply(const struct cpu *cpu, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                  float alpha, const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta, float *c,
+                  int64_t c_stride);
 
 /* Calls body(context, first, end) on parts of the rows [0, rows), each of about CPU_TASK_ELEMENTS elements. */
-void cpu_for_rows(struct team *team, int64_t rows, int64_t columns, void (*body)(void *context, int64_t first, int64_t end),
-                  void *context);
-/* Calls body(context, t, column, count) on runs that cover a [rows, columns] matrix; `dense`: every operand's rows follow one
- * another without a gap, so that all of it may be taken as row 0. */
+void cpu_for_rows(struct team *team, int64_t rows, int64_t columns,
+                  void (*body)(void *context, int64_t first, int64_t end), void *context);
+/* Calls body(context, t, column, count) on runs that cover a [rows, columns] matrix; `dense`: every operand's rows
+ * follow one another without a gap, so that all of it may be taken as row 0. */
 void cpu_for_runs(struct team *team, int64_t rows, int64_t columns, bool dense,
                   void (*body)(void *context, int64_t t, int64_t column, int64_t count), void *context);
 

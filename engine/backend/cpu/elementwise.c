@@ -29,7 +29,8 @@ void cpu_fill(struct backend *backend, struct matrix to, double value)
 static void add_run(void *context, int64_t t, int64_t column, int64_t count)
 {
     const struct operands *o = context;
-    o->kernels->add(float_row(o->to, t) + column, float_row(o->from, t) + column, count, (float)o->alpha, (float)o->beta);
+    o->kernels->add(float_row(o->to, t) + column, float_row(o->from, t) + column, count, (float)o->alpha,
+                    (float)o->beta);
 }
 
 void cpu_add(struct backend *backend, struct matrix to, struct matrix from, double alpha, double beta)
@@ -41,7 +42,8 @@ void cpu_add(struct backend *backend, struct matrix to, struct matrix from, doub
 static void scale_by_magnitude_run(void *context, int64_t t, int64_t column, int64_t count)
 {
     const struct operands *o = context;
-    o->kernels->scale_by_magnitude(float_row(o->to, t) + column, float_row(o->from, t) + column, count, (float)o->alpha);
+    o->kernels->scale_by_magnitude(float_row(o->to, t) + column, float_row(o->from, t) + column, count,
+                                   (float)o->alpha);
 }
 
 void cpu_scale_by_magnitude(struct backend *backend, struct matrix to, struct matrix by, double offset)
@@ -76,10 +78,12 @@ static void clip_pass_run(void *context, int64_t t, int64_t column, int64_t coun
     for (int64_t i = 0; i < count; i++) to[i] += by[i] > most || by[i] < -most ? 0 : from[i];
 }
 
-void cpu_clip_pass(struct backend *backend, struct matrix to, struct matrix from, struct matrix by, double bound, bool accumulate)
+void cpu_clip_pass(struct backend *backend, struct matrix to, struct matrix from, struct matrix by, double bound,
+                   bool accumulate)
 {
     struct operands o = {.to = to, .from = from, .by = by, .alpha = bound, .beta = accumulate ? 1 : 0};
-    cpu_for_runs(backend->team, to.rows, to.columns, cpu_dense(to) && cpu_dense(from) && cpu_dense(by), clip_pass_run, &o);
+    cpu_for_runs(backend->team, to.rows, to.columns, cpu_dense(to) && cpu_dense(from) && cpu_dense(by), clip_pass_run,
+                 &o);
 }
 
 static void add_row_rows(void *context, int64_t first, int64_t end)
@@ -132,8 +136,10 @@ double cpu_dot(struct backend *backend, struct matrix a, struct matrix b)
     const int64_t width = 4096, count = a.rows * a.columns;
     if (!cpu_dense(a) || !cpu_dense(b) || count < 2 * width) return dot_rows(backend, a, b);
     const int64_t rows = count / width, rest = rows * width;
-    const struct matrix x = matrix_of(a.data, rows, width, sizeof(float)), y = matrix_of(b.data, rows, width, sizeof(float));
-    return dot_rows(backend, x, y) + cpu_of(backend)->kernels->dot((float *)a.data + rest, (float *)b.data + rest, count - rest);
+    const struct matrix x = matrix_of(a.data, rows, width, sizeof(float)),
+                        y = matrix_of(b.data, rows, width, sizeof(float));
+    return dot_rows(backend, x, y) +
+           cpu_of(backend)->kernels->dot((float *)a.data + rest, (float *)b.data + rest, count - rest);
 }
 
 struct finite {

@@ -1,5 +1,5 @@
-/* embedding.c: rows of a table by token id. The sum into the table is cut by columns: each task walks all tokens in order, so equal
- * ids add up in the same order whatever the number of threads. */
+/* embedding.c: rows of a table by token id. The sum into the table is cut by columns: each task walks all tokens in
+ * order, so equal ids add up in the same order whatever the number of threads. */
 #include "backend/cpu/cpu.h"
 
 #include <string.h>
@@ -16,7 +16,8 @@ static void gather_rows(void *context, int64_t first, int64_t end)
 {
     const struct lookup *lookup = context;
     for (int64_t t = first; t < end; t++)
-        memcpy(float_row(lookup->rows, t), float_row(lookup->table, lookup->ids[t]), (size_t)lookup->rows.columns * sizeof(float));
+        memcpy(float_row(lookup->rows, t), float_row(lookup->table, lookup->ids[t]),
+               (size_t)lookup->rows.columns * sizeof(float));
 }
 
 void cpu_gather(struct backend *backend, struct matrix to, struct matrix table, const uint32_t *ids)
@@ -31,7 +32,8 @@ static void scatter_strip(void *context, int64_t strip, int thread)
     const struct lookup *lookup = context;
     const int64_t first = strip * STRIP, count = smaller(STRIP, lookup->rows.columns - first);
     for (int64_t t = 0; t < lookup->rows.rows; t++)
-        lookup->kernels->add(float_row(lookup->table, lookup->ids[t]) + first, float_row(lookup->rows, t) + first, count, 1, 1);
+        lookup->kernels->add(float_row(lookup->table, lookup->ids[t]) + first, float_row(lookup->rows, t) + first,
+                             count, 1, 1);
 }
 
 void cpu_scatter_add(struct backend *backend, struct matrix table, struct matrix from, const uint32_t *ids)

@@ -1,5 +1,5 @@
-/* experts.c: rows moved between tokens and experts by the vectorised kernels. Routing is a sliver beside the experts' products: the
- * plain loops do it, a row a task. */
+/* experts.c: rows moved between tokens and experts by the vectorised kernels. Routing is a sliver beside the experts'
+ * products: the plain loops do it, a row a task. */
 #include "backend/cpu/cpu.h"
 #include "backend/reference/table.h"
 #include "backend/routes.h"
@@ -40,8 +40,8 @@ static void spread_rows(void *context, int64_t first, int64_t end)
     const struct experts_args *args = moving->args;
     for (int64_t r = first; r < end; r++) {
         const int64_t a = routes_at(args->routes, ROUTES_VISIT, args->per_token, r);
-        moving->kernels->add(float_row(args->sorted, r), float_row(args->token, a / args->per_token), args->sorted.columns,
-                             visit_weight(args, a), args->accumulate ? 1 : 0);
+        moving->kernels->add(float_row(args->sorted, r), float_row(args->token, a / args->per_token),
+                             args->sorted.columns, visit_weight(args, a), args->accumulate ? 1 : 0);
     }
 }
 
@@ -58,8 +58,8 @@ static void collect_rows(void *context, int64_t first, int64_t end)
     for (int64_t t = first; t < end; t++)
         for (int64_t j = 0; j < args->per_token; j++) {
             const int64_t a = t * args->per_token + j, r = routes_at(args->routes, ROUTES_ROW, args->per_token, a);
-            moving->kernels->add(float_row(args->token, t), float_row(args->sorted, r), args->token.columns, visit_weight(args, a),
-                                 args->accumulate || j > 0 ? 1 : 0);
+            moving->kernels->add(float_row(args->token, t), float_row(args->sorted, r), args->token.columns,
+                                 visit_weight(args, a), args->accumulate || j > 0 ? 1 : 0);
         }
 }
 

@@ -1,21 +1,24 @@
-/* gemm.c: matrix products cut into tiles of c, each one single-threaded call: of our own kernel where packing would cost OpenBLAS
- * much, else of OpenBLAS. The cut and the choice depend on the shape alone. */
+/* gemm.c: matrix products cut into tiles of c, each one single-threaded call: of our own kernel where packing would
+ * cost OpenBLAS much, else of OpenBLAS. The cut and the choice depend on the shape alone. */
 #include "backend/cpu/cpu.h"
 
-/* Which kernel is faster, measured at the shapes of attention and of models of 100 to 1000 channels (GFLOP/s, ours against
- * OpenBLAS: 256 x 64 x 512 182 to 141, 512 x 192 x 192 178 to 154, 192 x 192 x 2048 transposed 157 to 141, 512 x 768 x 768 155 to
+/* Which kernel is faster, measured at the shapes of attention and of models of 100 to 1000 channels (GFLOP/s, ours
+ * against OpenBLAS: 256 x 64 x 512 182 to 141, 512 x 192 x 192 178 to 154, 192 x 192 x 2048 transposed 157 to 141, 512
+ * x 768 x 768 155 to
  * 166). A few rows do not repay our packing of b. */
 static bool narrow(int64_t rows, int64_t columns, int64_t depth)
 {
     return rows >= 32 && ((columns <= 512 && depth <= 2048) || depth <= 320);
 }
 
-void cpu_multiply(const struct cpu *cpu, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha,
-                  const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta, float *c, int64_t c_stride)
+void cpu_multiply(const struct cpu *cpu, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                  float alpha, const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta, float *c,
+                  int64_t c_stride)
 {
     if (cpu->blas.library != NULL && !narrow(m, n, k)) {
-        cpu->blas.sgemm(BLAS_ROW_MAJOR, transpose_a ? BLAS_TRANSPOSED : BLAS_PLAIN, transpose_b ? BLAS_TRANSPOSED : BLAS_PLAIN,
-                        (int)m, (int)n, (int)k, alpha, a, (int)a_stride, b, (int)b_stride, beta, c, (int)c_stride);
+        cpu->blas.sgemm(BLAS_ROW_MAJOR, transpose_a ? BLAS_TRANSPOSED : BLAS_PLAIN,
+                        transpose_b ? BLAS_TRANSPOSED : BLAS_PLAIN, (int)m, (int)n, (int)k, alpha, a, (int)a_stride, b,
+                        (int)b_stride, beta, c, (int)c_stride);
         return;
     }
     union {
@@ -34,9 +37,10 @@ void cpu_multiply(const struct cpu *cpu, bool transpose_a, bool transpose_b, int
     cpu->kernels->multiply(&args);
 }
 
-/* Tiles of 1024 x 1536 where that makes enough of them, else of some 512 x 768: packing the operands of a tile costs about one part
- * in its rows and one in its columns (single-threaded, GFLOP/s: 163 with the large tiles, 153 with the small, 172 uncut). What is
- * one tile by that is halved while two threads gain by it, and down to four when the tiles stay large. */
+/* Tiles of 1024 x 1536 where that makes enough of them, else of some 512 x 768: packing the operands of a tile costs
+ * about one part in its rows and one in its columns (single-threaded, GFLOP/s: 163 with the large tiles, 153 with the
+ * small, 172 uncut). What is one tile by that is halved while two threads gain by it, and down to four when the tiles
+ * stay large. */
 enum { TILE_ROWS = 1024, TILE_COLUMNS = 1536, TILE_ALIGN = 16, TILES_ENOUGH = 8, TILE_SMALL = 512 * 768 };
 enum { NARROW_ROWS = 512 }; /* our own kernel keeps a stretch of so many rows of a in the second-level cache */
 
@@ -87,9 +91,10 @@ static void gemm_tile(void *context, int64_t i, int thread)
     const int64_t column = i % product->grid.across * product->grid.tile_columns;
     const float *a = (const float *)args->a.data + (args->transpose_a ? row : row * args->a.stride);
     const float *b = (const float *)args->b.data + (args->transpose_b ? column * args->b.stride : column);
-    cpu_multiply(product->cpu, args->transpose_a, args->transpose_b, smaller(product->grid.tile_rows, args->c.rows - row),
-                 smaller(product->grid.tile_columns, args->c.columns - column), product->depth, (float)args->alpha, a,
-                 args->a.stride, b, args->b.stride, (float)args->beta, float_row(args->c, row) + column, args->c.stride);
+    cpu_multiply(
+        product->cpu, args->transpose_a, args->transpose_b, smaller(product->grid.tile_rows, args->c.rows - row),
+        smaller(product->grid.tile_columns, args->c.columns - column), product->depth, (float)args->alpha, a,
+        args->a.stride, b, args->b.stride, (float)args->beta, float_row(args->c, row) + column, args->c.stride);
 }
 
 void cpu_gemm(struct backend *backend, const struct gemm_args *args)
@@ -101,7 +106,8 @@ void cpu_gemm(struct backend *backend, const struct gemm_args *args)
         tile_product(product.cpu->tiles, backend->team, args, false);
         return;
     }
-    product.grid = grid_of(args->c.rows, args->c.columns, product.depth, narrow(args->c.rows, args->c.columns, product.depth));
+    product.grid =
+        grid_of(args->c.rows, args->c.columns, product.depth, narrow(args->c.rows, args->c.columns, product.depth));
     team_run(backend->team, product.grid.down * product.grid.across, gemm_tile, &product);
 }
 
@@ -125,10 +131,10 @@ static void syrk_plain(const struct triangle *triangle, int64_t first, int64_t c
         const int64_t height = smaller(BLOCK, count - i);
         const float *x = (const float *)triangle->x.data + first;
         float *c = float_row(triangle->c, first + i) + first;
-        cpu_multiply(triangle->cpu, true, false, height, i, rows, triangle->alpha, x + i, stride, x, stride, triangle->beta, c,
-                     triangle->c.stride);
-        cpu_multiply(triangle->cpu, true, false, height, height, rows, triangle->alpha, x + i, stride, x + i, stride, 0, square,
-                     BLOCK);
+        cpu_multiply(triangle->cpu, true, false, height, i, rows, triangle->alpha, x + i, stride, x, stride,
+                     triangle->beta, c, triangle->c.stride);
+        cpu_multiply(triangle->cpu, true, false, height, height, rows, triangle->alpha, x + i, stride, x + i, stride, 0,
+                     square, BLOCK);
         for (int64_t r = 0; r < height; r++)
             triangle->cpu->kernels->add(c + r * triangle->c.stride + i, square + r * BLOCK, r + 1, 1, triangle->beta);
     }
@@ -143,9 +149,10 @@ static void syrk_diagonal(const struct triangle *triangle, int64_t first, int64_
         return;
     }
     /* some versions scale by a zero beta, which keeps a NaN */
-    for (int64_t i = 0; triangle->beta == 0 && i < count; i++) triangle->cpu->kernels->fill(c + i * triangle->c.stride, i + 1, 0);
-    triangle->cpu->blas.ssyrk(BLAS_ROW_MAJOR, BLAS_LOWER, BLAS_TRANSPOSED, (int)count, (int)triangle->x.rows, triangle->alpha, x,
-                              (int)triangle->x.stride, triangle->beta, c, (int)triangle->c.stride);
+    for (int64_t i = 0; triangle->beta == 0 && i < count; i++)
+        triangle->cpu->kernels->fill(c + i * triangle->c.stride, i + 1, 0);
+    triangle->cpu->blas.ssyrk(BLAS_ROW_MAJOR, BLAS_LOWER, BLAS_TRANSPOSED, (int)count, (int)triangle->x.rows,
+                              triangle->alpha, x, (int)triangle->x.stride, triangle->beta, c, (int)triangle->c.stride);
 }
 
 /* Task i is tile (row, column), column <= row, counted row by row. */
@@ -162,8 +169,9 @@ static void syrk_tile(void *context, int64_t i, int thread)
     if (top == left)
         syrk_diagonal(triangle, top, height);
     else
-        cpu_multiply(triangle->cpu, true, false, height, width, triangle->x.rows, triangle->alpha, x + top, triangle->x.stride,
-                     x + left, triangle->x.stride, triangle->beta, float_row(triangle->c, top) + left, triangle->c.stride);
+        cpu_multiply(triangle->cpu, true, false, height, width, triangle->x.rows, triangle->alpha, x + top,
+                     triangle->x.stride, x + left, triangle->x.stride, triangle->beta,
+                     float_row(triangle->c, top) + left, triangle->c.stride);
 }
 
 void cpu_syrk(struct backend *backend, struct matrix c, struct matrix x, double alpha, double beta)

@@ -113,7 +113,7 @@ static void paley_product(const struct hadamard_args *args, double *v, int64_t o
 struct transform {
     const struct hadamard_args *args;
     int64_t size, vectors;
-    int64_t along, across;       /* elements from a number of a vector to the next, from a vector to the next; of x … */
+    int64_t along, across; /* elements from a number of a vector to the next, from a vector to the next; of x … */
     int64_t to_along, to_across; /* … and of `to` */
 };
 
@@ -143,7 +143,8 @@ static void transform_panel(void *context, int64_t panel, int thread)
     float *to = (float *)args->to.data + first * job->to_across;
     for (int64_t i = 0; i < size; i++) {
         const double sign = args->sign == NULL || args->inverse ? 1 : (double)args->sign[i];
-        for (int p = 0; p < PANEL; p++) v[i * PANEL + p] = p < count ? sign * (double)x[i * job->along + p * job->across] : 0;
+        for (int p = 0; p < PANEL; p++)
+            v[i * PANEL + p] = p < count ? sign * (double)x[i * job->along + p * job->across] : 0;
     }
     if (args->centred) centre(v, size, args->sign);
     sylvester(v, size, args->power);
@@ -157,7 +158,8 @@ static void transform_panel(void *context, int64_t panel, int thread)
 void cpu_hadamard(struct backend *backend, const struct hadamard_args *args)
 {
     struct transform job = {args, args->x.columns, args->x.rows, 1, args->x.stride, 1, args->to.stride};
-    if (args->columns) job = (struct transform){args, args->x.rows, args->x.columns, args->x.stride, 1, args->to.stride, 1};
+    if (args->columns)
+        job = (struct transform){args, args->x.rows, args->x.columns, args->x.stride, 1, args->to.stride, 1};
     team_run(backend->team, ceil_divide(job.vectors, PANEL), transform_panel, &job);
 }
 

@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* OpenBLAS picks its kernels by a list of processors it knew when it was built: 0.3.21 runs AVX2 kernels on newer AVX-512 cores
- * (240 GFLOP/s where SkylakeX gives 450 on two Zen 5 cores). On a processor of the Sapphire Rapids family SkylakeX was the fastest
- * too (one core, GFLOP/s: SkylakeX 173, Cooperlake 154 to 175, Haswell 108). It needs what x86-64-v4 has. */
+/* OpenBLAS picks its kernels by a list of processors it knew when it was built: 0.3.21 runs AVX2 kernels on newer
+ * AVX-512 cores (240 GFLOP/s where SkylakeX gives 450 on two Zen 5 cores). On a processor of the Sapphire Rapids family
+ * SkylakeX was the fastest too (one core, GFLOP/s: SkylakeX 173, Cooperlake 154 to 175, Haswell 108). It needs what
+ * x86-64-v4 has. */
 static const char *core_type(void)
 {
-    const bool v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    const bool v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512vl");
     return v4 ? "SKYLAKEX" : NULL; /* NULL: AVX2 and older are told apart well */
 }
 

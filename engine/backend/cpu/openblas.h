@@ -11,19 +11,19 @@ enum { BLAS_NON_UNIT = 131, BLAS_LEFT = 141, BLAS_RIGHT = 142 };
 struct openblas {
     void *library; /* NULL: not found */
     char config[200];
-    void (*sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float *a, int lda,
-                  const float *b, int ldb, float beta, float *c, int ldc);
-    void (*ssyrk)(int order, int triangle, int transpose, int n, int k, float alpha, const float *a, int lda, float beta, float *c,
-                  int ldc);
-    void (*strsm)(int order, int side, int triangle, int transpose, int diagonal, int m, int n, float alpha, const float *a,
-                  int lda, float *b, int ldb);
-    void (*strmm)(int order, int side, int triangle, int transpose, int diagonal, int m, int n, float alpha, const float *a,
-                  int lda, float *b, int ldb);
+    void (*sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float *a,
+                  int lda, const float *b, int ldb, float beta, float *c, int ldc);
+    void (*ssyrk)(int order, int triangle, int transpose, int n, int k, float alpha, const float *a, int lda,
+                  float beta, float *c, int ldc);
+    void (*strsm)(int order, int side, int triangle, int transpose, int diagonal, int m, int n, float alpha,
+                  const float *a, int lda, float *b, int ldb);
+    void (*strmm)(int order, int side, int triangle, int transpose, int diagonal, int m, int n, float alpha,
+                  const float *a, int lda, float *b, int ldb);
 };
 
-/* Loads libopenblas.so.0 (or what DELTAQ_OPENBLAS names) and fills *out; library stays NULL when it or one of its functions is
- * missing. Sets OPENBLAS_CORETYPE (when the environment has none) and OPENBLAS_NUM_THREADS first: call it before other threads read
- * the environment. */
+/* Loads libopenblas.so.0 (or what DELTAQ_OPENBLAS names) and fills *out; library stays NULL when it or one of its
+ * functions is missing. Sets OPENBLAS_CORETYPE (when the environment has none) and OPENBLAS_NUM_THREADS first: call it
+ * before other threads read the environment. */
 void openblas_open(struct openblas *out);
 void openblas_close(struct openblas *blas);
 

@@ -1,8 +1,9 @@
 /* scan.c: the selective state space by strips of channels, as many as a vector has lanes.
  *
- * Forward tasks: (sequence, strip). Backward the gradients of B and C are sums over all channels of a group: chunk after chunk from
- * a sequence's end, tasks of some strips each (all of a head's together, which share its step size) sum into rows of scratch of
- * their own, and those are added up in order. Between chunks the gradient of the state waits in dkept. */
+ * Forward tasks: (sequence, strip). Backward the gradients of B and C are sums over all channels of a group: chunk
+ * after chunk from a sequence's end, tasks of some strips each (all of a head's together, which share its step size)
+ * sum into rows of scratch of their own, and those are added up in order. Between chunks the gradient of the state
+ * waits in dkept. */
 #include "backend/cpu/cpu.h"
 
 struct scan {
@@ -95,8 +96,8 @@ static void backward_task(void *context, int64_t task, int thread)
     if (scan->tangent) scan->kernels->fill(dbc_t, scan->count * 2 * states, 0);
     for (int64_t item = task * scan->step; item < smaller(scan->items, (task + 1) * scan->step); item++)
         for (int64_t i = 0; i < per_item; i++) {
-            const struct scan_strip strip =
-                scan->own_heads ? strip_of(scan, scan->group, item) : strip_of(scan, scan->group * scan->items + item, i);
+            const struct scan_strip strip = scan->own_heads ? strip_of(scan, scan->group, item)
+                                                            : strip_of(scan, scan->group * scan->items + item, i);
             if (scan->tangent)
                 scan->kernels->scan_backward_tangent(&strip, dbc, dbc_t, i == 0);
             else
@@ -104,7 +105,8 @@ static void backward_task(void *context, int64_t task, int thread)
         }
 }
 
-/* Row i of the chunk: the tasks' sums to the group's columns of `to`; `offset` is where they begin in the tasks' rows. */
+/* Row i of the chunk: the tasks' sums to the group's columns of `to`; `offset` is where they begin in the tasks'
+ * rows. */
 static void row_collect(const struct scan *scan, struct matrix to, int64_t i, int64_t offset)
 {
     const int64_t states = scan->args->states;

@@ -14,8 +14,8 @@ static void rows_task(void *context, int64_t i, int thread)
     split->body(split->context, i * split->step, smaller((i + 1) * split->step, split->rows));
 }
 
-void cpu_for_rows(struct team *team, int64_t rows, int64_t columns, void (*body)(void *context, int64_t first, int64_t end),
-                  void *context)
+void cpu_for_rows(struct team *team, int64_t rows, int64_t columns,
+                  void (*body)(void *context, int64_t first, int64_t end), void *context)
 {
     const int64_t step = larger(1, CPU_TASK_ELEMENTS / larger(1, columns));
     struct rows_split split = {rows, step, body, context};

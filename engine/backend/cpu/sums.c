@@ -1,6 +1,6 @@
-/* sums.c: reductions over rows: sum_rows, and the norms' backward pass with the gradients of weight and bias. The rows are cut into
- * at most CPU_PARTIALS groups, each sums into its own row of scratch, and those are added up in order. Very wide rows are cut into
- * strips of columns instead, which need no scratch. */
+/* sums.c: reductions over rows: sum_rows, and the norms' backward pass with the gradients of weight and bias. The rows
+ * are cut into at most CPU_PARTIALS groups, each sums into its own row of scratch, and those are added up in order.
+ * Very wide rows are cut into strips of columns instead, which need no scratch. */
 #include "backend/cpu/cpu.h"
 
 #include <assert.h>
@@ -38,12 +38,13 @@ static void add_strip(void *context, int64_t strip, int thread)
         const int64_t columns = sums->offset[i + 1] - sums->offset[i], first = strip * STRIP;
         const int64_t count = smaller(STRIP, columns - first);
         for (int64_t group = 0; count > 0 && group < sums_groups(sums); group++)
-            sums->cpu->kernels->add(sums->to[i] + first, sums->cpu->partials + group * sums->width + sums->offset[i] + first, count,
-                                    1, 1);
+            sums->cpu->kernels->add(sums->to[i] + first,
+                                    sums->cpu->partials + group * sums->width + sums->offset[i] + first, count, 1, 1);
     }
 }
 
-static void run_groups(struct backend *backend, struct sums *sums, void (*body)(void *context, int64_t group, int thread))
+static void run_groups(struct backend *backend, struct sums *sums,
+                       void (*body)(void *context, int64_t group, int thread))
 {
     sums->width = sums->offset[2];
     assert(sums->width <= 2 * sums->cpu->partial_columns); /* prepare was told of the widest row */
@@ -59,7 +60,8 @@ static void sum_group(void *context, int64_t group, int thread)
     const int64_t first = group * sums->step, end = smaller(first + sums->step, sums->rows);
     float *to = sums->cpu->partials + group * sums->width;
     sums->cpu->kernels->add(to, float_row(sums->from, first), sums->from.columns, 1, 0);
-    for (int64_t t = first + 1; t < end; t++) sums->cpu->kernels->add(to, float_row(sums->from, t), sums->from.columns, 1, 1);
+    for (int64_t t = first + 1; t < end; t++)
+        sums->cpu->kernels->add(to, float_row(sums->from, t), sums->from.columns, 1, 1);
 }
 
 static void sum_strip(void *context, int64_t strip, int thread)
@@ -73,7 +75,8 @@ static void sum_strip(void *context, int64_t strip, int thread)
 
 void cpu_sum_rows(struct backend *backend, struct matrix to_row, struct matrix from)
 {
-    struct sums sums = {.cpu = cpu_of(backend), .from = from, .to = {to_row.data}, .offset = {0, from.columns, from.columns}};
+    struct sums sums = {
+        .cpu = cpu_of(backend), .from = from, .to = {to_row.data}, .offset = {0, from.columns, from.columns}};
     sums_plan(&sums, from.rows, from.columns);
     if (from.columns > CPU_LEAST_PARTIAL)
         team_run(backend->team, ceil_divide(from.columns, STRIP), sum_strip, &sums);
@@ -107,7 +110,8 @@ static void norm_tangent_group(void *context, int64_t group, int thread)
     const int64_t first = group * sums->step, end = smaller(first + sums->step, sums->rows);
     float *dweight_t = sums->cpu->partials + group * sums->width, *dbias_t = dweight_t + sums->offset[1];
     sums->cpu->kernels->fill(dweight_t, sums->width, 0);
-    sums->cpu->kernels->norm_backward_tangent(sums->norm, first, end, sums->to[0] ? dweight_t : NULL, sums->to[1] ? dbias_t : NULL);
+    sums->cpu->kernels->norm_backward_tangent(sums->norm, first, end, sums->to[0] ? dweight_t : NULL,
+                                              sums->to[1] ? dbias_t : NULL);
 }
 
 void cpu_norm_backward_tangent(struct backend *backend, const struct norm_args *args)

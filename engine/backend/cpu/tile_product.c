@@ -6,10 +6,17 @@
 
 #include <sys/mman.h>
 
-/* The depth goes in stretches; columns of the right operand in slices that are packed once, by all threads, and stay in the caches
- * that they share; rows of the left one in blocks that a task packs into its thread's second-level cache. Where blocks are few,
- * tasks share one (each takes a group of strips of the slice), and all are packed before. */
-enum { STRETCH = 1024, SLICE_BYTES = 8 << 20, BLOCK_BYTES = 1 << 20, BLOCK_ROWS = 256, TASKS = 8, LARGE_PAGE = 2 << 20 };
+/* The depth goes in stretches; columns of the right operand in slices that are packed once, by all threads, and stay in
+ * the caches that they share; rows of the left one in blocks that a task packs into its thread's second-level cache.
+ * Where blocks are few, tasks share one (each takes a group of strips of the slice), and all are packed before. */
+enum {
+    STRETCH = 1024,
+    SLICE_BYTES = 8 << 20,
+    BLOCK_BYTES = 1 << 20,
+    BLOCK_ROWS = 256,
+    TASKS = 8,
+    LARGE_PAGE = 2 << 20
+};
 
 struct tile_scratch {
     char *slice, *blocks; /* aligned parts of memory: SLICE_BYTES, and BLOCK_BYTES a thread or shared block */
@@ -71,7 +78,8 @@ static void pack_slice(void *context, int64_t i, int thread)
 }
 
 /* A block of rows, packed, against the strips [first, end) of the slice. */
-static void multiply_block(const struct part *part, const char *block, int64_t top, int64_t rows, int64_t first, int64_t end)
+static void multiply_block(const struct part *part, const char *block, int64_t top, int64_t rows, int64_t first,
+                           int64_t end)
 {
     const struct matrix c = part->args->c;
     const size_t bytes = tiles_strip_bytes(part->depth);
@@ -80,12 +88,13 @@ static void multiply_block(const struct part *part, const char *block, int64_t t
     for (int64_t strip = first; strip < end; strip++) {
         const int64_t column = part->column + strip * TILES_STRIP;
         for (int64_t row = 0; row < rows; row += TILES_STRIP) {
-            const int64_t height = smaller(TILES_STRIP, rows - row), reach = part->lower ? top + row - column + 1 : TILES_STRIP;
+            const int64_t height = smaller(TILES_STRIP, rows - row),
+                          reach = part->lower ? top + row - column + 1 : TILES_STRIP;
             if (reach + height <= 1) continue; /* all of it above the diagonal */
             float *const to = float_row(c, top + row) + column;
             tiles_fetch(to, c.stride, height);
-            tiles_multiply(block + (size_t)(row / TILES_STRIP) * bytes, part->scratch->slice + (size_t)strip * bytes, part->depth,
-                           sums);
+            tiles_multiply(block + (size_t)(row / TILES_STRIP) * bytes, part->scratch->slice + (size_t)strip * bytes,
+                           part->depth, sums);
             tiles_put(sums, to, c.stride, height, smaller(TILES_STRIP, part->column + part->columns - column), reach,
                       (float)part->args->alpha, part->beta);
         }

@@ -31,7 +31,8 @@ static inline __attribute__((always_inline)) void split(__m512 first, __m512 sec
 #pragma GCC unroll 3
     for (int plane = 0; plane < PLANES; plane++) {
         const __m512 first_upper = upper(first), second_upper = upper(second);
-        planes[plane] = _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(first), 16), _mm512_castps_si512(second_upper));
+        planes[plane] =
+            _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(first), 16), _mm512_castps_si512(second_upper));
         first = _mm512_sub_ps(first, first_upper);
         second = _mm512_sub_ps(second, second_upper);
     }
@@ -79,8 +80,8 @@ struct source {
     bool along;
 };
 
-/* Vector i of 16 lines by 32 of the depth, from `line` and `k` on: line i where numbers follow one another along the depth, else
- * pair i. What lies outside is zero and is not read. */
+/* Vector i of 16 lines by 32 of the depth, from `line` and `k` on: line i where numbers follow one another along the
+ * depth, else pair i. What lies outside is zero and is not read. */
 static inline __attribute__((always_inline)) void load(const struct source *source, int64_t line, int64_t k, int64_t i,
                                                        __m512i planes[PLANES])
 {
@@ -90,8 +91,8 @@ static inline __attribute__((always_inline)) void load(const struct source *sour
     for (int part = 0; part < 2; part++) {
         const int64_t offset = part * HALF, at = source->along ? i : i + offset, reach = source->along ? lines : depth;
         const int64_t count = at < reach ? (source->along ? depth - offset : lines) : 0;
-        const float *from =
-            source->from + (source->along ? (line + i) * source->stride + k + offset : (k + at) * source->stride + line);
+        const float *from = source->from + (source->along ? (line + i) * source->stride + k + offset
+                                                          : (k + at) * source->stride + line);
         parts[part] = count >= HALF ? _mm512_loadu_ps(from)
                       : count > 0   ? _mm512_maskz_loadu_ps(first_of(count), from)
                                     : _mm512_setzero_ps();
@@ -100,8 +101,8 @@ static inline __attribute__((always_inline)) void load(const struct source *sour
 }
 
 /* A half of a chunk. A tile of the left operand has a row a line, one of the right a row a pair. */
-static inline __attribute__((always_inline)) void pack_half(const struct source *source, char *to, int64_t line, int64_t k,
-                                                            bool transposed)
+static inline __attribute__((always_inline)) void pack_half(const struct source *source, char *to, int64_t line,
+                                                            int64_t k, bool transposed)
 {
     __m512i pairs[PLANES][HALF];
     for (int64_t i = 0; i < HALF; i++) {
@@ -121,7 +122,8 @@ static inline __attribute__((always_inline)) void pack_half(const struct source 
     }
 }
 
-void tiles_pack(enum tiles_side side, void *strip, const float *from, int64_t stride, bool along, int64_t lines, int64_t depth)
+void tiles_pack(enum tiles_side side, void *strip, const float *from, int64_t stride, bool along, int64_t lines,
+                int64_t depth)
 {
     const struct source rows = {from, stride, lines, depth, true}, columns = {from, stride, lines, depth, false};
     char *to = strip;
@@ -161,22 +163,22 @@ void tiles_end(void)
 }
 
 /* Tiles 0 to 3 are sums; 4 and 5 two tiles of the left operand, 6 and 7 two of the right. */
-#define LOAD_LEFT(plane)                                                                                                           \
-    do {                                                                                                                           \
-        _tile_loadd(4, l + (plane)*2 * TILE_BYTES, 64);                                                                            \
-        _tile_loadd(5, l + ((plane)*2 + 1) * TILE_BYTES, 64);                                                                      \
+#define LOAD_LEFT(plane)                                      \
+    do {                                                      \
+        _tile_loadd(4, l + (plane)*2 * TILE_BYTES, 64);       \
+        _tile_loadd(5, l + ((plane)*2 + 1) * TILE_BYTES, 64); \
     } while (0)
-#define LOAD_RIGHT(plane)                                                                                                          \
-    do {                                                                                                                           \
-        _tile_loadd(6, r + (plane)*2 * TILE_BYTES, 64);                                                                            \
-        _tile_loadd(7, r + ((plane)*2 + 1) * TILE_BYTES, 64);                                                                      \
+#define LOAD_RIGHT(plane)                                     \
+    do {                                                      \
+        _tile_loadd(6, r + (plane)*2 * TILE_BYTES, 64);       \
+        _tile_loadd(7, r + ((plane)*2 + 1) * TILE_BYTES, 64); \
     } while (0)
-#define MULTIPLY()                                                                                                                 \
-    do {                                                                                                                           \
-        _tile_dpbf16ps(0, 4, 6);                                                                                                   \
-        _tile_dpbf16ps(1, 4, 7);                                                                                                   \
-        _tile_dpbf16ps(2, 5, 6);                                                                                                   \
-        _tile_dpbf16ps(3, 5, 7);                                                                                                   \
+#define MULTIPLY()               \
+    do {                         \
+        _tile_dpbf16ps(0, 4, 6); \
+        _tile_dpbf16ps(1, 4, 7); \
+        _tile_dpbf16ps(2, 5, 6); \
+        _tile_dpbf16ps(3, 5, 7); \
     } while (0)
 
 enum { HIGH, MIDDLE, LOW };
@@ -224,7 +226,8 @@ void tiles_fetch(const float *c, int64_t stride, int64_t rows)
     }
 }
 
-void tiles_put(const float *sums, float *c, int64_t stride, int64_t rows, int64_t columns, int64_t reach, float alpha, float beta)
+void tiles_put(const float *sums, float *c, int64_t stride, int64_t rows, int64_t columns, int64_t reach, float alpha,
+               float beta)
 {
     const __m512 by = _mm512_set1_ps(alpha), keep = _mm512_set1_ps(beta);
     for (int64_t i = 0; i < rows; i++, c += stride) {
@@ -248,7 +251,8 @@ bool tiles_available(void)
     return false;
 }
 
-void tiles_pack(enum tiles_side side, void *strip, const float *from, int64_t stride, bool along, int64_t lines, int64_t depth)
+void tiles_pack(enum tiles_side side, void *strip, const float *from, int64_t stride, bool along, int64_t lines,
+                int64_t depth)
 {
     (void)side, (void)strip, (void)from, (void)stride, (void)along, (void)lines, (void)depth;
     assert(!"never called where tiles_available is false");
@@ -272,7 +276,8 @@ void tiles_fetch(const float *c, int64_t stride, int64_t rows)
     (void)c, (void)stride, (void)rows;
 }
 
-void tiles_put(const float *sums, float *c, int64_t stride, int64_t rows, int64_t columns, int64_t reach, float alpha, float beta)
+void tiles_put(const float *sums, float *c, int64_t stride, int64_t rows, int64_t columns, int64_t reach, float alpha,
+               float beta)
 {
     (void)sums, (void)c, (void)stride, (void)rows, (void)columns, (void)reach, (void)alpha, (void)beta;
 }

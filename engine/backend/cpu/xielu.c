@@ -45,8 +45,9 @@ static struct xielu_sums run(struct backend *backend, const struct xielu_args *a
     const struct learned p = learned_of(args->alpha_p, args->alpha_p_t), n = learned_of(args->alpha_n, args->alpha_n_t);
     const double beta = scalar_of(args->beta), epsilon = scalar_of(args->epsilon);
     struct parts parts = {.kernels = cpu_of(backend)->kernels,
-                          .run = {args, (float)p.value, (float)(n.value + beta), (float)beta, (float)epsilon, (float)expm1(epsilon),
-                                  (float)(p.slope * p.direction), (float)(n.slope * n.direction)},
+                          .run = {args, (float)p.value, (float)(n.value + beta), (float)beta, (float)epsilon,
+                                  (float)expm1(epsilon), (float)(p.slope * p.direction),
+                                  (float)(n.slope * n.direction)},
                           .body = body};
     struct xielu_sums sums = {0};
     const int64_t tasks = ceil_divide(args->x.rows * args->x.columns, CPU_TASK_ELEMENTS);

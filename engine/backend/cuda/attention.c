@@ -1,5 +1,6 @@
-/* attention.c: attention forward of texts that share beginnings: cuts a batch into tiles of queries and says which spans of keys
- * each sequence sees, for kernels/attention.h. Whole sequences, the only ones of the other passes, are attention_products.c's. */
+/* attention.c: attention forward of texts that share beginnings: cuts a batch into tiles of queries and says which
+ * spans of keys each sequence sees, for kernels/attention.h. Whole sequences, the only ones of the other passes, are
+ * attention_products.c's. */
 #include "backend/cuda/cuda.h"
 
 /* The plan's tables in scratch of the host; counts first, then the tables are written. */
@@ -27,8 +28,8 @@ static void write_plan(const struct batch *batch, struct plan *plan)
     for (int64_t b = 0; b < batch->sequences; b++) {
         const int64_t start = batch->starts[b], stop = batch->starts[b + 1], past = batch->branches->pasts[b];
         for (int64_t row = start; row < stop; row += ATTENTION_TILE)
-            plan->tiles[tile++] =
-                (struct attention_rows){b, row, stop - row < ATTENTION_TILE ? stop - row : ATTENTION_TILE, past + row - start};
+            plan->tiles[tile++] = (struct attention_rows){
+                b, row, stop - row < ATTENTION_TILE ? stop - row : ATTENTION_TILE, past + row - start};
         plan->span_starts[b] = span;
         plan->spans[span++] = (struct attention_span){0, start, past, stop - start};
         int64_t branch = batch->branches->parents[b], end = past;
@@ -47,8 +48,9 @@ static int64_t plan_call(struct cuda *cuda, const struct attention_args *args, s
     *call = (struct attention_kernel_args){.attention = *args};
     call->attention.batch = NULL;
     if (args->head_dim > ATTENTION_DIM)
-        cuda_fail(cuda, STATUS_UNSUPPORTED,
-                  "attention over shared beginnings on CUDA takes heads of at most 256 columns; use --device cpu for this model");
+        cuda_fail(
+            cuda, STATUS_UNSUPPORTED,
+            "attention over shared beginnings on CUDA takes heads of at most 256 columns; use --device cpu for this model");
     count_plan(batch, &plan);
     const size_t tile_bytes = (size_t)plan.tile_count * sizeof *plan.tiles,
                  span_bytes = (size_t)plan.span_count * sizeof *plan.spans;

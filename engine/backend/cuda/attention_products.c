@@ -1,17 +1,19 @@
-/* attention_products.c: attention as matrix products, which cuBLAS makes in float or, as asked, on the tensor cores. All four
- * passes of reference/attention.c, which has the equations, in blocks of ATTENTION_ROWS queries by the keys that these may see:
- * products make scores, kernels/attention_rows.h makes weights of them row by row, products make outputs and gradients of these.
- * All heads of all sequences with a block of the same shape go together, as many as the scratch takes: memory grows with T.
+/* attention_products.c: attention as matrix products, which cuBLAS makes in float or, as asked, on the tensor cores.
+ * All four passes of reference/attention.c, which has the equations, in blocks of ATTENTION_ROWS queries by the keys
+ * that these may see: products make scores, kernels/attention_rows.h makes weights of them row by row, products make
+ * outputs and gradients of these. All heads of all sequences with a block of the same shape go together, as many as the
+ * scratch takes: memory grows with T.
  *
- * Bits depend on shapes alone. Gradients of keys and values are added to block after block and, in a block, reader after reader of
- * a key's head, so it does not matter what goes in one call: no two products of a call write to one place. Weights stay floats in
- * memory, whatever products round. */
+ * Bits depend on shapes alone. Gradients of keys and values are added to block after block and, in a block, reader
+ * after reader of a key's head, so it does not matter what goes in one call: no two products of a call write to one
+ * place. Weights stay floats in memory, whatever products round. */
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>
 
 enum {
-    ATTENTION_ROWS = 256,    /* queries of a block: of T keys, T / 2 + 128 instead of T / 2 are multiplied with each query */
+    ATTENTION_ROWS =
+        256, /* queries of a block: of T keys, T / 2 + 128 instead of T / 2 are multiplied with each query */
     ATTENTION_PAIRS = 16384, /* the most products of one call */
     LANES = ATTENTION_LANES, /* rows of weights begin at multiples of so many floats */
     POINTER_ARRAYS = 2 * (ATTENTION_VIEWS + ATTENTION_WEIGHTS),
@@ -49,15 +51,18 @@ static const struct attention_pass tangent = {
                {PRODUCT_SCORES, VIEW_Q_T, VIEW_K, WEIGHTS_P_T, false},
                {PRODUCT_SCORES, VIEW_Q, VIEW_K_T, WEIGHTS_P_T, true}},
     .rows = KERNEL_attention_softmax_tangent,
-    .mixes = {{PRODUCT_MIX, VIEW_OUT_T, VIEW_V, WEIGHTS_P_T, false}, {PRODUCT_MIX, VIEW_OUT_T, VIEW_V_T, WEIGHTS_P, true}},
+    .mixes = {{PRODUCT_MIX, VIEW_OUT_T, VIEW_V, WEIGHTS_P_T, false},
+              {PRODUCT_MIX, VIEW_OUT_T, VIEW_V_T, WEIGHTS_P, true}},
     .tangent = true,
 };
 
 static const struct attention_pass backward = {
-    .scores = {{PRODUCT_SCORES, VIEW_Q, VIEW_K, WEIGHTS_P, false}, {PRODUCT_SCORES, VIEW_DOUT, VIEW_V, WEIGHTS_DS, false}},
+    .scores = {{PRODUCT_SCORES, VIEW_Q, VIEW_K, WEIGHTS_P, false},
+               {PRODUCT_SCORES, VIEW_DOUT, VIEW_V, WEIGHTS_DS, false}},
     .rows = KERNEL_attention_slopes,
     .mixes = {{PRODUCT_MIX, VIEW_DQ, VIEW_K, WEIGHTS_DS, false}},
-    .spreads = {{PRODUCT_SPREAD, VIEW_DOUT, VIEW_DV, WEIGHTS_P, true}, {PRODUCT_SPREAD, VIEW_Q, VIEW_DK, WEIGHTS_DS, true}},
+    .spreads = {{PRODUCT_SPREAD, VIEW_DOUT, VIEW_DV, WEIGHTS_P, true},
+                {PRODUCT_SPREAD, VIEW_Q, VIEW_DK, WEIGHTS_DS, true}},
     .backward = true,
 };
 
@@ -113,8 +118,8 @@ static bool aligned(struct head_view view)
 }
 
 /* c [m, n] = op(a) op(b), column-major. */
-static struct device_gemm_batched call_of(struct operand a, bool transpose_a, struct operand b, bool transpose_b, struct operand c,
-                                          int64_t m, int64_t n, int64_t k)
+static struct device_gemm_batched call_of(struct operand a, bool transpose_a, struct operand b, bool transpose_b,
+                                          struct operand c, int64_t m, int64_t n, int64_t k)
 {
     return (struct device_gemm_batched){
         .each = {transpose_a, transpose_b, m, n, k, 1, 0, NULL, NULL, NULL, a.stride, b.stride, c.stride},
@@ -125,8 +130,8 @@ static struct device_gemm_batched call_of(struct operand a, bool transpose_a, st
 }
 
 /* Row-major products for a column-major library: factors change places (products.c). */
-static void multiply(struct cuda *cuda, const struct attention_block_args *block, const struct product *product, int64_t first,
-                     int64_t count)
+static void multiply(struct cuda *cuda, const struct attention_block_args *block, const struct product *product,
+                     int64_t first, int64_t count)
 {
     const int64_t rows = block->rows, keys = block->keys, columns = block->head_dim;
     const struct operand q = operand_of(block, product->queries, first), k = operand_of(block, product->keys, first);
@@ -145,8 +150,8 @@ static void multiply(struct cuda *cuda, const struct attention_block_args *block
     (void)cuda_good(cuda, "attention's products", cuda->device->gemm_batched(cuda->device, &call));
 }
 
-static void multiply_all(struct cuda *cuda, const struct attention_block_args *block, const struct product *products, int64_t first,
-                         int64_t count)
+static void multiply_all(struct cuda *cuda, const struct attention_block_args *block, const struct product *products,
+                         int64_t first, int64_t count)
 {
     for (const struct product *p = products; p->kind != PRODUCT_NONE; p++) multiply(cuda, block, p, first, count);
 }
@@ -197,7 +202,8 @@ static bool take_scratch(struct cuda *cuda, const struct attention_pass *pass, c
                          struct attention_block_args *block, float **weights)
 {
     const int64_t all = batch->sequences * block->heads, pairs = smaller(all, ATTENTION_PAIRS);
-    const int64_t keys = block->window > 0 ? smaller(batch->longest, block->window + ATTENTION_ROWS - 1) : batch->longest;
+    const int64_t keys =
+        block->window > 0 ? smaller(batch->longest, block->window + ATTENTION_ROWS - 1) : batch->longest;
     const int64_t largest = pair_bytes(pass, smaller(batch->longest, ATTENTION_ROWS), keys);
     const int64_t bytes = smaller(pairs * largest, larger(cuda->attention_bytes, largest));
     block->pitch = (pairs + LANES) / LANES * LANES;
@@ -210,7 +216,8 @@ static bool take_scratch(struct cuda *cuda, const struct attention_pass *pass, c
 }
 
 /* The block's queries of all heads of its sequences. */
-static void run_block(struct cuda *cuda, const struct attention_pass *pass, struct attention_block_args *block, float *weights)
+static void run_block(struct cuda *cuda, const struct attention_pass *pass, struct attention_block_args *block,
+                      float *weights)
 {
     const int64_t all = block->sequences * block->heads, each = pair_bytes(pass, block->rows, block->keys);
     const int64_t step = smaller(larger(cuda->attention_bytes / each, 1), ATTENTION_PAIRS);
@@ -222,9 +229,11 @@ static void run_block(struct cuda *cuda, const struct attention_pass *pass, stru
         if (pass->tangent) block->weights[WEIGHTS_P_T] = weights + elements;
         if (pass->backward) block->weights[WEIGHTS_DS] = weights + (pass->tangent ? 2 : 1) * elements;
         if (pass->backward && pass->tangent) block->weights[WEIGHTS_DS_T] = weights + 3 * elements;
-        cuda_launch(cuda, KERNEL_attention_pointers, cuda_blocks((ATTENTION_VIEWS + ATTENTION_WEIGHTS) * block->pairs), block);
+        cuda_launch(cuda, KERNEL_attention_pointers, cuda_blocks((ATTENTION_VIEWS + ATTENTION_WEIGHTS) * block->pairs),
+                    block);
         multiply_all(cuda, block, pass->scores, 0, block->pairs);
-        cuda_launch(cuda, pass->rows, (block->pairs * block->rows * ATTENTION_LANES + KERNEL_THREADS - 1) / KERNEL_THREADS, block);
+        cuda_launch(cuda, pass->rows,
+                    (block->pairs * block->rows * ATTENTION_LANES + KERNEL_THREADS - 1) / KERNEL_THREADS, block);
         multiply_all(cuda, block, pass->mixes, 0, block->pairs);
         spread_all(cuda, block, pass->spreads);
     }
@@ -305,7 +314,8 @@ static void run_pass(struct backend *backend, const struct attention_args *args,
     if (args->batch->sequences > 0 && take_scratch(cuda, pass, args->batch, &block, &weights) &&
         (spans = sort_sequences(cuda, args->batch, &block.starts)) != NULL) {
         if (pass->backward)
-            cuda_launch(cuda, KERNEL_attention_clear, cuda_blocks(block.tokens * block.kv_heads * block.head_dim), &block);
+            cuda_launch(cuda, KERNEL_attention_clear, cuda_blocks(block.tokens * block.kv_heads * block.head_dim),
+                        &block);
         run_blocks(cuda, pass, &block, spans, args->batch->sequences, weights);
     }
     cuda_leave(cuda);

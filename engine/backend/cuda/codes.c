@@ -28,7 +28,8 @@ void cuda_mirror(struct backend *backend, struct matrix h)
     cuda_leave(cuda);
 }
 
-void cuda_select(struct backend *backend, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns)
+void cuda_select(struct backend *backend, struct matrix to, struct matrix from, const int32_t *rows,
+                 const int32_t *columns)
 {
     struct cuda *cuda = cuda_enter(backend);
     const size_t row_bytes = rows == NULL ? 0 : (size_t)to.rows * sizeof *rows;
@@ -52,7 +53,8 @@ void cuda_scale_columns(struct backend *backend, struct matrix to, struct matrix
 void cuda_add_magnitudes(struct backend *backend, double *sums, struct matrix largest, struct matrix x)
 {
     struct cuda *cuda = cuda_enter(backend);
-    const int64_t splits = (x.rows + SPLIT_ROWS - 1) / SPLIT_ROWS, across = (x.columns + SPLIT_COLUMNS - 1) / SPLIT_COLUMNS;
+    const int64_t splits = (x.rows + SPLIT_ROWS - 1) / SPLIT_ROWS,
+                  across = (x.columns + SPLIT_COLUMNS - 1) / SPLIT_COLUMNS;
     double *partials = cuda_scratch(cuda, (size_t)(splits * x.columns) * (sizeof(double) + sizeof(float)));
     if (partials != NULL) {
         const struct magnitudes_args args = {.from = x,
@@ -86,8 +88,10 @@ void cuda_grid_find(struct backend *backend, struct grid grid, struct matrix wei
 
 void cuda_grid_encode(struct backend *backend, struct grid grid, struct matrix weight, const struct codes *codes)
 {
-    encode(backend, &(struct grid_kernel_args){
-                        .grid = grid, .weight = weight, .codes = *codes, .groups = codes->groups, .group_size = codes->group_size});
+    encode(
+        backend,
+        &(struct grid_kernel_args){
+            .grid = grid, .weight = weight, .codes = *codes, .groups = codes->groups, .group_size = codes->group_size});
 }
 
 void cuda_book_encode(struct backend *backend, struct matrix weight, const struct codes *codes)
@@ -98,7 +102,8 @@ void cuda_book_encode(struct backend *backend, struct matrix weight, const struc
     cuda_leave(cuda);
 }
 
-void cuda_decode(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to, struct matrix from)
+void cuda_decode(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to,
+                 struct matrix from)
 {
     struct cuda *cuda = cuda_enter(backend);
     cuda_launch(cuda, KERNEL_decode, cuda_blocks(to.rows * to.columns), &(struct decode_args){*codes, first, to, from});
@@ -106,7 +111,8 @@ void cuda_decode(struct backend *backend, const struct codes *codes, int64_t fir
 }
 
 /* One group of some rows. */
-static void clip_group(struct cuda *cuda, struct clip_search_kernel_args *args, struct matrix hessian, int64_t steps, int64_t parts)
+static void clip_group(struct cuda *cuda, struct clip_search_kernel_args *args, struct matrix hessian, int64_t steps,
+                       int64_t parts)
 {
     const int64_t rows = args->weight.rows;
     cuda_launch(cuda, KERNEL_clip_begin, rows, args);
@@ -124,7 +130,8 @@ void cuda_clip_search(struct backend *backend, const struct clip_search_args *ar
     struct cuda *cuda = cuda_enter(backend);
     const int64_t widest = args->group_size < args->weight.columns ? args->group_size : args->weight.columns;
     const int64_t most = CLIP_FLOATS / (2 * widest) + 1, slab = args->weight.rows < most ? args->weight.rows : most;
-    struct clip_row *scratch = cuda_scratch(cuda, (size_t)slab * (sizeof *scratch + 2 * (size_t)widest * sizeof(float)));
+    struct clip_row *scratch =
+        cuda_scratch(cuda, (size_t)slab * (sizeof *scratch + 2 * (size_t)widest * sizeof(float)));
     for (int64_t row = 0; row < args->weight.rows && scratch != NULL; row += slab)
         for (int64_t first = 0; first < args->weight.columns; first += widest) {
             const int64_t left = args->weight.columns - first, count = left < widest ? left : widest;

@@ -32,8 +32,8 @@ void cuda_fail(struct cuda *cuda, enum status status, const char *what)
 bool cuda_good(struct cuda *cuda, const char *what, int code)
 {
     if (code != 0 && cuda->status == STATUS_OK)
-        cuda->status =
-            error_set(&cuda->error, STATUS_INTERNAL, "the CUDA device failed: %s: %s", what, cuda->device->error_text(code));
+        cuda->status = error_set(&cuda->error, STATUS_INTERNAL, "the CUDA device failed: %s: %s", what,
+                                 cuda->device->error_text(code));
     return cuda->status == STATUS_OK;
 }
 
@@ -78,7 +78,8 @@ static void cuda_describe(const struct backend *backend, char *text, size_t size
     (void)snprintf(text, size, "%s", cuda->device->text); /* the same every time: it names what decides the bits */
 }
 
-/* What is kept for the next who asks counts as free, what attention will take as scratch and what is staged in does not. */
+/* What is kept for the next who asks counts as free, what attention will take as scratch and what is staged in does
+ * not. */
 static int64_t cuda_memory(struct backend *backend)
 {
     struct cuda *cuda = cuda_enter(backend);
@@ -91,7 +92,8 @@ static int64_t cuda_memory(struct backend *backend)
     return !known ? INT64_MAX : left > 0 ? left : 0;
 }
 
-static enum status cuda_prepare(struct backend *backend, int64_t longest_sequence, int64_t widest_row, struct error *error)
+static enum status cuda_prepare(struct backend *backend, int64_t longest_sequence, int64_t widest_row,
+                                struct error *error)
 {
     (void)backend, (void)longest_sequence, (void)widest_row, (void)error;
     return STATUS_OK; /* scratch grows where it is needed: its size hangs on the number of tokens too */
@@ -135,7 +137,8 @@ enum status backend_cuda_paper_new(int64_t budget, struct backend **out, struct 
     return cuda_open_device(NULL, budget, NULL, out, error);
 }
 
-enum status cuda_open_device(struct device *device, int64_t budget, struct team *team, struct backend **out, struct error *error)
+enum status cuda_open_device(struct device *device, int64_t budget, struct team *team, struct backend **out,
+                             struct error *error)
 {
     struct backend *backend = NULL;
     struct cuda *cuda = NULL;

@@ -9,7 +9,8 @@
 
 struct cuda_block; /* memory.c */
 
-/* Host memory that a copy of the stream may still be reading, in two halves that take turns, and as much on the device. */
+/* Host memory that a copy of the stream may still be reading, in two halves that take turns, and as much on the
+ * device. */
 struct cuda_stage {
     char *host, *device;
     size_t half, used; /* bytes */
@@ -28,9 +29,10 @@ struct cuda {
     struct cuda_lane lanes[LANE_COUNT];
     pthread_mutex_t mutex; /* one slot at a time, whichever thread asks */
     struct cuda_block *blocks;
-    int64_t held, budget;    /* bytes taken from the device, and the most that may be */
-    int64_t peak;            /* the most that were held */
-    int64_t attention_bytes; /* the most scratch of one call of attention's products, but for what one head of one sequence takes */
+    int64_t held, budget; /* bytes taken from the device, and the most that may be */
+    int64_t peak;         /* the most that were held */
+    /* the most scratch of one call of attention's products, but for what one head of one sequence takes */
+    int64_t attention_bytes;
     struct cuda_stage stage;
     void *scratch; /* for one slot's call */
     size_t scratch_bytes;
@@ -61,10 +63,12 @@ bool cuda_wait(struct cuda *cuda);
 enum status cuda_allocate(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error);
 void cuda_release(struct backend *backend, void *block);
 void cuda_release_all(struct cuda *cuda);
-/* Of pinned host memory, and as much of the device's, that staging takes when something is first staged: whatever comes. */
+/* Of pinned host memory, and as much of the device's, that staging takes when something is first staged: whatever
+ * comes. */
 int64_t cuda_stage_bytes(int64_t longest_sequence, int64_t widest_row);
 int64_t cuda_memory_used(const struct cuda *cuda); /* bytes that somebody holds */
-/* Scratch until the slot's call ends, of the device or of the host (NULL after a failure). Asking again gives the same memory. */
+/* Scratch until the slot's call ends, of the device or of the host (NULL after a failure). Asking again gives the same
+ * memory. */
 void *cuda_scratch(struct cuda *cuda, size_t bytes);
 void *cuda_host_scratch(struct cuda *cuda, size_t bytes);
 /* A host array's copy on the device, until the slot's call ends. All that a call stages must have been announced by one

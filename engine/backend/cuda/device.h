@@ -1,5 +1,5 @@
-/* device.h: what the CUDA backend needs of a device: memory, copies, kernels, matrix products; nothing here needs CUDA's headers.
- * build/libdeltaq-cuda.so gives one (plugin/), and so does the emulation of the unit tests. */
+/* device.h: what the CUDA backend needs of a device: memory, copies, kernels, matrix products; nothing here needs
+ * CUDA's headers. build/libdeltaq-cuda.so gives one (plugin/), and so does the emulation of the unit tests. */
 #ifndef BACKEND_CUDA_DEVICE_H
 #define BACKEND_CUDA_DEVICE_H
 
@@ -20,8 +20,9 @@ struct device_gemm {
     bool exact; /* in single precision, whatever the device was opened with */
 };
 
-/* `count` products like `each`, whose a, b and c are not read: they lie in arrays of pointers on the device, which begin at
- * multiples of 16 bytes. No two c share memory. aligned: all that the arrays point to begins at multiples of 16 bytes, too. */
+/* `count` products like `each`, whose a, b and c are not read: they lie in arrays of pointers on the device, which
+ * begin at multiples of 16 bytes. No two c share memory. aligned: all that the arrays point to begins at multiples of
+ * 16 bytes, too. */
 struct device_gemm_batched {
     struct device_gemm each;
     float *const *a, *const *b, *const *c;
@@ -29,8 +30,8 @@ struct device_gemm_batched {
     bool aligned;
 };
 
-/* One device and its stream: all work is queued on it in order. Functions return 0 or a number that error_text explains. The
- * caller lets one thread in at a time; it may be another one each time. */
+/* One device and its stream: all work is queued on it in order. Functions return 0 or a number that error_text
+ * explains. The caller lets one thread in at a time; it may be another one each time. */
 struct device {
     void *state;
     char text[DEVICE_TEXT]; /* its name, memory, libraries and products: the same every time */
@@ -43,16 +44,19 @@ struct device {
     int (*allocate_host)(struct device *device, size_t bytes, void **out); /* pinned */
     int (*release_host)(struct device *device, void *block);
     int (*clear)(struct device *device, void *to, size_t bytes);
-    /* `rows` rows of `width` bytes, the rows' distances in bytes; the host's side must stay as it is until the stream was there */
-    int (*upload)(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows);
+    /* `rows` rows of `width` bytes, the rows' distances in bytes; the host's side must stay as it is until the stream
+     * was there */
+    int (*upload)(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                  size_t rows);
     int (*download)(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
                     size_t rows);
     int (*mark)(struct device *device, int which); /* notes a point of the stream, 0 or 1 */
     int (*wait)(struct device *device, int which); /* until the stream has passed it */
     int (*synchronize)(struct device *device);
-    /* The lanes (backend/lane.h): streams of copies. carry and point may be called while another thread uses the stream, one thread
-     * at a time for each lane; point `which`, below LANE_POINTS, is where the lane is now; the stream waits for it (await), or the
-     * caller does (arrive); follow: what is carried from now on waits for the stream as far as it is now. */
+    /* The lanes (backend/lane.h): streams of copies. carry and point may be called while another thread uses the
+     * stream, one thread at a time for each lane; point `which`, below LANE_POINTS, is where the lane is now; the
+     * stream waits for it (await), or the caller does (arrive); follow: what is carried from now on waits for the
+     * stream as far as it is now. */
     int (*carry)(struct device *device, enum lane lane, void *to, size_t to_pitch, const void *from, size_t from_pitch,
                  size_t width, size_t rows, bool to_device);
     int (*point)(struct device *device, enum lane lane, int which);
@@ -63,8 +67,8 @@ struct device {
     int (*gemm)(struct device *device, const struct device_gemm *args);
     int (*gemm_batched)(struct device *device, const struct device_gemm_batched *args);
     /* Column-major, upper triangle of c [n, n] = alpha a aᵀ + beta c, a [n, k]. */
-    int (*syrk)(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, float beta, float *c,
-                int64_t ldc);
+    int (*syrk)(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, float beta,
+                float *c, int64_t ldc);
 };
 
 /* What the plugin exports as `deltaq_cuda_plugin`. It is its own library: it shares no symbols with the program. */

@@ -61,7 +61,8 @@ bool cuda_finite(struct backend *backend, struct matrix a)
 void cuda_sum_rows(struct backend *backend, struct matrix to_row, struct matrix from)
 {
     struct cuda *cuda = cuda_enter(backend);
-    const int64_t splits = (from.rows + SPLIT_ROWS - 1) / SPLIT_ROWS, across = (from.columns + SPLIT_COLUMNS - 1) / SPLIT_COLUMNS;
+    const int64_t splits = (from.rows + SPLIT_ROWS - 1) / SPLIT_ROWS,
+                  across = (from.columns + SPLIT_COLUMNS - 1) / SPLIT_COLUMNS;
     const struct sum_rows_args args = {.from = from,
                                        .to = to_row,
                                        .partials = cuda_scratch(cuda, (size_t)(splits * from.columns) * sizeof(double)),
@@ -99,22 +100,26 @@ void cuda_adamw(struct backend *backend, const struct adamw_args *args)
 
 void cuda_clip(struct backend *backend, struct matrix to, struct matrix from, double bound)
 {
-    launch_alone(backend, KERNEL_clip, to.rows * to.columns, &(struct clip_args){.to = to, .from = from, .bound = bound});
+    launch_alone(backend, KERNEL_clip, to.rows * to.columns,
+                 &(struct clip_args){.to = to, .from = from, .bound = bound});
 }
 
-void cuda_clip_pass(struct backend *backend, struct matrix to, struct matrix from, struct matrix by, double bound, bool accumulate)
+void cuda_clip_pass(struct backend *backend, struct matrix to, struct matrix from, struct matrix by, double bound,
+                    bool accumulate)
 {
     launch_alone(backend, KERNEL_clip_pass, to.rows * to.columns, &(struct clip_args){to, from, by, bound, accumulate});
 }
 
 void cuda_xielu_forward(struct backend *backend, const struct xielu_args *args)
 {
-    launch_alone(backend, KERNEL_xielu_forward, args->x.rows * args->x.columns, &(struct xielu_kernel_args){.xielu = *args});
+    launch_alone(backend, KERNEL_xielu_forward, args->x.rows * args->x.columns,
+                 &(struct xielu_kernel_args){.xielu = *args});
 }
 
 void cuda_xielu_tangent(struct backend *backend, const struct xielu_args *args)
 {
-    launch_alone(backend, KERNEL_xielu_tangent, args->x.rows * args->x.columns, &(struct xielu_kernel_args){.xielu = *args});
+    launch_alone(backend, KERNEL_xielu_tangent, args->x.rows * args->x.columns,
+                 &(struct xielu_kernel_args){.xielu = *args});
 }
 
 static void xielu_back(struct backend *backend, const struct xielu_args *args, bool tangent)

@@ -9,7 +9,8 @@ void cuda_round_rows(struct backend *backend, const struct round_rows_args *args
 {
     struct cuda *cuda = cuda_enter(backend);
     if (args->threshold > 0 && cuda->status == STATUS_OK) {
-        (void)cuda_good(cuda, "clearing memory", cuda->device->clear(cuda->device, args->left, (size_t)args->x.columns));
+        (void)cuda_good(cuda, "clearing memory",
+                        cuda->device->clear(cuda->device, args->left, (size_t)args->x.columns));
         cuda_launch(cuda, KERNEL_round_mark, cuda_blocks(args->x.rows * args->x.columns), args);
     }
     cuda_launch(cuda, KERNEL_round_rows, args->x.rows, args);

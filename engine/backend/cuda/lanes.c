@@ -1,5 +1,5 @@
-/* lanes.c: copies on streams of their own. Whoever carries does not wait for whoever computes: a lane has its own lock, and what
- * fails on it is the backend's failure at the next await. */
+/* lanes.c: copies on streams of their own. Whoever carries does not wait for whoever computes: a lane has its own lock,
+ * and what fails on it is the backend's failure at the next await. */
 #include "backend/cuda/cuda.h"
 
 static struct cuda_lane *enter(struct cuda *cuda, enum lane lane)
@@ -21,7 +21,8 @@ static void note_failure(struct cuda *cuda, struct cuda_lane *lane, int code)
                                  cuda->device->error_text(code));
 }
 
-static enum status lane_allocate(struct backend *backend, size_t bytes, const char *what, void **out, struct error *error)
+static enum status lane_allocate(struct backend *backend, size_t bytes, const char *what, void **out,
+                                 struct error *error)
 {
     struct cuda *cuda = cuda_of(backend);
     *out = NULL;
@@ -42,10 +43,11 @@ static void carry(struct backend *backend, enum lane which, struct matrix matrix
     struct cuda_lane *lane = enter(cuda, which);
     const size_t width = (size_t)matrix.columns * sizeof(float), pitch = (size_t)matrix.stride * sizeof(float);
     if (lane->status == STATUS_OK && matrix.rows > 0 && width > 0)
-        note_failure(
-            cuda, lane,
-            in ? cuda->device->carry(cuda->device, which, matrix.data, pitch, dense, width, width, (size_t)matrix.rows, true)
-               : cuda->device->carry(cuda->device, which, dense, width, matrix.data, pitch, width, (size_t)matrix.rows, false));
+        note_failure(cuda, lane,
+                     in ? cuda->device->carry(cuda->device, which, matrix.data, pitch, dense, width, width,
+                                              (size_t)matrix.rows, true)
+                        : cuda->device->carry(cuda->device, which, dense, width, matrix.data, pitch, width,
+                                              (size_t)matrix.rows, false));
     leave(lane);
 }
 
@@ -63,7 +65,8 @@ static void lane_follow(struct backend *backend, enum lane which)
 {
     struct cuda *cuda = cuda_enter(backend);
     struct cuda_lane *lane = enter(cuda, which);
-    if (lane->status == STATUS_OK && cuda->status == STATUS_OK) note_failure(cuda, lane, cuda->device->follow(cuda->device, which));
+    if (lane->status == STATUS_OK && cuda->status == STATUS_OK)
+        note_failure(cuda, lane, cuda->device->follow(cuda->device, which));
     leave(lane);
     cuda_leave(cuda);
 }

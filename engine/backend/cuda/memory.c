@@ -1,5 +1,5 @@
-/* memory.c: the device's memory: blocks that are kept for the next who asks, under a budget, and the way to and from the host. One
- * stream does everything in order, so a block may be given out again while kernels still read it. */
+/* memory.c: the device's memory: blocks that are kept for the next who asks, under a budget, and the way to and from
+ * the host. One stream does everything in order, so a block may be given out again while kernels still read it. */
 #include "backend/cuda/cuda.h"
 
 #include "base/memory.h"
@@ -56,7 +56,8 @@ static struct cuda_block *take(struct cuda *cuda, size_t bytes, const char *what
     if (cuda->held + size > cuda->budget) free_unused(cuda, false);
     if (cuda->held + size > cuda->budget) {
         (void)error_set(error, STATUS_NO_MEMORY,
-                        "%s: %" PRId64 " MiB more than the %" PRId64 " MiB in use would pass the device's budget of %" PRId64
+                        "%s: %" PRId64 " MiB more than the %" PRId64
+                        " MiB in use would pass the device's budget of %" PRId64
                         " MiB: give it shorter sequences, or raise DELTAQ_CUDA_MEMORY",
                         what, size >> 20, cuda->held >> 20, cuda->budget >> 20);
         return NULL;
@@ -172,7 +173,8 @@ static void stage_grow(struct cuda *cuda, size_t bytes)
     struct error error;
     void *host = NULL, *device = NULL;
     if (!cuda_wait(cuda)) return;
-    if (stage->host != NULL && !cuda_good(cuda, "freeing pinned memory", cuda->device->release_host(cuda->device, stage->host)))
+    if (stage->host != NULL &&
+        !cuda_good(cuda, "freeing pinned memory", cuda->device->release_host(cuda->device, stage->host)))
         return;
     if (stage->device != NULL) give_back(cuda, stage->device);
     *stage = (struct cuda_stage){.half = (bytes > LEAST_STAGE ? bytes : LEAST_STAGE) + GRAIN};
@@ -181,7 +183,8 @@ static void stage_grow(struct cuda *cuda, size_t bytes)
         return;
     }
     stage->device = device;
-    if (cuda_good(cuda, "pinned memory", cuda->device->allocate_host(cuda->device, 2 * stage->half, &host))) stage->host = host;
+    if (cuda_good(cuda, "pinned memory", cuda->device->allocate_host(cuda->device, 2 * stage->half, &host)))
+        stage->host = host;
 }
 
 /* The other half, as soon as what was copied from it has arrived. */
@@ -223,8 +226,9 @@ const void *cuda_staged(struct cuda *cuda, const void *array, size_t bytes)
     if (cuda->status != STATUS_OK || bytes == 0) return NULL;
     const size_t at = stage_take(&cuda->stage, bytes);
     memcpy(cuda->stage.host + at, array, bytes);
-    (void)cuda_good(cuda, "copying to the device",
-                    cuda->device->upload(cuda->device, cuda->stage.device + at, bytes, cuda->stage.host + at, bytes, bytes, 1));
+    (void)cuda_good(
+        cuda, "copying to the device",
+        cuda->device->upload(cuda->device, cuda->stage.device + at, bytes, cuda->stage.host + at, bytes, bytes, 1));
     return cuda->stage.device + at;
 }
 
@@ -235,7 +239,8 @@ void cuda_fetch(struct cuda *cuda, void *array, const void *result, size_t bytes
         return;
     }
     char *host = cuda->stage.host + ((const char *)result - cuda->stage.device);
-    (void)cuda_good(cuda, "copying from the device", cuda->device->download(cuda->device, host, bytes, result, bytes, bytes, 1));
+    (void)cuda_good(cuda, "copying from the device",
+                    cuda->device->download(cuda->device, host, bytes, result, bytes, bytes, 1));
     if (cuda_wait(cuda))
         memcpy(array, host, bytes);
     else
@@ -248,7 +253,8 @@ void cuda_put(struct cuda *cuda, void *to, const void *from, size_t bytes)
     if (cuda->status != STATUS_OK || bytes == 0) return;
     char *host = cuda->stage.host + stage_take(&cuda->stage, bytes);
     memcpy(host, from, bytes);
-    (void)cuda_good(cuda, "copying to the device", cuda->device->upload(cuda->device, to, bytes, host, bytes, bytes, 1));
+    (void)cuda_good(cuda, "copying to the device",
+                    cuda->device->upload(cuda->device, to, bytes, host, bytes, bytes, 1));
 }
 
 void cuda_take(struct cuda *cuda, void *to, const void *from, size_t bytes)
@@ -259,14 +265,16 @@ void cuda_take(struct cuda *cuda, void *to, const void *from, size_t bytes)
         return;
     }
     char *host = cuda->stage.host + stage_take(&cuda->stage, bytes);
-    (void)cuda_good(cuda, "copying from the device", cuda->device->download(cuda->device, host, bytes, from, bytes, bytes, 1));
+    (void)cuda_good(cuda, "copying from the device",
+                    cuda->device->download(cuda->device, host, bytes, from, bytes, bytes, 1));
     if (cuda_wait(cuda)) memcpy(to, host, bytes);
 }
 
 /* Rows of `m` that one half takes, and where its columns begin: a row longer than a half goes in pieces. */
 static struct matrix next_piece(struct matrix m, int64_t row, int64_t column, size_t half)
 {
-    const int64_t most = (int64_t)(half / sizeof(float)), columns = m.columns - column < most ? m.columns - column : most;
+    const int64_t most = (int64_t)(half / sizeof(float)),
+                  columns = m.columns - column < most ? m.columns - column : most;
     int64_t rows = columns < m.columns ? 1 : most / columns;
     if (rows > m.rows - row) rows = m.rows - row;
     return matrix_columns(matrix_rows(m, row, rows), column, columns);
@@ -292,8 +300,8 @@ void cuda_upload(struct backend *backend, struct matrix to, const void *from, en
         char *host = cuda->stage.host + stage_take(&cuda->stage, (size_t)piece.rows * width);
         convert((float *)(void *)host, from, row * to.columns + column, piece.rows * piece.columns, dtype);
         (void)cuda_good(cuda, "copying to the device",
-                        cuda->device->upload(cuda->device, piece.data, (size_t)piece.stride * sizeof(float), host, width, width,
-                                             (size_t)piece.rows));
+                        cuda->device->upload(cuda->device, piece.data, (size_t)piece.stride * sizeof(float), host,
+                                             width, width, (size_t)piece.rows));
         column += piece.columns;
         if (column == to.columns) row += piece.rows, column = 0;
     }
@@ -318,8 +326,8 @@ void cuda_download(struct backend *backend, struct matrix from, void *to, enum d
         if (cuda->status == STATUS_OK) {
             char *host = cuda->stage.host + stage_take(&cuda->stage, (size_t)piece.rows * width);
             (void)cuda_good(cuda, "copying from the device",
-                            cuda->device->download(cuda->device, host, width, piece.data, (size_t)piece.stride * sizeof(float),
-                                                   width, (size_t)piece.rows));
+                            cuda->device->download(cuda->device, host, width, piece.data,
+                                                   (size_t)piece.stride * sizeof(float), width, (size_t)piece.rows));
             if (cuda_wait(cuda))
                 convert_back(to, (int64_t)first, (const float *)(const void *)host, piece.rows * piece.columns, dtype);
         }

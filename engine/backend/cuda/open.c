@@ -39,8 +39,10 @@ static const struct device_plugin *plugin_load(char *text, size_t size)
     void *library = plugin_library(), *symbol = library != NULL ? dlsym(library, "deltaq_cuda_plugin") : NULL;
     const struct device_plugin *plugin = symbol;
     if (library == NULL)
-        (void)snprintf(text, size, "no %s that loads beside the binary: build it with `make cuda` where nvcc is", plugin_name);
-    else if (plugin == NULL || plugin->version != CUDA_PLUGIN_VERSION || plugin->args != sizeof(struct attention_kernel_args))
+        (void)snprintf(text, size, "no %s that loads beside the binary: build it with `make cuda` where nvcc is",
+                       plugin_name);
+    else if (plugin == NULL || plugin->version != CUDA_PLUGIN_VERSION ||
+             plugin->args != sizeof(struct attention_kernel_args))
         (void)snprintf(text, size, "%s is of another build than this binary: run `make cuda` again", plugin_name);
     else
         return plugin;
@@ -61,12 +63,14 @@ enum status backend_cuda_budget(int64_t *out, struct error *error)
     errno = 0;
     const long long mebibytes = strtoll(text, &end, 10);
     if (end == text || *end != '\0' || errno != 0 || mebibytes < 1 || mebibytes > INT64_MAX >> 20)
-        return error_set(error, STATUS_INVALID, "DELTAQ_CUDA_MEMORY: expected a whole number of MiB, found \"%.40s\"", text);
+        return error_set(error, STATUS_INVALID, "DELTAQ_CUDA_MEMORY: expected a whole number of MiB, found \"%.40s\"",
+                         text);
     *out = mebibytes << 20;
     return STATUS_OK;
 }
 
-enum status backend_cuda_new(int ordinal, const char *products, struct team *team, struct backend **out, struct error *error)
+enum status backend_cuda_new(int ordinal, const char *products, struct team *team, struct backend **out,
+                             struct error *error)
 {
     char text[DEVICE_TEXT] = "";
     const struct device_plugin *plugin = plugin_load(text, sizeof text);

@@ -5,8 +5,8 @@
 #include "backend/backend.h"
 #include "backend/cuda/device.h"
 
-/* Takes the device over (closed by backend_free, and here on failure; NULL: to plan with alone). budget: bytes of its memory.
- * STATUS_NO_MEMORY. */
+/* Takes the device over (closed by backend_free, and here on failure; NULL: to plan with alone). budget: bytes of its
+ * memory. STATUS_NO_MEMORY. */
 MUST_CHECK enum status cuda_open_device(struct device *device, int64_t budget, struct team *team, struct backend **out,
                                         struct error *error);
 

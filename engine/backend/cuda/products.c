@@ -1,6 +1,6 @@
-/* products.c: matrix products by cuBLAS, which is column-major: a row-major matrix is its own transpose there, so c = a b becomes
- * cᵀ = bᵀ aᵀ with the same memory. And the inverse Cholesky factor, in blocks, from products and two small kernels: in single
- * precision, as what is solved with it. */
+/* products.c: matrix products by cuBLAS, which is column-major: a row-major matrix is its own transpose there, so c = a
+ * b becomes cᵀ = bᵀ aᵀ with the same memory. And the inverse Cholesky factor, in blocks, from products and two small
+ * kernels: in single precision, as what is solved with it. */
 #include "backend/cuda/cuda.h"
 
 enum { SYRK_LARGEST = 256 };
@@ -46,16 +46,19 @@ static void lower_triangle(struct cuda *cuda, struct matrix c, struct matrix x, 
     const struct matrix first = matrix_columns(x, 0, half), second = matrix_columns(x, half, rest);
     if (cuda->status != STATUS_OK || c.rows == 0) return;
     if (c.rows <= SYRK_LARGEST) {
-        (void)cuda_good(
-            cuda, "a matrix product",
-            cuda->device->syrk(cuda->device, c.rows, x.rows, (float)alpha, x.data, x.stride, (float)beta, c.data, c.stride));
+        (void)cuda_good(cuda, "a matrix product",
+                        cuda->device->syrk(cuda->device, c.rows, x.rows, (float)alpha, x.data, x.stride, (float)beta,
+                                           c.data, c.stride));
         return;
     }
     lower_triangle(cuda, part(c, 0, half, 0, half), first, alpha, beta);
     lower_triangle(cuda, part(c, half, rest, half, rest), second, alpha, beta);
-    cuda_multiply(
-        cuda, &(struct gemm_args){
-                  .a = second, .b = first, .c = part(c, half, rest, 0, half), .transpose_a = true, .alpha = alpha, .beta = beta});
+    cuda_multiply(cuda, &(struct gemm_args){.a = second,
+                                            .b = first,
+                                            .c = part(c, half, rest, 0, half),
+                                            .transpose_a = true,
+                                            .alpha = alpha,
+                                            .beta = beta});
 }
 
 void cuda_syrk(struct backend *backend, struct matrix c, struct matrix x, double alpha, double beta)
@@ -65,8 +68,8 @@ void cuda_syrk(struct backend *backend, struct matrix c, struct matrix x, double
     cuda_leave(cuda);
 }
 
-/* R of h = R Rᵀ, a block of columns at a time from the last one, in the upper triangle; `inverses` gets those of its diagonal
- * blocks. panel: scratch [C, CHOLESKY_BLOCK]. */
+/* R of h = R Rᵀ, a block of columns at a time from the last one, in the upper triangle; `inverses` gets those of its
+ * diagonal blocks. panel: scratch [C, CHOLESKY_BLOCK]. */
 static void factor(struct cuda *cuda, struct matrix h, struct matrix panel, float *inverses, int32_t *failed)
 {
     for (int64_t first = (h.rows - 1) / CHOLESKY_BLOCK * CHOLESKY_BLOCK; first >= 0; first -= CHOLESKY_BLOCK) {
@@ -90,7 +93,8 @@ static void invert(struct cuda *cuda, struct matrix h, struct matrix panel, floa
         const struct matrix inverse = {inverses + first * CHOLESKY_BLOCK, count, count, CHOLESKY_BLOCK, sizeof(float)};
         const struct matrix above = part(h, 0, first, first, count), copy = part(panel, 0, first, 0, count);
         if (first > 0) {
-            cuda_multiply(cuda, &(struct gemm_args){part(h, 0, first, 0, first), above, copy, false, false, 1, 0, true});
+            cuda_multiply(cuda,
+                          &(struct gemm_args){part(h, 0, first, 0, first), above, copy, false, false, 1, 0, true});
             cuda_multiply(cuda, &(struct gemm_args){copy, inverse, above, false, false, -1, 0, true});
         }
         cuda_launch(cuda, KERNEL_add, cuda_blocks(count * count),

@@ -35,7 +35,8 @@ void cuda_convolution_backward(struct backend *backend, const struct convolution
 {
     struct cuda *cuda = cuda_enter(backend);
     const struct convolution_kernel_args call = convolution_call(cuda, args);
-    if (args->dx.data != NULL) cuda_launch(cuda, KERNEL_convolution_backward, cuda_blocks(args->dy.rows * args->dy.columns), &call);
+    if (args->dx.data != NULL)
+        cuda_launch(cuda, KERNEL_convolution_backward, cuda_blocks(args->dy.rows * args->dy.columns), &call);
     if (args->dweight.data != NULL || args->dbias.data != NULL)
         cuda_launch(cuda, KERNEL_convolution_parameters, args->dy.columns, &call);
     cuda_leave(cuda);
@@ -52,7 +53,8 @@ static struct scan_kernel_args scan_call(struct cuda *cuda, const struct scan_ar
         return call;
     }
     /* the kernels read tangents wherever they are */
-    call.scan.x_t = call.scan.step_t = call.scan.bc_t = call.scan.a_log_t = call.scan.skip_t = call.scan.step_bias_t = none;
+    call.scan.x_t = call.scan.step_t = call.scan.bc_t = call.scan.a_log_t = call.scan.skip_t = call.scan.step_bias_t =
+        none;
     call.scan.kept_t = call.scan.dy_t = none;
     return call;
 }
@@ -91,8 +93,8 @@ static void scan_back(struct backend *backend, const struct scan_args *args, boo
         clear(cuda, args->dbc);
         if (tangent) clear(cuda, args->dstep_t);
         if (tangent) clear(cuda, args->dbc_t);
-        cuda_launch(cuda, tangent ? KERNEL_scan_backward_tangent : KERNEL_scan_backward, args->batch->sequences * args->groups,
-                    &call);
+        cuda_launch(cuda, tangent ? KERNEL_scan_backward_tangent : KERNEL_scan_backward,
+                    args->batch->sequences * args->groups, &call);
         if (tangent) {
             call.scan.da_log = args->da_log_t;
             call.scan.dskip = args->dskip_t;

@@ -34,10 +34,12 @@ static void norm_back(struct backend *backend, const struct norm_args *norm, boo
     const int64_t segments = norm->x.rows * norm->groups, columns = norm->weight.columns;
     const int64_t rows = columns == norm->x.columns / norm->groups ? segments : norm->x.rows;
     const int64_t splits = (rows + SPLIT_ROWS - 1) / SPLIT_ROWS, across = (columns + SPLIT_COLUMNS - 1) / SPLIT_COLUMNS;
-    const struct matrix dweight = tangent ? norm->dweight_t : norm->dweight, dbias = tangent ? norm->dbias_t : norm->dbias;
+    const struct matrix dweight = tangent ? norm->dweight_t : norm->dweight,
+                        dbias = tangent ? norm->dbias_t : norm->dbias;
     double *scratch = cuda_scratch(cuda, (size_t)(4 * segments + 2 * splits * columns) * sizeof(double));
     if (scratch != NULL) {
-        struct norm_kernel_args args = {.norm = *norm, .statistics = scratch, .rows = rows, .columns = columns, .tangent = tangent};
+        struct norm_kernel_args args = {
+            .norm = *norm, .statistics = scratch, .rows = rows, .columns = columns, .tangent = tangent};
         args.partials = scratch + 4 * segments;
         args.bias_partials = args.partials + splits * columns;
         cuda_launch(cuda, KERNEL_norm_statistics, segments, &args);

@@ -34,7 +34,8 @@ static struct slope gelu_tanh(double u)
 {
     const double root = sqrt(2 / M_PI), curved = 0.044715 * u * u, t = tanh(root * u * (1 + curved));
     const double a1 = root * (1 + 3 * curved), a2 = root * 6 * 0.044715 * u, rest = 1 - t * t;
-    return (struct slope){0.5 * u * (1 + t), 0.5 * (1 + t) + 0.5 * u * rest * a1, rest * (a1 + u * (0.5 * a2 - t * a1 * a1))};
+    return (struct slope){0.5 * u * (1 + t), 0.5 * (1 + t) + 0.5 * u * rest * a1,
+                          rest * (a1 + u * (0.5 * a2 - t * a1 * a1))};
 }
 
 static struct slope relu(double u)
@@ -101,7 +102,8 @@ void REFERENCE(activation_backward_tangent)(struct backend *backend, const struc
             const double up_t = args->up.data ? (double)row_of(args->up_t, t)[c] : 0;
             const double dy = (double)row_of(args->dy, t)[c], dy_t = (double)row_of(args->dy_t, t)[c];
             put(args->dgate, t, c, dy * up * f.derivative, args->accumulate_gate);
-            put(args->dgate_t, t, c, (dy_t * up + dy * up_t) * f.derivative + dy * up * f.second * u_t, args->accumulate_gate);
+            put(args->dgate_t, t, c, (dy_t * up + dy * up_t) * f.derivative + dy * up * f.second * u_t,
+                args->accumulate_gate);
             if (!args->up.data) continue;
             put(args->dup, t, c, dy * f.value, args->accumulate_up);
             put(args->dup_t, t, c, dy_t * f.value + dy * f.derivative * u_t, args->accumulate_up);

@@ -71,7 +71,8 @@ static void see_all(struct sight *sight, int64_t b, int64_t i, int64_t kv_head,
     const struct batch *batch = args->batch;
     const int64_t start = batch->starts[b];
     struct branch_stretch stretch;
-    for (int64_t j = first_key(args, start, i); j <= i; j++) see(sight, head_of(args->k, j, kv_head), head_of(args->v, j, kv_head));
+    for (int64_t j = first_key(args, start, i); j <= i; j++)
+        see(sight, head_of(args->k, j, kv_head), head_of(args->v, j, kv_head));
     if (batch->branches == NULL) return;
     int64_t branch = batch->branches->parents[b], end = batch->branches->pasts[b];
     const int64_t oldest = args->window > 0 ? end + i - start - args->window + 1 : 0;
@@ -85,7 +86,8 @@ static void see_all(struct sight *sight, int64_t b, int64_t i, int64_t kv_head,
 static void query_forward(const struct attention_args *args, int64_t b, int64_t i, int64_t head)
 {
     const int64_t kv_head = head / (args->heads / args->kv_heads);
-    struct sight sight = {.args = args, .q = head_of(args->q, i, head), .largest = -INFINITY, .out = head_of(args->out, i, head)};
+    struct sight sight = {
+        .args = args, .q = head_of(args->q, i, head), .largest = -INFINITY, .out = head_of(args->out, i, head)};
     see_all(&sight, b, i, kv_head, see_largest);
     see_all(&sight, b, i, kv_head, see_sum);
     sight.log_sum = sight.largest + log(sight.sum);
@@ -164,7 +166,8 @@ static struct weight weight_of(const struct attention_args *args, int64_t i, int
     const real *q = head_of(args->q, i, head), *k = head_of(args->k, j, kv_head);
     struct weight w;
     w.p = exp(args->scale * head_dot(q, k, d) - log_sum);
-    w.s_t = args->scale * (head_dot(head_of(args->q_t, i, head), k, d) + head_dot(q, head_of(args->k_t, j, kv_head), d));
+    w.s_t =
+        args->scale * (head_dot(head_of(args->q_t, i, head), k, d) + head_dot(q, head_of(args->k_t, j, kv_head), d));
     w.p_t = w.p * (w.s_t - log_sum_t);
     return w;
 }
@@ -204,9 +207,11 @@ static void query_backward_tangent(const struct attention_args *args, int64_t st
     const real *q = head_of(args->q, i, head), *q_t = head_of(args->q_t, i, head), *out = head_of(args->out, i, head);
     const real *dout = head_of(args->dout, i, head), *dout_t = head_of(args->dout_t, i, head);
     const double log_sum = (double)row_of(args->log_sum, i)[head], log_sum_t = (double)row_of(args->log_sum_t, i)[head];
-    const double d = head_dot(dout, out, n), d_t = head_dot(dout_t, out, n) + head_dot(dout, head_of(args->out_t, i, head), n);
+    const double d = head_dot(dout, out, n),
+                 d_t = head_dot(dout_t, out, n) + head_dot(dout, head_of(args->out_t, i, head), n);
     for (int64_t j = first_key(args, start, i); j <= i; j++) {
-        const real *k = head_of(args->k, j, kv_head), *k_t = head_of(args->k_t, j, kv_head), *v = head_of(args->v, j, kv_head);
+        const real *k = head_of(args->k, j, kv_head), *k_t = head_of(args->k_t, j, kv_head),
+                   *v = head_of(args->v, j, kv_head);
         const struct weight w = weight_of(args, i, j, head, log_sum, log_sum_t);
         const double e = head_dot(dout, v, n) - d;
         const double e_t = head_dot(dout_t, v, n) + head_dot(dout, head_of(args->v_t, j, kv_head), n) - d_t;

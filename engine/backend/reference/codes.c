@@ -24,7 +24,8 @@ void REFERENCE(mirror)(struct backend *backend, struct matrix h)
         for (int64_t c = r + 1; c < h.columns; c++) row_of(h, r)[c] = row_of(h, c)[r];
 }
 
-void REFERENCE(select)(struct backend *backend, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns)
+void REFERENCE(select)(struct backend *backend, struct matrix to, struct matrix from, const int32_t *rows,
+                       const int32_t *columns)
 {
     (void)backend;
     for (int64_t r = 0; r < to.rows; r++)
@@ -106,7 +107,8 @@ void REFERENCE(book_encode)(struct backend *backend, struct matrix weight, const
     for (int64_t block = 0; block < codes->groups; block++) {
         const int64_t first = block * size, last = first + size < total ? first + size : total;
         double most = 0;
-        for (int64_t i = first; i < last; i++) most = fmax(most, fabs((double)row_of(weight, i / columns)[i % columns]));
+        for (int64_t i = first; i < last; i++)
+            most = fmax(most, fabs((double)row_of(weight, i / columns)[i % columns]));
         codes->scales[block] = (float)most;
         for (int64_t i = first; i < last; i++) {
             const double w = (double)row_of(weight, i / columns)[i % columns];
@@ -128,7 +130,8 @@ static real value_of(const struct codes *codes, int64_t r, int64_t c)
     return codes->column_scales == NULL ? value : value / (real)codes->column_scales[c];
 }
 
-void REFERENCE(decode)(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to, struct matrix from)
+void REFERENCE(decode)(struct backend *backend, const struct codes *codes, int64_t first, struct matrix to,
+                       struct matrix from)
 {
     (void)backend;
     for (int64_t r = 0; r < to.rows; r++)
@@ -139,8 +142,8 @@ void REFERENCE(decode)(struct backend *backend, const struct codes *codes, int64
 }
 
 /* d H dᵀ of one row's group when it is clamped to `most`; d is scratch. */
-static double clipped_error(const struct clip_search_args *args, const real *weight, int64_t first, int64_t count, real most,
-                            real *d)
+static double clipped_error(const struct clip_search_args *args, const real *weight, int64_t first, int64_t count,
+                            real most, real *d)
 {
     double scale, zero, sum = 0;
     find(args->grid, weight, count, most, &scale, &zero);
@@ -162,18 +165,22 @@ void REFERENCE(clip_search)(struct backend *backend, const struct clip_search_ar
     (void)backend;
     for (int64_t r = 0; r < args->weight.rows; r++)
         for (int64_t first = 0; first < args->weight.columns; first += args->group_size) {
-            const int64_t left = args->weight.columns - first, count = left < args->group_size ? left : args->group_size;
+            const int64_t left = args->weight.columns - first,
+                          count = left < args->group_size ? left : args->group_size;
             real *weight = row_of(args->weight, r) + first, most = 0, best;
             double least = (double)INFINITY;
-            for (int64_t c = 0; c < count; c++) most = (real)fabs((double)weight[c]) > most ? (real)fabs((double)weight[c]) : most;
+            for (int64_t c = 0; c < count; c++)
+                most = (real)fabs((double)weight[c]) > most ? (real)fabs((double)weight[c]) : most;
             best = most;
             for (int64_t step = 0; step < args->steps; step++) {
-                const real tried = (real)((float)most * (float)(1 - (double)step / (double)args->parts)); /* grids are of floats */
+                const real tried =
+                    (real)((float)most * (float)(1 - (double)step / (double)args->parts)); /* grids are of floats */
                 const double error = clipped_error(args, weight, first, count, tried, row_of(args->scratch, 0));
                 if (!(error < least)) continue;
                 least = error;
                 best = tried;
             }
-            for (int64_t c = 0; c < count; c++) weight[c] = weight[c] < -best ? -best : weight[c] > best ? best : weight[c];
+            for (int64_t c = 0; c < count; c++)
+                weight[c] = weight[c] < -best ? -best : weight[c] > best ? best : weight[c];
         }
 }

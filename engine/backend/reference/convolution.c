@@ -50,7 +50,8 @@ static void parameters_backward(const struct convolution_args *args, int64_t c)
         for (int64_t t = starts[b]; t < starts[b + 1]; t++) {
             const double dy = (double)row_of(args->dy, t)[c];
             bias += dy;
-            for (int64_t j = 0; args->dweight.data && j < taps; j++) sums[j] += dy * (double)input_of(args, b, t - starts[b], j, c);
+            for (int64_t j = 0; args->dweight.data && j < taps; j++)
+                sums[j] += dy * (double)input_of(args, b, t - starts[b], j, c);
         }
     for (int64_t j = 0; args->dweight.data && j < taps; j++) row_of(args->dweight, c)[j] += (real)sums[j];
     if (args->dbias.data) row_of(args->dbias, 0)[c] += (real)bias;
@@ -63,5 +64,6 @@ void REFERENCE(convolution_backward)(struct backend *backend, const struct convo
     for (int64_t b = 0; args->dx.data && b < batch->sequences; b++)
         for (int64_t t = batch->starts[b]; t < batch->starts[b + 1]; t++)
             for (int64_t c = 0; c < args->dy.columns; c++) input_backward(args, t, batch->starts[b + 1], c);
-    for (int64_t c = 0; (args->dweight.data || args->dbias.data) && c < args->dy.columns; c++) parameters_backward(args, c);
+    for (int64_t c = 0; (args->dweight.data || args->dbias.data) && c < args->dy.columns; c++)
+        parameters_backward(args, c);
 }

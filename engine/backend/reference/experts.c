@@ -197,7 +197,8 @@ void REFERENCE(experts_spread)(struct backend *backend, const struct experts_arg
     for (int64_t r = 0; r < args->sorted.rows; r++) {
         const int64_t a = routes_at(args->routes, ROUTES_VISIT, args->per_token, r);
         for (int64_t c = 0; c < args->sorted.columns; c++)
-            put(args->sorted, r, c, visit_weight(args, a) * (double)row_of(args->token, a / args->per_token)[c], args->accumulate);
+            put(args->sorted, r, c, visit_weight(args, a) * (double)row_of(args->token, a / args->per_token)[c],
+                args->accumulate);
     }
 }
 
@@ -208,7 +209,8 @@ void REFERENCE(experts_collect)(struct backend *backend, const struct experts_ar
         for (int64_t j = 0; j < args->per_token; j++) {
             const int64_t a = t * args->per_token + j, r = routes_at(args->routes, ROUTES_ROW, args->per_token, a);
             for (int64_t c = 0; c < args->token.columns; c++)
-                put(args->token, t, c, visit_weight(args, a) * (double)row_of(args->sorted, r)[c], args->accumulate || j > 0);
+                put(args->token, t, c, visit_weight(args, a) * (double)row_of(args->sorted, r)[c],
+                    args->accumulate || j > 0);
         }
 }
 

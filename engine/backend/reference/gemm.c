@@ -45,7 +45,8 @@ static void gemm_row(void *context, int64_t i, int thread)
         for (int64_t j = 0; j < args->c.columns; j++)
             c[j] += (real)args->alpha * inner_product(a, a_step, row_of(args->b, j), depth);
     else
-        for (int64_t k = 0; k < depth; k++) add_scaled(c, row_of(args->b, k), args->c.columns, (real)args->alpha * a[k * a_step]);
+        for (int64_t k = 0; k < depth; k++)
+            add_scaled(c, row_of(args->b, k), args->c.columns, (real)args->alpha * a[k * a_step]);
 }
 
 void REFERENCE(gemm)(struct backend *backend, const struct gemm_args *args)

@@ -52,7 +52,8 @@ void REFERENCE(round_rows)(struct backend *backend, const struct round_rows_args
     (void)backend;
     if (args->threshold > 0) mark(args);
     for (int64_t t = 0; t < args->x.rows; t++)
-        round_row(args, row_of(args->x, t), row_of(args->to, t), args->outliers.data == NULL ? NULL : row_of(args->outliers, t));
+        round_row(args, row_of(args->x, t), row_of(args->to, t),
+                  args->outliers.data == NULL ? NULL : row_of(args->outliers, t));
 }
 
 /* v = v times Sylvester's matrix, in each run of `power`. */
@@ -73,7 +74,8 @@ static void paley(const struct hadamard_args *args, double *v)
         double y[HADAMARD_ORDER] = {0};
         for (int64_t i = 0; i < args->order; i++)
             for (int64_t j = 0; j < args->order; j++)
-                y[j] += args->paley[args->inverse ? j * args->order + i : i * args->order + j] * v[i * args->power + offset];
+                y[j] += args->paley[args->inverse ? j * args->order + i : i * args->order + j] *
+                        v[i * args->power + offset];
         for (int64_t i = 0; i < args->order; i++) v[i * args->power + offset] = y[i];
     }
 }
@@ -81,12 +83,14 @@ static void paley(const struct hadamard_args *args, double *v)
 void REFERENCE(hadamard)(struct backend *backend, const struct hadamard_args *args)
 {
     (void)backend;
-    const int64_t size = args->columns ? args->x.rows : args->x.columns, count = args->columns ? args->x.columns : args->x.rows;
+    const int64_t size = args->columns ? args->x.rows : args->x.columns,
+                  count = args->columns ? args->x.columns : args->x.rows;
     const double norm = 1 / sqrt((double)(args->order * args->power));
     double *v = args->scratch;
     for (int64_t n = 0; n < count; n++) {
         double mean = 0;
-        for (int64_t i = 0; i < size; i++) v[i] = (double)(args->columns ? row_of(args->x, i)[n] : row_of(args->x, n)[i]);
+        for (int64_t i = 0; i < size; i++)
+            v[i] = (double)(args->columns ? row_of(args->x, i)[n] : row_of(args->x, n)[i]);
         for (int64_t i = 0; i < size && args->centred; i++) mean += v[i];
         mean /= (double)size;
         for (int64_t i = 0; i < size && args->centred; i++) v[i] = (double)(real)(v[i] - mean);

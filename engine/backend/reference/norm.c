@@ -59,7 +59,8 @@ static void segment_backward(const struct norm_args *args, int64_t t, int64_t gr
     const int64_t count = args->x.columns / args->groups;
     const real *x = row_of(args->x, t) + group * count, *dy = row_of(args->dy, t) + group * count;
     const real *weight = segment_parameter(args->weight, group, count);
-    real *dweight = segment_parameter(args->dweight, group, count), *dbias = segment_parameter(args->dbias, group, count);
+    real *dweight = segment_parameter(args->dweight, group, count),
+         *dbias = segment_parameter(args->dbias, group, count);
     real *dx = row_of(args->dx, t) + group * count;
     const struct statistics s = segment_statistics(args, x, count);
     double mean_g = 0, mean_gn = 0;

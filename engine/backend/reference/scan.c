@@ -11,8 +11,8 @@
  * States within a chunk are made again from the one that was kept before it. In double. */
 #include "backend/reference/scan.h"
 
-static void forward_state(const struct scan_args *args, const struct scan_place *at, const double *delta, int64_t n, double *state,
-                          double *y)
+static void forward_state(const struct scan_args *args, const struct scan_place *at, const double *delta, int64_t n,
+                          double *state, double *y)
 {
     const double a = -exp((double)*scan_decay(args->a_log, args, at, n));
     double s = *state;
@@ -61,15 +61,17 @@ static void backward_state(const struct scan_args *args, const struct scan_place
                            struct chunk_gradients *to)
 {
     const double a = -exp((double)*scan_decay(args->a_log, args, at, n));
-    double before[SCAN_CHUNK], s = at->first > at->start ? (double)*scan_kept(args->kept, args, at, n) : 0, g = *carry, da = 0;
+    double before[SCAN_CHUNK], s = at->first > at->start ? (double)*scan_kept(args->kept, args, at, n) : 0, g = *carry,
+                               da = 0;
     for (int64_t i = 0; i < at->count; i++) { /* before: a_t s_{t-1} */
         before[i] = exp(to->delta[i] * a) * s;
-        s = before[i] +
-            to->delta[i] * (double)row_of(args->x, at->first + i)[at->channel] * (double)*scan_b(args->bc, args, at, i, n);
+        s = before[i] + to->delta[i] * (double)row_of(args->x, at->first + i)[at->channel] *
+                            (double)*scan_b(args->bc, args, at, i, n);
     }
     for (int64_t i = at->count - 1; i >= 0; i--) {
         const double x = (double)row_of(args->x, at->first + i)[at->channel], delta = to->delta[i];
-        const double dy = (double)row_of(args->dy, at->first + i)[at->channel], b = (double)*scan_b(args->bc, args, at, i, n);
+        const double dy = (double)row_of(args->dy, at->first + i)[at->channel],
+                     b = (double)*scan_b(args->bc, args, at, i, n);
         g += dy * (double)*scan_c(args->bc, args, at, i, n);
         *scan_c(args->dbc, args, at, i, n) += (real)(dy * (before[i] + delta * x * b));
         *scan_b(args->dbc, args, at, i, n) += (real)(g * delta * x);
@@ -114,5 +116,6 @@ void REFERENCE(scan_backward)(struct backend *backend, const struct scan_args *a
     REFERENCE(fill)(backend, args->dstep, 0);
     REFERENCE(fill)(backend, args->dbc, 0);
     for (int64_t b = 0; b < args->batch->sequences; b++)
-        for (int64_t c = 0; c < args->x.columns; c++) backward_channel(args, args->batch->starts[b], args->batch->starts[b + 1], c);
+        for (int64_t c = 0; c < args->x.columns; c++)
+            backward_channel(args, args->batch->starts[b], args->batch->starts[b + 1], c);
 }

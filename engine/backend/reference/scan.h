@@ -16,7 +16,8 @@ struct scan_place {
 static inline struct scan_place scan_place(const struct scan_args *args, int64_t start, int64_t channel)
 {
     const int64_t head = channel / (args->x.columns / args->heads);
-    return (struct scan_place){.start = start, .channel = channel, .head = head, .group = head / (args->heads / args->groups)};
+    return (struct scan_place){
+        .start = start, .channel = channel, .head = head, .group = head / (args->heads / args->groups)};
 }
 
 /* delta = clamp(softplus(z)), its derivatives by z. */
@@ -41,18 +42,21 @@ static inline double scan_step_tangent(const struct scan_args *args, const struc
 }
 
 /* An element of a [H, N] or [1, H] parameter. */
-static inline real *scan_decay(struct matrix parameter, const struct scan_args *args, const struct scan_place *at, int64_t n)
+static inline real *scan_decay(struct matrix parameter, const struct scan_args *args, const struct scan_place *at,
+                               int64_t n)
 {
     return parameter.rows == args->heads && parameter.columns == args->states ? row_of(parameter, at->head) + n
                                                                               : row_of(parameter, 0) + at->head;
 }
 
-static inline real *scan_b(struct matrix bc, const struct scan_args *args, const struct scan_place *at, int64_t i, int64_t n)
+static inline real *scan_b(struct matrix bc, const struct scan_args *args, const struct scan_place *at, int64_t i,
+                           int64_t n)
 {
     return row_of(bc, at->first + i) + at->group * args->states + n;
 }
 
-static inline real *scan_c(struct matrix bc, const struct scan_args *args, const struct scan_place *at, int64_t i, int64_t n)
+static inline real *scan_c(struct matrix bc, const struct scan_args *args, const struct scan_place *at, int64_t i,
+                           int64_t n)
 {
     return scan_b(bc, args, at, i, n) + args->groups * args->states;
 }

@@ -116,7 +116,8 @@ void REFERENCE(scan_tangent)(struct backend *backend, const struct scan_args *ar
 {
     (void)backend;
     for (int64_t b = 0; b < args->batch->sequences; b++)
-        for (int64_t c = 0; c < args->x.columns; c++) tangent_channel(args, args->batch->starts[b], args->batch->starts[b + 1], c);
+        for (int64_t c = 0; c < args->x.columns; c++)
+            tangent_channel(args, args->batch->starts[b], args->batch->starts[b + 1], c);
 }
 
 /* A channel's sums over the states, by row of the chunk: w = sum_n g B, and of ddelta what the decay gives. */
@@ -165,7 +166,8 @@ static double chunk_store(const struct scan_args *args, const struct scan_place 
         const struct pair x = {row->x, row->x_t}, delta = {row->delta, row->delta_t};
         const struct pair dx = sum(product(skip, chunk->dy[i]), product(delta, chunk->w[i]));
         const struct pair ddelta = sum(product(x, chunk->w[i]), chunk->decayed[i]);
-        const struct pair dstep = product(ddelta, (struct pair){step.slope, step.curve * scan_step_tangent(args, at, i)});
+        const struct pair dstep =
+            product(ddelta, (struct pair){step.slope, step.curve * scan_step_tangent(args, at, i)});
         row_of(args->dx, at->first + i)[at->channel] = (real)dx.value;
         row_of(args->dx_t, at->first + i)[at->channel] = (real)dx.tangent;
         row_of(args->dstep, at->first + i)[at->head] += (real)dstep.value;
@@ -186,8 +188,8 @@ static void backward_channel(const struct scan_args *args, int64_t start, int64_
         rows_fill(args, &at, chunk.rows);
         for (int64_t i = 0; i < at.count; i++) {
             const struct row *row = &chunk.rows[i];
-            chunk.dy[i] =
-                (struct pair){(double)row_of(args->dy, at.first + i)[channel], (double)row_of(args->dy_t, at.first + i)[channel]};
+            chunk.dy[i] = (struct pair){(double)row_of(args->dy, at.first + i)[channel],
+                                        (double)row_of(args->dy_t, at.first + i)[channel]};
             chunk.w[i] = chunk.decayed[i] = (struct pair){0, 0};
             dskip_t += product(chunk.dy[i], (struct pair){row->x, row->x_t}).tangent;
         }
@@ -203,5 +205,6 @@ void REFERENCE(scan_backward_tangent)(struct backend *backend, const struct scan
     const struct matrix sums[] = {args->dstep, args->dbc, args->dstep_t, args->dbc_t};
     for (int i = 0; i < 4; i++) REFERENCE(fill)(backend, sums[i], 0);
     for (int64_t b = 0; b < args->batch->sequences; b++)
-        for (int64_t c = 0; c < args->x.columns; c++) backward_channel(args, args->batch->starts[b], args->batch->starts[b + 1], c);
+        for (int64_t c = 0; c < args->x.columns; c++)
+            backward_channel(args, args->batch->starts[b], args->batch->starts[b + 1], c);
 }

@@ -13,10 +13,12 @@ static void reference_close(struct backend *backend)
 
 static void reference_describe(const struct backend *backend, char *text, size_t size)
 {
-    snprintf(text, size, "plain loops in %s, threads %d", sizeof(real) == 8 ? "double" : "float", team_size(backend->team));
+    snprintf(text, size, "plain loops in %s, threads %d", sizeof(real) == 8 ? "double" : "float",
+             team_size(backend->team));
 }
 
-static enum status reference_allocate(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error)
+static enum status reference_allocate(struct backend *backend, int64_t elements, const char *what, void **out,
+                                      struct error *error)
 {
     (void)backend;
     return memory_new(elements, sizeof(real), what, out, error);
@@ -28,7 +30,8 @@ static void reference_release(struct backend *backend, void *block)
     memory_free(block);
 }
 
-static enum status reference_prepare(struct backend *backend, int64_t longest_sequence, int64_t widest_row, struct error *error)
+static enum status reference_prepare(struct backend *backend, int64_t longest_sequence, int64_t widest_row,
+                                     struct error *error)
 {
     (void)backend, (void)longest_sequence, (void)widest_row, (void)error;
     return STATUS_OK; /* needs no scratch */

@@ -111,7 +111,8 @@ void REFERENCE(xielu_backward_tangent)(struct backend *backend, const struct xie
             sums[f.side] += dy * f.h;
             sums_t[f.side] += dy_t * f.h + dy * f.slope * x_t;
             put(args->dx, t, c, dy * slope, args->accumulate);
-            put(args->dx_t, t, c, dy_t * slope + dy * (n.a[f.side] * f.bend * x_t + n.a_t[f.side] * f.slope), args->accumulate);
+            put(args->dx_t, t, c, dy_t * slope + dy * (n.a[f.side] * f.bend * x_t + n.a_t[f.side] * f.slope),
+                args->accumulate);
         }
     scalar_add(args->dalpha_p_t, n.slope[0] * sums_t[0] + n.bend[0] * n.direction[0] * sums[0]);
     scalar_add(args->dalpha_n_t, n.slope[1] * sums_t[1] + n.bend[1] * n.direction[1] * sums[1]);

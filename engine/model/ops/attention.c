@@ -32,8 +32,8 @@ static int64_t attention_cached(const struct step *step)
     return 2 * step->attributes.attention.kv_heads * step->attributes.attention.head_dim;
 }
 
-static void keep_heads(const struct pass *pass, const struct attention_args *args, struct head_view from, struct head_view to,
-                       struct branch_stretch stretch)
+static void keep_heads(const struct pass *pass, const struct attention_args *args, struct head_view from,
+                       struct head_view to, struct branch_stretch stretch)
 {
     for (int64_t head = 0; head < args->kv_heads; head++) {
         const struct matrix source = matrix_columns(from.matrix, from.offset + head * from.head_stride, args->head_dim);

@@ -1,14 +1,17 @@
 /* clip: y = min(max(x, -c), c). Gradients and tangents pass where |x| <= c; NaN stays NaN. */
 #include "model/op.h"
 
-static void pass_on(const struct pass *pass, const struct step *step, struct matrix to, struct matrix from, bool accumulate)
+static void pass_on(const struct pass *pass, const struct step *step, struct matrix to, struct matrix from,
+                    bool accumulate)
 {
-    pass->backend->ops->clip_pass(pass->backend, to, from, pass->values[step->input[0]], step->attributes.clip.bound, accumulate);
+    pass->backend->ops->clip_pass(pass->backend, to, from, pass->values[step->input[0]], step->attributes.clip.bound,
+                                  accumulate);
 }
 
 static void clip_forward(const struct pass *pass, const struct step *step)
 {
-    pass->backend->ops->clip(pass->backend, pass->values[step->output], pass->values[step->input[0]], step->attributes.clip.bound);
+    pass->backend->ops->clip(pass->backend, pass->values[step->output], pass->values[step->input[0]],
+                             step->attributes.clip.bound);
 }
 
 static void clip_backward(const struct pass *pass, const struct step *step)

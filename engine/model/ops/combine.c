@@ -19,16 +19,16 @@ static struct experts_args arguments(const struct pass *pass, const struct step 
     };
 }
 
-static void collect(const struct pass *pass, const struct step *step, const struct matrix *sorted, const struct matrix *weights,
-                    const struct matrix *token, bool accumulate)
+static void collect(const struct pass *pass, const struct step *step, const struct matrix *sorted,
+                    const struct matrix *weights, const struct matrix *token, bool accumulate)
 {
     struct experts_args args = arguments(pass, step, sorted, weights, token);
     args.accumulate = accumulate;
     pass->backend->ops->experts_collect(pass->backend, &args);
 }
 
-static void spread(const struct pass *pass, const struct step *step, const struct matrix *sorted, const struct matrix *weights,
-                   const struct matrix *token, bool accumulate)
+static void spread(const struct pass *pass, const struct step *step, const struct matrix *sorted,
+                   const struct matrix *weights, const struct matrix *token, bool accumulate)
 {
     struct experts_args args = arguments(pass, step, sorted, weights, token);
     args.accumulate = accumulate;
@@ -36,8 +36,8 @@ static void spread(const struct pass *pass, const struct step *step, const struc
 }
 
 /* to[weights' slot] (+)= token · sorted */
-static void dot(const struct pass *pass, const struct step *step, const struct matrix *sorted, const struct matrix *token,
-                const struct matrix *to, bool accumulate)
+static void dot(const struct pass *pass, const struct step *step, const struct matrix *sorted,
+                const struct matrix *token, const struct matrix *to, bool accumulate)
 {
     struct experts_args args = arguments(pass, step, sorted, to, token);
     args.dot = args.weights;

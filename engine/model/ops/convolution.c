@@ -3,9 +3,11 @@
 #include "model/cache.h"
 
 /* y (+)= x * weight + bias, for values or directions of each. */
-static void convolve(const struct pass *pass, struct matrix x, struct matrix weight, struct matrix bias, struct matrix y, bool add)
+static void convolve(const struct pass *pass, struct matrix x, struct matrix weight, struct matrix bias,
+                     struct matrix y, bool add)
 {
-    const struct convolution_args args = {.batch = pass->batch, .x = x, .weight = weight, .bias = bias, .y = y, .accumulate = add};
+    const struct convolution_args args = {
+        .batch = pass->batch, .x = x, .weight = weight, .bias = bias, .y = y, .accumulate = add};
     pass->backend->ops->convolution_forward(pass->backend, &args);
 }
 
@@ -15,7 +17,8 @@ static int64_t convolution_cached(const struct step *step)
     return step->attributes.convolution.columns * (step->attributes.convolution.taps - 1);
 }
 
-/* The last rows of x, those before it taken from what its parent left (absent: zeros), to `after`; both [1, rows * columns]. */
+/* The last rows of x, those before it taken from what its parent left (absent: zeros), to `after`; both [1, rows *
+ * columns]. */
 static void rows_keep(const struct pass *pass, struct matrix x, struct matrix before, struct matrix after)
 {
     struct backend *backend = pass->backend;
@@ -81,11 +84,11 @@ static void convolution_tangent(const struct pass *pass, const struct step *step
 {
     const struct matrix weight_t = pass_parameter(pass->parameter_tangents, step->parameter[0]);
     const struct matrix y_t = pass->value_tangents[step->output];
-    convolve(pass, pass->value_tangents[step->input[0]], pass_parameter(pass->parameters, step->parameter[0]), (struct matrix){0},
-             y_t, false);
+    convolve(pass, pass->value_tangents[step->input[0]], pass_parameter(pass->parameters, step->parameter[0]),
+             (struct matrix){0}, y_t, false);
     if (weight_t.data != NULL)
-        convolve(pass, pass->values[step->input[0]], weight_t, pass_parameter(pass->parameter_tangents, step->parameter[1]), y_t,
-                 true);
+        convolve(pass, pass->values[step->input[0]], weight_t,
+                 pass_parameter(pass->parameter_tangents, step->parameter[1]), y_t, true);
 }
 
 /* dx and dx_t: of dy and dy_t by weight, of dy by weight_t; dweight_t, dbias_t: of dy_t by x, of dy by x_t. */

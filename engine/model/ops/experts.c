@@ -29,21 +29,25 @@ struct matrix experts_part(const struct pass *pass, const struct step *step, str
 }
 
 /* c = op(a) op(b) + beta c */
-static void product(const struct pass *pass, struct matrix a, struct matrix b, struct matrix c, bool transpose_a, bool accumulate)
+static void product(const struct pass *pass, struct matrix a, struct matrix b, struct matrix c, bool transpose_a,
+                    bool accumulate)
 {
-    const struct gemm_args args = {.a = a, .b = b, .c = c, .transpose_a = transpose_a, .alpha = 1, .beta = accumulate ? 1 : 0};
+    const struct gemm_args args = {
+        .a = a, .b = b, .c = c, .transpose_a = transpose_a, .alpha = 1, .beta = accumulate ? 1 : 0};
     if (c.data != NULL) pass->backend->ops->gemm(pass->backend, &args);
 }
 
 /* c += a bᵀ */
-static void product_transposed(const struct pass *pass, struct matrix a, struct matrix b, struct matrix c, bool accumulate)
+static void product_transposed(const struct pass *pass, struct matrix a, struct matrix b, struct matrix c,
+                               bool accumulate)
 {
     const struct gemm_args args = {.a = a, .b = b, .c = c, .transpose_b = true, .alpha = 1, .beta = accumulate ? 1 : 0};
     pass->backend->ops->gemm(pass->backend, &args);
 }
 
 /* The rows of expert e in one of the arrays by slot. */
-static struct matrix rows_in(const struct pass *pass, const struct step *step, const struct matrix *by_slot, int slot, int64_t e)
+static struct matrix rows_in(const struct pass *pass, const struct step *step, const struct matrix *by_slot, int slot,
+                             int64_t e)
 {
     return experts_part(pass, step, by_slot[slot], e);
 }
@@ -53,7 +57,8 @@ static void experts_forward(const struct pass *pass, const struct step *step)
     for (int64_t e = 0; e < step->attributes.experts.count; e++) {
         const struct matrix x = rows_in(pass, step, pass->values, step->input[0], e);
         if (x.rows == 0) continue;
-        linear_forward_product(pass, step->parameter[0] + (int)e, x, rows_in(pass, step, pass->values, step->output, e));
+        linear_forward_product(pass, step->parameter[0] + (int)e, x,
+                               rows_in(pass, step, pass->values, step->output, e));
     }
 }
 
@@ -65,8 +70,8 @@ static void experts_backward(const struct pass *pass, const struct step *step)
         const struct matrix x = rows_in(pass, step, pass->values, step->input[0], e);
         const struct matrix dy = rows_in(pass, step, pass->gradients, step->output, e);
         if (x.rows == 0) continue;
-        product(pass, dy, pass_parameter(pass->parameters, number), rows_in(pass, step, pass->gradients, step->input[0], e), false,
-                accumulate);
+        product(pass, dy, pass_parameter(pass->parameters, number),
+                rows_in(pass, step, pass->gradients, step->input[0], e), false, accumulate);
         product(pass, dy, x, pass_parameter(pass->parameter_gradients, number), true, true);
     }
 }

@@ -6,11 +6,16 @@
 #include "model/op.h"
 
 /* c = op(a) op(b) + beta c; nothing when c or b is absent. */
-static void product(const struct pass *pass, struct matrix a, struct matrix b, struct matrix c, bool transpose_a, bool transpose_b,
-                    bool accumulate)
+static void product(const struct pass *pass, struct matrix a, struct matrix b, struct matrix c, bool transpose_a,
+                    bool transpose_b, bool accumulate)
 {
-    const struct gemm_args args = {
-        .a = a, .b = b, .c = c, .transpose_a = transpose_a, .transpose_b = transpose_b, .alpha = 1, .beta = accumulate ? 1 : 0};
+    const struct gemm_args args = {.a = a,
+                                   .b = b,
+                                   .c = c,
+                                   .transpose_a = transpose_a,
+                                   .transpose_b = transpose_b,
+                                   .alpha = 1,
+                                   .beta = accumulate ? 1 : 0};
     if (b.data != NULL && c.data != NULL) pass->backend->ops->gemm(pass->backend, &args);
 }
 
@@ -35,10 +40,10 @@ static void linear_backward(const struct pass *pass, const struct step *step)
     const struct matrix dy = pass->gradients[step->output];
     const struct matrix dbias = pass_parameter(pass->parameter_gradients, step->parameter[1]);
     const bool accumulate = pass_accumulates(pass, step->input[0]);
-    product(pass, dy, pass_parameter(pass->parameters, step->parameter[0]), pass->gradients[step->input[0]], false, false,
-            accumulate);
-    product(pass, dy, pass->values[step->input[0]], pass_parameter(pass->parameter_gradients, step->parameter[0]), true, false,
-            true);
+    product(pass, dy, pass_parameter(pass->parameters, step->parameter[0]), pass->gradients[step->input[0]], false,
+            false, accumulate);
+    product(pass, dy, pass->values[step->input[0]], pass_parameter(pass->parameter_gradients, step->parameter[0]), true,
+            false, true);
     if (dbias.data != NULL) pass->backend->ops->sum_rows(pass->backend, dbias, dy);
 }
 

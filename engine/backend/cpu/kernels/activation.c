@@ -1,6 +1,6 @@
 /* activation.c: the activations of reference/activation.c. Each is written once as a function of one number and inlined
- * into its own loops, so that the kind is chosen outside of them. gelu_tanh uses (1 + tanh a) / 2 = σ(2 a). Second derivatives take
- * σ(-u) for 1 - σ(u), which loses its digits where u is large and its factors are too. */
+ * into its own loops, so that the kind is chosen outside of them. gelu_tanh uses (1 + tanh a) / 2 = σ(2 a). Second
+ * derivatives take σ(-u) for 1 - σ(u), which loses its digits where u is large and its factors are too. */
 #include "backend/cpu/kernels/all.h"
 
 struct slope {
@@ -33,7 +33,8 @@ static inline struct slope gelu_tanh(float u)
     const float near = clamp(u, 20), bend = 0.044715f * near * near;
     const float z1 = root2 * (1 + 3 * bend), z2 = root2 * 6 * 0.044715f * near; /* derivatives of 2 a */
     return (struct slope){u * sigma, sigma + u * sigma * (1 - sigma) * root2 * (1 + 3 * curved),
-                          sigma * sigmoid_of(-root2 * u * (1 + curved)) * (2 * z1 + near * (z2 + (1 - 2 * sigma) * z1 * z1))};
+                          sigma * sigmoid_of(-root2 * u * (1 + curved)) *
+                              (2 * z1 + near * (z2 + (1 - 2 * sigma) * z1 * z1))};
 }
 
 static inline struct slope relu(float u)
@@ -67,7 +68,8 @@ INLINE void forward(const struct run *run, struct slope (*f)(float u))
     }
 }
 
-INLINE void backward_with_up(const struct run *run, struct slope (*f)(float u), bool accumulate_gate, bool accumulate_up)
+INLINE void backward_with_up(const struct run *run, struct slope (*f)(float u), bool accumulate_gate,
+                             bool accumulate_up)
 {
     const float *restrict gate = run->gate, *restrict up = run->up, *restrict dy = run->dy;
     float *restrict dgate = run->dgate, *restrict dup = run->dup;
@@ -113,7 +115,8 @@ INLINE void backward(const struct run *run, struct slope (*f)(float u))
 
 INLINE void tangent(const struct run *run, struct slope (*f)(float u))
 {
-    const float *restrict gate = run->gate, *restrict up = run->up, *restrict gate_t = run->gate_t, *restrict up_t = run->up_t;
+    const float *restrict gate = run->gate, *restrict up = run->up, *restrict gate_t = run->gate_t,
+                          *restrict up_t = run->up_t;
     float *restrict y_t = run->y_t;
     if (up) {
 #pragma omp simd
@@ -127,11 +130,13 @@ INLINE void tangent(const struct run *run, struct slope (*f)(float u))
     }
 }
 
-INLINE void backward_tangent_with_up(const struct run *run, struct slope (*f)(float u), bool accumulate_gate, bool accumulate_up)
+INLINE void backward_tangent_with_up(const struct run *run, struct slope (*f)(float u), bool accumulate_gate,
+                                     bool accumulate_up)
 {
     const float *restrict gate = run->gate, *restrict up = run->up, *restrict dy = run->dy;
     const float *restrict gate_t = run->gate_t, *restrict up_t = run->up_t, *restrict dy_t = run->dy_t;
-    float *restrict dgate = run->dgate, *restrict dup = run->dup, *restrict dgate_t = run->dgate_t, *restrict dup_t = run->dup_t;
+    float *restrict dgate = run->dgate, *restrict dup = run->dup, *restrict dgate_t = run->dgate_t,
+                    *restrict dup_t = run->dup_t;
 #pragma omp simd
     for (int64_t i = 0; i < run->count; i++) {
         const struct slope s = f(gate[i]);
@@ -148,7 +153,8 @@ INLINE void backward_tangent_with_up(const struct run *run, struct slope (*f)(fl
 
 INLINE void backward_tangent_alone(const struct run *run, struct slope (*f)(float u), bool accumulate)
 {
-    const float *restrict gate = run->gate, *restrict dy = run->dy, *restrict gate_t = run->gate_t, *restrict dy_t = run->dy_t;
+    const float *restrict gate = run->gate, *restrict dy = run->dy, *restrict gate_t = run->gate_t,
+                          *restrict dy_t = run->dy_t;
     float *restrict dgate = run->dgate, *restrict dgate_t = run->dgate_t;
 #pragma omp simd
     for (int64_t i = 0; i < run->count; i++) {
@@ -179,15 +185,15 @@ INLINE void backward_tangent(const struct run *run, struct slope (*f)(float u))
     }
 }
 
-#define DEFINE_LOOP(kind, pass)                                                                                                    \
-    static void kind##_##pass(const struct run *run)                                                                               \
-    {                                                                                                                              \
-        pass(run, kind);                                                                                                           \
+#define DEFINE_LOOP(kind, pass)                      \
+    static void kind##_##pass(const struct run *run) \
+    {                                                \
+        pass(run, kind);                             \
     }
-#define DEFINE_LOOPS(kind)                                                                                                         \
-    DEFINE_LOOP(kind, forward)                                                                                                     \
-    DEFINE_LOOP(kind, backward)                                                                                                    \
-    DEFINE_LOOP(kind, tangent)                                                                                                     \
+#define DEFINE_LOOPS(kind)      \
+    DEFINE_LOOP(kind, forward)  \
+    DEFINE_LOOP(kind, backward) \
+    DEFINE_LOOP(kind, tangent)  \
     DEFINE_LOOP(kind, backward_tangent)
 
 DEFINE_LOOPS(silu)

@@ -1,4 +1,5 @@
-/* convolution.c: reference/convolution.c on a strip of columns. Sums over rows are floats for a block of rows, doubles beyond. */
+/* convolution.c: reference/convolution.c on a strip of columns. Sums over rows are floats for a block of rows, doubles
+ * beyond. */
 #include "backend/cpu/kernels/all.h"
 
 enum { STRIP = CONVOLUTION_STRIP, BLOCK = 64 };
@@ -16,20 +17,22 @@ static void taps_load(struct taps *taps, const struct convolution_args *args, in
         for (int64_t j = 0; j < args->weight.columns; j++) taps->weight[j][c] = float_row(args->weight, column + c)[j];
 }
 
-/* to = sum over j in [from, count) of taps[order j] times rows; `rows` is the row of tap `from`, its neighbours `step` floats
- * apart. */
-INLINE void row_sum(float *restrict to, const float *bias, const struct taps *taps, const float *rows, int64_t step, int64_t from,
-                    int64_t count, bool reversed, int64_t columns, bool accumulate)
+/* to = sum over j in [from, count) of taps[order j] times rows; `rows` is the row of tap `from`, its neighbours `step`
+ * floats apart. */
+INLINE void row_sum(float *restrict to, const float *bias, const struct taps *taps, const float *rows, int64_t step,
+                    int64_t from, int64_t count, bool reversed, int64_t columns, bool accumulate)
 {
 #pragma omp simd
     for (int64_t c = 0; c < columns; c++) {
         float sum = bias ? bias[c] : 0;
-        for (int64_t j = from; j < count; j++) sum += taps->weight[reversed ? count - 1 - j : j][c] * rows[(j - from) * step + c];
+        for (int64_t j = from; j < count; j++)
+            sum += taps->weight[reversed ? count - 1 - j : j][c] * rows[(j - from) * step + c];
         to[c] = accumulate ? to[c] + sum : sum;
     }
 }
 
-void KERNEL(convolution_forward)(const struct convolution_args *args, int64_t column, int64_t count, int64_t first, int64_t end)
+void KERNEL(convolution_forward)(const struct convolution_args *args, int64_t column, int64_t count, int64_t first,
+                                 int64_t end)
 {
     const int64_t taps_count = args->weight.columns;
     const float *bias = args->bias.data ? float_row(args->bias, 0) + column : NULL;
@@ -38,7 +41,8 @@ void KERNEL(convolution_forward)(const struct convolution_args *args, int64_t co
     int64_t b = 0;
     for (int64_t t = first; t < end; t++) {
         while (t >= args->batch->starts[b + 1]) b++;
-        const int64_t position = t - args->batch->starts[b], missing = taps_count - 1 - position, from = missing > 0 ? missing : 0;
+        const int64_t position = t - args->batch->starts[b], missing = taps_count - 1 - position,
+                      from = missing > 0 ? missing : 0;
         const float *rows = float_row(args->x, t - taps_count + 1 + from) + column;
         float *y = float_row(args->y, t) + column;
         if (from == 0 && taps_count == 4)
@@ -47,14 +51,15 @@ void KERNEL(convolution_forward)(const struct convolution_args *args, int64_t co
             row_sum(y, bias, &taps, rows, args->x.stride, from, taps_count, false, count, args->accumulate);
         if (from > 0 && args->before.data) {
             const int64_t columns = args->x.columns;
-            row_sum(y, NULL, &taps, float_row(args->before, b) + position * columns + column, columns, 0, from, false, count, true);
+            row_sum(y, NULL, &taps, float_row(args->before, b) + position * columns + column, columns, 0, from, false,
+                    count, true);
         }
     }
 }
 
 /* dx of row t, of a sequence that ends before row `end`. */
-static void input_backward(const struct convolution_args *args, const struct taps *taps, int64_t column, int64_t count, int64_t t,
-                           int64_t end)
+static void input_backward(const struct convolution_args *args, const struct taps *taps, int64_t column, int64_t count,
+                           int64_t t, int64_t end)
 {
     const int64_t taps_count = args->weight.columns, ahead = end - t < taps_count ? end - t : taps_count;
     const float *rows = float_row(args->dy, t) + column;
@@ -111,6 +116,8 @@ void KERNEL(convolution_backward)(const struct convolution_args *args, int64_t c
             parameters_backward(args, &sums, column, count, start, first, end - first < BLOCK ? end : first + BLOCK);
     }
     for (int64_t c = 0; args->dweight.data && c < count; c++)
-        for (int64_t j = 0; j < args->dweight.columns; j++) float_row(args->dweight, column + c)[j] += (float)sums.weight[j][c];
-    for (int64_t c = 0; args->dbias.data && c < count; c++) float_row(args->dbias, 0)[column + c] += (float)sums.bias[c];
+        for (int64_t j = 0; j < args->dweight.columns; j++)
+            float_row(args->dweight, column + c)[j] += (float)sums.weight[j][c];
+    for (int64_t c = 0; args->dbias.data && c < count; c++)
+        float_row(args->dbias, 0)[column + c] += (float)sums.bias[c];
 }

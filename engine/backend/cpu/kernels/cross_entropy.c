@@ -1,5 +1,6 @@
-/* cross_entropy.c: reference/cross_entropy.c on rows of floats. Sums run in float over pieces of 512 columns and in double over the
- * pieces. exp(z - L) takes L in two floats: with L = high + low, (z - high) - low loses nothing where the result is large. */
+/* cross_entropy.c: reference/cross_entropy.c on rows of floats. Sums run in float over pieces of 512 columns and in
+ * double over the pieces. exp(z - L) takes L in two floats: with L = high + low, (z - high) - low loses nothing where
+ * the result is large. */
 #include "backend/cpu/kernels/all.h"
 
 #include <math.h>

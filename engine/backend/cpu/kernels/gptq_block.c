@@ -1,5 +1,5 @@
-/* gptq_block.c: the column loop of GPTQ (backend/codes.h), written from the receiving column's side: the running column stays in
- * registers for many rows at once, and each U[i, j] is one broadcast. */
+/* gptq_block.c: the column loop of GPTQ (backend/codes.h), written from the receiving column's side: the running column
+ * stays in registers for many rows at once, and each U[i, j] is one broadcast. */
 #include "backend/cpu/kernels/all.h"
 
 #include <string.h>
@@ -30,8 +30,8 @@ static void tile_load(struct tile *tile, const struct gptq_block_args *block, in
     }
 }
 
-/* W[:, j] - sum_{i<j} E[:, i] U[i, j], left in weights[j]. `column` has U[0 … j, j]. Two sums, so that one addition need not
- * wait for the last. */
+/* W[:, j] - sum_{i<j} E[:, i] U[i, j], left in weights[j]. `column` has U[0 … j, j]. Two sums, so that one addition
+ * need not wait for the last. */
 static void tile_update(struct tile *tile, const float *column, int64_t j)
 {
     vector even[PARTS], odd[PARTS] = {0};
@@ -52,7 +52,8 @@ static void tile_update(struct tile *tile, const float *column, int64_t j)
     memcpy(tile->weights[j], even, sizeof even);
 }
 
-static void tile_quantize(struct tile *tile, const struct gptq_block_args *block, float divisor, int64_t j, int64_t first)
+static void tile_quantize(struct tile *tile, const struct gptq_block_args *block, float divisor, int64_t j,
+                          int64_t first)
 {
     const int64_t at = (block->position + j) / block->grids.group_size * block->grids.stride + first;
     const double *scales = block->grids.scales + at, *zeros = block->grids.zeros + at;

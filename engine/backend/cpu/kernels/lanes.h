@@ -1,4 +1,5 @@
-/* lanes.h: vectors as values, for loops that carry a recurrence from row to row and so cannot be left to the vectoriser. */
+/* lanes.h: vectors as values, for loops that carry a recurrence from row to row and so cannot be left to the
+ * vectoriser. */
 #ifndef BACKEND_CPU_KERNELS_LANES_H
 #define BACKEND_CPU_KERNELS_LANES_H
 
@@ -49,8 +50,8 @@ static inline lanes lanes_exp(lanes x)
     return lanes_exp_below(lanes_where((lane_bits)(x > 88.0f), lanes_of(88.0f), x));
 }
 
-/* softplus(z) = max(z, 0) + log(1 + e^-|z|) and its first two derivatives, to 8u relative. With s = e / (2 + e) <= 1/3 the
- * logarithm is 2 artanh(s), whose series ends below u after s^15. */
+/* softplus(z) = max(z, 0) + log(1 + e^-|z|) and its first two derivatives, to 8u relative. With s = e / (2 + e) <= 1/3
+ * the logarithm is 2 artanh(s), whose series ends below u after s^15. */
 struct softplus {
     lanes value, slope, curve;
 };

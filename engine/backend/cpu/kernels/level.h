@@ -29,8 +29,8 @@ static inline float float_of(uint32_t bits)
     return x;
 }
 
-/* One vector of the level, for loops whose sums must end well: a `reduction` adds the lanes up one by one, in order, which costs
- * more than a short row itself. Unaligned loads and stores. */
+/* One vector of the level, for loops whose sums must end well: a `reduction` adds the lanes up one by one, in order,
+ * which costs more than a short row itself. Unaligned loads and stores. */
 #if defined(__AVX512F__)
 enum { LANES = 16 };
 #elif defined(__AVX__)
@@ -51,9 +51,9 @@ static inline float lanes_sum(lanes v)
 }
 
 /* e^x for x <= 88, within 3u relative down to -87 and 0 from -88 on (the true value is under 2^-125 there); NaN stays.
- * x = n ln 2 + r with |r| <= ln 2 / 2; adding 1.5 * 2^23 rounds x / ln 2 to the integer n and leaves n in the low bits, where a
- * shift makes it the exponent: -127, for x = -88, makes the number 0. The polynomial is a minimax fit of (e^r - 1 - r) / r^2 with
- * error 3e-9 in e^r. */
+ * x = n ln 2 + r with |r| <= ln 2 / 2; adding 1.5 * 2^23 rounds x / ln 2 to the integer n and leaves n in the low bits,
+ * where a shift makes it the exponent: -127, for x = -88, makes the number 0. The polynomial is a minimax fit of (e^r -
+ * 1 - r) / r^2 with error 3e-9 in e^r. */
 static inline float exp_below(float x)
 {
     const float magic = 0x1.8p23f, y = x < -88.0f ? -88.0f : x;
@@ -76,7 +76,8 @@ static inline float sigmoid_of(float x)
 }
 
 /* The normal distribution function Φ(x), to 10u max(1, x²) relative, and e^(-x²/2), which its derivative wants.
- * erfc(z) = e^(-z²) erfcx(z); erfcx(z) = t P(t), t = 1 / (1 + 0.35 z), P a minimax fit on z in [0, 9.3] with error 7e-9. */
+ * erfc(z) = e^(-z²) erfcx(z); erfcx(z) = t P(t), t = 1 / (1 + 0.35 z), P a minimax fit on z in [0, 9.3] with error
+ * 7e-9. */
 struct normal {
     float below, bell;
 };
@@ -86,7 +87,8 @@ static inline struct normal normal_of(float x)
     const float size = x < 0 ? -x : x, near = size > 13.0f ? 13.0f : size;
     const float t = 1 / (1 + near * (0.35f * 0.70710678f));
     const float low =
-        0.15691939f + t * (0.067810595f + t * (-0.005701325f + t * (0.16566665f + t * (-0.1524717f + t * 0.037253983f))));
+        0.15691939f +
+        t * (0.067810595f + t * (-0.005701325f + t * (0.16566665f + t * (-0.1524717f + t * 0.037253983f))));
     const float p = 0.19749033f + t * (0.1970204f + t * (0.18881488f + t * (0.14719678f + t * low)));
     const float bell = exp_below(-0.5f * near * near), half = 0.5f * bell * t * p;
     return (struct normal){x > 0 ? 1 - half : half, bell};

@@ -1,5 +1,5 @@
-/* norm.c: the norms of reference/norm.c on rows of floats. A segment's sums run in as many lanes as a vector has: the error of a
- * sum of N terms is at most (N / lanes + lanes) u times the sum of their sizes. */
+/* norm.c: the norms of reference/norm.c on rows of floats. A segment's sums run in as many lanes as a vector has: the
+ * error of a sum of N terms is at most (N / lanes + lanes) u times the sum of their sizes. */
 #include "backend/cpu/kernels/all.h"
 
 #include <math.h>
@@ -50,8 +50,8 @@ void KERNEL(norm_forward)(const struct norm_args *args, int64_t first, int64_t e
         for (int64_t group = 0; group < args->groups; group++) segment_forward(args, t, group, count);
 }
 
-static void parameter_sums(const float *restrict x, const float *restrict dy, struct statistics s, float *restrict dweight,
-                           float *restrict dbias, int64_t count)
+static void parameter_sums(const float *restrict x, const float *restrict dy, struct statistics s,
+                           float *restrict dweight, float *restrict dbias, int64_t count)
 {
     if (dweight) {
 #pragma omp simd
@@ -63,7 +63,8 @@ static void parameter_sums(const float *restrict x, const float *restrict dy, st
     }
 }
 
-static void segment_backward(const struct norm_args *args, int64_t t, int64_t group, int64_t count, float *dweight, float *dbias)
+static void segment_backward(const struct norm_args *args, int64_t t, int64_t group, int64_t count, float *dweight,
+                             float *dbias)
 {
     const float *x = float_row(args->x, t) + group * count, *dy = float_row(args->dy, t) + group * count;
     const float *weight = segment_of(args->weight, group, count);
@@ -81,10 +82,12 @@ static void segment_backward(const struct norm_args *args, int64_t t, int64_t gr
     mean_gn /= (float)count;
     if (args->accumulate) {
 #pragma omp simd
-        for (int64_t i = 0; i < count; i++) dx[i] += s.scale * (dy[i] * weight[i] - mean_g - (x[i] - s.mean) * s.scale * mean_gn);
+        for (int64_t i = 0; i < count; i++)
+            dx[i] += s.scale * (dy[i] * weight[i] - mean_g - (x[i] - s.mean) * s.scale * mean_gn);
     } else {
 #pragma omp simd
-        for (int64_t i = 0; i < count; i++) dx[i] = s.scale * (dy[i] * weight[i] - mean_g - (x[i] - s.mean) * s.scale * mean_gn);
+        for (int64_t i = 0; i < count; i++)
+            dx[i] = s.scale * (dy[i] * weight[i] - mean_g - (x[i] - s.mean) * s.scale * mean_gn);
     }
 }
 
@@ -99,7 +102,8 @@ void KERNEL(norm_backward)(const struct norm_args *args, int64_t first, int64_t 
                              dbias ? dbias + group * bias_step : NULL);
 }
 
-/* A segment along the direction (reference/norm.c). n and its tangent are made anew from x and x_t wherever they are wanted. */
+/* A segment along the direction (reference/norm.c). n and its tangent are made anew from x and x_t wherever they are
+ * wanted. */
 struct direction {
     const float *x, *x_t, *weight, *weight_t; /* weight_t: NULL for none */
     float mean, scale, mean_t, q;
@@ -140,8 +144,8 @@ INLINE struct normal_pair pair_of(const struct direction *d, int64_t i)
     return (struct normal_pair){n, d->scale * (d->x_t[i] - d->mean_t - n * d->q)};
 }
 
-INLINE void tangent_row(const struct direction d, const float *bias_t, float *restrict y_t, int64_t count, bool weight_moves,
-                        bool bias_moves)
+INLINE void tangent_row(const struct direction d, const float *bias_t, float *restrict y_t, int64_t count,
+                        bool weight_moves, bool bias_moves)
 {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) {
@@ -186,7 +190,8 @@ struct gradients {
     bool centred; /* NORM_LAYER */
 };
 
-INLINE void backward_tangent_row(const struct direction d, const struct gradients *to, bool weight_moves, bool accumulate)
+INLINE void backward_tangent_row(const struct direction d, const struct gradients *to, bool weight_moves,
+                                 bool accumulate)
 {
     const float *dy = to->dy, *dy_t = to->dy_t;
     float *dx = to->dx, *dx_t = to->dx_t, g_mean = 0, gn_mean = 0, g_t_mean = 0, gn_t_mean = 0;
@@ -232,8 +237,8 @@ static void parameter_tangent_sums(const struct direction d, const struct gradie
     }
 }
 
-static void segment_backward_tangent(const struct norm_args *args, int64_t t, int64_t group, int64_t count, float *dweight_t,
-                                     float *dbias_t)
+static void segment_backward_tangent(const struct norm_args *args, int64_t t, int64_t group, int64_t count,
+                                     float *dweight_t, float *dbias_t)
 {
     const struct direction d = segment_direction(args, t, group, count);
     const struct gradients to = {
@@ -255,7 +260,8 @@ static void segment_backward_tangent(const struct norm_args *args, int64_t t, in
         backward_tangent_row(d, &to, false, false);
 }
 
-void KERNEL(norm_backward_tangent)(const struct norm_args *args, int64_t first, int64_t end, float *dweight_t, float *dbias_t)
+void KERNEL(norm_backward_tangent)(const struct norm_args *args, int64_t first, int64_t end, float *dweight_t,
+                                   float *dbias_t)
 {
     const int64_t count = args->x.columns / args->groups;
     const int64_t weight_step = args->dweight_t.columns == count ? 0 : count;

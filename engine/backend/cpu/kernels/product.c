@@ -1,7 +1,8 @@
-/* product.c: c = alpha op(a) op(b) + beta c on one thread, for the small products that OpenBLAS spends on packing: those of
- * attention and of narrow layers. Only b is packed, in panels of up to three vectors of columns (a part of it that fits the
- * first-level cache); elements of a are read where they lie and broadcast. The sums of a block of rows by a panel stay in registers
- * over a stretch of k (Goto and van de Geijn, ACM TOMS 34, 2008, with their a and b swapped and their a left unpacked). */
+/* product.c: c = alpha op(a) op(b) + beta c on one thread, for the small products that OpenBLAS spends on packing:
+ * those of attention and of narrow layers. Only b is packed, in panels of up to three vectors of columns (a part of it
+ * that fits the first-level cache); elements of a are read where they lie and broadcast. The sums of a block of rows by
+ * a panel stay in registers over a stretch of k (Goto and van de Geijn, ACM TOMS 34, 2008, with their a and b swapped
+ * and their a left unpacked). */
 #include "backend/cpu/kernels/all.h"
 
 /* Rows and vectors of sums, a row's vectors of b and a broadcast fill 32 registers, or 16. */
@@ -33,7 +34,8 @@ INLINE void put(const struct block *block, float *c, lanes sum)
 }
 
 /* The last columns of c, fewer than the panel has: the sums come by way of memory. */
-static __attribute__((noinline)) void put_some(const struct block *block, const float *sums, int64_t rows, int64_t width)
+static __attribute__((noinline)) void put_some(const struct block *block, const float *sums, int64_t rows,
+                                               int64_t width)
 {
     for (int64_t r = 0; r < rows; r++) {
         float *c = block->c + r * block->c_stride;
@@ -82,13 +84,13 @@ INLINE void multiply_block(const struct block *block, int rows, int width, bool 
         for (int w = 0; w < width; w++) put(block, block->c + r * block->c_stride + w * LANES, sums[r][w]);
 }
 
-#define DEFINE_BLOCK(rows, width)                                                                                                  \
-    static void block_##rows##_##width(const struct block *block)                                                                  \
-    {                                                                                                                              \
-        if (block->a_row == 1)                                                                                                     \
-            multiply_block(block, rows, width, true);                                                                              \
-        else                                                                                                                       \
-            multiply_block(block, rows, width, false);                                                                             \
+#define DEFINE_BLOCK(rows, width)                                 \
+    static void block_##rows##_##width(const struct block *block) \
+    {                                                             \
+        if (block->a_row == 1)                                    \
+            multiply_block(block, rows, width, true);             \
+        else                                                      \
+            multiply_block(block, rows, width, false);            \
     }
 #define DEFINE_BLOCKS(rows) DEFINE_BLOCK(rows, 1) DEFINE_BLOCK(rows, 2) DEFINE_BLOCK(rows, 3)
 
@@ -129,15 +131,18 @@ static inline void transpose_four(float *to, int64_t width, const float *b, int6
 {
     const four r0 = *(const four *)b, r1 = *(const four *)(b + b_stride);
     const four r2 = *(const four *)(b + 2 * b_stride), r3 = *(const four *)(b + 3 * b_stride);
-    const four low01 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
-    const four low23 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5), high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    const four low01 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5),
+               high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+    const four low23 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5),
+               high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
     *(four *)to = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
     *(four *)(to + width) = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
     *(four *)(to + 2 * width) = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
     *(four *)(to + 3 * width) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
 }
 
-static void pack_transposed(float *panel, int64_t width, const float *b, int64_t b_stride, int64_t depth, int64_t columns)
+static void pack_transposed(float *panel, int64_t width, const float *b, int64_t b_stride, int64_t depth,
+                            int64_t columns)
 {
     int64_t k = 0;
     for (; k + 4 <= depth; k += 4) {
@@ -160,7 +165,8 @@ static void pack_plain(float *panel, int64_t width, const float *b, int64_t b_st
 }
 
 /* The panel [depth][width] of op(b), `columns` of them filled and the rest zero. */
-static void pack(float *panel, int64_t width, const float *b, int64_t b_stride, bool transposed, int64_t depth, int64_t columns)
+static void pack(float *panel, int64_t width, const float *b, int64_t b_stride, bool transposed, int64_t depth,
+                 int64_t columns)
 {
     for (int64_t k = 0; columns < width && k < depth; k++)
         for (int64_t j = columns; j < width; j++) panel[k * width + j] = 0;

@@ -1,5 +1,5 @@
-/* scan.c: reference/scan.c on a strip of as many channels as a vector has lanes. States are taken one by one through a chunk of
- * rows, so that a state stays in a register and the chunk's rows in the first cache. */
+/* scan.c: reference/scan.c on a strip of as many channels as a vector has lanes. States are taken one by one through a
+ * chunk of rows, so that a state stays in a register and the chunk's rows in the first cache. */
 #include "backend/cpu/kernels/scan.h"
 
 static inline void factors_fill(lanes *factor, const lanes *delta, lanes decay, int64_t count)
@@ -15,7 +15,8 @@ void KERNEL(scan_forward)(const struct scan_strip *strip)
     _Alignas(64) lanes states[SCAN_STATES], delta[SCAN_CHUNK], input[SCAN_CHUNK], factor[SCAN_CHUNK], y[SCAN_CHUNK];
     const lanes skip = heads_load(args->skip, &at, 0);
     for (int64_t n = 0; n < args->states; n++)
-        states[n] = strip->initial ? lanes_load(strip->initial + n * args->x.columns + at.channel, at.width) : lanes_of(0);
+        states[n] =
+            strip->initial ? lanes_load(strip->initial + n * args->x.columns + at.channel, at.width) : lanes_of(0);
     for (; at.first < at.end; at.first += SCAN_CHUNK) {
         at.count = at.end - at.first < SCAN_CHUNK ? at.end - at.first : SCAN_CHUNK;
         for (int64_t i = 0; i < at.count; i++) {
@@ -29,7 +30,8 @@ void KERNEL(scan_forward)(const struct scan_strip *strip)
             lanes s = states[n];
             if (args->kept.data && at.first > at.start)
                 lanes_store(kept_at(args->kept, &at, at.first - SCAN_CHUNK, n), s, at.width);
-            if (n == 0 || at.own_decays) factors_fill(factor, delta, -lanes_exp(decay_load(args->a_log, &at, n)), at.count);
+            if (n == 0 || at.own_decays)
+                factors_fill(factor, delta, -lanes_exp(decay_load(args->a_log, &at, n)), at.count);
             for (int64_t i = 0; i < at.count; i++) {
                 s = factor[i] * s + input[i] * b[i * stride];
                 y[i] += s * b[i * stride + to_c];
@@ -69,7 +71,8 @@ static void state_backward(struct chunk *chunk, const struct place *at, int64_t 
     const lanes decay = -lanes_exp(decay_load(args->a_log, at, n));
     const bool last = at->first + SCAN_CHUNK >= at->end;
     float *carry = kept_at(args->dkept, at, at->start, n);
-    lanes s = at->first > at->start ? lanes_load(kept_at(args->kept, at, at->first - SCAN_CHUNK, n), at->width) : lanes_of(0);
+    lanes s =
+        at->first > at->start ? lanes_load(kept_at(args->kept, at, at->first - SCAN_CHUNK, n), at->width) : lanes_of(0);
     lanes g = last ? lanes_of(0) : lanes_load(carry, at->width), da = lanes_of(0);
     if (n == 0 || at->own_decays) factors_fill(chunk->factor, chunk->delta, decay, at->count);
     for (int64_t i = 0; i < at->count; i++) {

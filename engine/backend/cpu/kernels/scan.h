@@ -65,7 +65,8 @@ static inline void heads_store(struct matrix m, const struct place *at, int64_t 
         lanes_store(to, value, at->width);
 }
 
-/* State n of a [H, N] or [1, H] parameter, as the strip's channels see it; the caller adds what it gives back in the same way. */
+/* State n of a [H, N] or [1, H] parameter, as the strip's channels see it; the caller adds what it gives back in the
+ * same way. */
 static inline lanes decay_load(struct matrix m, const struct place *at, int64_t n)
 {
     if (m.data == NULL) return lanes_of(0);
@@ -101,7 +102,8 @@ static inline const float *b_at(struct matrix bc, const struct place *at, int64_
 
 static inline struct softplus step_of(const struct place *at, int64_t i)
 {
-    struct softplus step = softplus_of(heads_load(at->args->step, at, at->first + i) + heads_load(at->args->step_bias, at, 0));
+    struct softplus step =
+        softplus_of(heads_load(at->args->step, at, at->first + i) + heads_load(at->args->step_bias, at, 0));
     const lanes least = lanes_of((float)at->args->step_least), most = lanes_of((float)at->args->step_most);
     const lane_bits below = (lane_bits)(step.value < least), above = (lane_bits)(step.value > most);
     step.value = lanes_where(below, least, lanes_where(above, most, step.value));

@@ -52,7 +52,8 @@ INLINE struct column column_of(const struct place *at, int64_t n, bool c)
 {
     const struct scan_args *args = at->args;
     const int64_t behind = c ? args->groups * args->states : 0;
-    return (struct column){b_at(args->bc, at, n) + behind, b_at(args->bc_t, at, n) + behind, args->bc.stride, args->bc_t.stride};
+    return (struct column){b_at(args->bc, at, n) + behind, b_at(args->bc_t, at, n) + behind, args->bc.stride,
+                           args->bc_t.stride};
 }
 
 INLINE struct pair column_pair(const struct column *column, int64_t i)
@@ -101,7 +102,8 @@ void KERNEL(scan_tangent)(const struct scan_strip *strip)
         for (int64_t n = 0; n < args->states; n++) {
             const struct column b = column_of(&at, n, false), c = column_of(&at, n, true);
             struct pair s = states[n];
-            if (at.first > at.start) lanes_store(kept_at(args->kept_t, &at, at.first - SCAN_CHUNK, n), s.tangent, at.width);
+            if (at.first > at.start)
+                lanes_store(kept_at(args->kept_t, &at, at.first - SCAN_CHUNK, n), s.tangent, at.width);
             if (n == 0 || at.own_decays) factors_fill(&chunk, &at, decay_pair(&at, n));
             for (int64_t i = 0; i < at.count; i++) {
                 s = sum(product(chunk.factor[i], s), product(chunk.input[i], column_pair(&b, i)));

@@ -1,6 +1,6 @@
-/* softmax.c: the softmax of reference/attention.c over one block of scores at a time (Milakov and Gimelshein, arXiv 1805.02867):
- * with m the largest score so far and s = sum exp(score - m), a new block moves m to m', and s and out are scaled by exp(m - m').
- * A row of scores that are all NaN or all -infinity gives NaN. */
+/* softmax.c: the softmax of reference/attention.c over one block of scores at a time (Milakov and Gimelshein, arXiv
+ * 1805.02867): with m the largest score so far and s = sum exp(score - m), a new block moves m to m', and s and out are
+ * scaled by exp(m - m'). A row of scores that are all NaN or all -infinity gives NaN. */
 #include "backend/cpu/kernels/all.h"
 
 #include <math.h>
@@ -15,7 +15,8 @@ struct range {
 static inline struct range seen(const struct score_block *block, int64_t r)
 {
     const int64_t query = block->first_query + r;
-    int64_t low = block->window > 0 ? query - block->window + 1 - block->first_key : 0, high = query + 1 - block->first_key;
+    int64_t low = block->window > 0 ? query - block->window + 1 - block->first_key : 0,
+            high = query + 1 - block->first_key;
     if (low < 0) low = 0;
     if (high > block->columns) high = block->columns;
     return low < high ? (struct range){low, high} : (struct range){0, 0};
@@ -26,13 +27,16 @@ static inline void clear_edge(float *scores, int32_t first, struct range range, 
 {
     const int32_t low = (int32_t)range.low, high = (int32_t)range.high;
 #pragma omp simd
-    for (int32_t i = 0; i < GRAIN; i++) scores[first + i] = (first + i >= low) & (first + i < high) ? scores[first + i] : ends;
+    for (int32_t i = 0; i < GRAIN; i++)
+        scores[first + i] = (first + i >= low) & (first + i < high) ? scores[first + i] : ends;
 }
 
-/* Widens the range to whole vectors, with `ends` in what that adds, and clears what else is read: loops over it have no rest. */
+/* Widens the range to whole vectors, with `ends` in what that adds, and clears what else is read: loops over it have no
+ * rest. */
 static inline struct range widen(const struct score_block *block, float *scores, struct range range, float ends)
 {
-    const int64_t reach = range.high + block->step, columns = block->step > 0 && reach < block->columns ? reach : block->columns;
+    const int64_t reach = range.high + block->step,
+                  columns = block->step > 0 && reach < block->columns ? reach : block->columns;
     const struct range wide = {range.low / GRAIN * GRAIN, (range.high + GRAIN - 1) / GRAIN * GRAIN};
     if (wide.low > 0) memset(scores, 0, (size_t)wide.low * sizeof *scores);
     if (wide.low < range.low) clear_edge(scores, (int32_t)wide.low, range, ends);
@@ -82,7 +86,8 @@ void KERNEL(softmax_block)(const struct score_block *block, float *largest, floa
     }
 }
 
-void KERNEL(softmax_gradient)(const struct score_block *block, float *slopes, const float *log_sum, const float *d, float scale)
+void KERNEL(softmax_gradient)(const struct score_block *block, float *slopes, const float *log_sum, const float *d,
+                              float scale)
 {
     for (int64_t r = 0; r < block->rows; r++) {
         float *restrict scores = block->scores + r * block->stride, *restrict slope = slopes + r * block->stride;

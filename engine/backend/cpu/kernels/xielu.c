@@ -1,4 +1,5 @@
-/* xielu.c: xIELU as reference/xielu.c has it. expm1(x) - x loses its digits near 0 when it is made of e^x: there it is a series. */
+/* xielu.c: xIELU as reference/xielu.c has it. expm1(x) - x loses its digits near 0 when it is made of e^x: there it is
+ * a series. */
 #include "backend/cpu/kernels/all.h"
 
 enum { BLOCK = 512 }; /* elements that are summed in float before they go into a double */
@@ -12,9 +13,11 @@ struct piece {
 static inline struct piece piece_of(const struct xielu_run *run, float x)
 {
     /* e^x - 1 - x on [-1, 0]: terms up to x^11 / 11!, off by 6e-9 relative at -1 */
-    const float tail = 1.98412698e-4f + x * (2.48015873e-5f + x * (2.75573192e-6f + x * (2.75573192e-7f + x * 2.50521084e-8f)));
+    const float tail =
+        1.98412698e-4f + x * (2.48015873e-5f + x * (2.75573192e-6f + x * (2.75573192e-7f + x * 2.50521084e-8f)));
     const float series =
-        x * x * (0.5f + x * (1.66666667e-1f + x * (4.16666667e-2f + x * (8.33333333e-3f + x * (1.38888889e-3f + x * tail)))));
+        x * x *
+        (0.5f + x * (1.66666667e-1f + x * (4.16666667e-2f + x * (8.33333333e-3f + x * (1.38888889e-3f + x * tail)))));
     const float far = exp_of(x) - 1;
     const bool near = x > -1, inside = !(x >= run->epsilon), positive = x > 0;
     const float rest = inside ? (near ? series + x : far) : run->expm1_epsilon; /* expm1(min(x, epsilon)) */
@@ -41,7 +44,8 @@ void KERNEL(xielu_forward)(const struct xielu_run *run, int64_t t, int64_t colum
     }
 }
 
-void KERNEL(xielu_backward)(const struct xielu_run *run, int64_t t, int64_t column, int64_t count, struct xielu_sums *sums)
+void KERNEL(xielu_backward)(const struct xielu_run *run, int64_t t, int64_t column, int64_t count,
+                            struct xielu_sums *sums)
 {
     const struct xielu_run lent = *run;
     const float *restrict x = float_row(run->args->x, t) + column, *restrict dy = float_row(run->args->dy, t) + column;
@@ -67,7 +71,8 @@ void KERNEL(xielu_backward)(const struct xielu_run *run, int64_t t, int64_t colu
 void KERNEL(xielu_tangent)(const struct xielu_run *run, int64_t t, int64_t column, int64_t count)
 {
     const struct xielu_run lent = *run;
-    const float *restrict x = float_row(run->args->x, t) + column, *restrict x_t = float_row(run->args->x_t, t) + column;
+    const float *restrict x = float_row(run->args->x, t) + column, *restrict x_t =
+                                                                       float_row(run->args->x_t, t) + column;
     float *restrict y_t = float_row(run->args->y_t, t) + column;
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) {
@@ -76,11 +81,14 @@ void KERNEL(xielu_tangent)(const struct xielu_run *run, int64_t t, int64_t colum
     }
 }
 
-void KERNEL(xielu_backward_tangent)(const struct xielu_run *run, int64_t t, int64_t column, int64_t count, struct xielu_sums *sums)
+void KERNEL(xielu_backward_tangent)(const struct xielu_run *run, int64_t t, int64_t column, int64_t count,
+                                    struct xielu_sums *sums)
 {
     const struct xielu_run lent = *run;
-    const float *restrict x = float_row(run->args->x, t) + column, *restrict x_t = float_row(run->args->x_t, t) + column;
-    const float *restrict dy = float_row(run->args->dy, t) + column, *restrict dy_t = float_row(run->args->dy_t, t) + column;
+    const float *restrict x = float_row(run->args->x, t) + column, *restrict x_t =
+                                                                       float_row(run->args->x_t, t) + column;
+    const float *restrict dy = float_row(run->args->dy, t) + column, *restrict dy_t =
+                                                                         float_row(run->args->dy_t, t) + column;
     float *restrict dx = float_row(run->args->dx, t) + column, *restrict dx_t = float_row(run->args->dx_t, t) + column;
     for (int64_t first = 0; first < count; first += BLOCK) {
         const int64_t end = first + BLOCK < count ? first + BLOCK : count;

@@ -65,7 +65,8 @@ KERNEL(activation_tangent, activation_args)
     EACH_ELEMENT(i, args->gate.rows * args->gate.columns)
     {
         const struct slope f = slope_of(args->kind, (double)*element_of(args->gate, i));
-        const double up = element_or(args->up, i, 1), up_t = args->up.data != NULL ? (double)*element_of(args->up_t, i) : 0;
+        const double up = element_or(args->up, i, 1),
+                     up_t = args->up.data != NULL ? (double)*element_of(args->up_t, i) : 0;
         *element_of(args->y_t, i) = (float)(f.derivative * (double)*element_of(args->gate_t, i) * up + f.value * up_t);
     }
 }
@@ -75,11 +76,13 @@ KERNEL(activation_backward_tangent, activation_args)
     EACH_ELEMENT(i, args->gate.rows * args->gate.columns)
     {
         const struct slope f = slope_of(args->kind, (double)*element_of(args->gate, i));
-        const double up = element_or(args->up, i, 1), up_t = args->up.data != NULL ? (double)*element_of(args->up_t, i) : 0;
+        const double up = element_or(args->up, i, 1),
+                     up_t = args->up.data != NULL ? (double)*element_of(args->up_t, i) : 0;
         const double u_t = (double)*element_of(args->gate_t, i);
         const double dy = (double)*element_of(args->dy, i), dy_t = (double)*element_of(args->dy_t, i);
         put(element_of(args->dgate, i), dy * up * f.derivative, args->accumulate_gate);
-        put(element_of(args->dgate_t, i), (dy_t * up + dy * up_t) * f.derivative + dy * up * f.second * u_t, args->accumulate_gate);
+        put(element_of(args->dgate_t, i), (dy_t * up + dy * up_t) * f.derivative + dy * up * f.second * u_t,
+            args->accumulate_gate);
         if (args->up.data == NULL) continue;
         put(element_of(args->dup, i), dy * f.value, args->accumulate_up);
         put(element_of(args->dup_t, i), dy_t * f.value + dy * f.derivative * u_t, args->accumulate_up);

@@ -20,7 +20,8 @@ enum {
     ROUTE_ROWS = KERNEL_THREADS / ROUTE_LANES,   /* … and the rows of a block of threads */
     ROUTE_TILE = 1024,                           /* visits of experts that one block counts and places */
     HADAMARD_SHARED = 4096,                      /* numbers of a vector that fit into shared memory */
-    GPTQ_KERNEL_ROWS = 64, /* rows of a block of GPTQ that a block of threads takes: its weights and codes fill shared memory */
+    GPTQ_KERNEL_ROWS =
+        64, /* rows of a block of GPTQ that a block of threads takes: its weights and codes fill shared memory */
 };
 
 struct fill_args {
@@ -67,7 +68,8 @@ struct rope_kernel_args {
     const int32_t *positions;
 };
 
-/* Segment s of `order` ends where the next begins: the rows of `from` that are added to row ids[s] of the table, in this order. */
+/* Segment s of `order` ends where the next begins: the rows of `from` that are added to row ids[s] of the table, in
+ * this order. */
 struct embedding_args {
     struct matrix table, rows;
     const uint32_t *ids, *order;
@@ -108,8 +110,8 @@ struct clip_args {
     bool accumulate;
 };
 
-/* Keys that the queries of a sequence may see: positions [first, first + count) of its text are rows [row, row + count) of the
- * batch or, when kept, of what earlier batches left behind. */
+/* Keys that the queries of a sequence may see: positions [first, first + count) of its text are rows [row, row + count)
+ * of the batch or, when kept, of what earlier batches left behind. */
 struct attention_span {
     int64_t kept, row, first, count;
 };
@@ -126,8 +128,8 @@ struct attention_kernel_args {
     const int64_t *span_starts; /* [sequences + 1] */
 };
 
-/* Attention as products (attention_products.c): the heads of a batch that they read and write, those of keys and values last, and
- * what lies between them: p and scale ds of each query and key, and their tangents. */
+/* Attention as products (attention_products.c): the heads of a batch that they read and write, those of keys and values
+ * last, and what lies between them: p and scale ds of each query and key, and their tangents. */
 enum attention_view {
     VIEW_Q,
     VIEW_OUT,
@@ -149,9 +151,9 @@ enum attention_view {
 };
 enum attention_weights { WEIGHTS_P, WEIGHTS_P_T, WEIGHTS_DS, WEIGHTS_DS_T, ATTENTION_WEIGHTS };
 
-/* Pairs [first, first + pairs) of (sequence, query head), each with `rows` queries and the `keys` that they may see. Pair i is of
- * sequence i / kv_heads % sequences and reads keys of head i % kv_heads, whose (i / kv_heads / sequences)-th reader it is: readers
- * of the same keys lie a whole round of sequences and kv_heads apart. */
+/* Pairs [first, first + pairs) of (sequence, query head), each with `rows` queries and the `keys` that they may see.
+ * Pair i is of sequence i / kv_heads % sequences and reads keys of head i % kv_heads, whose (i / kv_heads /
+ * sequences)-th reader it is: readers of the same keys lie a whole round of sequences and kv_heads apart. */
 struct attention_block_args {
     struct head_view views[ATTENTION_VIEWS]; /* absent: not of this pass */
     struct matrix log_sum, log_sum_t;        /* [T, heads]; log_sum may be absent forward */
@@ -223,83 +225,83 @@ struct hadamard_kernel_args {
 };
 
 /* Every kernel with the type of its arguments. */
-#define KERNEL_LIST(X)                                                                                                             \
-    X(fill, fill_args)                                                                                                             \
-    X(add, add_args)                                                                                                               \
-    X(scale_by_magnitude, add_args)                                                                                                \
-    X(add_row, add_args)                                                                                                           \
-    X(dot, dot_args)                                                                                                               \
-    X(dot_end, dot_args)                                                                                                           \
-    X(sum_rows, sum_rows_args)                                                                                                     \
-    X(sum_rows_end, sum_rows_args)                                                                                                 \
-    X(adamw, adamw_args)                                                                                                           \
-    X(rope, rope_kernel_args)                                                                                                      \
-    X(gather, embedding_args)                                                                                                      \
-    X(scatter_add, embedding_args)                                                                                                 \
-    X(activation_forward, activation_args)                                                                                         \
-    X(activation_backward, activation_args)                                                                                        \
-    X(activation_tangent, activation_args)                                                                                         \
-    X(activation_backward_tangent, activation_args)                                                                                \
-    X(xielu_forward, xielu_kernel_args)                                                                                            \
-    X(xielu_backward, xielu_kernel_args)                                                                                           \
-    X(xielu_tangent, xielu_kernel_args)                                                                                            \
-    X(xielu_backward_tangent, xielu_kernel_args)                                                                                   \
-    X(xielu_end, xielu_kernel_args)                                                                                                \
-    X(clip, clip_args)                                                                                                             \
-    X(clip_pass, clip_args)                                                                                                        \
-    X(norm_forward, norm_kernel_args)                                                                                              \
-    X(norm_tangent, norm_kernel_args)                                                                                              \
-    X(norm_statistics, norm_kernel_args)                                                                                           \
-    X(norm_parameters, norm_kernel_args)                                                                                           \
-    X(norm_backward, norm_kernel_args)                                                                                             \
-    X(norm_backward_tangent, norm_kernel_args)                                                                                     \
-    X(cross_entropy_forward, cross_entropy_args)                                                                                   \
-    X(cross_entropy_backward, cross_entropy_args)                                                                                  \
-    X(cross_entropy_backward_tangent, cross_entropy_args)                                                                          \
-    X(compare, compare_args)                                                                                                       \
-    X(attention_forward, attention_kernel_args)                                                                                    \
-    X(attention_pointers, attention_block_args)                                                                                    \
-    X(attention_clear, attention_block_args)                                                                                       \
-    X(attention_softmax, attention_block_args)                                                                                     \
-    X(attention_softmax_tangent, attention_block_args)                                                                             \
-    X(attention_slopes, attention_block_args)                                                                                      \
-    X(attention_slopes_tangent, attention_block_args)                                                                              \
-    X(route_choose, route_kernel_args)                                                                                             \
-    X(route_count, route_kernel_args)                                                                                              \
-    X(route_starts, route_kernel_args)                                                                                             \
-    X(route_place, route_kernel_args)                                                                                              \
-    X(route_backward, route_kernel_args)                                                                                           \
-    X(route_tangent, route_kernel_args)                                                                                            \
-    X(route_backward_tangent, route_kernel_args)                                                                                   \
-    X(experts_spread, experts_args)                                                                                                \
-    X(experts_collect, experts_args)                                                                                               \
-    X(experts_dot, experts_args)                                                                                                   \
-    X(convolution_forward, convolution_kernel_args)                                                                                \
-    X(convolution_backward, convolution_kernel_args)                                                                               \
-    X(convolution_parameters, convolution_kernel_args)                                                                             \
-    X(scan_forward, scan_kernel_args)                                                                                              \
-    X(scan_backward, scan_kernel_args)                                                                                             \
-    X(scan_tangent, scan_kernel_args)                                                                                              \
-    X(scan_backward_tangent, scan_kernel_args)                                                                                     \
-    X(scan_sums, scan_kernel_args)                                                                                                 \
-    X(cholesky_mirror, cholesky_args)                                                                                              \
-    X(cholesky_factor, cholesky_args)                                                                                              \
-    X(cholesky_clear, cholesky_args)                                                                                               \
-    X(select, select_args)                                                                                                         \
-    X(scale_columns, select_args)                                                                                                  \
-    X(grid_encode, grid_kernel_args)                                                                                               \
-    X(decode, decode_args)                                                                                                         \
-    X(clip_begin, clip_search_kernel_args)                                                                                         \
-    X(clip_difference, clip_search_kernel_args)                                                                                    \
-    X(clip_judge, clip_search_kernel_args)                                                                                         \
-    X(clip_end, clip_search_kernel_args)                                                                                           \
-    X(gptq_block, gptq_kernel_args)                                                                                                \
-    X(magnitudes, magnitudes_args)                                                                                                 \
-    X(magnitudes_end, magnitudes_args)                                                                                             \
-    X(round_mark, round_rows_args)                                                                                                 \
-    X(round_rows, round_rows_args)                                                                                                 \
-    X(hadamard, hadamard_kernel_args)                                                                                              \
-    X(book_encode, grid_kernel_args)                                                                                               \
+#define KERNEL_LIST(X)                                    \
+    X(fill, fill_args)                                    \
+    X(add, add_args)                                      \
+    X(scale_by_magnitude, add_args)                       \
+    X(add_row, add_args)                                  \
+    X(dot, dot_args)                                      \
+    X(dot_end, dot_args)                                  \
+    X(sum_rows, sum_rows_args)                            \
+    X(sum_rows_end, sum_rows_args)                        \
+    X(adamw, adamw_args)                                  \
+    X(rope, rope_kernel_args)                             \
+    X(gather, embedding_args)                             \
+    X(scatter_add, embedding_args)                        \
+    X(activation_forward, activation_args)                \
+    X(activation_backward, activation_args)               \
+    X(activation_tangent, activation_args)                \
+    X(activation_backward_tangent, activation_args)       \
+    X(xielu_forward, xielu_kernel_args)                   \
+    X(xielu_backward, xielu_kernel_args)                  \
+    X(xielu_tangent, xielu_kernel_args)                   \
+    X(xielu_backward_tangent, xielu_kernel_args)          \
+    X(xielu_end, xielu_kernel_args)                       \
+    X(clip, clip_args)                                    \
+    X(clip_pass, clip_args)                               \
+    X(norm_forward, norm_kernel_args)                     \
+    X(norm_tangent, norm_kernel_args)                     \
+    X(norm_statistics, norm_kernel_args)                  \
+    X(norm_parameters, norm_kernel_args)                  \
+    X(norm_backward, norm_kernel_args)                    \
+    X(norm_backward_tangent, norm_kernel_args)            \
+    X(cross_entropy_forward, cross_entropy_args)          \
+    X(cross_entropy_backward, cross_entropy_args)         \
+    X(cross_entropy_backward_tangent, cross_entropy_args) \
+    X(compare, compare_args)                              \
+    X(attention_forward, attention_kernel_args)           \
+    X(attention_pointers, attention_block_args)           \
+    X(attention_clear, attention_block_args)              \
+    X(attention_softmax, attention_block_args)            \
+    X(attention_softmax_tangent, attention_block_args)    \
+    X(attention_slopes, attention_block_args)             \
+    X(attention_slopes_tangent, attention_block_args)     \
+    X(route_choose, route_kernel_args)                    \
+    X(route_count, route_kernel_args)                     \
+    X(route_starts, route_kernel_args)                    \
+    X(route_place, route_kernel_args)                     \
+    X(route_backward, route_kernel_args)                  \
+    X(route_tangent, route_kernel_args)                   \
+    X(route_backward_tangent, route_kernel_args)          \
+    X(experts_spread, experts_args)                       \
+    X(experts_collect, experts_args)                      \
+    X(experts_dot, experts_args)                          \
+    X(convolution_forward, convolution_kernel_args)       \
+    X(convolution_backward, convolution_kernel_args)      \
+    X(convolution_parameters, convolution_kernel_args)    \
+    X(scan_forward, scan_kernel_args)                     \
+    X(scan_backward, scan_kernel_args)                    \
+    X(scan_tangent, scan_kernel_args)                     \
+    X(scan_backward_tangent, scan_kernel_args)            \
+    X(scan_sums, scan_kernel_args)                        \
+    X(cholesky_mirror, cholesky_args)                     \
+    X(cholesky_factor, cholesky_args)                     \
+    X(cholesky_clear, cholesky_args)                      \
+    X(select, select_args)                                \
+    X(scale_columns, select_args)                         \
+    X(grid_encode, grid_kernel_args)                      \
+    X(decode, decode_args)                                \
+    X(clip_begin, clip_search_kernel_args)                \
+    X(clip_difference, clip_search_kernel_args)           \
+    X(clip_judge, clip_search_kernel_args)                \
+    X(clip_end, clip_search_kernel_args)                  \
+    X(gptq_block, gptq_kernel_args)                       \
+    X(magnitudes, magnitudes_args)                        \
+    X(magnitudes_end, magnitudes_args)                    \
+    X(round_mark, round_rows_args)                        \
+    X(round_rows, round_rows_args)                        \
+    X(hadamard, hadamard_kernel_args)                     \
+    X(book_encode, grid_kernel_args)                      \
     X(add_products, select_args)
 
 enum kernel {

@@ -37,8 +37,8 @@ DEVICE int tile_row(int thread, int mine)
 }
 
 /* Rows [row, row + rows) of one panel of a head; zeros beside them. */
-DEVICE void tile_load(struct tile *to, struct head_view view, int64_t head, const struct attention_rows *rows, int panel,
-                      int64_t dim, int thread)
+DEVICE void tile_load(struct tile *to, struct head_view view, int64_t head, const struct attention_rows *rows,
+                      int panel, int64_t dim, int thread)
 {
     const int c = tile_column(thread);
     const int64_t column = (int64_t)panel * TILE + c;
@@ -77,8 +77,9 @@ DEVICE void head_clear(struct head_part *part)
 }
 
 /* sums += weights x, x the rows of a head. */
-DEVICE void head_mix(const struct launch *grid, struct head_part *sums, const struct tile *weights, struct tile *scratch,
-                     struct head_view x, int64_t head, const struct attention_rows *rows, int64_t dim)
+DEVICE void head_mix(const struct launch *grid, struct head_part *sums, const struct tile *weights,
+                     struct tile *scratch, struct head_view x, int64_t head, const struct attention_rows *rows,
+                     int64_t dim)
 {
     UNROLL
     for (int panel = 0; panel < TILE_PANELS; panel++) {
@@ -104,7 +105,8 @@ DEVICE void head_store(const struct launch *grid, const struct head_part *sums, 
         for (int m = 0; m < TILE_MINE; m++) {
             const int r = tile_row(thread, m);
             const int64_t column = (int64_t)panel * TILE + tile_column(thread);
-            if (r < rows->count && column < dim) head_of(to, rows->row + r, head)[column] = sums[MINE(thread)].at[panel][m];
+            if (r < rows->count && column < dim)
+                head_of(to, rows->row + r, head)[column] = sums[MINE(thread)].at[panel][m];
         }
     }
 }
@@ -115,8 +117,8 @@ DEVICE bool key_visible(int64_t query, int64_t key, int64_t window)
 }
 
 /* The next tile of keys of a span that a tile of queries sees, from *key (a position) on; false at the end. */
-DEVICE bool key_tile(const struct attention_span *span, const struct attention_rows *queries, int64_t window, int64_t *key,
-                     struct attention_rows *out)
+DEVICE bool key_tile(const struct attention_span *span, const struct attention_rows *queries, int64_t window,
+                     int64_t *key, struct attention_rows *out)
 {
     const int64_t last = queries->position + queries->count - 1, end = least(span->first + span->count, last + 1);
     *key = most(*key, span->first);
@@ -165,9 +167,10 @@ DEVICE void softmax_step(const struct launch *grid, struct softmax_rows *rows, s
 }
 
 /* scores = scale a bᵀ, minus infinity where a key is not seen. */
-DEVICE void masked_scores(const struct launch *grid, const struct attention_args *a, struct tile *scores, struct tile *left,
-                          struct tile *right, struct head_view k, const struct attention_rows *queries, int64_t head,
-                          const struct attention_rows *keys, int64_t kv_head)
+DEVICE void masked_scores(const struct launch *grid, const struct attention_args *a, struct tile *scores,
+                          struct tile *left, struct tile *right, struct head_view k,
+                          const struct attention_rows *queries, int64_t head, const struct attention_rows *keys,
+                          int64_t kv_head)
 {
     PRIVATE(struct tile_part, sums);
     EACH_THREAD(thread)
@@ -189,8 +192,8 @@ DEVICE void masked_scores(const struct launch *grid, const struct attention_args
     {
         for (int m = 0; m < TILE_MINE; m++) {
             const int r = tile_row(thread, m), j = tile_column(thread);
-            const bool seen =
-                r < queries->count && j < keys->count && key_visible(queries->position + r, keys->position + j, a->window);
+            const bool seen = r < queries->count && j < keys->count &&
+                              key_visible(queries->position + r, keys->position + j, a->window);
             scores->at[r][j] = seen ? (float)a->scale * sums[MINE(thread)].at[m] : -INFINITY;
         }
     }
@@ -232,9 +235,11 @@ KERNEL(attention_forward, attention_kernel_args)
         UNROLL
         for (int panel = 0; panel < TILE_PANELS; panel++) UNROLL
         for (int m = 0; m < TILE_MINE; m++)
-            out[MINE(thread)].at[panel][m] = (float)((double)out[MINE(thread)].at[panel][m] / rows.sum[tile_row(thread, m)]);
+            out[MINE(thread)].at[panel][m] =
+                (float)((double)out[MINE(thread)].at[panel][m] / rows.sum[tile_row(thread, m)]);
         if (thread < queries.count && a->log_sum.data != NULL)
-            row_of(a->log_sum, queries.row + thread)[head] = (float)((double)rows.largest[thread] + log(rows.sum[thread]));
+            row_of(a->log_sum, queries.row + thread)[head] =
+                (float)((double)rows.largest[thread] + log(rows.sum[thread]));
     }
     head_store(grid, out, a->out, head, &queries, a->head_dim);
 }

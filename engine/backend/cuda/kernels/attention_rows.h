@@ -18,8 +18,8 @@ DEVICE struct attention_pair attention_pair_of(const struct attention_block_args
     return out;
 }
 
-/* Where each view and each matrix of weights begins for each pair: arrays [(views, weights) * 2, pitch]. The second of two is the
- * same from its place 1 on: an array that begins at an odd pair begins at a multiple of 16 bytes there. */
+/* Where each view and each matrix of weights begins for each pair: arrays [(views, weights) * 2, pitch]. The second of
+ * two is the same from its place 1 on: an array that begins at an odd pair begins at a multiple of 16 bytes there. */
 KERNEL(attention_pointers, attention_block_args)
 {
     EACH_ELEMENT(i, (ATTENTION_VIEWS + ATTENTION_WEIGHTS) * args->pairs)
@@ -52,8 +52,8 @@ KERNEL(attention_clear, attention_block_args)
     }
 }
 
-/* A thread's row: its place in the weights, row of the batch and head, and columns [low, high) that it sees of `keys` (none of
- * none behind the last row). */
+/* A thread's row: its place in the weights, row of the batch and head, and columns [low, high) that it sees of `keys`
+ * (none of none behind the last row). */
 struct weights_row {
     int64_t at, t, head, low, high, keys;
     int lane;
@@ -101,9 +101,11 @@ KERNEL(attention_softmax, attention_block_args)
     EACH_THREAD(thread)
     {
         const struct weights_row row = rows[MINE(thread)];
-        const float *scores = args->weights[WEIGHTS_P] + row.at, best = largest[MINE(thread)] = (float)part[MINE(thread)];
+        const float *scores = args->weights[WEIGHTS_P] + row.at,
+                    best = largest[MINE(thread)] = (float)part[MINE(thread)];
         double sum = 0;
-        for (int64_t j = row.low + row.lane; j < row.high; j += ATTENTION_LANES) sum += (double)expf(scale * scores[j] - best);
+        for (int64_t j = row.low + row.lane; j < row.high; j += ATTENTION_LANES)
+            sum += (double)expf(scale * scores[j] - best);
         part[MINE(thread)] = sum;
     }
     lanes_sum(grid, part, shared, ATTENTION_LANES);
@@ -169,8 +171,8 @@ DEVICE double delta_part(const struct attention_block_args *args, const struct w
 }
 
 /* p and scale ds, and their tangents, of what the products left in their places: q·k, dout·v and their tangents. */
-DEVICE void row_slopes(const struct attention_block_args *args, const struct weights_row *row, double delta, double delta_t,
-                       bool tangent)
+DEVICE void row_slopes(const struct attention_block_args *args, const struct weights_row *row, double delta,
+                       double delta_t, bool tangent)
 {
     float *p_row = args->weights[WEIGHTS_P] + row->at, *ds_row = args->weights[WEIGHTS_DS] + row->at;
     float *p_t_row = tangent ? args->weights[WEIGHTS_P_T] + row->at : NULL;

@@ -50,7 +50,8 @@ KERNEL(clip_difference, clip_search_kernel_args)
     EACH_THREAD(thread)
     {
         if (thread > 0) continue;
-        grid_of_range(args->grid, (double)clamped(row->low, most), (double)clamped(row->high, most), &row->scale, &row->zero);
+        grid_of_range(args->grid, (double)clamped(row->low, most), (double)clamped(row->high, most), &row->scale,
+                      &row->zero);
     }
     EACH_THREAD(thread)
     {

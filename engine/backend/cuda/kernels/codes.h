@@ -34,7 +34,8 @@ KERNEL(magnitudes, magnitudes_args)
         const int64_t column = split.column + thread % SPLIT_COLUMNS;
         sum[MINE(thread)] = 0;
         largest[thread] = 0;
-        for (int64_t t = split.first + thread / SPLIT_COLUMNS; t < split.end && column < args->columns; t += SPLIT_LANES) {
+        for (int64_t t = split.first + thread / SPLIT_COLUMNS; t < split.end && column < args->columns;
+             t += SPLIT_LANES) {
             const float size = fabsf(row_of(args->from, t)[column]);
             sum[MINE(thread)] += (double)size;
             largest[thread] = size > largest[thread] ? size : largest[thread];
@@ -132,8 +133,8 @@ KERNEL(grid_encode, grid_kernel_args)
         const int slot = thread / CODES_LANES;
         if (args->codes.codes == NULL || span.end == 0) continue;
         for (int64_t c = span.first + thread % CODES_LANES; c < span.end; c += CODES_LANES)
-            args->codes.codes[span.row * args->codes.columns + c] =
-                (uint8_t)(int32_t)grid_code(row_of(args->weight, span.row)[c], scales[slot], zeros[slot], grid_top(args->grid));
+            args->codes.codes[span.row * args->codes.columns + c] = (uint8_t)(int32_t)grid_code(
+                row_of(args->weight, span.row)[c], scales[slot], zeros[slot], grid_top(args->grid));
     }
 }
 
@@ -174,8 +175,8 @@ KERNEL(book_encode, grid_kernel_args)
         const double most = (double)largest[thread - thread % CODES_LANES];
         if (span.end > 0 && thread % CODES_LANES == 0) args->codes.scales[span.group] = (float)most;
         for (int64_t i = span.first + thread % CODES_LANES; i < span.end; i += CODES_LANES)
-            args->codes.codes[i] =
-                (uint8_t)grid_nearest(values, CODEBOOK_VALUES, most > 0 ? (double)*element_of(args->weight, i) / most : 0);
+            args->codes.codes[i] = (uint8_t)grid_nearest(values, CODEBOOK_VALUES,
+                                                         most > 0 ? (double)*element_of(args->weight, i) / most : 0);
     }
 }
 
@@ -198,8 +199,8 @@ KERNEL(decode, decode_args)
     }
 }
 
-/* A block has GPTQ_KERNEL_ROWS rows and all columns of the block, in shared memory. Column by column: a thread a row finds the code
- * and the error, then all threads take the error from the columns still to come. */
+/* A block has GPTQ_KERNEL_ROWS rows and all columns of the block, in shared memory. Column by column: a thread a row
+ * finds the code and the error, then all threads take the error from the columns still to come. */
 KERNEL(gptq_block, gptq_kernel_args)
 {
     SHARED float weights[GPTQ_KERNEL_ROWS][GPTQ_BLOCK + 1]; /* + 1: rows begin in different banks */
@@ -237,7 +238,8 @@ KERNEL(gptq_block, gptq_kernel_args)
     EACH_THREAD(thread)
     {
         for (int i = thread; i < rows * width; i += KERNEL_THREADS)
-            block->codes[(first + i / width) * block->codes_stride + args->from[i % width]] = codes[i / width][i % width];
+            block->codes[(first + i / width) * block->codes_stride + args->from[i % width]] =
+                codes[i / width][i % width];
     }
 }
 

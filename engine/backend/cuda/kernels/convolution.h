@@ -20,7 +20,8 @@ KERNEL(convolution_forward, convolution_kernel_args)
     {
         const int64_t t = i / v->x.columns, c = i % v->x.columns;
         float sum = v->bias.data != NULL ? row_of(v->bias, 0)[c] : 0;
-        for (int64_t j = 0; j < v->weight.columns; j++) sum += row_of(v->weight, c)[j] * tap_input(args, args->numbers[t], t, j, c);
+        for (int64_t j = 0; j < v->weight.columns; j++)
+            sum += row_of(v->weight, c)[j] * tap_input(args, args->numbers[t], t, j, c);
         put(row_of(v->y, t) + c, (double)sum, v->accumulate);
     }
 }

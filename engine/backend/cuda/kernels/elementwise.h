@@ -5,8 +5,8 @@
 #include "backend/cuda/kernels/kernel.h"
 
 /* The elements of a matrix, shared among the threads of all blocks. */
-#define EACH_ELEMENT(i, count)                                                                                                     \
-    EACH_THREAD(thread)                                                                                                            \
+#define EACH_ELEMENT(i, count) \
+    EACH_THREAD(thread)        \
     for (int64_t i = grid->block * KERNEL_THREADS + thread; i < (count); i += grid->blocks * KERNEL_THREADS)
 
 KERNEL(fill, fill_args)
@@ -60,7 +60,8 @@ KERNEL(clip_pass, clip_args)
     EACH_ELEMENT(i, args->to.rows * args->to.columns)
     {
         const float by = *element_of(args->by, i);
-        put(element_of(args->to, i), fabsf(by) > (float)args->bound ? 0 : (double)*element_of(args->from, i), args->accumulate);
+        put(element_of(args->to, i), fabsf(by) > (float)args->bound ? 0 : (double)*element_of(args->from, i),
+            args->accumulate);
     }
 }
 
@@ -105,7 +106,8 @@ KERNEL(dot_end, dot_args)
     }
 }
 
-/* A block has SPLIT_ROWS rows of SPLIT_COLUMNS columns; a thread every eighth row of its column. `shared` is scratch. */
+/* A block has SPLIT_ROWS rows of SPLIT_COLUMNS columns; a thread every eighth row of its column. `shared` is
+ * scratch. */
 enum { SPLIT_LANES = KERNEL_THREADS / SPLIT_COLUMNS };
 
 struct split {
@@ -125,8 +127,8 @@ DEVICE struct split split_of(const struct launch *grid, int64_t rows, int64_t co
 }
 
 /* partials[split, column] = the lanes' sums, in order. */
-DEVICE void split_store(const struct launch *grid, const struct split *split, const double *sums, double *shared, double *partials,
-                        int64_t columns)
+DEVICE void split_store(const struct launch *grid, const struct split *split, const double *sums, double *shared,
+                        double *partials, int64_t columns)
 {
     EACH_THREAD(thread)
     {
@@ -151,7 +153,8 @@ KERNEL(sum_rows, sum_rows_args)
     {
         const int64_t column = split.column + thread % SPLIT_COLUMNS;
         sum[MINE(thread)] = 0;
-        for (int64_t t = split.first + thread / SPLIT_COLUMNS; t < split.end && column < args->columns; t += SPLIT_LANES)
+        for (int64_t t = split.first + thread / SPLIT_COLUMNS; t < split.end && column < args->columns;
+             t += SPLIT_LANES)
             sum[MINE(thread)] += (double)row_of(args->from, t)[column];
     }
     split_store(grid, &split, sum, shared, args->partials, args->columns);
@@ -190,7 +193,8 @@ KERNEL(rope, rope_kernel_args)
     const int64_t half = rope->rotary / 2;
     EACH_ELEMENT(i, rope->x.matrix.rows * rope->heads * half)
     {
-        const int64_t j = i % half, head = i / half % rope->heads, t = i / half / rope->heads, position = args->positions[t];
+        const int64_t j = i % half, head = i / half % rope->heads, t = i / half / rope->heads,
+                      position = args->positions[t];
         float *x = head_of(rope->x, t, head);
         const float a = x[j], b = x[j + half], cosine = row_of(rope->cosine, position)[j];
         const float sine = rope->inverse ? -row_of(rope->sine, position)[j] : row_of(rope->sine, position)[j];

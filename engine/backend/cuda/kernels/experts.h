@@ -69,7 +69,8 @@ DEVICE void choose_next(const struct launch *grid, const struct route_args *rout
         const int64_t t = route_row(grid, thread);
         int64_t found = -1;
         for (int64_t e = thread % ROUTE_LANES; e < experts && t < route->logits.rows; e += ROUTE_LANES)
-            if (chosen_as(route, t, e, j) < 0 && (found < 0 || stands_before(row_of(route->logits, t), e, found))) found = e;
+            if (chosen_as(route, t, e, j) < 0 && (found < 0 || stands_before(row_of(route->logits, t), e, found)))
+                found = e;
         best[thread] = found;
     }
     for (int half = ROUTE_LANES / 2; half > 0; half /= 2) EACH_THREAD(thread)
@@ -111,7 +112,8 @@ KERNEL(route_choose, route_kernel_args)
 /* The experts of a tile's visits; how many these are. */
 DEVICE int64_t visits_load(const struct launch *grid, const struct route_args *route, int32_t *tile)
 {
-    const int64_t first = grid->block * ROUTE_TILE, count = least(ROUTE_TILE, route->logits.rows * route->per_token - first);
+    const int64_t first = grid->block * ROUTE_TILE,
+                  count = least(ROUTE_TILE, route->logits.rows * route->per_token - first);
     const float *chosen = routes_part_of(route->routes, ROUTES_EXPERT, route->per_token) + first;
     EACH_THREAD(thread)
     {
@@ -168,7 +170,8 @@ KERNEL(route_place, route_kernel_args)
     const struct route_args *route = &args->route;
     const int64_t k = route->per_token, experts = route->logits.columns, count = visits_load(grid, route, tile);
     const float *starts = routes_part_of(route->routes, ROUTES_START, k);
-    float *rows = routes_part_of(route->routes, ROUTES_ROW, k), *visits = routes_part_of(route->routes, ROUTES_VISIT, k);
+    float *rows = routes_part_of(route->routes, ROUTES_ROW, k),
+          *visits = routes_part_of(route->routes, ROUTES_VISIT, k);
     EACH_THREAD(thread)
     {
         for (int64_t e = thread; e < experts; e += KERNEL_THREADS) {
@@ -196,8 +199,8 @@ KERNEL(route_backward, route_kernel_args)
         const float *chosen = routes_part_of(route->routes, ROUTES_EXPERT, k) + t * k;
         m[MINE(thread)] = 0;
         for (int64_t j = thread % ROUTE_LANES; j < k && t < route->logits.rows; j += ROUTE_LANES)
-            m[MINE(thread)] +=
-                route_share(route, t, (int64_t)chosen[j], j, log_sum[MINE(thread)]) * (double)row_of(route->dweights, t)[j];
+            m[MINE(thread)] += route_share(route, t, (int64_t)chosen[j], j, log_sum[MINE(thread)]) *
+                               (double)row_of(route->dweights, t)[j];
     }
     lanes_sum(grid, m, shared, ROUTE_LANES);
     EACH_THREAD(thread)
@@ -206,23 +209,24 @@ KERNEL(route_backward, route_kernel_args)
         for (int64_t e = thread % ROUTE_LANES; e < route->logits.columns && t < route->logits.rows; e += ROUTE_LANES) {
             const int64_t j = chosen_as(route, t, e, k);
             const double d = j < 0 ? 0 : (double)row_of(route->dweights, t)[j];
-            put(row_of(route->dlogits, t) + e, route_share(route, t, e, j, log_sum[MINE(thread)]) * (d - m[MINE(thread)]),
-                route->accumulate);
+            put(row_of(route->dlogits, t) + e,
+                route_share(route, t, e, j, log_sum[MINE(thread)]) * (d - m[MINE(thread)]), route->accumulate);
         }
     }
 }
 
 /* The sum of P l. over the experts, for every thread that of its row. */
-DEVICE void lanes_mean_tangent(const struct launch *grid, const struct route_args *route, const double *log_sum, double *mean,
-                               double *shared)
+DEVICE void lanes_mean_tangent(const struct launch *grid, const struct route_args *route, const double *log_sum,
+                               double *mean, double *shared)
 {
     EACH_THREAD(thread)
     {
         const int64_t t = route_row(grid, thread);
         mean[MINE(thread)] = 0;
         for (int64_t e = thread % ROUTE_LANES; e < route->logits.columns && t < route->logits.rows; e += ROUTE_LANES)
-            mean[MINE(thread)] += route_share(route, t, e, chosen_as(route, t, e, route->per_token), log_sum[MINE(thread)]) *
-                                  (double)row_of(route->logits_t, t)[e];
+            mean[MINE(thread)] +=
+                route_share(route, t, e, chosen_as(route, t, e, route->per_token), log_sum[MINE(thread)]) *
+                (double)row_of(route->logits_t, t)[e];
     }
     lanes_sum(grid, mean, shared, ROUTE_LANES);
 }
@@ -269,7 +273,8 @@ KERNEL(route_backward_tangent, route_kernel_args)
             const int64_t e = (int64_t)chosen[j];
             const double p = route_share(route, t, e, j, log_sum[me]), d = (double)row_of(route->dweights, t)[j];
             m[me] += p * d;
-            m_t[me] += p * ((double)row_of(route->logits_t, t)[e] - mean[me]) * d + p * (double)row_of(route->dweights_t, t)[j];
+            m_t[me] += p * ((double)row_of(route->logits_t, t)[e] - mean[me]) * d +
+                       p * (double)row_of(route->dweights_t, t)[j];
         }
     }
     lanes_sum(grid, m, shared, ROUTE_LANES);
@@ -280,7 +285,8 @@ KERNEL(route_backward_tangent, route_kernel_args)
         const int64_t t = route_row(grid, thread);
         for (int64_t e = thread % ROUTE_LANES; e < route->logits.columns && t < route->logits.rows; e += ROUTE_LANES) {
             const int64_t j = chosen_as(route, t, e, k);
-            const double p = route_share(route, t, e, j, log_sum[me]), p_t = p * ((double)row_of(route->logits_t, t)[e] - mean[me]);
+            const double p = route_share(route, t, e, j, log_sum[me]),
+                         p_t = p * ((double)row_of(route->logits_t, t)[e] - mean[me]);
             const double d = j < 0 ? 0 : (double)row_of(route->dweights, t)[j];
             const double d_t = j < 0 ? 0 : (double)row_of(route->dweights_t, t)[j];
             put(row_of(route->dlogits, t) + e, p * (d - m[me]), route->accumulate);

@@ -94,7 +94,8 @@ DEVICE void hadamard_sylvester(const struct launch *grid, int64_t size, int64_t 
 }
 
 /* `to` [order, power] = the product of Paley's matrix, or its transpose, with v. */
-DEVICE void hadamard_paley(const struct launch *grid, const struct hadamard_args *args, int64_t size, const double *v, double *to)
+DEVICE void hadamard_paley(const struct launch *grid, const struct hadamard_args *args, int64_t size, const double *v,
+                           double *to)
 {
     EACH_THREAD(thread)
     {
@@ -102,7 +103,8 @@ DEVICE void hadamard_paley(const struct launch *grid, const struct hadamard_args
             const int64_t j = i / args->power, offset = i % args->power;
             double sum = 0;
             for (int64_t k = 0; k < args->order; k++)
-                sum += (double)args->paley[args->inverse ? j * args->order + k : k * args->order + j] * v[k * args->power + offset];
+                sum += (double)args->paley[args->inverse ? j * args->order + k : k * args->order + j] *
+                       v[k * args->power + offset];
             to[i] = sum;
         }
     }
@@ -123,7 +125,8 @@ KERNEL(hadamard, hadamard_kernel_args)
         if (h->centred) hadamard_centre(grid, size, v, shared);
         EACH_THREAD(thread)
         {
-            for (int64_t i = thread; i < size && h->sign != NULL && !h->inverse; i += KERNEL_THREADS) v[i] *= (double)h->sign[i];
+            for (int64_t i = thread; i < size && h->sign != NULL && !h->inverse; i += KERNEL_THREADS)
+                v[i] *= (double)h->sign[i];
         }
         hadamard_sylvester(grid, size, h->power, v);
         if (h->order > 1) hadamard_paley(grid, h, size, v, result);
@@ -146,7 +149,8 @@ KERNEL(add_products, select_args)
     EACH_THREAD(thread)
     {
         sum[MINE(thread)] = 0;
-        for (int64_t c = thread; c < args->from.columns; c += KERNEL_THREADS) sum[MINE(thread)] += (double)x[c] * (double)by[c];
+        for (int64_t c = thread; c < args->from.columns; c += KERNEL_THREADS)
+            sum[MINE(thread)] += (double)x[c] * (double)by[c];
     }
     const double whole = block_sum(grid, sum, shared);
     EACH_THREAD(thread)

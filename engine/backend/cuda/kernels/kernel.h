@@ -33,8 +33,8 @@ struct launch {
 #define SHARED
 #define PRIVATE(type, name) type name[KERNEL_THREADS]
 #define MINE(thread)        (thread)
-#define EACH_THREAD(thread)                                                                                                        \
-    for (int phase_ = 0, thread = grid->reversed ? KERNEL_THREADS - 1 : 0; phase_ < KERNEL_THREADS;                                \
+#define EACH_THREAD(thread)                                                                         \
+    for (int phase_ = 0, thread = grid->reversed ? KERNEL_THREADS - 1 : 0; phase_ < KERNEL_THREADS; \
          phase_++, thread += grid->reversed ? -1 : 1)
 #define BARRIER() (void)0
 #define UNROLL
@@ -104,7 +104,8 @@ DEVICE double block_largest(const struct launch *grid, const double *values, dou
     return largest;
 }
 
-/* Each thread's value becomes the sum of its `lanes`, a power of two of threads side by side, always in the same order. */
+/* Each thread's value becomes the sum of its `lanes`, a power of two of threads side by side, always in the same
+ * order. */
 DEVICE void lanes_sum(const struct launch *grid, double *values, double *shared, int lanes)
 {
     EACH_THREAD(thread)

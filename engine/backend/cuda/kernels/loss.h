@@ -38,7 +38,8 @@ DEVICE double block_log_sum(const struct launch *grid, const struct running *val
 DEVICE void running_take(struct running *run, double z)
 {
     if (z > run->largest) {
-        run->sum = run->sum * exp(run->largest - z) + (1 + (z - z)); /* NaN for an infinite one, as the plain loops have it */
+        run->sum =
+            run->sum * exp(run->largest - z) + (1 + (z - z)); /* NaN for an infinite one, as the plain loops have it */
         run->largest = z;
     } else if (!(z == -(double)INFINITY)) {
         run->sum += exp(z - run->largest);
@@ -56,7 +57,8 @@ KERNEL(cross_entropy_forward, cross_entropy_args)
     {
         mine[MINE(thread)].largest = -(double)INFINITY;
         mine[MINE(thread)].sum = 0;
-        for (int64_t v = thread; v < count && wanted; v += KERNEL_THREADS) running_take(&mine[MINE(thread)], (double)z[v]);
+        for (int64_t v = thread; v < count && wanted; v += KERNEL_THREADS)
+            running_take(&mine[MINE(thread)], (double)z[v]);
     }
     const double log_sum = block_log_sum(grid, mine, shared);
     EACH_THREAD(thread)
@@ -128,15 +130,16 @@ DEVICE int64_t block_first(const struct launch *grid, const float *z, const int6
     }
     for (int half = KERNEL_THREADS / 2; half > 0; half /= 2) EACH_THREAD(thread)
         {
-            if (thread < half && stands_before(z, shared[thread + half], shared[thread])) shared[thread] = shared[thread + half];
+            if (thread < half && stands_before(z, shared[thread + half], shared[thread]))
+                shared[thread] = shared[thread + half];
         }
     const int64_t best = shared[0];
     BARRIER();
     return isnan(z[0]) ? 0 : best;
 }
 
-/* One pass over both rows: q's sum of exponentials beside sum e^(p - P) (p - P - q) and sum e^(p - P), P and Q the logs of the
- * sums; KL = the first + Q times the second. */
+/* One pass over both rows: q's sum of exponentials beside sum e^(p - P) (p - P - q) and sum e^(p - P), P and Q the logs
+ * of the sums; KL = the first + Q times the second. */
 KERNEL(compare, compare_args)
 {
     SHARED struct running runs[KERNEL_THREADS];

@@ -49,8 +49,8 @@ DEVICE double norm_sum(const struct launch *grid, const struct norm_args *norm, 
     return block_sum(grid, sum, shared);
 }
 
-DEVICE struct norm_numbers norm_numbers(const struct launch *grid, const struct norm_args *norm, const struct norm_segment *s,
-                                        bool tangent, double *shared)
+DEVICE struct norm_numbers norm_numbers(const struct launch *grid, const struct norm_args *norm,
+                                        const struct norm_segment *s, bool tangent, double *shared)
 {
     struct norm_numbers n = {0, 0, 0, 0};
     const double count = (double)s->count;
@@ -100,7 +100,8 @@ KERNEL(norm_tangent, norm_kernel_args)
     EACH_THREAD(thread)
     {
         for (int64_t i = thread; i < s.count; i += KERNEL_THREADS)
-            y_t[i] = (float)(normal_tangent_of(&n, (double)x[i], (double)x_t[i]) * parameter_at(norm->weight, s.parameter + i) +
+            y_t[i] = (float)(normal_tangent_of(&n, (double)x[i], (double)x_t[i]) *
+                                 parameter_at(norm->weight, s.parameter + i) +
                              normal_of(&n, (double)x[i]) * parameter_at(norm->weight_t, s.parameter + i) +
                              parameter_at(norm->bias_t, s.parameter + i));
     }
@@ -158,7 +159,8 @@ KERNEL(norm_parameters, norm_kernel_args)
     {
         const int64_t column = split.column + thread % SPLIT_COLUMNS;
         weight[MINE(thread)] = bias[MINE(thread)] = 0;
-        for (int64_t v = split.first + thread / SPLIT_COLUMNS; v < split.end && column < args->columns; v += SPLIT_LANES)
+        for (int64_t v = split.first + thread / SPLIT_COLUMNS; v < split.end && column < args->columns;
+             v += SPLIT_LANES)
             parameter_terms(args, v, column, &weight[MINE(thread)], &bias[MINE(thread)]);
     }
     split_store(grid, &split, weight, shared, args->partials, args->columns);
@@ -201,8 +203,8 @@ struct norm_point {
     double g, n, g_t, n_t;
 };
 
-DEVICE struct norm_point norm_point(const struct norm_args *norm, const struct norm_segment *s, const struct norm_numbers *n,
-                                    int64_t i)
+DEVICE struct norm_point norm_point(const struct norm_args *norm, const struct norm_segment *s,
+                                    const struct norm_numbers *n, int64_t i)
 {
     const int64_t column = s->first + i;
     const double x = (double)row_of(norm->x, s->t)[column], x_t = (double)row_of(norm->x_t, s->t)[column];
@@ -239,7 +241,8 @@ KERNEL(norm_backward_tangent, norm_kernel_args)
         }
     }
     const double count = (double)s.count, centred = norm->kind == NORM_RMS ? 0 : 1;
-    const double mean_g = centred * block_sum(grid, sum_g, shared) / count, mean_gn = block_sum(grid, sum_gn, shared) / count;
+    const double mean_g = centred * block_sum(grid, sum_g, shared) / count,
+                 mean_gn = block_sum(grid, sum_gn, shared) / count;
     const double mean_g_t = centred * block_sum(grid, sum_g_t, shared) / count,
                  mean_gn_t = block_sum(grid, sum_gn_t, shared) / count;
     EACH_THREAD(thread)

@@ -56,8 +56,10 @@ struct scan_row {
 
 DEVICE struct scan_row scan_row(const struct scan_args *s, const struct scan_place *at, int64_t t)
 {
-    const struct pair z = sum_of(pair_at(s->step, s->step_t, t, at->head), pair_at(s->step_bias, s->step_bias_t, 0, at->head));
-    const double value = z.value > 0 ? z.value + log1p(exp(-z.value)) : log1p(exp(z.value)), sigma = 1 / (1 + exp(-z.value));
+    const struct pair z =
+        sum_of(pair_at(s->step, s->step_t, t, at->head), pair_at(s->step_bias, s->step_bias_t, 0, at->head));
+    const double value = z.value > 0 ? z.value + log1p(exp(-z.value)) : log1p(exp(z.value)),
+                 sigma = 1 / (1 + exp(-z.value));
     struct scan_row row;
     row.x = pair_at(s->x, s->x_t, t, at->channel);
     row.delta = pair_of(value, sigma * z.tangent);
@@ -94,13 +96,15 @@ DEVICE int64_t scan_c(const struct scan_args *s, const struct scan_place *at, in
     return (s->groups + at->group) * s->states + n;
 }
 
-DEVICE float *scan_kept(struct matrix kept, const struct scan_args *s, const struct scan_place *at, int64_t first, int64_t n)
+DEVICE float *scan_kept(struct matrix kept, const struct scan_args *s, const struct scan_place *at, int64_t first,
+                        int64_t n)
 {
     return row_of(kept, first - SCAN_CHUNK) + n * s->x.columns + at->channel;
 }
 
 /* One channel of one sequence, forward: y and what is kept, or their tangents. */
-DEVICE void scan_channel(const struct scan_args *s, int64_t b, int64_t start, int64_t end, int64_t channel, bool tangent)
+DEVICE void scan_channel(const struct scan_args *s, int64_t b, int64_t start, int64_t end, int64_t channel,
+                         bool tangent)
 {
     const struct scan_place at = scan_place(s, channel);
     const struct matrix to = tangent ? s->y_t : s->y, kept = tangent ? s->kept_t : s->kept;
@@ -128,7 +132,8 @@ DEVICE void scan_channel(const struct scan_args *s, int64_t b, int64_t start, in
             }
             states[n] = state;
         }
-        for (int64_t i = 0; i < count; i++) row_of(to, first + i)[channel] = (float)(tangent ? y[i].tangent : y[i].value);
+        for (int64_t i = 0; i < count; i++)
+            row_of(to, first + i)[channel] = (float)(tangent ? y[i].tangent : y[i].value);
     }
     for (int64_t n = 0; s->final.data != NULL && !tangent && n < s->states; n++)
         row_of(s->final, b)[n * s->x.columns + channel] = (float)states[n].value;
@@ -186,14 +191,16 @@ DEVICE void back_chunk(const struct scan_args *s, struct scan_back *back, int64_
     }
 }
 
-DEVICE struct pair back_input(const struct scan_args *s, const struct scan_back *back, int64_t first, int64_t i, int64_t n)
+DEVICE struct pair back_input(const struct scan_args *s, const struct scan_back *back, int64_t first, int64_t i,
+                              int64_t n)
 {
-    return product(product(back->rows[i].delta, back->rows[i].x), pair_at(s->bc, s->bc_t, first + i, scan_b(s, &back->at, n)));
+    return product(product(back->rows[i].delta, back->rows[i].x),
+                   pair_at(s->bc, s->bc_t, first + i, scan_b(s, &back->at, n)));
 }
 
 /* Makes the states of the chunk again: before[i] = a_t s_{t-1}. */
-DEVICE void back_states(const struct scan_args *s, struct scan_back *back, bool chunk_has_kept, int64_t first, int64_t count,
-                        int64_t n)
+DEVICE void back_states(const struct scan_args *s, struct scan_back *back, bool chunk_has_kept, int64_t first,
+                        int64_t count, int64_t n)
 {
     if (!back->there) return;
     const struct pair a = scan_decay(s, &back->at, n);
@@ -209,8 +216,8 @@ DEVICE void back_states(const struct scan_args *s, struct scan_back *back, bool 
 }
 
 /* Row i, from the last: gives the shares of dB and dC. */
-DEVICE void back_row(const struct scan_args *s, struct scan_back *back, int64_t first, int64_t i, int64_t n, struct pair *db,
-                     struct pair *dc, double *sums, bool tangent)
+DEVICE void back_row(const struct scan_args *s, struct scan_back *back, int64_t first, int64_t i, int64_t n,
+                     struct pair *db, struct pair *dc, double *sums, bool tangent)
 {
     *db = *dc = pair_of(0, 0);
     if (!back->there) return;
@@ -242,8 +249,8 @@ DEVICE struct pair back_store(const struct scan_args *s, struct scan_back *back,
 }
 
 /* to[head of each channel] += the channels' shares, summed in order by the first thread of each head. */
-DEVICE void back_heads(const struct launch *grid, const struct scan_args *s, const struct scan_back *back, const double *shares,
-                       struct matrix to, int64_t t)
+DEVICE void back_heads(const struct launch *grid, const struct scan_args *s, const struct scan_back *back,
+                       const double *shares, struct matrix to, int64_t t)
 {
     const int64_t width = s->x.columns / s->heads;
     EACH_THREAD(thread)
@@ -257,8 +264,9 @@ DEVICE void back_heads(const struct launch *grid, const struct scan_args *s, con
     }
 }
 
-DEVICE void scan_back_chunk(const struct launch *grid, const struct scan_kernel_args *args, struct scan_back *back, int64_t start,
-                            int64_t first, int64_t count, int64_t stripe, int64_t group, double *shared, bool tangent)
+DEVICE void scan_back_chunk(const struct launch *grid, const struct scan_kernel_args *args, struct scan_back *back,
+                            int64_t start, int64_t first, int64_t count, int64_t stripe, int64_t group, double *shared,
+                            bool tangent)
 {
     const struct scan_args *s = &args->scan;
     const int64_t b = grid->block / s->groups;
@@ -279,7 +287,8 @@ DEVICE void scan_back_chunk(const struct launch *grid, const struct scan_kernel_
             EACH_THREAD(thread)
             {
                 struct pair db, dc;
-                double *sums = args->sums + (b * s->x.columns + least(stripe + thread, s->x.columns - 1)) * (s->states + 2);
+                double *sums =
+                    args->sums + (b * s->x.columns + least(stripe + thread, s->x.columns - 1)) * (s->states + 2);
                 back_row(s, &back[MINE(thread)], first, i, n, &db, &dc, sums, tangent);
                 share[MINE(thread)] = db.value;
                 share_t[MINE(thread)] = db.tangent;
@@ -335,7 +344,8 @@ DEVICE void scan_walk_back(const struct launch *grid, const struct scan_kernel_a
             back_begin(s, &back[MINE(thread)], stripe + thread, stop, sums);
         }
         for (int64_t first = start + (end - start - 1) / SCAN_CHUNK * SCAN_CHUNK; first >= start; first -= SCAN_CHUNK)
-            scan_back_chunk(grid, args, back, start, first, least(SCAN_CHUNK, end - first), stripe, group, shared, tangent);
+            scan_back_chunk(grid, args, back, start, first, least(SCAN_CHUNK, end - first), stripe, group, shared,
+                            tangent);
         EACH_THREAD(thread)
         {
             const struct scan_back *mine = &back[MINE(thread)];
@@ -367,7 +377,8 @@ DEVICE double scan_total(const struct scan_kernel_args *args, int64_t head, int6
     double sum = 0;
     for (int64_t b = 0; b < args->sequences; b++)
         for (int64_t c = head * width; c < (head + 1) * width; c++)
-            for (int64_t n = first; n < first + count; n++) sum += args->sums[(b * s->x.columns + c) * (s->states + 2) + n];
+            for (int64_t n = first; n < first + count; n++)
+                sum += args->sums[(b * s->x.columns + c) * (s->states + 2) + n];
     return sum;
 }
 

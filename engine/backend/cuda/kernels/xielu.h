@@ -68,7 +68,8 @@ KERNEL(xielu_tangent, xielu_kernel_args)
     EACH_ELEMENT(i, v->x.rows * v->x.columns)
     {
         const struct xielu_piece f = xielu_piece(&n, (double)*element_of(v->x, i));
-        *element_of(v->y_t, i) = (float)((n.a[f.side] * f.slope + n.beta) * (double)*element_of(v->x_t, i) + n.a_t[f.side] * f.h);
+        *element_of(v->y_t, i) =
+            (float)((n.a[f.side] * f.slope + n.beta) * (double)*element_of(v->x_t, i) + n.a_t[f.side] * f.h);
     }
 }
 
@@ -84,7 +85,8 @@ DEVICE void xielu_back(const struct launch *grid, const struct xielu_kernel_args
     EACH_THREAD(thread)
     {
         sum0[MINE(thread)] = sum1[MINE(thread)] = sum0_t[MINE(thread)] = sum1_t[MINE(thread)] = 0;
-        for (int64_t i = grid->block * KERNEL_THREADS + thread; i < v->x.rows * v->x.columns; i += grid->blocks * KERNEL_THREADS) {
+        for (int64_t i = grid->block * KERNEL_THREADS + thread; i < v->x.rows * v->x.columns;
+             i += grid->blocks * KERNEL_THREADS) {
             const struct xielu_piece f = xielu_piece(&n, (double)*element_of(v->x, i));
             const double dy = (double)*element_of(v->dy, i), slope = n.a[f.side] * f.slope + n.beta;
             if (f.side == 0)
@@ -105,7 +107,8 @@ DEVICE void xielu_back(const struct launch *grid, const struct xielu_kernel_args
         }
     }
     const double total0 = block_sum(grid, sum0, shared), total1 = block_sum(grid, sum1, shared);
-    const double total0_t = tangent ? block_sum(grid, sum0_t, shared) : 0, total1_t = tangent ? block_sum(grid, sum1_t, shared) : 0;
+    const double total0_t = tangent ? block_sum(grid, sum0_t, shared) : 0,
+                 total1_t = tangent ? block_sum(grid, sum1_t, shared) : 0;
     EACH_THREAD(thread)
     {
         if (thread > 0) continue;
@@ -145,9 +148,9 @@ KERNEL(xielu_end, xielu_kernel_args)
         const struct matrix to =
             args->tangent ? (thread == 0 ? v->dalpha_p_t : v->dalpha_n_t) : (thread == 0 ? v->dalpha_p : v->dalpha_n);
         if (thread > 1 || to.data == NULL) continue;
-        const double value = args->tangent
-                                 ? n.slope[thread] * totals[2 + thread] + n.bend[thread] * n.direction[thread] * totals[thread]
-                                 : n.slope[thread] * totals[thread];
+        const double value =
+            args->tangent ? n.slope[thread] * totals[2 + thread] + n.bend[thread] * n.direction[thread] * totals[thread]
+                          : n.slope[thread] * totals[thread];
         *(float *)to.data += (float)value;
     }
 }

@@ -5,11 +5,11 @@ extern "C" {
 
 #include "backend/cuda/plugin/plugin.h"
 
-#define X(name, type)                                                                                                              \
-    static __global__ void __launch_bounds__(KERNEL_THREADS) device_##name(const __grid_constant__ struct type args)               \
-    {                                                                                                                              \
-        const struct launch grid = {(int64_t)blockIdx.x, (int64_t)gridDim.x, false};                                                 \
-        name##_kernel(&grid, &args);                                                                                               \
+#define X(name, type)                                                                                                \
+    static __global__ void __launch_bounds__(KERNEL_THREADS) device_##name(const __grid_constant__ struct type args) \
+    {                                                                                                                \
+        const struct launch grid = {(int64_t)blockIdx.x, (int64_t)gridDim.x, false};                                 \
+        name##_kernel(&grid, &args);                                                                                 \
     }
 KERNEL_LIST(X)
 #undef X

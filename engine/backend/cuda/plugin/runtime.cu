@@ -1,5 +1,6 @@
-/* runtime.cu: a device over CUDA's runtime, which is linked in, and cuBLAS, which is looked for when a device is opened: a machine may
- * have it only in PyTorch's package. Its few functions are declared here, so that its headers are not needed. Never run on a GPU yet. */
+/* runtime.cu: a device over CUDA's runtime, which is linked in, and cuBLAS, which is looked for when a device is
+ * opened: a machine may have it only in PyTorch's package. Its few functions are declared here, so that its headers are
+ * not needed. Never run on a GPU yet. */
 extern "C" {
 #include "backend/cuda/device.h"
 }
@@ -21,23 +22,24 @@ struct cublas {
     int (*set_stream)(void *handle, cudaStream_t stream);
     int (*set_math_mode)(void *handle, int mode);
     int (*version)(void *handle, int *version);
-    int (*gemm_ex)(void *handle, int transpose_a, int transpose_b, int m, int n, int k, const void *alpha, const void *a, int a_type,
-                   int lda, const void *b, int b_type, int ldb, const void *beta, void *c, int c_type, int ldc, int compute,
-                   int algorithm);
-    int (*gemm_batched_ex)(void *handle, int transpose_a, int transpose_b, int m, int n, int k, const void *alpha, const void *const *a,
-                           int a_type, int lda, const void *const *b, int b_type, int ldb, const void *beta, void *const *c, int c_type,
-                           int ldc, int count, int compute, int algorithm);
-    int (*ssyrk)(void *handle, int uplo, int transpose, int n, int k, const float *alpha, const float *a, int lda, const float *beta,
-                 float *c, int ldc);
+    int (*gemm_ex)(void *handle, int transpose_a, int transpose_b, int m, int n, int k, const void *alpha,
+                   const void *a, int a_type, int lda, const void *b, int b_type, int ldb, const void *beta, void *c,
+                   int c_type, int ldc, int compute, int algorithm);
+    int (*gemm_batched_ex)(void *handle, int transpose_a, int transpose_b, int m, int n, int k, const void *alpha,
+                           const void *const *a, int a_type, int lda, const void *const *b, int b_type, int ldb,
+                           const void *beta, void *const *c, int c_type, int ldc, int count, int compute,
+                           int algorithm);
+    int (*ssyrk)(void *handle, int uplo, int transpose, int n, int k, const float *alpha, const float *a, int lda,
+                 const float *beta, float *c, int ldc);
 };
 
 enum {
     CUBLAS_UPPER = 1,
-    CUBLAS_REAL_FLOAT = 0,       /* CUDA_R_32F */
-    CUBLAS_PEDANTIC_MATH = 2,    /* no TF32 behind the caller's back */
+    CUBLAS_REAL_FLOAT = 0,    /* CUDA_R_32F */
+    CUBLAS_PEDANTIC_MATH = 2, /* no TF32 behind the caller's back */
     CUBLAS_DEFAULT_MATH = 0,
     CUBLAS_DEFAULT_ALGORITHM = -1,
-    CUBLAS_FAILED = 100000       /* added to its error numbers, which overlap CUDA's */
+    CUBLAS_FAILED = 100000 /* added to its error numbers, which overlap CUDA's */
 };
 
 /* How products are made: cublasComputeType_t. In "bf16" both factors are rounded to bf16 and summed in float. */
@@ -109,24 +111,28 @@ static int gpu_clear(struct device *device, void *to, size_t bytes)
     return code != 0 ? code : (int)cudaMemsetAsync(to, 0, bytes, gpu_of(device)->stream);
 }
 
-static int gpu_copy(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows,
-                    cudaMemcpyKind kind, cudaStream_t stream)
+static int gpu_copy(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                    size_t rows, cudaMemcpyKind kind, cudaStream_t stream)
 {
     const int code = select_gpu(device);
     if (code != 0) return code;
-    if (rows == 1 || (to_pitch == width && from_pitch == width)) return (int)cudaMemcpyAsync(to, from, width * rows, kind, stream);
+    if (rows == 1 || (to_pitch == width && from_pitch == width))
+        return (int)cudaMemcpyAsync(to, from, width * rows, kind, stream);
     return (int)cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, rows, kind, stream);
 }
 
-static int gpu_upload(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows)
+static int gpu_upload(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                      size_t width, size_t rows)
 {
-    return gpu_copy(device, to, to_pitch, from, from_pitch, width, rows, cudaMemcpyHostToDevice, gpu_of(device)->stream);
+    return gpu_copy(device, to, to_pitch, from, from_pitch, width, rows, cudaMemcpyHostToDevice,
+                    gpu_of(device)->stream);
 }
 
-static int gpu_download(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                        size_t rows)
+static int gpu_download(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                        size_t width, size_t rows)
 {
-    return gpu_copy(device, to, to_pitch, from, from_pitch, width, rows, cudaMemcpyDeviceToHost, gpu_of(device)->stream);
+    return gpu_copy(device, to, to_pitch, from, from_pitch, width, rows, cudaMemcpyDeviceToHost,
+                    gpu_of(device)->stream);
 }
 
 static int gpu_mark(struct device *device, int which)
@@ -147,11 +153,11 @@ static int gpu_synchronize(struct device *device)
     return code != 0 ? code : (int)cudaStreamSynchronize(gpu_of(device)->stream);
 }
 
-static int gpu_carry(struct device *device, enum lane lane, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                     size_t rows, bool to_device)
+static int gpu_carry(struct device *device, enum lane lane, void *to, size_t to_pitch, const void *from,
+                     size_t from_pitch, size_t width, size_t rows, bool to_device)
 {
-    return gpu_copy(device, to, to_pitch, from, from_pitch, width, rows, to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost,
-                    gpu_of(device)->lanes[lane].stream);
+    return gpu_copy(device, to, to_pitch, from, from_pitch, width, rows,
+                    to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, gpu_of(device)->lanes[lane].stream);
 }
 
 static int gpu_point(struct device *device, enum lane lane, int which)
@@ -173,7 +179,8 @@ static int gpu_follow(struct device *device, enum lane lane)
 static int gpu_await(struct device *device, enum lane lane, int which)
 {
     const int code = select_gpu(device);
-    return code != 0 ? code : (int)cudaStreamWaitEvent(gpu_of(device)->stream, gpu_of(device)->lanes[lane].points[which], 0);
+    return code != 0 ? code
+                     : (int)cudaStreamWaitEvent(gpu_of(device)->stream, gpu_of(device)->lanes[lane].points[which], 0);
 }
 
 static int gpu_arrive(struct device *device, enum lane lane, int which)
@@ -199,7 +206,8 @@ static int cublas_code(int status)
 static bool fits_int(const struct device_gemm *g)
 {
     const int64_t largest = 0x7fffffff;
-    return g->m <= largest && g->n <= largest && g->k <= largest && g->lda <= largest && g->ldb <= largest && g->ldc <= largest;
+    return g->m <= largest && g->n <= largest && g->k <= largest && g->lda <= largest && g->ldb <= largest &&
+           g->ldc <= largest;
 }
 
 static int gpu_gemm(struct device *device, const struct device_gemm *g)
@@ -208,13 +216,14 @@ static int gpu_gemm(struct device *device, const struct device_gemm *g)
     const int code = select_gpu(device);
     if (code != 0) return code;
     if (!fits_int(g)) return CUBLAS_FAILED;
-    return cublas_code(gpu->blas.gemm_ex(gpu->blas.handle, g->transpose_a, g->transpose_b, (int)g->m, (int)g->n, (int)g->k, &g->alpha,
-                                         g->a, CUBLAS_REAL_FLOAT, (int)g->lda, g->b, CUBLAS_REAL_FLOAT, (int)g->ldb, &g->beta, g->c,
-                                         CUBLAS_REAL_FLOAT, (int)g->ldc, g->exact ? COMPUTE_FLOAT : gpu->compute, CUBLAS_DEFAULT_ALGORITHM));
+    return cublas_code(gpu->blas.gemm_ex(gpu->blas.handle, g->transpose_a, g->transpose_b, (int)g->m, (int)g->n,
+                                         (int)g->k, &g->alpha, g->a, CUBLAS_REAL_FLOAT, (int)g->lda, g->b,
+                                         CUBLAS_REAL_FLOAT, (int)g->ldb, &g->beta, g->c, CUBLAS_REAL_FLOAT, (int)g->ldc,
+                                         g->exact ? COMPUTE_FLOAT : gpu->compute, CUBLAS_DEFAULT_ALGORITHM));
 }
 
-/* Of one product cuBLAS sees where its factors begin. Of arrays of pointers it does not: what is rounded for the tensor cores must begin
- * at multiples of 16 bytes there, and else is multiplied in float. */
+/* Of one product cuBLAS sees where its factors begin. Of arrays of pointers it does not: what is rounded for the tensor
+ * cores must begin at multiples of 16 bytes there, and else is multiplied in float. */
 static int gpu_gemm_batched(struct device *device, const struct device_gemm_batched *args)
 {
     const struct gpu *gpu = gpu_of(device);
@@ -223,18 +232,20 @@ static int gpu_gemm_batched(struct device *device, const struct device_gemm_batc
     if (code != 0) return code;
     if (!fits_int(g) || args->count > 0x7fffffff) return CUBLAS_FAILED;
     return cublas_code(gpu->blas.gemm_batched_ex(
-        gpu->blas.handle, g->transpose_a, g->transpose_b, (int)g->m, (int)g->n, (int)g->k, &g->alpha, (const void *const *)args->a,
-        CUBLAS_REAL_FLOAT, (int)g->lda, (const void *const *)args->b, CUBLAS_REAL_FLOAT, (int)g->ldb, &g->beta, (void *const *)args->c,
-        CUBLAS_REAL_FLOAT, (int)g->ldc, (int)args->count, args->aligned ? gpu->compute : COMPUTE_FLOAT, CUBLAS_DEFAULT_ALGORITHM));
+        gpu->blas.handle, g->transpose_a, g->transpose_b, (int)g->m, (int)g->n, (int)g->k, &g->alpha,
+        (const void *const *)args->a, CUBLAS_REAL_FLOAT, (int)g->lda, (const void *const *)args->b, CUBLAS_REAL_FLOAT,
+        (int)g->ldb, &g->beta, (void *const *)args->c, CUBLAS_REAL_FLOAT, (int)g->ldc, (int)args->count,
+        args->aligned ? gpu->compute : COMPUTE_FLOAT, CUBLAS_DEFAULT_ALGORITHM));
 }
 
-static int gpu_syrk(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, float beta, float *c,
-                    int64_t ldc)
+static int gpu_syrk(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, float beta,
+                    float *c, int64_t ldc)
 {
     const struct gpu *gpu = gpu_of(device);
     const int code = select_gpu(device);
     if (code != 0) return code;
-    return cublas_code(gpu->blas.ssyrk(gpu->blas.handle, CUBLAS_UPPER, 0, (int)n, (int)k, &alpha, a, (int)lda, &beta, c, (int)ldc));
+    return cublas_code(
+        gpu->blas.ssyrk(gpu->blas.handle, CUBLAS_UPPER, 0, (int)n, (int)k, &alpha, a, (int)lda, &beta, c, (int)ldc));
 }
 
 static void *open_in(const char *directory, const char *name)
@@ -286,15 +297,18 @@ static bool cublas_open(struct cublas *blas, char *text, size_t size)
 {
     blas->library = find_cublas();
     if (blas->library == NULL) {
-        (void)snprintf(text, size,
-                       "found no cuBLAS (libcublas.so.13, .12 or .11): name its directory in DELTAQ_CUDA_LIBRARIES, such as "
-                       "nvidia/cublas/lib of the Python packages beside PyTorch");
+        (void)snprintf(
+            text, size,
+            "found no cuBLAS (libcublas.so.13, .12 or .11): name its directory in DELTAQ_CUDA_LIBRARIES, such as "
+            "nvidia/cublas/lib of the Python packages beside PyTorch");
         return false;
     }
-    if (resolve(blas->library, "cublasCreate_v2", &blas->create) && resolve(blas->library, "cublasDestroy_v2", &blas->destroy) &&
+    if (resolve(blas->library, "cublasCreate_v2", &blas->create) &&
+        resolve(blas->library, "cublasDestroy_v2", &blas->destroy) &&
         resolve(blas->library, "cublasSetStream_v2", &blas->set_stream) &&
         resolve(blas->library, "cublasSetMathMode", &blas->set_math_mode) &&
-        resolve(blas->library, "cublasGetVersion_v2", &blas->version) && resolve(blas->library, "cublasGemmEx", &blas->gemm_ex) &&
+        resolve(blas->library, "cublasGetVersion_v2", &blas->version) &&
+        resolve(blas->library, "cublasGemmEx", &blas->gemm_ex) &&
         resolve(blas->library, "cublasGemmBatchedEx", &blas->gemm_batched_ex) &&
         resolve(blas->library, "cublasSsyrk_v2", &blas->ssyrk))
         return true;
@@ -321,8 +335,30 @@ static void gpu_close(struct device *device)
 }
 
 static const struct device functions = {
-    NULL,        {0},          0,         gpu_close,  gpu_error_text, gpu_allocate, gpu_release,     gpu_allocate_host, gpu_release_host,
-    gpu_clear,   gpu_upload,   gpu_download, gpu_mark, gpu_wait,       gpu_synchronize, gpu_carry, gpu_point, gpu_follow, gpu_await, gpu_arrive, gpu_launch, gpu_gemm,          gpu_gemm_batched, gpu_syrk,
+    NULL,
+    {0},
+    0,
+    gpu_close,
+    gpu_error_text,
+    gpu_allocate,
+    gpu_release,
+    gpu_allocate_host,
+    gpu_release_host,
+    gpu_clear,
+    gpu_upload,
+    gpu_download,
+    gpu_mark,
+    gpu_wait,
+    gpu_synchronize,
+    gpu_carry,
+    gpu_point,
+    gpu_follow,
+    gpu_await,
+    gpu_arrive,
+    gpu_launch,
+    gpu_gemm,
+    gpu_gemm_batched,
+    gpu_syrk,
 };
 
 static bool check(cudaError_t code, const char *what, char *text, size_t size)
@@ -337,16 +373,18 @@ static bool describe(struct gpu *gpu, const char *products, char *text, size_t s
     cudaDeviceProp found;
     size_t available = 0, total = 0;
     int version = 0;
-    if (!check(cudaGetDeviceProperties(&found, gpu->ordinal), "reading the device's properties", text, size)) return false;
+    if (!check(cudaGetDeviceProperties(&found, gpu->ordinal), "reading the device's properties", text, size))
+        return false;
     if (found.major * 10 + found.minor < OLDEST_COMPUTE) {
-        (void)snprintf(text, size, "%s has compute capability %d.%d; deltaq's kernels need 8.0", found.name, found.major, found.minor);
+        (void)snprintf(text, size, "%s has compute capability %d.%d; deltaq's kernels need 8.0", found.name,
+                       found.major, found.minor);
         return false;
     }
     if (!check(cudaMemGetInfo(&available, &total), "reading the device's memory", text, size)) return false;
     (void)gpu->blas.version(gpu->blas.handle, &version);
     gpu->device.memory_free = (int64_t)available;
-    (void)snprintf(gpu->device.text, sizeof gpu->device.text, "%s (sm_%d%d), %lld MiB, cuBLAS %d, products in %s", found.name,
-                   found.major, found.minor, (long long)(total >> 20), version, products);
+    (void)snprintf(gpu->device.text, sizeof gpu->device.text, "%s (sm_%d%d), %lld MiB, cuBLAS %d, products in %s",
+                   found.name, found.major, found.minor, (long long)(total >> 20), version, products);
     return true;
 }
 
@@ -365,11 +403,13 @@ static bool start(struct gpu *gpu, const char *products, char *text, size_t size
         return false;
     }
     if (!check(cudaSetDevice(gpu->ordinal), "choosing the device", text, size)) return false;
-    if (!check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "making a stream", text, size)) return false;
+    if (!check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "making a stream", text, size))
+        return false;
     for (cudaEvent_t &mark : gpu->marks)
         if (!make_event(&mark, text, size)) return false;
     for (auto &lane : gpu->lanes) {
-        if (!check(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "making a stream", text, size)) return false;
+        if (!check(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "making a stream", text, size))
+            return false;
         if (!make_event(&lane.followed, text, size)) return false;
         for (cudaEvent_t &point : lane.points)
             if (!make_event(&point, text, size)) return false;
@@ -405,8 +445,8 @@ static int plugin_count(char *text, size_t size)
     const cudaError_t code = cudaGetDeviceCount(&count);
     if (code == cudaSuccess && count > 0) {
         (void)cudaDriverGetVersion(&driver);
-        (void)snprintf(text, size, "%d CUDA device%s, driver for CUDA %d.%d", count, count == 1 ? "" : "s", driver / 1000,
-                       driver % 1000 / 10);
+        (void)snprintf(text, size, "%d CUDA device%s, driver for CUDA %d.%d", count, count == 1 ? "" : "s",
+                       driver / 1000, driver % 1000 / 10);
         return count;
     }
     const bool without_driver = cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0;
@@ -418,4 +458,5 @@ static int plugin_count(char *text, size_t size)
 }
 
 extern "C" __attribute__((visibility("default"))) const struct device_plugin deltaq_cuda_plugin;
-const struct device_plugin deltaq_cuda_plugin = {CUDA_PLUGIN_VERSION, sizeof(struct attention_kernel_args), plugin_count, plugin_open};
+const struct device_plugin deltaq_cuda_plugin = {CUDA_PLUGIN_VERSION, sizeof(struct attention_kernel_args),
+                                                 plugin_count, plugin_open};

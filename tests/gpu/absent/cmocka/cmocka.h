@@ -1,5 +1,5 @@
-/* cmocka.h: in place of cmocka's on a machine for `make check-gpu` that lacks it: the part that the device's tests use, printing
- * the same lines. A failed assertion ends its test; a crash ends the program. */
+/* cmocka.h: in place of cmocka's on a machine for `make check-gpu` that lacks it: the part that the device's tests use,
+ * printing the same lines. A failed assertion ends its test; a crash ends the program. */
 #ifndef ABSENT_CMOCKA_H
 #define ABSENT_CMOCKA_H
 
@@ -24,9 +24,9 @@ __attribute__((noreturn, unused)) static void absent_fail(const char *file, int 
     longjmp(absent_out, 1);
 }
 
-#define ABSENT_ASSERT(condition, what)                                                                                             \
-    do {                                                                                                                           \
-        if (!(condition)) absent_fail(__FILE__, __LINE__, what);                                                                   \
+#define ABSENT_ASSERT(condition, what)                           \
+    do {                                                         \
+        if (!(condition)) absent_fail(__FILE__, __LINE__, what); \
     } while (0)
 #define assert_true(a)               ABSENT_ASSERT(a, "not true: " #a)
 #define assert_false(a)              ABSENT_ASSERT(!(a), "not false: " #a)
@@ -36,17 +36,17 @@ __attribute__((noreturn, unused)) static void absent_fail(const char *file, int 
 #define assert_int_not_equal(a, b)   ABSENT_ASSERT((long long)(a) != (long long)(b), #a " is " #b)
 #define assert_string_equal(a, b)    ABSENT_ASSERT(strcmp(a, b) == 0, #a " is not " #b)
 #define assert_memory_equal(a, b, n) ABSENT_ASSERT(memcmp(a, b, n) == 0, #a " and " #b " differ")
-#define fail_msg(...)                                                                                                              \
-    do {                                                                                                                           \
-        printf("ERROR: " __VA_ARGS__);                                                                                             \
-        absent_fail(__FILE__, __LINE__, "");                                                                                       \
+#define fail_msg(...)                        \
+    do {                                     \
+        printf("ERROR: " __VA_ARGS__);       \
+        absent_fail(__FILE__, __LINE__, ""); \
     } while (0)
 #define print_message(...) printf(__VA_ARGS__)
-#define cmocka_unit_test(f)                                                                                                        \
-    {                                                                                                                              \
-#f, f                                                                                                                      \
+#define cmocka_unit_test(f) \
+    {                       \
+#f, f               \
     }
-#define cmocka_run_group_tests_name(name, tests, setup, teardown)                                                                  \
+#define cmocka_run_group_tests_name(name, tests, setup, teardown) \
     absent_run(name, tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown)
 #define cmocka_run_group_tests(tests, setup, teardown) cmocka_run_group_tests_name(#tests, tests, setup, teardown)
 

@@ -1,5 +1,5 @@
-/* pcre2.h: in place of the library's on a machine for `make check-gpu` that lacks it. No pattern compiles there, which is the
- * answer that callers pass on. */
+/* pcre2.h: in place of the library's on a machine for `make check-gpu` that lacks it. No pattern compiles there, which
+ * is the answer that callers pass on. */
 #ifndef ABSENT_PCRE2_H
 #define ABSENT_PCRE2_H
 
@@ -46,20 +46,20 @@ static inline int pcre2_get_error_message(int code, PCRE2_UCHAR *text, size_t si
 }
 
 static char absent_thing; /* what contexts are */
-#define ABSENT_SOME(type, name, ...)                                                                                               \
-    static inline type *name(__VA_ARGS__)                                                                                          \
-    {                                                                                                                              \
-        return (type *)(void *)&absent_thing;                                                                                      \
+#define ABSENT_SOME(type, name, ...)          \
+    static inline type *name(__VA_ARGS__)     \
+    {                                         \
+        return (type *)(void *)&absent_thing; \
     }
-#define ABSENT_NONE(type, name, ...)                                                                                               \
-    static inline type name(__VA_ARGS__)                                                                                           \
-    {                                                                                                                              \
-        return 0;                                                                                                                  \
+#define ABSENT_NONE(type, name, ...)     \
+    static inline type name(__VA_ARGS__) \
+    {                                    \
+        return 0;                        \
     }
-#define ABSENT_VOID(name, type)                                                                                                    \
-    static inline void name(type *p)                                                                                               \
-    {                                                                                                                              \
-        (void)p;                                                                                                                   \
+#define ABSENT_VOID(name, type)      \
+    static inline void name(type *p) \
+    {                                \
+        (void)p;                     \
     }
 ABSENT_SOME(pcre2_compile_context, pcre2_compile_context_create, pcre2_general_context *a __attribute__((unused)))
 ABSENT_SOME(pcre2_match_context, pcre2_match_context_create, pcre2_general_context *a __attribute__((unused)))
@@ -67,11 +67,15 @@ ABSENT_SOME(pcre2_match_data, pcre2_match_data_create, uint32_t a __attribute__(
             pcre2_general_context *b __attribute__((unused)))
 ABSENT_SOME(pcre2_jit_stack, pcre2_jit_stack_create, size_t a __attribute__((unused)), size_t b __attribute__((unused)),
             pcre2_general_context *c __attribute__((unused)))
-ABSENT_NONE(int, pcre2_set_newline, pcre2_compile_context *a __attribute__((unused)), uint32_t b __attribute__((unused)))
+ABSENT_NONE(int, pcre2_set_newline, pcre2_compile_context *a __attribute__((unused)),
+            uint32_t b __attribute__((unused)))
 ABSENT_NONE(int, pcre2_jit_compile, pcre2_code *a __attribute__((unused)), uint32_t b __attribute__((unused)))
-ABSENT_NONE(int, pcre2_set_match_limit, pcre2_match_context *a __attribute__((unused)), uint32_t b __attribute__((unused)))
-ABSENT_NONE(int, pcre2_set_heap_limit, pcre2_match_context *a __attribute__((unused)), uint32_t b __attribute__((unused)))
-ABSENT_NONE(int, pcre2_set_offset_limit, pcre2_match_context *a __attribute__((unused)), size_t b __attribute__((unused)))
+ABSENT_NONE(int, pcre2_set_match_limit, pcre2_match_context *a __attribute__((unused)),
+            uint32_t b __attribute__((unused)))
+ABSENT_NONE(int, pcre2_set_heap_limit, pcre2_match_context *a __attribute__((unused)),
+            uint32_t b __attribute__((unused)))
+ABSENT_NONE(int, pcre2_set_offset_limit, pcre2_match_context *a __attribute__((unused)),
+            size_t b __attribute__((unused)))
 ABSENT_NONE(size_t *, pcre2_get_ovector_pointer, pcre2_match_data *a __attribute__((unused)))
 ABSENT_VOID(pcre2_code_free, pcre2_code)
 ABSENT_VOID(pcre2_match_data_free, pcre2_match_data)

@@ -1,5 +1,5 @@
-/* utf8proc.h: in place of the library's on a machine for `make check-gpu` that lacks it. Tokenizers are not used there: every call
- * fails. */
+/* utf8proc.h: in place of the library's on a machine for `make check-gpu` that lacks it. Tokenizers are not used there:
+ * every call fails. */
 #ifndef ABSENT_UTF8PROC_H
 #define ABSENT_UTF8PROC_H
 
@@ -10,9 +10,16 @@ typedef uint8_t utf8proc_uint8_t;
 typedef int32_t utf8proc_int32_t;
 typedef ptrdiff_t utf8proc_ssize_t;
 typedef int utf8proc_option_t;
-enum { UTF8PROC_STABLE = 2, UTF8PROC_COMPAT = 4, UTF8PROC_COMPOSE = 8, UTF8PROC_DECOMPOSE = 16, UTF8PROC_ERROR_NOMEM = -1 };
+enum {
+    UTF8PROC_STABLE = 2,
+    UTF8PROC_COMPAT = 4,
+    UTF8PROC_COMPOSE = 8,
+    UTF8PROC_DECOMPOSE = 16,
+    UTF8PROC_ERROR_NOMEM = -1
+};
 
-static inline utf8proc_ssize_t utf8proc_iterate(const utf8proc_uint8_t *text, utf8proc_ssize_t size, utf8proc_int32_t *out)
+static inline utf8proc_ssize_t utf8proc_iterate(const utf8proc_uint8_t *text, utf8proc_ssize_t size,
+                                                utf8proc_int32_t *out)
 {
     (void)text, (void)size;
     *out = -1;

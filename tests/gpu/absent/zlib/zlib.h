@@ -1,4 +1,5 @@
-/* zlib.h: in place of zlib's on a machine for `make check-gpu` that lacks it: the one function that the engine calls. */
+/* zlib.h: in place of zlib's on a machine for `make check-gpu` that lacks it: the one function that the engine
+ * calls. */
 #ifndef ABSENT_ZLIB_H
 #define ABSENT_ZLIB_H
 

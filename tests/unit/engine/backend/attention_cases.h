@@ -1,5 +1,5 @@
-/* attention_cases.h: the shapes on which attention and its tangent are tried: one token, short and long sequences, the edges of
- * tiles and blocks, grouped heads, odd widths, windows, and queries, keys and values in one fused matrix. */
+/* attention_cases.h: the shapes on which attention and its tangent are tried: one token, short and long sequences, the
+ * edges of tiles and blocks, grouped heads, odd widths, windows, and queries, keys and values in one fused matrix. */
 #ifndef TESTS_BACKEND_ATTENTION_CASES_H
 #define TESTS_BACKEND_ATTENTION_CASES_H
 

@@ -1,6 +1,7 @@
-/* cases.h: one call of each slot on random inputs, written once for any backend. A case makes its inputs from a seed (values are
- * floats, so that a float and a double backend start from the same numbers), runs, and records what came out as doubles, each
- * output with a bound on the error of a float backend: unit roundoff times growth times a norm, worked out where the case is. */
+/* cases.h: one call of each slot on random inputs, written once for any backend. A case makes its inputs from a seed
+ * (values are floats, so that a float and a double backend start from the same numbers), runs, and records what came
+ * out as doubles, each output with a bound on the error of a float backend: unit roundoff times growth times a norm,
+ * worked out where the case is. */
 #ifndef TESTS_BACKEND_CASES_H
 #define TESTS_BACKEND_CASES_H
 
@@ -60,8 +61,8 @@ static inline double *world_doubles(int64_t count)
     return values;
 }
 
-/* Nearly normal, and fast, for cases of millions of numbers: four 16-bit uniform ones added up, from the `index`-th output of
- * SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). */
+/* Nearly normal, and fast, for cases of millions of numbers: four 16-bit uniform ones added up, from the `index`-th
+ * output of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). */
 static inline double nearly_normal(uint64_t seed, uint64_t stream, uint64_t index)
 {
     uint64_t x = (seed << 56) + (stream << 36) + index + 1;
@@ -183,8 +184,8 @@ struct rivals {
     struct world truth, one, many;
 };
 
-/* Every kind of machine: each level of kernels (those this processor lacks repeat the best it has), and no OpenBLAS. Runs the tests
- * on all of them. */
+/* Every kind of machine: each level of kernels (those this processor lacks repeat the best it has), and no OpenBLAS.
+ * Runs the tests on all of them. */
 struct machine {
     const char *kernels, *openblas;
 };
@@ -231,17 +232,18 @@ static inline int rivals_close(void **state)
     return 0;
 }
 
-#define RUN_ON_ALL_MACHINES(name, tests, open, close)                                                                              \
-    ({                                                                                                                             \
-        int failed_ = 0;                                                                                                           \
-        for (size_t i_ = 0; i_ < sizeof machines / sizeof machines[0]; i_++) {                                                     \
-            machine_choose(&machines[i_]);                                                                                         \
-            failed_ += cmocka_run_group_tests_name(name, tests, open, close);                                                      \
-        }                                                                                                                          \
-        failed_;                                                                                                                   \
+#define RUN_ON_ALL_MACHINES(name, tests, open, close)                          \
+    ({                                                                         \
+        int failed_ = 0;                                                       \
+        for (size_t i_ = 0; i_ < sizeof machines / sizeof machines[0]; i_++) { \
+            machine_choose(&machines[i_]);                                     \
+            failed_ += cmocka_run_group_tests_name(name, tests, open, close);  \
+        }                                                                      \
+        failed_;                                                               \
     })
 
-static inline void rivals_run(struct rivals *rivals, void (*run)(struct world *world, const void *shape), const void *shape)
+static inline void rivals_run(struct rivals *rivals, void (*run)(struct world *world, const void *shape),
+                              const void *shape)
 {
     struct world *worlds[] = {&rivals->truth, &rivals->one, &rivals->many};
     for (int i = 0; i < 3; i++) {

@@ -1,5 +1,5 @@
-/* Edge values that the header promises, on every backend: what is overwritten is not read, NaN stays NaN, rows without a target
- * count for nothing, log sums and divergences against values worked out by hand. */
+/* Edge values that the header promises, on every backend: what is overwritten is not read, NaN stays NaN, rows without
+ * a target count for nothing, log sums and divergences against values worked out by hand. */
 #include "engine/backend/cases.h"
 
 #ifdef backend_cpu_new /* cuda/stand_in.h */
@@ -32,8 +32,9 @@ static int close_backends(void **state)
     return 0;
 }
 
-#define FOR_EACH_WORLD(world)                                                                                                      \
-    for (struct world *world = ((struct backends *)*state)->worlds, *end_ = world + 3; world < end_; world_clear(world), world++)
+#define FOR_EACH_WORLD(world)                                                                        \
+    for (struct world *world = ((struct backends *)*state)->worlds, *end_ = world + 3; world < end_; \
+         world_clear(world), world++)
 
 static struct matrix from_values(struct world *world, int64_t rows, int64_t columns, const double *values)
 {
@@ -89,7 +90,8 @@ static void test_gemm_by_hand(void **state)
     {
         const struct matrix a = from_values(world, 2, 3, (const double[]){1, 2, 3, 4, 5, 6});
         const struct matrix b = from_values(world, 3, 2, (const double[]){1, 0, 2, 1, 0, 3});
-        const struct matrix c = from_values(world, 2, 2, (const double[]){(double)NAN, (double)NAN, (double)NAN, (double)NAN});
+        const struct matrix c =
+            from_values(world, 2, 2, (const double[]){(double)NAN, (double)NAN, (double)NAN, (double)NAN});
         world->backend->ops->gemm(world->backend, &(struct gemm_args){a, b, c, false, false, 2, 0, true});
         assert_values(world, c, (const double[]){10, 22, 28, 46}, 0);
         world->backend->ops->gemm(world->backend, &(struct gemm_args){a, a, c, false, true, 1, -1, true});
@@ -145,8 +147,8 @@ static void test_activations_at_the_ends(void **state)
         world->backend->ops->activation_forward(world->backend, &args);
         world->backend->ops->activation_backward(world->backend, &args);
         assert_values(world, matrix_columns(args.y, 0, 5), (const double[]){0, 0, 0, 100, 1e4}, 1e-30);
-        assert_values(world, matrix_columns(args.dgate, 0, 5), (const double[]){0, 0, kinds[k] == ACTIVATION_RELU ? 0 : 0.5, 1, 1},
-                      2e-7);
+        assert_values(world, matrix_columns(args.dgate, 0, 5),
+                      (const double[]){0, 0, kinds[k] == ACTIVATION_RELU ? 0 : 0.5, 1, 1}, 2e-7);
     }
 }
 
@@ -161,7 +163,8 @@ static void test_losses_by_hand(void **state)
         /* rows: probabilities 1/2 1/4 1/4; not read; scores so large that exp would overflow */
         const struct matrix p = from_values(world, 3, 3, (const double[]){ln2, 0, 0, nan, nan, nan, 1000, 1000, -1000});
         const struct matrix q = from_values(world, 3, 3, (const double[]){0, ln2, 0, nan, nan, nan, 1000, 1000, -1000});
-        struct cross_entropy_args args = {.logits = p, .targets = targets, .losses = losses, .log_sum = log_sum, .weight = 2};
+        struct cross_entropy_args args = {
+            .logits = p, .targets = targets, .losses = losses, .log_sum = log_sum, .weight = 2};
         world->backend->ops->cross_entropy_forward(world->backend, &args);
         assert_true(fabs(losses[0] - log(4)) < 1e-6 && losses[1] == 0 && fabs(losses[2] - ln2) < 1e-6);
         assert_true(fabs(log_sum[0] - log(4)) < 1e-6 && log_sum[1] == 0 && fabs(log_sum[2] - 1000 - ln2) < 1e-6);
@@ -181,7 +184,8 @@ static void test_losses_by_hand(void **state)
 static void test_models_agree_on_the_first_of_equal_logits(void **state)
 {
     enum { WIDE = 700 };
-    const int at[][4] = {{300, 1, 300, 1}, {256, 0, 512, 0}, {699, 443, 443, 10}, {5, 5, 6, 6}}; /* equals of p, equals of q */
+    const int at[][4] = {
+        {300, 1, 300, 1}, {256, 0, 512, 0}, {699, 443, 443, 10}, {5, 5, 6, 6}}; /* equals of p, equals of q */
     const uint8_t expected[] = {1, 1, 0, 0};
     const uint32_t target = 2;
     FOR_EACH_WORLD(world)
@@ -194,8 +198,8 @@ static void test_models_agree_on_the_first_of_equal_logits(void **state)
             world->backend->ops->cross_entropy_forward(
                 world->backend,
                 &(struct cross_entropy_args){.logits = p, .targets = &target, .losses = &losses, .log_sum = &log_sum});
-            world->backend->ops->compare(world->backend,
-                                         &(struct compare_args){p, q, &target, &log_sum, &q_log_sum, &q_losses, &kl, &agree});
+            world->backend->ops->compare(
+                world->backend, &(struct compare_args){p, q, &target, &log_sum, &q_log_sum, &q_losses, &kl, &agree});
             assert_int_equal(agree, expected[i]);
         }
     }
@@ -245,8 +249,8 @@ static void test_adamw_by_hand(void **state)
         const struct matrix p = from_values(world, 1, 3, (const double[]){1, -2, 0.5}),
                             g = from_values(world, 1, 3, (const double[]){8, -4, 0});
         const struct matrix m = world_zeros(world, 1, 3, 0), v = world_zeros(world, 1, 3, 0);
-        world->backend->ops->adamw(world->backend,
-                                   &(struct adamw_args){p.data, m.data, v.data, g.data, 3, 0.1, 0.9, 0.95, 0, 0.5, 0.1, 0.05, 0.5});
+        world->backend->ops->adamw(world->backend, &(struct adamw_args){p.data, m.data, v.data, g.data, 3, 0.1, 0.9,
+                                                                        0.95, 0, 0.5, 0.1, 0.05, 0.5});
         assert_values(world, matrix_columns(p, 0, 2), (const double[]){1 - 0.1 * (1 + 0.5), -2 + 0.1 * (1 + 1)}, 1e-6);
         assert_values(world, m, (const double[]){0.4, -0.2, 0}, 1e-6);
         assert_values(world, v, (const double[]){0.8, 0.2, 0}, 1e-6);

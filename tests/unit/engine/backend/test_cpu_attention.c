@@ -1,8 +1,9 @@
-/* The fast backend's attention against the plain loops in double, and one thread against three: ragged batches, shared key/value
- * heads, windows, heads fused as [head][q|k|v][head_dim], lengths on both sides of every tile. */
+/* The fast backend's attention against the plain loops in double, and one thread against three: ragged batches, shared
+ * key/value heads, windows, heads fused as [head][q|k|v][head_dim], lengths on both sides of every tile. */
 #include "engine/backend/attention_cases.h"
 
-static void attention_inputs(struct world *world, const struct attention_shape *s, int64_t tokens, struct attention_args *args)
+static void attention_inputs(struct world *world, const struct attention_shape *s, int64_t tokens,
+                             struct attention_args *args)
 {
     const int64_t d = s->head_dim;
     if (s->fused) {
@@ -24,8 +25,8 @@ static void attention_inputs(struct world *world, const struct attention_shape *
     world->backend->ops->fill(world->backend, args->dv.matrix, (double)NAN);
 }
 
-/* A score of size S = scale |q| |k| carries an error of 6 sqrt(d) u S, which is its weight's relative error; a sum of n weights
- * adds 6 sqrt(n) u. Normal vectors: |q| |k| <= product_norm. */
+/* A score of size S = scale |q| |k| carries an error of 6 sqrt(d) u S, which is its weight's relative error; a sum of n
+ * weights adds 6 sqrt(n) u. Normal vectors: |q| |k| <= product_norm. */
 static void run_attention(struct world *world, const void *context)
 {
     const struct attention_shape *s = context;
@@ -35,8 +36,12 @@ static void run_attention(struct world *world, const void *context)
     while (s->lengths[sequences] > 0) sequences++;
     test_batch_fill(batch, s->lengths, sequences, 10);
     const int64_t tokens = batch->batch.tokens, d = s->head_dim;
-    struct attention_args args = {
-        .batch = &batch->batch, .heads = s->heads, .kv_heads = s->kv_heads, .head_dim = d, .window = s->window, .scale = s->scale};
+    struct attention_args args = {.batch = &batch->batch,
+                                  .heads = s->heads,
+                                  .kv_heads = s->kv_heads,
+                                  .head_dim = d,
+                                  .window = s->window,
+                                  .scale = s->scale};
     attention_inputs(world, s, tokens, &args);
     args.out = (struct head_view){world_zeros(world, tokens, s->heads * d, 0), 0, d};
     world->backend->ops->fill(world->backend, args.out.matrix, (double)NAN);
@@ -78,8 +83,8 @@ static void test_forward_needs_no_log_sum(void **state)
     rivals_run(*state, run_forward_alone, &(struct attention_shape){{30}, 2, 2, 8, 0, false, 0.35});
 }
 
-/* Segments: a text that goes on behind 33 tokens which an earlier batch left, and a text with two continuations, of which the
- * second has one itself. Bounds as above: no one sees more than 33 + 70 keys. */
+/* Segments: a text that goes on behind 33 tokens which an earlier batch left, and a text with two continuations, of
+ * which the second has one itself. Bounds as above: no one sees more than 33 + 70 keys. */
 static void run_segments(struct world *world, const void *context)
 {
     const struct attention_shape *s = context;

@@ -1,6 +1,6 @@
-/* The slots that quantizers are made of: the plain loops in both types and the fast backend. Grids and codes are defined bit by
- * bit, and must be equal; what follows from sums is checked against its own equations in double, with the backend's own earlier
- * results put in, so that a weight that is rounded the other way is not taken for a fault. */
+/* The slots that quantizers are made of: the plain loops in both types and the fast backend. Grids and codes are
+ * defined bit by bit, and must be equal; what follows from sums is checked against its own equations in double, with
+ * the backend's own earlier results put in, so that a weight that is rounded the other way is not taken for a fault. */
 #include "engine/backend/quartet.h"
 
 enum { ROWS = 70, COLUMNS = 150, GAP = 3, MOST = 192 };
@@ -42,7 +42,8 @@ static void find_all(struct world *world, struct grid grid, int64_t group_size, 
 static void test_grids_and_codes_are_the_same_everywhere(void **state)
 {
     const struct quartet *q = *state;
-    const struct grid grids[] = {{4, true, GRID_MIN_MAX}, {3, false, GRID_MIN_MAX}, {4, false, GRID_RANGE}, {8, true, GRID_ABSMAX}};
+    const struct grid grids[] = {
+        {4, true, GRID_MIN_MAX}, {3, false, GRID_MIN_MAX}, {4, false, GRID_RANGE}, {8, true, GRID_ABSMAX}};
     const int64_t sizes[] = {1, 16, 33, 128, COLUMNS};
     struct found *found = calloc(2, sizeof *found);
     assert_non_null(found);
@@ -86,13 +87,15 @@ static void test_codes_become_values(void **state)
             if (of_book) c.groups = (ROWS * COLUMNS + 31) / 32, c.codebook = bytes_new(&world, book, sizeof book);
             if (ordered) c.g_idx = bytes_new(&world, groups, sizeof groups);
             if (scaled) c.column_scales = bytes_new(&world, columns, sizeof columns);
-            const struct matrix from = world_random(&world, 41, COLUMNS, GAP, 1), to = world_zeros(&world, 41, COLUMNS, 1);
+            const struct matrix from = world_random(&world, 41, COLUMNS, GAP, 1),
+                                to = world_zeros(&world, 41, COLUMNS, 1);
             const struct matrix values = world_zeros(&world, ROWS, COLUMNS, 0);
             world.backend->ops->decode(world.backend, &c, 0, values, (struct matrix){0});
             world.backend->ops->decode(world.backend, &c, 29, to, from);
             double *all = world_read(&world, values), *rest = world_read(&world, to), *w = world_read(&world, from);
             for (int i = 0; i < ROWS * COLUMNS; i++) {
-                const int row = i / COLUMNS, column = i % COLUMNS, group = row * 5 + (ordered ? groups[column] : column / 32);
+                const int row = i / COLUMNS, column = i % COLUMNS,
+                          group = row * 5 + (ordered ? groups[column] : column / 32);
                 const double value = of_book ? (double)book[codes[i]] * (double)scales[i / 32]
                                              : (double)(codes[i] - zeros[group]) * (double)scales[group];
                 const double expected = scaled ? value / (double)columns[column] : value;
@@ -100,7 +103,8 @@ static void test_codes_become_values(void **state)
                 assert_true(fabs(all[i] - expected) <= 2.1 * ROUNDOFF * fabs(expected));
                 if (row < 29) continue;
                 const int k = i - 29 * COLUMNS;
-                assert_true(fabs(rest[k] - (w[k] - expected)) <= ROUNDOFF * (2.1 * fabs(expected) + fabs(w[k] - expected)));
+                assert_true(fabs(rest[k] - (w[k] - expected)) <=
+                            ROUNDOFF * (2.1 * fabs(expected) + fabs(w[k] - expected)));
             }
             free(all), free(rest), free(w);
             world_clear(&world);
@@ -161,22 +165,23 @@ static void block_run(struct world *world, struct block *b)
     const struct matrix upper = world_random(world, b->width, b->width, GAP, 0.05);
     const struct matrix errors = world_zeros(world, b->width, ROWS, 96 - ROWS), diagonal = matrix_diagonal(upper);
     double *ones = world_doubles(b->width);
-    for (int64_t j = 0; j < b->width; j++) ones[j] = 0.5 + (double)(j % 8) / 8, b->from[j] = (int32_t)(j * 3 % b->width);
+    for (int64_t j = 0; j < b->width; j++)
+        ones[j] = 0.5 + (double)(j % 8) / 8, b->from[j] = (int32_t)(j * 3 % b->width);
     ops->upload(world->backend, diagonal, ones, DTYPE_F64);
     for (int i = 0; i < 16 * 96; i++) b->scales[i] = 0.02 + (double)(i % 37) / 555, b->zeros[i] = 5 + i % 5;
     b->weights = world_read(world, weights);
     b->upper = world_read(world, upper);
     uint8_t *codes = bytes_new(world, NULL, sizeof b->codes);
-    const struct gptq_block_args args = {
-        .weights = weights,
-        .upper = upper,
-        .grids = {bytes_new(world, b->scales, sizeof b->scales), bytes_new(world, b->zeros, sizeof b->zeros), 96, b->group_size},
-        .position = b->position,
-        .top = 15,
-        .from = b->from,
-        .codes = codes,
-        .codes_stride = 140,
-        .errors = errors};
+    const struct gptq_block_args args = {.weights = weights,
+                                         .upper = upper,
+                                         .grids = {bytes_new(world, b->scales, sizeof b->scales),
+                                                   bytes_new(world, b->zeros, sizeof b->zeros), 96, b->group_size},
+                                         .position = b->position,
+                                         .top = 15,
+                                         .from = b->from,
+                                         .codes = codes,
+                                         .codes_stride = 140,
+                                         .errors = errors};
     ops->gptq_block(world->backend, &args);
     b->errors = world_read(world, errors);
     bytes_read(world, codes, b->codes, sizeof b->codes);
@@ -184,8 +189,8 @@ static void block_run(struct world *world, struct block *b)
     world_clear(world);
 }
 
-/* Column j is what the equations make of the errors that the backend found left of it. Its sum of j + 1 terms carries as many
- * roundings of its terms' sizes; where that reaches a half the code may be either neighbour. */
+/* Column j is what the equations make of the errors that the backend found left of it. Its sum of j + 1 terms carries
+ * as many roundings of its terms' sizes; where that reaches a half the code may be either neighbour. */
 static void block_check(const struct block *b, int64_t r)
 {
     for (int64_t j = 0; j < b->width; j++) {
@@ -210,7 +215,8 @@ static void block_check(const struct block *b, int64_t r)
 static void test_a_block_of_gptq_satisfies_its_equations(void **state)
 {
     const struct quartet *q = *state;
-    const int64_t shapes[][3] = {{128, 0, 32}, {128, 128, 1000}, {37, 40, 24}, {1, 0, 1}}; /* width, position, group_size */
+    const int64_t shapes[][3] = {
+        {128, 0, 32}, {128, 128, 1000}, {37, 40, 24}, {1, 0, 1}}; /* width, position, group_size */
     for (int i = 0; i < 4; i++) {
         struct block *blocks = calloc(BACKENDS, sizeof *blocks);
         assert_non_null(blocks);
@@ -258,8 +264,8 @@ static void test_magnitudes_add_up(void **state)
 
 enum { STEPS = 10, PARTS = 20 };
 
-/* d H dᵀ of a group when it is clamped to `most`, and how far a float backend may be from it: d's own three roundings and those of
- * the sums, 2 count + 2 of their terms' sizes. */
+/* d H dᵀ of a group when it is clamped to `most`, and how far a float backend may be from it: d's own three roundings
+ * and those of the sums, 2 count + 2 of their terms' sizes. */
 static double clip_error(struct grid grid, const double *w, const double *s, const double *h, int64_t count, float most,
                          double *bound)
 {
@@ -289,7 +295,8 @@ static double clip_error(struct grid grid, const double *w, const double *s, con
 }
 
 /* What came out is one of the tried magnitudes, and none of them is better by more than rounding. */
-static void clip_check(struct grid grid, const double *before, const double *after, const double *s, const double *h, int64_t count)
+static void clip_check(struct grid grid, const double *before, const double *after, const double *s, const double *h,
+                       int64_t count)
 {
     float most = 0;
     double least = (double)INFINITY, slack = 0, found = (double)INFINITY;
@@ -299,7 +306,8 @@ static void clip_check(struct grid grid, const double *before, const double *aft
         double bound;
         const double error = clip_error(grid, before, s, h, count, tried, &bound);
         bool same = true;
-        for (int64_t c = 0; c < count; c++) same = same && after[c] == (double)fminf(fmaxf((float)before[c], -tried), tried);
+        for (int64_t c = 0; c < count; c++)
+            same = same && after[c] == (double)fminf(fmaxf((float)before[c], -tried), tried);
         if (same) found = fmin(found, error - bound);
         if (error < least) least = error, slack = bound;
     }
@@ -308,7 +316,8 @@ static void clip_check(struct grid grid, const double *before, const double *aft
 
 static void clip_run(struct world *world, struct grid grid, int64_t group_size)
 {
-    const struct matrix weight = world_random(world, ROWS, COLUMNS, GAP, 0.3), scales = world_random(world, 1, COLUMNS, 0, 1);
+    const struct matrix weight = world_random(world, ROWS, COLUMNS, GAP, 0.3),
+                        scales = world_random(world, 1, COLUMNS, 0, 1);
     const struct matrix x = world_random(world, 200, COLUMNS, 0, 1), h = world_zeros(world, COLUMNS, COLUMNS, 1);
     const int64_t threads = team_size(world->backend->team), widest = group_size < COLUMNS ? group_size : COLUMNS;
     const struct matrix scratch = world_zeros(world, 2 * CLIP_SEARCH_ROWS * threads, widest, 0);
@@ -318,7 +327,8 @@ static void clip_run(struct world *world, struct grid grid, int64_t group_size)
     backend->ops->fill(backend, scales, 1.25);
     backend->ops->fill(backend, matrix_columns(scales, 3, 20), 0.5);
     double *before = world_read(world, weight), *s = world_read(world, scales), *hessian = world_read(world, h);
-    backend->ops->clip_search(backend, &(struct clip_search_args){grid, weight, scales, h, group_size, STEPS, PARTS, scratch});
+    backend->ops->clip_search(backend,
+                              &(struct clip_search_args){grid, weight, scales, h, group_size, STEPS, PARTS, scratch});
     double *after = world_read(world, weight);
     for (int64_t r = 0; r < ROWS; r++)
         for (int64_t first = 0; first < COLUMNS; first += group_size) {

@@ -1,5 +1,6 @@
-/* Slots that quantizers have for inputs and for books of values: the plain loops in both types and the fast backend. What is
- * defined operation by operation must be the same bits in every backend of floats; the double loops are held to equations. */
+/* Slots that quantizers have for inputs and for books of values: the plain loops in both types and the fast backend.
+ * What is defined operation by operation must be the same bits in every backend of floats; the double loops are held to
+ * equations. */
 #include "engine/backend/quartet.h"
 
 enum { ROWS = 9, COLUMNS = 300, GAP = 3 };
@@ -19,7 +20,8 @@ static void round_run(struct world *world, const struct rounding *kind)
     const struct matrix outliers = world_zeros(world, ROWS, COLUMNS, 2);
     for (int c = 0; c < COLUMNS; c++) smoothing[c] = 0.1f + (float)(c % 17) / 9, spared[c] = c % 41 == 3;
     world->backend->ops->fill(world->backend, matrix_rows(x, 4, 1), 0);
-    struct round_rows_args args = {.bits = kind->bits, .threshold = kind->threshold, .exact = kind->exact, .x = x, .to = to};
+    struct round_rows_args args = {
+        .bits = kind->bits, .threshold = kind->threshold, .exact = kind->exact, .x = x, .to = to};
     if (kind->smoothed) args.smoothing = bytes_new(world, smoothing, sizeof smoothing);
     if (kind->spared) args.spared = bytes_new(world, spared, sizeof spared);
     if (kind->threshold > 0) args.left = bytes_new(world, NULL, COLUMNS);
@@ -64,8 +66,9 @@ static void round_check(const struct rounding *kind, const struct world *world)
 static void test_rows_are_rounded_with_the_same_bits(void **state)
 {
     const struct quartet *q = *state;
-    const struct rounding kinds[] = {{8, 0, false, false, false}, {4, 0, false, true, true},   {8, 2.5, false, false, false},
-                                     {8, 2.5, true, false, true}, {4, 2.5, false, true, true}, {8, 0, false, true, false}};
+    const struct rounding kinds[] = {{8, 0, false, false, false},   {4, 0, false, true, true},
+                                     {8, 2.5, false, false, false}, {8, 2.5, true, false, true},
+                                     {4, 2.5, false, true, true},   {8, 0, false, true, false}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         struct world worlds[BACKENDS] = {0};
         for (int b = 0; b < BACKENDS; b++) {
@@ -76,7 +79,8 @@ static void test_rows_are_rounded_with_the_same_bits(void **state)
         }
         for (int b = 2; b < BACKENDS; b++)
             for (int k = 0; k < 3; k++)
-                assert_memory_equal(worlds[b].outputs[k].values, worlds[0].outputs[k].values, ROWS * COLUMNS * sizeof(double));
+                assert_memory_equal(worlds[b].outputs[k].values, worlds[0].outputs[k].values,
+                                    ROWS * COLUMNS * sizeof(double));
         for (int b = 0; b < BACKENDS; b++) world_clear(&worlds[b]);
     }
 }
@@ -133,8 +137,9 @@ static void turn(struct world *world, int64_t size, int64_t order, int64_t power
     world_put(world, "columns", world_read(world, across), VECTORS * size, 0);
 }
 
-/* Sylvester's matrix and its inverse: there and back is x, less its mean when centred. Two roundings to float, and where there is a
- * mean one more, of numbers as large as the vector's norm; order 1 only: the test's other matrix is not orthogonal. */
+/* Sylvester's matrix and its inverse: there and back is x, less its mean when centred. Two roundings to float, and
+ * where there is a mean one more, of numbers as large as the vector's norm; order 1 only: the test's other matrix is
+ * not orthogonal. */
 static void turn_check(const struct world *world, int64_t size, bool centred)
 {
     const double *x = world->outputs[0].values, *back = world->outputs[2].values;
@@ -162,7 +167,8 @@ static void test_transforms_have_the_same_bits(void **state)
             turn(&worlds[b], size, shape[1], shape[2], centred);
             if (shape[1] == 1) turn_check(&worlds[b], size, centred);
             const struct output *o = worlds[b].outputs;
-            for (int64_t k = 0; k < size * VECTORS; k++) assert_true(o[1].values[k] == o[3].values[k % size * VECTORS + k / size]);
+            for (int64_t k = 0; k < size * VECTORS; k++)
+                assert_true(o[1].values[k] == o[3].values[k % size * VECTORS + k / size]);
         }
         for (int b = 2; b < BACKENDS; b++)
             for (int k = 1; k < 4; k++) {
@@ -199,7 +205,8 @@ static void test_products_are_added(void **state)
     const struct quartet *q = *state;
     for (int b = 0; b < BACKENDS; b++) {
         struct world world = {.backend = q->all[b], .seed = 9};
-        const struct matrix x = world_random(&world, ROWS, COLUMNS, GAP, 1), by = world_random(&world, 1, COLUMNS, 0, 1);
+        const struct matrix x = world_random(&world, ROWS, COLUMNS, GAP, 1),
+                            by = world_random(&world, 1, COLUMNS, 0, 1);
         const struct matrix to = world_random(&world, 1, ROWS, 0, 1);
         double *a = world_read(&world, x), *v = world_read(&world, by), *before = world_read(&world, to);
         world.backend->ops->add_products(world.backend, to, x, by);

@@ -7,8 +7,10 @@ struct gemm_shape {
     double alpha, beta;
 };
 
-/* |error| <= (6 sqrt(k) + 3) u (|a| |b| + |beta c|) (Higham and Mary, SISC 41, 2019, the probabilistic form of gamma_k); |a_i|
- * |b_j| by Cauchy-Schwarz, with the norms of normal vectors about sqrt(k): their product, plus five standard deviations. */
+/* |error| <= (6 sqrt(k) + 3) u (|a| |b| + |beta c|) (Higham and Mary, SISC 41, 2019, the probabilistic form of
+ * gamma_k); |a_i|
+ * |b_j| by Cauchy-Schwarz, with the norms of normal vectors about sqrt(k): their product, plus five standard
+ * deviations. */
 static double product_norm(int64_t k)
 {
     return (double)k + 8 * sqrt((double)k) + 16;
@@ -17,8 +19,10 @@ static double product_norm(int64_t k)
 static void run_gemm(struct world *world, const void *context)
 {
     const struct gemm_shape *s = context;
-    const struct matrix a = s->transpose_a ? world_random(world, s->k, s->m, 3, 1) : world_random(world, s->m, s->k, 3, 1);
-    const struct matrix b = s->transpose_b ? world_random(world, s->n, s->k, 5, 1) : world_random(world, s->k, s->n, 5, 1);
+    const struct matrix a =
+        s->transpose_a ? world_random(world, s->k, s->m, 3, 1) : world_random(world, s->m, s->k, 3, 1);
+    const struct matrix b =
+        s->transpose_b ? world_random(world, s->n, s->k, 5, 1) : world_random(world, s->k, s->n, 5, 1);
     const struct matrix c = world_random(world, s->m, s->n, 2, 1);
     if (s->beta == 0) world->backend->ops->fill(world->backend, c, (double)NAN);
     world->backend->ops->gemm(world->backend,
@@ -34,8 +38,8 @@ static void test_gemm_agrees_for_every_transpose_and_size(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int form = 0; form < 8; form++)
             rivals_run(*state, run_gemm,
-                       &(struct gemm_shape){sizes[i][0], sizes[i][1], sizes[i][2], form & 1, form >> 1 & 1, form & 4 ? -0.5 : 1,
-                                            form & 4 ? 2 : 0});
+                       &(struct gemm_shape){sizes[i][0], sizes[i][1], sizes[i][2], form & 1, form >> 1 & 1,
+                                            form & 4 ? -0.5 : 1, form & 4 ? 2 : 0});
 }
 
 struct syrk_shape {
@@ -46,13 +50,15 @@ struct syrk_shape {
 static void run_syrk(struct world *world, const void *context)
 {
     const struct syrk_shape *s = context;
-    const struct matrix x = world_random(world, s->rows, s->columns, 1, 1), c = world_random(world, s->columns, s->columns, 4, 1);
+    const struct matrix x = world_random(world, s->rows, s->columns, 1, 1),
+                        c = world_random(world, s->columns, s->columns, 4, 1);
     if (s->beta == 0)
         for (int64_t i = 0; i < s->columns; i++)
             world->backend->ops->fill(world->backend, matrix_columns(matrix_rows(c, i, 1), 0, i + 1), (double)NAN);
     world->backend->ops->syrk(world->backend, c, x, s->alpha, s->beta);
     /* the upper triangle is compared too: it must be as it was */
-    world_record(world, "c", c, 6 * sqrt((double)s->rows) + 3, fabs(s->alpha) * product_norm(s->rows) + 5 * fabs(s->beta));
+    world_record(world, "c", c, 6 * sqrt((double)s->rows) + 3,
+                 fabs(s->alpha) * product_norm(s->rows) + 5 * fabs(s->beta));
 }
 
 static void test_syrk_agrees_and_leaves_the_upper_triangle(void **state)
@@ -64,8 +70,8 @@ static void test_syrk_agrees_and_leaves_the_upper_triangle(void **state)
     }
 }
 
-/* h = xᵀx / T + damp I. U h Uᵀ must be the identity: the residual of a backward stable factorisation and inversion is bounded by
- * n u cond(h) (Higham, ch. 10 and 14), with cond at most (largest eigenvalue) / damp. */
+/* h = xᵀx / T + damp I. U h Uᵀ must be the identity: the residual of a backward stable factorisation and inversion is
+ * bounded by n u cond(h) (Higham, ch. 10 and 14), with cond at most (largest eigenvalue) / damp. */
 static void run_inverse_cholesky(struct world *world, const void *context)
 {
     const int64_t n = *(const int64_t *)context, rows = 2 * n;
@@ -79,7 +85,8 @@ static void run_inverse_cholesky(struct world *world, const void *context)
     backend->ops->gemm(backend, &(struct gemm_args){x, x, full, true, false, 1 / (double)rows, 0, true});
     const struct matrix one = world_zeros(world, 1, 1, 0);
     backend->ops->fill(backend, one, damp);
-    for (int64_t i = 0; i < n; i++) backend->ops->add(backend, matrix_columns(matrix_rows(full, i, 1), i, 1), one, 1, 1);
+    for (int64_t i = 0; i < n; i++)
+        backend->ops->add(backend, matrix_columns(matrix_rows(full, i, 1), i, 1), one, 1, 1);
     assert_true(backend->ops->inverse_cholesky(backend, h));
     backend->ops->gemm(backend, &(struct gemm_args){h, full, product, false, false, 1, 0, true});
     backend->ops->gemm(backend, &(struct gemm_args){product, h, identity, false, true, 1, 0, true});

@@ -1,6 +1,6 @@
-/* The fast backend's norms, rotations, activations, losses, sums and steps against the plain loops in double, and one thread
- * against three. Sums of n terms grow by the probabilistic bound 6 sqrt(n) u (Higham and Mary, SISC 41, 2019) unless a line says
- * otherwise. */
+/* The fast backend's norms, rotations, activations, losses, sums and steps against the plain loops in double, and one
+ * thread against three. Sums of n terms grow by the probabilistic bound 6 sqrt(n) u (Higham and Mary, SISC 41, 2019)
+ * unless a line says otherwise. */
 #include "engine/backend/cases.h"
 
 struct norm_shape {
@@ -9,8 +9,8 @@ struct norm_shape {
     bool shared, bias, accumulate;
 };
 
-/* Backward reads 1 / sigma about 1; dx is a sum over the row, dweight over the rows of products up to 4 * 4. Epsilon is large, so
- * that one which is left out shows. */
+/* Backward reads 1 / sigma about 1; dx is a sum over the row, dweight over the rows of products up to 4 * 4. Epsilon is
+ * large, so that one which is left out shows. */
 static void run_norm(struct world *world, const void *context)
 {
     const struct norm_shape *s = context;
@@ -79,7 +79,8 @@ static void run_rope(struct world *world, const void *context)
     struct test_batch batch;
     test_batch_fill(&batch, (const int64_t[]){40, 3, 70}, 3, 10);
     struct rope_args args = {.heads = s->heads, .rotary = s->rotary, .batch = &batch.batch, .inverse = s->inverse};
-    args.x = (struct head_view){world_random(world, 113, s->heads * 3 * s->head_dim, 2, 1), s->head_dim, 3 * s->head_dim};
+    args.x =
+        (struct head_view){world_random(world, 113, s->heads * 3 * s->head_dim, 2, 1), s->head_dim, 3 * s->head_dim};
     args.cosine = world_random(world, 70, s->rotary / 2, 0, 1);
     args.sine = world_random(world, 70, s->rotary / 2, 0, 1);
     world->backend->ops->rope(world->backend, &args);
@@ -104,7 +105,8 @@ struct activation_shape {
 static void run_activation(struct world *world, const void *context)
 {
     const struct activation_shape *s = context;
-    struct activation_args args = {.kind = s->kind, .accumulate_gate = s->accumulate_gate, .accumulate_up = s->accumulate_up};
+    struct activation_args args = {
+        .kind = s->kind, .accumulate_gate = s->accumulate_gate, .accumulate_up = s->accumulate_up};
     args.gate = world_random(world, s->rows, s->columns, s->gap, s->scale);
     if (s->up) args.up = world_random(world, s->rows, s->columns, s->gap, 1);
     args.y = world_zeros(world, s->rows, s->columns, 0);
@@ -140,7 +142,8 @@ struct loss_shape {
     double scale;
 };
 
-/* The double sums leave the error of exp (some 4u relative) and of 512 / lanes additions; a logit of size z costs u z. */
+/* The double sums leave the error of exp (some 4u relative) and of 512 / lanes additions; a logit of size z costs u
+ * z. */
 static void run_losses(struct world *world, const void *context)
 {
     const struct loss_shape *s = context;
@@ -152,12 +155,14 @@ static void run_losses(struct world *world, const void *context)
     uint8_t agreed[64];
     struct cross_entropy_args args = {.targets = batch.targets, .losses = losses, .log_sum = log_sum, .weight = 0.25};
     args.logits = world_random(world, rows, s->vocabulary, s->gap, s->scale);
-    struct cross_entropy_args other = {.targets = batch.targets, .losses = other_losses, .log_sum = other_log_sum, .weight = 1};
+    struct cross_entropy_args other = {
+        .targets = batch.targets, .losses = other_losses, .log_sum = other_log_sum, .weight = 1};
     other.logits = world_random(world, rows, s->vocabulary, 0, s->scale);
     world->backend->ops->add(world->backend, other.logits, args.logits, 1, 0.1);
     world->backend->ops->cross_entropy_forward(world->backend, &args);
-    world->backend->ops->compare(world->backend, &(struct compare_args){args.logits, other.logits, batch.targets, log_sum,
-                                                                        other_log_sum, other_losses, kl, agreed});
+    world->backend->ops->compare(world->backend,
+                                 &(struct compare_args){args.logits, other.logits, batch.targets, log_sum,
+                                                        other_log_sum, other_losses, kl, agreed});
     world->backend->ops->cross_entropy_backward(world->backend, &args);
     for (int64_t t = 0; t < rows; t++) agree[t] = agreed[t];
     const double bound = (12 + 5 * s->scale) * ROUNDOFF;
@@ -185,7 +190,8 @@ static void run_elementwise(struct world *world, const void *context)
 {
     const struct size *s = context;
     struct backend *backend = world->backend;
-    const struct matrix a = world_random(world, s->rows, s->columns, s->gap, 1), b = world_random(world, s->rows, s->columns, 0, 1);
+    const struct matrix a = world_random(world, s->rows, s->columns, s->gap, 1),
+                        b = world_random(world, s->rows, s->columns, 0, 1);
     double *scalars = world_doubles(3);
     scalars[0] = backend->ops->dot(backend, a, b);
     world_put(world, "dot", scalars, 1, 1e-10 * (double)(s->rows * s->columns));
@@ -207,7 +213,8 @@ static void run_elementwise(struct world *world, const void *context)
 
 static void test_elementwise_agrees(void **state)
 {
-    const struct size sizes[] = {{1, 1, 0}, {3, 5, 2}, {200, 30, 0}, {300, 301, 7}, {2, 100000, 0}, {2, 100000, 3}, {0, 5, 0}};
+    const struct size sizes[] = {{1, 1, 0},      {3, 5, 2},      {200, 30, 0}, {300, 301, 7},
+                                 {2, 100000, 0}, {2, 100000, 3}, {0, 5, 0}};
     for (int i = 0; i < 7; i++) rivals_run(*state, run_elementwise, &sizes[i]);
 }
 
@@ -250,7 +257,8 @@ static void run_embedding(struct world *world, const void *context)
     const struct size *s = context;
     uint32_t ids[2000];
     for (int64_t t = 0; t < s->rows; t++) ids[t] = (uint32_t)random_below(3, 4, (uint64_t)t, 20);
-    const struct matrix table = world_random(world, 20, s->columns, s->gap, 1), to = world_zeros(world, s->rows, s->columns, 1);
+    const struct matrix table = world_random(world, 20, s->columns, s->gap, 1),
+                        to = world_zeros(world, s->rows, s->columns, 1);
     world->backend->ops->gather(world->backend, to, table, ids);
     world_record(world, "gathered", to, 0, 1);
     world->backend->ops->scatter_add(world->backend, table, world_random(world, s->rows, s->columns, 0, 1), ids);
@@ -267,7 +275,8 @@ static void test_embedding_agrees(void **state)
 static void run_adamw(struct world *world, const void *context)
 {
     const int64_t count = *(const int64_t *)context;
-    struct adamw_args args = {.count = count, .rate = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1};
+    struct adamw_args args = {
+        .count = count, .rate = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1};
     const struct matrix p = world_random(world, 1, count, 0, 0.1), g = world_random(world, 1, count, 0, 100);
     const struct matrix m = world_zeros(world, 1, count, 0), v = world_zeros(world, 1, count, 0);
     args.parameter = p.data, args.gradient = g.data, args.moment1 = m.data, args.moment2 = v.data;

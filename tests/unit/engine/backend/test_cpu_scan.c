@@ -1,5 +1,5 @@
-/* The fast backend's convolution and scan, with their tangents, against the plain loops in double, and one thread against three.
- * Sums of n terms grow by the probabilistic bound 6 sqrt(n) u (Higham and Mary, SISC 41, 2019). */
+/* The fast backend's convolution and scan, with their tangents, against the plain loops in double, and one thread
+ * against three. Sums of n terms grow by the probabilistic bound 6 sqrt(n) u (Higham and Mary, SISC 41, 2019). */
 #include "engine/backend/cases.h"
 
 static struct matrix gradient(struct world *world, int64_t rows, int64_t columns, int64_t gap, bool accumulate)
@@ -35,7 +35,8 @@ static void run_convolution(struct world *world, const void *context)
     args.dy = world_random(world, tokens, s->columns, 0, 1);
     args.dx = gradient(world, tokens, s->columns, 2, s->accumulate);
     args.dweight = world_random(world, s->columns, s->taps, 0, 1);
-    if (s->bias) args.bias = world_random(world, 1, s->columns, 0, 1), args.dbias = world_random(world, 1, s->columns, 0, 1);
+    if (s->bias)
+        args.bias = world_random(world, 1, s->columns, 0, 1), args.dbias = world_random(world, 1, s->columns, 0, 1);
     world->backend->ops->convolution_forward(world->backend, &args);
     world->backend->ops->convolution_backward(world->backend, &args);
     const double terms = (double)tokens, growth = (double)s->taps + 2;
@@ -71,7 +72,8 @@ static void scan_inputs(struct world *world, const struct scan_shape *s, struct 
     const int64_t rows = s->shared ? 1 : s->heads, columns = s->shared ? s->heads : s->states;
     args->heads = s->heads, args->groups = s->groups, args->states = s->states, args->step_most = s->most;
     args->x = world_random(world, tokens, channels, 3, 1), args->x_t = world_random(world, tokens, channels, 0, 1);
-    args->step = world_random(world, tokens, s->heads, 1, 1), args->step_t = world_random(world, tokens, s->heads, 0, 1);
+    args->step = world_random(world, tokens, s->heads, 1, 1),
+    args->step_t = world_random(world, tokens, s->heads, 0, 1);
     args->bc = world_random(world, tokens, pair, 5, 1), args->bc_t = world_random(world, tokens, pair, 0, 1);
     args->dy = world_random(world, tokens, channels, 1, 1), args->dy_t = world_random(world, tokens, channels, 2, 1);
     args->a_log = world_random(world, rows, columns, 0, 0.5), args->a_log_t = world_random(world, rows, columns, 0, 1);
@@ -80,7 +82,8 @@ static void scan_inputs(struct world *world, const struct scan_shape *s, struct 
     world->backend->ops->add_row(world->backend, args->a_log, ones);
     args->skip = world_random(world, 1, s->heads, 0, 1), args->skip_t = world_random(world, 1, s->heads, 0, 1);
     if (s->bias)
-        args->step_bias = world_random(world, 1, s->heads, 0, 1), args->step_bias_t = world_random(world, 1, s->heads, 0, 1);
+        args->step_bias = world_random(world, 1, s->heads, 0, 1),
+        args->step_bias_t = world_random(world, 1, s->heads, 0, 1);
     struct matrix *const scratch[] = {&args->kept, &args->kept_t, &args->dkept, &args->dkept_t};
     for (int i = 0; i < 4; i++) *scratch[i] = gradient(world, tokens, kept, 0, false);
 }
@@ -90,7 +93,8 @@ static void scan_outputs(struct world *world, const struct scan_shape *s, struct
     const int64_t channels = s->heads * s->head_dim, pair = 2 * s->groups * s->states;
     args->y = gradient(world, tokens, channels, 0, false), args->y_t = gradient(world, tokens, channels, 2, false);
     args->dx = gradient(world, tokens, channels, 4, false), args->dx_t = gradient(world, tokens, channels, 1, false);
-    args->dstep = gradient(world, tokens, s->heads, 0, false), args->dstep_t = gradient(world, tokens, s->heads, 1, false);
+    args->dstep = gradient(world, tokens, s->heads, 0, false),
+    args->dstep_t = gradient(world, tokens, s->heads, 1, false);
     args->dbc = gradient(world, tokens, pair, 2, false), args->dbc_t = gradient(world, tokens, pair, 0, false);
     if (!s->wanted) return;
     struct matrix *const sums[] = {&args->da_log,  &args->da_log_t,   &args->dskip,
@@ -99,8 +103,8 @@ static void scan_outputs(struct world *world, const struct scan_shape *s, struct
         *sums[i] = gradient(world, i < 2 ? args->a_log.rows : 1, i < 2 ? args->a_log.columns : s->heads, 0, true);
 }
 
-/* A state forgets at a rate of delta A, so it is a sum of about `memory` terms, and so is the gradient of one; the exponents carry
- * the rounding of delta A <= 8 decay. Tangents multiply each term by directions of delta A. */
+/* A state forgets at a rate of delta A, so it is a sum of about `memory` terms, and so is the gradient of one; the
+ * exponents carry the rounding of delta A <= 8 decay. Tangents multiply each term by directions of delta A. */
 static void run_scan(struct world *world, const void *context)
 {
     const struct scan_shape *s = context;
@@ -119,12 +123,15 @@ static void run_scan(struct world *world, const void *context)
     const struct matrix all[] = {args.dx, args.dx_t, args.dstep, args.dstep_t, args.dbc, args.dbc_t};
     static const char *const names[] = {"dx", "dx_t", "dstep", "dstep_t", "dbc", "dbc_t"};
     for (int i = 0; i < 6; i++) world_record(world, names[i], all[i], 0, 0);
-    if (s->wanted) world_record(world, "da_log_t", args.da_log_t, 0, 0), world_record(world, "dskip_t", args.dskip_t, 0, 0);
+    if (s->wanted)
+        world_record(world, "da_log_t", args.da_log_t, 0, 0), world_record(world, "dskip_t", args.dskip_t, 0, 0);
     if (s->wanted && s->bias) world_record(world, "dstep_bias_t", args.dstep_bias_t, 0, 0);
-    const double memory = fmin((double)batch->batch.longest, 4 / s->decay), sums = (double)(s->states + s->head_dim + s->heads);
+    const double memory = fmin((double)batch->batch.longest, 4 / s->decay),
+                 sums = (double)(s->states + s->head_dim + s->heads);
     const double growth = 24 + 16 * s->decay + 6 * sqrt(memory) + 6 * sqrt(sums);
     for (int i = 0; i < world->output_count; i++)
-        world->outputs[i].bound = growth * ROUNDOFF * fmax(1, largest_size(world->outputs[i].values, world->outputs[i].count));
+        world->outputs[i].bound =
+            growth * ROUNDOFF * fmax(1, largest_size(world->outputs[i].values, world->outputs[i].count));
     free(batch);
 }
 

@@ -1,5 +1,5 @@
-/* Routing and the rows of experts: what goes where on the plain loops, and the fast backend against them in double, one thread
- * against three. The four passes of whole mixtures are held to differences as parts of models. */
+/* Routing and the rows of experts: what goes where on the plain loops, and the fast backend against them in double, one
+ * thread against three. The four passes of whole mixtures are held to differences as parts of models. */
 #include "backend/routes.h"
 #include "engine/backend/cases.h"
 
@@ -91,20 +91,22 @@ static void test_rows_of_an_expert_stand_together_in_order(void **state)
     assert_int_equal(routes_at(args.routes, ROUTES_START, 3, 0), 0);
     assert_int_equal(routes_at(args.routes, ROUTES_START, 3, 7), 150);
     for (int64_t e = 0; e < 7; e++) {
-        const int64_t first = routes_at(args.routes, ROUTES_START, 3, e), end = routes_at(args.routes, ROUTES_START, 3, e + 1);
+        const int64_t first = routes_at(args.routes, ROUTES_START, 3, e),
+                      end = routes_at(args.routes, ROUTES_START, 3, e + 1);
         for (int64_t r = first; r < end; r++) {
             const int64_t visit = routes_at(args.routes, ROUTES_VISIT, 3, r);
             assert_int_equal(routes_at(args.routes, ROUTES_EXPERT, 3, visit), e);
             assert_int_equal(routes_at(args.routes, ROUTES_ROW, 3, visit), r);
-            if (r > first) assert_true(visit / 3 > routes_at(args.routes, ROUTES_VISIT, 3, r - 1) / 3); /* no token twice */
+            if (r > first)
+                assert_true(visit / 3 > routes_at(args.routes, ROUTES_VISIT, 3, r - 1) / 3); /* no token twice */
         }
     }
     world_clear(&world);
     backend_free(world.backend);
 }
 
-/* Rows of 40 logits, 0 where nothing is said, and the two that are chosen: of equals the first; NaN only from the first place among
- * those left, so that a row of NaN still goes somewhere, to different experts. */
+/* Rows of 40 logits, 0 where nothing is said, and the two that are chosen: of equals the first; NaN only from the first
+ * place among those left, so that a row of NaN still goes somewhere, to different experts. */
 static const struct {
     double everywhere;
     int at[2];
@@ -142,7 +144,8 @@ static void test_ties_and_nan_choose_the_first(void **state)
         for (int t = 0; t < PICKS; t++)
             for (int j = 0; j < 2; j++)
                 assert_int_equal((int64_t)routes[ROUTES_EXPERT * 2 * PICKS + 2 * t + j], picks[t].chosen[j]);
-        assert_true(fabs(weights[0] - 0.025) < 1e-8 && weights[0] == weights[1] && isnan(weights[6]) && isnan(weights[7]));
+        assert_true(fabs(weights[0] - 0.025) < 1e-8 && weights[0] == weights[1] && isnan(weights[6]) &&
+                    isnan(weights[7]));
         assert_true(weights[12] == 1 && weights[13] == 0);
         free(routes);
         free(weights);

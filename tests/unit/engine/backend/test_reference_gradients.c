@@ -1,8 +1,8 @@
 /* Every backward pass of the plain loops in double against central finite differences of its forward pass.
  *
- * A pass is seen as a scalar f(inputs) = sum of outputs times fixed random weights (the incoming gradient). With a step h relative
- * to inputs of size 1 the truncation error is h² f''' / 6 and the rounding error eps |f| / h; h = 1e-5 leaves about 1e-10 and 1e-11
- * times sums of a few hundred terms: gradients must agree to 1e-7 of the largest one. */
+ * A pass is seen as a scalar f(inputs) = sum of outputs times fixed random weights (the incoming gradient). With a step
+ * h relative to inputs of size 1 the truncation error is h² f''' / 6 and the rounding error eps |f| / h; h = 1e-5
+ * leaves about 1e-10 and 1e-11 times sums of a few hundred terms: gradients must agree to 1e-7 of the largest one. */
 #include "engine/backend/cases.h"
 
 static const double step = 1e-5, tolerance = 1e-7;
@@ -22,7 +22,8 @@ static double pass_value(struct pass *pass)
 }
 
 /* `before`: what the gradient held, which is still in it when it accumulates. */
-static void check_gradient(struct pass *pass, const char *name, struct matrix input, struct matrix gradient, double before)
+static void check_gradient(struct pass *pass, const char *name, struct matrix input, struct matrix gradient,
+                           double before)
 {
     double *expected = world_doubles(input.rows * input.columns), *found = world_read(pass->world, gradient);
     for (int64_t t = 0; t < input.rows; t++)
@@ -146,7 +147,8 @@ static void attention_forward(struct pass *pass)
     pass->world->backend->ops->attention_forward(pass->world->backend, &attention->args);
 }
 
-static void check_attention(const int64_t *lengths, int64_t sequences, int64_t heads, int64_t kv_heads, int64_t window, bool fused)
+static void check_attention(const int64_t *lengths, int64_t sequences, int64_t heads, int64_t kv_heads, int64_t window,
+                            bool fused)
 {
     struct world *world = open_world();
     struct attention_pass *attention = calloc(1, sizeof *attention);
@@ -154,16 +156,24 @@ static void check_attention(const int64_t *lengths, int64_t sequences, int64_t h
     test_batch_fill(&attention->batch, lengths, sequences, 5);
     const int64_t tokens = attention->batch.batch.tokens, d = 4;
     struct attention_args *args = &attention->args;
-    *args = (struct attention_args){
-        .batch = &attention->batch.batch, .heads = heads, .kv_heads = kv_heads, .head_dim = d, .window = window, .scale = 0.7};
-    const int64_t step_q = fused ? 3 * d : d, wide = fused ? 3 * heads * d : heads * d, wide_kv = fused ? wide : kv_heads * d;
-    const struct matrix q = world_random(world, tokens, wide, 1, 1), k = fused ? q : world_random(world, tokens, wide_kv, 2, 1);
-    const struct matrix v = fused ? q : world_random(world, tokens, wide_kv, 0, 1), dq = filled(world, tokens, wide, (double)NAN);
+    *args = (struct attention_args){.batch = &attention->batch.batch,
+                                    .heads = heads,
+                                    .kv_heads = kv_heads,
+                                    .head_dim = d,
+                                    .window = window,
+                                    .scale = 0.7};
+    const int64_t step_q = fused ? 3 * d : d, wide = fused ? 3 * heads * d : heads * d,
+                  wide_kv = fused ? wide : kv_heads * d;
+    const struct matrix q = world_random(world, tokens, wide, 1, 1),
+                        k = fused ? q : world_random(world, tokens, wide_kv, 2, 1);
+    const struct matrix v = fused ? q : world_random(world, tokens, wide_kv, 0, 1),
+                        dq = filled(world, tokens, wide, (double)NAN);
     const struct matrix dk = fused ? dq : filled(world, tokens, wide_kv, (double)NAN),
                         dv = fused ? dq : filled(world, tokens, wide_kv, (double)NAN);
     args->q = (struct head_view){q, 0, step_q}, args->dq = (struct head_view){dq, 0, step_q};
     args->k = (struct head_view){k, fused ? d : 0, step_q}, args->dk = (struct head_view){dk, fused ? d : 0, step_q};
-    args->v = (struct head_view){v, fused ? 2 * d : 0, step_q}, args->dv = (struct head_view){dv, fused ? 2 * d : 0, step_q};
+    args->v = (struct head_view){v, fused ? 2 * d : 0, step_q},
+    args->dv = (struct head_view){dv, fused ? 2 * d : 0, step_q};
     args->out = (struct head_view){world_zeros(world, tokens, heads * d, 3), 0, d};
     args->dout = (struct head_view){world_random(world, tokens, heads * d, 0, 1), 0, d};
     args->log_sum = world_zeros(world, tokens, heads, 0);
@@ -210,7 +220,8 @@ static void check_convolution(int64_t taps, bool bias, bool accumulate)
     const int64_t tokens = convolution->batch.batch.tokens, columns = 3;
     struct convolution_args *args = &convolution->args;
     args->batch = &convolution->batch.batch;
-    args->x = world_random(world, tokens, columns, 1, 1), args->dx = filled(world, tokens, columns, accumulate ? 0.5 : (double)NAN);
+    args->x = world_random(world, tokens, columns, 1, 1),
+    args->dx = filled(world, tokens, columns, accumulate ? 0.5 : (double)NAN);
     args->weight = world_random(world, columns, taps, 0, 1), args->dweight = filled(world, columns, taps, 0.25);
     if (bias) args->bias = world_random(world, 1, columns, 0, 1), args->dbias = filled(world, 1, columns, -0.25);
     args->y = world_zeros(world, tokens, columns, 3), args->dy = world_random(world, tokens, columns, 2, 1);
@@ -244,15 +255,18 @@ static void scan_forward(struct pass *pass)
 }
 
 /* One sequence is longer than a chunk. `most` cuts some of the step sizes off, away from where it would bend. */
-static void check_scan(int64_t heads, int64_t head_dim, int64_t groups, int64_t states, bool shared, bool bias, double most)
+static void check_scan(int64_t heads, int64_t head_dim, int64_t groups, int64_t states, bool shared, bool bias,
+                       double most)
 {
     struct world *world = open_world();
     struct scan_pass *scan = calloc(1, sizeof *scan);
     assert_non_null(scan);
     test_batch_fill(&scan->batch, (const int64_t[]){3, SCAN_CHUNK + 2, 1}, 3, 5);
-    const int64_t tokens = scan->batch.batch.tokens, channels = heads * head_dim, kept = scan_kept_columns(channels, states);
+    const int64_t tokens = scan->batch.batch.tokens, channels = heads * head_dim,
+                  kept = scan_kept_columns(channels, states);
     struct scan_args *args = &scan->args;
-    *args = (struct scan_args){.batch = &scan->batch.batch, .heads = heads, .groups = groups, .states = states, .step_most = most};
+    *args = (struct scan_args){
+        .batch = &scan->batch.batch, .heads = heads, .groups = groups, .states = states, .step_most = most};
     args->x = world_random(world, tokens, channels, 1, 1), args->dx = filled(world, tokens, channels, (double)NAN);
     args->step = world_random(world, tokens, heads, 2, 1), args->dstep = filled(world, tokens, heads, (double)NAN);
     args->bc = world_random(world, tokens, 2 * groups * states, 1, 1);
@@ -294,7 +308,8 @@ static void test_scan_by_hand(void **state)
     struct scan_args args = {.batch = &batch.batch, .heads = 1, .groups = 1, .states = 1, .step_most = INFINITY};
     const double x[] = {3, 5}, bc[] = {2, 7, 11, 13}, skip = 0.25;
     args.x = world_zeros(world, 2, 1, 0), args.y = world_zeros(world, 2, 1, 0), args.step = world_zeros(world, 2, 1, 0);
-    args.bc = world_zeros(world, 2, 2, 0), args.a_log = world_zeros(world, 1, 1, 0), args.skip = world_zeros(world, 1, 1, 0);
+    args.bc = world_zeros(world, 2, 2, 0), args.a_log = world_zeros(world, 1, 1, 0),
+    args.skip = world_zeros(world, 1, 1, 0);
     world->backend->ops->upload(world->backend, args.x, x, DTYPE_F64);
     world->backend->ops->upload(world->backend, args.bc, bc, DTYPE_F64);
     world->backend->ops->upload(world->backend, args.skip, &skip, DTYPE_F64);
@@ -384,8 +399,10 @@ static void test_gemm_gradients_are_gemms(void **state)
     (void)state;
     struct world *world = open_world();
     struct backend *backend = world->backend;
-    const struct matrix x = world_random(world, 6, 5, 1, 1), w = world_random(world, 7, 5, 2, 1), y = world_zeros(world, 6, 7, 0);
-    const struct matrix dy = world_random(world, 6, 7, 3, 1), dx = filled(world, 6, 5, (double)NAN), dw = filled(world, 7, 5, 0.5);
+    const struct matrix x = world_random(world, 6, 5, 1, 1), w = world_random(world, 7, 5, 2, 1),
+                        y = world_zeros(world, 6, 7, 0);
+    const struct matrix dy = world_random(world, 6, 7, 3, 1), dx = filled(world, 6, 5, (double)NAN),
+                        dw = filled(world, 7, 5, 0.5);
     struct gemm_args args = {x, w, y, false, true, 1, 0, true};
     backend->ops->gemm(backend, &(struct gemm_args){dy, w, dx, false, false, 1, 0, true});
     backend->ops->gemm(backend, &(struct gemm_args){dy, x, dw, true, false, 1, 1, true});

@@ -1,6 +1,6 @@
-/* The fast backend's tangents against the plain loops in double, and one thread against three. Sums of n terms grow by the
- * probabilistic bound 6 sqrt(n) u (Higham and Mary, SISC 41, 2019) unless a line says otherwise; directions are normal numbers, so
- * the products in a tangent are as large as those of its pass, and there are about twice as many. */
+/* The fast backend's tangents against the plain loops in double, and one thread against three. Sums of n terms grow by
+ * the probabilistic bound 6 sqrt(n) u (Higham and Mary, SISC 41, 2019) unless a line says otherwise; directions are
+ * normal numbers, so the products in a tangent are as large as those of its pass, and there are about twice as many. */
 #include "engine/backend/attention_cases.h"
 
 static struct matrix gradient(struct world *world, int64_t rows, int64_t columns, int64_t gap, bool accumulate)
@@ -92,7 +92,8 @@ static void run_activation(struct world *world, const void *context)
 {
     const struct activation_shape *s = context;
     const int64_t rows = s->rows, columns = s->columns;
-    struct activation_args args = {.kind = s->kind, .accumulate_gate = s->accumulate_gate, .accumulate_up = s->accumulate_up};
+    struct activation_args args = {
+        .kind = s->kind, .accumulate_gate = s->accumulate_gate, .accumulate_up = s->accumulate_up};
     args.gate = world_random(world, rows, columns, s->gap, s->scale);
     args.gate_t = world_random(world, rows, columns, s->gap, 1);
     if (s->up) args.up = world_random(world, rows, columns, s->gap, 1);
@@ -158,7 +159,8 @@ struct loss_shape {
     double scale;
 };
 
-/* softmax as in the backward pass, times a difference of logits' tangents; the mean of those is a double sum of pieces of 512. */
+/* softmax as in the backward pass, times a difference of logits' tangents; the mean of those is a double sum of pieces
+ * of 512. */
 static void run_loss(struct world *world, const void *context)
 {
     const struct loss_shape *s = context;
@@ -199,13 +201,15 @@ static struct views views_new(struct world *world, const struct attention_shape 
                           {gradient(world, tokens, s->kv_heads * d, 3, !overwritten), 0, d}};
 }
 
-static struct head_view heads_new(struct world *world, const struct attention_shape *s, int64_t tokens, bool overwritten)
+static struct head_view heads_new(struct world *world, const struct attention_shape *s, int64_t tokens,
+                                  bool overwritten)
 {
     return (struct head_view){gradient(world, tokens, s->heads * s->head_dim, 0, !overwritten), 0, s->head_dim};
 }
 
-/* See run_attention of test_cpu_attention.c for the growth of a weight. Scores' tangents are sums of two products of the same size
- * as scores: |s_t - L_t| <= 4 size scales every term that has p_t in it, and stands beside one that has not. */
+/* See run_attention of test_cpu_attention.c for the growth of a weight. Scores' tangents are sums of two products of
+ * the same size as scores: |s_t - L_t| <= 4 size scales every term that has p_t in it, and stands beside one that has
+ * not. */
 static void run_attention(struct world *world, const void *context)
 {
     const struct attention_shape *s = context;
@@ -239,13 +243,16 @@ static void run_attention(struct world *world, const void *context)
     };
     args.out = heads_new(world, s, tokens, true), args.out_t = heads_new(world, s, tokens, true);
     args.dout = heads_new(world, s, tokens, false), args.dout_t = heads_new(world, s, tokens, false);
-    args.log_sum = gradient(world, tokens, s->heads, 0, false), args.log_sum_t = gradient(world, tokens, s->heads, 1, false);
+    args.log_sum = gradient(world, tokens, s->heads, 0, false),
+    args.log_sum_t = gradient(world, tokens, s->heads, 1, false);
     world->backend->ops->attention_forward(world->backend, &args);
     world->backend->ops->attention_tangent(world->backend, &args);
     world->backend->ops->attention_backward_tangent(world->backend, &args);
-    const double size = s->scale * ((double)d + 5 * sqrt(2 * (double)d)), keys = (double)batch->batch.longest, move = 1 + 4 * size;
+    const double size = s->scale * ((double)d + 5 * sqrt(2 * (double)d)), keys = (double)batch->batch.longest,
+                 move = 1 + 4 * size;
     const double growth = 6 * sqrt((double)d) * size + 6 * sqrt(keys) + 8;
-    const double slope = s->scale * 2 * sqrt((double)d) * values, shared = (double)(s->heads / s->kv_heads) * log(keys + 2);
+    const double slope = s->scale * 2 * sqrt((double)d) * values,
+                 shared = (double)(s->heads / s->kv_heads) * log(keys + 2);
     world_record(world, "out_t", args.out_t.matrix, growth, move * values);
     world_record(world, "log_sum_t", args.log_sum_t, growth, 2 * size);
     world_record(world, "dq", args.dq.matrix, 2 * growth, slope * values);

@@ -1,8 +1,8 @@
 /* Every tangent of the plain loops in double against central differences of the pass it belongs to.
  *
- * A trial is a pass from inputs to outputs, all of them moved along one random direction. With a step h = 1e-5 the truncation error
- * is h² / 6 times a third derivative, of some hundred here, and the rounding error 2^-53 / h times the outputs: below 1e-8 of the
- * largest together. */
+ * A trial is a pass from inputs to outputs, all of them moved along one random direction. With a step h = 1e-5 the
+ * truncation error is h² / 6 times a third derivative, of some hundred here, and the rounding error 2^-53 / h times the
+ * outputs: below 1e-8 of the largest together. */
 #include "engine/backend/cases.h"
 
 static const double step = 1e-5, tolerance = 1e-8;
@@ -34,7 +34,8 @@ static struct backend *backend_of(const struct trial *trial)
 }
 
 /* A random matrix that moves along a random direction. */
-static struct line *trial_input(struct trial *trial, const char *name, int64_t rows, int64_t columns, int64_t gap, double scale)
+static struct line *trial_input(struct trial *trial, const char *name, int64_t rows, int64_t columns, int64_t gap,
+                                double scale)
 {
     assert_true(trial->input_count < MAX_LINES);
     struct line *line = &trial->inputs[trial->input_count++];
@@ -69,8 +70,8 @@ static struct line *trial_gradient(struct trial *trial, const char *name, int64_
     return line;
 }
 
-static struct trial *trial_open(void (*pass)(const struct trial *trial), void (*tangent_pass)(const struct trial *trial),
-                                void *args)
+static struct trial *trial_open(void (*pass)(const struct trial *trial),
+                                void (*tangent_pass)(const struct trial *trial), void *args)
 {
     struct trial *trial = calloc(1, sizeof *trial);
     struct error error;
@@ -107,7 +108,8 @@ static void move(struct trial *trial, double by)
         backend_of(trial)->ops->add(backend_of(trial), trial->inputs[i].value, trial->inputs[i].tangent, by, 1);
 }
 
-static void hold(const char *what, const char *name, const double *found, const double *expected, int64_t count, double bound)
+static void hold(const char *what, const char *name, const double *found, const double *expected, int64_t count,
+                 double bound)
 {
     for (int64_t i = 0; i < count; i++)
         if (!(fabs(found[i] - expected[i]) <= bound))
@@ -178,7 +180,8 @@ static void norm_tangent_pass(const struct trial *trial)
 struct norm_form {
     enum norm_kind kind;
     int64_t groups;
-    bool shared, bias, moving, accumulate, wanted; /* moving: weight and bias have tangents; wanted: so have their gradients */
+    bool shared, bias, moving, accumulate,
+        wanted; /* moving: weight and bias have tangents; wanted: so have their gradients */
 };
 
 static void norm_parameters(struct trial *trial, struct norm_args *args, const struct norm_form *form, int64_t columns)
@@ -206,9 +209,11 @@ static void norm_parameters(struct trial *trial, struct norm_args *args, const s
 static void check_norm(const struct norm_form *form)
 {
     const int64_t rows = 5, columns = 12;
-    struct norm_args args = {.kind = form->kind, .epsilon = 1e-2, .groups = form->groups, .accumulate = form->accumulate};
+    struct norm_args args = {
+        .kind = form->kind, .epsilon = 1e-2, .groups = form->groups, .accumulate = form->accumulate};
     struct trial *trial = trial_open(norm_pass, norm_tangent_pass, &args);
-    const struct line x = *trial_input(trial, "x", rows, columns, 1, 1), dy = *trial_input(trial, "dy", rows, columns, 3, 1);
+    const struct line x = *trial_input(trial, "x", rows, columns, 1, 1),
+                      dy = *trial_input(trial, "dy", rows, columns, 3, 1);
     const struct line y = *trial_output(trial, "y", rows, columns, 2);
     const struct line dx = *trial_gradient(trial, "dx", rows, columns, 1, form->accumulate);
     args.x = x.value, args.x_t = x.tangent, args.dy = dy.value, args.dy_t = dy.tangent;
@@ -222,8 +227,8 @@ static void test_norm_tangents(void **state)
     (void)state;
     for (int form = 0; form < 64; form++)
         for (int64_t groups = 1; groups <= 3; groups += 2)
-            check_norm(
-                &(struct norm_form){form & 1 ? NORM_RMS : NORM_LAYER, groups, form & 2, form & 4, form & 8, form & 16, form & 32});
+            check_norm(&(struct norm_form){form & 1 ? NORM_RMS : NORM_LAYER, groups, form & 2, form & 4, form & 8,
+                                           form & 16, form & 32});
 }
 
 static void activation_pass(const struct trial *trial)
@@ -244,7 +249,8 @@ static void check_activation(enum activation_kind kind, bool with_up, bool accum
     const int64_t rows = 6, columns = 11;
     struct activation_args args = {.kind = kind, .accumulate_gate = accumulate_gate, .accumulate_up = accumulate_up};
     struct trial *trial = trial_open(activation_pass, activation_tangent_pass, &args);
-    const struct line gate = *trial_input(trial, "gate", rows, columns, 1, 2), dy = *trial_input(trial, "dy", rows, columns, 0, 1);
+    const struct line gate = *trial_input(trial, "gate", rows, columns, 1, 2),
+                      dy = *trial_input(trial, "dy", rows, columns, 0, 1);
     const struct line y = *trial_output(trial, "y", rows, columns, 4);
     const struct line dgate = *trial_gradient(trial, "dgate", rows, columns, 0, accumulate_gate);
     args.gate = gate.value, args.gate_t = gate.tangent, args.dy = dy.value, args.dy_t = dy.tangent;
@@ -286,7 +292,8 @@ static void attention_heads(struct trial *trial, struct attention_args *args, in
 {
     const int64_t d = args->head_dim, stride = fused ? 3 * d : d, wide = args->heads * stride,
                   wide_kv = fused ? wide : args->kv_heads * d;
-    const struct line q = *trial_input(trial, "q", tokens, wide, 1, 1), dq = *trial_output(trial, "dq", tokens, wide, 1);
+    const struct line q = *trial_input(trial, "q", tokens, wide, 1, 1),
+                      dq = *trial_output(trial, "dq", tokens, wide, 1);
     const struct line k = fused ? q : *trial_input(trial, "k", tokens, wide_kv, 2, 1);
     const struct line v = fused ? q : *trial_input(trial, "v", tokens, wide_kv, 0, 1);
     const struct line dk = fused ? dq : *trial_output(trial, "dk", tokens, wide_kv, 2);
@@ -300,7 +307,8 @@ static void attention_heads(struct trial *trial, struct attention_args *args, in
     args->dv = view_of(dv.value, at_v, stride), args->dv_t = view_of(dv.tangent, at_v, stride);
 }
 
-static void check_attention(const int64_t *lengths, int64_t sequences, int64_t heads, int64_t kv_heads, int64_t window, bool fused)
+static void check_attention(const int64_t *lengths, int64_t sequences, int64_t heads, int64_t kv_heads, int64_t window,
+                            bool fused)
 {
     struct test_batch batch;
     test_batch_fill(&batch, lengths, sequences, 5);
@@ -345,7 +353,8 @@ static void scan_tangent_pass(const struct trial *trial)
 
 /* A parameter, whose gradient's value the tangent pass leaves alone. */
 static struct line scan_parameter(struct trial *trial, const char *name, int64_t rows, int64_t columns, double scale,
-                                  struct matrix *value, struct matrix *tangent, struct matrix *dvalue, struct matrix *dtangent)
+                                  struct matrix *value, struct matrix *tangent, struct matrix *dvalue,
+                                  struct matrix *dtangent)
 {
     const struct line line = *trial_input(trial, name, rows, columns, 0, scale);
     struct line *gradient = trial_gradient(trial, name, rows, columns, 1, true);
@@ -354,18 +363,21 @@ static struct line scan_parameter(struct trial *trial, const char *name, int64_t
     return line;
 }
 
-static void check_scan(int64_t heads, int64_t head_dim, int64_t groups, int64_t states, bool shared, bool bias, double most)
+static void check_scan(int64_t heads, int64_t head_dim, int64_t groups, int64_t states, bool shared, bool bias,
+                       double most)
 {
     struct test_batch batch;
     test_batch_fill(&batch, (const int64_t[]){3, SCAN_CHUNK + 2, 1}, 3, 5);
     const int64_t tokens = batch.batch.tokens, channels = heads * head_dim, kept = scan_kept_columns(channels, states);
-    struct scan_args args = {.batch = &batch.batch, .heads = heads, .groups = groups, .states = states, .step_most = most};
+    struct scan_args args = {
+        .batch = &batch.batch, .heads = heads, .groups = groups, .states = states, .step_most = most};
     struct trial *trial = trial_open(scan_pass, scan_tangent_pass, &args);
     const struct line x = *trial_input(trial, "x", tokens, channels, 1, 1),
                       step_sizes = *trial_input(trial, "step", tokens, heads, 2, 1);
     const struct line bc = *trial_input(trial, "bc", tokens, 2 * groups * states, 0, 1);
     const struct line dy = *trial_input(trial, "dy", tokens, channels, 3, 1);
-    const struct line y = *trial_output(trial, "y", tokens, channels, 1), dx = *trial_output(trial, "dx", tokens, channels, 2);
+    const struct line y = *trial_output(trial, "y", tokens, channels, 1),
+                      dx = *trial_output(trial, "dx", tokens, channels, 2);
     const struct line dstep = *trial_output(trial, "dstep", tokens, heads, 0),
                       dbc = *trial_output(trial, "dbc", tokens, 2 * groups * states, 0);
     args.x = x.value, args.x_t = x.tangent, args.step = step_sizes.value, args.step_t = step_sizes.tangent;
@@ -374,11 +386,12 @@ static void check_scan(int64_t heads, int64_t head_dim, int64_t groups, int64_t 
     args.dstep = dstep.value, args.dstep_t = dstep.tangent, args.dbc = dbc.value, args.dbc_t = dbc.tangent;
     struct matrix *const scratch[] = {&args.kept, &args.kept_t, &args.dkept, &args.dkept_t};
     for (int i = 0; i < 4; i++) *scratch[i] = world_zeros(trial->world, tokens, kept, 0);
-    scan_parameter(trial, "a_log", shared ? 1 : heads, shared ? heads : states, 0.5, &args.a_log, &args.a_log_t, &args.da_log,
-                   &args.da_log_t);
+    scan_parameter(trial, "a_log", shared ? 1 : heads, shared ? heads : states, 0.5, &args.a_log, &args.a_log_t,
+                   &args.da_log, &args.da_log_t);
     scan_parameter(trial, "skip", 1, heads, 1, &args.skip, &args.skip_t, &args.dskip, &args.dskip_t);
     if (bias)
-        scan_parameter(trial, "step_bias", 1, heads, 1, &args.step_bias, &args.step_bias_t, &args.dstep_bias, &args.dstep_bias_t);
+        scan_parameter(trial, "step_bias", 1, heads, 1, &args.step_bias, &args.step_bias_t, &args.dstep_bias,
+                       &args.dstep_bias_t);
     check(trial);
 }
 
@@ -423,7 +436,8 @@ static void test_cross_entropy_tangent(void **state)
     const uint32_t targets[] = {2, 0, TARGET_NONE, 8, 4};
     struct loss loss = {.args = {.targets = targets, .weight = 0.3}};
     struct trial *trial = trial_open(loss_pass, loss_tangent_pass, &loss);
-    const struct line logits = *trial_input(trial, "logits", 5, 9, 2, 2), gradient = *trial_output(trial, "dlogits", 5, 9, 1);
+    const struct line logits = *trial_input(trial, "logits", 5, 9, 2, 2),
+                      gradient = *trial_output(trial, "dlogits", 5, 9, 1);
     loss.logits = logits.value, loss.logits_t = logits.tangent;
     loss.args.logits = gradient.value, loss.args.logits_t = gradient.tangent;
     loss.args.losses = loss.losses, loss.args.log_sum = loss.log_sum;

@@ -1,5 +1,6 @@
-/* The fast backend's xIELU against the plain loops in double, and one thread against three: near zero, where e^x - 1 - x would lose
- * its digits, around the step at epsilon, and far out. The plain loops themselves are held to differences as parts of models. */
+/* The fast backend's xIELU against the plain loops in double, and one thread against three: near zero, where e^x - 1 -
+ * x would lose its digits, around the step at epsilon, and far out. The plain loops themselves are held to differences
+ * as parts of models. */
 #include "engine/backend/cases.h"
 
 struct shape {
@@ -22,7 +23,8 @@ static struct matrix gradient(struct world *world, const struct shape *s)
     return m;
 }
 
-/* Values are a few roundings of their terms; sums of n elements grow by 6 sqrt(n) u (Higham and Mary, SISC 41, 2019). */
+/* Values are a few roundings of their terms; sums of n elements grow by 6 sqrt(n) u (Higham and Mary, SISC 41,
+ * 2019). */
 static void run_xielu(struct world *world, const void *context)
 {
     const struct shape *s = context;

@@ -56,7 +56,8 @@ static void begin(struct batch *batch)
     members_init(&batch->members, batch, ended);
     for (int i = 0; i < COUNT; i++) {
         struct piece *piece = &batch->pieces[i];
-        piece->monitor = (struct monitor){.owner = piece, .progress = piece_progress, .log = piece_log, .check = piece_check};
+        piece->monitor =
+            (struct monitor){.owner = piece, .progress = piece_progress, .log = piece_log, .check = piece_check};
         members_enter(&batch->members, &piece->member, piece, &piece->monitor);
     }
 }

@@ -1,5 +1,5 @@
-/* explicit.h: symmetric operators whose spectrum is known: A = U diag(values) Uᵀ, U a product of Householder reflections, over a
- * buffer with a gap in it. */
+/* explicit.h: symmetric operators whose spectrum is known: A = U diag(values) Uᵀ, U a product of Householder
+ * reflections, over a buffer with a gap in it. */
 #ifndef EXPLICIT_H
 #define EXPLICIT_H
 
@@ -106,7 +106,8 @@ static inline enum status memory_keeper_restore(void *owner, struct kept *state,
     return STATUS_OK;
 }
 
-static inline enum status memory_keeper_step(void *owner, const struct kept *state, int64_t remaining, struct error *error)
+static inline enum status memory_keeper_step(void *owner, const struct kept *state, int64_t remaining,
+                                             struct error *error)
 {
     struct memory_keeper *k = owner;
     assert_true(remaining >= 0);

@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "curvature/hvp.h"
-#include "formats/json_reader.h"
+#include "files/json_reader.h"
 #include "shared.h"
 
 #include <math.h>
@@ -76,7 +76,8 @@ static inline void reference_sequences(struct reference *r)
     safetensors_tensor(opened, safetensors_find(opened, "tokens"), &info);
     const int64_t rows = info.shape[0], columns = info.shape[1];
     safetensors_close(opened);
-    r->sequences = (struct sequences){rows, calloc((size_t)rows + 1, sizeof(int64_t)), calloc((size_t)tokens, sizeof(uint32_t))};
+    r->sequences =
+        (struct sequences){rows, calloc((size_t)rows + 1, sizeof(int64_t)), calloc((size_t)tokens, sizeof(uint32_t))};
     for (int64_t i = 0; i <= rows; i++) r->sequences.starts[i] = i * columns;
     for (int64_t i = 0; i < tokens; i++) r->sequences.tokens[i] = (uint32_t)ids[i];
     free(ids);

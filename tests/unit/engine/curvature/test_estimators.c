@@ -1,5 +1,5 @@
-/* Lanczos, power iteration, traces and spectral densities of operators whose spectrum is known, and that each of them stopped after
- * any product and taken up again ends with the same bits. */
+/* Lanczos, power iteration, traces and spectral densities of operators whose spectrum is known, and that each of them
+ * stopped after any product and taken up again ends with the same bits. */
 #include "curvature/lanczos.h"
 #include "curvature/power.h"
 #include "curvature/spectrum.h"
@@ -69,7 +69,8 @@ static void test_lanczos_restarts_in_little_memory(void **state)
         double values[N];
         struct explicit e;
         struct spectrum_ends ends;
-        const struct lanczos_settings settings = {.most_products = 400, .most_vectors = vectors, .tolerance = 1e-6, .seed = 4};
+        const struct lanczos_settings settings = {
+            .most_products = 400, .most_vectors = vectors, .tolerance = 1e-6, .seed = 4};
         for (int i = 0; i < N; i++) values[i] = (double)i / N; /* no gap anywhere: many restarts */
         values[7] = -0.5;
         explicit_open(&e, values, N, true);
@@ -117,7 +118,8 @@ static void test_the_residual_is_that_of_the_vector(void **state)
     explicit_close(&e);
 }
 
-/* Of a vector that nearly lies in the space, rounding leaves as much in the space as beside it; that is taken out, too. */
+/* Of a vector that nearly lies in the space, rounding leaves as much in the space as beside it; that is taken out,
+ * too. */
 static void test_what_is_left_is_orthogonal_when_little_is(void **state)
 {
     (void)state;
@@ -154,7 +156,8 @@ static void test_lanczos_stops_when_the_space_is_exhausted(void **state)
     assert_true(ends.converged && ends.top == 0 && ends.residual == 0 && ends.products == 1);
     for (int i = 0; i < N; i++) e.values[i] = i % 3 - 1.5; /* three values: three steps */
     assert_int_equal(lanczos_run(&e.op, &settings, NULL, (struct matrix){0}, &ends, &error), STATUS_OK);
-    assert_true(ends.converged && ends.products <= 4 && fabs(ends.top + 1.5) < 1e-12 && fabs(ends.largest - 0.5) < 1e-12);
+    assert_true(ends.converged && ends.products <= 4 && fabs(ends.top + 1.5) < 1e-12 &&
+                fabs(ends.largest - 0.5) < 1e-12);
     explicit_close(&e);
     explicit_open(&e, (const double[]){2, -7}, 2, true); /* fewer dimensions than iterations */
     assert_int_equal(lanczos_run(&e.op, &settings, NULL, (struct matrix){0}, &ends, &error), STATUS_OK);
@@ -203,7 +206,8 @@ static void test_trace_lies_within_its_error(void **state)
     assert_int_equal(trace_run(&e.op, &few, NULL, &plain, &error), STATUS_OK);
     assert_int_equal(e.products, 90);
     assert_true(!plain.exact && fabs(plain.trace - sum) < 4 * plain.standard_error);
-    assert_true(plain.standard_error < 1.5 * sqrt(2 * squares / 90) && plain.standard_error > 0.4 * sqrt(2 * squares / 90));
+    assert_true(plain.standard_error < 1.5 * sqrt(2 * squares / 90) &&
+                plain.standard_error > 0.4 * sqrt(2 * squares / 90));
     assert_int_equal(trace_run(&e.op, &plus, NULL, &better, &error), STATUS_OK);
     assert_int_equal(e.products, 180);
     assert_true(fabs(better.trace - sum) < 4 * better.standard_error);
@@ -224,7 +228,8 @@ static void test_trace_and_error_are_those_of_the_samples(void **state)
     double samples[PROBES], mean = 0, squares = 0;
     open_hessian_like(&e, true);
     for (int i = 0; i < PROBES; i++) {
-        const struct trace_settings one = {.method = TRACE_HUTCHINSON, .probes = 1, .seed = 6, .stream = 20 + (uint64_t)i};
+        const struct trace_settings one = {
+            .method = TRACE_HUTCHINSON, .probes = 1, .seed = 6, .stream = 20 + (uint64_t)i};
         assert_int_equal(trace_run(&e.op, &one, NULL, &alone, &error), STATUS_OK);
         samples[i] = alone.trace;
         mean += alone.trace / PROBES;
@@ -250,7 +255,8 @@ static void test_a_probe_for_every_dimension_is_exact(void **state)
         const struct trace_settings settings = {.method = TRACE_HUTCHINSON, .probes = probes, .seed = 6};
         e.products = 0;
         assert_int_equal(trace_run(&e.op, &settings, NULL, &found, &error), STATUS_OK);
-        assert_true(found.exact == (probes >= N) && found.probes == (probes < N ? probes : N) && e.products == found.probes);
+        assert_true(found.exact == (probes >= N) && found.probes == (probes < N ? probes : N) &&
+                    e.products == found.probes);
         if (found.exact) assert_true(found.standard_error == 0 && fabs(found.trace - sum) < 1e-11);
     }
     explicit_close(&e);
@@ -269,7 +275,8 @@ static void test_spectrum_has_the_moments_of_the_operator(void **state)
     assert_int_equal(spectrum.count, 360);
     for (int power = 0; power < 3; power++) {
         for (int i = 0; i < N; i++) expected[power] += pow(e.values[i], power) / N;
-        for (int64_t i = 0; i < spectrum.count; i++) found[power] += spectrum.weights[i] * pow(spectrum.nodes[i], power);
+        for (int64_t i = 0; i < spectrum.count; i++)
+            found[power] += spectrum.weights[i] * pow(spectrum.nodes[i], power);
     }
     /* one probe's moment of A has variance 2 |A|² / n², of A² likewise */
     assert_true(fabs(found[0] - 1) < 1e-12);
@@ -293,7 +300,8 @@ static enum status by_lanczos(const struct symmetric_operator *op, const struct 
     const struct lanczos_settings settings = {.most_products = 60, .most_vectors = 9, .tolerance = 1e-7, .seed = 4};
     struct spectrum_ends ends;
     const enum status status = lanczos_run(op, &settings, keeper, (struct matrix){0}, &ends, &error);
-    const double numbers[] = {ends.top, ends.largest, ends.smallest, ends.residual, (double)ends.products, ends.converged};
+    const double numbers[] = {ends.top,      ends.largest,          ends.smallest,
+                              ends.residual, (double)ends.products, ends.converged};
     memcpy(out, numbers, sizeof numbers);
     return status;
 }
@@ -323,7 +331,8 @@ static enum status by_spectrum(const struct symmetric_operator *op, const struct
     struct spectrum spectrum;
     const struct spectrum_settings settings = {.probes = 3, .steps = 7, .seed = 3};
     const enum status status = spectrum_run(op, &settings, keeper, &spectrum, &error);
-    for (int64_t i = 0; status == STATUS_OK && i < spectrum.count; i++) out[i] = spectrum.nodes[i] * (1 + spectrum.weights[i]);
+    for (int64_t i = 0; status == STATUS_OK && i < spectrum.count; i++)
+        out[i] = spectrum.nodes[i] * (1 + spectrum.weights[i]);
     spectrum_reset(&spectrum);
     return status;
 }

@@ -1,5 +1,6 @@
-/* Curvature of whole models against values computed in double by other programs. Tolerances as the reference states them: a product
- * to 1e-9 of its norm in double (1e-6 where the file holds it in float), 1e-3 in float; eigenvalues 1e-3. */
+/* Curvature of whole models against values computed in double by other programs. Tolerances as the reference states
+ * them: a product to 1e-9 of its norm in double (1e-6 where the file holds it in float), 1e-3 in float; eigenvalues
+ * 1e-3. */
 #include "curvature/groups.h"
 #include "curvature/lanczos.h"
 #include "curvature/spectrum.h"
@@ -40,7 +41,8 @@ static void check_product(const char *relative, bool micro, bool use_double)
                 size = hypot(size, expected[i]);
             }
             if (!(apart <= tolerance * size)) fail_msg("%s: Hv is off by %.3g of %.3g", relative, apart, size);
-            if (getenv("DELTAQ_SHOW_ERRORS") && first == NULL) print_message("%s: Hv off by %.3g\n", relative, apart / size);
+            if (getenv("DELTAQ_SHOW_ERRORS") && first == NULL)
+                print_message("%s: Hv off by %.3g\n", relative, apart / size);
             if (first != NULL) assert_memory_equal(found, first, (size_t)r.layout->elements * sizeof *found);
             if (first == NULL)
                 first = found;
@@ -98,8 +100,8 @@ static void check_ends(const char *relative, bool micro, bool use_double)
     const struct lanczos_settings settings = {.most_products = 400, .tolerance = 1e-5, .seed = 1};
     reference_ok(lanczos_run(op, &settings, NULL, (struct matrix){0}, &ends, &error), &error);
     if (getenv("DELTAQ_SHOW_ERRORS"))
-        print_message("%s: top %.9g of %.9g, residual %.2g after %lld\n", relative, ends.top, r.max_magnitude, ends.residual,
-                      (long long)ends.products);
+        print_message("%s: top %.9g of %.9g, residual %.2g after %lld\n", relative, ends.top, r.max_magnitude,
+                      ends.residual, (long long)ends.products);
     if (!(ends.converged && fabs(ends.top - r.max_magnitude) <= 1e-4 * fabs(r.max_magnitude)))
         fail_msg("%s: top eigenvalue %.9g, expected %.9g", relative, ends.top, r.max_magnitude);
     assert_true(fabs(ends.largest - r.max_algebraic) <= 1e-4 * fabs(r.max_magnitude));
@@ -145,7 +147,8 @@ static void check_trace_and_spectrum(const char *relative, bool micro, bool use_
     assert_true(fabs(found[0] - 1) < 1e-9);
     assert_true(fabs(found[1] - sums[1] / n) < 4 * sqrt(2 * sums[2] / 12) / n);
     assert_true(fabs(found[2] - sums[2] / n) < 4 * sqrt(2 * sums[4] / 12) / n);
-    assert_true(spectrum.nodes[spectrum.count - 1] < values[0] * 1.0001 && spectrum.nodes[0] > values[count - 1] * 1.0001);
+    assert_true(spectrum.nodes[spectrum.count - 1] < values[0] * 1.0001 &&
+                spectrum.nodes[0] > values[count - 1] * 1.0001);
     spectrum_reset(&spectrum);
     free(values);
     hvp_free(hvp);
@@ -192,9 +195,11 @@ static void test_groups_take_all_parameters_once(void **state)
             const char *name = r.layout->tensors[t].parameter.name;
             const bool norm = strstr(name, "norm") != NULL || strstr(name, "ln_") != NULL;
             if (norm != (groups[t] == GROUP_NORMS)) fail_msg("%s is in %s", name, groups_names[groups[t]]);
-            if (!norm && (strstr(name, "attn") != NULL || strstr(name, "attention.") != NULL) != (groups[t] == GROUP_ATTENTION))
+            if (!norm &&
+                (strstr(name, "attn") != NULL || strstr(name, "attention.") != NULL) != (groups[t] == GROUP_ATTENTION))
                 fail_msg("%s is in %s", name, groups_names[groups[t]]);
-            if (strstr(name, "mlp") != NULL && groups[t] != GROUP_MLP) fail_msg("%s is in %s", name, groups_names[groups[t]]);
+            if (strstr(name, "mlp") != NULL && groups[t] != GROUP_MLP)
+                fail_msg("%s is in %s", name, groups_names[groups[t]]);
         }
         free(spans);
         memory_free(groups);

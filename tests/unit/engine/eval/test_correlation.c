@@ -91,7 +91,8 @@ static void test_interval_tends_to_that_of_fisher(void **state)
     const struct correlation found = measure(x, y, N, 3), again = measure(x, y, N, 3), other = measure(x, y, N, 4);
     const double z = atanh(found.pearson), half = 1.96 / sqrt(N - 3.0);
     assert_true(fabs(found.pearson - 0.6) < 0.1);
-    assert_true(fabs(atanh(found.low) - (z - half)) < 0.25 * half && fabs(atanh(found.high) - (z + half)) < 0.25 * half);
+    assert_true(fabs(atanh(found.low) - (z - half)) < 0.25 * half &&
+                fabs(atanh(found.high) - (z + half)) < 0.25 * half);
     assert_true(found.low == again.low && found.spearman_high == again.spearman_high && found.low != other.low);
 }
 

@@ -26,7 +26,8 @@ static void test_means_weigh_predictions_and_errors_sequences(void **state)
     near(found.sequence_losses[0], 1.5);
     near(found.sequence_losses[1], 5);
     near(found.sequence_losses[2], 3);
-    assert_true(found.sequence_predictions[0] == 2 && found.sequence_predictions[1] == 1 && found.sequence_predictions[2] == 4);
+    assert_true(found.sequence_predictions[0] == 2 && found.sequence_predictions[1] == 1 &&
+                found.sequence_predictions[2] == 4);
     near(found.loss, 20.0 / 7);
     /* what each sequence's sum is off by: 3 - 40/7, 5 - 20/7, 12 - 80/7, that is (-19, 15, 4) / 7 */
     near(found.loss_stderr, sqrt((19.0 * 19 + 15 * 15 + 4 * 4) / 49 * 3 / 2) / 7);

@@ -75,7 +75,8 @@ static void test_short_sequences_have_shorter_windows(void **state)
 static void test_a_calibration_sequence_is_looked_through_to_its_end(void **state)
 {
     (void)state;
-    uint32_t a[] = {1, 2, 3, 4, 5, 6, 7, 8}, whole[] = {5, 6, 7, 8}, last[] = {9, 9, 5, 6, 7, 8}, cut[] = {9, 9, 9, 5, 6, 7};
+    uint32_t a[] = {1, 2, 3, 4, 5, 6, 7, 8}, whole[] = {5, 6, 7, 8}, last[] = {9, 9, 5, 6, 7, 8},
+             cut[] = {9, 9, 9, 5, 6, 7};
     int64_t starts[] = {0, 4, 8}, four[] = {0, 4}, six[] = {0, 6};
     const struct sequences evaluation = {2, starts, a};
     assert_int_equal(find(evaluation, (struct sequences){1, four, whole}).overlapping, 1);

@@ -59,6 +59,7 @@ static void test_edges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_second_differences),
-                                       cmocka_unit_test(test_random_matrices_by_residual), cmocka_unit_test(test_edges)};
+                                       cmocka_unit_test(test_random_matrices_by_residual),
+                                       cmocka_unit_test(test_edges)};
     return cmocka_run_group_tests_name("jacobi", tests, NULL, NULL);
 }

@@ -198,7 +198,8 @@ static void test_uneven_steps_are_neither_jumps_nor_gaps(void **state)
     for (int straight = 0; straight < 2; straight++) {
         struct trajectory trajectory;
         make(&trajectory, 60);
-        for (int64_t i = 0; i < 60; i++) trajectory.points[i].step = i == 0 ? 0 : i <= 10 ? INT64_C(1) << (i - 1) : 1000 * (i - 10);
+        for (int64_t i = 0; i < 60; i++)
+            trajectory.points[i].step = i == 0 ? 0 : i <= 10 ? INT64_C(1) << (i - 1) : 1000 * (i - 10);
         for (int64_t i = 1; i < 60; i++) {
             const double steps = (double)(trajectory.points[i].step - trajectory.points[i - 1].step);
             move(&trajectory, i, 1e-4 * (straight ? steps : sqrt(steps)) * (1 + 0.05 * sin((double)i)));
@@ -302,7 +303,8 @@ static void test_no_checkpoints_and_no_readings(void **state)
     make(&trajectory, 3);
     assert_int_equal(integrity_find(NULL, 0, &trajectory.found, &error), STATUS_OK);
     integrity_reset(&trajectory.found);
-    for (int64_t i = 0; i < 3; i++) trajectory.points[i] = (struct integrity_point){.step = -1, .previous = -1, .relative = NAN};
+    for (int64_t i = 0; i < 3; i++)
+        trajectory.points[i] = (struct integrity_point){.step = -1, .previous = -1, .relative = NAN};
     find(&trajectory);
     for (int64_t i = 0; i < 3; i++) assert_int_equal(trajectory.found.flags[i], 0);
     integrity_reset(&trajectory.found);

@@ -1,7 +1,7 @@
-#include "../formats/scratch.h"
+#include "engine/files/scratch.h"
 #include "unit.h"
 
-#include "formats/safetensors_writer.h"
+#include "formats/safetensors/safetensors_writer.h"
 #include "health/reading.h"
 
 #include <math.h>
@@ -74,7 +74,8 @@ static void write_one(struct scratch *scratch, const char *file, unsigned seed, 
     free(values);
 }
 
-static struct reading read_all(const struct weights *weights, const struct weights *previous, int threads, struct sum *sum)
+static struct reading read_all(const struct weights *weights, const struct weights *previous, int threads,
+                               struct sum *sum)
 {
     struct reading reading;
     struct error error;

@@ -13,12 +13,14 @@ enum { COUNTER_HEAD = 64 };
 
 enum status size_multiply(size_t a, size_t b, const char *what, size_t *out, struct error *error)
 {
-    return __builtin_mul_overflow(a, b, out) ? error_set(error, STATUS_TOO_LARGE, "%s: size overflows", what) : STATUS_OK;
+    return __builtin_mul_overflow(a, b, out) ? error_set(error, STATUS_TOO_LARGE, "%s: size overflows", what)
+                                             : STATUS_OK;
 }
 
 enum status size_add(size_t a, size_t b, const char *what, size_t *out, struct error *error)
 {
-    return __builtin_add_overflow(a, b, out) ? error_set(error, STATUS_TOO_LARGE, "%s: size overflows", what) : STATUS_OK;
+    return __builtin_add_overflow(a, b, out) ? error_set(error, STATUS_TOO_LARGE, "%s: size overflows", what)
+                                             : STATUS_OK;
 }
 
 enum status memory_new(int64_t count, size_t size, const char *what, void *out, struct error *error)

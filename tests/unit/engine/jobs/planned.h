@@ -3,7 +3,7 @@
 #define PLANNED_H
 
 #include "base/plan.h"
-#include "memory_counter.h"
+#include "engine/jobs/memory_counter.h"
 #include "unit.h"
 
 #include <stdio.h>
@@ -15,7 +15,8 @@ static const struct plan_budget unbounded = {{INT64_MAX, INT64_MAX, INT64_MAX}};
 static inline void compare(const char *what, int64_t planned, long long measured)
 {
     if (measured <= planned && (double)measured >= 0.8 * (double)(planned - PLAN_SMALL_BYTES)) return;
-    fail_msg("%s: planned %lld bytes, taken %lld (%.3f)", what, (long long)planned, measured, (double)measured / (double)planned);
+    fail_msg("%s: planned %lld bytes, taken %lld (%.3f)", what, (long long)planned, measured,
+             (double)measured / (double)planned);
 }
 
 /* Bytes that this process has read and written so far, of files and pipes; false where the kernel does not tell. */

@@ -1,5 +1,6 @@
-/* Averages held against sums written out here, also where rounding twice would differ; mixes; refusals; taking up a tally. */
-#include "tiny_model.h"
+/* Averages held against sums written out here, also where rounding twice would differ; mixes; refusals; taking up a
+ * tally. */
+#include "engine/jobs/tiny_model.h"
 
 #include "base/memory.h"
 #include "jobs/average.h"
@@ -24,7 +25,8 @@ static void members_open(struct members *members, const char *config)
                    (struct tiny_change){.name = "model.norm.weight", .value = first[k], .seed = (uint64_t)k});
         assert_int_equal(model_open(members->scratch[k].directory, &members->models[k], &error), STATUS_OK);
     }
-    if (family_init((const struct model *const *)members->models, labels, MEMBERS, &members->family, &error) != STATUS_OK)
+    if (family_init((const struct model *const *)members->models, labels, MEMBERS, &members->family, &error) !=
+        STATUS_OK)
         fail_msg("%s", error.detail);
 }
 
@@ -65,14 +67,16 @@ static void check_average(const double *weights, int dtype)
     members_open(&members, tiny_llama);
     scratch_open(&out);
     const struct family *family = &members.family;
-    const struct average_request request = {.family = family, .weights = weights, .directory = out.directory, .dtype = dtype};
+    const struct average_request request = {
+        .family = family, .weights = weights, .directory = out.directory, .dtype = dtype};
     if (average_write(&request, &error) != STATUS_OK) fail_msg("%s", error.detail);
     assert_int_equal(weights_open(out.directory, &made, &error), STATUS_OK);
     assert_int_equal(weights_count(made), family->tensors);
     for (int64_t t = 0; t < family->tensors; t++) {
         const int64_t n = family->elements[t];
         float *values = calloc((size_t)(n * MEMBERS), sizeof *values), *found = calloc((size_t)n, sizeof *found);
-        for (int64_t k = 0; k < MEMBERS; k++) assert_int_equal(family_read(family, k, t, 0, n, values + k * n, &error), STATUS_OK);
+        for (int64_t k = 0; k < MEMBERS; k++)
+            assert_int_equal(family_read(family, k, t, 0, n, values + k * n, &error), STATUS_OK);
         assert_int_equal(weights_read_f32(made, weights_find(made, family->names[t]), 0, n, found, &error), STATUS_OK);
         for (int64_t i = 0; i < n; i++) {
             double sum = 0, total = 0;
@@ -131,9 +135,9 @@ static void test_mix_equals_the_file(void **state)
         weights_tensor(mixed->weights, t, &tensor);
         float *a = calloc((size_t)tensor.elements, sizeof *a), *b = calloc((size_t)tensor.elements, sizeof *b);
         assert_int_equal(weights_read_f32(mixed->weights, t, 0, tensor.elements, a, &error), STATUS_OK);
-        assert_int_equal(
-            weights_read_f32(written->weights, weights_find(written->weights, tensor.name), 0, tensor.elements, b, &error),
-            STATUS_OK);
+        assert_int_equal(weights_read_f32(written->weights, weights_find(written->weights, tensor.name), 0,
+                                          tensor.elements, b, &error),
+                         STATUS_OK);
         assert_memory_equal(a, b, (size_t)tensor.elements * sizeof *a);
         free(a);
         free(b);
@@ -177,7 +181,8 @@ static void test_a_changed_member_stops_the_average(void **state)
     assert_int_equal(average_write(&request, &error), STATUS_INPUT_CHANGED);
     assert_true(access(scratch_path(&out, "model.safetensors"), F_OK) != 0);
     const double zero[MEMBERS] = {1, -1, 0};
-    const struct average_request nothing = {.family = &members.family, .weights = zero, .directory = out.directory, .dtype = -1};
+    const struct average_request nothing = {
+        .family = &members.family, .weights = zero, .directory = out.directory, .dtype = -1};
     assert_int_equal(average_write(&nothing, &error), STATUS_INVALID);
     scratch_close(&out);
     members_close(&members);
@@ -202,7 +207,8 @@ static void test_tally_goes_on_only_with_the_same_work(void **state)
         int64_t rows, done;
     } cases[] = {{7, 5, 2}, {8, 5, 0}, {7, 6, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(tally_open(scratch.directory, "t", cases[i].fingerprint, cases[i].rows, 2, &tally, &error), STATUS_OK);
+        assert_int_equal(tally_open(scratch.directory, "t", cases[i].fingerprint, cases[i].rows, 2, &tally, &error),
+                         STATUS_OK);
         assert_int_equal(tally.done, cases[i].done);
         if (tally.done > 0) assert_true(isnan(tally.values[1]) && tally.values[3] == -2 && isnan(tally.values[4]));
         tally_reset(&tally);

@@ -1,5 +1,5 @@
-/* Averages, the line and the plane of shared/reference/ckpt: losses within 1e-5, projections 1e-4 relative, directions |cos| > 1 -
- * 1e-6, averages to the bit. */
+/* Averages, the line and the plane of shared/reference/ckpt: losses within 1e-5, projections 1e-4 relative, directions
+ * |cos| > 1 - 1e-6, averages to the bit. */
 #include "base/memory.h"
 #include "eval/evaluate.h"
 #include "jobs/average.h"
@@ -7,7 +7,7 @@
 #include "jobs/landscape.h"
 #include "shared.h"
 
-#include "../formats/scratch.h"
+#include "engine/files/scratch.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -35,11 +35,12 @@ static void tokens_read(struct fixture *fixture)
 {
     const json_t *rows = json_object_get(fixture->reference, "tokens");
     const size_t count = json_array_size(rows), length = json_array_size(json_array_get(rows, 0));
-    fixture->sequences =
-        (struct sequences){(int64_t)count, calloc(count + 1, sizeof(int64_t)), calloc(count * length, sizeof(uint32_t))};
+    fixture->sequences = (struct sequences){(int64_t)count, calloc(count + 1, sizeof(int64_t)),
+                                            calloc(count * length, sizeof(uint32_t))};
     for (size_t s = 0; s <= count; s++) fixture->sequences.starts[s] = (int64_t)(s * length);
     for (size_t t = 0; t < count * length; t++)
-        fixture->sequences.tokens[t] = (uint32_t)json_integer_value(json_array_get(json_array_get(rows, t / length), t % length));
+        fixture->sequences.tokens[t] =
+            (uint32_t)json_integer_value(json_array_get(json_array_get(rows, t / length), t % length));
 }
 
 static void open_fixture(struct fixture *fixture)
@@ -139,10 +140,12 @@ static void test_average_file_is_bit_exact(void **state)
         (void)snprintf(name, sizeof name, "average_last5.%s", last.names[t]);
         double *expected = shared_tensor(fixture.tensors, name, &elements);
         float *found = calloc((size_t)elements, sizeof *found);
-        assert_int_equal(weights_read_f32(made->weights, weights_find(made->weights, last.names[t]), 0, elements, found, &error),
-                         STATUS_OK);
+        assert_int_equal(
+            weights_read_f32(made->weights, weights_find(made->weights, last.names[t]), 0, elements, found, &error),
+            STATUS_OK);
         for (int64_t i = 0; i < elements; i++)
-            if (found[i] != (float)expected[i]) fail_msg("%s[%lld]: %a is not %a", name, (long long)i, found[i], expected[i]);
+            if (found[i] != (float)expected[i])
+                fail_msg("%s[%lld]: %a is not %a", name, (long long)i, found[i], expected[i]);
         free(found);
         free(expected);
     }
@@ -189,7 +192,8 @@ static double cosine_of(const struct fixture *fixture, const double *axis, int n
         char name[128];
         int64_t elements = 0;
         (void)snprintf(name, sizeof name, "dir%d.%s", number, fixture->family.names[t]);
-        double *reference = shared_tensor(fixture->tensors, name, &elements), *entries = calloc((size_t)elements, sizeof *entries);
+        double *reference = shared_tensor(fixture->tensors, name, &elements),
+               *entries = calloc((size_t)elements, sizeof *entries);
         float *values = calloc((size_t)elements, sizeof *values);
         for (int64_t k = 0; k < MEMBERS; k++) {
             assert_int_equal(family_read(&fixture->family, k, t, 0, elements, values, &error), STATUS_OK);
@@ -221,8 +225,10 @@ static void test_plane(void **state)
     if (landscape_run(&request, &result, &error) != STATUS_OK) fail_msg("%s", error.detail);
     assert_int_equal(fixture.family.parameters, json_integer_value(json_object_get(plane, "n_params")));
     for (size_t axis = 0; axis < 2; axis++) {
-        assert_near(result.plane.explained[axis], number_at(json_object_get(plane, "explained_variance_ratio"), axis), 1e-9);
-        assert_true(cosine_of(&fixture, result.plane.axes + axis * MEMBERS, (int)axis + 1) > 1 - 1e-12); /* with its sign */
+        assert_near(result.plane.explained[axis], number_at(json_object_get(plane, "explained_variance_ratio"), axis),
+                    1e-9);
+        assert_true(cosine_of(&fixture, result.plane.axes + axis * MEMBERS, (int)axis + 1) >
+                    1 - 1e-12); /* with its sign */
     }
     for (size_t k = 0; k < MEMBERS; k++) {
         for (size_t axis = 0; axis < 2; axis++)

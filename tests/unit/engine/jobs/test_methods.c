@@ -1,9 +1,9 @@
 /* Whole quantizations of tiny random models with every method and option: what orders their errors, and what must
  * change nothing. */
 #include "base/memory.h"
-#include "jobs/quantize.h"
+#include "engine/jobs/tiny_fixture.h"
+#include "jobs/quantize/quantize.h"
 #include "quant/rotation.h"
-#include "tiny_fixture.h"
 
 static const char tiny_qwen3[] =
     "{\"model_type\": \"qwen3\", \"vocab_size\": 50, \"hidden_size\": 24, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
@@ -18,8 +18,11 @@ static enum status try_method(const struct fixture *f, struct quantize_method me
                               struct error *error)
 {
     const enum status status = quantize_method_settle(&method, error);
-    const struct quantize_request request = {
-        .model = f->model, .backend = f->backend, .method = method, .calibration = &f->calibration, .evaluation = &f->evaluation};
+    const struct quantize_request request = {.model = f->model,
+                                             .backend = f->backend,
+                                             .method = method,
+                                             .calibration = &f->calibration,
+                                             .evaluation = &f->evaluation};
     return status == STATUS_OK ? quantize_run(&request, result, error) : status;
 }
 
@@ -136,7 +139,8 @@ static void test_methods_that_treat_inputs_reach_experts(void **state)
     const double four = kl_of(&f, method);
     assert_true(none < four);
     assert_true(kl_of(&f, (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {3, 1}}) < four);
-    assert_true(kl_of(&f, (struct quantize_method){.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {8, 8, 0.5, false}}) < four);
+    assert_true(kl_of(&f, (struct quantize_method){.quantizer = QUANTIZER_SMOOTHQUANT,
+                                                   .smoothquant = {8, 8, 0.5, false}}) < four);
     method.options.keep_outliers = 4;
     assert_true(kl_of(&f, method) < four);
     close_fixture(&f);

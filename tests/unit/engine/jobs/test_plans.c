@@ -1,8 +1,8 @@
 /* What runs say that they need, beside what they take; and that a smaller plan gives the same bits. */
-#include "jobs/quantize.h"
-#include "jobs/sharpness.h"
-#include "planned.h"
-#include "tiny_fixture.h"
+#include "engine/jobs/planned.h"
+#include "engine/jobs/tiny_fixture.h"
+#include "jobs/quantize/quantize.h"
+#include "jobs/sharpness/sharpness.h"
 #include "train/trainer.h"
 
 static const char deep[] =
@@ -42,11 +42,14 @@ static struct quantize_request quantization_of(const struct fixture *f, int meth
         .directory = f->scratch.directory,
     };
     if (method == 1) request.method.options.rotation = ROTATION_HADAMARD;
-    if (method == 2) request.method = (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {.threshold = 2}};
+    if (method == 2)
+        request.method = (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {.threshold = 2}};
     if (method == 4)
-        request.method = (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {.threshold = 2, .variant = 1}};
+        request.method =
+            (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {.threshold = 2, .variant = 1}};
     if (method == 3) {
-        request.method = (struct quantize_method){.quantizer = QUANTIZER_RTN, .rtn = {.bits = 4, .group_size = 16, .sym = true}};
+        request.method =
+            (struct quantize_method){.quantizer = QUANTIZER_RTN, .rtn = {.bits = 4, .group_size = 16, .sym = true}};
         request.method.options.lm_head_bits = 8;
         request.calibration = NULL;
     }

@@ -1,11 +1,12 @@
-/* What work on several checkpoints says that it needs, beside what it takes: interpolations, landscapes, averages, readings. */
+/* What work on several checkpoints says that it needs, beside what it takes: interpolations, landscapes, averages,
+ * readings. */
+#include "engine/jobs/planned.h"
+#include "engine/jobs/tiny_fixture.h"
 #include "health/reading.h"
 #include "jobs/average.h"
 #include "jobs/interpolate.h"
 #include "jobs/landscape.h"
-#include "jobs/quantize.h"
-#include "planned.h"
-#include "tiny_fixture.h"
+#include "jobs/quantize/quantize.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -145,7 +146,8 @@ static void test_an_average_takes_what_its_plan_says(void **state)
         struct run_plan plan;
         struct error error;
         be_family(m, MEMBERS);
-        const struct average_request request = {.family = &m->family, .directory = m->f.work.directory, .dtype = dtypes[i]};
+        const struct average_request request = {
+            .family = &m->family, .directory = m->f.work.directory, .dtype = dtypes[i]};
         assert_int_equal(average_plan(&request, &plan, &error), STATUS_OK);
         const struct watch watch = watch_begin();
         if (average_write(&request, &error) != STATUS_OK) fail_msg("%s", error.detail);
@@ -178,8 +180,10 @@ static void test_a_reading_takes_what_its_plan_says(void **state)
     struct members *m = *state;
     const struct reading_hash hash = {NULL, digest_begin, digest_add, digest_finish};
     for (int i = 0; i < 2; i++) {
-        const struct reading_request request = {
-            .weights = m->models[0]->weights, .previous = i == 0 ? NULL : m->models[1]->weights, .team = m->f.team, .hash = &hash};
+        const struct reading_request request = {.weights = m->models[0]->weights,
+                                                .previous = i == 0 ? NULL : m->models[1]->weights,
+                                                .team = m->f.team,
+                                                .hash = &hash};
         struct reading reading;
         struct run_plan plan = {.flops = 0};
         struct error error;

@@ -1,8 +1,8 @@
 /* What work that walks a model many times says that it needs, beside what it takes: attributions, tasks. */
-#include "jobs/attribution.h"
-#include "jobs/tasks.h"
-#include "planned.h"
-#include "tiny_fixture.h"
+#include "engine/jobs/planned.h"
+#include "engine/jobs/tiny_fixture.h"
+#include "jobs/attribution/attribution.h"
+#include "jobs/tasks/tasks.h"
 
 static const char deep[] =
     "{\"model_type\": \"llama\", \"vocab_size\": 300, \"hidden_size\": 128, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
@@ -64,9 +64,10 @@ static struct task_set *write_tasks(struct fixture *f)
     char records[ITEMS * 128], path[PATH_MAX];
     int size = 0;
     for (int i = 0; i < ITEMS; i++)
-        size += snprintf(records + size, sizeof records - (size_t)size,
-                         "{\"goal\": \"do %d things\", \"sol1\": \"with %d hands\", \"sol2\": \"with none\", \"label\": %d}\n", i,
-                         i, i % 2);
+        size += snprintf(
+            records + size, sizeof records - (size_t)size,
+            "{\"goal\": \"do %d things\", \"sol1\": \"with %d hands\", \"sol2\": \"with none\", \"label\": %d}\n", i, i,
+            i % 2);
     scratch_write(&f->scratch, "tests.jsonl", records, (size_t)size);
     (void)snprintf(path, sizeof path, "%s", scratch_path(&f->scratch, "tests.jsonl"));
     if (task_set_open(&(struct task_set_source){task_find("piqa"), path, NULL, 0, 0}, &set, &error) != STATUS_OK)
@@ -114,7 +115,8 @@ static void check_tasks(const struct quantize_method *method)
 static void test_tasks_take_what_their_plan_says(void **state)
 {
     const struct quantize_method gptq = {.quantizer = QUANTIZER_GPTQ, .gptq = {4, 16, true, false, true, 0.05}};
-    const struct quantize_method llm_int8 = {.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {.threshold = 2, .variant = 1}};
+    const struct quantize_method llm_int8 = {.quantizer = QUANTIZER_LLM_INT8,
+                                             .llm_int8 = {.threshold = 2, .variant = 1}};
     (void)state;
     check_tasks(NULL);
     check_tasks(&gptq);

@@ -1,10 +1,11 @@
-/* tiny_fixture.h: a tiny model opened on the CPU, and random tokens of its vocabulary to evaluate and to calibrate with. */
+/* tiny_fixture.h: a tiny model opened on the CPU, and random tokens of its vocabulary to evaluate and to calibrate
+ * with. */
 #ifndef TINY_FIXTURE_H
 #define TINY_FIXTURE_H
 
-#include "formats/dataset.h"
+#include "dataset/dataset.h"
+#include "engine/jobs/tiny_model.h"
 #include "model/model.h"
-#include "tiny_model.h"
 
 struct fixture {
     struct team *team; /* of two threads */

@@ -2,9 +2,9 @@
 #ifndef TINY_MODEL_H
 #define TINY_MODEL_H
 
-#include "../formats/scratch.h"
 #include "base/random.h"
-#include "formats/safetensors_writer.h"
+#include "engine/files/scratch.h"
+#include "formats/safetensors/safetensors_writer.h"
 #include "model/decoder.h"
 
 #include <math.h>
@@ -59,7 +59,8 @@ static inline void tiny_write(struct scratch *scratch, const char *config_text, 
     struct decoder_ends ends;
     scratch_open(scratch);
     scratch_write(scratch, "config.json", config_text, strlen(config_text));
-    if (config_parse("config.json", config_text, strlen(config_text), &config, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    if (config_parse("config.json", config_text, strlen(config_text), &config, &error) != STATUS_OK)
+        fail_msg("%s", error.detail);
     config.bare_names = change.bare;
     decoder_ends(&config, &ends);
     const struct parameter *outer[DECODER_ENDS];
@@ -81,8 +82,9 @@ static inline void tiny_write(struct scratch *scratch, const char *config_text, 
                                                                        : 2,
                                                 shapes[i]};
     }
-    assert_int_equal(safetensors_writer_open(scratch_path(scratch, "model.safetensors"), entries, count, &writer, &error),
-                     STATUS_OK);
+    assert_int_equal(
+        safetensors_writer_open(scratch_path(scratch, "model.safetensors"), entries, count, &writer, &error),
+        STATUS_OK);
     for (int i = 0; i < count; i++) {
         const int64_t elements = parameters[i].rows * parameters[i].columns;
         float *values = calloc((size_t)elements, sizeof *values);
@@ -94,9 +96,11 @@ static inline void tiny_write(struct scratch *scratch, const char *config_text, 
             values[e] = (float)(parameters[i].rows > 1 ? matrix : bias ? 0.1 * x : 1 + 0.1 * x);
         }
         if (change.name != NULL && strcmp(change.name, parameters[i].name) == 0) values[0] = change.value;
-        for (int64_t c = 0; change.between != NULL && strcmp(change.between, parameters[i].name) == 0 && c < parameters[i].columns;
+        for (int64_t c = 0;
+             change.between != NULL && strcmp(change.between, parameters[i].name) == 0 && c < parameters[i].columns;
              c++)
-            values[(parameters[i].rows - 1) * parameters[i].columns + c] = (values[c] + values[parameters[i].columns + c]) / 2;
+            values[(parameters[i].rows - 1) * parameters[i].columns + c] =
+                (values[c] + values[parameters[i].columns + c]) / 2;
         assert_int_equal(safetensors_writer_f32(writer, i, values, elements, &error), STATUS_OK);
         free(values);
     }

@@ -1,19 +1,20 @@
-/* train_runs.h: small training runs in scratch directories, stopped and taken up again, and what they wrote compared. */
+/* train_runs.h: small training runs in scratch directories, stopped and taken up again, and what they wrote
+ * compared. */
 #ifndef UNIT_TRAIN_RUNS_H
 #define UNIT_TRAIN_RUNS_H
 
-#include "../formats/scratch.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "formats/file.h"
-#include "jobs/train.h"
+#include "engine/files/scratch.h"
+#include "files/file.h"
+#include "jobs/train/train.h"
 #include "train/checkpoint.h"
 
 #include <math.h>
 
-#define MODEL                                                                                                                      \
-    "{\"model_type\":\"llama\",\"vocab_size\":31,\"hidden_size\":16,\"num_hidden_layers\":2,\"num_attention_heads\":2,"            \
-    "\"num_key_value_heads\":1,\"intermediate_size\":24,\"max_position_embeddings\":32,\"tie_word_embeddings\":true,"              \
+#define MODEL                                                                                                           \
+    "{\"model_type\":\"llama\",\"vocab_size\":31,\"hidden_size\":16,\"num_hidden_layers\":2,\"num_attention_heads\":2," \
+    "\"num_key_value_heads\":1,\"intermediate_size\":24,\"max_position_embeddings\":32,\"tie_word_embeddings\":true,"   \
     "\"initializer_range\":0.1}"
 #define STEP (4 * 16) /* tokens a step */
 
@@ -34,7 +35,8 @@ static const struct dataset_source stream_source = {.format = DATASET_INLINE, .i
 static inline void stream_fill(void)
 {
     for (uint64_t t = 0; t < TOKENS; t++)
-        stream[t] = t == 0 || random_below(1, 1, t, 16) == 0 ? (uint32_t)random_below(1, 2, t, 31) : (stream[t - 1] * 3 + 1) % 31;
+        stream[t] = t == 0 || random_below(1, 1, t, 16) == 0 ? (uint32_t)random_below(1, 2, t, 31)
+                                                             : (stream[t - 1] * 3 + 1) % 31;
 }
 
 static inline struct train_params plain(void)
@@ -121,8 +123,8 @@ static inline struct backend *fast_backend(struct team *team)
     return backend;
 }
 
-static inline enum status run(struct place *place, const struct train_params *params, const char *from, struct backend *backend,
-                              int64_t checks, double save_seconds, struct train_result *out)
+static inline enum status run(struct place *place, const struct train_params *params, const char *from,
+                              struct backend *backend, int64_t checks, double save_seconds, struct train_result *out)
 {
     struct brake brake = {checks};
     const struct monitor monitor = {.owner = &brake, .check = brake_check};
@@ -166,8 +168,8 @@ static inline void assert_same_result(const struct train_result *a, const struct
 }
 
 /* Stopped at every k-th check and taken up again until it ends. */
-static inline void resume_to_the_end(const struct train_params *params, int64_t k, double save_seconds, const struct place *whole,
-                                     const struct train_result *expected)
+static inline void resume_to_the_end(const struct train_params *params, int64_t k, double save_seconds,
+                                     const struct place *whole, const struct train_result *expected)
 {
     struct backend *backend = fast_backend(NULL);
     struct train_result result;

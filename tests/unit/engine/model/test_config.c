@@ -55,7 +55,8 @@ static void test_both_dialects_agree(void **state)
     static const char old[] =
         "{" LLAMA_HEAD "\"rope_theta\":500000.0,\"rope_scaling\":{\"type\":\"linear\",\"factor\":4.0}," LLAMA_TAIL "}";
     static const char new[] =
-        "{" LLAMA_HEAD "\"rope_parameters\":{\"rope_theta\":500000.0,\"rope_type\":\"linear\",\"factor\":4.0}," LLAMA_TAIL "}";
+        "{" LLAMA_HEAD
+        "\"rope_parameters\":{\"rope_theta\":500000.0,\"rope_type\":\"linear\",\"factor\":4.0}," LLAMA_TAIL "}";
     struct model_config a, b;
     struct error error;
     double fa[4], fb[4];
@@ -89,11 +90,11 @@ static void test_python_literals_and_null_are_read(void **state)
     struct model_config config;
     struct error error;
     (void)state;
-    assert_int_equal(parse("{" LLAMA_HEAD
-                           "\"limit\":[0.0,Infinity],\"rope_scaling\":null,\"head_dim\":null,\"eos_token_id\":[2,3]," LLAMA_TAIL
-                           "}",
-                           &config, &error),
-                     STATUS_OK);
+    assert_int_equal(
+        parse("{" LLAMA_HEAD
+              "\"limit\":[0.0,Infinity],\"rope_scaling\":null,\"head_dim\":null,\"eos_token_id\":[2,3]," LLAMA_TAIL "}",
+              &config, &error),
+        STATUS_OK);
     assert_int_equal(config.head_dim, 8);
     assert_int_equal(config.eos_id, 2);
 }
@@ -102,9 +103,12 @@ static void test_refusals_name_the_cause(void **state)
 {
     (void)state;
     expect_refusal("{\"model_type\":\"rwkv\"}", STATUS_UNSUPPORTED, "rwkv");
-    expect_refusal("{" LLAMA_HEAD "\"quantization_config\":{\"bits\":4}," LLAMA_TAIL "}", STATUS_UNSUPPORTED, "already quantized");
-    expect_refusal("{" LLAMA_HEAD "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2}," LLAMA_TAIL "}", STATUS_UNSUPPORTED, "yarn");
-    expect_refusal("{" LLAMA_HEAD "\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8}," LLAMA_TAIL "}", STATUS_INVALID, "llama3");
+    expect_refusal("{" LLAMA_HEAD "\"quantization_config\":{\"bits\":4}," LLAMA_TAIL "}", STATUS_UNSUPPORTED,
+                   "already quantized");
+    expect_refusal("{" LLAMA_HEAD "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2}," LLAMA_TAIL "}",
+                   STATUS_UNSUPPORTED, "yarn");
+    expect_refusal("{" LLAMA_HEAD "\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8}," LLAMA_TAIL "}", STATUS_INVALID,
+                   "llama3");
     expect_refusal("{" LLAMA_HEAD "\"hidden_act\":\"mish\"," LLAMA_TAIL "}", STATUS_UNSUPPORTED, "mish");
     expect_refusal("{" LLAMA_HEAD "\"num_key_value_heads\":3," LLAMA_TAIL "}", STATUS_INVALID, "evenly");
     expect_refusal("{" LLAMA_HEAD "\"head_dim\":7," LLAMA_TAIL "}", STATUS_INVALID, "odd");
@@ -170,12 +174,13 @@ static void test_absent_settings_are_as_published(void **state)
         const struct model_config config = parsed_type(rows[i].type, ",\"intermediate_size\":40");
         if (config.head_dim != rows[i].head_dim || config.kv_heads != 4 || config.tied != rows[i].tied ||
             config.attention_bias != rows[i].attention_bias || config.mlp_bias != rows[i].mlp_bias)
-            fail_msg("%s: head_dim %lld, %lld key heads, tied %d, biases %d %d", rows[i].type, (long long)config.head_dim,
-                     (long long)config.kv_heads, config.tied, config.attention_bias, config.mlp_bias);
+            fail_msg("%s: head_dim %lld, %lld key heads, tied %d, biases %d %d", rows[i].type,
+                     (long long)config.head_dim, (long long)config.kv_heads, config.tied, config.attention_bias,
+                     config.mlp_bias);
         if (config.rope.theta != rows[i].theta || config.rope.partial != rows[i].partial ||
             config.norm_epsilon != rows[i].epsilon || config.initializer_range != 0.02)
-            fail_msg("%s: theta %g, partial %g, epsilon %g, spread %g", rows[i].type, config.rope.theta, config.rope.partial,
-                     config.norm_epsilon, config.initializer_range);
+            fail_msg("%s: theta %g, partial %g, epsilon %g, spread %g", rows[i].type, config.rope.theta,
+                     config.rope.partial, config.norm_epsilon, config.initializer_range);
         if (!config.xielu) assert_int_equal(config.activation, rows[i].activation);
         assert_int_equal(config.xielu, strcmp(rows[i].type, "apertus") == 0);
         for (int64_t layer = 0; layer < 12; layer++) {
@@ -186,11 +191,12 @@ static void test_absent_settings_are_as_published(void **state)
     assert_int_equal(parsed_type("gpt2", "").intermediate_size, 128);
     assert_int_equal(parsed_type("opt", ",\"intermediate_size\":40").architecture->position_offset, 2);
     const struct model_config mixture = parsed_type("olmoe", ",\"intermediate_size\":40");
-    assert_true(mixture.experts == 64 && mixture.experts_per_token == 8 && !mixture.experts_normalised && mixture.clip == 0);
+    assert_true(mixture.experts == 64 && mixture.experts_per_token == 8 && !mixture.experts_normalised &&
+                mixture.clip == 0);
 }
 
-/* Computed apart from the engine, from the rule as it was released: base 500000, 16 columns, original length 64, factors 8,
- * 1, 4. */
+/* Computed apart from the engine, from the rule as it was released: base 500000, 16 columns, original length 64,
+ * factors 8, 1, 4. */
 static void test_llama3_scaling(void **state)
 {
     static const double expected[] = {1,
@@ -202,10 +208,10 @@ static void test_llama3_scaling(void **state)
                                       6.647869871181235e-06,
                                       1.2891731721515574e-06};
     (void)state;
-    const struct model_config config =
-        parsed_type("llama", ",\"intermediate_size\":40,\"head_dim\":16,\"rope_theta\":500000.0,\"rope_scaling\":{\"rope_type\":"
-                             "\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
-                             "\"original_max_position_embeddings\":64}");
+    const struct model_config config = parsed_type(
+        "llama", ",\"intermediate_size\":40,\"head_dim\":16,\"rope_theta\":500000.0,\"rope_scaling\":{\"rope_type\":"
+                 "\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+                 "\"original_max_position_embeddings\":64}");
     double found[8];
     config_rope_frequencies(&config, found);
     for (int j = 0; j < 8; j++) assert_true(fabs(found[j] - expected[j]) < 1e-14 * expected[j]);

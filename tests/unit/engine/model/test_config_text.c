@@ -27,7 +27,8 @@ static void test_the_first_text_that_has_a_key_counts(void **state)
         {{"{}", "{}", "{}"}, "{}"},
         {{"{\"a\": 1}", "{\"a\": 2, \"b\": 3}", "{\"b\": 4, \"c\": 5}"}, "{\"c\": 5, \"b\": 3, \"a\": 1}"},
         {{"{\"a\": null}", "{\"a\": {\"x\": [1, 2]}}", "{}"}, "{\"a\": null}"},
-        {{"{\"a\": 1, \"a\": 2}", "{\"b\": 1, \"b\": [NaN]}", "{}"}, "{\"b\": [NaN], \"a\": 2}"}, /* a text's last one */
+        {{"{\"a\": 1, \"a\": 2}", "{\"b\": 1, \"b\": [NaN]}", "{}"},
+         "{\"b\": [NaN], \"a\": 2}"}, /* a text's last one */
         {{"{\"\\u0061\": 1}", "{\"a\": 2}", "{}"}, "{\"a\": 1}"},
         /* Two spellings of one thing; a text that has both keeps both. */
         {{"{\"rope_parameters\": 1}", "{\"rope_scaling\": 2}", "{}"}, "{\"rope_parameters\": 1}"},

@@ -1,5 +1,6 @@
-/* Texts that share beginnings give, token by token, what they give when each is by itself: for every tiny model, on the plain loops
- * in double (which differ by summation order only) and on the fast backend, whatever the chunks and whoever else is there. */
+/* Texts that share beginnings give, token by token, what they give when each is by itself: for every tiny model, on the
+ * plain loops in double (which differ by summation order only) and on the fast backend, whatever the chunks and whoever
+ * else is there. */
 #include "base/memory.h"
 #include "engine/model/tiny_models.h"
 #include "model/forest.h"
@@ -28,7 +29,8 @@ enum { TEXTS = 9 };
 
 static struct sequences texts(const struct model_config *config)
 {
-    static const int64_t shared[TEXTS] = {0, 12, 6, 9, 9, 1, 4, 4, 0}; /* tokens in common with the first text (7: the sixth) */
+    static const int64_t shared[TEXTS] = {0, 12, 6, 9, 9,
+                                          1, 4,  4, 0}; /* tokens in common with the first text (7: the sixth) */
     for (int64_t s = 0; s < TEXTS; s++)
         for (int64_t t = 0; t < starts[s + 1] - starts[s]; t++) {
             const uint64_t place = t < shared[s] ? (uint64_t)t : (uint64_t)(100 * s + t);
@@ -115,10 +117,11 @@ static void compare(const struct bench *bench, int64_t chunk_tokens, int64_t slo
     for (int64_t s = 0; s < TEXTS; s++)
         for (int64_t t = 0; t < starts[s + 1] - starts[s]; t++)
             for (int64_t c = 0; c < width; c++) {
-                const double a = alone[(starts[s] + t) * width + c], b = together[forest_row(&forest, s, t) * width + c];
+                const double a = alone[(starts[s] + t) * width + c],
+                             b = together[forest_row(&forest, s, t) * width + c];
                 if (!(fabs(a - b) <= tolerance * (1 + fabs(a))))
-                    fail_msg("text %lld, token %lld, column %lld, chunks of %lld: %.17g alone, %.17g together", (long long)s,
-                             (long long)t, (long long)c, (long long)chunk_tokens, a, b);
+                    fail_msg("text %lld, token %lld, column %lld, chunks of %lld: %.17g alone, %.17g together",
+                             (long long)s, (long long)t, (long long)c, (long long)chunk_tokens, a, b);
             }
     memory_free(alone);
     memory_free(together);

@@ -1,8 +1,8 @@
-/* Gradients of whole models: against finite differences on random tiny models of every architecture (double), against the reference
- * values, and both memory modes against each other. */
+/* Gradients of whole models: against finite differences on random tiny models of every architecture (double), against
+ * the reference values, and both memory modes against each other. */
 #include "base/memory.h"
 #include "engine/model/tiny_models.h"
-#include "formats/json_reader.h"
+#include "files/json_reader.h"
 #include "model/gradient.h"
 #include "shared.h"
 
@@ -25,8 +25,8 @@ static void ok(enum status status)
     if (status != STATUS_OK) fail_msg("%s", error.detail);
 }
 
-static void bench_open(struct bench *bench, const struct model_config *config, struct backend *backend, enum gradient_mode mode,
-                       const struct sequences *sequences)
+static void bench_open(struct bench *bench, const struct model_config *config, struct backend *backend,
+                       enum gradient_mode mode, const struct sequences *sequences)
 {
     *bench = (struct bench){.backend = backend};
     ok(parameters_layout_new(config, &bench->layout, &error));
@@ -58,7 +58,8 @@ static double losses_mean(const struct bench *bench)
 static double loss_alone(struct bench *bench)
 {
     for (int64_t i = 0; i < bench->chunks.count; i++)
-        gradient_losses(bench->gradient, &bench->chunks.chunks[i].batch, bench->losses + bench->chunks.chunks[i].first_token);
+        gradient_losses(bench->gradient, &bench->chunks.chunks[i].batch,
+                        bench->losses + bench->chunks.chunks[i].first_token);
     return losses_mean(bench);
 }
 
@@ -78,8 +79,8 @@ static struct backend *reference(bool use_double)
     return backend;
 }
 
-/* Differences over five points: truncation h⁴ / 30 times the fifth derivative (up to 1e8 here), rounding 1e-16 / h: each below
- * 1e-10. */
+/* Differences over five points: truncation h⁴ / 30 times the fifth derivative (up to 1e8 here), rounding 1e-16 / h:
+ * each below 1e-10. */
 static double difference(struct bench *bench, double *value)
 {
     const double kept = *value, step = 5e-5;
@@ -119,7 +120,8 @@ static void test_gradient_matches_finite_differences(void **state)
                 squares += expected * expected;
             }
             /* the tensor takes part; without rotation a bias of all keys moves every score of a query alike */
-            assert_true(squares > 0 || (!config_rotates(&config, 0) && strstr(tensor->parameter.name, "k_proj.bias") != NULL));
+            assert_true(squares > 0 ||
+                        (!config_rotates(&config, 0) && strstr(tensor->parameter.name, "k_proj.bias") != NULL));
         }
         bench_close(&bench);
     }
@@ -136,8 +138,8 @@ static void test_both_modes_give_the_same_bits(void **state)
             for (int mode = 0; mode < 2; mode++) {
                 struct backend *backend = NULL;
                 if (fast) ok(backend_cpu_new(NULL, &backend, &error));
-                bench_open(&bench[mode], &config, fast ? backend : reference(true), mode ? GRADIENT_RECOMPUTE : GRADIENT_KEEP,
-                           &sequences);
+                bench_open(&bench[mode], &config, fast ? backend : reference(true),
+                           mode ? GRADIENT_RECOMPUTE : GRADIENT_KEEP, &sequences);
                 ok(parameters_initialise(&bench[mode].parameters, 9, &error));
                 (void)loss_and_gradient(&bench[mode]);
             }
@@ -301,7 +303,8 @@ static void check_reference(const char *name, bool fast)
     bench_open(&bench, &model->config, fast ? backend : reference(true), GRADIENT_KEEP, &sequences);
     ok(parameters_read(&bench.parameters, model, &error));
     const double loss = loss_and_gradient(&bench);
-    if (!(fabs(loss - e.loss) <= (fast ? 1e-5 : 1e-9 * e.loss))) fail_msg("%s: loss %.12g, not %.12g", name, loss, e.loss);
+    if (!(fabs(loss - e.loss) <= (fast ? 1e-5 : 1e-9 * e.loss)))
+        fail_msg("%s: loss %.12g, not %.12g", name, loss, e.loss);
     hold_against(&bench, file, &e, fast ? 1e-4 : 1e-9);
     bench_close(&bench);
     model_close(model);
@@ -312,11 +315,12 @@ static void check_reference(const char *name, bool fast)
 static void test_gradient_matches_the_reference(void **state)
 {
     static const char *const models[] = {
-        "models/llama",   "models/llama_tied", "models/llama_rope3", "models/gpt_neox", "models/olmo2",     "models/qwen3",
-        "models/mistral", "models/smollm3",    "models/opensci",     "micro/llama",     "micro/llama_tied", "micro/llama_rope3",
-        "micro/gpt_neox", "micro/olmo2",       "micro/qwen3",        "micro/mistral",   "micro/smollm3",    "micro/opensci",
-        "micro/mamba",    "micro/mamba2",      "models/mamba",       "models/mamba2",   "models/gpt2",      "micro/gpt2",
-        "models/apertus", "micro/apertus",     "models/olmoe",       "micro/olmoe"};
+        "models/llama",     "models/llama_tied", "models/llama_rope3", "models/gpt_neox", "models/olmo2",
+        "models/qwen3",     "models/mistral",    "models/smollm3",     "models/opensci",  "micro/llama",
+        "micro/llama_tied", "micro/llama_rope3", "micro/gpt_neox",     "micro/olmo2",     "micro/qwen3",
+        "micro/mistral",    "micro/smollm3",     "micro/opensci",      "micro/mamba",     "micro/mamba2",
+        "models/mamba",     "models/mamba2",     "models/gpt2",        "micro/gpt2",      "models/apertus",
+        "micro/apertus",    "models/olmoe",      "micro/olmoe"};
     (void)state;
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++)
         for (int fast = 0; fast < 2; fast++) check_reference(models[m], fast);

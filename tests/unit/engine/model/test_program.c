@@ -1,5 +1,5 @@
-/* The shared-memory plan of a block must never let two live slots overlap. Every architecture's block is run twice on random
- * numbers, once with the shared plan and once with every slot apart: the outputs must be equal to the bit. */
+/* The shared-memory plan of a block must never let two live slots overlap. Every architecture's block is run twice on
+ * random numbers, once with the shared plan and once with every slot apart: the outputs must be equal to the bit. */
 #include "model/walk.h"
 #include "unit.h"
 
@@ -71,7 +71,8 @@ static void test_shared_plan_computes_the_same(void **state)
         struct model_config config;
         struct error error;
         double shared[12 * 24], apart[12 * 24];
-        if (config_parse("config.json", configs[i], strlen(configs[i]), &config, &error) != STATUS_OK) fail_msg("%s", error.detail);
+        if (config_parse("config.json", configs[i], strlen(configs[i]), &config, &error) != STATUS_OK)
+            fail_msg("%s", error.detail);
         run_block(&config, WALK_FORWARD, shared);
         run_block(&config, WALK_GRADIENT, apart);
         assert_memory_equal(shared, apart, sizeof shared);
@@ -111,15 +112,17 @@ static const struct step *step_of(const struct program *program, const struct op
     return NULL;
 }
 
-/* Fused projections of three heads of two columns: gpt2 has three blocks q, k, v; gpt_neox has q, k, v of a head side by side. */
+/* Fused projections of three heads of two columns: gpt2 has three blocks q, k, v; gpt_neox has q, k, v of a head side
+ * by side. */
 static void test_fused_projections_lie_as_published(void **state)
 {
     (void)state;
-    const struct program blocks = program_of("{\"model_type\":\"gpt2\",\"vocab_size\":9,\"n_embd\":6,\"n_layer\":1,\"n_head\":3,"
-                                             "\"n_positions\":16}");
-    const struct program heads =
-        program_of("{\"model_type\":\"gpt_neox\",\"vocab_size\":9,\"hidden_size\":6,\"num_hidden_layers\":1,"
-                   "\"num_attention_heads\":3,\"intermediate_size\":8,\"max_position_embeddings\":16,\"rotary_pct\":1}");
+    const struct program blocks =
+        program_of("{\"model_type\":\"gpt2\",\"vocab_size\":9,\"n_embd\":6,\"n_layer\":1,\"n_head\":3,"
+                   "\"n_positions\":16}");
+    const struct program heads = program_of(
+        "{\"model_type\":\"gpt_neox\",\"vocab_size\":9,\"hidden_size\":6,\"num_hidden_layers\":1,"
+        "\"num_attention_heads\":3,\"intermediate_size\":8,\"max_position_embeddings\":16,\"rotary_pct\":1}");
     const struct attention_attributes *gpt2 = &step_of(&blocks, &op_attention)->attributes.attention;
     const struct attention_attributes *neox = &step_of(&heads, &op_attention)->attributes.attention;
     for (int i = 0; i < 3; i++) {
@@ -150,8 +153,10 @@ static void test_a_fresh_xielu_is_the_published_one(void **state)
                    "\"num_attention_heads\":2,\"intermediate_size\":8,\"max_position_embeddings\":16}");
     const struct step *xielu = step_of(&program, &op_xielu);
     const struct parameter *p = &program.parameters[xielu->parameter[0]], *n = &program.parameters[xielu->parameter[1]];
-    const struct parameter *beta = &program.parameters[xielu->parameter[2]], *eps = &program.parameters[xielu->parameter[3]];
-    assert_true(fabs(log1p(exp(p->initial)) - 0.8) < 1e-10 && fabs(beta->initial + log1p(exp(n->initial)) - 0.8) < 1e-10);
+    const struct parameter *beta = &program.parameters[xielu->parameter[2]],
+                           *eps = &program.parameters[xielu->parameter[3]];
+    assert_true(fabs(log1p(exp(p->initial)) - 0.8) < 1e-10 &&
+                fabs(beta->initial + log1p(exp(n->initial)) - 0.8) < 1e-10);
     assert_true(!p->constant && !n->constant && beta->constant && eps->constant);
     assert_true(beta->initial == 0.5 && eps->initial == -1e-6);
 }
@@ -159,8 +164,10 @@ static void test_a_fresh_xielu_is_the_published_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shared_plan_computes_the_same),      cmocka_unit_test(test_shared_plan_is_smaller),
-        cmocka_unit_test(test_fused_projections_lie_as_published), cmocka_unit_test(test_the_input_of_mamba2_is_cut_as_published),
+        cmocka_unit_test(test_shared_plan_computes_the_same),
+        cmocka_unit_test(test_shared_plan_is_smaller),
+        cmocka_unit_test(test_fused_projections_lie_as_published),
+        cmocka_unit_test(test_the_input_of_mamba2_is_cut_as_published),
         cmocka_unit_test(test_a_fresh_xielu_is_the_published_one),
     };
     return cmocka_run_group_tests_name("program", tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Losses and gradients of tiny models against the published modelling code (transformers, run in double). Element e of the i-th
- * tensor by name, in the file's order, is (float)(0.4 sin(1 + 0.7 i + 0.37 e)), and the
+/* Losses and gradients of tiny models against the published modelling code (transformers, run in double). Element e of
+ * the i-th tensor by name, in the file's order, is (float)(0.4 sin(1 + 0.7 i + 0.37 e)), and the
  * architecture's initial value more in vectors. */
 #include "base/memory.h"
 #include "model/architecture.h"
@@ -35,7 +35,8 @@ static const struct published models[] = {
      1e-11,
      2.55337024054081,
      0.541943835498807,
-     {{"model.decoder.embed_tokens.weight", 0.471385703961583}, {"model.decoder.embed_positions.weight", 0.0904529302058987}}},
+     {{"model.decoder.embed_tokens.weight", 0.471385703961583},
+      {"model.decoder.embed_positions.weight", 0.0904529302058987}}},
     {"{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":2,\"ffn_dim\":7,"
      "\"max_position_embeddings\":12,\"pad_token_id\":1,\"word_embed_proj_dim\":4,\"do_layer_norm_before\":false}",
      1e-11,
@@ -132,7 +133,8 @@ static void fill(struct parameters *parameters)
         for (int64_t r = 0; r < p->rows; r++)
             for (int64_t c = 0; c < p->columns; c++) {
                 const double e = (double)(p->transposed ? c * p->rows + r : r * p->columns + c);
-                const double value = (double)(float)(0.4 * sin(1 + 0.7 * i + 0.37 * e) + (p->rows > 1 ? 0 : p->initial));
+                const double value =
+                    (double)(float)(0.4 * sin(1 + 0.7 * i + 0.37 * e) + (p->rows > 1 ? 0 : p->initial));
                 values[layout->tensors[t].offset + r * p->columns + c] = p->constant ? p->initial : value;
             }
     }

@@ -1,9 +1,9 @@
 /* Logits and losses of whole models against values computed in double by two unrelated programs, on every backend.
- * Tolerances: the double backend 1e-9 relative (it differs by summation order only); float 1e-4 absolute on logits of size 2-3 (a
- * plain float32 forward lands within 3e-5) and 1e-5 on the loss. */
+ * Tolerances: the double backend 1e-9 relative (it differs by summation order only); float 1e-4 absolute on logits of
+ * size 2-3 (a plain float32 forward lands within 3e-5) and 1e-5 on the loss. */
 #include "base/memory.h"
 #include "eval/evaluate.h"
-#include "formats/json_reader.h"
+#include "files/json_reader.h"
 #include "model/architecture.h"
 #include "model/hidden.h"
 #include "model/loader.h"
@@ -74,7 +74,8 @@ static double *logits_of(const struct model *model, struct backend *backend, con
     assert_int_equal(embed_load(&embed, model, backend, chunks.largest, &error), STATUS_OK);
     assert_int_equal(model_load(model, backend, &ends->output, &output, &error), STATUS_OK);
     assert_int_equal(model_load(model, backend, &ends->norm_weight, &weight, &error), STATUS_OK);
-    if (ends->norm_bias.name[0] != '\0') assert_int_equal(model_load(model, backend, &ends->norm_bias, &bias, &error), STATUS_OK);
+    if (ends->norm_bias.name[0] != '\0')
+        assert_int_equal(model_load(model, backend, &ends->norm_bias, &bias, &error), STATUS_OK);
     const struct hidden_place place = {HIDDEN_PARTS, NULL};
     assert_int_equal(hidden_init(&states, backend, &chunks, config->hidden_size, &place, &error), STATUS_OK);
     assert_int_equal(hidden_embed(&embed, &chunks, &states, &error), STATUS_OK);
@@ -95,11 +96,12 @@ static double *logits_of(const struct model *model, struct backend *backend, con
                                    .bias = bias,
                                    .y = hidden};
     backend->ops->norm_forward(backend, &norm);
-    const struct gemm_args product = {.a = hidden,
-                                      .b = output,
-                                      .c = matrix_of(memory, chunks.tokens, config->vocabulary_size, backend->ops->element),
-                                      .transpose_b = true,
-                                      .alpha = 1};
+    const struct gemm_args product = {
+        .a = hidden,
+        .b = output,
+        .c = matrix_of(memory, chunks.tokens, config->vocabulary_size, backend->ops->element),
+        .transpose_b = true,
+        .alpha = 1};
     backend->ops->gemm(backend, &product);
     double *logits = calloc((size_t)count, sizeof *logits);
     backend->ops->download(backend, product.c, logits, DTYPE_F64);
@@ -165,11 +167,11 @@ static void check_model(const char *relative)
     model_close(model);
 }
 
-#define REFERENCE_TEST(group, name)                                                                                                \
-    static void test_##group##_##name(void **state)                                                                                \
-    {                                                                                                                              \
-        (void)state;                                                                                                               \
-        check_model("reference/" #group "/" #name);                                                                                \
+#define REFERENCE_TEST(group, name)                 \
+    static void test_##group##_##name(void **state) \
+    {                                               \
+        (void)state;                                \
+        check_model("reference/" #group "/" #name); \
     }
 REFERENCE_TEST(micro, llama)
 REFERENCE_TEST(micro, llama_tied)

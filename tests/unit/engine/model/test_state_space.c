@@ -26,13 +26,14 @@ static struct model_config parsed(const char *fields)
 static void test_absent_settings_are_as_published(void **state)
 {
     (void)state;
-    const struct model_config mamba = parsed(",\"model_type\":\"mamba\",\"time_step_rank\":\"auto\",\"layer_norm_epsilon\":0.25");
+    const struct model_config mamba =
+        parsed(",\"model_type\":\"mamba\",\"time_step_rank\":\"auto\",\"layer_norm_epsilon\":0.25");
     const struct state_space_config one = mamba.state_space;
     assert_true(mamba.tied && mamba.norm_epsilon == 0.25 && !one.bias && one.kernel_bias);
     assert_true(one.width == 48 && one.heads == 48 && one.states == 16 && one.kernel == 4 && one.rank == 2);
     assert_true(one.step_least == 0 && isinf(one.step_most));
-    const struct model_config mamba2 =
-        parsed(",\"model_type\":\"mamba2\",\"expand\":4,\"num_heads\":12,\"n_groups\":3,\"time_step_limit\":[0.001,Infinity]");
+    const struct model_config mamba2 = parsed(
+        ",\"model_type\":\"mamba2\",\"expand\":4,\"num_heads\":12,\"n_groups\":3,\"time_step_limit\":[0.001,Infinity]");
     const struct state_space_config two = mamba2.state_space;
     assert_true(!mamba2.tied && two.width == 96 && two.heads == 12 && two.groups == 3 && two.states == 128);
     assert_true(two.step_least == 0.001 && isinf(two.step_most));
@@ -42,7 +43,8 @@ static void test_absent_settings_are_as_published(void **state)
     const char text[] = "{\"model_type\":\"mamba2\",\"vocab_size\":20,\"hidden_size\":64,\"num_hidden_layers\":2}";
     assert_int_equal(config_parse("config.json", text, strlen(text), &bare, &error), STATUS_OK);
     const struct state_space_config most = bare.state_space;
-    assert_true(most.width == 128 && most.heads == 128 && most.groups == 8 && most.kernel == 4 && !most.bias && most.kernel_bias);
+    assert_true(most.width == 128 && most.heads == 128 && most.groups == 8 && most.kernel == 4 && !most.bias &&
+                most.kernel_bias);
     assert_true(bare.norm_epsilon == 1e-5 && most.step_least == 0 && isinf(most.step_most));
     const struct model_config other = parsed(",\"model_type\":\"mamba2\",\"expand\":4,\"num_heads\":12,\"n_groups\":3");
     assert_string_equal(config_difference(&mamba2, &other), "time_step_limit");
@@ -63,23 +65,27 @@ static void test_what_does_not_fit_is_refused(void **state)
         {",\"model_type\":\"mamba2\",\"num_heads\":5,\"n_groups\":1", "num_heads 5", STATUS_INVALID},
         {",\"model_type\":\"mamba2\",\"num_heads\":4,\"n_groups\":3", "n_groups 3", STATUS_INVALID},
         {",\"model_type\":\"mamba2\",\"num_heads\":4,\"n_groups\":2,\"head_dim\":13", "head_dim 13", STATUS_INVALID},
-        {",\"model_type\":\"mamba2\",\"num_heads\":4,\"n_groups\":2,\"time_step_limit\":[1,0]", "time_step_limit", STATUS_INVALID},
+        {",\"model_type\":\"mamba2\",\"num_heads\":4,\"n_groups\":2,\"time_step_limit\":[1,0]", "time_step_limit",
+         STATUS_INVALID},
         {",\"model_type\":\"mamba2\",\"num_heads\":4,\"n_groups\":2,\"time_step_limit\":[0,1,2]", "time_step_limit",
          STATUS_INVALID},
-        {",\"model_type\":\"mamba2\",\"num_heads\":4,\"n_groups\":2,\"time_step_limit\":[-1,1]", "time_step_limit", STATUS_INVALID},
+        {",\"model_type\":\"mamba2\",\"num_heads\":4,\"n_groups\":2,\"time_step_limit\":[-1,1]", "time_step_limit",
+         STATUS_INVALID},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct model_config config;
         struct error error;
         assert_int_equal(parse(cases[i].fields, &config, &error), cases[i].status);
-        if (strstr(error.detail, cases[i].detail) == NULL) fail_msg("\"%s\" does not say \"%s\"", error.detail, cases[i].detail);
+        if (strstr(error.detail, cases[i].detail) == NULL)
+            fail_msg("\"%s\" does not say \"%s\"", error.detail, cases[i].detail);
     }
 }
 
 static void test_fresh_weights_are_as_published(void **state)
 {
-    static const char *const texts[] = {",\"model_type\":\"mamba\"", ",\"model_type\":\"mamba2\",\"num_heads\":6,\"n_groups\":2"};
+    static const char *const texts[] = {",\"model_type\":\"mamba\"",
+                                        ",\"model_type\":\"mamba2\",\"num_heads\":6,\"n_groups\":2"};
     (void)state;
     for (int heads = 0; heads < 2; heads++) {
         const struct model_config config = parsed(texts[heads]);
@@ -115,7 +121,8 @@ static void test_fresh_weights_are_as_published(void **state)
     }
 }
 
-/* In, selection and out; the step sizes' projection is no quantizer's. What waits is the gate beside what the linear reads. */
+/* In, selection and out; the step sizes' projection is no quantizer's. What waits is the gate beside what the linear
+ * reads. */
 static void test_cut_before_projections(void **state)
 {
     static const char *const names[2][3] = {{"in_proj", "x_proj", "out_proj"}, {"in_proj", "out_proj", NULL}};

@@ -1,5 +1,5 @@
-/* Hessian-vector products of whole models, by walks and the head alone: against differences of the gradient and for symmetry
- * (double), and the fast backend against doubles. */
+/* Hessian-vector products of whole models, by walks and the head alone: against differences of the gradient and for
+ * symmetry (double), and the fast backend against doubles. */
 #include "base/memory.h"
 #include "engine/model/tiny_models.h"
 #include "model/gradient.h"
@@ -34,7 +34,8 @@ static void ok(enum status status)
 
 static struct matrix hidden_new(const struct bench *bench)
 {
-    struct matrix m = matrix_of(NULL, bench->chunks.largest, bench->layout->config.hidden_size, bench->backend->ops->element);
+    struct matrix m =
+        matrix_of(NULL, bench->chunks.largest, bench->layout->config.hidden_size, bench->backend->ops->element);
     ok(bench->backend->ops->allocate(bench->backend, m.rows * m.columns, "hidden states", &m.data, &error));
     return m;
 }
@@ -48,9 +49,11 @@ static void bench_open(struct bench *bench, int model, struct backend *backend)
     struct parameters *const buffers[] = {&bench->parameters, &bench->direction, &bench->product, &bench->gradients};
     for (int i = 0; i < 4; i++) ok(parameters_init(buffers[i], bench->layout, backend, "parameters", &error));
     ok(chunks_init(&sequences, 20, &bench->chunks, &error)); /* several chunks: the product accumulates */
-    ok(gradient_new(&bench->parameters, GRADIENT_KEEP, bench->chunks.largest, bench->chunks.longest, &bench->gradient, &error));
+    ok(gradient_new(&bench->parameters, GRADIENT_KEEP, bench->chunks.largest, bench->chunks.longest, &bench->gradient,
+                    &error));
     ok(model_rope_tables(&config, backend, bench->chunks.longest, &bench->cosine, &bench->sine, &error));
-    ok(walk_init(&bench->walk, &config, backend, WALK_TANGENT, bench->chunks.largest, bench->cosine, bench->sine, &error));
+    ok(walk_init(&bench->walk, &config, backend, WALK_TANGENT, bench->chunks.largest, bench->cosine, bench->sine,
+                 &error));
     const struct head_weights last = parameters_head(&bench->parameters);
     const struct embed_weights first = parameters_embed(&bench->parameters);
     ok(head_init(&bench->head, &config, backend, &last, HEAD_TANGENT, &error));
@@ -113,7 +116,8 @@ static void walk_layer(struct bench *bench, const struct batch *batch, int64_t l
     parameters_block(&bench->parameters, layer, bench->block);
     parameters_block(&bench->direction, layer, bench->block_t);
     walk_tangent(&bench->walk, &bench->layout->programs[layer], batch, bench->block, bench->block_t,
-                 matrix_rows(bench->hidden[layer], 0, batch->tokens), matrix_rows(bench->hidden_t[layer], 0, batch->tokens));
+                 matrix_rows(bench->hidden[layer], 0, batch->tokens),
+                 matrix_rows(bench->hidden_t[layer], 0, batch->tokens));
 }
 
 static void product_add(struct bench *bench, const struct chunk *chunk)
@@ -121,17 +125,21 @@ static void product_add(struct bench *bench, const struct chunk *chunk)
     const struct batch *batch = &chunk->batch;
     struct backend *backend = bench->backend;
     const int64_t layers = bench->layout->config.layers, tokens = batch->tokens;
-    const struct matrix dhidden = matrix_rows(bench->dhidden, 0, tokens), dhidden_t = matrix_rows(bench->dhidden_t, 0, tokens);
-    const struct embed_weights along = parameters_embed(&bench->direction), into_first = parameters_embed(&bench->product);
+    const struct matrix dhidden = matrix_rows(bench->dhidden, 0, tokens),
+                        dhidden_t = matrix_rows(bench->dhidden_t, 0, tokens);
+    const struct embed_weights along = parameters_embed(&bench->direction),
+                               into_first = parameters_embed(&bench->product);
     embed_forward(&bench->embed, batch, matrix_rows(bench->hidden[0], 0, tokens));
     embed_tangent(&bench->embed, batch, &along, matrix_rows(bench->hidden_t[0], 0, tokens));
     for (int64_t layer = 0; layer < layers; layer++) {
         const int output = bench->layout->programs[layer].output;
         walk_layer(bench, batch, layer);
         backend->ops->add(backend, matrix_rows(bench->hidden[layer + 1], 0, tokens), bench->walk.values[output], 1, 0);
-        backend->ops->add(backend, matrix_rows(bench->hidden_t[layer + 1], 0, tokens), bench->walk.value_tangents[output], 1, 0);
+        backend->ops->add(backend, matrix_rows(bench->hidden_t[layer + 1], 0, tokens),
+                          bench->walk.value_tangents[output], 1, 0);
     }
-    const struct head_weights directions = parameters_head(&bench->direction), products = parameters_head(&bench->product);
+    const struct head_weights directions = parameters_head(&bench->direction),
+                              products = parameters_head(&bench->product);
     head_backward_tangent(&bench->head, matrix_rows(bench->hidden[layers], 0, tokens),
                           matrix_rows(bench->hidden_t[layers], 0, tokens), batch, 1 / (double)bench->chunks.predictions,
                           &directions, bench->losses + chunk->first_token, dhidden, dhidden_t, &products);
@@ -165,8 +173,8 @@ static double *gradient_at(struct bench *bench, double by)
     return flat(&bench->gradients);
 }
 
-/* Over five points: truncation h⁴ / 30 times the fifth derivative along a direction of norm 20 or so, rounding 2^-53 / h times the
- * gradient. */
+/* Over five points: truncation h⁴ / 30 times the fifth derivative along a direction of norm 20 or so, rounding 2^-53 /
+ * h times the gradient. */
 static double *difference(struct bench *bench)
 {
     static const double steps[] = {-2, -1, 1, 2}, weights[] = {1.0 / 12, -8.0 / 12, 8.0 / 12, -1.0 / 12};
@@ -247,7 +255,8 @@ static void test_hessian_is_symmetric(void **state)
         const int64_t count = bench.layout->elements;
         const double one = dot(directions[0], products[1], count), two = dot(directions[1], products[0], count);
         const double size = sqrt(dot(directions[0], directions[0], count) * dot(products[1], products[1], count));
-        if (!(fabs(one - two) <= 1e-10 * fmin(size, fabs(one)))) fail_msg("model %d: uHv %.15g, vHu %.15g", model, one, two);
+        if (!(fabs(one - two) <= 1e-10 * fmin(size, fabs(one))))
+            fail_msg("model %d: uHv %.15g, vHu %.15g", model, one, two);
         for (int i = 0; i < 2; i++) {
             free(directions[i]);
             free(products[i]);
@@ -267,8 +276,8 @@ static void parameters_share(struct bench *benches, int count)
     free(values);
 }
 
-/* A product passes some forty steps forward and back, each with ten roundings or so, and second derivatives of a few: 2000
- * roundings of a tensor's norm. */
+/* A product passes some forty steps forward and back, each with ten roundings or so, and second derivatives of a few:
+ * 2000 roundings of a tensor's norm. */
 static void test_fast_backend_agrees_on_any_number_of_threads(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* tiny_models.h: random tiny models of every architecture, and a few sequences for them: what tests of whole models run on. */
+/* tiny_models.h: random tiny models of every architecture, and a few sequences for them: what tests of whole models run
+ * on. */
 #ifndef TINY_MODELS_H
 #define TINY_MODELS_H
 
@@ -69,9 +70,9 @@ static inline void tiny_randomise(struct parameters *parameters)
         const struct parameters_tensor *tensor = &parameters->layout->tensors[i];
         const int64_t count = tensor->parameter.rows * tensor->parameter.columns;
         for (int64_t k = 0; k < count; k++)
-            values[tensor->offset + k] = tensor->parameter.constant
-                                             ? tensor->parameter.initial
-                                             : 0.5 * random_normal(3, (uint64_t)i, (uint64_t)k) + (tensor->decays ? 0 : 0.7);
+            values[tensor->offset + k] = tensor->parameter.constant ? tensor->parameter.initial
+                                                                    : 0.5 * random_normal(3, (uint64_t)i, (uint64_t)k) +
+                                                                          (tensor->decays ? 0 : 0.7);
     }
 }
 

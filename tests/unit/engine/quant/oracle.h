@@ -77,8 +77,8 @@ static inline struct oracle oracle_make(const struct oracle_case *c, uint64_t se
     return o;
 }
 
-static inline void oracle_grid(const struct oracle_case *c, const double *w, const int32_t *members, int64_t count, double *scale,
-                               double *zero)
+static inline void oracle_grid(const struct oracle_case *c, const double *w, const int32_t *members, int64_t count,
+                               double *scale, double *zero)
 {
     double lo = 0, hi = 0;
     const double top = (1 << c->bits) - 1;
@@ -189,7 +189,8 @@ static inline void oracle_gptq(const struct oracle_case *c, struct oracle *o)
         }
         for (int64_t a = p + 1; a < n; a++)
             for (int64_t b = p + 1; b < n; b++)
-                inverse[order[a] * n + order[b]] -= inverse[order[a] * n + j] * inverse[j * n + order[b]] / inverse[j * n + j];
+                inverse[order[a] * n + order[b]] -=
+                    inverse[order[a] * n + j] * inverse[j * n + order[b]] / inverse[j * n + j];
     }
     for (int64_t i = 0; i < c->rows * groups; i++) {
         o->scales[i] = row_scale[i];
@@ -211,7 +212,8 @@ static inline double oracle_proxy(const struct oracle_case *c, const struct orac
     for (int64_t r = 0; r < c->rows; r++)
         for (int64_t i = 0; i < n; i++) {
             double product = 0;
-            for (int64_t j = 0; j < n; j++) product += o->hessian[i * n + j] * ((double)o->weight[r * n + j] - other[r * n + j]);
+            for (int64_t j = 0; j < n; j++)
+                product += o->hessian[i * n + j] * ((double)o->weight[r * n + j] - other[r * n + j]);
             sum += product * ((double)o->weight[r * n + i] - other[r * n + i]);
         }
     return sum;

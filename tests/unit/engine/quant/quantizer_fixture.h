@@ -1,4 +1,5 @@
-/* quantizer_fixture.h: a backend for tests of quantizers, inputs and their statistics, and a quantizer's run on one linear. */
+/* quantizer_fixture.h: a backend for tests of quantizers, inputs and their statistics, and a quantizer's run on one
+ * linear. */
 #ifndef QUANTIZER_FIXTURE_H
 #define QUANTIZER_FIXTURE_H
 
@@ -61,8 +62,8 @@ static inline const struct statistics *fixture_collect(struct statistics_collect
 
 /* Quantizes linears that share the inputs; their weights become the dequantized ones. */
 static inline void fixture_quantize(struct backend *backend, const struct quantize_method *method,
-                                    const struct quantize_linear *linears, int64_t count, const struct statistics *inputs,
-                                    struct quantized_layer *out)
+                                    const struct quantize_linear *linears, int64_t count,
+                                    const struct statistics *inputs, struct quantized_layer *out)
 {
     struct quantize_task task = {linears, count, {.sample = {0}}};
     struct error error;

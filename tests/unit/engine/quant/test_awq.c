@@ -7,8 +7,9 @@ enum { TOKENS = 96, COLUMNS = 128 };
 
 static struct quantize_method awq_of(int bits, int group, bool clip)
 {
-    return (struct quantize_method){.quantizer = QUANTIZER_AWQ,
-                                    .awq = {.bits = bits, .group_size = group, .grid_points = 20, .sym = false, .clip = clip}};
+    return (struct quantize_method){
+        .quantizer = QUANTIZER_AWQ,
+        .awq = {.bits = bits, .group_size = group, .grid_points = 20, .sym = false, .clip = clip}};
 }
 
 static void *field(const char *file, const char *name, const char *what)
@@ -18,8 +19,8 @@ static void *field(const char *file, const char *name, const char *what)
     return shared_tensor(file, key, NULL);
 }
 
-/* All but `share` of the values equal. A weight on a rounding tie may go the other way in float; a group clamped on both sides has
- * such ties at its ends, which can decide between two magnitudes: then the whole group differs. */
+/* All but `share` of the values equal. A weight on a rounding tie may go the other way in float; a group clamped on
+ * both sides has such ties at its ends, which can decide between two magnitudes: then the whole group differs. */
 static void compare(const float *found, const double *expected, int rows, double share, const char *what)
 {
     int wrong = 0;
@@ -28,7 +29,8 @@ static void compare(const float *found, const double *expected, int rows, double
 }
 
 /* W diag(s) clamped to the reference's magnitudes, on the reference's grid, over s. */
-static void expect_clipped(const float *weight, const double *scale, const double *most, int group, int bits, double *out)
+static void expect_clipped(const float *weight, const double *scale, const double *most, int group, int bits,
+                           double *out)
 {
     const int groups = COLUMNS / group;
     for (int r = 0; r < 24; r++)
@@ -65,7 +67,8 @@ static void check_reference(struct backend *backend, const char *file, const cha
                                          {"mlp.gate_proj.weight", matrix_of(weights[1], 16, COLUMNS, 4)}};
     fixture_quantize(backend, &method, linears, 2, inputs, layers);
     assert_true(layers[0].alpha == alpha && layers[1].alpha == alpha);
-    for (int c = 0; c < COLUMNS; c++) assert_true(fabs((double)layers[0].column_scales[c] - scale[c]) < 1e-5 * scale[c]);
+    for (int c = 0; c < COLUMNS; c++)
+        assert_true(fabs((double)layers[0].column_scales[c] - scale[c]) < 1e-5 * scale[c]);
     compare(weights[0], q[0], 24, 0.005, name);
     compare(weights[1], q[1], 16, 0.005, name);
 
@@ -103,7 +106,8 @@ struct planted {
 /* Two columns whose inputs are forty times as large. */
 static void plant(struct planted *p)
 {
-    for (int i = 0; i < 64 * 32; i++) p->x[i] = (float)(random_normal(3, 0, (uint64_t)i) * (i % 32 == 7 || i % 32 == 20 ? 40 : 1));
+    for (int i = 0; i < 64 * 32; i++)
+        p->x[i] = (float)(random_normal(3, 0, (uint64_t)i) * (i % 32 == 7 || i % 32 == 20 ? 40 : 1));
     for (int i = 0; i < 20 * 32; i++) p->weight[i] = (float)random_normal(3, 1, (uint64_t)i);
 }
 
@@ -145,13 +149,15 @@ static void test_queries_and_keys_are_not_clipped(void **state)
                                          "attention.key.weight",
                                          "h.0.attn.c_attn.weight",
                                          "mixer.Wqkv.weight"};
-    static const char *const clipped[] = {"model.layers.0.self_attn.v_proj.weight", "model.layers.0.self_attn.o_proj.weight",
+    static const char *const clipped[] = {"model.layers.0.self_attn.v_proj.weight",
+                                          "model.layers.0.self_attn.o_proj.weight",
                                           "model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.up_proj.weight",
                                           "model.layers.0.mlp.down_proj.weight"};
     for (size_t i = 0; i < sizeof spared / sizeof spared[0]; i++)
         if (proxy(*state, awq_of(3, 16, true), spared[i], NULL) != without) fail_msg("%s is clipped", spared[i]);
     for (size_t i = 0; i < sizeof clipped / sizeof clipped[0]; i++)
-        if (!(proxy(*state, awq_of(3, 16, true), clipped[i], NULL) < without)) fail_msg("%s is not clipped", clipped[i]);
+        if (!(proxy(*state, awq_of(3, 16, true), clipped[i], NULL) < without))
+            fail_msg("%s is not clipped", clipped[i]);
 }
 
 /* Inputs of one size: every exponent gives the same scales, and the first is taken. */
@@ -192,7 +198,9 @@ static void second_make(struct second *s)
     memset(s->mean, 0, sizeof s->mean);
     memset(s->hessian, 0, sizeof s->hessian);
     for (int i = 0; i < SEEN * N; i++)
-        s->x[i] = i % N == 11 ? 0 : (float)(exp(1.2 * random_normal(21, 0, (uint64_t)(i % N))) * random_normal(21, 1, (uint64_t)i));
+        s->x[i] = i % N == 11
+                      ? 0
+                      : (float)(exp(1.2 * random_normal(21, 0, (uint64_t)(i % N))) * random_normal(21, 1, (uint64_t)i));
     for (int l = 0; l < LINEARS; l++)
         for (int i = 0; i < rows_of[l] * N; i++) {
             const double along = exp((l == 0 ? -0.8 : 0) * random_normal(21, 0, (uint64_t)(i % N)));
@@ -201,7 +209,8 @@ static void second_make(struct second *s)
     for (int t = 0; t < SEEN; t++)
         for (int i = 0; i < N; i++) {
             s->mean[i] += fabs((double)s->x[t * N + i]) / SEEN;
-            for (int j = 0; j < N; j++) s->hessian[i][j] += 2.0 / SEEN * (double)s->x[t * N + i] * (double)s->x[t * N + j];
+            for (int j = 0; j < N; j++)
+                s->hessian[i][j] += 2.0 / SEEN * (double)s->x[t * N + i] * (double)s->x[t * N + j];
         }
 }
 
@@ -236,8 +245,8 @@ static double group_error(const struct second *s, const double *scaled, const do
     double sum = 0;
     for (int i = 0; i < count; i++)
         for (int j = 0; j < count; j++)
-            sum += (scaled[i] - values[i]) / s->scale[first + i] * s->hessian[first + i][first + j] * (scaled[j] - values[j]) /
-                   s->scale[first + j];
+            sum += (scaled[i] - values[i]) / s->scale[first + i] * s->hessian[first + i][first + j] *
+                   (scaled[j] - values[j]) / s->scale[first + j];
     return sum;
 }
 
@@ -313,16 +322,19 @@ static void check_second(struct backend *backend, struct awq_params params)
     for (int l = 0; l < LINEARS; l++)
         for (int r = 0; r < rows_of[l]; r++) second_row(&s, l, r, params.clip);
     const struct statistics *inputs = fixture_collect(&collector, backend, quantizer_awq.needs, s.x, SEEN, N);
-    const struct quantize_linear linears[LINEARS] = {{"mlp.gate_proj.weight", matrix_of(s.weights[0], rows_of[0], N, 4)},
-                                                     {"mlp.up_proj.weight", matrix_of(s.weights[1], rows_of[1], N, 4)}};
+    const struct quantize_linear linears[LINEARS] = {
+        {"mlp.gate_proj.weight", matrix_of(s.weights[0], rows_of[0], N, 4)},
+        {"mlp.up_proj.weight", matrix_of(s.weights[1], rows_of[1], N, 4)}};
     fixture_quantize(backend, &method, linears, LINEARS, inputs, layers);
     int wrong = 0, count = 0;
     for (int l = 0; l < LINEARS; l++) {
         if (layers[l].alpha != s.alpha) fail_msg("exponent %g, expected %g", layers[l].alpha, s.alpha);
-        for (int c = 0; c < N; c++) assert_true(fabs((double)layers[l].column_scales[c] - s.scale[c]) <= 1e-6 * s.scale[c]);
+        for (int c = 0; c < N; c++)
+            assert_true(fabs((double)layers[l].column_scales[c] - s.scale[c]) <= 1e-6 * s.scale[c]);
         for (int i = 0; i < rows_of[l] * N; i++) {
             wrong += layers[l].codes[i] != s.codes[l][i];
-            wrong += fabs((double)s.weights[l][i] - s.values[l][i]) > 1e-5 * (1 + fabs(s.values[l][i])); /* now the quantized one */
+            wrong += fabs((double)s.weights[l][i] - s.values[l][i]) >
+                     1e-5 * (1 + fabs(s.values[l][i])); /* now the quantized one */
         }
         count += 2 * (int)rows_of[l] * N;
         quantized_layer_reset(&layers[l]);

@@ -3,7 +3,8 @@
 #include "base/random.h"
 #include "quantizer_fixture.h"
 
-static void run(struct backend *backend, struct quantize_method method, struct matrix weight, struct quantized_layer *layer)
+static void run(struct backend *backend, struct quantize_method method, struct matrix weight,
+                struct quantized_layer *layer)
 {
     const struct quantize_linear linear = {"layer", weight};
     const struct quantize_task task = {&linear, 1, {.sample = {0}}};
@@ -14,7 +15,8 @@ static void run(struct backend *backend, struct quantize_method method, struct m
 
 static struct quantize_method nf4_of(int64_t block, bool double_quant)
 {
-    return (struct quantize_method){.quantizer = QUANTIZER_NF4, .nf4 = {.block_size = block, .double_quant = double_quant}};
+    return (struct quantize_method){.quantizer = QUANTIZER_NF4,
+                                    .nf4 = {.block_size = block, .double_quant = double_quant}};
 }
 
 static struct quantize_method fp4_of(int64_t block)
@@ -24,7 +26,8 @@ static struct quantize_method fp4_of(int64_t block)
 
 static void check_reference(struct backend *backend, const char *file, bool double_quant)
 {
-    float *weight = shared_tensor(file, "W", NULL), *expected = shared_tensor(file, double_quant ? "dq.dequant" : "dequant", NULL);
+    float *weight = shared_tensor(file, "W", NULL),
+          *expected = shared_tensor(file, double_quant ? "dq.dequant" : "dequant", NULL);
     uint8_t *codes = shared_tensor(file, "codes", NULL);
     double *maxima = shared_tensor(file, "absmax", NULL);
     struct quantized_layer layer = {0};
@@ -92,7 +95,8 @@ static void test_the_library_s_fp4_has_a_hole_around_zero(void **state)
     struct quantized_layer layer = {0};
     method.fp4.values = 1;
     run(*state, method, matrix_of(weight, 1, 4, 4), &layer);
-    assert_true(weight[0] == 12 && fabsf(weight[1] - 0.0625f) < 1e-6f && fabsf(weight[2] - 0.0625f) < 1e-6f && weight[3] == 0);
+    assert_true(weight[0] == 12 && fabsf(weight[1] - 0.0625f) < 1e-6f && fabsf(weight[2] - 0.0625f) < 1e-6f &&
+                weight[3] == 0);
     quantized_layer_reset(&layer);
 }
 
@@ -165,7 +169,8 @@ static void find_maxima(const float *weight, int block, bool coded, double *maxi
     dynamic_book(values);
     for (int g = 0; g < groups; g++) {
         maxima[g] = 0;
-        for (int i = g * block; i < (g + 1) * block && i < BOOK_WEIGHTS; i++) maxima[g] = fmax(maxima[g], fabs((double)weight[i]));
+        for (int i = g * block; i < (g + 1) * block && i < BOOK_WEIGHTS; i++)
+            maxima[g] = fmax(maxima[g], fabs((double)weight[i]));
         mean += maxima[g] / groups;
     }
     for (int first = 0; first < groups && coded; first += 256) {
@@ -190,7 +195,8 @@ static void check_book(struct backend *backend, bool nf4, int block, bool coded)
     else
         fp4_book(book);
     for (int i = 0; i < BOOK_WEIGHTS; i++)
-        weight[i] = before[i] = (float)(exp(0.5 * random_normal(41, 0, (uint64_t)(i / 50))) * random_normal(41, 1, (uint64_t)i));
+        weight[i] = before[i] =
+            (float)(exp(0.5 * random_normal(41, 0, (uint64_t)(i / 50))) * random_normal(41, 1, (uint64_t)i));
     find_maxima(before, block, false, plain, groups);
     find_maxima(before, block, coded, maxima, groups);
     run(backend, method, matrix_of(weight, BOOK_ROWS, BOOK_COLUMNS, 4), &layer);
@@ -198,7 +204,8 @@ static void check_book(struct backend *backend, bool nf4, int block, bool coded)
     for (int i = 0; i < BOOK_WEIGHTS; i++) {
         const double expected = nearest(book, 16, (double)before[i] / plain[i / block]) * maxima[i / block];
         if (fabs((double)weight[i] - expected) > 1e-6 * plain[i / block])
-            fail_msg("%s, blocks of %d, value %d: %g, expected %g", nf4 ? "nf4" : "fp4", block, i, (double)weight[i], expected);
+            fail_msg("%s, blocks of %d, value %d: %g, expected %g", nf4 ? "nf4" : "fp4", block, i, (double)weight[i],
+                     expected);
     }
     const int stored = coded ? groups * 8 + (groups + 255) / 256 * 32 + 32 : groups * 32;
     assert_int_equal(quantized_layer_bits(&layer), BOOK_WEIGHTS * 4 + stored);
@@ -228,7 +235,8 @@ static void test_double_quantization_of_equal_maxima_is_exact(void **state)
     assert_memory_equal(weight, once, sizeof weight);
 }
 
-static double error_of(struct backend *backend, struct quantize_method method, const float *weight, int rows, int columns)
+static double error_of(struct backend *backend, struct quantize_method method, const float *weight, int rows,
+                       int columns)
 {
     float *copy = malloc((size_t)(rows * columns) * sizeof(float));
     struct quantized_layer layer = {0};

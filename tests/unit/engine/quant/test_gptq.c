@@ -19,7 +19,8 @@ static float *hessian_of(const struct oracle_case *c, const struct oracle *o)
 {
     float *h = calloc((size_t)(c->columns * c->columns), sizeof(float));
     for (int64_t i = 0; i < c->columns; i++)
-        for (int64_t j = 0; j < c->columns; j++) h[i * c->columns + j] = j <= i ? (float)o->hessian[i * c->columns + j] : NAN;
+        for (int64_t j = 0; j < c->columns; j++)
+            h[i * c->columns + j] = j <= i ? (float)o->hessian[i * c->columns + j] : NAN;
     return h;
 }
 
@@ -28,7 +29,8 @@ static enum status run(struct backend *backend, const struct oracle_case *c, flo
 {
     const struct quantize_method method = method_of(c);
     const struct quantize_linear linear = {"layer", matrix_of(weight, c->rows, c->columns, sizeof(float))};
-    const struct quantize_task task = {&linear, 1, {.hessian = matrix_of(hessian, c->columns, c->columns, sizeof(float))}};
+    const struct quantize_task task = {
+        &linear, 1, {.hessian = matrix_of(hessian, c->columns, c->columns, sizeof(float))}};
     return quantizer_gptq.quantize(backend, &method, &task, layer, error);
 }
 
@@ -54,13 +56,14 @@ static void compare(struct backend *backend, const struct oracle_case *c, uint64
     }
     const double proxy = oracle_proxy(c, &o, o.quantized), own = oracle_proxy(c, &o, values);
     if ((double)same < 0.99 * (double)count || fabs(proxy - own) > 1e-2 * proxy)
-        fail_msg("b%d g%d %s act %d gar %d damp %g: %d of %d codes equal, proxy %g, expected %g", c->bits, (int)c->group_size,
-                 c->sym ? "sym" : "asym", c->desc_act, c->act_group_aware, c->damp, (int)same, (int)count, own, proxy);
+        fail_msg("b%d g%d %s act %d gar %d damp %g: %d of %d codes equal, proxy %g, expected %g", c->bits,
+                 (int)c->group_size, c->sym ? "sym" : "asym", c->desc_act, c->act_group_aware, c->damp, (int)same,
+                 (int)count, own, proxy);
     /* the reported proxy is a float product of the same two things */
     assert_true(fabs(layer.proxy_error - own) <= 1e-4 * own);
-    assert_true(
-        fabs(layer.relative_error - own / oracle_proxy(c, &o, (double *)memset(values, 0, (size_t)count * sizeof(double)))) <=
-        1e-4 * layer.relative_error);
+    assert_true(fabs(layer.relative_error -
+                     own / oracle_proxy(c, &o, (double *)memset(values, 0, (size_t)count * sizeof(double)))) <=
+                1e-4 * layer.relative_error);
     assert_int_equal(layer.dead_columns, c->columns > 8 ? 2 : 0);
     assert_true(layer.damp == c->damp);
     free(values);
@@ -99,7 +102,8 @@ static void test_stacked_linears_equal_separate_ones(void **state)
     struct quantized_layer layers[3] = {0}, layer = {0};
     struct quantize_linear linears[3];
     const int64_t rows[] = {50, 40, 6}, first[] = {0, 50, 90};
-    for (int i = 0; i < 3; i++) linears[i] = (struct quantize_linear){"q", matrix_of(weight + first[i] * 160, rows[i], 160, 4)};
+    for (int i = 0; i < 3; i++)
+        linears[i] = (struct quantize_linear){"q", matrix_of(weight + first[i] * 160, rows[i], 160, 4)};
     const struct quantize_task all = {linears, 3, {.hessian = matrix_of(hessian, 160, 160, 4)}};
     assert_int_equal(quantizer_gptq.quantize(*state, &method, &all, layers, &error), STATUS_OK);
     for (int i = 0; i < 3; i++) {
@@ -171,7 +175,8 @@ static void test_the_least_damping_that_works_is_found(void **state)
         struct error error;
         assert_int_equal(run(*state, &c, weight, hessian, &layer, &error), STATUS_OK);
         if (fabs(layer.damp - 0.01 * needed) > 1e-12 || layer.damp_increases != needed - 1)
-            fail_msg("damping %g after %d increases, expected %g", layer.damp, (int)layer.damp_increases, 0.01 * needed);
+            fail_msg("damping %g after %d increases, expected %g", layer.damp, (int)layer.damp_increases,
+                     0.01 * needed);
         quantized_layer_reset(&layer);
     }
 }
@@ -206,7 +211,8 @@ static void test_orders_are_stable(void **state)
 {
     (void)state;
     static const float diagonal[] = {2, 1, 5, 5, 1, 2, 9, 9}, flat[] = {1, 1, 1, 1, 1, 1, 1, 1};
-    static const int32_t plain[] = {0, 1, 2, 3, 4, 5, 6, 7}, act[] = {6, 7, 2, 3, 0, 5, 1, 4}, gar[] = {2, 0, 1, 3, 5, 4, 6, 7};
+    static const int32_t plain[] = {0, 1, 2, 3, 4, 5, 6, 7}, act[] = {6, 7, 2, 3, 0, 5, 1, 4},
+                         gar[] = {2, 0, 1, 3, 5, 4, 6, 7};
     static const int32_t second_first[] = {3, 5, 4, 2, 0, 1, 6, 7}, groups[] = {0, 1, 2}, turned[] = {1, 0, 2};
     expect_order(GPTQ_ORDER_NONE, diagonal, plain, groups);
     expect_order(GPTQ_ORDER_ACT, diagonal, act, groups);

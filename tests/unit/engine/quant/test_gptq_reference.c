@@ -1,5 +1,5 @@
-/* GPTQ on the reference layers, on every backend of floats: at least 99 % of the codes, the proxy error within 1e-3 (1e-2 where a
- * row passed a tie), scales to float's accuracy in the rows whose codes agree. */
+/* GPTQ on the reference layers, on every backend of floats: at least 99 % of the codes, the proxy error within 1e-3
+ * (1e-2 where a row passed a tie), scales to float's accuracy in the rows whose codes agree. */
 #include "oracle.h"
 #include "quant/quantizer.h"
 #include "shared.h"
@@ -32,8 +32,8 @@ static void check_case(struct backend *backend, const char *file, const char *na
     struct quantize_method method = {.quantizer = QUANTIZER_GPTQ};
     char grid[8], order[8];
     long long group;
-    assert_int_equal(sscanf(name + 2, "b%d.g%lld.%7[a-z].%7[a-z].d%lf", &c.bits, &group, grid, order, &method.gptq.damp_percent),
-                     5);
+    assert_int_equal(
+        sscanf(name + 2, "b%d.g%lld.%7[a-z].%7[a-z].d%lf", &c.bits, &group, grid, order, &method.gptq.damp_percent), 5);
     method.gptq.bits = c.bits;
     method.gptq.group_size = group;
     method.gptq.sym = strcmp(grid, "sym") == 0;
@@ -42,20 +42,22 @@ static void check_case(struct backend *backend, const char *file, const char *na
 
     const int64_t count = c.rows * c.columns;
     struct oracle o = {.weight = data->weight, .hessian = calloc((size_t)(c.columns * c.columns), sizeof(double))};
-    float *weight = malloc((size_t)count * sizeof(float)), *hessian = malloc((size_t)(c.columns * c.columns) * sizeof(float));
+    float *weight = malloc((size_t)count * sizeof(float)),
+          *hessian = malloc((size_t)(c.columns * c.columns) * sizeof(float));
     memcpy(weight, data->weight, (size_t)count * sizeof(float));
     for (int64_t t = 0; t < c.tokens; t++)
         for (int64_t i = 0; i < c.columns; i++)
             for (int64_t j = 0; j < c.columns; j++)
                 o.hessian[i * c.columns + j] +=
                     2.0 / (double)c.tokens * data->input[t * c.columns + i] * data->input[t * c.columns + j];
-    backend->ops->syrk(backend, matrix_of(hessian, c.columns, c.columns, 4), matrix_of(data->input, c.tokens, c.columns, 4),
-                       2.0 / (double)c.tokens, 0);
+    backend->ops->syrk(backend, matrix_of(hessian, c.columns, c.columns, 4),
+                       matrix_of(data->input, c.tokens, c.columns, 4), 2.0 / (double)c.tokens, 0);
     const struct quantize_linear linear = {name, matrix_of(weight, c.rows, c.columns, 4)};
     const struct quantize_task task = {&linear, 1, {.hessian = matrix_of(hessian, c.columns, c.columns, 4)}};
     struct quantized_layer layer = {0};
     struct error error;
-    if (quantizer_gptq.quantize(backend, &method, &task, &layer, &error) != STATUS_OK) fail_msg("%s: %s", name, error.detail);
+    if (quantizer_gptq.quantize(backend, &method, &task, &layer, &error) != STATUS_OK)
+        fail_msg("%s: %s", name, error.detail);
 
     uint8_t *codes = field(file, name, "codes"), *zeros = field(file, name, "zeros");
     double *scales = field(file, name, "scales"), *expected = malloc((size_t)count * sizeof(double));
@@ -77,8 +79,8 @@ static void check_case(struct backend *backend, const char *file, const char *na
     }
     const double proxy = oracle_proxy(&c, &o, expected), bound = same == count ? 1e-3 : 1e-2;
     if ((double)same < 0.99 * (double)count || fabs(layer.proxy_error - proxy) > bound * proxy)
-        fail_msg("%s %s: %lld of %lld codes equal, proxy %.6g, expected %.6g", backend->ops->name, name, (long long)same,
-                 (long long)count, layer.proxy_error, proxy);
+        fail_msg("%s %s: %lld of %lld codes equal, proxy %.6g, expected %.6g", backend->ops->name, name,
+                 (long long)same, (long long)count, layer.proxy_error, proxy);
     quantized_layer_reset(&layer);
     void *blocks[] = {codes, zeros, scales, expected, g_idx, weight, hessian, o.hessian};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) free(blocks[i]);
@@ -89,12 +91,14 @@ static void check_case(struct backend *backend, const char *file, const char *na
 
 static void check_backend(struct backend *backend, const char *file)
 {
-    struct layer_data layers[2] = {{.rows = 32, .columns = 256, .tokens = 400}, {.rows = 48, .columns = 128, .tokens = 96}};
+    struct layer_data layers[2] = {{.rows = 32, .columns = 256, .tokens = 400},
+                                   {.rows = 48, .columns = 128, .tokens = 96}};
     for (int i = 0; i < 2; i++) {
         layers[i].weight = shared_tensor(file, i == 0 ? "A.W" : "B.W", NULL);
         layers[i].input = shared_tensor(file, i == 0 ? "A.X" : "B.X", NULL);
     }
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) check_case(backend, file, cases[i], &layers[cases[i][0] == 'B']);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_case(backend, file, cases[i], &layers[cases[i][0] == 'B']);
     for (int i = 0; i < 2; i++) {
         free(layers[i].weight);
         free(layers[i].input);

@@ -7,7 +7,8 @@
 enum { ROWS = 20, COLUMNS = 96, TOKENS = 24 };
 
 /* y = x Wᵀ as the quantized model has it, in one sequence. */
-static void forward(struct backend *backend, const struct quantized_layer *layer, float *weight, float *x, bool smoothed, float *y)
+static void forward(struct backend *backend, const struct quantized_layer *layer, float *weight, float *x,
+                    bool smoothed, float *y)
 {
     struct error error;
     struct activations activations;
@@ -25,7 +26,8 @@ static void forward(struct backend *backend, const struct quantized_layer *layer
     }
     assert_int_equal(activations_init(&activations, backend, TOKENS, COLUMNS, &error), STATUS_OK);
     assert_int_equal(activations_set(&activations, 0, &treatment, COLUMNS, original, &error), STATUS_OK);
-    const struct pass pass = {.backend = backend, .batch = &batch, .parameters = &parameter, .product = &activations.product};
+    const struct pass pass = {
+        .backend = backend, .batch = &batch, .parameters = &parameter, .product = &activations.product};
     linear_forward_product(&pass, 0, matrix_of(x, TOKENS, COLUMNS, 4), matrix_of(y, TOKENS, ROWS, 4));
     activations_reset(&activations);
 }
@@ -78,7 +80,8 @@ static void test_smoothquant_reference(void **state)
     struct quantized_layer layer = {0};
     const struct quantize_linear linear = {"layer", matrix_of(weight, ROWS, COLUMNS, 4)};
     int wrong = 0;
-    const struct statistics *inputs = fixture_collect(&collector, *state, quantizer_smoothquant.needs, x, TOKENS, COLUMNS);
+    const struct statistics *inputs =
+        fixture_collect(&collector, *state, quantizer_smoothquant.needs, x, TOKENS, COLUMNS);
     fixture_quantize(*state, &method, &linear, 1, inputs, &layer);
     for (int i = 0; i < COLUMNS; i++) assert_true(fabs((double)layer.column_scales[i] - scales[i]) < 1e-5 * scales[i]);
     for (int i = 0; i < ROWS * COLUMNS; i++) wrong += layer.codes[i] - layer.zeros[i / COLUMNS] != codes[i];
@@ -122,8 +125,10 @@ static void define(struct definition *d)
     for (int i = 0; i < TOKENS * COLUMNS; i++)
         d->x[i] = (float)(exp(1.3 * random_normal(31, 0, (uint64_t)(i % COLUMNS))) * random_normal(31, 1, (uint64_t)i));
     for (int i = 0; i < ROWS * COLUMNS; i++) {
-        d->weight[i] = (float)(0.1 * exp(0.7 * random_normal(31, 2, (uint64_t)(i % COLUMNS))) * random_normal(31, 3, (uint64_t)i));
-        d->other[i] = (float)(0.1 * exp(0.7 * random_normal(31, 4, (uint64_t)(i % COLUMNS))) * random_normal(31, 5, (uint64_t)i));
+        d->weight[i] =
+            (float)(0.1 * exp(0.7 * random_normal(31, 2, (uint64_t)(i % COLUMNS))) * random_normal(31, 3, (uint64_t)i));
+        d->other[i] =
+            (float)(0.1 * exp(0.7 * random_normal(31, 4, (uint64_t)(i % COLUMNS))) * random_normal(31, 5, (uint64_t)i));
     }
 }
 
@@ -152,7 +157,8 @@ static void define_llm_int8(struct definition *d, double threshold, bool paper)
             if (leaves[c]) rounded[c] = 0;
         for (int r = 0; r < ROWS; r++) {
             double whole[COLUMNS];
-            for (int c = 0; c < COLUMNS; c++) whole[c] = paper ? (double)d->weight[r * COLUMNS + c] : d->values[r * COLUMNS + c];
+            for (int c = 0; c < COLUMNS; c++)
+                whole[c] = paper ? (double)d->weight[r * COLUMNS + c] : d->values[r * COLUMNS + c];
             d->y[t * ROWS + r] = dot(rounded, d->values + r * COLUMNS) + dot(outliers, whole);
         }
     }
@@ -163,7 +169,8 @@ static void test_llm_int8_is_its_definition_at_any_threshold(void **state)
     static struct definition d;
     static const double thresholds[] = {6, 0, 2.5, 1e6};
     for (int trial = 0; trial < 8; trial++) {
-        const struct quantize_method method = {.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {thresholds[trial / 2], trial % 2}};
+        const struct quantize_method method = {.quantizer = QUANTIZER_LLM_INT8,
+                                               .llm_int8 = {thresholds[trial / 2], trial % 2}};
         struct quantized_layer layer = {0};
         float y[TOKENS * ROWS];
         define(&d);
@@ -219,7 +226,8 @@ static double define_error(struct definition *d, int bits, int activation_bits)
         for (int t = 0; t < TOKENS; t++)
             for (int r = 0; r < ROWS; r++) {
                 double exact = 0;
-                for (int c = 0; c < COLUMNS; c++) exact += (double)d->x[t * COLUMNS + c] * (double)weights[w][r * COLUMNS + c];
+                for (int c = 0; c < COLUMNS; c++)
+                    exact += (double)d->x[t * COLUMNS + c] * (double)weights[w][r * COLUMNS + c];
                 sum += (exact - d->y[t * ROWS + r]) * (exact - d->y[t * ROWS + r]);
             }
     }
@@ -253,16 +261,20 @@ static void check_smoothquant(struct backend *backend, struct smoothquant_params
     define_scales(&d, alpha, true);
     if (alpha < 1) assert_true(alone != d.scale[0] + d.scale[1] + d.scale[2]); /* the second weight has a say */
     define_smoothed(&d, d.weight, bits, activation_bits);
-    const struct statistics *inputs = fixture_collect(&collector, backend, quantizer_smoothquant.needs, d.x, TOKENS, COLUMNS);
+    const struct statistics *inputs =
+        fixture_collect(&collector, backend, quantizer_smoothquant.needs, d.x, TOKENS, COLUMNS);
     const struct quantize_linear linears[] = {{"first", matrix_of(d.weight, ROWS, COLUMNS, 4)},
                                               {"second", matrix_of(d.other, ROWS, COLUMNS, 4)}};
     fixture_quantize(backend, &method, linears, 2, inputs, layers);
     int wrong = 0;
     float y[TOKENS * ROWS];
-    if (layers[0].alpha != alpha || layers[1].alpha != alpha) fail_msg("exponent %g, expected %g", layers[0].alpha, alpha);
+    if (layers[0].alpha != alpha || layers[1].alpha != alpha)
+        fail_msg("exponent %g, expected %g", layers[0].alpha, alpha);
     assert_int_equal(layers[0].input_bits, activation_bits);
-    for (int c = 0; c < COLUMNS; c++) assert_true(fabs((double)layers[0].column_scales[c] - d.scale[c]) <= 1e-6 * d.scale[c]);
-    for (int i = 0; i < ROWS * COLUMNS; i++) wrong += fabs((double)d.weight[i] - d.values[i]) > 1e-5 * fabs(d.values[i]);
+    for (int c = 0; c < COLUMNS; c++)
+        assert_true(fabs((double)layers[0].column_scales[c] - d.scale[c]) <= 1e-6 * d.scale[c]);
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        wrong += fabs((double)d.weight[i] - d.values[i]) > 1e-5 * fabs(d.values[i]);
     assert_in_range(wrong, 0, 4);
     forward(backend, &layers[0], d.weight, d.x, true, y);
     compare(y, d.y, activation_bits == 4 ? 5e-3 : 5e-4, "outputs");
@@ -320,9 +332,12 @@ static double output_error(struct backend *backend, struct quantize_method metho
 
 static void test_decomposition_closes_the_gap_that_outliers_make(void **state)
 {
-    const double plain = output_error(*state, (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {0, 0}});
-    const double bnb = output_error(*state, (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {6, 0}});
-    const double paper = output_error(*state, (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {6, 1}});
+    const double plain =
+        output_error(*state, (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {0, 0}});
+    const double bnb =
+        output_error(*state, (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {6, 0}});
+    const double paper =
+        output_error(*state, (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {6, 1}});
     if (!(bnb < plain / 2 && paper < bnb)) fail_msg("plain %g, bnb %g, paper %g", plain, bnb, paper);
 }
 
@@ -337,7 +352,8 @@ static void test_smoothing_halves_the_error_and_a_search_does_no_worse(void **st
     if (!(half < none / 2 && best <= half)) fail_msg("none %g, half %g, search %g", none, half, best);
 }
 
-/* Worked out by hand: 4 bits have steps of max / 7; a spared column is left alone and does not count for the maximum. */
+/* Worked out by hand: 4 bits have steps of max / 7; a spared column is left alone and does not count for the
+ * maximum. */
 static void test_rounds_each_token_by_its_own_step(void **state)
 {
     float x[] = {7, -3.4f, 0.49f, 14, 5, 0, 0, 100}, to[8];
@@ -347,7 +363,8 @@ static void test_rounds_each_token_by_its_own_step(void **state)
     struct round_rows_args args = {.bits = 4, .x = matrix_of(x, 1, 4, 4), .to = matrix_of(to, 1, 4, 4)};
     backend->ops->round_rows(backend, &args);
     for (int i = 0; i < 4; i++) assert_true(to[i] == expected[i]); /* 7 / 2 is a tie: to the even code */
-    args = (struct round_rows_args){.bits = 4, .spared = spared, .x = matrix_of(x, 2, 4, 4), .to = matrix_of(to, 2, 4, 4)};
+    args =
+        (struct round_rows_args){.bits = 4, .spared = spared, .x = matrix_of(x, 2, 4, 4), .to = matrix_of(to, 2, 4, 4)};
     backend->ops->round_rows(backend, &args);
     assert_true(to[0] == 7 && to[1] == -3 && to[2] == 0 && to[3] == 14);
     assert_true(fabsf(to[4] - 5) < 1e-6f && to[5] == 0 && to[7] == 100);

@@ -1,5 +1,5 @@
 /* Codes in words, and the tensors of each format, against words that were put together by hand. */
-#include "../formats/scratch.h"
+#include "engine/files/scratch.h"
 #include "quant/export_format.h"
 #include "quant/packing.h"
 
@@ -46,7 +46,8 @@ static void test_codes_and_words_may_lie_apart(void **state)
 
 enum { ROWS = 32, COLUMNS = 32 };
 
-/* Row r, column c has the code (r + c) % 16; scale 0.5 and zero 7 (8 where sym) in the first group, 0.25 and 3 in the second. */
+/* Row r, column c has the code (r + c) % 16; scale 0.5 and zero 7 (8 where sym) in the first group, 0.25 and 3 in the
+ * second. */
 static struct quantized_layer layer_of(bool sym)
 {
     struct quantized_layer layer = {0};
@@ -77,9 +78,10 @@ static void write_layer(struct written *out, const struct export_format *format,
     scratch_open(&out->scratch);
     const int count = format->tensors(&grid, layer->rows, layer->columns, out->tensors);
     for (int i = 0; i < count; i++)
-        entries[i] =
-            (struct safetensors_entry){out->tensors[i].suffix, out->tensors[i].dtype, out->tensors[i].rank, out->tensors[i].shape};
-    const struct weights_writer_target target = {.directory = out->scratch.directory, .shard_bytes = WEIGHTS_WRITER_SHARD_BYTES};
+        entries[i] = (struct safetensors_entry){out->tensors[i].suffix, out->tensors[i].dtype, out->tensors[i].rank,
+                                                out->tensors[i].shape};
+    const struct weights_writer_target target = {.directory = out->scratch.directory,
+                                                 .shard_bytes = WEIGHTS_WRITER_SHARD_BYTES};
     assert_int_equal(weights_writer_open(&target, entries, count, &writer, &error), STATUS_OK);
     assert_int_equal(format->write(&grid, layer, &(struct export_place){.writer = writer}, &error), STATUS_OK);
     assert_int_equal(weights_writer_commit(writer, &error), STATUS_OK);

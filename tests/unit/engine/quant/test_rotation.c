@@ -1,4 +1,5 @@
-/* Hadamard transforms are orthogonal in every size, and a model's block turned with the reference's signs is the reference's. */
+/* Hadamard transforms are orthogonal in every size, and a model's block turned with the reference's signs is the
+ * reference's. */
 #include "base/random.h"
 #include "quant/rotation.h"
 #include "quantizer_fixture.h"
@@ -28,11 +29,13 @@ static void check_size(struct backend *backend, int64_t size, int64_t blocks, in
         assert_true(fabs(entry - one) < 1e-6 || (blocks > 1 && entry == 0));
     }
     hadamard_rows(&hadamard, (struct hadamard_use){.sign = sign, .inverse = true}, turned, back);
-    for (int64_t i = 0; i < size * size; i++) assert_true(fabsf(((float *)back.data)[i] - ((float *)x.data)[i]) < 1e-6f);
+    for (int64_t i = 0; i < size * size; i++)
+        assert_true(fabsf(((float *)back.data)[i] - ((float *)x.data)[i]) < 1e-6f);
     /* columns of the identity: Qᵀ */
     hadamard_columns(&hadamard, (struct hadamard_use){.sign = sign}, x);
     for (int64_t i = 0; i < size; i++)
-        for (int64_t j = 0; j < size; j++) assert_true(((float *)x.data)[i * size + j] == ((float *)turned.data)[j * size + i]);
+        for (int64_t j = 0; j < size; j++)
+            assert_true(((float *)x.data)[i * size + j] == ((float *)turned.data)[j * size + i]);
     backend->ops->release(backend, data);
     hadamard_reset(&hadamard);
     free(sign);
@@ -69,7 +72,8 @@ static void test_matrices_are_those_of_sylvester_and_paley(void **state)
                 double expected = definition(1, i % power, j % power) / sqrt((double)size);
                 if (order > 1) expected *= definition(order, i / power, j / power);
                 if (fabs((double)turned[i * size + j] - expected) > 1e-6)
-                    fail_msg("%d: [%d, %d] is %g, expected %g", (int)size, (int)i, (int)j, (double)turned[i * size + j], expected);
+                    fail_msg("%d: [%d, %d] is %g, expected %g", (int)size, (int)i, (int)j, (double)turned[i * size + j],
+                             expected);
             }
         hadamard_reset(&hadamard);
     }
@@ -77,9 +81,11 @@ static void test_matrices_are_those_of_sylvester_and_paley(void **state)
 
 static void test_transforms_are_orthogonal_in_every_size(void **state)
 {
-    const int64_t cases[][3] = {{1, 1, 1},   {2, 1, 1},   {64, 1, 1}, {12, 1, 12}, {48, 1, 12}, {20, 1, 20}, {40, 1, 20},
-                                {44, 1, 44}, {88, 1, 44}, {28, 7, 1}, {13, 13, 1}, {6, 3, 1},   {60, 1, 60}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) check_size(*state, cases[i][0], cases[i][1], cases[i][2]);
+    const int64_t cases[][3] = {{1, 1, 1},   {2, 1, 1},   {64, 1, 1},  {12, 1, 12}, {48, 1, 12},
+                                {20, 1, 20}, {40, 1, 20}, {44, 1, 44}, {88, 1, 44}, {28, 7, 1},
+                                {13, 13, 1}, {6, 3, 1},   {60, 1, 60}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_size(*state, cases[i][0], cases[i][1], cases[i][2]);
 }
 
 static void expect(const char *file, const char *name, struct matrix found)
@@ -130,8 +136,10 @@ static void test_a_block_turns_into_the_reference_s(void **state)
                 if (strstr(name, names[n]) == NULL) continue;
                 const struct matrix weight = block->parameters[i];
                 const int online = rotation.online_of[i];
-                assert_int_equal(online >= 0, strstr(name, "down_proj") != NULL); /* the reference leaves its inputs alone */
-                if (online >= 0) hadamard_rows(&rotation.online[online], (struct hadamard_use){.inverse = true}, weight, weight);
+                assert_int_equal(online >= 0,
+                                 strstr(name, "down_proj") != NULL); /* the reference leaves its inputs alone */
+                if (online >= 0)
+                    hadamard_rows(&rotation.online[online], (struct hadamard_use){.inverse = true}, weight, weight);
                 expect(after, name, weight);
             }
     }

@@ -1,4 +1,5 @@
-/* Rounding to nearest: groups of every kind, what is measured and refused, and the reference codes, which must be exact. */
+/* Rounding to nearest: groups of every kind, what is measured and refused, and the reference codes, which must be
+ * exact. */
 #include "base/random.h"
 #include "oracle.h"
 #include "quant/ends.h"
@@ -13,7 +14,8 @@ static enum status run(struct backend *backend, struct rtn_params params, struct
     return quantizer_rtn.quantize(backend, &method, &task, layer, error);
 }
 
-/* Strided rows, a short last group, a Hessian: codes from the definition, weights replaced, errors as the oracle sums them. */
+/* Strided rows, a short last group, a Hessian: codes from the definition, weights replaced, errors as the oracle sums
+ * them. */
 static void test_short_last_group_in_a_strided_weight(void **state)
 {
     const struct oracle_case c = {.rows = 7, .columns = 45, .tokens = 60, .group_size = 16, .bits = 3};
@@ -26,9 +28,9 @@ static void test_short_last_group_in_a_strided_weight(void **state)
     for (int i = 0; i < 45 * 45; i++) hessian[i] = i % 45 <= i / 45 ? (float)o.hessian[i] : NAN;
     struct matrix matrix = matrix_of(weight, 7, 45, sizeof(float));
     matrix.stride = 50;
-    assert_int_equal(
-        run(*state, (struct rtn_params){3, 16, false}, matrix, matrix_of(hessian, 45, 45, sizeof(float)), &layer, &error),
-        STATUS_OK);
+    assert_int_equal(run(*state, (struct rtn_params){3, 16, false}, matrix, matrix_of(hessian, 45, 45, sizeof(float)),
+                         &layer, &error),
+                     STATUS_OK);
     assert_int_equal(layer.groups, 3);
     for (int r = 0; r < 7; r++)
         for (int j = 0; j < 45; j++) {
@@ -56,16 +58,18 @@ static void test_matches_the_definition_in_every_parameter(void **state)
 {
     static const int64_t groups[] = {-1, 1, 7, 16, 45, 1000};
     for (int trial = 0; trial < 48; trial++) {
-        struct oracle_case c = {.rows = 9, .columns = 45, .tokens = 1, .bits = (int[]){2, 3, 4, 8}[trial % 4], .sym = trial >= 24};
+        struct oracle_case c = {
+            .rows = 9, .columns = 45, .tokens = 1, .bits = (int[]){2, 3, 4, 8}[trial % 4], .sym = trial >= 24};
         c.group_size = groups[trial / 4 % 6];
         struct oracle o = oracle_make(&c, (uint64_t)trial);
         struct quantized_layer layer = {0};
         struct error error;
         float weight[9 * 45];
-        const int size = c.group_size == -1 || c.group_size > 45 ? 45 : (int)c.group_size, count = (45 + size - 1) / size;
+        const int size = c.group_size == -1 || c.group_size > 45 ? 45 : (int)c.group_size,
+                  count = (45 + size - 1) / size;
         memcpy(weight, o.weight, sizeof weight);
-        assert_int_equal(run(*state, (struct rtn_params){c.bits, c.group_size, c.sym}, matrix_of(weight, 9, 45, sizeof(float)),
-                             (struct matrix){0}, &layer, &error),
+        assert_int_equal(run(*state, (struct rtn_params){c.bits, c.group_size, c.sym},
+                             matrix_of(weight, 9, 45, sizeof(float)), (struct matrix){0}, &layer, &error),
                          STATUS_OK);
         assert_int_equal(layer.groups, count);
         for (int i = 0; i < 9 * 45; i++) {
@@ -103,7 +107,8 @@ static void test_ends_have_groups_of_128(void **state)
         for (int k = 0; k < width; k++) members[k] = first + k;
         for (int k = 0; k < 300; k++) row[k] = (double)o.weight[i / 300 * 300 + k];
         oracle_grid(&c, row, members, width, &scale, &zero);
-        assert_true(fabs((double)weight[i] - (fmin(fmax(rint(row[i % 300] / scale) + zero, 0), 15) - zero) * scale) < 1e-6);
+        assert_true(fabs((double)weight[i] - (fmin(fmax(rint(row[i % 300] / scale) + zero, 0), 15) - zero) * scale) <
+                    1e-6);
     }
     oracle_free(&o);
 }
@@ -114,9 +119,9 @@ static void test_without_a_hessian_inputs_count_as_white(void **state)
     struct quantized_layer layer = {0};
     struct error error;
     memcpy(before, weight, sizeof weight);
-    assert_int_equal(
-        run(*state, (struct rtn_params){2, -1, true}, matrix_of(weight, 2, 2, sizeof(float)), (struct matrix){0}, &layer, &error),
-        STATUS_OK);
+    assert_int_equal(run(*state, (struct rtn_params){2, -1, true}, matrix_of(weight, 2, 2, sizeof(float)),
+                         (struct matrix){0}, &layer, &error),
+                     STATUS_OK);
     double error_energy = 0, energy = 0;
     for (int i = 0; i < 4; i++) {
         error_energy += pow((double)(before[i] - weight[i]), 2);
@@ -134,9 +139,11 @@ static void test_refuses_what_is_not_finite_and_leaves_weights(void **state)
     struct quantized_layer layer = {0};
     struct error error;
     const struct rtn_params params = {4, 128, true};
-    assert_int_equal(run(*state, params, matrix_of(nan, 1, 2, 4), (struct matrix){0}, &layer, &error), STATUS_NOT_FINITE);
+    assert_int_equal(run(*state, params, matrix_of(nan, 1, 2, 4), (struct matrix){0}, &layer, &error),
+                     STATUS_NOT_FINITE);
     quantized_layer_reset(&layer);
-    assert_int_equal(run(*state, params, matrix_of(huge, 1, 2, 4), (struct matrix){0}, &layer, &error), STATUS_NOT_FINITE);
+    assert_int_equal(run(*state, params, matrix_of(huge, 1, 2, 4), (struct matrix){0}, &layer, &error),
+                     STATUS_NOT_FINITE);
     assert_true(huge[0] == 3.4e38f);
     quantized_layer_reset(&layer);
 }

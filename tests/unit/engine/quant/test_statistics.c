@@ -7,7 +7,8 @@
 
 enum { COLUMNS = 3, ROWS = 8 };
 
-static const float inputs[ROWS * COLUMNS] = {1, 2, 3, -1, 0, 2, 4, 1, 1, 0, 0, -2, 3, -3, 1, 2, 2, 2, 1, -1, 5, 0, 1, 0};
+static const float inputs[ROWS * COLUMNS] = {1, 2,  3, -1, 0, 2, 4, 1,  1, 0, 0, -2,
+                                             3, -3, 1, 2,  2, 2, 1, -1, 5, 0, 1, 0};
 
 static void collect(int64_t tokens, int64_t rows, void (*hold)(const struct statistics *found, int64_t rows))
 {
@@ -22,7 +23,8 @@ static void collect(int64_t tokens, int64_t rows, void (*hold)(const struct stat
     for (int again = 0; again < 2; again++) { /* nothing is left of the first */
         statistics_begin(&collector, COLUMNS);
         if (rows > 0) statistics_add(&collector, matrix_of(x, rows / 2, COLUMNS, sizeof(float)));
-        if (rows > 0) statistics_add(&collector, matrix_of(x + rows / 2 * COLUMNS, rows - rows / 2, COLUMNS, sizeof(float)));
+        if (rows > 0)
+            statistics_add(&collector, matrix_of(x + rows / 2 * COLUMNS, rows - rows / 2, COLUMNS, sizeof(float)));
         assert_int_equal(collector.seen, rows);
         hold(statistics_finish(&collector), rows);
     }
@@ -62,7 +64,8 @@ static void test_the_sample_is_of_tokens_at_equal_distances(void **state)
     struct statistics_collector collector;
     for (int i = 0; i < MANY; i++) x[i] = (float)i;
     assert_int_equal(backend_cpu_new(NULL, &backend, &error), STATUS_OK);
-    assert_int_equal(statistics_init(&collector, backend, NEED_INPUT_HESSIAN | NEED_INPUT_SAMPLE, 1, MANY, &error), STATUS_OK);
+    assert_int_equal(statistics_init(&collector, backend, NEED_INPUT_HESSIAN | NEED_INPUT_SAMPLE, 1, MANY, &error),
+                     STATUS_OK);
     statistics_begin(&collector, 1);
     statistics_add(&collector, matrix_of(x, 700, 1, sizeof(float)));
     statistics_add(&collector, matrix_of(x + 700, MANY - 700, 1, sizeof(float)));

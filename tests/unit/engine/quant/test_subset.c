@@ -59,7 +59,8 @@ static void quantize(struct backend *backend, const struct quantize_method *meth
 }
 
 /* `kept` ascending: those columns stay, the others are what the method alone makes of them. */
-static void check_kept(struct backend *backend, struct quantize_method method, struct weights *w, bool seen, const int *kept)
+static void check_kept(struct backend *backend, struct quantize_method method, struct weights *w, bool seen,
+                       const int *kept)
 {
     float before[ROWS * COLUMNS];
     struct quantized_layer layer = {0}, alone = {0};
@@ -73,10 +74,12 @@ static void check_kept(struct backend *backend, struct quantize_method method, s
     memcpy(before, w->whole, sizeof before);
     method.options.keep_outliers = KEPT;
     quantize(backend, &method, &task, &layer);
-    assert_int_equal(quantizer_by_id(method.quantizer)->quantize(backend, &method, &rest_task, &alone, &error), STATUS_OK);
+    assert_int_equal(quantizer_by_id(method.quantizer)->quantize(backend, &method, &rest_task, &alone, &error),
+                     STATUS_OK);
     assert_int_equal(layer.kept, KEPT);
     for (int k = 0; k < KEPT; k++) {
-        if (layer.kept_columns[k] != kept[k]) fail_msg("column %d is kept, expected %d", (int)layer.kept_columns[k], kept[k]);
+        if (layer.kept_columns[k] != kept[k])
+            fail_msg("column %d is kept, expected %d", (int)layer.kept_columns[k], kept[k]);
         for (int r = 0; r < ROWS; r++) assert_true(w->whole[r * COLUMNS + kept[k]] == before[r * COLUMNS + kept[k]]);
     }
     for (int r = 0, c = 0, k = 0; r < ROWS; r++, c = k = 0)
@@ -104,8 +107,8 @@ static void test_columns_with_the_largest_inputs_are_kept(void **state)
     for (int r = 0; r < ROWS; r++) w.whole[r * COLUMNS + 3] *= 50; /* large weights have no say */
     check_kept(*state, (struct quantize_method){.quantizer = QUANTIZER_RTN, .rtn = {3, 8, true}}, &w, true, middle);
     fill(&w, 2);
-    check_kept(*state, (struct quantize_method){.quantizer = QUANTIZER_GPTQ, .gptq = {3, 8, false, true, false, 0.01}}, &w, true,
-               middle);
+    check_kept(*state, (struct quantize_method){.quantizer = QUANTIZER_GPTQ, .gptq = {3, 8, false, true, false, 0.01}},
+               &w, true, middle);
 }
 
 /* Columns 0, 7, 20 and, of all others which are alike, the first. */
@@ -115,7 +118,8 @@ static void test_without_inputs_columns_with_the_largest_weights_are_kept(void *
     struct weights w;
     fill(&w, 3);
     for (int i = 0; i < ROWS * COLUMNS; i++) w.whole[i] = (w.whole[i] > 0 ? 1.F : -1.F);
-    for (int r = 0; r < ROWS; r++) w.whole[r * COLUMNS + 0] *= 3, w.whole[r * COLUMNS + 7] *= 4, w.whole[r * COLUMNS + 20] *= 2;
+    for (int r = 0; r < ROWS; r++)
+        w.whole[r * COLUMNS + 0] *= 3, w.whole[r * COLUMNS + 7] *= 4, w.whole[r * COLUMNS + 20] *= 2;
     check_kept(*state, (struct quantize_method){.quantizer = QUANTIZER_RTN, .rtn = {2, -1, false}}, &w, false, largest);
 }
 
@@ -146,7 +150,8 @@ static void test_linears_of_one_task_may_differ(void **state)
         assert_int_equal(layers[i].skipped, bits[i] == 16);
         if (bits[i] != 16) fixture_quantize(*state, &own, &linear, 1, NULL, &alone);
         assert_memory_equal(w[i].whole, apart[i].whole, sizeof w[i].whole);
-        assert_int_equal(quantized_layer_bits(&layers[i]), ROWS * COLUMNS * bits[i] + (bits[i] == 16 ? 0 : ROWS * 3 * 16));
+        assert_int_equal(quantized_layer_bits(&layers[i]),
+                         ROWS * COLUMNS * bits[i] + (bits[i] == 16 ? 0 : ROWS * 3 * 16));
         quantized_layer_reset(&layers[i]);
         quantized_layer_reset(&alone);
     }

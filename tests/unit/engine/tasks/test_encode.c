@@ -26,7 +26,8 @@ static enum status encode_texts(int64_t longest, int64_t vocabulary, const char 
     return status;
 }
 
-static void gives(int64_t longest, const char *context, const char *continuation, const char *kept, int64_t targets, bool cut)
+static void gives(int64_t longest, const char *context, const char *continuation, const char *kept, int64_t targets,
+                  bool cut)
 {
     struct token_list tokens = {0};
     struct encoded out;
@@ -39,7 +40,8 @@ static void gives(int64_t longest, const char *context, const char *continuation
     tokenizer_list_free(&tokens);
 }
 
-static void refuses(int64_t longest, int64_t vocabulary, const char *context, const char *continuation, const char *words)
+static void refuses(int64_t longest, int64_t vocabulary, const char *context, const char *continuation,
+                    const char *words)
 {
     struct token_list tokens = {0};
     struct encoded out;

@@ -1,5 +1,5 @@
 /* Records that do not fit are refused by file, line and field; the odd corners of the harness's wording. */
-#include "../formats/scratch.h"
+#include "engine/files/scratch.h"
 #include "tasks/task_set.h"
 
 static struct error error;
@@ -14,7 +14,8 @@ static void refuses(const char *task, const char *json, const char *words)
 {
     struct prompt prompt;
     assert_int_equal(read_one(task, json, &prompt), STATUS_INVALID);
-    if (strstr(error.detail, "records.jsonl: line 7") == NULL || strstr(error.detail, words) == NULL) fail_msg("%s", error.detail);
+    if (strstr(error.detail, "records.jsonl: line 7") == NULL || strstr(error.detail, words) == NULL)
+        fail_msg("%s", error.detail);
     prompt_reset(&prompt);
 }
 
@@ -46,7 +47,8 @@ static void test_missing_and_wrong_fields_are_named(void **state)
     refuses("arc_easy", "{\"choices\": {\"text\": [\"x\", \"y\"], \"label\": [\"A\", \"B\"]}, \"answerKey\": \"A\"}",
             "\"question\" is missing");
     refuses("piqa", "{\"goal\": null, \"sol1\": \"a\", \"sol2\": \"b\", \"label\": 0}", "\"goal\" is not text");
-    refuses("arc_easy", "{\"question\": \"q\", \"choices\": {\"text\": \"x\", \"label\": [\"A\"]}, \"answerKey\": \"A\"}",
+    refuses("arc_easy",
+            "{\"question\": \"q\", \"choices\": {\"text\": \"x\", \"label\": [\"A\"]}, \"answerKey\": \"A\"}",
             "is not a list");
     refuses("piqa", "[1, 2]", "is missing");
 }
@@ -55,15 +57,18 @@ static void test_answers_outside_the_choices_are_refused(void **state)
 {
     (void)state;
     const char *words = "is none of the";
-    refuses("arc_easy",
-            "{\"question\": \"q\", \"choices\": {\"text\": [\"x\", \"y\"], \"label\": [\"A\", \"B\"]}, \"answerKey\": \"C\"}",
-            words);
+    refuses(
+        "arc_easy",
+        "{\"question\": \"q\", \"choices\": {\"text\": [\"x\", \"y\"], \"label\": [\"A\", \"B\"]}, \"answerKey\": \"C\"}",
+        words);
     refuses("piqa", "{\"goal\": \"g\", \"sol1\": \"a\", \"sol2\": \"b\", \"label\": -1}", words);
     refuses("piqa", "{\"goal\": \"g\", \"sol1\": \"a\", \"sol2\": \"b\", \"label\": 2}", words);
     refuses("winogrande", "{\"sentence\": \"a _ b\", \"option1\": \"x\", \"option2\": \"y\", \"answer\": \"\"}",
             "is not an integer");
-    refuses("mathqa", "{\"Problem\": \"p\", \"options\": \"a ) 1 , b ) 2\", \"correct\": \"a\"}", "fewer than two choices");
-    refuses("mathqa", "{\"Problem\": \"p\", \"options\": \"a ) 1 , b ) 2 , c ) 3 , d ) 4 , e ) 5\", \"correct\": \"f\"}", words);
+    refuses("mathqa", "{\"Problem\": \"p\", \"options\": \"a ) 1 , b ) 2\", \"correct\": \"a\"}",
+            "fewer than two choices");
+    refuses("mathqa",
+            "{\"Problem\": \"p\", \"options\": \"a ) 1 , b ) 2 , c ) 3 , d ) 4 , e ) 5\", \"correct\": \"f\"}", words);
     refuses("pubmedqa", "{\"CONTEXTS\": [\"c\"], \"QUESTION\": \"q\", \"final_decision\": \"perhaps\"}", words);
 }
 
@@ -79,19 +84,22 @@ static void test_words_as_the_harness_does(void **state)
         "hellaswag",
         "{\"activity_label\": \"x\", \"ctx_a\": \"y\", \"ctx_b\": \"\xc3\xa9T\xc3\x80\", \"endings\": [\"a\", \"b\"], \"label\": 0}",
         "x: y \xc3\x89t\xc3\xa0", "b", 0);
-    gives("mathqa",
-          "{\"Problem\": \"p\", \"options\": \"a ) 1 , 000 , b ) 2 , c ) 3 , d ) 4 , e ) rs . 5 , or 6\", \"correct\": \"e\"}",
-          "Question: p\nAnswer:", "rs . 5 , or 6", 4);
-    gives("winogrande", "{\"sentence\": \"The _ fits _ well .\", \"option1\": \"x\", \"option2\": \"y\", \"answer\": \"2\"}",
-          "The y", "fits _ well .", 1);
+    gives(
+        "mathqa",
+        "{\"Problem\": \"p\", \"options\": \"a ) 1 , 000 , b ) 2 , c ) 3 , d ) 4 , e ) rs . 5 , or 6\", \"correct\": \"e\"}",
+        "Question: p\nAnswer:", "rs . 5 , or 6", 4);
+    gives("winogrande",
+          "{\"sentence\": \"The _ fits _ well .\", \"option1\": \"x\", \"option2\": \"y\", \"answer\": \"2\"}", "The y",
+          "fits _ well .", 1);
     gives(
         "sciq",
         "{\"support\": \"\", \"question\": \"q\", \"distractor1\": \"a\", \"distractor2\": \"b\", \"distractor3\": \"c\", \"correct_answer\": \"d\"}",
         "\nQuestion: q\nAnswer:", "d", 3);
     gives("piqa", "{\"goal\": \"g\", \"sol1\": \"a\", \"sol2\": \"b\", \"label\": 1}", "Question: g\nAnswer:", "b", 1);
-    gives("openbookqa",
-          "{\"question_stem\": \"s\", \"choices\": {\"text\": [\"x\", \"y\"], \"label\": [\"A\", \"B\"]}, \"answerKey\": \" B\"}",
-          "s", "y", 1);
+    gives(
+        "openbookqa",
+        "{\"question_stem\": \"s\", \"choices\": {\"text\": [\"x\", \"y\"], \"label\": [\"A\", \"B\"]}, \"answerKey\": \" B\"}",
+        "s", "y", 1);
 }
 
 /* What normalised scores are divided by: characters, not bytes; of the contexts where those differ. */
@@ -99,7 +107,8 @@ static void test_characters_of_choices_are_counted(void **state)
 {
     (void)state;
     struct prompt prompt;
-    const char *piqa = "{\"goal\": \"g\", \"sol1\": \"caf\xc3\xa9 \xe2\x82\xac\", \"sol2\": \"\xf0\x9f\x98\x80\", \"label\": 0}";
+    const char *piqa =
+        "{\"goal\": \"g\", \"sol1\": \"caf\xc3\xa9 \xe2\x82\xac\", \"sol2\": \"\xf0\x9f\x98\x80\", \"label\": 0}";
     const char *winogrande =
         "{\"sentence\": \"\xc3\xa9 _ fits .\", \"option1\": \"ab\", \"option2\": \"\xc3\xa9\", \"answer\": \"1\"}";
     assert_int_equal(read_one("piqa", piqa, &prompt), STATUS_OK);
@@ -114,7 +123,8 @@ static void test_characters_of_choices_are_counted(void **state)
 
 #define PIQA(goal) "{\"goal\": \"" goal "\", \"sol1\": \"a\", \"sol2\": \"b\", \"label\": 0}\n"
 
-static enum status open_with(struct scratch *scratch, const char *tests, const char *pool, int shots, struct task_set **set)
+static enum status open_with(struct scratch *scratch, const char *tests, const char *pool, int shots,
+                             struct task_set **set)
 {
     char path[512], fewshot[512];
     scratch_write(scratch, "tests.jsonl", tests, strlen(tests));
@@ -147,8 +157,9 @@ static void test_a_record_is_no_example_of_itself(void **state)
     scratch_close(&scratch);
 }
 
-#define MMLU(subject, question)                                                                                                    \
-    "{\"subject\": \"" subject "\", \"question\": \"" question "\", \"choices\": [\"p\", \"q\", \"r\", \"s\"], \"answer\": 2}\n"
+#define MMLU(subject, question)                                \
+    "{\"subject\": \"" subject "\", \"question\": \"" question \
+    "\", \"choices\": [\"p\", \"q\", \"r\", \"s\"], \"answer\": 2}\n"
 
 /* Subjects in the order in which they first stand; of each the first records up to the limit, with its own first
  * examples. */
@@ -158,7 +169,8 @@ static void test_subjects_have_examples_and_limits_of_their_own(void **state)
     static const struct {
         int64_t subject, doc;
         const char *question, *example;
-    } expected[] = {{0, 0, "\n\na1", "\n\nax"}, {0, 1, "\n\na2", "\n\nax"}, {1, 0, "\n\nb1", "\n\nbx"}, {1, 1, "\n\nb2", "\n\nbx"}};
+    } expected[] = {
+        {0, 0, "\n\na1", "\n\nax"}, {0, 1, "\n\na2", "\n\nax"}, {1, 0, "\n\nb1", "\n\nbx"}, {1, 1, "\n\nb2", "\n\nbx"}};
     struct scratch scratch;
     struct task_set *set = NULL;
     char path[512], fewshot[512];

@@ -2,7 +2,7 @@
  * examples. */
 #include "tasks/task_set.h"
 
-#include "formats/json_reader.h"
+#include "files/json_reader.h"
 #include "shared.h"
 
 #include <string.h>
@@ -25,8 +25,8 @@ struct golden {
 static void same(struct golden *golden, struct json_reader_text expected, const char *what, int choice)
 {
     if (expected.size == golden->built.size && memcmp(expected.bytes, golden->built.bytes, expected.size) == 0) return;
-    fail_msg("%s, item %lld: %s %d is\n%.*s\ninstead of\n%.*s", golden->set->task->name, (long long)golden->item, what, choice,
-             (int)golden->built.size, golden->built.bytes, (int)expected.size, expected.bytes);
+    fail_msg("%s, item %lld: %s %d is\n%.*s\ninstead of\n%.*s", golden->set->task->name, (long long)golden->item, what,
+             choice, (int)golden->built.size, golden->built.bytes, (int)expected.size, expected.bytes);
 }
 
 static void check_text(struct golden *golden, bool context, int choice)
@@ -94,8 +94,9 @@ static void check_task(const struct task *task, int shots)
     shared_require(relative, fewshot, sizeof fewshot);
     (void)snprintf(relative, sizeof relative, "data/tasks/requests/%s.%dshot.jsonl.gz", task->name, shots);
     shared_require(relative, requests, sizeof requests);
-    ok(task_set_open(&(struct task_set_source){.task = task, .path = eval, .fewshot = shots > 0 ? fewshot : NULL, .shots = shots},
-                     &set, &error));
+    ok(task_set_open(
+        &(struct task_set_source){.task = task, .path = eval, .fewshot = shots > 0 ? fewshot : NULL, .shots = shots},
+        &set, &error));
     gzFile file = gzopen(requests, "rb");
     assert_non_null(file);
     struct golden golden = {.set = set};

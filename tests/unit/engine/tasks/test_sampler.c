@@ -1,8 +1,8 @@
 /* Draws against CPython: a few worked out with it by hand, which run everywhere, and all of the reference's. */
 #include "tasks/sampler.h"
 
-#include "formats/file.h"
-#include "formats/json_reader.h"
+#include "files/file.h"
+#include "files/json_reader.h"
 #include "shared.h"
 
 static void test_words_are_those_of_python(void **state)

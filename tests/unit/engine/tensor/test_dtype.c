@@ -28,14 +28,16 @@ static float float_of(uint32_t bits)
 static double value_of(uint16_t pattern, int fraction_bits)
 {
     const int exponent_bits = 15 - fraction_bits, bias = (1 << (exponent_bits - 1)) - 1;
-    const int exponent = pattern >> fraction_bits & ((1 << exponent_bits) - 1), fraction = pattern & ((1 << fraction_bits) - 1);
+    const int exponent = pattern >> fraction_bits & ((1 << exponent_bits) - 1),
+              fraction = pattern & ((1 << fraction_bits) - 1);
     const double sign = pattern & 0x8000 ? -1 : 1;
     if (exponent == (1 << exponent_bits) - 1) return fraction ? NAN : sign * INFINITY;
     if (exponent == 0) return sign * ldexp(fraction, 1 - bias - fraction_bits);
     return sign * ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits);
 }
 
-/* The pattern nearest to `value` (not NaN), ties to even: the candidates are the values in order, found by bisection. */
+/* The pattern nearest to `value` (not NaN), ties to even: the candidates are the values in order, found by
+ * bisection. */
 static uint16_t nearest(float value, int fraction_bits)
 {
     const uint16_t sign = signbit(value) ? 0x8000 : 0;
@@ -52,7 +54,8 @@ static uint16_t nearest(float value, int fraction_bits)
     const double below = value_of((uint16_t)low, fraction_bits);
     /* Rounding to infinity is decided as if the next power of two were there. */
     const double step = below - value_of((uint16_t)(low > 0 ? low - 1 : 0), fraction_bits);
-    const double above = isinf(value_of((uint16_t)high, fraction_bits)) ? below + step : value_of((uint16_t)high, fraction_bits);
+    const double above =
+        isinf(value_of((uint16_t)high, fraction_bits)) ? below + step : value_of((uint16_t)high, fraction_bits);
     const double to_below = magnitude - below, to_above = above - magnitude;
     const bool up = to_above < to_below || (to_above == to_below && (low & 1));
     return (uint16_t)(sign | (up ? high : low));
@@ -143,7 +146,8 @@ static void test_random_and_extreme_floats_round_to_nearest(void **state)
     assert_non_null(values);
     for (int i = 0; i < COUNT; i++) {
         const uint32_t bits = (uint32_t)random_bits(1, 2, (uint64_t)i);
-        const uint32_t exponent = i % 2 ? 0x33000000u + bits % 0x14800000u : bits & 0x7fffffffu; /* half the time near halves */
+        const uint32_t exponent =
+            i % 2 ? 0x33000000u + bits % 0x14800000u : bits & 0x7fffffffu; /* half the time near halves */
         values[i] = float_of(exponent | (bits & 0x80000000u));
         if (isnan(values[i])) values[i] = INFINITY;
     }

@@ -21,7 +21,8 @@ static void test_permutation_visits_everything_once(void **state)
     }
 }
 
-/* Neighbours are not kept, the order differs by seed and by epoch: few of 1000 places agree by chance (one on average). */
+/* Neighbours are not kept, the order differs by seed and by epoch: few of 1000 places agree by chance (one on
+ * average). */
 static void test_orders_are_shuffled_and_differ(void **state)
 {
     (void)state;

@@ -1,13 +1,14 @@
-/* Checkpoints: what is written opens, in float32 to the bit; an older one of the same name is replaced; failures leave nothing. */
-#include "../formats/scratch.h"
+/* Checkpoints: what is written opens, in float32 to the bit; an older one of the same name is replaced; failures leave
+ * nothing. */
 #include "base/memory.h"
-#include "formats/file.h"
+#include "engine/files/scratch.h"
+#include "files/file.h"
 #include "train/checkpoint.h"
 
 #include <math.h>
 
-#define MODEL                                                                                                                      \
-    "{\"model_type\":\"gpt_neox\",\"vocab_size\":300,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"         \
+#define MODEL                                                                                                              \
+    "{\"model_type\":\"gpt_neox\",\"vocab_size\":300,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2," \
     "\"intermediate_size\":12,\"max_position_embeddings\":16,\"rotary_pct\":0.5}"
 
 static struct error error;
@@ -286,14 +287,16 @@ static void test_transposed_weights_are_written_as_the_architecture_has_them(voi
 static void test_constants_are_written_and_read(void **state)
 {
     (void)state;
-    static const char text[] = "{\"model_type\":\"apertus\",\"vocab_size\":300,\"hidden_size\":8,\"num_hidden_layers\":2,"
-                               "\"num_attention_heads\":2,\"intermediate_size\":7,\"max_position_embeddings\":16}";
+    static const char text[] =
+        "{\"model_type\":\"apertus\",\"vocab_size\":300,\"hidden_size\":8,\"num_hidden_layers\":2,"
+        "\"num_attention_heads\":2,\"intermediate_size\":7,\"max_position_embeddings\":16}";
     struct bench bench;
     struct weights *weights = NULL;
     struct weights_tensor tensor;
     float value = 0;
     bench_open_model(&bench, text);
-    const struct matrix beta = parameters_view(&bench.parameters, parameters_find(bench.layout, "model.layers.1.mlp.act_fn.beta"));
+    const struct matrix beta =
+        parameters_view(&bench.parameters, parameters_find(bench.layout, "model.layers.1.mlp.act_fn.beta"));
     assert_true(*(const float *)beta.data == 0.5f);
     *(float *)beta.data = 0.75f;
     const struct checkpoint checkpoint = checkpoint_of(&bench, DTYPE_F32, NULL);

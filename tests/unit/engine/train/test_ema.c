@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#define MODEL                                                                                                                      \
-    "{\"model_type\":\"gpt_neox\",\"vocab_size\":7,\"hidden_size\":4,\"num_hidden_layers\":1,\"num_attention_heads\":1,"           \
+#define MODEL                                                                                                            \
+    "{\"model_type\":\"gpt_neox\",\"vocab_size\":7,\"hidden_size\":4,\"num_hidden_layers\":1,\"num_attention_heads\":1," \
     "\"intermediate_size\":6,\"max_position_embeddings\":8,\"rotary_pct\":0.5}"
 
 static struct error error;
@@ -32,7 +32,8 @@ static void test_the_average_is_its_definition_at_every_step(void **state)
     ok(parameters_init(&parameters, layout, backend, "parameters", &error));
     ok(ema_init(&ema, decay, layout, backend, &error));
     for (int n = 1; n <= 30; n++) {
-        for (int64_t i = 0; i < layout->elements; i++) ((double *)parameters.data)[i] = random_normal(3, (uint64_t)n, (uint64_t)i);
+        for (int64_t i = 0; i < layout->elements; i++)
+            ((double *)parameters.data)[i] = random_normal(3, (uint64_t)n, (uint64_t)i);
         ema_add(&ema, &parameters);
         for (int64_t i = 0; i < layout->elements; i++) {
             double sum = 0, weights = 0;

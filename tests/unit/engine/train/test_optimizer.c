@@ -1,5 +1,5 @@
-/* Optimizers against the numbers of PyTorch and of the authors' code, and against independent double implementations; which tensors
- * decay; clipping. */
+/* Optimizers against the numbers of PyTorch and of the authors' code, and against independent double implementations;
+ * which tensors decay; clipping. */
 #include "base/random.h"
 #include "train/optimizer.h"
 #include "unit.h"
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MODEL                                                                                                                      \
-    "{\"model_type\":\"gpt_neox\",\"vocab_size\":7,\"hidden_size\":4,\"num_hidden_layers\":2,\"num_attention_heads\":1,"           \
+#define MODEL                                                                                                            \
+    "{\"model_type\":\"gpt_neox\",\"vocab_size\":7,\"hidden_size\":4,\"num_hidden_layers\":2,\"num_attention_heads\":1," \
     "\"intermediate_size\":6,\"max_position_embeddings\":8,\"rotary_pct\":0.5}"
 
 static struct error error;
@@ -59,15 +59,16 @@ static struct backend *doubles(void)
     return backend;
 }
 
-/* torch.optim.AdamW in float64 over a decaying [0.5, -1, 2] and a free [0.25, 1.5]: three steps at 0.1, betas 0.9 and 0.95, decay
+/* torch.optim.AdamW in float64 over a decaying [0.5, -1, 2] and a free [0.25, 1.5]: three steps at 0.1, betas 0.9 and
+ * 0.95, decay
  * 0.1, clip_grad_norm_ 1. PyTorch clips by 1 / (norm + 1e-6), ours by 1 / norm: 2e-7 of a gradient apart. */
 static void test_adamw_gives_pytorchs_numbers(void **state)
 {
     (void)state;
     static const double gradients[3][5] = {{.3, -.2, .1, .05, -.4}, {3., 0., -4., 1., 2.}, {-.1, .2, .3, 0., .1}};
     static const double norms[3] = {0.55, 5.477225575051661, 0.3872983346207417};
-    static const double expected[5] = {0.22669502837083513, -0.8136877736189716, 1.9279446034372667, -0.0078165836452420839,
-                                       1.5869915160032615};
+    static const double expected[5] = {0.22669502837083513, -0.8136877736189716, 1.9279446034372667,
+                                       -0.0078165836452420839, 1.5869915160032615};
     const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1, 0, 0};
     struct bench bench;
     bench_open(&bench, doubles(), &settings);
@@ -98,7 +99,8 @@ static bool ends_with(const char *text, const char *ending)
 }
 
 /* Written from the paper, one element at a time, from the very first step each time. */
-static double adamw_alone(const struct optimizer_settings *s, double p, bool decays, const double *gradient, int steps, double rate)
+static double adamw_alone(const struct optimizer_settings *s, double p, bool decays, const double *gradient, int steps,
+                          double rate)
 {
     double m = 0, v = 0;
     for (int t = 1; t <= steps; t++) {
@@ -123,12 +125,14 @@ static void test_adamw_on_a_whole_model(void **state)
     memcpy(before, parameters, bytes);
     for (int step = 0; step < 4; step++) {
         double norm;
-        for (int64_t i = 0; i < bench.layout->elements; i++) gradients[i] = 10 * random_normal(4, (uint64_t)step, (uint64_t)i);
+        for (int64_t i = 0; i < bench.layout->elements; i++)
+            gradients[i] = 10 * random_normal(4, (uint64_t)step, (uint64_t)i);
         assert_true(optimizer_step(&bench.optimizer, &bench.parameters, &bench.gradients, 0.01, step, &norm));
     }
     for (int64_t i = 0; i < bench.layout->tensor_count; i++) {
         const struct parameters_tensor *tensor = &bench.layout->tensors[i];
-        const bool vector = ends_with(tensor->parameter.name, "norm.weight") || ends_with(tensor->parameter.name, ".bias");
+        const bool vector =
+            ends_with(tensor->parameter.name, "norm.weight") || ends_with(tensor->parameter.name, ".bias");
         assert_int_equal(tensor->decays, !vector);
         for (int64_t k = tensor->offset; k < tensor->offset + tensor->parameter.rows * tensor->parameter.columns; k++) {
             double gradient[4];
@@ -218,8 +222,8 @@ static void quartic_step(struct bench *bench, double rate, int64_t step)
     assert_true(optimizer_step(&bench->optimizer, &bench->parameters, &bench->gradients, rate, step, &norm));
 }
 
-/* What the paper's own equations give in float64, with torch.optim.AdamW for the step of sam and asam (rate 0.1, four steps) and
- * the authors' reference implementation of schedule-free AdamW (six steps, three of them warm-up). */
+/* What the paper's own equations give in float64, with torch.optim.AdamW for the step of sam and asam (rate 0.1, four
+ * steps) and the authors' reference implementation of schedule-free AdamW (six steps, three of them warm-up). */
 static void test_gradients_away_from_the_parameters_give_the_authors_numbers(void **state)
 {
     (void)state;
@@ -257,8 +261,8 @@ static void test_gradients_away_from_the_parameters_give_the_authors_numbers(voi
             quartic_step(&bench, step < cases[c].warmup ? 0.1 * (step + 1) / cases[c].warmup : 0.1, step);
         for (int i = 0; i < 5; i++)
             if (!(fabs(*quartic_at(&bench, &bench.parameters, i) - cases[c].expected[i]) < 1e-13))
-                fail_msg("%s, element %d: %.17g, expected %.17g", cases[c].kind->name, i, *quartic_at(&bench, &bench.parameters, i),
-                         cases[c].expected[i]);
+                fail_msg("%s, element %d: %.17g, expected %.17g", cases[c].kind->name, i,
+                         *quartic_at(&bench, &bench.parameters, i), cases[c].expected[i]);
         bench_close(&bench);
     }
 }
@@ -311,7 +315,8 @@ static void test_a_vanishing_gradient_climbs_nowhere(void **state)
     }
 }
 
-/* ASAM's purpose: rescale a weight and its neighbour inversely (the loss does not change), and the climb rescales with them. */
+/* ASAM's purpose: rescale a weight and its neighbour inversely (the loss does not change), and the climb rescales with
+ * them. */
 static void test_asam_climbs_the_same_way_in_rescaled_weights(void **state)
 {
     (void)state;

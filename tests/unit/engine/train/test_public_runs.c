@@ -10,7 +10,8 @@ static void expect(const char *repository, const char *revision, int64_t step, d
     const struct public_run *run = public_runs_find(repository, revision);
     if (run == NULL) fail_msg("%s %s: no row", repository, revision);
     const double found = public_runs_rate(run, step);
-    if (!(fabs(found - wanted) <= 1e-3 * wanted + 1e-12)) fail_msg("%s %s: %.8g, wanted %.8g", repository, revision, found, wanted);
+    if (!(fabs(found - wanted) <= 1e-3 * wanted + 1e-12))
+        fail_msg("%s %s: %.8g, wanted %.8g", repository, revision, found, wanted);
 }
 
 static void test_rates_are_those_of_the_published_configurations(void **state)
@@ -66,7 +67,8 @@ static void test_every_row_is_sound_and_names_its_source(void **state)
     (void)state;
     assert_true(count > 25);
     for (int64_t i = 0; i < count; i++) {
-        if (schedule_check(&runs[i].schedule, &error) != STATUS_OK) fail_msg("%s: %s", runs[i].repository, error.detail);
+        if (schedule_check(&runs[i].schedule, &error) != STATUS_OK)
+            fail_msg("%s: %s", runs[i].repository, error.detail);
         assert_true(runs[i].step_tokens > 0 && strlen(runs[i].source) > 20 && strchr(runs[i].repository, '/') != NULL);
         assert_ptr_equal(public_runs_find(runs[i].repository, runs[i].prefix), &runs[i]);
         for (int64_t step = 0; step < INT64_C(1) << 40; step = 3 * step + 1) {

@@ -74,7 +74,8 @@ static void test_lengths_that_do_not_fit_are_refused(void **state)
         {.kind = SCHEDULE_CONSTANT, .peak = 1, .total = 0},
     };
     struct error error;
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) assert_int_equal(schedule_check(&bad[i], &error), STATUS_INVALID);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(schedule_check(&bad[i], &error), STATUS_INVALID);
     const struct schedule exact = {.kind = SCHEDULE_WSD, .peak = 1, .warmup = 5, .decay = 5, .total = 10};
     assert_int_equal(schedule_check(&exact, &error), STATUS_OK);
 }

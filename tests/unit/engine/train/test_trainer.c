@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MODEL                                                                                                                      \
-    "{\"model_type\":\"llama\",\"vocab_size\":31,\"hidden_size\":16,\"num_hidden_layers\":1,\"num_attention_heads\":2,"            \
+#define MODEL                                                                                                           \
+    "{\"model_type\":\"llama\",\"vocab_size\":31,\"hidden_size\":16,\"num_hidden_layers\":1,\"num_attention_heads\":2," \
     "\"num_key_value_heads\":1,\"intermediate_size\":24,\"max_position_embeddings\":2048,\"initializer_range\":0.1}"
-/* Longer sequences than half of what goes through the model at once: a step of three asks its monitor three times a gradient. */
+/* Longer sequences than half of what goes through the model at once: a step of three asks its monitor three times a
+ * gradient. */
 enum { LENGTH = 1100, SEQUENCES = 3 };
 
 static struct error error;
@@ -26,8 +27,8 @@ static enum status stop_later(void *owner, struct error *e)
     return (*left)-- == 0 ? error_set(e, STATUS_CANCELLED, "stopped by the test") : STATUS_OK;
 }
 
-static void open_trainer(struct trainer *trainer, const struct optimizer_kind *kind, const struct parameters_layout *layout,
-                         struct backend *backend, const struct monitor *monitor)
+static void open_trainer(struct trainer *trainer, const struct optimizer_kind *kind,
+                         const struct parameters_layout *layout, struct backend *backend, const struct monitor *monitor)
 {
     const struct trainer_setup setup = {.optimizer = kind,
                                         .settings = {0.9, 0.95, 1e-8, 0.1, 1, 0.05, 0.01},

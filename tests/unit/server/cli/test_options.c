@@ -36,7 +36,8 @@ static void test_flags_go_before_the_environment_and_that_before_defaults(void *
     assert_string_equal(options_text(&options, "--listen"), "there");
     assert_string_equal(options_all(&options, "--root")[1], "/b");
     options_reset(&options);
-    assert_int_equal(parse(&options, 5, (const char *const[]){"--listen=x", "--root", "/c", "--log", "--root=/d"}), STATUS_OK);
+    assert_int_equal(parse(&options, 5, (const char *const[]){"--listen=x", "--root", "/c", "--log", "--root=/d"}),
+                     STATUS_OK);
     assert_string_equal(options_text(&options, "--listen"), "x");
     assert_string_equal(options_all(&options, "--root")[0], "/c");
     assert_string_equal(options_all(&options, "--root")[1], "/d");
@@ -67,7 +68,8 @@ static void test_numbers_are_whole_and_in_range(void **state)
     const char *const words[] = {"7", "07", "0", "10", "11", "-1", "x", "1.5", "", "99999999999999999999"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         assert_int_equal(parse(&options, 2, (const char *const[]){"--listen", words[i]}), STATUS_OK);
-        assert_int_equal(options_integer(&options, "--listen", 0, 10, &value, &error), i < 4 ? STATUS_OK : STATUS_INVALID);
+        assert_int_equal(options_integer(&options, "--listen", 0, 10, &value, &error),
+                         i < 4 ? STATUS_OK : STATUS_INVALID);
         options_reset(&options);
     }
 }

@@ -26,7 +26,8 @@ static void test_if_none_match(void **state)
     static const char *const matching[] = {"\"ab\"",   "*",           " \"x\" , \"ab\"",
                                            "W/\"ab\"", "\"ab-gzip\"", "\"x-gzip\", W/\"ab-gzip\""};
     static const char *const other[] = {"", "ab", "\"abc\"", "\"ab", "\"a\"", "\"-gzip\"", "W/", "\"ab-br\""};
-    for (size_t i = 0; i < sizeof matching / sizeof matching[0]; i++) assert_true(encoding_etag_matches(matching[i], "ab"));
+    for (size_t i = 0; i < sizeof matching / sizeof matching[0]; i++)
+        assert_true(encoding_etag_matches(matching[i], "ab"));
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) assert_false(encoding_etag_matches(other[i], "ab"));
     assert_false(encoding_etag_matches(NULL, "ab"));
 }
@@ -43,7 +44,8 @@ static void test_gzip_unpacks_to_the_same(void **state)
     assert_int_equal(encoding_gzip(text, LENGTH, 5, &packed, &packed_length, &error), STATUS_OK);
     assert_non_null(packed);
     assert_true(packed_length < LENGTH / 4);
-    z_stream stream = {.next_in = (Bytef *)packed, .avail_in = (uInt)packed_length, .next_out = (Bytef *)back, .avail_out = LENGTH};
+    z_stream stream = {
+        .next_in = (Bytef *)packed, .avail_in = (uInt)packed_length, .next_out = (Bytef *)back, .avail_out = LENGTH};
     assert_int_equal(inflateInit2(&stream, 15 + 16), Z_OK);
     assert_int_equal(inflate(&stream, Z_FINISH), Z_STREAM_END);
     assert_int_equal(inflateEnd(&stream), Z_OK);

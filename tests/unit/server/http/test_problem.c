@@ -73,7 +73,8 @@ static void test_collected_errors_win_over_the_pointer(void **state)
     (void)state;
     struct error error;
     const struct problem problem = problem_of_status(STATUS_INVALID);
-    json_t *errors = json_pack("[{s:s, s:s}, {s:s, s:s}]", "pointer", "/a", "detail", "x", "pointer", "/b", "detail", "y");
+    json_t *errors =
+        json_pack("[{s:s, s:s}, {s:s, s:s}]", "pointer", "/a", "detail", "x", "pointer", "/b", "detail", "y");
     (void)error_set_at(&error, STATUS_INVALID, "/c", "z");
     json_t *document = render(&problem, &error, errors);
     assert_int_equal(json_array_size(json_object_get(document, "errors")), 2);

@@ -108,7 +108,8 @@ static void test_bad_escapes_are_malformed(void **state)
     (void)state;
     static const char *const paths[] = {"/v1/%",   "/v1/%4",  "/v1/%4g",    "/v1/%00",       "/v1/%0a",
                                         "/v1/%7f", "/v1/%ff", "/v1/%c0%af", "/v1/%ed%a0%80", "/v1/%f4%90%80%80"};
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) assert_int_equal(look("GET", paths[i]).status, STATUS_MALFORMED);
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+        assert_int_equal(look("GET", paths[i]).status, STATUS_MALFORMED);
     assert_int_equal(look("GET", "/v1/%c3%a9%e2%82%ac%f0%9f%98%80").status, STATUS_OK);
 }
 
@@ -146,7 +147,8 @@ static void test_query_has_a_limit(void **state)
 static void test_query_integers_are_bounded(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"n=", "n=1x", "n=+1", "n=%201", "n=101", "n=-1", "n=99999999999999999999", "n=0x1", "n=1.0"};
+    static const char *const bad[] = {"n=",    "n=1x", "n=+1", "n=%201", "n=101", "n=-1", "n=99999999999999999999",
+                                      "n=0x1", "n=1.0"};
     struct request request = {.method = "GET"};
     struct error error;
     int64_t value = 0;

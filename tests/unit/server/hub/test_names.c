@@ -21,7 +21,8 @@ static void test_repositories_have_one_or_two_plain_parts(void **state)
 
 static void test_revisions_follow_gits_rules(void **state)
 {
-    static const char *const good[] = {"main", "stage1-step150000-tokens630B", "feature/x", "v1.0", "step143000", "a_b-c.d"};
+    static const char *const good[] = {"main",   "stage1-step150000-tokens630B", "feature/x", "v1.0", "step143000",
+                                       "a_b-c.d"};
     static const char *const bad[] = {"",   "/a",  "a/", "a//b", "a..b", "-a",   ".a",   "a.",    "a b",  "a~1",
                                       "a^", "a:b", "a?", "a*",   "a[",   "a\\b", "a@{b", "a\x01", "a/.b", "../.."};
     (void)state;
@@ -31,9 +32,11 @@ static void test_revisions_follow_gits_rules(void **state)
 
 static void test_files_stay_below_their_directory(void **state)
 {
-    static const char *const good[] = {"config.json", "a/b/c.bin", "model-00001-of-00002.safetensors", "..a", "a..", "..."};
-    static const char *const bad[] = {
-        "", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/..", "a/./b", "a\\b", "a\nb", "\x7f", "./a", "a/b/c/d/e/f/g/h/i"};
+    static const char *const good[] = {"config.json", "a/b/c.bin", "model-00001-of-00002.safetensors",
+                                       "..a",         "a..",       "..."};
+    static const char *const bad[] = {"",     "/a",   "a/",     "a//b", ".",
+                                      "..",   "../a", "a/../b", "a/..", "a/./b",
+                                      "a\\b", "a\nb", "\x7f",   "./a",  "a/b/c/d/e/f/g/h/i"};
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) assert_true(names_is_file(good[i]));
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) assert_false(names_is_file(bad[i]));
@@ -64,7 +67,8 @@ static void test_escaping_leaves_nothing_with_a_meaning(void **state)
 static void test_addresses_are_read_or_refused(void **state)
 {
     static const char *const bad[] = {
-        "", "huggingface.co", "ftp://a/b", "file:///etc/passwd", "http://u@a/", "http://u:p@a/", "gopher://a", "javascript:x"};
+        "",           "huggingface.co", "ftp://a/b", "file:///etc/passwd", "http://u@a/", "http://u:p@a/",
+        "gopher://a", "javascript:x"};
     struct origin origin;
     (void)state;
     assert_true(origin_read("HTTPS://Cdn.Example.com/x?y=z", &origin));
@@ -110,10 +114,14 @@ static void test_the_port_belongs_to_the_origin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_repositories_have_one_or_two_plain_parts), cmocka_unit_test(test_revisions_follow_gits_rules),
-        cmocka_unit_test(test_files_stay_below_their_directory),         cmocka_unit_test(test_commits_are_forty_small_digits),
-        cmocka_unit_test(test_escaping_leaves_nothing_with_a_meaning),   cmocka_unit_test(test_addresses_are_read_or_refused),
-        cmocka_unit_test(test_plain_http_stays_on_this_machine),         cmocka_unit_test(test_the_port_belongs_to_the_origin),
+        cmocka_unit_test(test_repositories_have_one_or_two_plain_parts),
+        cmocka_unit_test(test_revisions_follow_gits_rules),
+        cmocka_unit_test(test_files_stay_below_their_directory),
+        cmocka_unit_test(test_commits_are_forty_small_digits),
+        cmocka_unit_test(test_escaping_leaves_nothing_with_a_meaning),
+        cmocka_unit_test(test_addresses_are_read_or_refused),
+        cmocka_unit_test(test_plain_http_stays_on_this_machine),
+        cmocka_unit_test(test_the_port_belongs_to_the_origin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

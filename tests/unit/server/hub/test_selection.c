@@ -34,10 +34,11 @@ static void test_one_format_is_enough(void **state)
     } rows[] = {
         {{"README.md", "config.json", "model.safetensors", "pytorch_model.bin", "tokenizer.json"},
          "config.json model.safetensors tokenizer.json"},
-        {{"config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json",
-          "consolidated.safetensors"},
+        {{"config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+          "model.safetensors.index.json", "consolidated.safetensors"},
          "config.json model-00001-of-00002.safetensors model-00002-of-00002.safetensors model.safetensors.index.json"},
-        {{"pytorch_model-00001-of-00001.bin", "pytorch_model.bin.index.json", "training_args.bin", "flax_model.msgpack"},
+        {{"pytorch_model-00001-of-00001.bin", "pytorch_model.bin.index.json", "training_args.bin",
+          "flax_model.msgpack"},
          "pytorch_model-00001-of-00001.bin pytorch_model.bin.index.json"},
         {{"config.json", "pytorch_model.bin", "tf_model.h5", "onnx/model.onnx"}, "config.json pytorch_model.bin"},
         {{"weights.gguf", "README.md"}, "weights.gguf"},
@@ -76,7 +77,8 @@ static void test_named_files_are_taken_once(void **state)
 
 static void test_sizes_are_added_without_overflow(void **state)
 {
-    struct repository_file files[2] = {{.name = "model.safetensors", .bytes = INT64_MAX}, {.name = "config.json", .bytes = 1}};
+    struct repository_file files[2] = {{.name = "model.safetensors", .bytes = INT64_MAX},
+                                       {.name = "config.json", .bytes = 1}};
     size_t chosen;
     struct error error;
     (void)state;

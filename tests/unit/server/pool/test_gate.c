@@ -1,4 +1,5 @@
-/* The gate of the tests itself (server/pool/gate.h): what it holds, until when, and that nobody notices it where it is not set. */
+/* The gate of the tests itself (server/pool/gate.h): what it holds, until when, and that nobody notices it where it is
+ * not set. */
 #include "pool/gate.h"
 #include "unit.h"
 

@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char making[] = "deltaq: making the private database, once", waiting[] = "deltaq: waiting for the private database";
+static const char making[] = "deltaq: making the private database, once",
+                  waiting[] = "deltaq: waiting for the private database";
 
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
 {

@@ -52,7 +52,12 @@ static const struct result_field fields[] = {
     {.name = "count", .type = RESULT_INTEGER, .offset = AT(count)},
     {.name = "loss", .type = RESULT_NUMBER, .offset = AT(loss), .metric = &loss_metric},
     {.name = "interval", .type = RESULT_INTERVAL, .offset = AT(low), .high = AT(high)},
-    {.name = "mean", .type = RESULT_NUMBER, .offset = AT(mean), .absence = RESULT_NULL, .has_when = true, .when = AT(has_mean)},
+    {.name = "mean",
+     .type = RESULT_NUMBER,
+     .offset = AT(mean),
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = AT(has_mean)},
     {.name = "on", .type = RESULT_BOOLEAN, .offset = AT(on), .later = true},
     {.name = "color", .type = RESULT_CHOICE, .offset = AT(color), .choices = colors},
     {.name = "pair", .type = RESULT_ARRAY, .offset = AT(pair), .length = 2, .item = &number_item},
@@ -140,8 +145,10 @@ static void test_what_is_absent_is_null_or_left_out(void **state)
     told.parts = NULL;
     told.note = NULL;
     told.drawn = 0;
-    expect(&told, "{\"count\":3,\"loss\":null,\"interval\":null,\"mean\":null,\"on\":true,\"color\":\"green\",\"pair\":[1.0,null],"
-                  "\"draws\":[],\"parts\":null,\"best\":{\"name\":\"b\",\"share\":0.25},\"extra_share\":null,\"made\":null}");
+    expect(
+        &told,
+        "{\"count\":3,\"loss\":null,\"interval\":null,\"mean\":null,\"on\":true,\"color\":\"green\",\"pair\":[1.0,null],"
+        "\"draws\":[],\"parts\":null,\"best\":{\"name\":\"b\",\"share\":0.25},\"extra_share\":null,\"made\":null}");
 }
 
 /* Rows of one field: what its absence or its value breaks. */
@@ -245,12 +252,15 @@ static void test_the_schema_says_what_is_rendered(void **state)
     assert_int_equal(json_object_size(document), 2); /* Told, and Part once */
     expect_schema(document, "count", "{\"type\": \"integer\"}");
     expect_schema(document, "loss", "{\"type\": [\"number\", \"null\"], \"description\": \"How wrong it is (nats)\"}");
-    expect_schema(document, "interval",
-                  "{\"type\": [\"array\", \"null\"], \"items\": {\"type\": \"number\"}, \"minItems\": 2, \"maxItems\": 2}");
+    expect_schema(
+        document, "interval",
+        "{\"type\": [\"array\", \"null\"], \"items\": {\"type\": \"number\"}, \"minItems\": 2, \"maxItems\": 2}");
     expect_schema(document, "color", "{\"type\": \"string\", \"enum\": [\"red\", \"green\"]}");
-    expect_schema(document, "pair",
-                  "{\"type\": \"array\", \"items\": {\"type\": [\"number\", \"null\"]}, \"minItems\": 2, \"maxItems\": 2}");
-    expect_schema(document, "parts", "{\"type\": [\"array\", \"null\"], \"items\": {\"$ref\": \"#/components/schemas/Part\"}}");
+    expect_schema(
+        document, "pair",
+        "{\"type\": \"array\", \"items\": {\"type\": [\"number\", \"null\"]}, \"minItems\": 2, \"maxItems\": 2}");
+    expect_schema(document, "parts",
+                  "{\"type\": [\"array\", \"null\"], \"items\": {\"$ref\": \"#/components/schemas/Part\"}}");
     expect_schema(document, "extra_share", "{\"type\": [\"number\", \"null\"]}");
     expect_schema(document, "made", "{\"anyOf\": [{\"$ref\": \"#/components/schemas/Part\"}, {\"type\": \"null\"}]}");
     expect_schema(

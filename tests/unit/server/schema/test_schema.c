@@ -31,7 +31,12 @@ static const char *const colors[] = {"red", "green", NULL};
 
 static const struct param inner_params[] = {
     {.name = "depth", .type = PARAM_INTEGER, .offset = offsetof(struct inner, depth), .fallback = "3"},
-    {.name = "rate", .type = PARAM_NUMBER, .offset = offsetof(struct inner, rate), .fallback = "0.5", .minimum = 0, .maximum = 1},
+    {.name = "rate",
+     .type = PARAM_NUMBER,
+     .offset = offsetof(struct inner, rate),
+     .fallback = "0.5",
+     .minimum = 0,
+     .maximum = 1},
     {0},
 };
 static const struct param other_params[] = {
@@ -50,7 +55,11 @@ static const struct param table[] = {
      .minimum = 1,
      .maximum = 10,
      .help = "how many"},
-    {.name = "bits", .type = PARAM_INTEGER, .offset = offsetof(struct outer, bits), .allowed = bits_allowed, .fallback = "4"},
+    {.name = "bits",
+     .type = PARAM_INTEGER,
+     .offset = offsetof(struct outer, bits),
+     .allowed = bits_allowed,
+     .fallback = "4"},
     {.name = "share", .type = PARAM_NUMBER, .offset = offsetof(struct outer, share), .fallback = "1"},
     {.name = "on", .type = PARAM_BOOLEAN, .offset = offsetof(struct outer, on), .fallback = "false"},
     {.name = "name",
@@ -62,13 +71,21 @@ static const struct param table[] = {
     {.name = "checkpoint", .type = PARAM_CHECKPOINT, .offset = offsetof(struct outer, checkpoint), .fallback = "\"c\""},
     {.name = "text", .type = PARAM_JSON, .offset = offsetof(struct outer, text), .fallback = "{}"},
     {.name = "list", .type = PARAM_ARRAY, .fallback = "[]"},
-    {.name = "color", .type = PARAM_CHOICE, .offset = offsetof(struct outer, color), .choices = colors, .fallback = "\"green\""},
+    {.name = "color",
+     .type = PARAM_CHOICE,
+     .offset = offsetof(struct outer, color),
+     .choices = colors,
+     .fallback = "\"green\""},
     {.name = "method",
      .type = PARAM_VARIANT,
      .offset = offsetof(struct outer, method),
      .variants = variants,
      .fallback = "{\"name\": \"circle\"}"},
-    {.name = "inner", .type = PARAM_OBJECT, .offset = offsetof(struct outer, inner), .children = inner_params, .fallback = "{}"},
+    {.name = "inner",
+     .type = PARAM_OBJECT,
+     .offset = offsetof(struct outer, inner),
+     .children = inner_params,
+     .fallback = "{}"},
     {0},
 };
 
@@ -98,8 +115,9 @@ static void test_defaults_are_written_into_struct_and_document(void **state)
     assert_string_equal(outer->text, "{}");
     char *text = json_dumps(document, JSON_COMPACT | JSON_SORT_KEYS);
     assert_string_equal(
-        text, "{\"bits\":4,\"checkpoint\":\"c\",\"color\":\"green\",\"count\":7,\"inner\":{\"depth\":3,\"rate\":0.5},\"list\":[],"
-              "\"method\":{\"loud\":true,\"name\":\"circle\"},\"name\":null,\"on\":false,\"share\":1.0,\"text\":{}}");
+        text,
+        "{\"bits\":4,\"checkpoint\":\"c\",\"color\":\"green\",\"count\":7,\"inner\":{\"depth\":3,\"rate\":0.5},\"list\":[],"
+        "\"method\":{\"loud\":true,\"name\":\"circle\"},\"name\":null,\"on\":false,\"share\":1.0,\"text\":{}}");
     free(text);
     schema_filled_reset(&filled);
     json_decref(document);
@@ -110,9 +128,9 @@ static void test_variants_fill_their_own_struct(void **state)
     struct schema_filled filled;
     json_t *document;
     (void)state;
-    assert_int_equal(
-        fill("{\"count\": 1, \"share\": 2, \"method\": {\"name\": \"square\", \"depth\": 9}}", NULL, &filled, &document),
-        STATUS_OK);
+    assert_int_equal(fill("{\"count\": 1, \"share\": 2, \"method\": {\"name\": \"square\", \"depth\": 9}}", NULL,
+                          &filled, &document),
+                     STATUS_OK);
     const struct outer *outer = filled.params;
     assert_int_equal(outer->method, 0);
     assert_int_equal(outer->square.depth, 9);
@@ -179,7 +197,8 @@ static void test_bounds_themselves_are_taken(void **state)
         struct faults faults = {0};
         struct schema_filled filled;
         json_t *document;
-        if (fill(good[i], &faults, &filled, &document) != STATUS_OK) fail_msg("%s: %s", good[i], faults.items[0].detail);
+        if (fill(good[i], &faults, &filled, &document) != STATUS_OK)
+            fail_msg("%s: %s", good[i], faults.items[0].detail);
         schema_filled_reset(&filled);
         json_decref(document);
     }
@@ -219,7 +238,8 @@ static void expect_no_integer(const char *text, const char *words)
     struct schema_filled filled;
     struct error error;
     json_t *document = json_loads(text, 0, NULL);
-    assert_int_equal(schema_fill(inner_params, sizeof(struct inner), document, "", &faults, &filled, &error), STATUS_INVALID);
+    assert_int_equal(schema_fill(inner_params, sizeof(struct inner), document, "", &faults, &filled, &error),
+                     STATUS_INVALID);
     assert_string_equal(faults.items[0].pointer, "/depth");
     assert_non_null(strstr(faults.items[0].detail, words));
     json_decref(document);
@@ -239,8 +259,11 @@ static void test_other_numbers_are_no_integers(void **state)
 
 static void test_bounds_are_held_exactly(void **state)
 {
-    static const struct param exact_params[] = {
-        {.name = "depth", .type = PARAM_INTEGER, .offset = offsetof(struct inner, depth), .maximum = 9007199254740992.0}, {0}};
+    static const struct param exact_params[] = {{.name = "depth",
+                                                 .type = PARAM_INTEGER,
+                                                 .offset = offsetof(struct inner, depth),
+                                                 .maximum = 9007199254740992.0},
+                                                {0}};
     static const struct {
         const char *text;
         enum status status;
@@ -252,7 +275,8 @@ static void test_bounds_are_held_exactly(void **state)
         struct schema_filled filled = {0};
         struct error error;
         json_t *document = json_loads(cases[i].text, 0, NULL);
-        assert_int_equal(schema_fill(exact_params, sizeof(struct inner), document, "", NULL, &filled, &error), cases[i].status);
+        assert_int_equal(schema_fill(exact_params, sizeof(struct inner), document, "", NULL, &filled, &error),
+                         cases[i].status);
         schema_filled_reset(&filled);
         json_decref(document);
     }
@@ -278,11 +302,16 @@ struct optional {
 
 static const struct param_form lower = {"^[a-z]+$", is_lower, "must be lower-case letters"};
 static const struct param optional_table[] = {
-    {.name = "name", .type = PARAM_STRING, .offset = offsetof(struct optional, name), .fallback = "null", .form = &lower},
+    {.name = "name",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct optional, name),
+     .fallback = "null",
+     .form = &lower},
     {0},
 };
 
-static enum status fill_optional(const char *text, struct faults *faults, json_t **document, struct schema_filled *filled)
+static enum status fill_optional(const char *text, struct faults *faults, json_t **document,
+                                 struct schema_filled *filled)
 {
     struct error error;
     *document = json_loads(text, 0, NULL);
@@ -325,7 +354,8 @@ static void test_all_faults_are_told_at_once(void **state)
     struct schema_filled filled;
     json_t *document;
     (void)state;
-    assert_int_equal(fill("{\"bits\": 3, \"x\": 1, \"inner\": {\"depth\": \"\"}}", &faults, &filled, &document), STATUS_INVALID);
+    assert_int_equal(fill("{\"bits\": 3, \"x\": 1, \"inner\": {\"depth\": \"\"}}", &faults, &filled, &document),
+                     STATUS_INVALID);
     assert_int_equal(faults.count, 4);
     json_decref(document);
 }
@@ -386,7 +416,8 @@ static const struct param references_table[] = {
     {0},
 };
 
-static enum status note_reference(void *context, enum param_type type, const char *pointer, json_t *value, struct error *error)
+static enum status note_reference(void *context, enum param_type type, const char *pointer, json_t *value,
+                                  struct error *error)
 {
     char *seen = context;
     (void)error;
@@ -399,13 +430,14 @@ static void test_references_of_variants_and_objects_are_visited(void **state)
 {
     struct error error;
     char seen[100] = "", expected[100];
-    json_t *document = json_loads("{\"source\": {\"name\": \"run\", \"trajectory\": \"t\", \"dataset\": \"not this\"}, \"object\":"
-                                  " {\"dataset\": \"d\"}}",
-                                  0, NULL);
+    json_t *document =
+        json_loads("{\"source\": {\"name\": \"run\", \"trajectory\": \"t\", \"dataset\": \"not this\"}, \"object\":"
+                   " {\"dataset\": \"d\"}}",
+                   0, NULL);
     (void)state;
     assert_int_equal(schema_references(references_table, document, "/p", note_reference, seen, &error), STATUS_OK);
-    (void)snprintf(expected, sizeof expected, "%d /p/source/trajectory t;%d /p/object/dataset d;", (int)PARAM_TRAJECTORY,
-                   (int)PARAM_DATASET);
+    (void)snprintf(expected, sizeof expected, "%d /p/source/trajectory t;%d /p/object/dataset d;",
+                   (int)PARAM_TRAJECTORY, (int)PARAM_DATASET);
     assert_string_equal(seen, expected);
     json_decref(document);
 }
@@ -442,18 +474,27 @@ static const struct param lists_table[] = {
      .item = &count_item,
      .minimum = 1,
      .maximum = 3},
-    {.name = "shares", .type = PARAM_LIST, .offset = offsetof(struct lists, shares), .item = &share_item, .fallback = "[1, 0.5]"},
+    {.name = "shares",
+     .type = PARAM_LIST,
+     .offset = offsetof(struct lists, shares),
+     .item = &share_item,
+     .fallback = "[1, 0.5]"},
     {.name = "names",
      .type = PARAM_LIST,
      .offset = offsetof(struct lists, names),
      .item = &checkpoint_item,
      .fallback = "null",
      .nullable = true},
-    {.name = "colors", .type = PARAM_LIST, .offset = offsetof(struct lists, colors), .item = &color_item, .fallback = "[]"},
+    {.name = "colors",
+     .type = PARAM_LIST,
+     .offset = offsetof(struct lists, colors),
+     .item = &color_item,
+     .fallback = "[]"},
     {0},
 };
 
-static enum status visit_upper(void *context, enum param_type type, const char *pointer, json_t *value, struct error *error)
+static enum status visit_upper(void *context, enum param_type type, const char *pointer, json_t *value,
+                               struct error *error)
 {
     (void)error;
     assert_int_equal(type, PARAM_CHECKPOINT);
@@ -467,9 +508,11 @@ static void test_lists_are_filled_and_their_references_visited(void **state)
     struct schema_filled filled;
     struct error error;
     int visits = 0;
-    json_t *document = json_loads("{\"counts\": [3.0, 9, 1], \"names\": [\"a\", \"b\"], \"colors\": [\"green\"]}", 0, NULL);
+    json_t *document =
+        json_loads("{\"counts\": [3.0, 9, 1], \"names\": [\"a\", \"b\"], \"colors\": [\"green\"]}", 0, NULL);
     (void)state;
-    assert_int_equal(schema_fill(lists_table, sizeof(struct lists), document, "/params", NULL, &filled, &error), STATUS_OK);
+    assert_int_equal(schema_fill(lists_table, sizeof(struct lists), document, "/params", NULL, &filled, &error),
+                     STATUS_OK);
     const struct lists *lists = filled.params;
     assert_true(lists->counts.count == 3 && lists->counts.integers[0] == 3 && lists->counts.integers[1] == 9);
     assert_true(lists->shares.count == 2 && lists->shares.numbers[0] == 1 && lists->shares.numbers[1] == 0.5);
@@ -515,7 +558,13 @@ static void test_bounds_are_told_in_digits_that_can_be_copied(void **state)
 {
     static const struct param pair[] = {
         {.name = "seed", .type = PARAM_INTEGER, .fallback = "0", .minimum = 0, .maximum = 9007199254740992},
-        {.name = "grid", .type = PARAM_LIST, .offset = 16, .item = &count_item, .fallback = "[1, 1]", .minimum = 2, .maximum = 2},
+        {.name = "grid",
+         .type = PARAM_LIST,
+         .offset = 16,
+         .item = &count_item,
+         .fallback = "[1, 1]",
+         .minimum = 2,
+         .maximum = 2},
         {0},
     };
     struct faults faults = {0};

@@ -57,9 +57,23 @@ static const struct param plain_table[] = {
     {.name = "count", .type = PARAM_INTEGER, .offset = AT(depth), .minimum = 1, .maximum = 10},
     {.name = "bits", .type = PARAM_INTEGER, .offset = AT(bits), .allowed = allowed, .fallback = "4"},
     {.name = "name", .type = PARAM_STRING, .offset = AT(name), .fallback = "null", .form = &lower},
-    {.name = "color", .type = PARAM_CHOICE, .offset = AT(color), .choices = colors, .fallback = "null", .nullable = true},
-    {.name = "inner", .type = PARAM_OBJECT, .children = depth_params, .fallback = "null", .nullable = true, .help = "a box"},
-    {.name = "method", .type = PARAM_VARIANT, .offset = AT(method), .variants = variants, .fallback = "{\"name\": \"square\"}"},
+    {.name = "color",
+     .type = PARAM_CHOICE,
+     .offset = AT(color),
+     .choices = colors,
+     .fallback = "null",
+     .nullable = true},
+    {.name = "inner",
+     .type = PARAM_OBJECT,
+     .children = depth_params,
+     .fallback = "null",
+     .nullable = true,
+     .help = "a box"},
+    {.name = "method",
+     .type = PARAM_VARIANT,
+     .offset = AT(method),
+     .variants = variants,
+     .fallback = "{\"name\": \"square\"}"},
     {0},
 };
 
@@ -96,10 +110,16 @@ static void test_null_is_described_where_it_is_allowed(void **state)
     json_decref(document);
 }
 
-static const struct param item = {.type = PARAM_OBJECT, .schema = "Depth", .children = depth_params, .size = sizeof(struct box)};
+static const struct param item = {
+    .type = PARAM_OBJECT, .schema = "Depth", .children = depth_params, .size = sizeof(struct box)};
 static const struct param named_table[] = {
     {.name = "one", .type = PARAM_OBJECT, .schema = "Depth", .children = depth_params, .help = "the first"},
-    {.name = "two", .type = PARAM_OBJECT, .schema = "Depth", .children = depth_params, .fallback = "null", .nullable = true},
+    {.name = "two",
+     .type = PARAM_OBJECT,
+     .schema = "Depth",
+     .children = depth_params,
+     .fallback = "null",
+     .nullable = true},
     {.name = "many", .type = PARAM_ARRAY, .item = &item},
     {.name = "bits", .type = PARAM_INTEGER, .schema = "Bits", .offset = AT(bits), .allowed = allowed, .fallback = "4"},
     {0},
@@ -126,7 +146,12 @@ static void test_parts_with_a_name_are_described_once(void **state)
 
 static const struct param variant_table[] = {
     {.name = "shape", .type = PARAM_VARIANT, .schema = "Shape", .offset = AT(method), .variants = variants},
-    {.name = "method", .type = PARAM_VARIANT, .schema = "Method", .offset = AT(method), .variants = variants, .recipes = recipes},
+    {.name = "method",
+     .type = PARAM_VARIANT,
+     .schema = "Method",
+     .offset = AT(method),
+     .variants = variants,
+     .recipes = recipes},
     {0},
 };
 

@@ -1,5 +1,5 @@
-/* database.h: an embedded cluster in a temporary directory, made once for all tests of a file, and a worker that takes runs of the
- * kind "test". */
+/* database.h: an embedded cluster in a temporary directory, made once for all tests of a file, and a worker that takes
+ * runs of the kind "test". */
 #ifndef DATABASE_H
 #define DATABASE_H
 
@@ -29,7 +29,8 @@ struct fixture {
 
 static inline void assert_int_equal_or_say(enum status got, enum status expected, const struct error *error, int line)
 {
-    if (got != expected) print_message("line %d: %s: %s\n", line, status_info(got)->name, got != STATUS_OK ? error->detail : "");
+    if (got != expected)
+        print_message("line %d: %s: %s\n", line, status_info(got)->name, got != STATUS_OK ? error->detail : "");
     assert_int_equal(got, expected);
 }
 

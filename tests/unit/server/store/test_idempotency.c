@@ -2,7 +2,8 @@
 #include "database.h"
 #include "store/idempotency.h"
 
-static void claim(struct connection *connection, const char *scope, const char *request, enum status expected, int http_status)
+static void claim(struct connection *connection, const char *scope, const char *request, enum status expected,
+                  int http_status)
 {
     struct error error;
     struct idempotency_answer answer;
@@ -27,7 +28,8 @@ static void clear(struct connection *connection)
 static double count(struct connection *connection)
 {
     const struct store_id nobody = {"x"};
-    return ask(connection, "select count(*)::double precision from idempotency_keys where $1::text is not null", &nobody);
+    return ask(connection, "select count(*)::double precision from idempotency_keys where $1::text is not null",
+               &nobody);
 }
 
 static void test_a_key_belongs_to_its_token_and_request(void **state)

@@ -51,7 +51,8 @@ static void test_a_page_has_a_hundred_items_where_nothing_is_said(void **state)
 {
     struct connection *connection = connection_of(state);
     struct error error;
-    OK(connection_execute(connection, "insert into trajectories (name) select 'many' || i from generate_series(1, 120) i",
+    OK(connection_execute(connection,
+                          "insert into trajectories (name) select 'many' || i from generate_series(1, 120) i",
                           NO_VALUES, NULL, &error));
     json_t *usual = list(connection, 0, NULL), *all = list(connection, 1000, NULL);
     assert_int_equal(json_array_size(json_object_get(usual, "items")), 100);
@@ -64,7 +65,8 @@ static void test_bounds_and_cursors_are_checked(void **state)
 {
     (void)state;
     static const int limits[] = {-1, 1001, INT32_MIN, INT32_MAX};
-    static const char *const cursors[] = {"0", "-3", "+3", " 3", "3 ", "3x", "x", "1.5", "99999999999999999999", "1 or 1=1"};
+    static const char *const cursors[] = {"0",       "-3", "+3", " 3", "3 ", "3x", "x", "1.5", "99999999999999999999",
+                                          "1 or 1=1"};
     struct error error;
     int64_t limit, before;
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {

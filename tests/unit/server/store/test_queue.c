@@ -25,11 +25,14 @@ static void test_priority_goes_before_time_and_that_before_number(void **state)
 {
     struct connection *connection = connection_of(state);
     const struct run_new usual = {.kind = "order"}, soon = {.kind = "order", .priority = 5};
-    const struct store_id last = enqueue(connection, usual, STORE_CREATED), second = enqueue(connection, soon, STORE_CREATED),
-                          third = enqueue(connection, soon, STORE_CREATED), first = enqueue(connection, soon, STORE_CREATED);
+    const struct store_id last = enqueue(connection, usual, STORE_CREATED),
+                          second = enqueue(connection, soon, STORE_CREATED),
+                          third = enqueue(connection, soon, STORE_CREATED),
+                          first = enqueue(connection, soon, STORE_CREATED);
     (void)enqueue(connection, (struct run_new){.kind = "another", .priority = 9}, STORE_CREATED);
     change(connection, "update runs set run_at = clock_timestamp() - interval '1 hour' where id = $1", &first);
-    change(connection, "update runs r set run_at = o.run_at from runs o where o.id = $1 and r.number = o.number + 1", &second);
+    change(connection, "update runs r set run_at = o.run_at from runs o where o.id = $1 and r.number = o.number + 1",
+           &second);
     expect_next(connection, &first);
     expect_next(connection, &second);
     expect_next(connection, &third);
@@ -65,12 +68,14 @@ static void test_a_lease_says_who_has_the_run_and_until_when(void **state)
     assert_string_equal(leased.lease.owner.text, someone.id.text);
     assert_string_equal(leased.kind, "order");
     const double seconds = ask(
-        connection, "select extract(epoch from lease_until - clock_timestamp())::double precision from runs where id = $1", &run);
+        connection,
+        "select extract(epoch from lease_until - clock_timestamp())::double precision from runs where id = $1", &run);
     if (!(seconds > 20 && seconds <= 30)) fail_msg("a lease of %g s", seconds);
     /* the first start counts */
-    assert_true(ask(connection,
-                    "select extract(epoch from clock_timestamp() - started_at)::double precision from runs where id = $1",
-                    &run) > 3590);
+    assert_true(
+        ask(connection,
+            "select extract(epoch from clock_timestamp() - started_at)::double precision from runs where id = $1",
+            &run) > 3590);
     leased_run_reset(&leased);
     change(connection, "delete from runs where id = $1", &run);
 }
@@ -89,8 +94,8 @@ static struct store_id add_member(struct connection *connection, const char *bat
 }
 
 /* Releases what is taken with `lease`, which has to be `expected` in that order. */
-static void expect_members(struct connection *connection, const struct lease *lease, size_t most, const struct store_id *expected,
-                           size_t count)
+static void expect_members(struct connection *connection, const struct lease *lease, size_t most,
+                           const struct store_id *expected, size_t count)
 {
     struct error error;
     struct leased_run runs[8];
@@ -123,7 +128,8 @@ static void test_members_are_leased_with_the_run_that_is_held(void **state)
     stale.epoch--;
     expect_members(connection, &stale, 7, NULL, 0);
     /* another worker is idle: half of them are its */
-    const struct worker_identity idle = {.id = {"idle"}, .host = "there", .boot_id = "b", .device = "cpu", .pid = 2, .threads = 1};
+    const struct worker_identity idle = {
+        .id = {"idle"}, .host = "there", .boot_id = "b", .device = "cpu", .pid = 2, .threads = 1};
     OK(worker_register(connection, &idle, &error));
     expect_members(connection, &lease, 7, waiting, 1);
     OK(worker_gone(connection, &idle.id, &error));
@@ -145,15 +151,17 @@ static void test_members_are_leased_with_the_run_that_is_held(void **state)
     expect_members(connection, &lease, 7, waiting, 3);
     change(connection, "delete from runs where id = $1", &foreign);
     /* one more crash or stall is the last: they go alone */
-    OK(connection_execute(connection, "update runs set crashes = 2 where id = $1", VALUES(value_text(waiting[0].text)), NULL,
-                          &error));
-    OK(connection_execute(connection, "update runs set stalls = 2 where id = $1", VALUES(value_text(waiting[1].text)), NULL,
-                          &error));
+    OK(connection_execute(connection, "update runs set crashes = 2 where id = $1", VALUES(value_text(waiting[0].text)),
+                          NULL, &error));
+    OK(connection_execute(connection, "update runs set stalls = 2 where id = $1", VALUES(value_text(waiting[1].text)),
+                          NULL, &error));
     expect_members(connection, &lease, 7, waiting + 2, 1);
-    OK(connection_execute(connection, "update runs set crashes = 2 where id = $1", VALUES(value_text(first.text)), NULL, &error));
+    OK(connection_execute(connection, "update runs set crashes = 2 where id = $1", VALUES(value_text(first.text)), NULL,
+                          &error));
     expect_members(connection, &lease, 7, NULL, 0);
     OK(queue_release(connection, &lease, &error));
-    OK(connection_execute(connection, "update runs set state = 'cancelled', finished_at = clock_timestamp() where state = 'queued'",
+    OK(connection_execute(connection,
+                          "update runs set state = 'cancelled', finished_at = clock_timestamp() where state = 'queued'",
                           NO_VALUES, NULL, &error));
 }
 

@@ -29,8 +29,9 @@ static void forget(struct connection *connection, const struct store_id *run)
 static void expect_ended(struct connection *connection, const struct store_id *run, const char *state)
 {
     expect_state(connection, run, state);
-    assert_true(
-        ask(connection, "select (owner is null and lease_until is null)::int::double precision from runs where id = $1", run) > 0);
+    assert_true(ask(connection,
+                    "select (owner is null and lease_until is null)::int::double precision from runs where id = $1",
+                    run) > 0);
 }
 
 static void refuse(struct connection *connection, const struct lease *lease)
@@ -66,8 +67,8 @@ static void test_another_epoch_or_owner_may_do_nothing(void **state)
     refuse(connection, &stale);
     refuse(connection, &foreign);
     expect_state(connection, &lease.run, "running");
-    assert_true(ask(connection, "select count(*)::double precision from run_events where run = $1 and type = 'log'", &lease.run) <
-                1);
+    assert_true(ask(connection, "select count(*)::double precision from run_events where run = $1 and type = 'log'",
+                    &lease.run) < 1);
     OK(queue_outcome(connection, &lease, &open, &error));
     assert_true(open);
     OK(queue_release(connection, &lease, &error));
@@ -87,13 +88,15 @@ static void test_a_beat_renews_the_lease_and_tells_of_a_cancel(void **state)
     OK(queue_beat(connection, &lease, 500, &progress, &cancel, &error));
     assert_false(cancel);
     const double left =
-        ask(connection, "select extract(epoch from lease_until - clock_timestamp())::double precision from runs where id = $1",
+        ask(connection,
+            "select extract(epoch from lease_until - clock_timestamp())::double precision from runs where id = $1",
             &lease.run);
     if (!(left > 490 && left <= 500)) fail_msg("%g s are left", left);
     OK(queue_beat(connection, &lease, 30, NULL, &cancel, &error)); /* without progress it stays */
     OK(run_get(connection, lease.run.text, &document, &error));
     const json_t *told = json_object_get(document, "progress");
-    assert_true(json_integer_value(json_object_get(told, "done")) == 3 && json_integer_value(json_object_get(told, "total")) == 9);
+    assert_true(json_integer_value(json_object_get(told, "done")) == 3 &&
+                json_integer_value(json_object_get(told, "total")) == 9);
     assert_string_equal(text_at(told, "unit"), "block");
     json_decref(document);
     OK(run_cancel(connection, lease.run.text, &document, &error));
@@ -141,7 +144,8 @@ static int tries_of(struct connection *connection, enum status status)
     struct lease lease = begin(connection);
     int tries = 1;
     for (fail_once(connection, &lease, status, 0);; fail_once(connection, &lease, status, 0), tries++) {
-        if (ask(connection, "select (state = 'queued')::int::double precision from runs where id = $1", &lease.run) < 1) break;
+        if (ask(connection, "select (state = 'queued')::int::double precision from runs where id = $1", &lease.run) < 1)
+            break;
         lease = again(connection, &lease.run);
     }
     expect_ended(connection, &lease.run, "failed");
@@ -159,7 +163,8 @@ static void test_errors_have_a_budget_by_their_kind(void **state)
 
 static double wait_of(struct connection *connection, const struct store_id *run)
 {
-    return ask(connection, "select extract(epoch from run_at - clock_timestamp())::double precision from runs where id = $1", run);
+    return ask(connection,
+               "select extract(epoch from run_at - clock_timestamp())::double precision from runs where id = $1", run);
 }
 
 /* Anywhere between now and two to the power of the tries before, a minute at most; not before what the error
@@ -178,7 +183,8 @@ static void test_a_retry_waits(void **state)
         shortest = fmin(shortest, seconds);
         forget(connection, &lease.run);
     }
-    if (!(longest > 10 && shortest < 50)) fail_msg("waits from %g to %g s", shortest, longest); /* by chance once in 10^9 */
+    if (!(longest > 10 && shortest < 50))
+        fail_msg("waits from %g to %g s", shortest, longest); /* by chance once in 10^9 */
     const struct lease first = begin(connection);
     fail_once(connection, &first, STATUS_UNAVAILABLE, 0);
     assert_true(wait_of(connection, &first.run) < 1);
@@ -203,9 +209,10 @@ static void test_what_is_to_be_cancelled_is_not_tried_again(void **state)
         if (way == 2) OK(queue_stalled(connection, &lease, "stood still", &error));
         if (way == 3) OK(queue_release_dead(connection, &lease.owner, "killed by signal 9", NULL, &error));
         expect_ended(connection, &lease.run, "cancelled");
-        assert_true(ask(connection,
-                        "select (finished_at is not null and error is null)::int::double precision from runs where id = $1",
-                        &lease.run) > 0);
+        assert_true(
+            ask(connection,
+                "select (finished_at is not null and error is null)::int::double precision from runs where id = $1",
+                &lease.run) > 0);
         forget(connection, &lease.run);
     }
 }
@@ -232,7 +239,8 @@ static void test_a_release_counts_nothing(void **state)
     for (int i = 0; i < 5; i++) {
         OK(queue_release(connection, &lease, &error));
         expect_ended(connection, &lease.run, "queued");
-        assert_true(ask(connection, "select (tries + crashes + stalls)::double precision from runs where id = $1", &lease.run) < 1);
+        assert_true(ask(connection, "select (tries + crashes + stalls)::double precision from runs where id = $1",
+                        &lease.run) < 1);
         lease = again(connection, &lease.run);
     }
     forget(connection, &lease.run);

@@ -45,8 +45,10 @@ static void test_equal_runs_are_one_while_one_may_succeed(void **state)
     struct connection *connection = connection_of(state);
     const struct run_new new = {.dedupe_key = "content", .named_key = "words"};
     const struct store_id first = enqueue(connection, new, STORE_CREATED);
-    const struct store_id same = enqueue(connection, (struct run_new){.dedupe_key = "other", .named_key = "words"}, STORE_EXISTED);
-    const struct store_id equal = enqueue(connection, (struct run_new){.dedupe_key = "content", .named_key = "x"}, STORE_EXISTED);
+    const struct store_id same =
+        enqueue(connection, (struct run_new){.dedupe_key = "other", .named_key = "words"}, STORE_EXISTED);
+    const struct store_id equal =
+        enqueue(connection, (struct run_new){.dedupe_key = "content", .named_key = "x"}, STORE_EXISTED);
     assert_string_equal(first.text, same.text);
     assert_string_equal(first.text, equal.text);
     fail_run(connection, &first);
@@ -94,10 +96,11 @@ static void test_trying_again_begins_anew(void **state)
     const struct store_id run = enqueue(connection, (struct run_new){.priority = 0}, STORE_CREATED);
     GIVES(STATUS_CONFLICT, run_retry(connection, run.text, &document, &error));
     fail_run(connection, &run);
-    change(connection,
-           "update runs set tries = 1, crashes = 2, stalls = 1, progress_done = 3, progress_total = 4, usage_seconds = 5,"
-           " usage_host_bytes = 6, usage_work = 7, cancel_requested_at = clock_timestamp() where id = $1",
-           &run);
+    change(
+        connection,
+        "update runs set tries = 1, crashes = 2, stalls = 1, progress_done = 3, progress_total = 4, usage_seconds = 5,"
+        " usage_host_bytes = 6, usage_work = 7, cancel_requested_at = clock_timestamp() where id = $1",
+        &run);
     OK(run_retry(connection, run.text, &document, &error));
     assert_string_equal(text_at(document, "state"), "queued");
     assert_int_equal(json_integer_value(json_object_get(document, "attempt")), 0);
@@ -108,7 +111,8 @@ static void test_trying_again_begins_anew(void **state)
     assert_int_equal(json_integer_value(json_object_get(json_object_get(document, "progress"), "done")), 0);
     assert_true(json_is_null(json_object_get(json_object_get(document, "usage"), "seconds")));
     json_decref(document);
-    assert_true(ask(connection, "select (tries + crashes + stalls)::double precision from runs where id = $1", &run) < 1);
+    assert_true(ask(connection, "select (tries + crashes + stalls)::double precision from runs where id = $1", &run) <
+                1);
     succeed(connection, &run);
     GIVES(STATUS_CONFLICT, run_retry(connection, run.text, &document, &error));
     assert_non_null(strstr(error.detail, "succeeded"));
@@ -148,12 +152,12 @@ static void add_timed(struct connection *connection, const char *device, double 
 {
     struct error error;
     const struct store_id run = enqueue(connection, (struct run_new){.kind = "timed"}, STORE_CREATED);
-    OK(connection_execute(connection,
-                          "update runs set state = 'succeeded', finished_at = clock_timestamp(), device = $2, usage_work = $3,"
-                          " result_epoch = epoch,"
-                          " usage_seconds = $4 where id = $1",
-                          VALUES(value_text(run.text), value_text(device), value_double(work), value_double(seconds)), NULL,
-                          &error));
+    OK(connection_execute(
+        connection,
+        "update runs set state = 'succeeded', finished_at = clock_timestamp(), device = $2, usage_work = $3,"
+        " result_epoch = epoch,"
+        " usage_seconds = $4 where id = $1",
+        VALUES(value_text(run.text), value_text(device), value_double(work), value_double(seconds)), NULL, &error));
 }
 
 /* Rates of 1, 2, 3, 4 and 50 near the work asked about: 3; a larger run and another device do not count. */
@@ -188,8 +192,8 @@ static void test_the_queue_holds_ten_thousand(void **state)
     json_t *document = NULL, *params = json_object();
     const struct run_new new = {.kind = "test", .params = params};
     OK(connection_execute(connection, "delete from runs where state = 'queued'", NO_VALUES, NULL, &error));
-    OK(connection_execute(connection, "insert into runs (kind) select 'flood' from generate_series(1, 9999)", NO_VALUES, NULL,
-                          &error));
+    OK(connection_execute(connection, "insert into runs (kind) select 'flood' from generate_series(1, 9999)", NO_VALUES,
+                          NULL, &error));
     (void)enqueue(connection, (struct run_new){.priority = 0}, STORE_CREATED);
     GIVES(STATUS_TOO_MANY, run_insert(connection, &new, &outcome, &document, &error));
     OK(connection_execute(connection, "delete from runs where state = 'queued'", NO_VALUES, NULL, &error));

@@ -12,7 +12,8 @@
 #include <math.h>
 
 /* A checkpoint of `trajectory` at `step`, with learning rate 0.1 / (step + 1). */
-static struct store_id add_checkpoint(struct connection *connection, const char *trajectory, const char *name, int64_t step)
+static struct store_id add_checkpoint(struct connection *connection, const char *trajectory, const char *name,
+                                      int64_t step)
 {
     struct error error;
     enum store_outcome outcome;
@@ -58,8 +59,9 @@ static void finish(struct connection *connection, const struct lease *lease, con
 {
     struct error error;
     json_t *answer = json_pack("{s:f}", "loss", 2.5);
-    const struct queue_result result = {
-        .result = answer, .measurements = measurements, .usage = {.seconds = 1, .peak_host_bytes = 5, .peak_device_bytes = -1}};
+    const struct queue_result result = {.result = answer,
+                                        .measurements = measurements,
+                                        .usage = {.seconds = 1, .peak_host_bytes = 5, .peak_device_bytes = -1}};
     OK(queue_finish(connection, lease, &result, &error));
     json_decref(answer);
 }
@@ -78,12 +80,14 @@ static void test_migrations_are_applied_once(void **state)
 static void test_a_schema_newer_than_the_binary_is_refused(void **state)
 {
     struct error error;
-    OK(connection_execute(connection_of(state), "insert into schema_migrations (number, name, sha256) values (9999, 'x', 'x')",
-                          NO_VALUES, NULL, &error));
+    OK(connection_execute(connection_of(state),
+                          "insert into schema_migrations (number, name, sha256) values (9999, 'x', 'x')", NO_VALUES,
+                          NULL, &error));
     GIVES(STATUS_CONFLICT, migrations_check(connection_of(state), &error));
     assert_non_null(strstr(error.detail, "9999"));
     GIVES(STATUS_CONFLICT, migrations_apply(connection_of(state), NULL, &error));
-    OK(connection_execute(connection_of(state), "delete from schema_migrations where number = 9999", NO_VALUES, NULL, &error));
+    OK(connection_execute(connection_of(state), "delete from schema_migrations where number = 9999", NO_VALUES, NULL,
+                          &error));
 }
 
 static void test_values_come_back_as_they_went(void **state)
@@ -95,8 +99,8 @@ static void test_values_come_back_as_they_went(void **state)
     OK(connection_query_one(
         connection_of(state),
         "select $1::bigint, $2::double precision, $3::boolean, $4::text, $5::bytea, $6::text, $7::double precision",
-        VALUES(value_integer(INT64_MIN), value_double(0.1), value_boolean(true), value_text("it's \\ \""), value_bytes("a\0b", 3),
-               value_text(NULL), value_double(NAN)),
+        VALUES(value_integer(INT64_MIN), value_double(0.1), value_boolean(true), value_text("it's \\ \""),
+               value_bytes("a\0b", 3), value_text(NULL), value_double(NAN)),
         &rows, &error));
     assert_true(rows_integer(rows, 0, 0) == INT64_MIN);
     assert_true(rows_double(rows, 0, 1) == 0.1);
@@ -117,8 +121,8 @@ static void test_a_lost_session_opens_again(void **state)
     OK(connection_new(embedded_conninfo(((struct fixture *)*state)->embedded), "victim", &other, &error));
     OK(connection_execute(other, "select 1", NO_VALUES, NULL, &error));
     OK(connection_execute(connection_of(state),
-                          "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'victim'", NO_VALUES,
-                          NULL, &error));
+                          "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'victim'",
+                          NO_VALUES, NULL, &error));
     OK(connection_execute(connection_of(state), "select pg_sleep(0.1)", NO_VALUES, NULL, &error));
     OK(connection_execute(other, "select 1", NO_VALUES, NULL, &error));
     connection_free(other);
@@ -178,7 +182,8 @@ static void test_lists_page_newest_first(void **state)
     json_t *document;
     char cursor[32];
     struct page page = {.limit = 2};
-    for (int i = 0; i < 3; i++) (void)add_checkpoint(connection_of(state), "paged", (const char *[]){"a", "b", "c"}[i], i);
+    for (int i = 0; i < 3; i++)
+        (void)add_checkpoint(connection_of(state), "paged", (const char *[]){"a", "b", "c"}[i], i);
     OK(checkpoint_list(connection_of(state), "paged", &page, &document, &error));
     json_t *items = json_object_get(document, "items");
     assert_int_equal(json_array_size(items), 2);
@@ -239,7 +244,8 @@ static void test_inline_datasets_come_back_token_by_token(void **state)
     int32_t lengths[] = {2, 3}, tokens[] = {1, 2, 70000, 4, 5};
     struct dataset_sequences sequences = {.count = 2, .lengths = lengths, .tokens = tokens, .tokens_count = 5}, loaded;
     json_t *document, *definition = json_object();
-    const struct dataset_new new = {.name = "inline", .format = "sequences", .definition = definition, .sequences = &sequences};
+    const struct dataset_new new = {
+        .name = "inline", .format = "sequences", .definition = definition, .sequences = &sequences};
     OK(dataset_insert(connection_of(state), &new, &outcome, &document, &error));
     assert_int_equal(json_integer_value(json_object_get(document, "tokens")), 5);
     const struct store_id id = id_of(document);
@@ -303,8 +309,8 @@ static void test_the_third_crash_fails_the_run_with_the_evidence(void **state)
     json_t *document;
     const struct store_id run = add_run(connection, NULL, false, STORE_CREATED, NULL);
     for (int i = 0; i < QUEUE_CRASH_BUDGET; i++) {
-        OK(connection_execute(connection, "update runs set run_at = clock_timestamp() where id = $1", VALUES(value_text(run.text)),
-                              NULL, &error));
+        OK(connection_execute(connection, "update runs set run_at = clock_timestamp() where id = $1",
+                              VALUES(value_text(run.text)), NULL, &error));
         const struct lease lease = take(connection);
         OK(queue_release_dead(connection, &lease.owner, "killed by signal 11", NULL, &error));
     }
@@ -330,10 +336,11 @@ static void test_expired_leases_are_rescued_and_so_are_those_of_a_clock_set_back
         (void)take(connection);
         OK(queue_rescue(connection, 30, &rescued, &error));
         assert_int_equal(rescued, 0);
-        OK(connection_execute(connection,
-                              i == 0 ? "update runs set lease_until = clock_timestamp() - interval '1 second' where id = $1"
-                                     : "update runs set lease_until = clock_timestamp() + interval '1 hour' where id = $1",
-                              VALUES(value_text(run.text)), NULL, &error));
+        OK(connection_execute(
+            connection,
+            i == 0 ? "update runs set lease_until = clock_timestamp() - interval '1 second' where id = $1"
+                   : "update runs set lease_until = clock_timestamp() + interval '1 hour' where id = $1",
+            VALUES(value_text(run.text)), NULL, &error));
         OK(queue_rescue(connection, 30, &rescued, &error));
         print_message("lease_until %s\n", moves[i]);
         assert_int_equal(rescued, 1);
@@ -371,8 +378,8 @@ static void test_errors_worth_a_retry_are_tried_three_times(void **state)
     (void)error_set(&cause, STATUS_IO, "a disk coughed");
     const struct store_id run = add_run(connection, NULL, false, STORE_CREATED, NULL);
     for (int i = 0; i < 3; i++) {
-        OK(connection_execute(connection, "update runs set run_at = clock_timestamp() where id = $1", VALUES(value_text(run.text)),
-                              NULL, &error));
+        OK(connection_execute(connection, "update runs set run_at = clock_timestamp() where id = $1",
+                              VALUES(value_text(run.text)), NULL, &error));
         const struct lease lease = take(connection);
         OK(queue_fail(connection, &lease, &cause, &usage, &error));
         expect_state(connection, &run, i < 2 ? "queued" : "failed");
@@ -434,7 +441,8 @@ static void test_curves_take_the_newest_measurement_by_step(void **state)
     json_decref(document);
     query.metric = "learning_rate";
     OK(curve_read(connection, &query, &document, &error));
-    assert_int_equal(json_array_size(json_object_get(json_array_get(json_object_get(document, "series"), 0), "points")), 2);
+    assert_int_equal(json_array_size(json_object_get(json_array_get(json_object_get(document, "series"), 0), "points")),
+                     2);
     json_decref(document);
     measure(connection, &late, "trace", 3, "");
     struct curve_pairs_query pairs = {.trajectories = names, .trajectory_count = 1, .x = "trace", .y = "delta"};
@@ -463,7 +471,8 @@ static void test_sweeps_count_and_cancel_their_runs(void **state)
     json_t *document, *params = json_object();
     const struct run_new runs[] = {{.kind = "test", .params = params, .dedupe_key = "s1"},
                                    {.kind = "test", .params = params, .dedupe_key = "s2"}};
-    const struct sweep_new new = {.name = "sweep", .kind = "test", .base = params, .grid = params, .runs = runs, .run_count = 2};
+    const struct sweep_new new = {
+        .name = "sweep", .kind = "test", .base = params, .grid = params, .runs = runs, .run_count = 2};
     OK(sweep_insert(connection, &new, &outcome, &document, &error));
     assert_int_equal(outcome, STORE_CREATED);
     json_decref(document);
@@ -545,8 +554,8 @@ static void test_a_full_queue_takes_no_more(void **state)
     json_t *document = NULL, *params = json_object();
     const struct run_new new = {.kind = "test", .params = params};
     connection_set_deadline(connection, 60000); /* ten thousand rows on a busy machine */
-    OK(connection_execute(connection, "insert into runs (kind) select 'flood' from generate_series(1, 10000)", NO_VALUES, NULL,
-                          &error));
+    OK(connection_execute(connection, "insert into runs (kind) select 'flood' from generate_series(1, 10000)",
+                          NO_VALUES, NULL, &error));
     GIVES(STATUS_TOO_MANY, run_insert(connection, &new, &outcome, &document, &error));
     OK(connection_execute(connection, "delete from runs where kind = 'flood'", NO_VALUES, NULL, &error));
     connection_set_deadline(connection, 0);

@@ -161,15 +161,15 @@ static int emulated_clear(struct device *device, void *to, size_t bytes)
     return emulated_ask(device, ORDERS_STREAM, emulated_do_copy, &order, sizeof order);
 }
 
-static int emulated_copy(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                         size_t rows)
+static int emulated_copy(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                         size_t width, size_t rows)
 {
     const struct copy_order order = {to, from, to_pitch, from_pitch, width, rows};
     return emulated_ask(device, ORDERS_STREAM, emulated_do_copy, &order, sizeof order);
 }
 
-static int emulated_carry(struct device *device, enum lane lane, void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                          size_t width, size_t rows, bool to_device)
+static int emulated_carry(struct device *device, enum lane lane, void *to, size_t to_pitch, const void *from,
+                          size_t from_pitch, size_t width, size_t rows, bool to_device)
 {
     const struct copy_order order = {to, from, to_pitch, from_pitch, width, rows};
     (void)to_device;
@@ -207,14 +207,15 @@ static int emulated_point(struct device *device, enum lane lane, int which)
 static int emulated_follow(struct device *device, enum lane lane)
 {
     struct emulated *emulated = emulated_enter(device);
-    return emulated_leave(emulated,
-                          orders_wait(&emulated->orders, (int)lane, ORDERS_STREAM, emulated->orders.queues[ORDERS_STREAM].asked));
+    return emulated_leave(emulated, orders_wait(&emulated->orders, (int)lane, ORDERS_STREAM,
+                                                emulated->orders.queues[ORDERS_STREAM].asked));
 }
 
 static int emulated_await(struct device *device, enum lane lane, int which)
 {
     struct emulated *emulated = emulated_enter(device);
-    return emulated_leave(emulated, orders_wait(&emulated->orders, ORDERS_STREAM, (int)lane, emulated->points[lane][which]));
+    return emulated_leave(emulated,
+                          orders_wait(&emulated->orders, ORDERS_STREAM, (int)lane, emulated->points[lane][which]));
 }
 
 static int emulated_arrive(struct device *device, enum lane lane, int which)
@@ -226,10 +227,10 @@ static int emulated_arrive(struct device *device, enum lane lane, int which)
 
 typedef void emulated_kernel(const struct launch *grid, const void *args);
 
-#define X(name, type)                                                                                                              \
-    static void emulated_##name(const struct launch *grid, const void *args)                                                       \
-    {                                                                                                                              \
-        name##_kernel(grid, args);                                                                                                 \
+#define X(name, type)                                                        \
+    static void emulated_##name(const struct launch *grid, const void *args) \
+    {                                                                        \
+        name##_kernel(grid, args);                                           \
     }
 KERNEL_LIST(X)
 #undef X
@@ -319,7 +320,8 @@ static bool misaligned(const void *a, const void *b, const void *c)
     return ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % 16 != 0;
 }
 
-/* What cuBLAS leaves to its caller is looked for: two products that write one place, and addresses that are not as promised. */
+/* What cuBLAS leaves to its caller is looked for: two products that write one place, and addresses that are not as
+ * promised. */
 static void emulated_do_gemm_batched(void *context, const void *payload)
 {
     const struct device_gemm_batched *args = payload;
@@ -365,8 +367,8 @@ static void emulated_do_syrk(void *context, const void *payload)
     emulated_done(context);
 }
 
-static int emulated_syrk(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, float beta,
-                         float *c, int64_t ldc)
+static int emulated_syrk(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                         float beta, float *c, int64_t ldc)
 {
     const struct syrk_order order = {n, k, lda, ldc, alpha, beta, a, c};
     return emulated_ask(device, ORDERS_STREAM, emulated_do_syrk, &order, sizeof order);
@@ -386,7 +388,8 @@ struct device *emulated_device(bool reversed)
     struct emulated *emulated = calloc(1, sizeof *emulated);
     if (emulated == NULL) return NULL;
     if (EMULATED_GUARDED) {
-        emulated->addresses = mmap(NULL, EMULATED_ADDRESSES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        emulated->addresses =
+            mmap(NULL, EMULATED_ADDRESSES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (emulated->addresses == MAP_FAILED) {
             free(emulated);
             return NULL;

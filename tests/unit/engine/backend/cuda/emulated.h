@@ -1,8 +1,8 @@
-/* emulated.h: a device made of host memory: the kernels' own source, compiled by the C compiler and run block after block, and
- * plain loops in place of cuBLAS. What it finds: wrong indices and launches (with AddressSanitizer: every block of memory is its
- * own), threads that read what others of the phase write (`reversed` runs threads and blocks the other way round: the bits must be
- * the same), and host code that touches memory of the device (without a sanitizer it may not be touched outside kernels and copies:
- * it faults). */
+/* emulated.h: a device made of host memory: the kernels' own source, compiled by the C compiler and run block after
+ * block, and plain loops in place of cuBLAS. What it finds: wrong indices and launches (with AddressSanitizer: every
+ * block of memory is its own), threads that read what others of the phase write (`reversed` runs threads and blocks the
+ * other way round: the bits must be the same), and host code that touches memory of the device (without a sanitizer it
+ * may not be touched outside kernels and copies: it faults). */
 #ifndef TESTS_CUDA_EMULATED_H
 #define TESTS_CUDA_EMULATED_H
 

@@ -1,5 +1,5 @@
-/* emulated_plugin.c: the emulated device as a plugin, so that the program itself runs on it: DELTAQ_CUDA_PLUGIN names the library.
- * EMULATED_MIB: what it has of memory. */
+/* emulated_plugin.c: the emulated device as a plugin, so that the program itself runs on it: DELTAQ_CUDA_PLUGIN names
+ * the library. EMULATED_MIB: what it has of memory. */
 #include "engine/backend/cuda/emulated.h"
 
 #include <stdio.h>
@@ -23,5 +23,5 @@ static struct device *open_device(int ordinal, const char *products, char *text,
 }
 
 extern const struct device_plugin deltaq_cuda_plugin;
-__attribute__((visibility("default")))
-const struct device_plugin deltaq_cuda_plugin = {CUDA_PLUGIN_VERSION, sizeof(struct attention_kernel_args), count, open_device};
+__attribute__((visibility("default"))) const struct device_plugin deltaq_cuda_plugin = {
+    CUDA_PLUGIN_VERSION, sizeof(struct attention_kernel_args), count, open_device};

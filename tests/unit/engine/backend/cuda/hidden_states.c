@@ -1,10 +1,11 @@
-/* Hidden states that a device has no room for: over its lanes into host memory and back while other work goes on. Run as
- * whole_models is. The emulated device copies as late as somebody waits for it, so a wait that is missing shows in the numbers. */
+/* Hidden states that a device has no room for: over its lanes into host memory and back while other work goes on. Run
+ * as whole_models is. The emulated device copies as late as somebody waits for it, so a wait that is missing shows in
+ * the numbers. */
 #include "engine/backend/cuda/stand_in.h"
 #undef backend_cpu_new /* both are wanted here */
 
 #include "engine/jobs/tiny_fixture.h"
-#include "jobs/quantize.h"
+#include "jobs/quantize/quantize.h"
 #include "model/chunks.h"
 #include "model/hidden.h"
 
@@ -53,14 +54,16 @@ static void close_stream(struct stream *s)
     free(s->found);
 }
 
-/* x becomes x / 2 + the number of its row in the chunk + the pass: exact in float, and another number for whoever mixes rows up. */
+/* x becomes x / 2 + the number of its row in the chunk + the pass: exact in float, and another number for whoever mixes
+ * rows up. */
 static void work_through(struct stream *s, int pass, bool keep)
 {
     struct error error;
     void *data;
     good(s->device->ops->allocate(s->device, s->chunks.largest * WIDTH, "terms", &data, &error), &error);
     const struct matrix terms = matrix_of(data, s->chunks.largest, WIDTH, sizeof(float));
-    for (int64_t r = 0; r < terms.rows; r++) s->device->ops->fill(s->device, matrix_rows(terms, r, 1), (double)(r + pass));
+    for (int64_t r = 0; r < terms.rows; r++)
+        s->device->ops->fill(s->device, matrix_rows(terms, r, 1), (double)(r + pass));
     for (int64_t i = 0; i < s->chunks.count; i++) {
         const struct chunk *chunk = &s->chunks.chunks[i];
         struct matrix rows;

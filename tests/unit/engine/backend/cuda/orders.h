@@ -1,6 +1,6 @@
-/* orders.h: what an emulated device was asked for and has not done yet: a queue for its stream and one for each lane. An order runs
- * when somebody waits for it, or for one that waits for it, and no sooner, so all copies and all work are as late as they may be:
- * who forgot to wait, or used memory again that an order still reads, gets other numbers. */
+/* orders.h: what an emulated device was asked for and has not done yet: a queue for its stream and one for each lane.
+ * An order runs when somebody waits for it, or for one that waits for it, and no sooner, so all copies and all work are
+ * as late as they may be: who forgot to wait, or used memory again that an order still reads, gets other numbers. */
 #ifndef TESTS_CUDA_ORDERS_H
 #define TESTS_CUDA_ORDERS_H
 

@@ -1,10 +1,10 @@
-/* A device whose products round their factors to bfloat16, emulated: the model's own products are rounded, what is solved with is
- * not. */
+/* A device whose products round their factors to bfloat16, emulated: the model's own products are rounded, what is
+ * solved with is not. */
 #include "engine/backend/cuda/emulated.h"
 
 #include "backend/cuda/open.h"
 #include "engine/jobs/tiny_fixture.h"
-#include "jobs/quantize.h"
+#include "jobs/quantize/quantize.h"
 
 enum { SIZE = 300 }; /* more than one block of the factor, and of syrk */
 
@@ -44,7 +44,8 @@ static void test_factors_do_not_depend_on_how_products_are_rounded(void **state)
     float *h = calloc(2 * SIZE * SIZE, sizeof *h), *copy = h + SIZE * SIZE;
     struct backend *exact = open_device(NULL, false), *rounds = open_device(NULL, true);
     for (int i = 0; i < SIZE; i++)
-        for (int j = 0; j < SIZE; j++) h[i * SIZE + j] = copy[i * SIZE + j] = i == j ? 4 : 1 / (float)(1 + abs(i - j) * abs(i - j));
+        for (int j = 0; j < SIZE; j++)
+            h[i * SIZE + j] = copy[i * SIZE + j] = i == j ? 4 : 1 / (float)(1 + abs(i - j) * abs(i - j));
     factor_on(exact, h);
     factor_on(rounds, copy);
     assert_memory_equal(h, copy, SIZE * SIZE * sizeof *h);
@@ -68,8 +69,8 @@ static struct quantize_result quantize_on(const struct fixture *f, struct backen
     return result;
 }
 
-/* Rounding a factor changes it by at most 2^-9, and sums of such changes by less; losses and errors of layers by a few times that.
- * What the quantizer computes of the same statistics in half the digits would be off by more. */
+/* Rounding a factor changes it by at most 2^-9, and sums of such changes by less; losses and errors of layers by a few
+ * times that. What the quantizer computes of the same statistics in half the digits would be off by more. */
 static void test_rounded_products_change_losses_and_errors_a_little(void **state)
 {
     (void)state;
@@ -82,7 +83,8 @@ static void test_rounded_products_change_losses_and_errors_a_little(void **state
     assert_int_equal(a.layer_count, b.layer_count);
     for (int64_t i = 0; i < a.layer_count; i++)
         if (!(fabs(a.layers[i].relative_error - b.layers[i].relative_error) < 0.2 * a.layers[i].relative_error))
-            fail_msg("%s: %g, in full precision %g", a.layers[i].name, b.layers[i].relative_error, a.layers[i].relative_error);
+            fail_msg("%s: %g, in full precision %g", a.layers[i].name, b.layers[i].relative_error,
+                     a.layers[i].relative_error);
     quantize_result_reset(&a);
     quantize_result_reset(&b);
     backend_free(exact);

@@ -1,7 +1,7 @@
-/* stand_in.h: included before a test (-include), puts the CUDA backend where the test asks for the fast one: over the emulated
- * device, over the first real one with STAND_IN_DEVICE, or over the simulated one with STAND_IN_PTX. Without a team the emulation
- * runs its threads forwards, with one backwards: tests that want the same bits from one thread and from several then want them from
- * both orders, and from attention in calls of few heads. */
+/* stand_in.h: included before a test (-include), puts the CUDA backend where the test asks for the fast one: over the
+ * emulated device, over the first real one with STAND_IN_DEVICE, or over the simulated one with STAND_IN_PTX. Without a
+ * team the emulation runs its threads forwards, with one backwards: tests that want the same bits from one thread and
+ * from several then want them from both orders, and from attention in calls of few heads. */
 #ifndef TESTS_CUDA_STAND_IN_H
 #define TESTS_CUDA_STAND_IN_H
 

@@ -1,11 +1,11 @@
-/* Whole jobs on the device (emulated, or a real one: stand_in.h) held against the CPU: losses and gradients of every architecture,
- * quantizations, what these take of the device's memory, and the same bits twice. Not a unit test of its own:
- * `make check` runs it over the emulated device, `make check-gpu` on a real one. */
+/* Whole jobs on the device (emulated, or a real one: stand_in.h) held against the CPU: losses and gradients of every
+ * architecture, quantizations, what these take of the device's memory, and the same bits twice. Not a unit test of its
+ * own: `make check` runs it over the emulated device, `make check-gpu` on a real one. */
 #include "engine/backend/cuda/stand_in.h"
 #undef backend_cpu_new /* both are wanted here */
 
 #include "engine/jobs/tiny_fixture.h"
-#include "jobs/quantize.h"
+#include "jobs/quantize/quantize.h"
 #include "model/gradient.h"
 
 static const char tiny_mamba[] =
@@ -16,7 +16,8 @@ static const char tiny_mamba[] =
 static const char broad_olmoe[] =
     "{\"model_type\": \"olmoe\", \"vocab_size\": 50, \"hidden_size\": 96, \"num_hidden_layers\": 1, \"num_attention_heads\": 4,"
     " \"intermediate_size\": 80, \"max_position_embeddings\": 24, \"num_experts\": 9, \"num_experts_per_tok\": 2}";
-static const char *const every[] = {tiny_llama, tiny_gpt_neox, tiny_gpt2, tiny_apertus, tiny_opt, tiny_mamba, tiny_olmoe};
+static const char *const every[] = {tiny_llama, tiny_gpt_neox, tiny_gpt2, tiny_apertus,
+                                    tiny_opt,   tiny_mamba,    tiny_olmoe};
 
 struct devices {
     struct fixture host;
@@ -55,7 +56,8 @@ static void hold(const char *what, double found, double expected, double bound)
     if (!(fabs(found - expected) <= bound)) fail_msg("%s: %.9g, not %.9g within %.3g", what, found, expected, bound);
 }
 
-/* A token's loss passes some twenty sums of at most 100 terms; each leaves about 6 sqrt(100) roundings of its size (cpu_rows). */
+/* A token's loss passes some twenty sums of at most 100 terms; each leaves about 6 sqrt(100) roundings of its size
+ * (cpu_rows). */
 static double loss_bound(double loss)
 {
     return 20 * 60 * 0x1p-24 * (1 + loss);
@@ -81,7 +83,8 @@ static void test_losses_of_every_architecture_agree(void **state)
 }
 
 /* The gradient of the mean loss by all parameters, in host memory. */
-static float *gradient_on(struct devices *d, struct backend *backend, enum gradient_mode mode, struct parameters_layout *layout)
+static float *gradient_on(struct devices *d, struct backend *backend, enum gradient_mode mode,
+                          struct parameters_layout *layout)
 {
     struct parameters parameters, sums;
     struct gradient *gradient = NULL;
@@ -145,12 +148,13 @@ static void test_gradients_of_every_architecture_agree(void **state)
     }
 }
 
-/* A method on a model, and the part of a layer's error that may differ from the CPU's. Rounding to nearest sees the very same
- * weights: its errors are those of the CPU. What follows a Hessian, or inputs that were rounded, may round a few of some thousand
- * numbers the other way, each by one step: layers' errors to a twentieth, the loss to a tenth of the divergence. Where the scales
- * of columns follow the largest input, one such step rounds columns of later layers anew, by another alpha when that is searched:
- * only the first layer's error is the CPU's, the others' are within a half. Then a token's loss moves by about sqrt(2 kl) either
- * way, and the mean of 8 * 23 of them by that over their square root: the difference of two such is held to four times its size. */
+/* A method on a model, and the part of a layer's error that may differ from the CPU's. Rounding to nearest sees the
+ * very same weights: its errors are those of the CPU. What follows a Hessian, or inputs that were rounded, may round a
+ * few of some thousand numbers the other way, each by one step: layers' errors to a twentieth, the loss to a tenth of
+ * the divergence. Where the scales of columns follow the largest input, one such step rounds columns of later layers
+ * anew, by another alpha when that is searched: only the first layer's error is the CPU's, the others' are within a
+ * half. Then a token's loss moves by about sqrt(2 kl) either way, and the mean of 8 * 23 of them by that over their
+ * square root: the difference of two such is held to four times its size. */
 struct recipe {
     const char *config;
     double layers;
@@ -173,7 +177,9 @@ static const struct recipe recipes[] = {
     {tiny_llama, NEAR, {.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {1.5, 0}}},
     {tiny_gpt2, NEAR, {.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {1.5, 1}, .options = {.keep_outliers = 2}}},
     {tiny_llama, ANEW, {.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {8, 8, 0.5, false}}},
-    {tiny_gpt2, ANEW, {.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {8, 8, 0.5, true}, .options = {.keep_outliers = 2}}},
+    {tiny_gpt2,
+     ANEW,
+     {.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {8, 8, 0.5, true}, .options = {.keep_outliers = 2}}},
     {tiny_gpt2, NEAR, {RTN, .options = {.activation_bits = 8}}},
     {tiny_llama, NEAR, {RTN, .options = {.rotation = ROTATION_HADAMARD}}},
     {tiny_olmoe, SAME, {RTN, .options = {.embedding_bits = 8, .lm_head_bits = 8}}},
@@ -203,10 +209,12 @@ static void compare_quantizations(struct devices *d, const struct recipe *recipe
     assert_int_equal(device.layer_count, cpu.layer_count);
     for (int64_t k = 0; k < cpu.layer_count; k++) {
         const double part = recipe->layers == ANEW && k == 0 ? SAME : recipe->layers;
-        hold(name, (double)device.layers[k].tokens, (double)cpu.layers[k].tokens, 2); /* an expert's may go to another */
+        hold(name, (double)device.layers[k].tokens, (double)cpu.layers[k].tokens,
+             2); /* an expert's may go to another */
         hold(name, device.layers[k].proxy_error, cpu.layers[k].proxy_error, part * cpu.layers[k].proxy_error);
     }
-    assert_true(isnan(cpu.layers[0].alpha) ? isnan(device.layers[0].alpha) : device.layers[0].alpha == cpu.layers[0].alpha);
+    assert_true(isnan(cpu.layers[0].alpha) ? isnan(device.layers[0].alpha)
+                                           : device.layers[0].alpha == cpu.layers[0].alpha);
     hold("fp loss", device.fp.loss, cpu.fp.loss, loss_bound(cpu.fp.loss));
     hold(name, device.q.loss, cpu.q.loss, loss_bound(cpu.q.loss) + loss_slack(recipe, cpu.kl));
     assert_memory_equal(device.layers, again.layers, (size_t)device.layer_count * sizeof *device.layers);
@@ -252,7 +260,8 @@ struct counted {
     int64_t live, peak;
 };
 
-static enum status counted_allocate(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error)
+static enum status counted_allocate(struct backend *backend, int64_t elements, const char *what, void **out,
+                                    struct error *error)
 {
     struct counted *counted = (struct counted *)(uintptr_t)backend->ops;
     const enum status status = counted->own->allocate(backend, elements, what, out, error);
@@ -279,7 +288,8 @@ static void counted_release(struct backend *backend, void *block)
     counted->own->release(backend, block);
 }
 
-/* What is taken of the device lies between four fifths of the plan and the plan; scratch of single slots is not planned. */
+/* What is taken of the device lies between four fifths of the plan and the plan; scratch of single slots is not
+ * planned. */
 static void hold_plan(const struct quantize_method *method)
 {
     static const struct plan_budget unbounded = {{INT64_MAX, INT64_MAX, INT64_MAX}};
@@ -299,7 +309,8 @@ static void hold_plan(const struct quantize_method *method)
     counted.ops.allocate = counted_allocate;
     counted.ops.release = counted_release;
     d.device->ops = &counted.ops;
-    if (quantize_plan(&request, 1, &unbounded, &plan, &error) != STATUS_OK || quantize_run(&request, &result, &error) != STATUS_OK)
+    if (quantize_plan(&request, 1, &unbounded, &plan, &error) != STATUS_OK ||
+        quantize_run(&request, &result, &error) != STATUS_OK)
         fail_msg("%s", error.detail);
     const double planned = (double)plan.peak[PLAN_DEVICE];
     hold(broad_olmoe, (double)counted.peak, 0.9 * planned, 0.1 * planned);

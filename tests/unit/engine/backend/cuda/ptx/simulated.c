@@ -8,11 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIMULATED_REGIONS = 4096, SIMULATED_SHARED = 1 << 16, SIMULATED_COMPLAINTS = 8, SIMULATED_WIDEST = 16, SIMULATED_FAULT = 3 };
+enum {
+    SIMULATED_REGIONS = 4096,
+    SIMULATED_SHARED = 1 << 16,
+    SIMULATED_COMPLAINTS = 8,
+    SIMULATED_WIDEST = 16,
+    SIMULATED_FAULT = 3
+};
 enum { SHARED_LIMIT = 48 << 10 }; /* what a block may have without asking */
 
-/* What is known of a word, or of a byte where bytes are touched alone. Steps count launches, blocks and barriers: two accesses of
- * one step have no order. */
+/* What is known of a word, or of a byte where bytes are touched alone. Steps count launches, blocks and barriers: two
+ * accesses of one step have no order. */
 struct cell {
     uint32_t write_step, read_step; /* the last; 0: never */
     uint8_t writer, reader;         /* threads */
@@ -28,7 +34,8 @@ struct region {
 };
 
 struct simulated {
-    struct device device; /* first: what the emulation does is told by `state`, what is done here by the device's address */
+    /* first: what the emulation does is told by `state`, what is done here by the device's address */
+    struct device device;
     struct device *emulation;
     pthread_mutex_t mutex; /* lanes are used by other threads than the stream */
     struct region regions[SIMULATED_REGIONS], shared;
@@ -70,8 +77,8 @@ __attribute__((format(printf, 2, 3))) static void complain(struct simulated *s, 
 
 static void *misplaced(struct ptx_thread *t, int line, const char *what, uint64_t address)
 {
-    complain(t->device, "%s, line %d of the PTX, block %u, thread %u: %s, at %#llx", t->device->kernel->name, line, t->block,
-             t->thread, what, (unsigned long long)address);
+    complain(t->device, "%s, line %d of the PTX, block %u, thread %u: %s, at %#llx", t->device->kernel->name, line,
+             t->block, t->thread, what, (unsigned long long)address);
     return t->device->nowhere;
 }
 
@@ -109,8 +116,10 @@ static struct cell *cells_of(struct region *region, uint64_t offset, size_t byte
     return region->cells + (offset >> region->shift);
 }
 
-/* Whether an earlier access, by `thread` in `step`, has no order before the one of thread t now. What came before `since` has. */
-static bool unordered(const struct simulated *s, const struct ptx_thread *t, uint32_t step, uint32_t thread, uint32_t since)
+/* Whether an earlier access, by `thread` in `step`, has no order before the one of thread t now. What came before
+ * `since` has. */
+static bool unordered(const struct simulated *s, const struct ptx_thread *t, uint32_t step, uint32_t thread,
+                      uint32_t since)
 {
     return step >= since && (step < s->block_step || (step == s->step && thread != t->thread));
 }
@@ -132,7 +141,8 @@ static const char both_write[] = "writes what another thread writes, no barrier 
 static const char *note_write(const struct simulated *s, const struct ptx_thread *t, struct cell *cell, uint32_t since)
 {
     const bool race = unordered(s, t, cell->write_step, cell->writer, since);
-    const bool read = unordered(s, t, cell->read_step, cell->reader, since) || (cell->read_step >= since && cell->other_blocks) ||
+    const bool read = unordered(s, t, cell->read_step, cell->reader, since) ||
+                      (cell->read_step >= since && cell->other_blocks) ||
                       (cell->read_step == s->step && cell->many_readers);
     cell->write_step = s->step;
     cell->writer = (uint8_t)t->thread;
@@ -141,7 +151,8 @@ static const char *note_write(const struct simulated *s, const struct ptx_thread
 }
 
 /* Shared memory begins anew with each block, the device's with each launch, but there what was written before stays. */
-static void *touch(struct ptx_thread *t, struct region *region, uint64_t offset, size_t bytes, const void *value, int line)
+static void *touch(struct ptx_thread *t, struct region *region, uint64_t offset, size_t bytes, const void *value,
+                   int line)
 {
     const struct simulated *s = t->device;
     const bool shared = region == &s->shared;
@@ -149,8 +160,10 @@ static void *touch(struct ptx_thread *t, struct region *region, uint64_t offset,
     size_t count;
     struct cell *cells = cells_of(region, offset, bytes, &count);
     for (size_t i = 0; i < count; i++) {
-        const char *wrong = value != NULL ? note_write(s, t, &cells[i], since) : note_read(s, t, &cells[i], since, oldest);
-        if (wrong == both_write && memcmp(region->data + offset, value, bytes) == 0) continue; /* whoever is last, they are these */
+        const char *wrong =
+            value != NULL ? note_write(s, t, &cells[i], since) : note_read(s, t, &cells[i], since, oldest);
+        if (wrong == both_write && memcmp(region->data + offset, value, bytes) == 0)
+            continue; /* whoever is last, they are these */
         if (wrong != NULL) return misplaced(t, line, wrong, offset);
     }
     return region->data + offset;
@@ -176,8 +189,9 @@ void *ptx_at(struct ptx_thread *t, enum ptx_space space, uint64_t address, size_
         return address + bytes <= s->kernel->local ? t->local + address
                                                    : misplaced(t, line, "outside the thread's own memory", address);
     if (space == PTX_PARAM)
-        return value == NULL && address + bytes <= s->kernel->parameter ? s->args + address
-                                                                        : misplaced(t, line, "outside the arguments", address);
+        return value == NULL && address + bytes <= s->kernel->parameter
+                   ? s->args + address
+                   : misplaced(t, line, "outside the arguments", address);
     if (space == PTX_SHARED)
         return inside_shared(s->kernel->shared, address, bytes)
                    ? touch(t, &s->shared, address, bytes, value, line)
@@ -201,7 +215,8 @@ static bool run_phase(struct simulated *s)
         const int line = s->kernel->run(t);
         if (i == 0) first = line;
         if (line != first)
-            complain(s, "%s, block %u: thread %u comes to the barrier of line %d, others to that of line %d (0: the end)",
+            complain(s,
+                     "%s, block %u: thread %u comes to the barrier of line %d, others to that of line %d (0: the end)",
                      s->kernel->name, t->block, t->thread, line, first);
     }
     s->step++;
@@ -244,7 +259,8 @@ static bool fits(struct simulated *s, enum kernel kernel, int64_t blocks)
     if (blocks < 1 || blocks > INT32_MAX) complain(s, "%s: %lld blocks", s->kernel->name, (long long)blocks);
     if (shared > SHARED_LIMIT) complain(s, "%s: %u bytes of shared memory", s->kernel->name, shared);
     if (parameters[kernel] != s->kernel->parameter || s->kernel->parameter > sizeof s->args)
-        complain(s, "%s: %zu bytes of arguments in the PTX, %zu here", s->kernel->name, s->kernel->parameter, parameters[kernel]);
+        complain(s, "%s: %zu bytes of arguments in the PTX, %zu here", s->kernel->name, s->kernel->parameter,
+                 parameters[kernel]);
     return !s->failed;
 }
 
@@ -258,7 +274,8 @@ static int launch(struct simulated *s, enum kernel kernel, int64_t blocks, const
     memcpy(s->args, args, s->kernel->parameter);
     s->launched[kernel] = true;
     s->launch_step = s->step + 1;
-    for (int64_t i = 0; i < blocks && !s->failed; i++) run_block(s, (uint32_t)(s->reversed ? blocks - 1 - i : i), (uint32_t)blocks);
+    for (int64_t i = 0; i < blocks && !s->failed; i++)
+        run_block(s, (uint32_t)(s->reversed ? blocks - 1 - i : i), (uint32_t)blocks);
     return s->failed ? SIMULATED_FAULT : 0;
 }
 
@@ -290,33 +307,34 @@ static void touch_here(struct simulated *s, const void *address, size_t bytes, b
 }
 
 /* Copies are done when they are asked for, whatever their lane. */
-static int copy(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows,
-                bool to_device)
+static int copy(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                size_t rows, bool to_device)
 {
     struct simulated *s = simulated_enter(device);
     for (size_t i = 0; i < rows && !s->failed; i++) {
         char *target = (char *)to + i * to_pitch;
         const char *source = (const char *)from + i * from_pitch;
-        touch_here(s, to_device ? target : source, width, to_device, to_device ? "a copy to the device" : "a copy from the device");
+        touch_here(s, to_device ? target : source, width, to_device,
+                   to_device ? "a copy to the device" : "a copy from the device");
         if (!s->failed) memcpy(target, source, width);
     }
     return simulated_leave(s, s->failed ? SIMULATED_FAULT : 0);
 }
 
-static int simulated_upload(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                            size_t rows)
+static int simulated_upload(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                            size_t width, size_t rows)
 {
     return copy(device, to, to_pitch, from, from_pitch, width, rows, true);
 }
 
-static int simulated_download(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                              size_t rows)
+static int simulated_download(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                              size_t width, size_t rows)
 {
     return copy(device, to, to_pitch, from, from_pitch, width, rows, false);
 }
 
-static int simulated_carry(struct device *device, enum lane lane, void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                           size_t width, size_t rows, bool to_device)
+static int simulated_carry(struct device *device, enum lane lane, void *to, size_t to_pitch, const void *from,
+                           size_t from_pitch, size_t width, size_t rows, bool to_device)
 {
     (void)lane;
     return copy(device, to, to_pitch, from, from_pitch, width, rows, to_device);
@@ -331,8 +349,8 @@ static int simulated_clear(struct device *device, void *to, size_t bytes)
 }
 
 /* A column-major matrix of a product; upper: of a square one, that triangle alone. */
-static void touch_matrix(struct simulated *s, const float *at, int64_t rows, int64_t columns, int64_t leading, bool upper,
-                         bool write)
+static void touch_matrix(struct simulated *s, const float *at, int64_t rows, int64_t columns, int64_t leading,
+                         bool upper, bool write)
 {
     if (leading < 1 || leading < rows)
         complain(s, "a product: leading dimension %lld of %lld rows", (long long)leading, (long long)rows);
@@ -365,7 +383,8 @@ static int simulated_gemm_batched(struct device *device, const struct device_gem
 {
     struct simulated *s = simulated_enter(device);
     float *const *const arrays[] = {args->a, args->b, args->c};
-    for (int i = 0; i < 3; i++) touch_here(s, arrays[i], (size_t)args->count * sizeof *args->a, false, "the pointers of products");
+    for (int i = 0; i < 3; i++)
+        touch_here(s, arrays[i], (size_t)args->count * sizeof *args->a, false, "the pointers of products");
     for (int64_t i = 0; i < args->count && !s->failed; i++) {
         struct device_gemm each = args->each;
         each.a = args->a[i], each.b = args->b[i], each.c = args->c[i];
@@ -374,8 +393,8 @@ static int simulated_gemm_batched(struct device *device, const struct device_gem
     return multiplied(s, s->failed ? SIMULATED_FAULT : s->emulation->gemm_batched(device, args));
 }
 
-static int simulated_syrk(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, float beta,
-                          float *c, int64_t ldc)
+static int simulated_syrk(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                          float beta, float *c, int64_t ldc)
 {
     struct simulated *s = simulated_enter(device);
     touch_matrix(s, a, n, k, lda, false, false);
@@ -399,7 +418,8 @@ static int simulated_allocate(struct device *device, size_t bytes, void **out)
     struct region region;
     size_t at = s->count;
     if (s->count == SIMULATED_REGIONS || !region_new(&region, bytes)) return simulated_leave(s, 1);
-    for (; at > 0 && (uintptr_t)s->regions[at - 1].data > (uintptr_t)region.data; at--) s->regions[at] = s->regions[at - 1];
+    for (; at > 0 && (uintptr_t)s->regions[at - 1].data > (uintptr_t)region.data; at--)
+        s->regions[at] = s->regions[at - 1];
     s->regions[at] = region;
     s->count++;
     *out = region.data;

@@ -1,9 +1,9 @@
-/* simulated.h: a device whose kernels are the PTX that nvcc made of plugin/kernels.cu, one thread after the other between barriers.
- * What it finds, besides wrong numbers: threads that do not meet at one barrier; two threads at the same byte, one of them writing
- * (unless both write the same), with no barrier between (or in two blocks of a launch); bytes read that nobody has written;
- * addresses outside an allocation, an array of shared memory, the thread's own memory or the arguments; crooked addresses; launches
- * and products that CUDA refuses. It says so on standard error and in `text`, and nothing runs any more. What it cannot show: what
- * ptxas makes of the PTX, the driver, speed. */
+/* simulated.h: a device whose kernels are the PTX that nvcc made of plugin/kernels.cu, one thread after the other
+ * between barriers. What it finds, besides wrong numbers: threads that do not meet at one barrier; two threads at the
+ * same byte, one of them writing (unless both write the same), with no barrier between (or in two blocks of a launch);
+ * bytes read that nobody has written; addresses outside an allocation, an array of shared memory, the thread's own
+ * memory or the arguments; crooked addresses; launches and products that CUDA refuses. It says so on standard error and
+ * in `text`, and nothing runs any more. What it cannot show: what ptxas makes of the PTX, the driver, speed. */
 #ifndef TESTS_CUDA_PTX_SIMULATED_H
 #define TESTS_CUDA_PTX_SIMULATED_H
 
@@ -40,8 +40,8 @@ struct ptx_kernel {
 
 extern const struct ptx_kernel ptx_kernels[KERNEL_COUNT];
 
-/* Where the bytes lie for the host, which are read, or will be `value`; `line` of the PTX is for complaints, after which it is
- * memory that nobody looks at. */
+/* Where the bytes lie for the host, which are read, or will be `value`; `line` of the PTX is for complaints, after
+ * which it is memory that nobody looks at. */
 void *ptx_at(struct ptx_thread *t, enum ptx_space space, uint64_t address, size_t bytes, const void *value, int line);
 void ptx_aligned(struct ptx_thread *t, uint64_t address, size_t bytes, int line);
 

@@ -1,5 +1,5 @@
-/* The simulated device notices what it is there to notice: kernels with one fault each, written as translate.py would write them,
- * beside the same kernels without it; and instructions that are easily got wrong. */
+/* The simulated device notices what it is there to notice: kernels with one fault each, written as translate.py would
+ * write them, beside the same kernels without it; and instructions that are easily got wrong. */
 #include "engine/backend/cuda/ptx/instructions.h"
 
 #include "unit.h"
@@ -128,7 +128,8 @@ static int run_case(struct ptx_thread *t)
     return cases[(int)ld_f64(t, PTX_PARAM, offsetof(struct fill_args, value), 0)].run(t);
 }
 
-static const struct ptx_array arrays[] = {{"shared", 0, 4 * KERNEL_THREADS}, {"other", 8 * KERNEL_THREADS, 4}, {NULL, 0, 0}};
+static const struct ptx_array arrays[] = {
+    {"shared", 0, 4 * KERNEL_THREADS}, {"other", 8 * KERNEL_THREADS, 4}, {NULL, 0, 0}};
 const struct ptx_kernel ptx_kernels[KERNEL_COUNT] = {
     [KERNEL_fill] = {"case", run_case, 1, sizeof(struct fill_args), 16, arrays},
     [KERNEL_add] = {"another build", run_case, 1, sizeof(struct add_args) - 8, 0, arrays},
@@ -188,7 +189,8 @@ static void test_what_cuda_would_refuse_is_refused(void **state)
         struct device *device = open_device(false, &block);
         const struct fill_args fill = {.to = {.data = block}};
         const struct add_args add = {.to = {.data = block}};
-        struct device_gemm product = {.m = 4, .n = 4, .k = 4, .a = block, .b = block, .c = block, .lda = 4, .ldb = 4, .ldc = 4};
+        struct device_gemm product = {
+            .m = 4, .n = 4, .k = 4, .a = block, .b = block, .c = block, .lda = 4, .ldb = 4, .ldc = 4};
         uint32_t word;
         if (i == 0) hold(device, device->launch(device, KERNEL_fill, 0, &fill), "0 blocks");
         if (i == 1) hold(device, device->launch(device, KERNEL_add, 1, &add), "bytes of arguments");

@@ -1,0 +1,14 @@
+/* array.h: arrays that grow one element at a time. */
+#ifndef BASE_ARRAY_H
+#define BASE_ARRAY_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Grows *items (malloc'd, elements of `size` bytes) so that it holds `count`; doubles. For arrays that grow one by
+ * one. */
+MUST_CHECK enum status array_grow(void *items, int64_t count, int64_t *capacity, size_t size, struct error *error);
+
+#endif

@@ -1,0 +1,44 @@
+/* file.h: regular files read without trust.
+ * Reading is pread only, never a mapping: a file truncated by someone else is then an error and not a signal. Messages
+ * carry the last component of a path, never more. */
+#ifndef FILES_FILE_H
+#define FILES_FILE_H
+
+#include "base/error.h"
+
+#include <fcntl.h> /* AT_FDCWD */
+#include <stdint.h>
+
+enum file_links { FILE_FOLLOW_LINKS, FILE_REFUSE_LINKS }; /* whether the last component may be a symbolic link */
+
+struct file;
+
+/* Opens `path`, relative to the directory descriptor `directory` (AT_FDCWD: the working directory; it is lent until
+ * file_close). Anything but a regular file is refused without blocking on it, as is one of more than `limit` bytes.
+ * The caller owns *out (file_close). An open file does not change, so threads may share it.
+ * STATUS_NOT_FOUND, STATUS_FORBIDDEN, STATUS_INVALID (not a regular file, a link), STATUS_TOO_LARGE, STATUS_IO,
+ * STATUS_NO_MEMORY. */
+MUST_CHECK enum status file_open(int directory, const char *path, enum file_links links, int64_t limit,
+                                 struct file **out, struct error *error);
+void file_close(struct file *file); /* NULL is fine */
+
+int64_t file_bytes(const struct file *file);    /* its size when it was opened */
+const char *file_name(const struct file *file); /* last component of its path, made fit for messages; lent */
+
+/* Reads exactly `bytes` bytes at `offset` into `out`. STATUS_CORRUPT when they reach past the size it was opened with,
+ * STATUS_INPUT_CHANGED when the file has become shorter since, STATUS_IO. */
+MUST_CHECK enum status file_read(const struct file *file, int64_t offset, void *out, size_t bytes, struct error *error);
+
+/* Asks the kernel to read the span soon. A hint: cannot fail. */
+void file_readahead(const struct file *file, int64_t offset, int64_t bytes);
+
+/* STATUS_INPUT_CHANGED when the open file's size or modification time, or which file the path leads to, is not as at
+ * file_open. */
+MUST_CHECK enum status file_check_unchanged(const struct file *file, struct error *error);
+
+/* Reads a whole file of at most `limit` bytes. The caller owns *out (memory_free), which has one more byte, a NUL, at
+ * *bytes. Statuses of file_open and file_read. */
+MUST_CHECK enum status file_read_all(int directory, const char *path, int64_t limit, char **out, size_t *bytes,
+                                     struct error *error);
+
+#endif

@@ -1,0 +1,19 @@
+/* json_text.h: the strings and numbers of JSON, as json_reader.c needs them: scanned and checked first, decoded
+ * afterwards. A scan begins at *at, moves it past what it found and returns NULL, or moves it to the trouble and
+ * returns a complaint. */
+#ifndef FILES_JSON_TEXT_H
+#define FILES_JSON_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A string, from its opening quote past its closing one. *escaped: it has escapes to decode. */
+const char *json_text_string(const char **at, const char *end, bool *escaped);
+
+const char *json_text_number(const char **at, const char *end);
+
+/* Decodes what lies between the quotes of a string that was scanned, into `out`, which needs at most `size` bytes: no
+ * escape is shorter than what it stands for. Returns the bytes written. */
+size_t json_text_decode(const char *raw, size_t size, char *out);
+
+#endif

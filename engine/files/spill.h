@@ -1,0 +1,21 @@
+/* spill.h: room for bytes that are out of the way for a while: a file without a name, which is gone with whoever has it
+ * open. */
+#ifndef FILES_SPILL_H
+#define FILES_SPILL_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+struct spill;
+
+/* `bytes` of room in `directory`, all of it set aside at once. The caller owns *out (spill_close).
+ * STATUS_DISK_FULL, STATUS_IO, STATUS_NO_MEMORY. */
+MUST_CHECK enum status spill_open(const char *directory, int64_t bytes, struct spill **out, struct error *error);
+void spill_close(struct spill *spill); /* NULL is fine */
+
+MUST_CHECK enum status spill_write(struct spill *spill, int64_t at, const void *bytes, size_t size,
+                                   struct error *error);
+MUST_CHECK enum status spill_read(const struct spill *spill, int64_t at, void *bytes, size_t size, struct error *error);
+
+#endif

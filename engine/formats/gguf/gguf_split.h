@@ -1,0 +1,16 @@
+/* gguf_split.h: names of the parts of a split GGUF file: "X-00001-of-00003.gguf". */
+#ifndef GGUF_GGUF_SPLIT_H
+#define GGUF_GGUF_SPLIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { GGUF_SPLIT_MOST = 999 }; /* parts that are read */
+
+/* True when `name` (a path is fine) is that of a part: number *part, from 1, of *count. */
+bool gguf_split_read(const char *name, int *part, int *count);
+
+/* The name of another part of the same file. False when it does not fit. */
+bool gguf_split_name(const char *name, int part, char *out, size_t size);
+
+#endif

@@ -1,0 +1,96 @@
+#include "jobs/quantize/quantize_keep.h"
+
+#include "jobs/quantize/quantize_kept.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SAVE_SECONDS 60
+#define SAVE_SHARE   20 /* between two savings at least so many times what the last one took */
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void quantize_keep_begin(struct quantize_keep *keep)
+{
+    *keep = (struct quantize_keep){.saved = seconds_now()};
+}
+
+/* Each stream says by itself which block comes next, so that the files need not be of one moment. */
+static struct quantize_kept fp_state(const struct quantize_member_state *member, struct hidden *fp, int64_t layer)
+{
+    return (struct quantize_kept){
+        .fingerprint = quantize_member_fingerprint(member, false), .layer = layer, .streams = {fp}, .stream_count = 1};
+}
+
+static void fp_path(const struct quantize_member_state *member, const char *ending, char out[PATH_MAX])
+{
+    (void)snprintf(out, PATH_MAX, "%s.fp%s", member->request->keep, ending);
+}
+
+/* A second name, put in place as a whole. */
+static bool share(const struct quantize_member_state *from, const struct quantize_member_state *to)
+{
+    char source[PATH_MAX], beside[PATH_MAX], target[PATH_MAX];
+    fp_path(from, "", source);
+    fp_path(to, ".new", beside);
+    fp_path(to, "", target);
+    (void)unlink(beside);
+    return link(source, beside) == 0 && rename(beside, target) == 0;
+}
+
+static enum status fp_write(const struct quantize_member_state *member, const struct quantize_member_state *written,
+                            struct hidden *fp, int64_t layer, struct error *error)
+{
+    char path[PATH_MAX];
+    const struct quantize_kept kept = fp_state(member, fp, layer);
+    if (written != NULL && share(written, member)) return STATUS_OK;
+    fp_path(member, "", path);
+    return quantize_kept_write(path, member->pass->backend, &kept, error);
+}
+
+static bool due(const struct quantize_keep *keep, double asked)
+{
+    const double since = seconds_now() - keep->saved;
+    if (asked != 0) return since >= asked;
+    return since >= SAVE_SECONDS && since >= SAVE_SHARE * keep->took;
+}
+
+void quantize_keep_write(struct quantize_keep *keep, struct quantize_member_state *const *members, int64_t count,
+                         struct hidden *fp, int64_t fp_layer)
+{
+    const struct quantize_member_state *written = NULL;
+    const double began = seconds_now();
+    struct error error;
+    if (count == 0 || !due(keep, members[0]->request->save_seconds)) return;
+    for (int64_t i = 0; i < count; i++) {
+        enum status status = STATUS_OK;
+        if (members[i]->request->keep == NULL) continue;
+        if (fp != NULL) status = fp_write(members[i], written, fp, fp_layer, &error);
+        if (status == STATUS_OK) written = members[i];
+        if (status == STATUS_OK) status = quantize_member_keep(members[i], &error);
+        if (status != STATUS_OK)
+            monitor_log(members[i]->request->monitor, "the streams to resume from are not kept: %s", error.detail);
+    }
+    keep->saved = seconds_now();
+    keep->took = keep->saved - began;
+}
+
+enum status quantize_keep_fp_read(const struct quantize_member_state *member, struct hidden *fp, bool *found,
+                                  int64_t *layer, struct error *error)
+{
+    char path[PATH_MAX];
+    struct quantize_kept kept = fp_state(member, fp, 0);
+    *found = false;
+    if (member->request->keep == NULL) return STATUS_OK;
+    fp_path(member, "", path);
+    const enum status status = quantize_kept_read(path, member->pass->backend, &kept, found, error);
+    if (status == STATUS_OK && *found) *layer = kept.layer;
+    return status;
+}

@@ -1,0 +1,381 @@
+#include "jobs/quantize/quantize_plan.h"
+
+#include "base/memory.h"
+#include "model/loader.h"
+#include "model/work.h"
+#include "quant/cuts.h"
+#include "quant/overrides.h"
+
+#include <string.h>
+
+/* What is planned for: the members of one batch, and the demands that they have in common. */
+struct planned_batch {
+    const struct quantize_member_state *const *members;
+    int64_t count;
+    const struct quantize_pass *pass;
+    const struct quantize_request *first;
+    int64_t longest, largest, calibration; /* tokens: of a sequence, a chunk, the largest calibration */
+    unsigned needs;
+    bool embeds;                 /* streams begin at the embeddings */
+    int64_t begins, settled;     /* blocks [begins, layers) pass; calibration ends before block `settled` */
+    struct overrides *overrides; /* of a quantization that is alone; owned; NULL: every cut is worked on */
+};
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static struct planned_batch batch_of(const struct quantize_member_state *const *members, int64_t count)
+{
+    const struct quantize_pass *pass = members[0]->pass;
+    struct planned_batch batch = {.members = members, .count = count, .pass = pass, .first = members[0]->request};
+    batch.longest = pass->evaluation.longest;
+    batch.largest = pass->evaluation.largest;
+    for (int64_t i = 0; i < count; i++) {
+        const struct chunks *calibration = &members[i]->calibration;
+        batch.longest = larger(batch.longest, calibration->longest);
+        batch.largest = larger(batch.largest, calibration->largest);
+        batch.calibration = larger(batch.calibration, calibration->tokens);
+        if (calibration->count > 0) batch.needs |= quantizer_by_id(members[i]->request->method.quantizer)->needs;
+    }
+    batch.settled = pass->model->config.layers;
+    batch.embeds = true;
+    if (count > 1) return batch;
+    const struct quantize_request *request = batch.first;
+    struct error unused;
+    batch.embeds = request->start == NULL || request->fp_hidden.data == NULL;
+    if (!batch.embeds) batch.begins = request->start->layer;
+    if (request->settled_from > 0) batch.settled = request->settled_from;
+    if (request->method.options.override_count > 0 &&
+        overrides_new(&request->method, &batch.overrides, &unused) != STATUS_OK)
+        batch.overrides = NULL; /* what is wrong shows when it runs */
+    return batch;
+}
+
+/* A cut that nobody works on. */
+static bool idle(const struct planned_batch *batch, const struct program *program, const struct cut *cut)
+{
+    struct error unused;
+    bool out = false;
+    if (batch->overrides == NULL) return false;
+    return sequential_left_alone(batch->overrides, program, cut, &out, &unused) == STATUS_OK && out;
+}
+
+/* ---- Memory ---- */
+
+/* Rows of an error while it is measured, columns of a block while it is quantized. */
+enum { SOLVER_SLAB_ROWS = 256 };
+
+/* Whether outliers multiply the original weights: LLM.int8 as in the paper. */
+static bool is_exact(const struct quantize_method *method)
+{
+    return method->quantizer == QUANTIZER_LLM_INT8 && method->llm_int8.variant > 0;
+}
+
+/* What the quantizers need beside the statistics for the linears of one input: the factor of the Hessian, floats of the
+ * weights in another order, and codes twice. Columns that are taken out are a copy too. `aside`: what comes to the host
+ * where a device works: codes, and the weights as they were, which LLM.int8's outliers multiply. */
+static int64_t solver_bytes(const struct planned_batch *batch, bool aside)
+{
+    const struct model *model = batch->pass->model;
+    int64_t most = 0, copies = 1, kept = 0;
+    struct cuts cuts;
+    for (int64_t i = 0; i < batch->count; i++) {
+        if (batch->members[i]->request->method.options.keep_outliers > 0) copies = 2;
+        if (is_exact(&batch->members[i]->request->method)) kept = (int64_t)sizeof(float);
+    }
+    for (int64_t layer = batch->begins; layer < batch->settled; layer++) {
+        const struct program *program = &model->programs[layer];
+        cuts_plan(program, 0, &cuts);
+        for (int i = 0; i < cuts.count; i++) {
+            const struct cut *cut = &cuts.cuts[i];
+            if (idle(batch, program, cut)) continue;
+            const struct parameter *weight = &program->parameters[program->steps[cut->step].parameter[0]];
+            int64_t rows = 0;
+            for (int k = 0; k < cut->count; k++)
+                rows += program->parameters[program->steps[cut->step + k].parameter[0]].rows;
+            const int64_t square = batch->needs != 0 ? weight->columns * weight->columns : 0;
+            const int64_t slabs = SOLVER_SLAB_ROWS * (2 * weight->columns + rows);
+            const int64_t floats = (int64_t)sizeof(float) * (copies * (square + rows * weight->columns) + slabs);
+            most = larger(most, (aside ? kept * rows * weight->columns : floats) + 2 * rows * weight->columns);
+        }
+    }
+    return most;
+}
+
+/* What stays with a member from block to block where inputs are treated: inputs turned and rounded, and where outliers
+ * multiply the original weights those outliers and a block's own weights. */
+static int64_t treated_bytes(const struct planned_batch *batch, const struct quantize_member_state *member)
+{
+    const struct model *model = batch->pass->model;
+    const struct quantize_method *method = &member->request->method;
+    const bool exact = is_exact(method);
+    const int64_t inputs = batch->largest * sequential_room_widest(model);
+    if (!quantize_method_treats_inputs(method)) return 0;
+    return (int64_t)sizeof(float) * (exact ? 3 * inputs + loader_elements(model) : 2 * inputs);
+}
+
+static int64_t output_elements(const struct quantize_member_state *member)
+{
+    const struct parameter *output = &member->pass->model->ends.output;
+    return member->request->method.options.lm_head_bits > 0 ? output->rows * output->columns : 0;
+}
+
+static void take_streams(const struct planned_batch *batch, const struct quantize_choice *choice, struct run_plan *plan)
+{
+    const struct quantize_pass *pass = batch->pass;
+    const int64_t width = pass->model->config.hidden_size;
+    if (batch->first->fp_hidden.data == NULL)
+        hidden_plan(pass->backend, &pass->evaluation, width, &choice->place, plan);
+    for (int64_t i = 0; i < batch->count; i++) {
+        hidden_plan(pass->backend, &pass->evaluation, width, &choice->place, plan);
+        if (batch->members[i]->calibration.count > 0)
+            hidden_plan(pass->backend, &batch->members[i]->calibration, width, &choice->calibration, plan);
+    }
+}
+
+/* Texts, and what is found of every token. */
+static void take_results(const struct planned_batch *batch, struct run_plan *plan)
+{
+    const int64_t tokens = batch->pass->evaluation.tokens;
+    plan_take(plan, PLAN_HOST,
+              PLAN_SMALL_BYTES + chunks_bytes(&batch->pass->evaluation) + tokens * (int64_t)sizeof(double));
+    for (int64_t i = 0; i < batch->count; i++)
+        plan_take(plan, PLAN_HOST,
+                  chunks_bytes(&batch->members[i]->calibration) +
+                      tokens * (int64_t)(2 * sizeof(double) + sizeof(uint8_t)));
+}
+
+static void take_blocks(const struct planned_batch *batch, struct quantize_choice *choice, struct run_plan *plan)
+{
+    const struct quantize_pass *pass = batch->pass;
+    struct backend *backend = pass->backend;
+    const enum plan_room room = backend_room(backend);
+    plan_take(plan, room, walk_bytes(&pass->model->config, backend, WALK_FORWARD, batch->largest));
+    if (batch->calibration > 0)
+        sequential_room_plan(pass->model, backend, batch->needs, batch->calibration, choice->hold_bytes, plan);
+    plan_take(plan, room, loader_bytes(pass->model, backend));
+    plan_take(plan, PLAN_HOST, loader_staging_bytes(pass->model, backend));
+    if (batch->count > 1) plan_take(plan, room, loader_elements(pass->model) * (int64_t)backend->ops->element);
+    for (int64_t i = 0; i < batch->count; i++) plan_take(plan, room, treated_bytes(batch, batch->members[i]));
+    memcpy(choice->shown, plan->live, sizeof choice->shown);
+    plan_take(plan, room, solver_bytes(batch, false));
+    if (room == PLAN_DEVICE) plan_take(plan, PLAN_HOST, solver_bytes(batch, true));
+}
+
+/* Calibrations are given back before the head comes; what little their windows take is left out of that. */
+static void take_head(const struct planned_batch *batch, struct run_plan *plan)
+{
+    const struct quantize_pass *pass = batch->pass;
+    struct backend *backend = pass->backend;
+    const enum plan_room room = backend_room(backend);
+    plan_take(plan, room, head_bytes(&pass->model->config, backend, HEAD_COMPARE, HEAD_LOADS_ALL));
+    for (int64_t i = 0; i < batch->count; i++)
+        plan_take(plan, room, output_elements(batch->members[i]) * (int64_t)backend->ops->element);
+}
+
+/* From here on nothing else is live than before. */
+static void back_to(const struct run_plan *before, struct run_plan *plan)
+{
+    for (int room = 0; room < PLAN_ROOMS; room++) plan->live[room] = before->live[room];
+}
+
+static void fill_memory(const struct planned_batch *batch, struct quantize_choice *choice, struct run_plan *plan)
+{
+    const struct quantize_pass *pass = batch->pass;
+    const struct model_config *config = &pass->model->config;
+    struct backend *backend = pass->backend;
+    const enum plan_room room = backend_room(backend);
+    struct run_plan begun, streams;
+    take_results(batch, plan);
+    plan_take(plan, PLAN_HOST, backend->ops->scratch(batch->longest, config->vocabulary_size));
+    plan_take(plan, room, model_rope_bytes(config, backend, batch->longest));
+    begun = *plan;
+    take_streams(batch, choice, plan);
+    streams = *plan;
+    if (batch->embeds) plan_take(plan, room, embed_bytes(config, backend, batch->largest, true));
+    back_to(&streams, plan);
+    take_blocks(batch, choice, plan);
+    /* the head, without the calibrations' streams */
+    back_to(&begun, plan);
+    struct run_plan evaluation = *plan;
+    const int64_t width = config->hidden_size;
+    for (int64_t i = batch->first->fp_hidden.data == NULL ? -1 : 0; i < batch->count; i++)
+        hidden_plan(backend, &pass->evaluation, width, &choice->place, &evaluation);
+    take_head(batch, &evaluation);
+    for (int k = 0; k < PLAN_ROOMS; k++) plan->peak[k] = larger(plan->peak[k], evaluation.peak[k]);
+}
+
+/* ---- Work ---- */
+
+/* Calibration tokens through a block as sequential_block takes them, and what the quantizer makes of their Hessians. */
+static double calibrate_block(const struct planned_batch *batch, const struct program *program,
+                              const struct chunks *chunks, int64_t budget_width, bool last)
+{
+    struct cuts cuts;
+    const struct cut *held = NULL;
+    double work = 0;
+    cuts_plan(program, budget_width, &cuts);
+    for (int i = 0; i < cuts.count; i++) {
+        const struct cut *cut = &cuts.cuts[i];
+        const struct step *step = &program->steps[cut->step];
+        const struct parameter *weight = &program->parameters[step->parameter[0]];
+        const double columns = (double)weight->columns, tokens = (double)chunks->tokens;
+        const bool routed = step->op == &op_experts;
+        const double visits = routed ? (double)step->attributes.experts.per_token : 1;
+        const double factors = routed ? (double)step->attributes.experts.count : 1;
+        double rows = 0;
+        if (idle(batch, program, cut)) continue;
+        for (int k = 0; k < cut->count; k++)
+            rows += (double)program->parameters[program->steps[cut->step + k].parameter[0]].rows;
+        work += work_steps(program, held == NULL ? 0 : held->resume, cut->step, chunks);
+        work +=
+            tokens * visits * columns * columns + factors * (columns * columns * columns + rows * columns * columns);
+        if (cut->held) held = cut;
+    }
+    return last ? work : work + work_steps(program, held == NULL ? 0 : held->resume, program->step_count, chunks);
+}
+
+static double calibrate(const struct planned_batch *batch, const struct quantize_member_state *member,
+                        int64_t hold_bytes)
+{
+    const struct model *model = member->pass->model;
+    const int64_t tokens = member->calibration.tokens, element = (int64_t)member->pass->backend->ops->element;
+    double work = 0;
+    for (int64_t layer = batch->begins; layer < batch->settled && tokens > 0; layer++)
+        work += calibrate_block(batch, &model->programs[layer], &member->calibration, hold_bytes / tokens / element,
+                                layer + 1 == batch->settled);
+    return work;
+}
+
+static int64_t stored_bytes(const struct model *model, const struct parameter *parameter)
+{
+    const int64_t index = parameter->name[0] == '\0' ? -1 : weights_find(model->weights, parameter->name);
+    struct weights_tensor found = {.bytes = 0};
+    if (index >= 0) weights_tensor(model->weights, index, &found);
+    return found.bytes;
+}
+
+/* The embeddings, unless the streams are there, the blocks, and the head. */
+static int64_t read_bytes(const struct planned_batch *batch)
+{
+    const struct model *model = batch->pass->model;
+    const struct decoder_ends *ends = &model->ends;
+    const struct parameter *const head[] = {&ends->norm_weight, &ends->norm_bias, &ends->project_out, &ends->output};
+    int64_t bytes = 0;
+    if (batch->embeds)
+        return weights_bytes(model->weights) + (model->config.tied ? stored_bytes(model, &ends->output) : 0);
+    for (int i = 0; i < 4; i++) bytes += stored_bytes(model, head[i]);
+    for (int64_t layer = batch->begins; layer < model->config.layers; layer++)
+        for (int i = 0; i < model->programs[layer].parameter_count; i++)
+            bytes += stored_bytes(model, &model->programs[layer].parameters[i]);
+    return bytes;
+}
+
+/* The full-precision stream is counted also where a baseline of an earlier run would serve: only the worker knows what
+ * it has. */
+static void fill_work(const struct planned_batch *batch, const struct quantize_choice *choice, struct run_plan *plan)
+{
+    const struct quantize_pass *pass = batch->pass;
+    const struct model *model = pass->model;
+    const struct model_config *config = &model->config;
+    const double head = work_head(config, pass->evaluation.tokens);
+    const int64_t walks = batch->count + (batch->first->fp_hidden.data == NULL ? 1 : 0);
+    const int64_t row = config->hidden_size * (int64_t)pass->backend->ops->element;
+    double once = 0;
+    for (int64_t layer = batch->begins; layer < config->layers; layer++)
+        once += work_steps(&model->programs[layer], 0, model->programs[layer].step_count, &pass->evaluation);
+    plan->read_bytes = read_bytes(batch);
+    plan->tokens = walks * pass->evaluation.tokens;
+    plan->flops = (double)walks * once + (double)(batch->count + 1) * head;
+    for (int64_t i = 0; i < batch->count; i++) {
+        plan->tokens += batch->members[i]->calibration.tokens;
+        plan->flops += calibrate(batch, batch->members[i], choice->hold_bytes);
+    }
+    if (choice->place.directory == NULL) return;
+    plan->read_bytes += (config->layers + 2) * plan->spilled_tokens * row;
+    plan->written_bytes += (config->layers + 1) * plan->spilled_tokens * row;
+}
+
+/* ---- The choice ---- */
+
+static void fill(const struct planned_batch *batch, struct quantize_choice *choice, struct run_plan *plan)
+{
+    *plan = (struct run_plan){.flops = 0};
+    fill_memory(batch, choice, plan);
+    fill_work(batch, choice, plan);
+}
+
+static bool may_spill(const struct planned_batch *batch)
+{
+    for (int64_t i = 0; i < batch->count; i++) {
+        const struct quantize_request *request = batch->members[i]->request;
+        if (request->visitor.streams != NULL || request->start != NULL || request->fp_hidden.data != NULL) return false;
+    }
+    return true;
+}
+
+static int64_t preferred_hold(const struct planned_batch *batch)
+{
+    int64_t hold = INT64_MAX;
+    if (batch->first->hold_bytes > 0) return batch->first->hold_bytes;
+    for (int64_t i = 0; i < batch->count; i++) {
+        const int64_t bytes = quantize_member_hold_bytes(batch->members[i], batch->largest);
+        if (batch->members[i]->calibration.count > 0 && bytes < hold) hold = bytes;
+    }
+    return hold == INT64_MAX ? 0 : hold;
+}
+
+/* Calibration tokens pass a block once for every set of linears, others once: they are spilled last. */
+static void choose(const struct planned_batch *batch, const struct plan_budget *budget, struct quantize_choice *choice,
+                   struct run_plan *out)
+{
+    const char *const places[] = {NULL, batch->first->directory};
+    *choice = (struct quantize_choice){{HIDDEN_PARTS, NULL}, {HIDDEN_PARTS, NULL}, preferred_hold(batch), {0}};
+    fill(batch, choice, out);
+    if (plan_fits(out, budget)) return;
+    choice->hold_bytes = 0;
+    fill(batch, choice, out);
+    if (!may_spill(batch)) return;
+    for (int i = batch->pass->backend->ops->host ? 1 : 0; i < (places[1] != NULL ? 2 : 1); i++)
+        for (int64_t parts = 2 * HIDDEN_PARTS - 1; parts >= 0 && !plan_fits(out, budget); parts--) {
+            choice->place = (struct hidden_place){parts > HIDDEN_PARTS ? parts - HIDDEN_PARTS : 0, places[i]};
+            choice->calibration = (struct hidden_place){parts < HIDDEN_PARTS ? parts : HIDDEN_PARTS, places[i]};
+            fill(batch, choice, out);
+        }
+}
+
+void quantize_plan_choose(const struct quantize_member_state *const *members, int64_t count,
+                          const struct plan_budget *budget, struct quantize_choice *choice, struct run_plan *out)
+{
+    const struct planned_batch batch = batch_of(members, count);
+    choose(&batch, budget, choice, out);
+    overrides_free(batch.overrides);
+}
+
+enum status quantize_plan(const struct quantize_request *requests, int64_t count, const struct plan_budget *budget,
+                          struct run_plan *out, struct error *error)
+{
+    struct quantize_pass pass = {.model = requests[0].model, .backend = requests[0].backend};
+    struct quantize_member_state *members = NULL;
+    const struct quantize_member_state **list = NULL;
+    struct quantize_choice choice;
+    enum status status;
+    *out = (struct run_plan){.flops = 0};
+    if ((status = quantize_member_evaluation(&pass, requests[0].evaluation, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(count, sizeof *members, "members", &members, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(count, sizeof *list, "members", &list, error)) != STATUS_OK) goto done;
+    for (int64_t i = 0; i < count; i++) {
+        members[i] = (struct quantize_member_state){.pass = &pass, .request = &requests[i]};
+        list[i] = &members[i];
+        if ((status = quantize_member_calibration(&members[i], error)) != STATUS_OK) goto done;
+    }
+    quantize_plan_choose(list, count, budget, &choice, out);
+done:
+    for (int64_t i = 0; members != NULL && i < count; i++) chunks_reset(&members[i].calibration);
+    memory_free(list);
+    memory_free(members);
+    chunks_reset(&pass.evaluation);
+    return status;
+}

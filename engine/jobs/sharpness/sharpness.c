@@ -1,0 +1,234 @@
+#include "jobs/sharpness/sharpness.h"
+
+#include "base/checksum.h"
+#include "base/memory.h"
+#include "jobs/sharpness/sharpness_direction.h"
+#include "jobs/sharpness/sharpness_plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+enum { SAVE_SECONDS = 60 };
+#define SAVE_SHARE 20 /* between two savings at least so many times what the last one took */
+
+const char *const sharpness_methods[SHARPNESS_METHODS + 1] = {"lanczos", "power", NULL};
+
+void sharpness_result_reset(struct sharpness_result *result)
+{
+    spectrum_reset(&result->spectrum);
+    memory_free(result->direction.layers);
+    memory_free(result->direction.blocks);
+    *result = (struct sharpness_result){0};
+}
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+enum status sharpness_check(const struct sharpness_settings *settings, struct error *error)
+{
+    const struct {
+        const char *pointer;
+        int64_t value;
+    } counts[] = {{"/params/max_iterations", settings->max_iterations},
+                  {"/params/probes", settings->probes},
+                  {"/params/spectrum_probes", settings->spectrum_probes},
+                  {"/params/spectrum_steps", settings->spectrum_steps}};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        if (counts[i].value < 1)
+            return error_set_at(error, STATUS_INVALID, counts[i].pointer, "must be at least 1, found %lld",
+                                (long long)counts[i].value);
+    if (!(settings->tolerance > 0 && settings->tolerance < 1))
+        return error_set_at(error, STATUS_INVALID, "/params/tolerance", "must lie between 0 and 1, found %g",
+                            settings->tolerance);
+    return STATUS_OK;
+}
+
+/* ---- Progress and the saved state ---- */
+
+static void show(const struct sharpness *s, int64_t remaining)
+{
+    monitor_progress(s->request->monitor, s->state.products, s->state.products + remaining, "product");
+}
+
+/* A state that cannot be saved costs a later attempt time, and nothing else. */
+static void save(struct sharpness *s, const struct kept *kept)
+{
+    struct error error;
+    const double began = seconds_now();
+    if (s->path[0] == '\0') return;
+    if (sharpness_state_write(s->path, &s->state, kept, &error) != STATUS_OK)
+        monitor_log(s->request->monitor, "the state to resume from is not saved: %s", error.detail);
+    s->saved = seconds_now();
+    s->took = s->saved - began;
+}
+
+static enum status keeper_of_run_step(void *owner, const struct kept *kept, int64_t remaining, struct error *error)
+{
+    struct sharpness *s = owner;
+    const double pause = s->request->save_seconds > 0 ? s->request->save_seconds : SAVE_SECONDS;
+    s->state.products++;
+    show(s, remaining + sharpness_tasks_after(s, s->task));
+    const double since = seconds_now() - s->saved;
+    if (since >= pause && (s->request->save_seconds > 0 || since >= SAVE_SHARE * s->took)) save(s, kept);
+    return monitor_check(s->request->monitor, error);
+}
+
+static enum status keeper_of_run_restore(void *owner, struct kept *kept, bool *found, struct error *error)
+{
+    struct sharpness *s = owner;
+    *found = false;
+    if (!s->saved_at_work) return STATUS_OK;
+    s->saved_at_work = false;
+    return sharpness_state_restore(s->path, kept, found, error);
+}
+
+/* What decides the run's numbers. Content of the checkpoint is checked by who opened it; its names and shapes are in
+ * here. */
+static uint64_t fingerprint(const struct sharpness *s)
+{
+    const struct sharpness_settings *g = &s->request->settings;
+    const struct sequences *sequences = s->request->sequences;
+    const int64_t numbers[] = {s->layout->elements,
+                               s->layout->tensor_count,
+                               g->top_eigenvalue,
+                               g->trace,
+                               g->spectrum,
+                               g->groups,
+                               g->method,
+                               g->max_iterations,
+                               g->probes,
+                               g->trace_method,
+                               g->spectrum_probes,
+                               g->spectrum_steps,
+                               g->seed,
+                               sequences->count,
+                               (int64_t)s->request->backend->ops->element};
+    struct checksum sum;
+    checksum_init(&sum);
+    checksum_add(&sum, numbers, sizeof numbers);
+    checksum_add(&sum, &g->tolerance, sizeof g->tolerance);
+    checksum_add(&sum, sequences->starts, (size_t)(sequences->count + 1) * sizeof *sequences->starts);
+    checksum_add(&sum, sequences->tokens, (size_t)sequences->starts[sequences->count] * sizeof *sequences->tokens);
+    return checksum_value(&sum);
+}
+
+/* A state that is damaged is left alone: the run begins anew. */
+static enum status resume(struct sharpness *s, struct error *error)
+{
+    if (s->request->work_directory == NULL) return STATUS_OK;
+    const int length = snprintf(s->path, sizeof s->path, "%s/sharpness.state", s->request->work_directory);
+    if (length < 0 || (size_t)length >= sizeof s->path)
+        return error_set(error, STATUS_INVALID, "the path of the work directory is too long");
+    s->state.fingerprint = fingerprint(s);
+    const enum status status = sharpness_state_read(s->path, &s->state, error);
+    if (status == STATUS_NOT_FOUND) return STATUS_OK;
+    if (status == STATUS_CORRUPT || status == STATUS_INVALID) {
+        monitor_log(s->request->monitor, "beginning anew: %s", error->detail);
+        return STATUS_OK;
+    }
+    if (status != STATUS_OK) return status;
+    monitor_log(s->request->monitor, "going on after %lld products", (long long)s->state.products);
+    s->saved_at_work = true;
+    return STATUS_OK;
+}
+
+/* ---- The run ---- */
+
+static enum status prepare(struct sharpness *s, struct error *error)
+{
+    const struct sharpness_request *request = s->request;
+    enum status status;
+    if ((status = sharpness_plan_layout(s, error)) != STATUS_OK) return status;
+    if ((status = resume(s, error)) != STATUS_OK) return status;
+    if ((status = sharpness_plan_choose(s, error)) != STATUS_OK) return status;
+    if ((status = sharpness_plan_groups(s, error)) != STATUS_OK) return status;
+    if ((status = parameters_init(&s->parameters, s->layout, request->backend, "parameters", error)) != STATUS_OK)
+        return status;
+    if ((status = parameters_read(&s->parameters, request->model, error)) != STATUS_OK) return status;
+    if ((status = hvp_new(&s->parameters, &s->chunks, s->mode, request->monitor, &s->hvp, error)) != STATUS_OK)
+        return status;
+    for (int group = 0; group < GROUPS; group++)
+        s->out->groups[group].parameters =
+            groups_space(&hvp_operator(s->hvp)->space, s->groups, (enum group)group, s->spans).numbers;
+    return STATUS_OK;
+}
+
+static enum status first_order(struct sharpness *s, struct error *error)
+{
+    const struct symmetric_operator *op = hvp_operator(s->hvp);
+    struct backend *backend = s->request->backend;
+    const struct matrix all = parameters_all(&s->parameters);
+    enum status status;
+    if ((status = vector_new(&op->space, "the gradient", &s->gradient, error)) != STATUS_OK) return status;
+    if ((status = hvp_gradient(s->hvp, s->gradient, &s->out->loss, error)) != STATUS_OK) return status;
+    s->out->gradient_norm = sqrt(backend->ops->dot(backend, s->gradient, s->gradient));
+    s->out->weight_norm = sqrt(backend->ops->dot(backend, all, all));
+    s->out->parameters = s->layout->numbers;
+    s->out->sequences = s->chunks.sequences;
+    s->out->tokens = s->chunks.tokens;
+    if (s->request->direction == NULL) matrix_release(backend, &s->gradient);
+    return STATUS_OK;
+}
+
+static enum status estimate(struct sharpness *s, struct error *error)
+{
+    for (s->task = 0; s->task < SHARPNESS_TASKS; s->task++) {
+        const struct sharpness_task *task = &sharpness_tasks[s->task];
+        enum status status = STATUS_OK;
+        const bool done = s->task < s->state.tasks, wanted = task->wanted(s, task->number);
+        if (wanted) status = done ? task->read(s, task->number, error) : task->run(s, task->number, error);
+        if (status != STATUS_OK) return status;
+        if (done) continue;
+        s->state.tasks = s->task + 1;
+        s->saved_at_work = false;
+        if (wanted) save(s, NULL);
+        show(s, sharpness_tasks_after(s, s->task));
+    }
+    return STATUS_OK;
+}
+
+static enum status direction(struct sharpness *s, struct error *error)
+{
+    struct sharpness_direction *out = &s->out->direction;
+    if (s->request->direction == NULL) return STATUS_OK;
+    const enum status status =
+        sharpness_direction_run(s->request, &s->parameters, hvp_operator(s->hvp), s->gradient, out, error);
+    if (status != STATUS_OK) return status;
+    out->predicted_delta = (out->gradient_term + out->curvature_term) / s->out->loss;
+    s->state.products++;
+    show(s, 0);
+    return STATUS_OK;
+}
+
+enum status sharpness_run(const struct sharpness_request *request, struct sharpness_result *out, struct error *error)
+{
+    struct sharpness *s = NULL;
+    enum status status;
+    *out = (struct sharpness_result){0};
+    if ((status = memory_new(1, sizeof *s, "sharpness", &s, error)) != STATUS_OK) return status;
+    *s = (struct sharpness){.request = request, .out = out, .saved = seconds_now()};
+    s->keeper = (struct keeper){s, keeper_of_run_restore, keeper_of_run_step};
+    if ((status = prepare(s, error)) != STATUS_OK) goto done;
+    if ((status = first_order(s, error)) != STATUS_OK) goto done;
+    if ((status = estimate(s, error)) != STATUS_OK) goto done;
+    if ((status = direction(s, error)) != STATUS_OK) goto done;
+    status = weights_check_unchanged(request->model->weights, error);
+    out->products = s->state.products;
+done:
+    hvp_free(s->hvp);
+    matrix_release(request->backend, &s->gradient);
+    if (s->parameters.backend != NULL) parameters_reset(&s->parameters);
+    parameters_layout_free(s->layout);
+    chunks_reset(&s->chunks);
+    memory_free(s->groups);
+    memory_free(s->spans);
+    sharpness_state_reset(&s->state);
+    memory_free(s);
+    if (status != STATUS_OK) sharpness_result_reset(out);
+    return status;
+}

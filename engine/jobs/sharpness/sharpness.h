@@ -1,0 +1,95 @@
+/* sharpness.h: the curvature of a checkpoint's mean next-token loss: both ends of the Hessian's spectrum, its trace,
+ * its spectral density, and the second-order prediction of what a quantization costs. The whole model lies in memory:
+ * its parameters, a few vectors of the same size, those of a Krylov basis (SHARPNESS_BASIS_BYTES at most: fewer are
+ * kept, and Lanczos restarts), and the activations of a chunk of tokens, or of all where memory allows, which changes
+ * the time and not the bits.
+ *
+ * A run that was killed goes on from the state in its work directory and ends with the bits it would have had. */
+#ifndef SHARPNESS_SHARPNESS_H
+#define SHARPNESS_SHARPNESS_H
+
+#include "base/monitor.h"
+#include "curvature/groups.h"
+#include "curvature/lanczos.h"
+#include "curvature/spectrum.h"
+#include "curvature/trace.h"
+#include "quant/quantizer.h"
+
+#define SHARPNESS_BASIS_BYTES (6LL << 30)
+
+enum sharpness_method { SHARPNESS_LANCZOS, SHARPNESS_POWER, SHARPNESS_METHODS };
+extern const char *const sharpness_methods[SHARPNESS_METHODS + 1]; /* ends with NULL */
+
+struct sharpness_settings {
+    bool top_eigenvalue, trace, spectrum; /* what is estimated beside loss and norms */
+    bool groups;                          /* also the ends of each kind of parameters alone (curvature/groups.h) */
+    int method;                           /* enum sharpness_method, of eigenvalues */
+    int64_t max_iterations;               /* products for one pair of ends */
+    double tolerance;                     /* relative residual (Lanczos), relative change (power) */
+    int64_t probes;                       /* products for the trace */
+    int trace_method;                     /* enum trace_method */
+    int64_t spectrum_probes, spectrum_steps;
+    int64_t seed;
+};
+
+/* All lent for the call. */
+struct sharpness_request {
+    const struct model *model;
+    struct backend *backend; /* of floats for a direction: quantizers work on those */
+    const struct sequences *sequences;
+    struct sharpness_settings settings;
+    const struct quantize_method *direction; /* settled; NULL: none */
+    const struct sequences *calibration;     /* for the direction's method; may be NULL */
+    const char *work_directory;    /* existing, the run's own, kept between its attempts; NULL: nothing is saved */
+    int64_t memory_limit;          /* bytes; 0: what the backend has for a run */
+    double save_seconds;           /* the state is saved this often; 0: every 60 s, less often when that takes long */
+    const struct monitor *monitor; /* progress by "product"; may be NULL */
+};
+
+/* Of a part of the parameters: g'd and d'Hd / 2 with d the quantization error there, H d that of all. */
+struct sharpness_part {
+    char name[PARAMETER_NAME]; /* of a linear without ".weight"; of a block its number */
+    double gradient_term, curvature_term;
+};
+
+struct sharpness_direction {
+    double gradient_term, curvature_term; /* nats */
+    double predicted_delta, measured_delta,
+        measured_loss; /* the loss with the quantized weights, on the same sequences */
+    double kl, norm;   /* |d| */
+    int64_t layer_count, block_count;
+    struct sharpness_part *layers, *blocks; /* owned */
+};
+
+struct sharpness_result {
+    double loss, gradient_norm, weight_norm;
+    int64_t parameters, sequences, tokens;
+    struct spectrum_ends ends;
+    struct trace_estimate trace;
+    struct spectrum spectrum; /* owned */
+    struct sharpness_group {
+        int64_t parameters; /* 0: the model has none of this kind */
+        struct spectrum_ends ends;
+    } groups[GROUPS];
+    struct sharpness_direction direction;
+    int64_t products;     /* Hessian-vector products made, earlier attempts' included */
+    int64_t most_vectors; /* the basis was limited to so many */
+};
+void sharpness_result_reset(struct sharpness_result *result); /* {0} is fine */
+
+/* What sharpness_run will need, with as many products as it may make; by the limit of memory that it goes by itself. A
+ * direction's quantization is left out of the work, not of the memory. STATUS_INVALID, STATUS_NO_MEMORY. */
+MUST_CHECK enum status sharpness_plan(const struct sharpness_request *request, const struct plan_budget *budget,
+                                      struct run_plan *out, struct error *error);
+
+/* What can be said without a model: STATUS_INVALID with a pointer below "/params" for settings out of range. */
+MUST_CHECK enum status sharpness_check(const struct sharpness_settings *settings, struct error *error);
+
+/* STATUS_NOT_FINITE (weights, loss, gradient, a product), STATUS_TOO_LARGE (says how much memory it needs),
+ * STATUS_INVALID (settings; tokens outside the vocabulary, sequences longer than the model's positions), statuses of
+ * quantize_run, STATUS_CANCELLED, STATUS_LEASE_LOST, STATUS_INPUT_CHANGED, STATUS_IO, STATUS_NO_MEMORY. An estimate
+ * without convergence is no error. */
+MUST_CHECK enum status sharpness_run(const struct sharpness_request *request, struct sharpness_result *out,
+                                     struct error *error);
+
+#endif

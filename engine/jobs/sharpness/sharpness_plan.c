@@ -1,0 +1,155 @@
+#include "jobs/sharpness/sharpness_plan.h"
+
+#include "base/memory.h"
+#include "eval/evaluate.h"
+#include "jobs/quantize/quantize.h"
+#include "model/gradient.h"
+#include "model/work.h"
+
+enum { CHUNK_TOKENS = 2048, SPARE_VECTORS = 4 };
+
+static int64_t memory_limit(const struct sharpness_request *request)
+{
+    if (request->memory_limit > 0) return request->memory_limit;
+    return request->backend->ops->memory(request->backend);
+}
+
+static int64_t basis_wanted(const struct sharpness *s)
+{
+    const struct sharpness_settings *g = &s->request->settings;
+    int64_t most = 0;
+    if ((g->top_eigenvalue || g->groups) && g->method == SHARPNESS_LANCZOS) most = g->max_iterations;
+    if (g->spectrum && g->spectrum_steps > most) most = g->spectrum_steps;
+    if (g->trace && g->trace_method == TRACE_HUTCHPP && g->probes / 3 > most) most = g->probes / 3;
+    return most > 0 && most < LANCZOS_LEAST_VECTORS ? LANCZOS_LEAST_VECTORS : most;
+}
+
+enum status sharpness_plan_layout(struct sharpness *s, struct error *error)
+{
+    const struct sharpness_request *request = s->request;
+    enum status status;
+    if ((status = sharpness_check(&request->settings, error)) != STATUS_OK) return status;
+    if ((status = evaluate_check(&request->model->config, request->sequences, "sharpness", error)) != STATUS_OK)
+        return status;
+    if ((status = parameters_layout_new(&request->model->config, &s->layout, error)) != STATUS_OK) return status;
+    return chunks_init(request->sequences, CHUNK_TOKENS, &s->chunks, error);
+}
+
+enum status sharpness_plan_groups(struct sharpness *s, struct error *error)
+{
+    const enum status status =
+        memory_new(s->layout->tensor_count, sizeof *s->spans, "parameter groups", &s->spans, error);
+    return status == STATUS_OK ? groups_of_tensors(s->layout, &s->groups, error) : status;
+}
+
+/* How many parameters each group has: those that have none are not asked for. */
+static enum status groups_count(struct sharpness *s, struct error *error)
+{
+    const enum status status = sharpness_plan_groups(s, error);
+    for (int64_t i = 0; status == STATUS_OK && i < s->layout->tensor_count; i++) {
+        const struct parameter *parameter = &s->layout->tensors[i].parameter;
+        if (!parameter->constant) s->out->groups[s->groups[i]].parameters += parameter->rows * parameter->columns;
+    }
+    return status;
+}
+
+/* In units of the blocks' products: hvp.h. */
+static void fill_work(const struct sharpness *s, struct run_plan *out)
+{
+    static const double units[HVP_MODES] = {[HVP_RECOMPUTE] = 11, [HVP_KEEP_CHUNK] = 8, [HVP_KEEP_VALUES] = 7};
+    const struct model_config *config = &s->layout->config;
+    const double blocks = work_blocks(config, s->layout->programs, &s->chunks),
+                 head = work_head(config, s->chunks.tokens);
+    const int64_t products = sharpness_tasks_after(s, -1);
+    out->read_bytes = weights_bytes(s->request->model->weights);
+    out->tokens = (1 + products) * s->chunks.tokens;
+    out->flops = 4 * blocks + 3 * head + (double)products * (units[s->mode] * blocks + 7 * head);
+    out->at_most = products > 0;
+}
+
+/* The first product comes when the gradient, with recomputation, has given its memory back. */
+static void plan_memory(const struct sharpness *s, struct run_plan *out)
+{
+    const struct model_config *config = &s->layout->config;
+    struct backend *backend = s->request->backend;
+    const enum plan_room room = backend_room(backend);
+    const int64_t vector = (int64_t)backend->ops->element * s->layout->elements, tokens = s->chunks.largest;
+    const int64_t gradient = gradient_bytes(s->layout, backend, GRADIENT_RECOMPUTE, tokens) +
+                             head_bytes(config, backend, HEAD_GRADIENT, HEAD_LOADS_NONE) +
+                             embed_bytes(config, backend, tokens, false);
+    plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES + chunks_bytes(&s->chunks));
+    plan_take(out, PLAN_HOST, backend->ops->scratch(s->chunks.longest, config->vocabulary_size));
+    plan_take(out, room, 2 * model_rope_bytes(config, backend, s->chunks.longest) + 2 * vector);
+    plan_take(out, room, hvp_bytes(s->layout, backend, s->mode, &s->chunks));
+    plan_take(out, room,
+              head_bytes(config, backend, HEAD_TANGENT, HEAD_LOADS_NONE) + embed_bytes(config, backend, tokens, false));
+    plan_take(out, room, gradient);
+    plan_give(out, room, gradient);
+    plan_take(out, room, (SPARE_VECTORS - 2 + s->out->most_vectors) * vector);
+}
+
+/* In the room of the backend's matrices. */
+static int64_t needed(struct sharpness *s, enum hvp_mode mode, int64_t vectors)
+{
+    struct run_plan plan = {.flops = 0};
+    s->mode = mode;
+    s->out->most_vectors = vectors;
+    plan_memory(s, &plan);
+    return plan.peak[backend_room(s->request->backend)];
+}
+
+enum status sharpness_plan_choose(struct sharpness *s, struct error *error)
+{
+    const int64_t limit = memory_limit(s->request), least = needed(s, HVP_RECOMPUTE, 0);
+    const int64_t vector = (int64_t)s->request->backend->ops->element * s->layout->elements;
+    const int64_t wanted = basis_wanted(s), fewest = wanted > 0 ? LANCZOS_LEAST_VECTORS : 0;
+    enum hvp_mode mode = HVP_MODES - 1;
+    int64_t vectors = wanted;
+    if (vectors > SHARPNESS_BASIS_BYTES / vector) vectors = SHARPNESS_BASIS_BYTES / vector;
+    if (vectors > (limit - least) / vector) vectors = (limit - least) / vector;
+    if (vectors < fewest) vectors = fewest;
+    if (s->state.most_vectors > 0) vectors = s->state.most_vectors;
+    while (mode > HVP_RECOMPUTE && needed(s, mode, vectors) > limit) mode--;
+    const int64_t bytes = needed(s, mode, vectors);
+    s->out->most_vectors = s->state.most_vectors = vectors > 0 ? vectors : 1;
+    if (bytes <= limit) return STATUS_OK;
+    return error_set(
+        error, STATUS_TOO_LARGE,
+        "%lld parameters need %lld bytes for their curvature, %lld are available: use method \"power\" without a "
+        "spectrum, shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)",
+        (long long)s->layout->numbers, (long long)bytes, (long long)limit);
+}
+
+static enum status direction_memory(const struct sharpness_request *r, const struct plan_budget *budget,
+                                    struct run_plan *out, struct error *error)
+{
+    const struct quantize_request asked = {.model = r->model,
+                                           .backend = r->backend,
+                                           .method = *r->direction,
+                                           .calibration = r->calibration,
+                                           .evaluation = r->sequences};
+    struct run_plan quantization;
+    const enum status status = quantize_plan(&asked, 1, budget, &quantization, error);
+    plan_add(out, &quantization, 1);
+    return status;
+}
+
+enum status sharpness_plan(const struct sharpness_request *request, const struct plan_budget *budget,
+                           struct run_plan *out, struct error *error)
+{
+    struct sharpness_result unused = {.loss = 0};
+    struct sharpness s = {.request = request, .out = &unused};
+    *out = (struct run_plan){.flops = 0};
+    enum status status = sharpness_plan_layout(&s, error);
+    if (status == STATUS_OK) status = groups_count(&s, error);
+    if (status == STATUS_OK) status = sharpness_plan_choose(&s, error);
+    if (status == STATUS_TOO_LARGE) status = STATUS_OK; /* the smallest stands */
+    if (status == STATUS_OK) plan_memory(&s, out);
+    if (status == STATUS_OK) fill_work(&s, out);
+    if (status == STATUS_OK && request->direction != NULL) status = direction_memory(request, budget, out, error);
+    memory_free(s.groups);
+    memory_free(s.spans);
+    parameters_layout_free(s.layout);
+    chunks_reset(&s.chunks);
+    return status;
+}

@@ -1,0 +1,198 @@
+#include "jobs/sharpness/sharpness_tasks.h"
+
+#include "base/memory.h"
+#include "curvature/power.h"
+
+#include <math.h>
+
+enum { ENDS_NUMBERS = 6, TRACE_NUMBERS = 4 };
+
+/* Streams of random numbers, apart from each other: probe i of an estimator takes stream + i. */
+enum { STREAM_ENDS = 1, STREAM_GROUPS = 16, STREAM_TRACE = 1 << 20, STREAM_SPECTRUM = 1 << 28 };
+
+static bool top_wanted(const struct sharpness *s, int number)
+{
+    (void)number;
+    return s->request->settings.top_eigenvalue;
+}
+
+static bool trace_wanted(const struct sharpness *s, int number)
+{
+    (void)number;
+    return s->request->settings.trace;
+}
+
+static bool spectrum_wanted(const struct sharpness *s, int number)
+{
+    (void)number;
+    return s->request->settings.spectrum;
+}
+
+static bool group_wanted(const struct sharpness *s, int number)
+{
+    return s->request->settings.groups && s->out->groups[number].parameters > 0;
+}
+
+static int64_t top_products(const struct sharpness *s)
+{
+    return s->request->settings.max_iterations;
+}
+
+static int64_t trace_products(const struct sharpness *s)
+{
+    return s->request->settings.probes < s->layout->numbers ? s->request->settings.probes : s->layout->numbers;
+}
+
+static int64_t spectrum_steps(const struct sharpness *s)
+{
+    const int64_t steps = s->request->settings.spectrum_steps;
+    return steps < s->out->most_vectors ? steps : s->out->most_vectors;
+}
+
+static int64_t spectrum_products(const struct sharpness *s)
+{
+    return s->request->settings.spectrum_probes * spectrum_steps(s);
+}
+
+static enum status ends_run(struct sharpness *s, const struct symmetric_operator *op, uint64_t stream,
+                            struct spectrum_ends *ends, struct error *error)
+{
+    const struct sharpness_settings *given = &s->request->settings;
+    const struct lanczos_settings settings = {.most_products = given->max_iterations,
+                                              .most_vectors = s->out->most_vectors,
+                                              .tolerance = given->tolerance,
+                                              .seed = (uint64_t)given->seed,
+                                              .stream = stream};
+    const enum status status = given->method == SHARPNESS_POWER
+                                   ? power_run(op, &settings, &s->keeper, ends, error)
+                                   : lanczos_run(op, &settings, &s->keeper, (struct matrix){0}, ends, error);
+    if (status != STATUS_OK) return status;
+    const double record[ENDS_NUMBERS] = {ends->top,      ends->largest,          ends->smallest,
+                                         ends->residual, (double)ends->products, ends->converged};
+    return sharpness_state_record(&s->state, record, ENDS_NUMBERS, error);
+}
+
+/* The next `count` numbers of the records, NULL when there are not so many. */
+static const double *records_take(struct sharpness *s, int64_t count)
+{
+    if (count < 0 || s->state.record_count - s->read < count) return NULL;
+    s->read += count;
+    return s->state.records + s->read - count;
+}
+
+static enum status records_damaged(struct error *error)
+{
+    return error_set(error, STATUS_CORRUPT, "the saved state of the run ends early");
+}
+
+static enum status ends_read(struct sharpness *s, struct spectrum_ends *ends, struct error *error)
+{
+    const double *from = records_take(s, ENDS_NUMBERS);
+    if (from == NULL) return records_damaged(error);
+    *ends = (struct spectrum_ends){from[0], from[1], from[2], from[3], (int64_t)from[4], from[5] != 0};
+    return STATUS_OK;
+}
+
+static enum status top_run(struct sharpness *s, int number, struct error *error)
+{
+    (void)number;
+    return ends_run(s, hvp_operator(s->hvp), STREAM_ENDS, &s->out->ends, error);
+}
+
+static enum status top_read(struct sharpness *s, int number, struct error *error)
+{
+    (void)number;
+    return ends_read(s, &s->out->ends, error);
+}
+
+static enum status group_run(struct sharpness *s, int number, struct error *error)
+{
+    struct symmetric_operator op = *hvp_operator(s->hvp);
+    op.space = groups_space(&op.space, s->groups, (enum group)number, s->spans);
+    return ends_run(s, &op, STREAM_GROUPS + (uint64_t)number, &s->out->groups[number].ends, error);
+}
+
+static enum status group_read(struct sharpness *s, int number, struct error *error)
+{
+    return ends_read(s, &s->out->groups[number].ends, error);
+}
+
+static enum status run_trace(struct sharpness *s, int number, struct error *error)
+{
+    const struct sharpness_settings *given = &s->request->settings;
+    const struct trace_settings settings = {.method = given->trace_method,
+                                            .probes = given->probes,
+                                            .most_vectors = s->out->most_vectors,
+                                            .seed = (uint64_t)given->seed,
+                                            .stream = STREAM_TRACE};
+    struct trace_estimate *trace = &s->out->trace;
+    (void)number;
+    const enum status status = trace_run(hvp_operator(s->hvp), &settings, &s->keeper, trace, error);
+    if (status != STATUS_OK) return status;
+    const double record[TRACE_NUMBERS] = {trace->trace, trace->standard_error, (double)trace->probes, trace->exact};
+    return sharpness_state_record(&s->state, record, TRACE_NUMBERS, error);
+}
+
+static enum status read_trace(struct sharpness *s, int number, struct error *error)
+{
+    const double *from = records_take(s, TRACE_NUMBERS);
+    (void)number;
+    if (from == NULL) return records_damaged(error);
+    s->out->trace = (struct trace_estimate){from[0], from[1], (int64_t)from[2], from[3] != 0};
+    return STATUS_OK;
+}
+
+static enum status run_spectrum(struct sharpness *s, int number, struct error *error)
+{
+    const struct spectrum_settings settings = {.probes = s->request->settings.spectrum_probes,
+                                               .steps = spectrum_steps(s),
+                                               .seed = (uint64_t)s->request->settings.seed,
+                                               .stream = STREAM_SPECTRUM};
+    struct spectrum *spectrum = &s->out->spectrum;
+    (void)number;
+    enum status status = spectrum_run(hvp_operator(s->hvp), &settings, &s->keeper, spectrum, error);
+    const double count = (double)spectrum->count;
+    if (status == STATUS_OK) status = sharpness_state_record(&s->state, &count, 1, error);
+    if (status == STATUS_OK) status = sharpness_state_record(&s->state, spectrum->nodes, spectrum->count, error);
+    if (status == STATUS_OK) status = sharpness_state_record(&s->state, spectrum->weights, spectrum->count, error);
+    return status;
+}
+
+static enum status read_spectrum(struct sharpness *s, int number, struct error *error)
+{
+    const double *count = records_take(s, 1);
+    struct spectrum *spectrum = &s->out->spectrum;
+    enum status status;
+    (void)number;
+    if (count == NULL || !(*count >= 0 && *count <= (double)s->state.record_count)) return records_damaged(error);
+    const int64_t n = (int64_t)*count;
+    const double *nodes = records_take(s, n), *weights = records_take(s, n);
+    if (nodes == NULL || weights == NULL) return records_damaged(error);
+    if ((status = memory_new(n, sizeof(double), "spectrum", &spectrum->nodes, error)) != STATUS_OK) return status;
+    if ((status = memory_new(n, sizeof(double), "spectrum", &spectrum->weights, error)) != STATUS_OK) return status;
+    spectrum->count = n;
+    for (int64_t i = 0; i < n; i++) {
+        spectrum->nodes[i] = nodes[i];
+        spectrum->weights[i] = weights[i];
+    }
+    return STATUS_OK;
+}
+
+const struct sharpness_task sharpness_tasks[SHARPNESS_TASKS] = {
+    {top_wanted, top_run, top_read, top_products, 0},
+    {trace_wanted, run_trace, read_trace, trace_products, 0},
+    {spectrum_wanted, run_spectrum, read_spectrum, spectrum_products, 0},
+    {group_wanted, group_run, group_read, top_products, GROUP_EMBEDDING},
+    {group_wanted, group_run, group_read, top_products, GROUP_ATTENTION},
+    {group_wanted, group_run, group_read, top_products, GROUP_MLP},
+    {group_wanted, group_run, group_read, top_products, GROUP_NORMS},
+    {group_wanted, group_run, group_read, top_products, GROUP_OUTPUT},
+};
+
+int64_t sharpness_tasks_after(const struct sharpness *s, int64_t task)
+{
+    int64_t products = s->request->direction != NULL ? 1 : 0;
+    for (int64_t i = task + 1; i < SHARPNESS_TASKS; i++)
+        if (sharpness_tasks[i].wanted(s, sharpness_tasks[i].number)) products += sharpness_tasks[i].products(s);
+    return products;
+}

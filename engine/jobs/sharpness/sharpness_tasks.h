@@ -1,0 +1,47 @@
+/* sharpness_tasks.h: what a sharpness run holds while it is at work, and the estimates it makes of it, one after the
+ * other. */
+#ifndef SHARPNESS_SHARPNESS_TASKS_H
+#define SHARPNESS_SHARPNESS_TASKS_H
+
+#include "curvature/hvp.h"
+#include "jobs/sharpness/sharpness.h"
+#include "jobs/sharpness/sharpness_state.h"
+
+#include <limits.h>
+
+struct sharpness {
+    const struct sharpness_request *request;
+    struct sharpness_result *out;
+    struct parameters_layout *layout;
+    struct parameters parameters;
+    struct chunks chunks;
+    struct hvp *hvp;
+    struct matrix gradient;
+    enum group *groups;
+    struct vector_span *spans; /* of the group at work */
+    struct sharpness_state state;
+    struct keeper keeper;
+    char path[PATH_MAX]; /* of the saved state; "": none is saved */
+    int64_t read, task;  /* records read, task at work */
+    bool saved_at_work;  /* the file has the task at work */
+    double saved, took;  /* when the state was saved, and how long that took */
+    enum hvp_mode mode;
+};
+
+/* One estimate. */
+struct sharpness_task {
+    bool (*wanted)(const struct sharpness *s, int number);
+    enum status (*run)(struct sharpness *s, int number, struct error *error);
+    enum status (*read)(struct sharpness *s, int number, struct error *error); /* the result out of the records */
+    int64_t (*products)(const struct sharpness *s);                            /* at most */
+    int number;
+};
+
+/* The top eigenvalue, the trace, the spectrum, and the top eigenvalue of each group, in this order. */
+enum { SHARPNESS_TASKS = 8 };
+extern const struct sharpness_task sharpness_tasks[SHARPNESS_TASKS];
+
+/* Products of the tasks after `task` (-1: of all), at most. */
+int64_t sharpness_tasks_after(const struct sharpness *s, int64_t task);
+
+#endif

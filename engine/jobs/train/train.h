@@ -1,0 +1,124 @@
+/* train.h: training from scratch, or on from a checkpoint of an earlier run, with checkpoints along the way.
+ *
+ * All lengths are in tokens: `tokens` in all, `warmup`, `decay`, `checkpoint_every`; each is rounded up to whole steps
+ * of batch_sequences * sequence_length. Branches: a run writes, beside each checkpoint's weights, the state to go on
+ * from there (`keep_state`). Another run with `from` that checkpoint continues its step count, its optimizer state and
+ * its place in the data; its `tokens` and its schedule count from the very first step. So the decay of a stable run
+ * (wsd with decay 0, or constant) at 8M tokens over 2M is the same request with "from": the checkpoint at 8M, "tokens":
+ * 10000000, "schedule": {"name": "wsd", ..., "decay": 2000000}, and gives the bits that one run with that schedule from
+ * the start would have given.
+ *
+ * A branch keeps the buffers of its optimizer: sam and asam hold those of adamw, so any of the three goes on from any
+ * other; schedule_free goes on from schedule_free. With `ema` each checkpoint is followed by one of the moving average,
+ * which has weights and losses but no state; a branch goes on with the average of what it continues, or begins one when
+ * that has none.
+ *
+ * A run that was killed goes on from the state in its work directory and ends with the bits it would have had. */
+#ifndef TRAIN_TRAIN_H
+#define TRAIN_TRAIN_H
+
+#include "base/monitor.h"
+#include "base/param.h"
+#include "dataset/dataset.h"
+#include "train/optimizer.h"
+#include "train/schedule.h"
+#include "train/state.h"
+
+enum train_tokenizer { TRAIN_TOKENIZER_NONE, TRAIN_TOKENIZER_BYTES, TRAIN_TOKENIZER_FILE, TRAIN_TOKENIZER_LEARNED };
+/* The order of optimizer_kinds. */
+enum train_optimizer {
+    TRAIN_OPTIMIZER_ADAMW,
+    TRAIN_OPTIMIZER_SAM,
+    TRAIN_OPTIMIZER_ASAM,
+    TRAIN_OPTIMIZER_SCHEDULE_FREE
+};
+enum train_dtype { TRAIN_DTYPE_F32, TRAIN_DTYPE_BF16 };
+
+struct train_ema {
+    double decay; /* 0: no average */
+};
+
+/* Filled by train_params. Text is lent. */
+struct train_params {
+    const char *trajectory;
+    const char *model; /* text of a config.json; NULL with `from` */
+    const char *from;  /* NULL: fresh weights */
+    const char *dataset;
+    const char *validation; /* NULL: none */
+    int64_t validation_sequences;
+    struct {
+        int name; /* enum train_tokenizer */
+        const char *path;
+        int64_t vocabulary_size;
+    } tokenizer;
+    int64_t tokens, batch_sequences, sequence_length;
+    struct {
+        int name; /* enum train_optimizer */
+        struct optimizer_settings settings;
+    } optimizer;
+    struct train_ema ema;
+    struct {
+        int name; /* enum schedule_kind */
+        double peak, final;
+        int64_t warmup, decay; /* tokens */
+        int shape;
+    } schedule;
+    int64_t checkpoint_every; /* tokens; 0: only the last */
+    int dtype;                /* enum train_dtype */
+    int precision;            /* of the backend that it is given: 0 f32, 1 bf16 */
+    bool keep_state;
+    int64_t seed;
+};
+extern const struct param train_params[];
+
+/* What the table cannot say; blames the field with a pointer below "/params". Needs no files. STATUS_INVALID,
+ * STATUS_UNSUPPORTED. */
+MUST_CHECK enum status train_check(const struct train_params *params, struct error *error);
+
+/* A checkpoint that stands durable on disk. All lent for the call. */
+struct train_written {
+    const char *directory; /* in the request's directory */
+    const char *name;      /* "step0001000"; of the average, which comes after it: "step0001000-ema" */
+    struct state_checkpoint reached;
+    const struct ema *ema; /* of an average: its decay; else NULL */
+};
+
+/* All lent for the call. */
+struct train_request {
+    const struct train_params *params;
+    const char *from;                                  /* directory of the checkpoint to continue from, NULL: none */
+    const char *tokenizer;                             /* path of its tokenizer.json for TRAIN_TOKENIZER_FILE */
+    const struct dataset_source *dataset, *validation; /* validation NULL: none */
+    const char *directory;                             /* existing; checkpoints appear in it */
+    const char *work_directory;                        /* existing, the run's own, kept between its attempts */
+    int64_t memory_limit; /* bytes for parameters, gradients, moments, activations; 0: what the backend has for a run */
+    double save_seconds;  /* the state to resume from is saved this often, besides at checkpoints; 0: 60 */
+    struct backend *backend;
+    const struct monitor *monitor;
+    /* Called for each checkpoint once it is durable, in order of steps; after a resumption those written before come
+     * first, again. Not OK stops the run with that status. May be NULL. */
+    enum status (*written)(void *owner, const struct train_written *written, struct error *error);
+    void *owner;
+};
+
+struct train_result {
+    struct state_checkpoint *checkpoints; /* [checkpoint_count], owned (train_result_reset) */
+    int64_t checkpoint_count;
+    double final_loss;      /* of the last update's batch */
+    double validation_loss; /* at the last step; NAN without validation */
+    double ema_loss;        /* of the average on the validation data at the last step; NAN without either */
+    int64_t steps, tokens;
+    double tokens_per_second; /* of this attempt */
+};
+void train_result_reset(struct train_result *result); /* {0} is fine */
+
+/* STATUS_NOT_FINITE (names step and learning rate; checkpoints so far stay), STATUS_INVALID (fields that do not fit
+ * each other or the data), STATUS_TOO_LARGE (memory), STATUS_INPUT_CHANGED (the data or request is not what the saved
+ * state began with), STATUS_CANCELLED and STATUS_LEASE_LOST from the monitor, statuses of dataset_load_tokens,
+ * checkpoint_write and state_read. */
+MUST_CHECK enum status train_run(const struct train_request *request, struct train_result *out, struct error *error);
+
+/* Name of the checkpoint at `step`, or of the average there, into `out`. */
+void train_checkpoint_name(int64_t step, bool averaged, char *out, size_t size);
+
+#endif

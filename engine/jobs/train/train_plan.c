@@ -1,0 +1,137 @@
+#include "jobs/train/train_plan.h"
+
+#include "base/memory.h"
+#include "files/file.h"
+#include "model/config.h"
+#include "model/work.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+int64_t train_plan_steps(const struct train_params *params, int64_t tokens)
+{
+    const int64_t step = params->batch_sequences * params->sequence_length;
+    return tokens / step + (tokens % step != 0);
+}
+
+struct schedule train_plan_schedule(const struct train_params *params)
+{
+    return (struct schedule){
+        .kind = (enum schedule_kind)params->schedule.name,
+        .peak = params->schedule.peak,
+        .final = params->schedule.final,
+        .warmup = train_plan_steps(params, params->schedule.warmup),
+        .decay = train_plan_steps(params, params->schedule.decay),
+        .shape = (enum schedule_shape)params->schedule.shape,
+        .total = train_plan_steps(params, params->tokens),
+    };
+}
+
+enum status train_plan_blame(enum status status, const char *pointer, struct error *error)
+{
+    if (status != STATUS_OK && error->pointer[0] == '\0')
+        (void)snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
+    return status;
+}
+
+enum status train_plan_fit(const struct train_params *params, const struct model_config *config, struct error *error)
+{
+    if (params->sequence_length > config->maximum_positions)
+        return error_set_at(error, STATUS_INVALID, "/params/sequence_length",
+                            "sequences of %lld tokens are longer than the model's %lld positions",
+                            (long long)params->sequence_length, (long long)config->maximum_positions);
+    const int64_t needed = params->tokenizer.name == TRAIN_TOKENIZER_BYTES     ? 256
+                           : params->tokenizer.name == TRAIN_TOKENIZER_LEARNED ? params->tokenizer.vocabulary_size
+                                                                               : 0;
+    if (needed > config->vocabulary_size)
+        return error_set_at(error, STATUS_INVALID, "/params/model",
+                            "the tokenizer has %lld tokens, the model a vocab_size of %lld", (long long)needed,
+                            (long long)config->vocabulary_size);
+    return STATUS_OK;
+}
+
+struct trainer_setup train_plan_setup(const struct train_params *params, int64_t memory_limit)
+{
+    return (struct trainer_setup){
+        .optimizer = optimizer_kinds[params->optimizer.name],
+        .settings = params->optimizer.settings,
+        .ema_decay = params->ema.decay,
+        .schedule = train_plan_schedule(params),
+        .batch_sequences = params->batch_sequences,
+        .sequence_length = params->sequence_length,
+        .seed = (uint64_t)params->seed,
+        .memory_limit = memory_limit,
+    };
+}
+
+static enum status config_of(const struct train_request *request, struct model_config *config, struct error *error)
+{
+    char path[PATH_MAX], *text = NULL;
+    size_t size = 0;
+    enum status status = STATUS_OK;
+    if (request->params->model != NULL)
+        return config_parse("model", request->params->model, strlen(request->params->model), config, error);
+    (void)snprintf(path, sizeof path, "%s/config.json", request->from);
+    if ((status = file_read_all(AT_FDCWD, path, TRAIN_PLAN_CONFIG_LIMIT, &text, &size, error)) == STATUS_OK)
+        status = config_parse("config.json", text, size, config, error);
+    memory_free(text);
+    return status;
+}
+
+/* Forward over one sequence. */
+static double sequence_work(const struct parameters_layout *layout, int64_t length, double *head)
+{
+    const int64_t starts[] = {0, length};
+    struct chunk chunk = {.batch = {.tokens = length, .sequences = 1, .longest = length, .starts = starts}};
+    const struct chunks chunks = {
+        .count = 1, .chunks = &chunk, .tokens = length, .sequences = 1, .longest = length, .largest = length};
+    *head = work_head(&layout->config, length);
+    return work_blocks(&layout->config, layout->programs, &chunks);
+}
+
+/* A gradient is three walks, or four where blocks are computed again. */
+static void work_fill(const struct train_params *params, const struct parameters_layout *layout,
+                      enum gradient_mode mode, struct run_plan *out)
+{
+    const struct optimizer_kind *optimizer = optimizer_kinds[params->optimizer.name];
+    const int64_t steps = train_plan_steps(params, params->tokens);
+    const int64_t every = params->checkpoint_every > 0 ? train_plan_steps(params, params->checkpoint_every) : steps;
+    const int64_t stops = steps / every + (steps % every != 0), averages = params->ema.decay > 0 ? 1 : 0;
+    const double sequences = (double)(steps * params->batch_sequences * optimizer->gradients);
+    double head = 0;
+    const double blocks = sequence_work(layout, params->sequence_length, &head);
+    out->tokens = steps * params->batch_sequences * optimizer->gradients * params->sequence_length;
+    out->flops = sequences * ((mode == GRADIENT_KEEP ? 3 : 4) * blocks + 3 * head);
+    if (params->validation != NULL) {
+        const int64_t measured = stops * (1 + averages) * params->validation_sequences;
+        out->tokens += measured * params->sequence_length;
+        out->flops += (double)measured * (blocks + head);
+    }
+    const int64_t weights = layout->numbers * (params->dtype == TRAIN_DTYPE_BF16 ? 2 : 4);
+    const int64_t state = (1 + optimizer_buffers(optimizer) + averages) * layout->elements * (int64_t)sizeof(float);
+    out->written_bytes = stops * ((1 + averages) * weights + (params->keep_state ? state : 0)) + state;
+    plan_take(out, PLAN_DISK, out->written_bytes);
+    out->at_most = true; /* one that continues another has done some of the steps, and validation texts may be fewer */
+}
+
+enum status train_plan_run(const struct train_request *request, int64_t token_count, struct run_plan *out,
+                           struct error *error)
+{
+    struct backend *backend = request->backend;
+    struct parameters_layout *layout = NULL;
+    struct model_config config;
+    enum status status;
+    *out = (struct run_plan){.flops = 0};
+    if ((status = config_of(request, &config, error)) != STATUS_OK) return status;
+    if ((status = train_plan_fit(request->params, &config, error)) != STATUS_OK) return status;
+    if ((status = parameters_layout_new(&config, &layout, error)) != STATUS_OK) return status;
+    struct trainer_setup setup = train_plan_setup(
+        request->params, request->memory_limit > 0 ? request->memory_limit : backend->ops->memory(backend));
+    setup.token_count = token_count;
+    const enum gradient_mode mode = trainer_plan(layout, backend, &setup, out);
+    work_fill(request->params, layout, mode, out);
+    parameters_layout_free(layout);
+    return STATUS_OK;
+}

@@ -1,0 +1,58 @@
+/* added.h: the "added_tokens" of a tokenizer.json: contents found in the text before anything else is done to it. */
+#ifndef TOKENIZER_ADDED_H
+#define TOKENIZER_ADDED_H
+
+#include "tokenizer/normalizer.h"
+#include "tokenizer/pair_map.h"
+#include "tokenizer/vocabulary.h"
+
+struct added_token {
+    uint32_t id;
+    struct text content; /* as written */
+    struct text pattern; /* what is looked for: the content, normalized if `normalized` */
+    bool single_word;    /* only where no word character is beside it */
+    bool lstrip, rstrip; /* takes the white space before (behind) it along */
+    bool normalized;     /* looked for in the normalized text, not in the original */
+    bool special;
+};
+
+/* Caller's memory; {0} is none. Filled by added_load; then it does not change. */
+struct added {
+    struct added_token *tokens;
+    int64_t count, capacity;
+    struct added_set {
+        uint32_t *order; /* indices of tokens in byte order of their patterns */
+        uint32_t count;
+        uint32_t first[257]; /* those that begin with byte b: order[first[b]] to order[first[b + 1] - 1] */
+    } raw, normalized;
+    struct pair_map by_id; /* (id, 0) -> index in tokens */
+    struct pattern *word;  /* one word character; NULL when no token asks */
+};
+
+/* Reads the list and holds it against the model's `vocabulary`. added_reset *out whatever comes back.
+ * STATUS_CORRUPT (an id or content given twice, or not the vocabulary's), STATUS_UNSUPPORTED (an empty or very long
+ * one). */
+MUST_CHECK enum status added_load(const struct part_document *document, struct json_reader_text span,
+                                  const struct normalizer *normalizer, const struct vocabulary *vocabulary,
+                                  struct added *out, struct error *error);
+void added_reset(struct added *added);
+
+struct added_match {
+    size_t start, end; /* white space taken along included */
+    const struct added_token *token;
+};
+
+/* Finds the leftmost longest token of `set` at or behind `*from`; `done` is where the previous match ended. Moves *from
+ * behind it.
+ * *match.token NULL: there is none. */
+MUST_CHECK enum status added_next(const struct added *added, const struct added_set *set,
+                                  struct pattern_scratch *scratch, const char *text, size_t bytes, size_t done,
+                                  size_t *from, struct added_match *match, struct error *error);
+
+/* The token with this id, NULL. */
+const struct added_token *added_find(const struct added *added, uint32_t id);
+
+/* True when no token reaches over, or looks at, a border between an ASCII letter and a space. */
+bool added_splits(const struct added *added);
+
+#endif

@@ -1,0 +1,14 @@
+/* bpe_load.h: reads the "model" of a tokenizer.json. */
+#ifndef TOKENIZER_BPE_LOAD_H
+#define TOKENIZER_BPE_LOAD_H
+
+#include "tokenizer/bpe.h"
+#include "tokenizer/part.h"
+
+/* Fills *out from the object at `span`; bpe_reset it whatever comes back. STATUS_UNSUPPORTED (another model than BPE,
+ * dropout, affixes of subwords), STATUS_CORRUPT (contents or ids given twice, merges of tokens that are not there),
+ * STATUS_NO_MEMORY. */
+MUST_CHECK enum status bpe_load(const struct part_document *document, struct json_reader_text span, struct bpe *out,
+                                struct error *error);
+
+#endif

@@ -1,0 +1,70 @@
+/* part.h: one typed object of a tokenizer.json ({"type": "Split", ...}), read without building a tree: its fields are
+ * spans of the file, read when wanted. Every object accepts the fields of its row and no other. */
+#ifndef TOKENIZER_PART_H
+#define TOKENIZER_PART_H
+
+#include "files/json_reader.h"
+#include "tokenizer/text.h"
+
+enum { PART_FIELDS = 16, PART_DEPTH = 4 };
+
+/* The file: lent bytes. Every span below lies inside. */
+struct part_document {
+    const char *name; /* for messages */
+    const char *json;
+    size_t bytes;
+};
+
+struct part {
+    const struct part_document *document;
+    const char *kind;                           /* "normalizer": for messages */
+    const char *const *fields;                  /* names, ends with NULL */
+    struct json_reader_text spans[PART_FIELDS]; /* of the values; bytes NULL when absent or null */
+};
+
+/* A reader of one span of the file, whose messages give offsets in the file. */
+void part_reader(const struct part_document *document, struct json_reader_text span, struct json_reader *reader,
+                 struct error *error);
+
+/* True when the span is absent or says null. */
+bool part_absent(struct json_reader_text span);
+
+/* Copies the "type" of the object at `span`, "" when it has none, into `type` [64]. */
+MUST_CHECK enum status part_type(const struct part_document *document, struct json_reader_text span, const char *kind,
+                                 char *type, struct error *error);
+
+/* Finds the fields of the object at `span`. STATUS_UNSUPPORTED for one that is not in `fields` (unless `lenient`). */
+MUST_CHECK enum status part_read(const struct part_document *document, struct json_reader_text span, const char *kind,
+                                 const char *const *fields, bool lenient, struct part *out, struct error *error);
+
+/* Values of field number `field`; *out keeps what it has when the field is absent or null. part_text replaces the
+ * content. */
+MUST_CHECK enum status part_bool(const struct part *part, int field, bool *out, struct error *error);
+MUST_CHECK enum status part_integer(const struct part *part, int field, int64_t minimum, int64_t maximum, int64_t *out,
+                                    struct error *error);
+MUST_CHECK enum status part_text(const struct part *part, int field, struct text *out, struct error *error);
+/* As part_text; STATUS_CORRUPT when absent. */
+MUST_CHECK enum status part_required_text(const struct part *part, int field, struct text *out, struct error *error);
+/* Index of a string in `choices` (ends with NULL); STATUS_UNSUPPORTED for another. */
+MUST_CHECK enum status part_choice(const struct part *part, int field, const char *const *choices, int *out,
+                                   struct error *error);
+
+/* {"String": "..."} or {"Regex": "..."}: how patterns are written. STATUS_CORRUPT when absent. */
+MUST_CHECK enum status part_pattern(const struct part *part, int field, struct text *out, bool *literal,
+                                    struct error *error);
+
+/* Calls `visit` with each item of an array, in order, until one fails. */
+MUST_CHECK enum status part_items(const struct part_document *document, struct json_reader_text span,
+                                  enum status (*visit)(void *context, struct json_reader_text item,
+                                                       struct error *error),
+                                  void *context, struct error *error);
+
+/* Replacements one after the other may each make text longer: *growth, 1 before the first, is multiplied by how much
+ * longer this one can make it. `pattern`: bytes of a literal pattern, 0 for one that may match nothing.
+ * STATUS_UNSUPPORTED beyond PART_GROWTH_MOST, which no real tokenizer is near: a small file would make memory of any
+ * size full. */
+enum { PART_GROWTH_MOST = 256, PART_PREPEND_MOST = 64 };
+MUST_CHECK enum status part_grow(const struct part_document *document, size_t pattern, size_t content, size_t *growth,
+                                 struct error *error);
+
+#endif

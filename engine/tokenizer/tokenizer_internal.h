@@ -1,0 +1,49 @@
+/* tokenizer_internal.h: the inside of a tokenizer, between its loader, its encoder and its stream. */
+#ifndef TOKENIZER_TOKENIZER_INTERNAL_H
+#define TOKENIZER_TOKENIZER_INTERNAL_H
+
+#include "tokenizer/added.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/decoder.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/postprocessor.h"
+#include "tokenizer/pretokenizer.h"
+#include "tokenizer/tokenizer.h"
+
+enum { TOKENIZER_CHUNK = 1 << 20 }; /* bytes of text worked on at a time where it may be cut */
+
+struct tokenizer_pool; /* working memory, handed to one call at a time */
+
+struct tokenizer {
+    struct text source; /* its tokenizer.json */
+    struct bpe bpe;
+    struct normalizer *normalizer;
+    struct pretokenizer *pretokenizer;
+    struct added added;
+    struct postprocessor postprocessor;
+    struct decoder *decoder;
+    int64_t size; /* largest id + 1 */
+    int64_t bos, eos;
+    bool cuts[128]; /* text may be cut between this letter and a space */
+    struct tokenizer_pool *pool;
+};
+
+struct tokenizer_pool *tokenizer_pool_new(void); /* NULL: no memory */
+void tokenizer_pool_free(struct tokenizer_pool *pool);
+
+/* Appends the ids of valid UTF-8. `continued`: text came before it and was cut off at a place that `cuts` allows. */
+MUST_CHECK enum status tokenizer_encode_part(const struct tokenizer *tokenizer, const char *text, size_t bytes,
+                                             bool continued, struct token_list *out, struct error *error);
+
+/* True when `text` may be cut before its byte `at`, which is neither the first nor behind the last. */
+static inline bool tokenizer_cuts_at(const struct tokenizer *tokenizer, const char *text, size_t at)
+{
+    uint8_t left = (uint8_t)text[at - 1];
+    return text[at] == ' ' && left < 128 && tokenizer->cuts[left];
+}
+
+/* What normalizer and pre-tokenizer make of a text in the middle of a document, in *out: its pieces. For the loader. */
+MUST_CHECK enum status tokenizer_prepare(const struct tokenizer *tokenizer, const char *text, size_t bytes,
+                                         bool continued, struct text *out, int64_t *pieces, struct error *error);
+
+#endif

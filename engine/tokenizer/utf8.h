@@ -1,0 +1,33 @@
+/* utf8.h: UTF-8 (RFC 3629) one character at a time. All but utf8_check expect valid text. */
+#ifndef TOKENIZER_UTF8_H
+#define TOKENIZER_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Number of leading bytes of `text` that are valid UTF-8: `bytes` when all of it is. No overlong forms, no
+ * surrogates. */
+size_t utf8_check(const char *text, size_t bytes);
+
+/* Number of bytes of the character that starts with `first`. */
+static inline size_t utf8_width(char first)
+{
+    uint8_t byte = (uint8_t)first;
+    return byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+}
+
+static inline bool utf8_is_start(char byte)
+{
+    return ((uint8_t)byte & 0xc0) != 0x80;
+}
+
+/* The character at `text`. */
+uint32_t utf8_decode(const char *text);
+/* Writes `character` to `out` [4]; returns its width. */
+size_t utf8_encode(uint32_t character, char *out);
+
+/* Unicode's White_Space (PropList.txt; stable since 6.3). */
+bool utf8_is_white_space(uint32_t character);
+
+#endif

@@ -1,0 +1,43 @@
+/* weights_container.h: what weights.c needs to know of a container format. A new format is a file with its row, and one
+ * line in the table of weights.c. */
+#ifndef WEIGHTS_WEIGHTS_CONTAINER_H
+#define WEIGHTS_WEIGHTS_CONTAINER_H
+
+#include "weights/weights.h"
+
+struct file;
+
+struct weights_container {
+    const char *name;   /* "safetensors" */
+    const char *suffix; /* of its files: ".safetensors" */
+    const char *single; /* file that holds all of a checkpoint, in a directory; or NULL */
+    const char *index;  /* file that lists shards instead; or NULL */
+
+    /* Opens `name` in `directory`; *out is handed to the other functions. */
+    enum status (*open)(int directory, const char *name, void **out, struct error *error);
+    void (*close)(void *container); /* NULL is fine */
+    int64_t (*count)(const void *container);
+    /* In ascending byte order of names; `file` counts within the container. */
+    void (*tensor)(const void *container, int64_t index, struct weights_tensor *out);
+    enum status (*read_f32)(const void *container, int64_t index, int64_t first, int64_t count, float *out,
+                            struct error *error);
+    void (*readahead)(const void *container, int64_t index);
+    int (*files)(const void *container);                          /* NULL: one */
+    const struct file *(*file)(const void *container, int index); /* NULL: lies in no file of its own */
+    /* The text of a config.json, from what the file says of its model; lent. NULL: says nothing. */
+    const char *(*config)(const void *container);
+    /* NULL: says nothing. */
+    void (*progress)(const void *container, struct weights_progress *out);
+    /* NULL: the file's own. STATUS_INPUT_CHANGED. */
+    enum status (*check_unchanged)(const void *container, struct error *error);
+};
+
+extern const struct weights_container weights_safetensors, weights_torch_bin, weights_torch_pt, weights_torch_pth,
+    weights_gguf;
+
+/* Weights whose only part is `container` (taken, also on failure), made by code instead of read from a file: a row
+ * without `open`. `directory` is what weights_directory gives. The caller owns *out. STATUS_NO_MEMORY. */
+MUST_CHECK enum status weights_of_container(const struct weights_container *row, void *container, const char *directory,
+                                            struct weights **out, struct error *error);
+
+#endif

@@ -1,0 +1,165 @@
+#include "inputs/checkpoint_files.h"
+
+#include "base/memory.h"
+#include "files/file.h"
+#include "inputs/public_rate.h"
+#include "model/architecture.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STATE_LIMIT = 64 << 20 };
+
+/* The same text whatever its white space: it comes from a request first and from the database later. */
+static enum status add_given(struct hash *hash, const struct model *model, struct error *error)
+{
+    const char *given = weights_given_config(model->weights);
+    if (given == NULL) return STATUS_OK;
+    json_t *value = json_loads(given, 0, NULL);
+    char *text = value == NULL ? NULL : json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS);
+    if (text != NULL) hash_add(hash, text, strlen(text));
+    const bool added = text != NULL;
+    free(text);
+    json_decref(value);
+    return added ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a configuration");
+}
+
+/* Adds every weights file, config.json if there is one, and what was given beside it to the hash, files by `add`. */
+static enum status hash_files(const struct model *model,
+                              enum status (*add)(struct hash *, const char *, struct error *), char out[HASH_TEXT],
+                              struct error *error)
+{
+    struct hash *hash = NULL;
+    char path[PATH_MAX];
+    enum status status = hash_new(&hash, error);
+    if (status != STATUS_OK) return status;
+    const int count = weights_file_count(model->weights);
+    for (int i = 0; i <= count && status == STATUS_OK; i++) {
+        struct weights_file file = {.name = "config.json"};
+        if (i < count) weights_file(model->weights, i, &file);
+        (void)snprintf(path, sizeof path, "%s/%s", weights_directory(model->weights), file.name);
+        if (i < count || access(path, F_OK) == 0) status = add(hash, path, error);
+    }
+    if (status == STATUS_OK) status = add_given(hash, model, error);
+    if (status == STATUS_OK) return hash_finish(hash, out, error);
+    hash_free(hash);
+    return status;
+}
+
+enum status checkpoint_files_fingerprint(const struct model *model, char out[HASH_TEXT], struct error *error)
+{
+    return hash_files(model, hash_add_sample, out, error);
+}
+
+enum status checkpoint_files_content(const struct model *model, char out[HASH_TEXT], struct error *error)
+{
+    return hash_files(model, hash_add_file, out, error);
+}
+
+static json_t *list_files(const struct model *model)
+{
+    json_t *list = json_array();
+    for (int i = 0; list != NULL && i < weights_file_count(model->weights); i++) {
+        struct weights_file file;
+        weights_file(model->weights, i, &file);
+        (void)json_array_append_new(list, json_pack("{ss sI}", "name", file.name, "bytes", (json_int_t)file.bytes));
+    }
+    return list;
+}
+
+/* trainer_state.json as the Transformers library writes it: global_step, num_input_tokens_seen, and the learning rate
+ * in the last line of log_history that has one. A file that is not as expected says nothing. */
+static void read_training_state(const char *directory, struct checkpoint_files *out)
+{
+    char path[PATH_MAX], *text = NULL;
+    size_t size = 0, index;
+    struct error ignored;
+    json_t *line;
+    (void)snprintf(path, sizeof path, "%s/trainer_state.json", directory);
+    if (access(path, R_OK) != 0 || file_read_all(AT_FDCWD, path, STATE_LIMIT, &text, &size, &ignored) != STATUS_OK)
+        return;
+    json_t *state = json_loadb(text, size, 0, NULL);
+    const json_t *step = json_object_get(state, "global_step"),
+                 *tokens = json_object_get(state, "num_input_tokens_seen");
+    if (json_is_integer(step) && json_integer_value(step) >= 0) out->step = json_integer_value(step);
+    if (json_is_integer(tokens) && json_integer_value(tokens) > 0) out->tokens = json_integer_value(tokens);
+    json_array_foreach(json_object_get(state, "log_history"), index, line)
+    {
+        const json_t *rate = json_object_get(line, "learning_rate");
+        if (json_is_number(rate) && json_number_value(rate) >= 0) out->learning_rate = json_number_value(rate);
+    }
+    json_decref(state);
+    memory_free(text);
+}
+
+enum status checkpoint_files_read(const char *path, const char *config, struct checkpoint_files *out,
+                                  struct error *error)
+{
+    struct model *model = NULL;
+    enum status status;
+    *out = (struct checkpoint_files){.step = -1, .tokens = -1, .learning_rate = NAN};
+    if ((status = model_open_as(path, config, &model, error)) != STATUS_OK) goto done;
+    out->parameters = model->parameters;
+    out->bytes = weights_bytes(model->weights);
+    (void)snprintf(out->architecture, sizeof out->architecture, "%s", model->config.architecture->model_type);
+    (void)snprintf(out->dtype, sizeof out->dtype, "%s", dtype_info(weights_dtype(model->weights, NULL))->name);
+    if ((status = checkpoint_files_fingerprint(model, out->fingerprint, error)) != STATUS_OK) goto done;
+    if (out->bytes <= HASH_AT_ONCE) status = checkpoint_files_content(model, out->sha256, error);
+    if (status != STATUS_OK) goto done;
+    if ((out->files = list_files(model)) == NULL)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a list of files");
+    struct weights_progress progress;
+    weights_progress(model->weights, &progress);
+    out->step = progress.step;
+    out->tokens = progress.tokens;
+    read_training_state(weights_directory(model->weights), out);
+done:
+    model_close(model);
+    if (status != STATUS_OK) checkpoint_files_reset(out);
+    return status;
+}
+
+void checkpoint_files_reset(struct checkpoint_files *files)
+{
+    json_decref(files->files);
+    *files = (struct checkpoint_files){0};
+}
+
+enum status checkpoint_files_register(struct connection *connection, const struct checkpoint_new *row,
+                                      const struct checkpoint_guess *guess, enum store_outcome *outcome,
+                                      json_t **document, struct error *error)
+{
+    struct checkpoint_files files;
+    struct checkpoint_new new = *row;
+    json_t *source = NULL;
+    char *config = json_dumps(json_object_get(row->source, "config"), JSON_COMPACT); /* NULL when there is none */
+    enum status status = checkpoint_files_read(row->path, config, &files, error);
+    free(config);
+    if (status != STATUS_OK) return status;
+    if (guess != NULL && files.step < 0) files.step = guess->step;
+    if (guess != NULL && files.tokens < 0) files.tokens = guess->tokens;
+    if (new.step == NULL && files.step >= 0) new.step = &files.step;
+    if (new.tokens == NULL && files.tokens >= 0) new.tokens = &files.tokens;
+    if (new.learning_rate == NULL && !isfinite(files.learning_rate))
+        files.learning_rate =
+            public_rate(row->source, row->trajectory, row->name, files.parameters, new.step != NULL ? *new.step : -1);
+    if (new.learning_rate == NULL && isfinite(files.learning_rate)) new.learning_rate = &files.learning_rate;
+    if (new.source == NULL) new.source = source = json_pack("{ss}", "path", row->path);
+    if (json_object_get(new.source, "repo") != NULL)
+        new.path = NULL; /* where it is in the cache of this machine is no place */
+    new.architecture = files.architecture;
+    new.parameters = &files.parameters;
+    new.bytes = &files.bytes;
+    new.dtype = files.dtype;
+    new.fingerprint = files.fingerprint;
+    new.files = files.files;
+    new.sha256 = files.sha256[0] != '\0' ? files.sha256 : NULL;
+    status = checkpoint_insert(connection, &new, outcome, document, error);
+    json_decref(source);
+    checkpoint_files_reset(&files);
+    return status;
+}

@@ -1,0 +1,45 @@
+/* checkpoint_files.h: what the files of a checkpoint say of it, and its registration; for POST, for scans and for
+ * training runs. */
+#ifndef INPUTS_CHECKPOINT_FILES_H
+#define INPUTS_CHECKPOINT_FILES_H
+
+#include "base/error.h"
+#include "inputs/hash.h"
+#include "model/model.h"
+#include "store/checkpoints.h"
+
+struct checkpoint_files {
+    char architecture[64], dtype[16], fingerprint[HASH_TEXT],
+        sha256[HASH_TEXT]; /* sha256 "": too large to hash at once */
+    int64_t parameters, bytes;
+    json_t *files; /* owned: [{"name", "bytes"}] */
+    /* What a training state beside the weights says; -1, NaN: nothing. */
+    int64_t step, tokens;
+    double learning_rate;
+};
+
+/* Reads the headers, the configuration and the training state at `path` (canonical; a directory, or one weights file
+ * with config.json beside it). `config` (may be NULL): JSON text whose keys go before those of config.json. Statuses of
+ * model_open. The caller resets *out. */
+MUST_CHECK enum status checkpoint_files_read(const char *path, const char *config, struct checkpoint_files *out,
+                                             struct error *error);
+void checkpoint_files_reset(struct checkpoint_files *files);
+
+/* Of headers, sizes and samples of the content; of the whole content. Both over the weight files, config.json and what
+ * was given beside it. */
+MUST_CHECK enum status checkpoint_files_fingerprint(const struct model *model, char out[HASH_TEXT],
+                                                    struct error *error);
+MUST_CHECK enum status checkpoint_files_content(const struct model *model, char out[HASH_TEXT], struct error *error);
+
+/* Reads the files at `row`->path and inserts the checkpoint; what `row` leaves NULL of step, tokens and learning rate
+ * comes from the training state, else from `guess` (may be NULL); the rate of a published run from what is known of it
+ * (public_rate.h). row->source is {"path": row->path} when NULL; its "config", if any, goes before config.json; one
+ * with a "repo" is registered without a path. */
+struct checkpoint_guess {
+    int64_t step, tokens; /* -1: none */
+};
+MUST_CHECK enum status checkpoint_files_register(struct connection *connection, const struct checkpoint_new *row,
+                                                 const struct checkpoint_guess *guess, enum store_outcome *outcome,
+                                                 json_t **document, struct error *error);
+
+#endif

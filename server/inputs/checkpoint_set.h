@@ -1,0 +1,35 @@
+/* checkpoint_set.h: several registered checkpoints of one model, for kinds that combine them. */
+#ifndef INPUTS_CHECKPOINT_SET_H
+#define INPUTS_CHECKPOINT_SET_H
+
+#include "geometry/family.h"
+#include "inputs/inputs.h"
+
+enum { CHECKPOINT_SET_MOST = 1000 };
+
+/* For check: the ids of a trajectory's checkpoints, by step, appended to `ids` (an array of the parameters) as what the
+ * run reads. STATUS_INVALID at `pointer` when it has none, more than CHECKPOINT_SET_MOST, or one that is not on
+ * disk. */
+MUST_CHECK enum status checkpoint_set_list(struct run_request *request, const char *trajectory, const char *pointer,
+                                           json_t *ids, struct error *error);
+
+/* For check: whether the checkpoints `ids` (an array) are of one model, as far as their headers tell; else
+ * STATUS_INVALID at `pointer`, naming the tensor. Adds their contents to request->identity. */
+MUST_CHECK enum status checkpoint_set_check(struct run_request *request, const json_t *ids, const char *pointer,
+                                            struct error *error);
+
+/* Opened for the engine. */
+struct checkpoint_set {
+    int64_t count;
+    struct inputs *inputs;       /* [count], owned; only the first has a backend */
+    const struct model **models; /* [count] */
+    const char **labels;         /* [count] */
+    struct family family;
+};
+
+/* Opens each as inputs_open does. Statuses of inputs_open and family_init. The caller resets *out. */
+MUST_CHECK enum status checkpoint_set_open(const struct run_context *context, const char *const *ids, int64_t count,
+                                           int precision, struct checkpoint_set *out, struct error *error);
+void checkpoint_set_reset(struct checkpoint_set *set); /* {0} is fine */
+
+#endif

@@ -1,0 +1,103 @@
+#include "inputs/hash.h"
+
+#include "files/file.h"
+
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE = 1 << 20, SAMPLE = 1 << 14, SAMPLES = 64 };
+
+struct hash {
+    EVP_MD_CTX *context;
+    bool failed;
+};
+
+enum status hash_new(struct hash **out, struct error *error)
+{
+    struct hash *hash = calloc(1, sizeof *hash);
+    *out = NULL;
+    if (hash != NULL) hash->context = EVP_MD_CTX_new();
+    if (hash == NULL || hash->context == NULL || EVP_DigestInit_ex(hash->context, EVP_sha256(), NULL) != 1) {
+        hash_free(hash);
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
+    }
+    *out = hash;
+    return STATUS_OK;
+}
+
+void hash_add(struct hash *hash, const void *bytes, size_t length)
+{
+    if (EVP_DigestUpdate(hash->context, bytes, length) != 1) hash->failed = true;
+}
+
+enum status hash_finish_bytes(struct hash *hash, unsigned char out[32], struct error *error)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE] = {0};
+    const bool good = !hash->failed && EVP_DigestFinal_ex(hash->context, digest, NULL) == 1;
+    hash_free(hash);
+    memcpy(out, digest, 32);
+    return good ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
+}
+
+enum status hash_finish(struct hash *hash, char out[HASH_TEXT], struct error *error)
+{
+    unsigned char digest[32];
+    const enum status status = hash_finish_bytes(hash, digest, error);
+    for (size_t i = 0; i < sizeof digest; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    return status;
+}
+
+void hash_free(struct hash *hash)
+{
+    if (hash == NULL) return;
+    EVP_MD_CTX_free(hash->context);
+    free(hash);
+}
+
+/* Pieces of `piece` bytes, `stride` apart. */
+static enum status add_pieces(struct hash *hash, const char *path, int64_t piece, int64_t pieces, struct error *error)
+{
+    struct file *file = NULL;
+    char *bytes = NULL;
+    enum status status = file_open(AT_FDCWD, path, FILE_FOLLOW_LINKS, INT64_MAX, &file, error);
+    if (status != STATUS_OK) return status;
+    const int64_t size = file_bytes(file);
+    const int64_t stride = pieces > 0 && size / pieces > piece ? size / pieces : piece;
+    bytes = malloc((size_t)piece);
+    if (bytes == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory to read a file");
+    hash_add(hash, &size, sizeof size);
+    for (int64_t at = 0; status == STATUS_OK && at < size; at += stride) {
+        const size_t length = (size_t)(size - at < piece ? size - at : piece);
+        status = file_read(file, at, bytes, length, error);
+        if (status == STATUS_OK) hash_add(hash, bytes, length);
+    }
+    free(bytes);
+    file_close(file);
+    return status;
+}
+
+enum status hash_add_file(struct hash *hash, const char *path, struct error *error)
+{
+    return add_pieces(hash, path, PIECE, 0, error);
+}
+
+enum status hash_add_sample(struct hash *hash, const char *path, struct error *error)
+{
+    return add_pieces(hash, path, SAMPLE, SAMPLES, error);
+}
+
+enum status hash_json(const json_t *value, char out[HASH_TEXT], struct error *error)
+{
+    struct hash *hash = NULL;
+    char *text = json_dumps(value, JSON_SORT_KEYS | JSON_COMPACT | JSON_ENCODE_ANY);
+    if (text == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a document");
+    enum status status = hash_new(&hash, error);
+    if (status == STATUS_OK) {
+        hash_add(hash, text, strlen(text));
+        status = hash_finish(hash, out, error);
+    }
+    free(text);
+    return status;
+}

@@ -1,0 +1,301 @@
+#include "inputs/inputs.h"
+
+#include "base/memory.h"
+#include "files/file.h"
+#include "inputs/checkpoint_files.h"
+#include "inputs/device_record.h"
+#include "inputs/roots.h"
+#include "model/config_text.h"
+#include "store/queue.h"
+#include "tokenizer/tokenizer_gguf.h"
+#include "tokenizer/tokenizer_place.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONFIG_BYTES = 4 << 20 };
+
+const char *const inputs_precisions[] = {"f32", "bf16", NULL};
+
+enum status inputs_check_precision(struct run_request *request, int precision, struct error *error)
+{
+    bool there = false;
+    if (precision == PRECISION_F32) return STATUS_OK;
+    const enum status status = queue_device_there(request->connection, "cuda", &there, error);
+    if (status != STATUS_OK) return status;
+    request->device = "cuda";
+    return there
+               ? STATUS_OK
+               : error_set_at(
+                     error, STATUS_UNSUPPORTED, "/params/precision",
+                     "\"bf16\" needs a worker on a CUDA device, and there is none; the CPU engine computes in \"f32\" "
+                     "(checkpoints stored in bf16 are read exactly)");
+}
+
+/* Files as registered; the content's hash is made now if it was too much work then. */
+static enum status check_content(const struct run_context *context, struct inputs *inputs, struct error *error)
+{
+    char fingerprint[HASH_TEXT];
+    enum status status = checkpoint_files_fingerprint(inputs->model, fingerprint, error);
+    if (status != STATUS_OK) return status;
+    if (strcmp(fingerprint, inputs->row.fingerprint) != 0)
+        return error_set(
+            error, STATUS_INPUT_CHANGED,
+            "the files of checkpoint \"%.200s\" are not the registered ones: register them under a new name",
+            inputs->row.name);
+    if (inputs->row.sha256[0] != '\0' || context->planning) return STATUS_OK;
+    monitor_log(context->monitor, "hashing the checkpoint, once");
+    if ((status = checkpoint_files_content(inputs->model, inputs->row.sha256, error)) != STATUS_OK) return status;
+    return checkpoint_set_content(context->connection, &inputs->row.id, inputs->row.sha256, error);
+}
+
+/* The server's process has no driver of a device: it goes by DELTAQ_CUDA_MEMORY, or by what a worker noted. */
+static enum status paper_backend(const struct run_context *context, struct backend **out, struct error *error)
+{
+    if (strcmp(context->device, "cpu") == 0) return backend_paper_new(out, error);
+    int64_t bytes = device_record_read(context->data_directory, context->device);
+    const enum status status = backend_cuda_budget(&bytes, error);
+    return status == STATUS_OK ? backend_cuda_paper_new(bytes, out, error) : status;
+}
+
+enum status inputs_backend(const struct run_context *context, int precision, struct backend **out, struct error *error)
+{
+    const enum status status =
+        context->planning ? paper_backend(context, out, error)
+                          : backend_new(context->device, inputs_precisions[precision], context->team, out, error);
+    if (status != STATUS_OK) return status;
+    (*out)->host_budget = context->memory_bytes;
+    (*out)->device_peak = context->device_bytes;
+    if (!(*out)->ops->host && !context->planning)
+        device_record_write(context->data_directory, context->device, backend_cuda_may_take(*out));
+    return STATUS_OK;
+}
+
+static enum status place_open(const struct run_context *context, struct inputs *inputs, struct error *error)
+{
+    if (!context->planning) return checkpoint_place_open(context, &inputs->row, &inputs->place, error);
+    return checkpoint_place_find(context->roots, context->data_directory, &inputs->row, "/params/checkpoint",
+                                 &inputs->place, error);
+}
+
+enum status inputs_open(const struct run_context *context, const char *id, int precision, struct inputs *out,
+                        struct error *error)
+{
+    enum status status;
+    *out = (struct inputs){.roots = context->roots};
+    if ((status = checkpoint_find(context->connection, id, &out->row, error)) != STATUS_OK) goto done;
+    if ((status = place_open(context, out, error)) != STATUS_OK) goto done;
+    if ((status = model_open_as(out->place.path, checkpoint_config(&out->row), &out->model, error)) != STATUS_OK)
+        goto done;
+    if ((status = check_content(context, out, error)) != STATUS_OK) goto done;
+    status = inputs_backend(context, precision, &out->backend, error);
+done:
+    if (status != STATUS_OK) inputs_reset(out);
+    return status;
+}
+
+void inputs_reset(struct inputs *inputs)
+{
+    tokenizer_close(inputs->tokenizer);
+    model_close(inputs->model);
+    checkpoint_place_close(&inputs->place);
+    backend_free(inputs->backend);
+    *inputs = (struct inputs){0};
+}
+
+/* The path of the file that has the tokenizer of the checkpoint at `checkpoint`, whose own directory was checked. One
+ * above it must lie below a root too. STATUS_INVALID at `pointer` when there is none. */
+static enum status find_tokenizer(const char *const *roots, const char *checkpoint, const char *pointer,
+                                  char out[PATH_MAX], struct error *error)
+{
+    char path[PATH_MAX];
+    bool above;
+    if (!tokenizer_place_find(checkpoint, path, sizeof path, &above))
+        return error_set_at(
+            error, STATUS_INVALID, pointer,
+            "text needs the checkpoint's tokenizer.json, which is not there; use a dataset of tokens, where one will do");
+    if (above) return roots_resolve(roots, path, pointer, out, PATH_MAX, error);
+    memcpy(out, path, sizeof path);
+    return STATUS_OK;
+}
+
+enum status inputs_open_tokenizer(struct inputs *inputs, struct error *error)
+{
+    char path[PATH_MAX];
+    if (inputs->tokenizer != NULL) return STATUS_OK;
+    const enum status status = find_tokenizer(inputs->roots, inputs->place.path, "", path, error);
+    return status == STATUS_OK ? tokenizer_open(path, &inputs->tokenizer, error) : status;
+}
+
+enum status inputs_sequences(const struct run_context *context, struct inputs *inputs, const struct data_use *use,
+                             bool calibration, struct sequences *out, char name[128], struct error *error)
+{
+    struct data_source source;
+    const struct model_config *config = &inputs->model->config;
+    if (use->sequence_length > config->maximum_positions)
+        return error_set(error, STATUS_INVALID,
+                         "sequence_length %lld is above the model's %lld positions: give a smaller one",
+                         (long long)use->sequence_length, (long long)config->maximum_positions);
+    enum status status = data_source_open(context, use->dataset, &source, error);
+    if (status != STATUS_OK) return status;
+    if (name != NULL) (void)snprintf(name, 128, "%.127s", source.row.name);
+    if (data_source_is_text(&source.source)) status = inputs_open_tokenizer(inputs, error);
+    const struct dataset_use how = {
+        .packing = (enum dataset_packing)use->packing,
+        .sequence_length = use->sequence_length,
+        .longest = calibration ? config->maximum_positions : 0,
+        .max_sequences = use->max_sequences,
+        .vocabulary_size = config->vocabulary_size,
+        .add_special_tokens = source.add_special_tokens < 0 ? calibration : source.add_special_tokens == 1,
+    };
+    if (status == STATUS_OK)
+        status = dataset_load(&source.source, &how, inputs->tokenizer, context->monitor, out, error);
+    data_source_reset(&source);
+    return status;
+}
+
+/* A commit decides every file of a repository, fetched or not. */
+static enum status add_pinned_tokenizer(struct run_request *request, const struct checkpoint *row, struct error *error)
+{
+    json_t *text = json_sprintf("%s@%s", row->repo, row->commit);
+    return text != NULL && json_object_set_new(request->identity, "tokenizer", text) == 0
+               ? STATUS_OK
+               : error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+}
+
+/* Of a tokenizer.json its bytes; of a GGUF file the tokenizer.json that its metadata becomes, since its weights do not
+ * matter. */
+static enum status hash_tokenizer(const char *path, char sha256[HASH_TEXT], struct error *error)
+{
+    struct hash *hash = NULL;
+    struct text text = {0};
+    enum status status = hash_new(&hash, error);
+    if (status != STATUS_OK) return status;
+    if (tokenizer_gguf_is(path)) {
+        if ((status = tokenizer_gguf_text(path, &text, error)) == STATUS_OK) hash_add(hash, text.bytes, text.size);
+    } else {
+        status = hash_add_file(hash, path, error);
+    }
+    text_free(&text);
+    if (status == STATUS_OK) return hash_finish(hash, sha256, error);
+    hash_free(hash);
+    return status;
+}
+
+static enum status add_tokenizer(struct run_request *request, const struct checkpoint *row, const char *pointer,
+                                 struct error *error)
+{
+    char path[PATH_MAX], sha256[HASH_TEXT];
+    if (row->repo[0] != '\0') return add_pinned_tokenizer(request, row, error);
+    enum status status = find_tokenizer(request->roots, row->path, pointer, path, error);
+    if (status == STATUS_OK) status = hash_tokenizer(path, sha256, error);
+    if (status == STATUS_UNSUPPORTED && error->pointer[0] == '\0')
+        (void)snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
+    if (status == STATUS_OK && json_object_set_new(request->identity, "tokenizer", json_string(sha256)) != 0)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+    return status;
+}
+
+/* "direction/calibration": the object there. Lent; NULL when there is none. */
+static json_t *object_at(const json_t *from, const char *path)
+{
+    const char *slash = strchr(path, '/');
+    char key[64];
+    if (slash == NULL) return json_object_get(from, path);
+    (void)snprintf(key, sizeof key, "%.*s", (int)(slash - path), path);
+    return object_at(json_object_get(from, key), slash + 1);
+}
+
+static enum status settle_length(const struct run_request *request, const char *object, struct error *error)
+{
+    const json_t *posted = object != NULL ? object_at(request->posted, object) : request->posted;
+    json_t *params = object != NULL ? object_at(request->params, object) : request->params;
+    if (json_object_get(posted, "sequence_length") != NULL) return STATUS_OK;
+    return json_object_set_new(params, "sequence_length", json_null()) == 0
+               ? STATUS_OK
+               : error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+}
+
+/* The positions of a checkpoint whose config.json can be read at once; 0: not known before its weights are opened. */
+static int64_t known_positions(const struct run_request *request, const struct checkpoint *row)
+{
+    char path[PATH_MAX], *text = NULL, *all = NULL;
+    const char *given = checkpoint_config(row);
+    struct config_text said[2];
+    struct model_config config;
+    struct error ignored;
+    size_t size = 0, all_size = 0;
+    int count = 0;
+    if (row->path[0] == '\0' || roots_resolve(request->roots, row->path, "", path, sizeof path, &ignored) != STATUS_OK)
+        return 0;
+    if (snprintf(path, sizeof path, "%s/config.json", row->path) >= (int)sizeof path) return 0;
+    if (file_read_all(AT_FDCWD, path, CONFIG_BYTES, &text, &size, &ignored) != STATUS_OK) return 0;
+    if (given != NULL) said[count++] = (struct config_text){"source.config", given, strlen(given)};
+    said[count++] = (struct config_text){"config.json", text, size};
+    const bool read = config_text_merge(said, count, &all, &all_size, &ignored) == STATUS_OK &&
+                      config_parse("config.json", all, all_size, &config, &ignored) == STATUS_OK;
+    memory_free(text);
+    memory_free(all);
+    return read ? config.maximum_positions : 0;
+}
+
+/* What can be told of the length of sequences without the data. `object` as for inputs_check_use. */
+static enum status check_length(const struct run_request *request, const struct checkpoint *row, const char *object,
+                                bool text, struct error *error)
+{
+    const json_t *use = object != NULL ? object_at(request->params, object) : request->params;
+    const json_t *length = json_object_get(use, "sequence_length"), *packing = json_object_get(use, "packing");
+    char pointer[80];
+    (void)snprintf(pointer, sizeof pointer, "/params%s%s/sequence_length", object != NULL ? "/" : "",
+                   object != NULL ? object : "");
+    if (text && json_is_null(length) && json_is_string(packing) && strcmp(json_string_value(packing), "blocks") == 0)
+        return error_set_at(error, STATUS_INVALID, pointer, "text packed as blocks needs a length");
+    if (!json_is_integer(length)) return STATUS_OK;
+    const int64_t positions = known_positions(request, row);
+    if (positions == 0 || json_integer_value(length) <= positions) return STATUS_OK;
+    return error_set_at(error, STATUS_INVALID, pointer, "%lld is above the model's %lld positions: give a smaller one",
+                        (long long)json_integer_value(length), (long long)positions);
+}
+
+enum status inputs_check_tokenizer(struct run_request *request, const char *checkpoint, const char *pointer,
+                                   struct error *error)
+{
+    struct checkpoint *row = malloc(sizeof *row);
+    enum status status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a run")
+                                     : checkpoint_find(request->connection, checkpoint, row, error);
+    if (status == STATUS_OK) status = add_tokenizer(request, row, pointer, error);
+    free(row);
+    return status;
+}
+
+enum status inputs_check_use(struct run_request *request, const char *checkpoint, const char *dataset,
+                             const char *object, struct error *error)
+{
+    struct dataset found = {0};
+    struct checkpoint *row = malloc(sizeof *row);
+    char pointer[80];
+    enum status status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a run")
+                                     : checkpoint_find(request->connection, checkpoint, row, error);
+    if (status == STATUS_OK) status = dataset_find(request->connection, dataset, &found, error);
+    if (status != STATUS_OK) goto done;
+    (void)snprintf(pointer, sizeof pointer, "/params%s%s/dataset", object != NULL ? "/" : "",
+                   object != NULL ? object : "");
+    const bool text =
+        !found.inline_sequences && (strcmp(found.format, "text") == 0 || strcmp(found.format, "jsonl") == 0);
+    if (found.inline_sequences) status = settle_length(request, object, error);
+    if (text) status = add_tokenizer(request, row, pointer, error);
+    if (status == STATUS_OK) status = check_length(request, row, object, text, error);
+done:
+    dataset_reset(&found);
+    free(row);
+    return status;
+}
+
+json_t *inputs_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}

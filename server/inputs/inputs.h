@@ -1,0 +1,72 @@
+/* inputs.h: what a run reads, opened for the engine: a registered checkpoint, its tokenizer, sequences of a dataset. */
+#ifndef INPUTS_INPUTS_H
+#define INPUTS_INPUTS_H
+
+#include "inputs/checkpoint_place.h"
+#include "inputs/data_source.h"
+#include "inputs/run_context.h"
+#include "model/model.h"
+#include "store/checkpoints.h"
+
+enum precision { PRECISION_F32, PRECISION_BF16 };
+extern const char *const inputs_precisions[]; /* ends with NULL */
+
+#define INPUTS_PRECISION_PARAM(at)                                                                               \
+    {                                                                                                            \
+        .name = "precision", .type = PARAM_CHOICE, .schema = "Precision", .offset = (at), .fallback = "\"f32\"", \
+        .choices = inputs_precisions, .help = "Arithmetic of the model's products; bf16 needs a CUDA device"     \
+    }
+
+struct inputs {
+    struct checkpoint row;
+    struct checkpoint_place place;
+    struct model *model;
+    struct tokenizer *tokenizer; /* NULL until text asks for it */
+    const char *const *roots;    /* lent */
+    struct backend *backend;
+};
+
+/* Opens checkpoint `id`: its place (checkpoint_place_open: fetched first when it must be), files as registered
+ * (STATUS_INPUT_CHANGED); hashes its content if nobody did yet. For a plan nothing is fetched or hashed. The caller
+ * resets *out. */
+MUST_CHECK enum status inputs_open(const struct run_context *context, const char *id, int precision, struct inputs *out,
+                                   struct error *error);
+void inputs_reset(struct inputs *inputs);
+
+/* The context's backend with its budget, its products in `precision`; for a plan one of paper. The caller frees it
+ * (backend_free). */
+MUST_CHECK enum status inputs_backend(const struct run_context *context, int precision, struct backend **out,
+                                      struct error *error);
+
+/* Opens its tokenizer, once. Statuses of tokenizer_open. */
+MUST_CHECK enum status inputs_open_tokenizer(struct inputs *inputs, struct error *error);
+
+/* The sequences of `use`. Calibration adds special tokens to text and cuts documents to the model's positions;
+ * evaluation does neither. Writes the dataset's name into `name` (may be NULL). The caller owns *out
+ * (dataset_sequences_free). STATUS_INVALID (sequence_length above the model's positions, too little text, ids outside
+ * the vocabulary), statuses of data_source_open, tokenizer_open and dataset_load. */
+MUST_CHECK enum status inputs_sequences(const struct run_context *context, struct inputs *inputs,
+                                        const struct data_use *use, bool calibration, struct sequences *out,
+                                        char name[128], struct error *error);
+
+/* For check: what is not in single precision is for workers on CUDA devices alone. STATUS_UNSUPPORTED while there is
+ * none. */
+MUST_CHECK enum status inputs_check_precision(struct run_request *request, int precision, struct error *error);
+
+/* For check, of the data_use in `object` of the parameters ("evaluation", "direction/calibration"; NULL: themselves).
+ * Sequences given inline are used as they are unless a sequence_length was posted: its default becomes null. Text needs
+ * the checkpoint's tokenizer.json, which decides the result too: its hash goes into request->identity. STATUS_INVALID
+ * at the dataset without one, and at a sequence_length that text as blocks lacks or that is above the positions of the
+ * checkpoint's config.json. */
+MUST_CHECK enum status inputs_check_use(struct run_request *request, const char *checkpoint, const char *dataset,
+                                        const char *object, struct error *error);
+
+/* For check: text is read with the checkpoint's tokenizer.json; its hash goes into request->identity. STATUS_INVALID at
+ * `pointer` without one. */
+MUST_CHECK enum status inputs_check_tokenizer(struct run_request *request, const char *checkpoint, const char *pointer,
+                                              struct error *error);
+
+/* Numbers of results: what is not finite becomes null. */
+json_t *inputs_number(double value);
+
+#endif

@@ -1,0 +1,29 @@
+/* dry_run.h: what runs that were asked for would need, told before they start (dry_run): memory, disk, tokens, work,
+ * time. Nothing is queued, fetched or kept. */
+#ifndef RUNS_DRY_RUN_H
+#define RUNS_DRY_RUN_H
+
+#include "runs/prepare.h"
+
+/* Where they would run. Lent. */
+struct dry_run_place {
+    struct connection *connection;
+    const char *const *roots; /* ends with NULL */
+    const char *data_directory;
+    const char *device;    /* "cpu", "cuda:0" */
+    int64_t memory_bytes;  /* that a run may take of the host; 0: what is free */
+    int threads;           /* of a worker; 0: one for each processor */
+    const struct hub *hub; /* asked about what a run would fetch; NULL: nobody is */
+};
+
+/* The document of one run (openapi.yaml, RunForecast). What would fail the run is in it, not in the status. */
+MUST_CHECK enum status dry_run_of_run(const struct dry_run_place *place, const struct prepared_run *run, json_t **out,
+                                      struct error *error);
+
+/* That of a sweep (SweepForecast): sums and maxima, and each plan with the number of runs that have it. Checkpoints
+ * that differ in nothing but their numbers share a plan, and are looked at once. The hub is asked about the first runs
+ * only. */
+MUST_CHECK enum status dry_run_of_sweep(const struct dry_run_place *place, const struct prepared_run *runs,
+                                        size_t count, json_t **out, struct error *error);
+
+#endif

@@ -1,0 +1,142 @@
+#include "runs/grid.h"
+
+#include "store/checkpoints.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum status no_memory(struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY, "no memory for a sweep");
+}
+
+static enum status checkpoints_of(struct connection *connection, const char *trajectory, json_t *out,
+                                  struct error *error)
+{
+    struct checkpoint *list = NULL;
+    size_t count = 0;
+    const enum status status = checkpoint_of_trajectory(connection, trajectory, &list, &count, error);
+    for (size_t i = 0; status == STATUS_OK && i < count; i++)
+        (void)json_array_append_new(out, json_string(list[i].id.text));
+    free(list);
+    return status;
+}
+
+/* The values of one key: a new array in *out; what is wrong goes into `faults`. */
+static enum status read_values(struct connection *connection, const char *pointer, json_t *value, bool may_be_empty,
+                               struct faults *faults, json_t **out, struct error *error)
+{
+    const char *trajectory = json_string_value(json_object_get(value, "trajectory"));
+    *out = json_is_array(value) ? json_incref(value) : json_array();
+    if (*out == NULL) return no_memory(error);
+    if (trajectory != NULL && json_object_size(value) == 1) {
+        const enum status status = checkpoints_of(connection, trajectory, *out, error);
+        if (status == STATUS_NOT_FOUND)
+            faults_add(faults, pointer, "%s", error->detail);
+        else if (status != STATUS_OK)
+            return status;
+        else if (json_array_size(*out) == 0 && !may_be_empty)
+            faults_add(faults, pointer, "the trajectory has no checkpoints");
+    } else if (!json_is_array(value)) {
+        faults_add(faults, pointer, "must be a list of values, or {\"trajectory\": NAME}");
+    } else if (json_array_size(value) == 0) {
+        faults_add(faults, pointer, "must hold at least one value");
+    }
+    return STATUS_OK;
+}
+
+/* Puts `value` at the dotted key, making objects on the way. False: something on the way is no object, or memory ran
+ * out. */
+static bool put_at(json_t *params, const char *key, json_t *value)
+{
+    const char *dot;
+    while ((dot = strchr(key, '.')) != NULL) {
+        char part[128];
+        const size_t length = (size_t)(dot - key);
+        if (length == 0 || length >= sizeof part) return false;
+        memcpy(part, key, length);
+        part[length] = '\0';
+        json_t *next = json_object_get(params, part);
+        if (next == NULL && json_object_set_new(params, part, next = json_object()) != 0) return false;
+        if (!json_is_object(next)) return false;
+        params = next;
+        key = dot + 1;
+    }
+    return *key != '\0' && json_object_set_new(params, key, json_deep_copy(value)) == 0;
+}
+
+/* Every run so far, once for each of the values. */
+static enum status multiply(const char *key, const char *pointer, const json_t *values, struct faults *faults,
+                            json_t **runs, struct error *error)
+{
+    json_t *product = json_array(), *run, *value;
+    size_t i, j;
+    if (product == NULL) return no_memory(error);
+    if (json_array_size(*runs) * json_array_size(values) > GRID_MOST) {
+        faults_add(faults, pointer, "makes more than %d runs: use several sweeps", GRID_MOST);
+        json_decref(product);
+        return STATUS_OK;
+    }
+    json_array_foreach(*runs, i, run)
+    {
+        json_array_foreach(values, j, value)
+        {
+            json_t *copy = json_deep_copy(run);
+            if (copy == NULL || json_array_append_new(product, copy) != 0) {
+                json_decref(product);
+                return no_memory(error);
+            }
+            if (!put_at(copy, key, value) && i == 0 && j == 0)
+                faults_add(faults, pointer, "does not lead to a field: something on the way in base is no object");
+        }
+    }
+    json_decref(*runs);
+    *runs = product;
+    return STATUS_OK;
+}
+
+enum status grid_expand(struct connection *connection, const json_t *base, const json_t *grid, bool may_be_empty,
+                        struct faults *faults, json_t **out, struct error *error)
+{
+    enum status status = STATUS_OK;
+    json_t *runs = json_pack("[o]", json_deep_copy(base));
+    *out = NULL;
+    if (runs == NULL) return no_memory(error);
+    for (void *at = json_object_iter((json_t *)(uintptr_t)grid); at != NULL && status == STATUS_OK;
+         at = json_object_iter_next((json_t *)(uintptr_t)grid, at)) {
+        char pointer[160];
+        json_t *values = NULL;
+        const char *key = json_object_iter_key(at);
+        faults_pointer(pointer, sizeof pointer, "/grid", key);
+        status = read_values(connection, pointer, json_object_iter_value(at), may_be_empty, faults, &values, error);
+        if (status == STATUS_OK) status = multiply(key, pointer, values, faults, &runs, error);
+        json_decref(values);
+    }
+    if (status == STATUS_OK) status = faults_status(faults, error);
+    if (status == STATUS_OK)
+        *out = runs;
+    else
+        json_decref(runs);
+    return status;
+}
+
+void grid_pointer(const json_t *grid, const char *params_pointer, char *out, size_t size)
+{
+    const char *rest = params_pointer + strlen("/params"), *key;
+    json_t *value;
+    if (strncmp(params_pointer, "/params", strlen("/params")) != 0) {
+        (void)snprintf(out, size, "%s", params_pointer);
+        return;
+    }
+    (void)snprintf(out, size, "/base%s", rest);
+    json_object_foreach((json_t *)(uintptr_t)grid, key, value)
+    {
+        char path[160];
+        (void)value;
+        (void)snprintf(path, sizeof path, "/%.150s", key);
+        for (char *at = path; *at != '\0'; at++)
+            if (*at == '.') *at = '/';
+        if (strncmp(rest, path, strlen(path)) == 0) (void)snprintf(out, size, "/grid/%s", key);
+    }
+}

@@ -1,0 +1,68 @@
+#include "runs/sweep_plan.h"
+
+#include "runs/grid.h"
+
+#include <stdlib.h>
+
+/* Prepares every run of the product; the faults of the first that has any are told in terms of base and grid. */
+static enum status prepare_all(struct connection *connection, const struct sweep_plan_request *request,
+                               const json_t *product, struct sweep_plan *plan, struct faults *faults,
+                               struct error *error)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < plan->count && status == STATUS_OK; i++) {
+        struct faults found = {0};
+        char pointer[160];
+        status = prepare_run(connection, request->kind, json_array_get(product, i), request->roots,
+                             request->data_directory, !request->dry_run, &found, &plan->prepared[i], error);
+        if (status == STATUS_OK) plan->rows[i] = prepare_row(&plan->prepared[i]);
+        if (status != STATUS_OK && found.count == 0) faults_add(&found, error->pointer, "%s", error->detail);
+        for (size_t j = 0; j < faults_kept(&found) && status_info(status)->http == 422; j++) {
+            grid_pointer(request->grid, found.items[j].pointer, pointer, sizeof pointer);
+            faults_add(faults, pointer, "%s", found.items[j].detail);
+        }
+    }
+    return status;
+}
+
+enum status sweep_plan_make(struct connection *connection, const struct sweep_plan_request *request,
+                            struct faults *faults, struct sweep_plan *out, struct error *error)
+{
+    json_t *product = NULL;
+    enum status status =
+        grid_expand(connection, request->base, request->grid, request->may_be_empty, faults, &product, error);
+    *out = (struct sweep_plan){0};
+    if (status != STATUS_OK) return status;
+    out->count = json_array_size(product);
+    out->prepared = calloc(out->count + 1, sizeof *out->prepared);
+    out->rows = calloc(out->count + 1, sizeof *out->rows);
+    status = out->prepared == NULL || out->rows == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a sweep")
+                                                        : prepare_all(connection, request, product, out, faults, error);
+    json_decref(product);
+    return status;
+}
+
+void sweep_plan_reset(struct sweep_plan *plan)
+{
+    for (size_t i = 0; plan->prepared != NULL && i < plan->count; i++) prepare_reset(&plan->prepared[i]);
+    free(plan->prepared);
+    free(plan->rows);
+    *plan = (struct sweep_plan){0};
+}
+
+void sweep_plan_trajectory(const json_t *grid, const char **key, const char **trajectory)
+{
+    const char *name;
+    json_t *value;
+    int count = 0;
+    *key = *trajectory = NULL;
+    json_object_foreach((json_t *)(uintptr_t)grid, name, value)
+    {
+        const char *found = json_string_value(json_object_get(value, "trajectory"));
+        if (found == NULL || json_object_size(value) != 1) continue;
+        *key = name;
+        *trajectory = found;
+        count++;
+    }
+    if (count != 1) *key = *trajectory = NULL;
+}

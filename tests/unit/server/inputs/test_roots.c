@@ -1,0 +1,161 @@
+#include "unit.h"
+
+#include "inputs/roots.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* base/in/dir/file, base/out/secret, links between them; the root is base/in, also under another name. */
+static char base[64], inside[128], alias[128];
+
+static const char *at(const char *rest)
+{
+    static char paths[2][256];
+    static int turn; /* two may be needed in one call */
+    turn = !turn;
+    (void)snprintf(paths[turn], sizeof paths[turn], "%s/%s", base, rest);
+    return paths[turn];
+}
+
+static void make_file(const char *rest)
+{
+    FILE *file = fopen(at(rest), "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    (void)snprintf(base, sizeof base, "/tmp/deltaq-roots-XXXXXX");
+    assert_non_null(mkdtemp(base));
+    assert_int_equal(mkdir(at("in"), 0700) + mkdir(at("in/dir"), 0700) + mkdir(at("out"), 0700) +
+                         mkdir(at("inner"), 0700) + mkdir(at("in/ner"), 0700),
+                     0);
+    make_file("in/dir/file");
+    make_file("out/secret");
+    make_file("inner/file");
+    make_file("in/ner/file");
+    assert_int_equal(symlink("dir", at("in/good")), 0);
+    assert_int_equal(symlink(at("out"), at("in/bad")), 0);
+    assert_int_equal(symlink("../../out/secret", at("in/dir/leak")), 0);
+    assert_int_equal(symlink(at("in"), at("alias")), 0);
+    assert_int_equal(mkfifo(at("in/fifo"), 0600), 0);
+    (void)snprintf(inside, sizeof inside, "%s/in", base);
+    (void)snprintf(alias, sizeof alias, "%s/alias", base);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    static const char *const files[] = {"in/dir/leak", "in/dir/file", "in/good", "in/bad",     "in/fifo",
+                                        "out/secret",  "inner/file",  "alias",   "in/ner/file"};
+    static const char *const directories[] = {"in/dir", "in/ner", "in", "out", "inner", ""};
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) (void)unlink(at(files[i]));
+    for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) (void)rmdir(at(directories[i]));
+    return 0;
+}
+
+static enum status resolve(const char *root, const char *path, char out[4096], struct error *error)
+{
+    const char *const roots[] = {root, NULL};
+    return roots_resolve(roots, path, "/path", out, 4096, error);
+}
+
+static void expect_inside(const char *root, const char *path, const char *wanted)
+{
+    char out[4096];
+    struct error error;
+    assert_int_equal(resolve(root, path, out, &error), STATUS_OK);
+    assert_string_equal(out, wanted);
+}
+
+static void expect_refused(const char *root, const char *path, const char *told)
+{
+    char out[4096];
+    struct error error;
+    assert_int_equal(resolve(root, path, out, &error), STATUS_INVALID);
+    assert_string_equal(error.pointer, "/path");
+    assert_null(strstr(error.detail, base));
+    assert_non_null(strstr(error.detail, told));
+}
+
+static void expect_outside(const char *path)
+{
+    expect_refused(inside, path, "outside the server's roots");
+}
+
+static void expect_absent(const char *path)
+{
+    expect_refused(inside, path, "no such file or directory below");
+}
+
+static void test_what_lies_below_is_found(void **state)
+{
+    char wanted[256];
+    (void)state;
+    (void)snprintf(wanted, sizeof wanted, "%s/in/dir/file", base);
+    expect_inside(inside, wanted, wanted);
+    expect_inside(inside, "dir/file", wanted);
+    expect_inside(inside, "good/file", wanted);
+    expect_inside(inside, "dir/../dir//file", wanted);
+    expect_inside(alias, wanted, wanted);
+    expect_inside(alias, at("alias/dir/file"), wanted);
+    expect_inside("/", wanted, wanted);
+    expect_inside(inside, inside, inside);
+}
+
+static void test_what_does_not_is_not(void **state)
+{
+    (void)state;
+    expect_outside(at("out/secret"));
+    expect_outside(at("in/../out/secret"));
+    expect_outside("../out/secret");
+    expect_outside("bad/secret");
+    expect_outside("dir/leak");
+    expect_outside(
+        at("inner/file")); /* the root's name is only a prefix of it, though the rest lies in the root, too */
+    expect_outside("/proc/self/root/etc/passwd");
+    expect_outside("/dev/null");
+    expect_outside("/nothing");
+    expect_outside("bad/nothing"); /* as bad/secret, which is there */
+    expect_outside(at("out/nothing"));
+    expect_outside(at("inner/nothing"));
+}
+
+static void test_what_is_absent_is_told_from_what_is_outside(void **state)
+{
+    (void)state;
+    expect_absent("nothing");
+    expect_absent("dir/nothing/more/");
+    expect_absent("nothing/../../out/secret");
+    expect_absent("fifo");
+    expect_absent(at("in/nothing"));
+    expect_absent(at("alias/nothing"));
+    expect_refused(alias, at("in/nothing"), "no such file or directory below");
+    expect_refused("/", "/nothing/at/all", "no such file or directory below");
+}
+
+static void test_links_of_a_directory_are_checked(void **state)
+{
+    const char *const roots[] = {inside, NULL}, *const wide[] = {base, NULL};
+    struct error error;
+    (void)state;
+    assert_int_equal(roots_check_links(roots, at("in/dir"), "/path", &error), STATUS_INVALID);
+    assert_int_equal(roots_check_links(wide, at("in/dir"), "/path", &error), STATUS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_lies_below_is_found),
+        cmocka_unit_test(test_what_does_not_is_not),
+        cmocka_unit_test(test_what_is_absent_is_told_from_what_is_outside),
+        cmocka_unit_test(test_links_of_a_directory_are_checked),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
