@@ -117,7 +117,7 @@ const struct kind quantize_kind = {
     .result = &quantize_report_shape,
     .check = quantize_check,
     .execute = quantize_execute,
-    .plan = quantize_run_forecast,
+    .plan = quantize_run_plan,
     .apart = quantize_apart,
     .execute_batch = quantize_run_batch,
 };

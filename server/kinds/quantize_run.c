@@ -284,7 +284,7 @@ static enum status plan_fill(const struct run_batch *batch, const struct quantiz
     return STATUS_OK;
 }
 
-enum status quantize_run_forecast(const struct run_context *context, const void *filled, struct plan_budget *budget,
+enum status quantize_run_plan(const struct run_context *context, const void *filled, struct plan_budget *budget,
                                   struct run_plan *out, struct error *error)
 {
     const struct quantize_params *params = filled;
