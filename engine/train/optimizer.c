@@ -2,8 +2,11 @@
 
 #include <math.h>
 
-const struct optimizer_kind *const optimizer_kinds[] = {&optimizer_adamw, &optimizer_sam, &optimizer_asam,
-                                                        &optimizer_schedule_free, NULL};
+const struct optimizer_kind *const optimizer_kinds[] = {
+#define ROW(id, name) [OPTIMIZER_##id] = &optimizer_##name,
+    OPTIMIZERS(ROW)
+#undef ROW
+};
 
 int optimizer_buffers(const struct optimizer_kind *kind)
 {

@@ -1,12 +1,13 @@
-/* optimizer.h: what turns gradients into updates. An optimizer is a row of a table; what it keeps between steps is a
- * number of buffers laid out like the parameters and one number, so that saving a run knows nothing of the optimizer.
+/* optimizer.h: what turns gradients into updates. An optimizer is its file with a row, its parameters in
+ * optimizer_params.c, and a line in OPTIMIZERS. What it keeps between steps is a number of buffers laid out like the
+ * parameters and one number, so that saving a run knows nothing of the optimizer.
  *
  * A step: [gradient; optimizer_depart;] gradient; optimizer_step. What departs takes its gradient at another point than
  * the parameters: SAM where the loss is worst nearby, schedule-free AdamW between its two sequences. Until
  * optimizer_step (or optimizer_return, when there is none) the parameters hold that point, and one more buffer holds
  * them. Between steps the parameters are always what a checkpoint holds. */
-#ifndef TRAIN_OPTIMIZER_H
-#define TRAIN_OPTIMIZER_H
+#ifndef OPTIMIZER_H
+#define OPTIMIZER_H
 
 #include "base/param.h"
 #include "model/parameters.h"
@@ -43,14 +44,29 @@ struct optimizer_kind {
                    const struct optimizer_update *update);
 };
 
-extern const struct optimizer_kind optimizer_adamw, optimizer_sam, optimizer_asam, optimizer_schedule_free;
+/* Every optimizer: the name that the API and its symbols have. New ones go to the end, because the states from which
+ * interrupted runs go on hold the number. */
+#define OPTIMIZERS(X) \
+    X(ADAMW, adamw)   \
+    X(SAM, sam)       \
+    X(ASAM, asam)     \
+    X(SCHEDULE_FREE, schedule_free)
 
-/* Tables of struct optimizer_settings, for the job's own table. */
-extern const struct param optimizer_adamw_params[], optimizer_sam_params[], optimizer_asam_params[],
-    optimizer_schedule_free_params[];
+enum optimizer_id {
+#define OPTIMIZER_ID(id, name) OPTIMIZER_##id,
+    OPTIMIZERS(OPTIMIZER_ID)
+#undef OPTIMIZER_ID
+        OPTIMIZER_COUNT
+};
 
-extern const struct optimizer_kind
-    *const optimizer_kinds[]; /* ends with NULL; the job's variants have the same order */
+/* optimizer_NAME: its row. optimizer_NAME_params: the table that fills its struct optimizer_settings. */
+#define OPTIMIZER_ROW(id, name)                          \
+    extern const struct optimizer_kind optimizer_##name; \
+    extern const struct param optimizer_##name##_params[];
+OPTIMIZERS(OPTIMIZER_ROW)
+#undef OPTIMIZER_ROW
+
+extern const struct optimizer_kind *const optimizer_kinds[]; /* by enum optimizer_id */
 
 struct optimizer {
     const struct optimizer_kind *kind;

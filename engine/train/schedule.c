@@ -2,9 +2,13 @@
 
 #include <math.h>
 
-const char *const schedule_names[] = {"wsd", "cosine", "linear", "constant", NULL};
+const char *const schedule_names[] = {
+#define NAME(id, name) [SCHEDULE_##id] = #name,
+    SCHEDULES(NAME)
+#undef NAME
+        [SCHEDULE_COUNT] = NULL,
+};
 const char *const schedule_shape_names[] = {"linear", "1-sqrt", NULL};
-_Static_assert(sizeof schedule_names / sizeof schedule_names[0] == SCHEDULE_COUNT + 1, "a name for each schedule");
 _Static_assert(sizeof schedule_shape_names / sizeof schedule_shape_names[0] == SCHEDULE_SHAPE_COUNT + 1,
                "a name for each shape");
 
@@ -31,16 +35,20 @@ static double (*const shapes[])(double x) = {
 
 /* Where a schedule falls: over its last `decay` steps, or over all after the warm-up. NULL: by the shape that was asked
  * for. */
-static const struct row {
+struct row {
     bool falls, over_all;
     double (*fall)(double x);
-} rows[] = {
-    [SCHEDULE_WSD] = {.falls = true},
-    [SCHEDULE_COSINE] = {.falls = true, .over_all = true, .fall = fall_cosine},
-    [SCHEDULE_LINEAR] = {.falls = true, .over_all = true, .fall = fall_linear},
-    [SCHEDULE_CONSTANT] = {.falls = false},
 };
-_Static_assert(sizeof rows / sizeof rows[0] == SCHEDULE_COUNT, "a row for each schedule");
+static const struct row wsd = {.falls = true};
+static const struct row cosine = {.falls = true, .over_all = true, .fall = fall_cosine};
+static const struct row linear = {.falls = true, .over_all = true, .fall = fall_linear};
+static const struct row constant = {.falls = false};
+
+static const struct row *const rows[] = {
+#define ROW(id, name) [SCHEDULE_##id] = &name,
+    SCHEDULES(ROW)
+#undef ROW
+};
 
 enum status schedule_check(const struct schedule *schedule, struct error *error)
 {
@@ -60,13 +68,13 @@ enum status schedule_check(const struct schedule *schedule, struct error *error)
 
 bool schedule_falls(const struct schedule *schedule)
 {
-    const struct row *row = &rows[schedule->kind];
+    const struct row *row = rows[schedule->kind];
     return row->falls && (row->over_all || schedule->decay > 0);
 }
 
 double schedule_rate(const struct schedule *schedule, int64_t step)
 {
-    const struct row *row = &rows[schedule->kind];
+    const struct row *row = rows[schedule->kind];
     if (step < schedule->warmup) return schedule->peak * (double)(step + 1) / (double)schedule->warmup;
     const int64_t start = row->over_all ? schedule->warmup : schedule->total - schedule->decay;
     if (!row->falls || step < start) return schedule->peak;

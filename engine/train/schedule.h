@@ -1,4 +1,5 @@
-/* schedule.h: learning rates as pure functions of the step. A schedule is a row of a table. */
+/* schedule.h: learning rates as pure functions of the step. A schedule is a line in SCHEDULES, its row in schedule.c and
+ * its parameters in the job's table (jobs/train/train_params.c). */
 #ifndef TRAIN_SCHEDULE_H
 #define TRAIN_SCHEDULE_H
 
@@ -7,10 +8,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum schedule_kind { SCHEDULE_WSD, SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_CONSTANT, SCHEDULE_COUNT };
+/* Every schedule, by the name that the API has. New ones go to the end, because the states from which interrupted runs
+ * go on hold the number. */
+#define SCHEDULES(X)  \
+    X(WSD, wsd)       \
+    X(COSINE, cosine) \
+    X(LINEAR, linear) \
+    X(CONSTANT, constant)
+
+enum schedule_kind {
+#define SCHEDULE_ID(id, name) SCHEDULE_##id,
+    SCHEDULES(SCHEDULE_ID)
+#undef SCHEDULE_ID
+        SCHEDULE_COUNT
+};
 enum schedule_shape { SCHEDULE_SHAPE_LINEAR, SCHEDULE_SHAPE_SQRT, SCHEDULE_SHAPE_COUNT };
 
-/* "wsd", "cosine", "linear", "constant"; "linear", "1-sqrt"; each ends with NULL. */
+/* By enum schedule_kind; "linear", "1-sqrt". Each ends with NULL. */
 extern const char *const schedule_names[];
 extern const char *const schedule_shape_names[];
 

@@ -285,7 +285,7 @@ static enum status plan_fill(const struct run_batch *batch, const struct quantiz
 }
 
 enum status quantize_run_plan(const struct run_context *context, const void *filled, struct plan_budget *budget,
-                                  struct run_plan *out, struct error *error)
+                              struct run_plan *out, struct error *error)
 {
     const struct quantize_params *params = filled;
     struct run_batch batch = {.context = *context};

@@ -22,6 +22,6 @@ void quantize_run_batch(struct kind_member *members, size_t count);
 
 /* As kind.plan. The files of an export count as large as those of the checkpoint. */
 MUST_CHECK enum status quantize_run_plan(const struct run_context *context, const void *params,
-                                             struct plan_budget *budget, struct run_plan *out, struct error *error);
+                                         struct plan_budget *budget, struct run_plan *out, struct error *error);
 
 #endif

@@ -25,13 +25,6 @@
 #include "train/state.h"
 
 enum train_tokenizer { TRAIN_TOKENIZER_NONE, TRAIN_TOKENIZER_BYTES, TRAIN_TOKENIZER_FILE, TRAIN_TOKENIZER_LEARNED };
-/* The order of optimizer_kinds. */
-enum train_optimizer {
-    TRAIN_OPTIMIZER_ADAMW,
-    TRAIN_OPTIMIZER_SAM,
-    TRAIN_OPTIMIZER_ASAM,
-    TRAIN_OPTIMIZER_SCHEDULE_FREE
-};
 enum train_dtype { TRAIN_DTYPE_F32, TRAIN_DTYPE_BF16 };
 
 struct train_ema {
@@ -53,7 +46,7 @@ struct train_params {
     } tokenizer;
     int64_t tokens, batch_sequences, sequence_length;
     struct {
-        int name; /* enum train_optimizer */
+        int name; /* enum optimizer_id */
         struct optimizer_settings settings;
     } optimizer;
     struct train_ema ema;

@@ -37,13 +37,12 @@ static const struct param_variant tokenizer_variants[] = {
     {0},
 };
 
-/* The order of optimizer_kinds and of enum train_optimizer. */
 static const struct param_variant optimizer_variants[] = {
-    {"adamw", optimizer_adamw_params, AT(optimizer.settings) - AT(optimizer.name)},
-    {"sam", optimizer_sam_params, AT(optimizer.settings) - AT(optimizer.name)},
-    {"asam", optimizer_asam_params, AT(optimizer.settings) - AT(optimizer.name)},
-    {"schedule_free", optimizer_schedule_free_params, AT(optimizer.settings) - AT(optimizer.name)},
-    {0},
+#define VARIANT(id, own) \
+    [OPTIMIZER_##id] = {#own, optimizer_##own##_params, AT(optimizer.settings) - AT(optimizer.name)},
+    OPTIMIZERS(VARIANT)
+#undef VARIANT
+        [OPTIMIZER_COUNT] = {0},
 };
 
 static const struct param ema_params[] = {
@@ -93,19 +92,16 @@ static const struct param wsd_params[] = {
     {0},
 };
 
-static const struct param falling_params[] = {PEAK, WARMUP, FINAL, {0}};
+static const struct param cosine_params[] = {PEAK, WARMUP, FINAL, {0}};
+static const struct param linear_params[] = {PEAK, WARMUP, FINAL, {0}};
 static const struct param constant_params[] = {PEAK, WARMUP, {0}};
 
-/* The order of enum schedule_kind. */
 static const struct param_variant schedule_variants[] = {
-    {"wsd", wsd_params, 0},
-    {"cosine", falling_params, 0},
-    {"linear", falling_params, 0},
-    {"constant", constant_params, 0},
-    {0},
+#define VARIANT(id, name) [SCHEDULE_##id] = {#name, name##_params, 0},
+    SCHEDULES(VARIANT)
+#undef VARIANT
+        [SCHEDULE_COUNT] = {0},
 };
-_Static_assert(sizeof schedule_variants / sizeof schedule_variants[0] == SCHEDULE_COUNT + 1,
-               "a variant for each schedule");
 
 const struct param train_params[] = {
     {.name = "trajectory",

@@ -254,7 +254,7 @@ static void test_what_does_not_fit_is_refused_at_its_field(void **state)
     params.tokenizer.name = TRAIN_TOKENIZER_BYTES;
     expect_refusal(&params, "/params/model");
     params = plain();
-    params.optimizer.name = TRAIN_OPTIMIZER_SCHEDULE_FREE;
+    params.optimizer.name = OPTIMIZER_SCHEDULE_FREE;
     expect_refusal(&params, "/params/schedule/decay");
     params.schedule.decay = 0;
     ok(train_check(&params, &error));

@@ -11,12 +11,12 @@ enum { FLAVOURS = 6 };
 static struct train_params flavoured(int i)
 {
     struct train_params params = plain();
-    params.optimizer.name = i < 4 ? i : TRAIN_OPTIMIZER_ADAMW;
-    params.optimizer.settings.rho = i == TRAIN_OPTIMIZER_ASAM ? 0.5 : 0.05;
+    params.optimizer.name = i < 4 ? i : OPTIMIZER_ADAMW;
+    params.optimizer.settings.rho = i == OPTIMIZER_ASAM ? 0.5 : 0.05;
     params.optimizer.settings.eta = 0.01;
-    if (i == 4 || i == TRAIN_OPTIMIZER_SCHEDULE_FREE) params.ema.decay = 0.9;
-    if (i == 5) params.optimizer.name = TRAIN_OPTIMIZER_SAM, params.ema.decay = 0.99;
-    if (params.optimizer.name == TRAIN_OPTIMIZER_SCHEDULE_FREE) params.schedule.decay = 0;
+    if (i == 4 || i == OPTIMIZER_SCHEDULE_FREE) params.ema.decay = 0.9;
+    if (i == 5) params.optimizer.name = OPTIMIZER_SAM, params.ema.decay = 0.99;
+    if (params.optimizer.name == OPTIMIZER_SCHEDULE_FREE) params.schedule.decay = 0;
     return params;
 }
 
