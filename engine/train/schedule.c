@@ -33,16 +33,32 @@ static double (*const shapes[])(double x) = {
     [SCHEDULE_SHAPE_SQRT] = fall_sqrt,
 };
 
-/* Where a schedule falls: over its last `decay` steps, or over all after the warm-up. NULL: by the shape that was asked
- * for. */
+static double fall_and_rise(double x)
+{
+    return 0.5 * (1 + cos(2 * M_PI * x));
+}
+
+/* What part of the present cycle has passed, `steps` after the first cycle began. */
+static double part_of_cycle(const struct schedule *schedule, int64_t steps)
+{
+    double length = (double)schedule->period, passed = (double)steps;
+    if (schedule->growth <= 1) return fmod(passed, length) / length;
+    for (; passed >= length; length *= schedule->growth) passed -= length;
+    return passed / length;
+}
+
+/* Where a schedule falls: over its last `decay` steps, over all after the warm-up, or in each of its cycles. `fall` NULL:
+ * by the shape that was asked for. */
 struct row {
-    bool falls, over_all;
+    bool falls, over_all, cycles;
     double (*fall)(double x);
 };
 static const struct row wsd = {.falls = true};
 static const struct row cosine = {.falls = true, .over_all = true, .fall = fall_cosine};
 static const struct row linear = {.falls = true, .over_all = true, .fall = fall_linear};
 static const struct row constant = {.falls = false};
+static const struct row sgdr = {.falls = true, .over_all = true, .cycles = true, .fall = fall_cosine};
+static const struct row oscillating = {.falls = true, .over_all = true, .cycles = true, .fall = fall_and_rise};
 
 static const struct row *const rows[] = {
 #define ROW(id, name) [SCHEDULE_##id] = &name,
@@ -59,6 +75,13 @@ enum status schedule_check(const struct schedule *schedule, struct error *error)
                          schedule->final);
     if (schedule->total < 1 || schedule->warmup < 0 || schedule->decay < 0)
         return error_set(error, STATUS_INVALID, "the schedule has no step, or a negative length");
+    if (rows[schedule->kind]->cycles &&
+        (schedule->period < 1 || schedule->start < 0 || (schedule->kind == SCHEDULE_SGDR && !(schedule->growth >= 1))))
+        return error_set(
+            error, STATUS_INVALID,
+            "cycles of %lld steps that begin at step %lld and grow by %g: a cycle needs a step, and growth "
+            "is at least 1",
+            (long long)schedule->period, (long long)schedule->start, schedule->growth);
     const int64_t decay = schedule->kind == SCHEDULE_WSD ? schedule->decay : 0;
     if (decay > schedule->total || schedule->warmup > schedule->total - decay)
         return error_set(error, STATUS_INVALID, "warm-up (%lld steps) and decay (%lld) do not fit into %lld steps",
@@ -76,9 +99,11 @@ double schedule_rate(const struct schedule *schedule, int64_t step)
 {
     const struct row *row = rows[schedule->kind];
     if (step < schedule->warmup) return schedule->peak * (double)(step + 1) / (double)schedule->warmup;
-    const int64_t start = row->over_all ? schedule->warmup : schedule->total - schedule->decay;
+    int64_t start = row->over_all ? schedule->warmup : schedule->total - schedule->decay;
+    if (row->cycles && schedule->start > start) start = schedule->start;
     if (!row->falls || step < start) return schedule->peak;
-    const double x = (double)(step - start) / (double)(schedule->total - start);
+    const double x = row->cycles ? part_of_cycle(schedule, step - start)
+                                 : (double)(step - start) / (double)(schedule->total - start);
     const double factor = row->fall != NULL ? row->fall(x) : shapes[schedule->shape](x);
     return schedule->peak * (schedule->final + (1 - schedule->final) * factor);
 }

@@ -10,11 +10,13 @@
 
 /* Every schedule, by the name that the API has. New ones go to the end, because the states from which interrupted runs
  * go on hold the number. */
-#define SCHEDULES(X)  \
-    X(WSD, wsd)       \
-    X(COSINE, cosine) \
-    X(LINEAR, linear) \
-    X(CONSTANT, constant)
+#define SCHEDULES(X)      \
+    X(WSD, wsd)           \
+    X(COSINE, cosine)     \
+    X(LINEAR, linear)     \
+    X(CONSTANT, constant) \
+    X(SGDR, sgdr)         \
+    X(OSCILLATING, oscillating)
 
 enum schedule_kind {
 #define SCHEDULE_ID(id, name) SCHEDULE_##id,
@@ -36,6 +38,9 @@ struct schedule {
     int64_t warmup;            /* steps; rates peak / warmup, 2 peak / warmup, ..., peak */
     int64_t decay;             /* wsd: the last steps */
     enum schedule_shape shape; /* wsd: of the decay */
+    int64_t start;             /* sgdr, oscillating: the rate stays at its peak until then */
+    int64_t period;            /* sgdr: of the first cycle; oscillating: of all */
+    double growth;             /* sgdr: each cycle is so many times as long as the one before it, at least 1 */
     int64_t total;             /* steps of the whole run, counted from the very first one */
 };
 
@@ -51,6 +56,9 @@ bool schedule_falls(const struct schedule *schedule);
  *             (Haegele et al., arXiv 2405.18392, eq. 1)
  *   cosine    (1 + cos(pi x)) / 2, linear 1 - x;  x = (s - warmup) / (total - warmup)
  *   constant  peak
+ *   sgdr      (1 + cos(pi x)) / 2, x the part of its cycle that has passed: warm restarts (Loshchilov and Hutter,
+ *             arXiv 1608.03983, eq. 5); cycles begin at max(warmup, start) and are period, period growth, ... steps long
+ *   oscillating  (1 + cos(2 pi x)) / 2: down and up again in each period
  * where a decaying factor f becomes peak (final + (1 - final) f): it would reach `final` at the step after the last. */
 double schedule_rate(const struct schedule *schedule, int64_t step);
 

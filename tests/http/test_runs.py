@@ -1,4 +1,5 @@
 import json
+import math
 import socket
 import time
 
@@ -215,6 +216,19 @@ def test_an_average_of_the_weights_is_a_trajectory_of_its_own(service, name):
     points = service.get(f"/v1/curves?trajectory={name}-ema&metric=validation_loss&x=tokens").json["series"][0]["points"]
     assert points[-1]["y"] == document["result"]["ema_loss"] != document["result"]["validation_loss"]
     assert averaged[0]["sha256"] not in {c["sha256"] for c in own}
+
+
+def test_rates_of_cycles_fall_and_come_back(service, name):
+    """Checkpoints after 10, 20 and 30 steps have the rate of the update before: half a cycle, a restart, half of the next."""
+    schedule = {"name": "oscillating", "peak": 0.01, "period": 20 * 256, "final": 0.2}
+    document = service.wait(training(service, name, schedule=schedule))
+    assert document["state"] == "succeeded", document["error"]
+    items = sorted(service.get(f"/v1/checkpoints?trajectory={name}").json["items"], key=lambda c: c["step"])
+    rates = [0.01 * (0.2 + 0.8 * (1 + math.cos(2 * math.pi * (c["step"] - 1) / 20)) / 2) for c in items]
+    assert [c["learning_rate"] for c in items] == pytest.approx(rates, rel=1e-12)
+    assert document["params"]["schedule"]["start"] == 0
+    answer = service.post("/v1/runs", {"kind": "train", "params": {**document["params"], "schedule": {"name": "sgdr"}}})
+    assert answer.status == 422 and answer.pointers == ["/params/schedule/period"]
 
 
 @pytest.mark.parametrize("schedule, pointer", [({"name": "cosine"}, "/params/schedule/name"),

@@ -215,6 +215,8 @@ static uint64_t fingerprint_of(const struct training *t, uint64_t from)
     /* what came later is added only where it is used: the states of older runs stay theirs */
     const double more[] = {o->rho, o->eta, setup->ema_decay};
     if (t->params->optimizer.name != OPTIMIZER_ADAMW || setup->ema_decay > 0) checksum_add(&sum, more, sizeof more);
+    const double cycles[] = {(double)s->start, (double)s->period, s->growth};
+    if (s->period > 0) checksum_add(&sum, cycles, sizeof cycles);
     checksum_add(&sum, t->config_text, t->config_size);
     checksum_add(&sum, t->tokens, (size_t)t->token_count * sizeof *t->tokens);
     return checksum_value(&sum);

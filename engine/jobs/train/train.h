@@ -53,7 +53,8 @@ struct train_params {
     struct {
         int name; /* enum schedule_kind */
         double peak, final;
-        int64_t warmup, decay; /* tokens */
+        int64_t warmup, decay, start, period; /* tokens */
+        double growth;
         int shape;
     } schedule;
     int64_t checkpoint_every; /* tokens; 0: only the last */

@@ -25,6 +25,9 @@ struct schedule train_plan_schedule(const struct train_params *params)
         .warmup = train_plan_steps(params, params->schedule.warmup),
         .decay = train_plan_steps(params, params->schedule.decay),
         .shape = (enum schedule_shape)params->schedule.shape,
+        .start = train_plan_steps(params, params->schedule.start),
+        .period = train_plan_steps(params, params->schedule.period),
+        .growth = params->schedule.growth,
         .total = train_plan_steps(params, params->tokens),
     };
 }

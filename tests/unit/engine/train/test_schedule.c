@@ -52,6 +52,37 @@ static void test_constant_and_wsd_without_decay_stay(void **state)
     for (int64_t i = 1; i < 5; i++) near(schedule_rate(&s, i), 1);
 }
 
+static void test_sgdr_restarts_in_cycles_that_grow(void **state)
+{
+    (void)state;
+    struct schedule s = {.kind = SCHEDULE_SGDR, .peak = 2, .warmup = 2, .period = 4, .growth = 2, .total = 30};
+    near(schedule_rate(&s, 0), 1);
+    near(schedule_rate(&s, 2), 2);
+    near(schedule_rate(&s, 4), 1);
+    near(schedule_rate(&s, 5), 1 + cos(3 * M_PI / 4));
+    near(schedule_rate(&s, 6), 2); /* 8 steps from here */
+    near(schedule_rate(&s, 10), 1);
+    near(schedule_rate(&s, 14), 2); /* 16 steps from here */
+    near(schedule_rate(&s, 22), 1);
+    s.growth = 1;
+    for (int64_t i = 2; i < 26; i++) near(schedule_rate(&s, i), schedule_rate(&s, i + 4));
+    s.final = 0.5;
+    near(schedule_rate(&s, 4), 1.5);
+}
+
+static void test_oscillation_falls_and_rises_from_its_start(void **state)
+{
+    (void)state;
+    const struct schedule s = {
+        .kind = SCHEDULE_OSCILLATING, .peak = 4, .final = 0.25, .start = 10, .period = 8, .total = 40};
+    for (int64_t i = 0; i <= 10; i++) near(schedule_rate(&s, i), 4);
+    near(schedule_rate(&s, 12), 2.5);
+    near(schedule_rate(&s, 14), 1);
+    near(schedule_rate(&s, 16), 2.5);
+    near(schedule_rate(&s, 18), 4);
+    assert_true(schedule_falls(&s));
+}
+
 /* A branch has another `total`; until its decay begins it must not differ. */
 static void test_the_stable_part_does_not_depend_on_the_total(void **state)
 {
@@ -72,6 +103,10 @@ static void test_lengths_that_do_not_fit_are_refused(void **state)
         {.kind = SCHEDULE_COSINE, .peak = NAN, .total = 10},
         {.kind = SCHEDULE_COSINE, .peak = 1, .final = 1.5, .total = 10},
         {.kind = SCHEDULE_CONSTANT, .peak = 1, .total = 0},
+        {.kind = SCHEDULE_SGDR, .peak = 1, .growth = 1, .total = 10},
+        {.kind = SCHEDULE_SGDR, .peak = 1, .period = 2, .growth = 0.5, .total = 10},
+        {.kind = SCHEDULE_OSCILLATING, .peak = 1, .period = 2, .start = -1, .total = 10},
+        {.kind = SCHEDULE_OSCILLATING, .peak = 1, .total = 10},
     };
     struct error error;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -87,6 +122,8 @@ int main(void)
         cmocka_unit_test(test_wsd_falls_by_one_minus_the_root),
         cmocka_unit_test(test_cosine_and_linear_fall_from_the_warmup_on),
         cmocka_unit_test(test_constant_and_wsd_without_decay_stay),
+        cmocka_unit_test(test_sgdr_restarts_in_cycles_that_grow),
+        cmocka_unit_test(test_oscillation_falls_and_rises_from_its_start),
         cmocka_unit_test(test_the_stable_part_does_not_depend_on_the_total),
         cmocka_unit_test(test_lengths_that_do_not_fit_are_refused),
     };
