@@ -1,6 +1,6 @@
 #include "resources/application.h"
 
-#include "store/idempotency.h"
+#include "http/json_answer.h"
 #include "store/tokens.h"
 
 #include <stdio.h>
@@ -99,7 +99,23 @@ static enum status idempotency_finish(void *thread, const char *principal, const
                                       const struct idempotent_answer *answer, struct error *error)
 {
     if (answer == NULL) return idempotency_forget(thread, principal, key, error);
-    return idempotency_store(thread, principal, key, answer->http_status, answer->body, answer->location, error);
+    const struct idempotency_answer kept = {
+        .http_status = answer->http_status, .body = answer->body, .location = answer->location};
+    return idempotency_store(thread, principal, key, &kept, error);
+}
+
+const struct idempotency_record *application_record(const struct request *request, const char *prefix, int created,
+                                                    int existed, struct idempotency_record *out)
+{
+    const char *key = request_header(request, "Idempotency-Key");
+    if (key == NULL) return NULL;
+    *out = (struct idempotency_record){.scope = request->principal.name,
+                                       .key = key,
+                                       .prefix = prefix,
+                                       .created = created,
+                                       .existed = existed,
+                                       .render = json_answer_dump};
+    return out;
 }
 
 const struct idempotency_hooks application_idempotency = {.begin = idempotency_begin, .finish = idempotency_finish};

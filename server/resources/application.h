@@ -5,6 +5,7 @@
 #include "http/server.h"
 #include "postgres/connection.h"
 #include "runs/dry_run.h"
+#include "store/idempotency.h"
 
 struct embedded;
 struct hub;
@@ -33,5 +34,9 @@ void application_thread_close(void *application, void *thread);
 enum status application_authorize(void *thread, const char *token, enum scope scope, struct principal *principal,
                                   struct error *error);
 extern const struct idempotency_hooks application_idempotency;
+
+/* *out filled for a request with an Idempotency-Key, and its address; NULL without one. Lent by the request. */
+const struct idempotency_record *application_record(const struct request *request, const char *prefix, int created,
+                                                    int existed, struct idempotency_record *out);
 
 #endif

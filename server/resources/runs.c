@@ -105,6 +105,7 @@ enum status runs_post(struct http_context *context, const struct request *reques
     struct schema_filled filled = {0};
     struct faults faults = {0};
     struct prepared_run run = {0};
+    struct idempotency_record record;
     enum store_outcome outcome = STORE_CREATED;
     json_t *document = NULL;
     enum status status = answer_body(request, response, runs_post_body, sizeof(struct run_body), &filled, error);
@@ -121,6 +122,7 @@ enum status runs_post(struct http_context *context, const struct request *reques
         struct run_new row = prepare_row(&run);
         row.force = body->force;
         row.priority = (int)body->priority;
+        row.record = application_record(request, "/v1/runs/", 202, 200, &record);
         status = run_insert(connection, &row, &outcome, &document, error);
     }
     prepare_reset(&run);

@@ -97,7 +97,8 @@ static enum status find_standing(struct connection *connection, const json_t *gr
 }
 
 static enum status insert(struct http_context *context, const struct sweep_body *body, const json_t *document,
-                          struct faults *faults, enum store_outcome *outcome, json_t **made, struct error *error)
+                          const struct idempotency_record *record, struct faults *faults, enum store_outcome *outcome,
+                          json_t **made, struct error *error)
 {
     const struct application *application = application_of(context);
     struct connection *connection = application_connection(context);
@@ -125,7 +126,8 @@ static enum status insert(struct http_context *context, const struct sweep_body 
                                         .grid = request.grid,
                                         .standing = body->standing ? standing.text : NULL,
                                         .runs = plan.rows,
-                                        .run_count = plan.count};
+                                        .run_count = plan.count,
+                                        .record = record};
         status = sweep_insert(connection, &sweep, outcome, made, error);
     }
     sweep_plan_reset(&plan);
@@ -137,12 +139,14 @@ enum status sweeps_post(struct http_context *context, const struct request *requ
 {
     struct schema_filled filled = {0};
     struct faults faults = {0};
+    struct idempotency_record record;
     enum store_outcome outcome = STORE_CREATED;
     json_t *document = NULL;
     enum status status = answer_body(request, response, sweeps_post_body, sizeof(struct sweep_body), &filled, error);
     if (status != STATUS_OK) return status;
     const struct sweep_body *body = filled.params;
-    status = insert(context, body, request->body, &faults, &outcome, &document, error);
+    status = insert(context, body, request->body, application_record(request, "/v1/sweeps/", 202, 200, &record),
+                    &faults, &outcome, &document, error);
     if (faults.count > 0) status = answer_faults(response, &faults, error);
     const bool dry_run = body->dry_run;
     schema_filled_reset(&filled);

@@ -1,7 +1,15 @@
 #include "store/idempotency.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SESSION "(select a.backend_start from pg_stat_activity a where a.pid = pg_backend_pid())"
+#define MINE    "claimed_by = pg_backend_pid() and claimed_session = " SESSION
+/* Another role's sessions show no start. */
+#define SESSION_IS_GONE                                                     \
+    "not exists (select from pg_stat_activity a where a.pid = k.claimed_by" \
+    " and coalesce(a.backend_start = k.claimed_session, true))"
 
 /* A claim: a new row, or one whose server died before it answered, or one that has expired. All in one statement, so
  * that of two equal requests at the same time one wins. */
@@ -9,13 +17,17 @@ static enum status claim(struct connection *connection, const char *scope, const
                          bool *ours, struct error *error)
 {
     int64_t affected;
-    const enum status status = connection_execute(
-        connection,
-        "insert into idempotency_keys as k (scope, key, request_sha256) values ($1, $2, $3) on conflict (scope, key) do update"
-        " set request_sha256 = excluded.request_sha256, claimed_at = clock_timestamp(), http_status = null, body = null, location = null"
-        " where k.claimed_at < clock_timestamp() - interval '24 hours'"
-        " or (k.http_status is null and k.request_sha256 = $3 and k.claimed_at < clock_timestamp() - interval '60 seconds')",
-        VALUES(value_text(scope), value_text(key), value_text(request_sha256)), &affected, error);
+    const enum status status =
+        connection_execute(connection,
+                           "insert into idempotency_keys as k (scope, key, request_sha256, claimed_by, claimed_session)"
+                           " values ($1, $2, $3, pg_backend_pid(), " SESSION ") on conflict (scope, key) do update"
+                           " set request_sha256 = excluded.request_sha256, claimed_at = clock_timestamp(),"
+                           " claimed_by = excluded.claimed_by, claimed_session = excluded.claimed_session,"
+                           " http_status = null, body = null, location = null"
+                           " where k.claimed_at < clock_timestamp() - interval '24 hours'"
+                           " or (k.http_status is null and k.request_sha256 = $3 and (" SESSION_IS_GONE
+                           " or k.claimed_at < clock_timestamp() - interval '60 seconds'))",
+                           VALUES(value_text(scope), value_text(key), value_text(request_sha256)), &affected, error);
     *ours = affected == 1;
     return status;
 }
@@ -55,21 +67,55 @@ enum status idempotency_claim(struct connection *connection, const char *scope, 
     return status;
 }
 
-enum status idempotency_store(struct connection *connection, const char *scope, const char *key, int http_status,
-                              const char *body, const char *location, struct error *error)
+/* *kept: the claim was this session's and had no answer yet. */
+static enum status keep(struct connection *connection, const char *scope, const char *key,
+                        const struct idempotency_answer *answer, bool *kept, struct error *error)
 {
-    return connection_execute(
-        connection,
-        "update idempotency_keys set http_status = $3, body = $4, location = $5 where scope = $1 and key = $2",
-        VALUES(value_text(scope), value_text(key), value_integer(http_status), value_text(body), value_text(location)),
-        NULL, error);
+    int64_t affected = 0;
+    const enum status status =
+        connection_execute(connection,
+                           "update idempotency_keys set http_status = $3, body = $4, location = $5"
+                           " where scope = $1 and key = $2 and http_status is null and " MINE,
+                           VALUES(value_text(scope), value_text(key), value_integer(answer->http_status),
+                                  value_text(answer->body), value_text(answer->location)),
+                           &affected, error);
+    *kept = affected == 1;
+    return status;
+}
+
+enum status idempotency_store(struct connection *connection, const char *scope, const char *key,
+                              const struct idempotency_answer *answer, struct error *error)
+{
+    bool ignored; /* the transaction that made what was asked for has kept its answer already */
+    return keep(connection, scope, key, answer, &ignored, error);
 }
 
 enum status idempotency_forget(struct connection *connection, const char *scope, const char *key, struct error *error)
 {
-    return connection_execute(connection,
-                              "delete from idempotency_keys where scope = $1 and key = $2 and http_status is null",
-                              VALUES(value_text(scope), value_text(key)), NULL, error);
+    return connection_execute(
+        connection, "delete from idempotency_keys where scope = $1 and key = $2 and http_status is null and " MINE,
+        VALUES(value_text(scope), value_text(key)), NULL, error);
+}
+
+enum status idempotency_record_within(struct connection *connection, const struct idempotency_record *record,
+                                      enum store_outcome outcome, const json_t *answer, struct error *error)
+{
+    bool kept;
+    char location[128];
+    if (record == NULL) return STATUS_OK;
+    (void)snprintf(location, sizeof location, "%s%s", record->prefix, json_string_value(json_object_get(answer, "id")));
+    const struct idempotency_answer text = {
+        .http_status = outcome == STORE_CREATED ? record->created : record->existed,
+        .body = record->render(answer),
+        .location = location,
+    };
+    if (text.body == NULL) return error_set(error, STATUS_NO_MEMORY, "the answer could not be rendered as JSON");
+    const enum status status = keep(connection, record->scope, record->key, &text, &kept, error);
+    free(text.body);
+    if (status != STATUS_OK || kept) return status;
+    return error_set(error, STATUS_UNAVAILABLE,
+                     "the claim on this Idempotency-Key was lost with the database's connection, and nothing was made: "
+                     "repeat the request");
 }
 
 void idempotency_answer_reset(struct idempotency_answer *answer)

@@ -136,13 +136,20 @@ enum status run_insert_within(struct connection *connection, const struct run_ne
 struct insertion {
     const struct run_new *run;
     enum store_outcome outcome; /* out */
-    struct store_id id;         /* out */
+    json_t *document;           /* out, owned by whoever made the insertion */
 };
 
 static enum status insert_body(struct connection *connection, void *context, struct error *error)
 {
     struct insertion *insertion = context;
-    return run_insert_within(connection, insertion->run, &insertion->outcome, &insertion->id, error);
+    struct store_id id;
+    json_decref(insertion->document); /* of a try that was rolled back */
+    insertion->document = NULL;
+    enum status status = run_insert_within(connection, insertion->run, &insertion->outcome, &id, error);
+    if (status == STATUS_OK) status = run_get(connection, id.text, &insertion->document, error);
+    if (status != STATUS_OK) return status;
+    return idempotency_record_within(connection, insertion->run->record, insertion->outcome, insertion->document,
+                                     error);
 }
 
 enum status run_insert(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
@@ -151,10 +158,14 @@ enum status run_insert(struct connection *connection, const struct run_new *run,
     struct insertion insertion = {.run = run};
     const enum status status = connection_transaction(connection, insert_body, &insertion, NULL, error);
     *document = NULL;
-    if (status != STATUS_OK) return status;
+    if (status != STATUS_OK) {
+        json_decref(insertion.document);
+        return status;
+    }
+    *document = insertion.document;
     *outcome = insertion.outcome;
     if (insertion.outcome == STORE_CREATED) store_notify(connection);
-    return run_get(connection, insertion.id.text, document, error);
+    return STATUS_OK;
 }
 
 /* ---- looking ---- */

@@ -4,6 +4,7 @@
 #ifndef STORE_RUNS_H
 #define STORE_RUNS_H
 
+#include "store/idempotency.h"
 #include "store/store.h"
 
 /* Everything is lent. */
@@ -18,7 +19,8 @@ struct run_new {
     bool force;         /* a new run even if an equal one exists */
     int priority;       /* larger goes first; 0 is usual */
     const char *sweep;  /* id, or NULL */
-    const struct store_id *checkpoints; /* what it reads, for filters and for refusing their deletion */
+    const struct idempotency_record *record; /* of the request that asks for it alone; NULL: it has no key */
+    const struct store_id *checkpoints;      /* what it reads, for filters and for refusing their deletion */
     size_t checkpoint_count;
     const struct store_id *trajectories;
     size_t trajectory_count;

@@ -21,7 +21,8 @@ static enum status unknown(const char *reference, struct error *error)
 struct insertion {
     const struct sweep_new *sweep;
     enum store_outcome outcome; /* out */
-    struct store_id id;         /* out */
+    struct store_id id;
+    json_t *document; /* out, owned by whoever made the insertion */
 };
 
 static enum status compare(struct connection *connection, struct insertion *insertion, struct error *error)
@@ -57,12 +58,13 @@ static enum status insert_runs(struct connection *connection, const char *sweep,
     return status;
 }
 
-static enum status insert_body(struct connection *connection, void *context, struct error *error)
+static enum status insert_sweep(struct connection *connection, struct insertion *insertion, struct error *error)
 {
     enum status status;
     struct rows *rows;
-    struct insertion *insertion = context;
     const struct sweep_new *new = insertion->sweep;
+    json_decref(insertion->document); /* of a try that was rolled back */
+    insertion->document = NULL;
     insertion->id = store_id_new();
     status = connection_query(
         connection,
@@ -85,16 +87,30 @@ static enum status insert_body(struct connection *connection, void *context, str
         VALUES(value_text(insertion->id.text), value_text(new->standing)), NULL, error);
 }
 
+static enum status insert_body(struct connection *connection, void *context, struct error *error)
+{
+    struct insertion *insertion = context;
+    enum status status = insert_sweep(connection, insertion, error);
+    if (status == STATUS_OK) status = sweep_get(connection, insertion->id.text, &insertion->document, error);
+    if (status != STATUS_OK) return status;
+    return idempotency_record_within(connection, insertion->sweep->record, insertion->outcome, insertion->document,
+                                     error);
+}
+
 enum status sweep_insert(struct connection *connection, const struct sweep_new *sweep, enum store_outcome *outcome,
                          json_t **document, struct error *error)
 {
     struct insertion insertion = {.sweep = sweep};
     const enum status status = connection_transaction(connection, insert_body, &insertion, NULL, error);
     *document = NULL;
-    if (status != STATUS_OK) return status;
+    if (status != STATUS_OK) {
+        json_decref(insertion.document);
+        return status;
+    }
+    *document = insertion.document;
     *outcome = insertion.outcome;
     if (insertion.outcome == STORE_CREATED) store_notify(connection);
-    return sweep_get(connection, insertion.id.text, document, error);
+    return STATUS_OK;
 }
 
 enum status sweep_get(struct connection *connection, const char *reference, json_t **document, struct error *error)

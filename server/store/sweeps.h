@@ -14,6 +14,7 @@ struct sweep_new {
     const char *standing;       /* id of the trajectory whose checkpoints to come are taken in; NULL: none */
     const struct run_new *runs; /* their `sweep` is filled in */
     size_t run_count;
+    const struct idempotency_record *record; /* NULL: the request has no key */
 };
 
 /* One transaction. Runs that exist already are shared, not doubled. The same name with the same kind, base and grid is

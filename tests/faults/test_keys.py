@@ -1,0 +1,74 @@
+"""A server that is killed while it answers POSTs with an Idempotency-Key: whoever asks again gets one run, and gets it at once."""
+
+import http.client
+import json
+import os
+import threading
+import time
+import uuid
+
+from faults import body_of, prepare
+from test_kills import kill_server
+
+KILLS = int(os.environ.get("DELTAQ_KEY_KILLS", "4"))
+
+
+class Asker(threading.Thread):
+    """Posts runs that are never shared, each under a key of its own and again under the same key until it is answered."""
+
+    def __init__(self, service, stop):
+        super().__init__()
+        self.service, self.stop, self.answered, self.worst = service, stop, {}, 0.0
+
+    def post(self, body, key):
+        try:
+            return self.service.post("/v1/runs", body, {"Idempotency-Key": key})
+        except (OSError, http.client.HTTPException):
+            return None  # killed
+
+    def run(self):
+        body = {**body_of("evaluate"), "priority": -5}
+        while not self.stop.is_set():
+            key, began = uuid.uuid4().hex, None
+            while True:
+                answer = self.post(body, key)
+                if answer is not None and answer.status == 202:
+                    self.answered[key] = answer.json["id"]
+                    if began is not None:
+                        self.worst = max(self.worst, time.monotonic() - began)
+                    break
+                if answer is not None:
+                    assert answer.status in (409, 503), answer.body
+                    began = began or time.monotonic()  # the server is back, and the key is not
+                time.sleep(0.02)
+
+
+def count(service):
+    ids, address = set(), "/v1/runs?limit=200&kind=evaluate"
+    while address:
+        page = service.get(address).json
+        ids |= {run["id"] for run in page["items"]}
+        address = page["next"]
+    return ids
+
+
+def test_no_key_makes_two_runs(own):
+    prepare(own)
+    own.gate.hold("evaluate", 1, "chunk", lease="*")  # they wait in the queue: computing them would only take time
+    before, stop = count(own), threading.Event()
+    askers = [Asker(own, stop) for _ in range(4)]
+    for asker in askers:
+        asker.start()
+    for i in range(KILLS):
+        time.sleep(0.3 + 0.1 * (i % 4))
+        kill_server(own)
+    stop.set()
+    for asker in askers:
+        asker.join(120)
+        assert not asker.is_alive()
+    asked = [run for asker in askers for run in asker.answered.values()]
+    assert len(asked) > KILLS and len(set(asked)) == len(asked)
+    assert count(own) - before == set(asked), "a run without an answer: its key made another one"
+    # A claim used to be kept for 60 s after its server's end.
+    assert max(asker.worst for asker in askers) < 30
+    print(json.dumps({"kills": KILLS, "keys": len(asked), "worst_seconds": max(asker.worst for asker in askers)}))
