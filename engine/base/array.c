@@ -14,7 +14,7 @@ enum status array_grow(void *items, int64_t count, int64_t *capacity, size_t siz
     if (status != STATUS_OK) return status;
     void *old, *grown;
     memcpy(&old, items, sizeof old);
-    if (!(grown = realloc(old, bytes)))
+    if ((grown = realloc(old, bytes)) == NULL)
         return error_set(error, STATUS_NO_MEMORY, "no memory for an array of %zu bytes", bytes);
     memcpy(items, &grown, sizeof grown);
     *capacity = wanted;

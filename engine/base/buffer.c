@@ -36,7 +36,7 @@ static bool buffer_reserve(struct buffer *buffer, size_t more)
     size_t capacity = buffer->capacity < 256 ? 256 : buffer->capacity;
     while (capacity < wanted) capacity += capacity / 2;
     char *grown = realloc(buffer->bytes, capacity);
-    if (!grown) {
+    if (grown == NULL) {
         buffer_fail(buffer, STATUS_NO_MEMORY);
         return false;
     }

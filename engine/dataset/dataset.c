@@ -23,7 +23,7 @@ static enum status check(const struct dataset_source *source, const struct datas
                          const struct tokenizer *tokenizer, bool raw, struct error *error)
 {
     bool text = source->format == DATASET_TEXT || source->format == DATASET_JSONL;
-    if (text && !tokenizer)
+    if (text && tokenizer == NULL)
         return error_set(error, STATUS_INVALID, "text needs a tokenizer: a model with a tokenizer.json");
     if (use->sequence_length < 0 || use->sequence_length == 1)
         return error_set_at(error, STATUS_INVALID, "/sequence_length", "sequence_length is %lld, at least 2 is needed",

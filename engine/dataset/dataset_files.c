@@ -17,7 +17,7 @@ void dataset_files_free(struct dataset_files *files)
 
 static enum status add(struct dataset_files *files, int64_t *capacity, char *path, struct error *error)
 {
-    if (!path) return error_set(error, STATUS_NO_MEMORY, "no memory for a list of files");
+    if (path == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a list of files");
     enum status status = array_grow(&files->paths, files->count + 1, capacity, sizeof *files->paths, error);
     if (status == STATUS_OK)
         files->paths[files->count++] = path;
@@ -29,7 +29,7 @@ static enum status add(struct dataset_files *files, int64_t *capacity, char *pat
 static bool is_token_file(const char *name)
 {
     const char *dot = strrchr(name, '.');
-    return dot && (strcmp(dot, ".npy") == 0 || strcmp(dot, ".bin") == 0);
+    return dot != NULL && (strcmp(dot, ".npy") == 0 || strcmp(dot, ".bin") == 0);
 }
 
 static int by_name(const void *a, const void *b)
@@ -42,7 +42,7 @@ static enum status list_directory(const struct dataset_source *source, DIR *dire
 {
     int64_t capacity = 0;
     enum status status = STATUS_OK;
-    for (const struct dirent *entry; status == STATUS_OK && (entry = readdir(directory));) {
+    for (const struct dirent *entry; status == STATUS_OK && (entry = readdir(directory)) != NULL;) {
         struct stat info;
         char *path = NULL;
         if (entry->d_name[0] == '.') continue;
@@ -67,7 +67,7 @@ enum status dataset_files_list(const struct dataset_source *source, struct datas
     if (stat(source->path, &info) != 0) return error_set_errno(error, "open the dataset");
     if (!S_ISDIR(info.st_mode)) return add(out, &capacity, strdup(source->path), error);
     DIR *directory = opendir(source->path);
-    if (!directory) return error_set_errno(error, "read the dataset's directory");
+    if (directory == NULL) return error_set_errno(error, "read the dataset's directory");
     enum status status = list_directory(source, directory, out, error);
     closedir(directory);
     if (status != STATUS_OK) dataset_files_free(out);

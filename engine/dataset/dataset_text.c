@@ -110,11 +110,11 @@ static enum status read_line(struct lines *lines, const char *line, size_t bytes
     struct json_reader json;
     struct json_reader_text text, value;
     struct dataset_sink *sink = lines->reader->sink;
-    const char *field = lines->reader->source->field ? lines->reader->source->field : "text";
+    const char *field = lines->reader->source->field != NULL ? lines->reader->source->field : "text";
     char name[96];
     enum status status = STATUS_OK, encoded = STATUS_OK;
     lines->number++;
-    while (bytes > 0 && strchr(" \t\r", line[bytes - 1])) bytes--;
+    while (bytes > 0 && strchr(" \t\r", line[bytes - 1]) != NULL) bytes--;
     if (bytes == 0) return STATUS_OK;
     snprintf(name, sizeof name, "%.60s line %lld", file_name(lines->file), (long long)lines->number);
     json_reader_init(&json, name, line, bytes, NULL, error);
@@ -144,10 +144,10 @@ static enum status read_lines(struct lines *lines, struct text *held, size_t sea
     while (status == STATUS_OK && done < held->size && !dataset_sink_full(lines->reader->sink)) {
         size_t from = done > searched ? done : searched;
         const char *end = memchr(held->bytes + from, '\n', held->size - from);
-        if (!end && !last) break;
-        size_t bytes = end ? (size_t)(end - held->bytes) - done : held->size - done;
+        if (end == NULL && !last) break;
+        size_t bytes = end != NULL ? (size_t)(end - held->bytes) - done : held->size - done;
         status = read_line(lines, held->bytes + done, bytes, error);
-        done += bytes + (end ? 1 : 0);
+        done += bytes + (end != NULL ? 1 : 0);
     }
     if (done > 0) memmove(held->bytes, held->bytes + done, held->size - done);
     held->size -= done;

@@ -40,7 +40,7 @@ struct literal {
 
 static void skip_spaces(struct literal *literal)
 {
-    while (literal->at < literal->end && strchr(" \t\n\r", *literal->at) && *literal->at) literal->at++;
+    while (literal->at < literal->end && strchr(" \t\n\r", *literal->at) != NULL && *literal->at) literal->at++;
 }
 
 static bool take(struct literal *literal, const char *token)
@@ -125,7 +125,7 @@ static enum status check_header(const struct file *file, const struct header *he
     for (int i = 0; i < KINDS; i++) {
         if (strcmp(kinds[i].name, header->descr) == 0) kind = &kinds[i];
     }
-    if (!kind)
+    if (kind == NULL)
         return error_set(error, STATUS_UNSUPPORTED,
                          "%s: dtype \"%s\" holds no tokens; save as uint16, uint32 or int64, little endian", name,
                          header->descr);
@@ -175,7 +175,7 @@ static enum status read_bin(const struct dataset_source *source, struct file *fi
                             struct error *error)
 {
     const struct kind *kind = find_kind(source->dtype);
-    if (!kind)
+    if (kind == NULL)
         return error_set(error, STATUS_INVALID, "%s: a .bin file needs its dtype: uint16, uint32 or int64",
                          file_name(file));
     if (file_bytes(file) % kind->width != 0)
@@ -224,7 +224,7 @@ enum status dataset_reader_tokens(struct dataset_reader *reader, const char *pat
     uint8_t *bytes = NULL;
     uint32_t *tokens = NULL;
     const char *dot = strrchr(path, '.');
-    bool npy = dot && strcmp(dot, ".npy") == 0;
+    bool npy = dot != NULL && strcmp(dot, ".npy") == 0;
     enum status status = file_open(AT_FDCWD, path, FILE_FOLLOW_LINKS, INT64_MAX, &file, error);
     if (status == STATUS_OK)
         status = npy ? read_npy(file, &layout, error) : read_bin(reader->source, file, &layout, error);

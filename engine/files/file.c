@@ -24,7 +24,7 @@ struct file {
 static void show(const char *path, char shown[SHOWN_MAX])
 {
     const char *slash = strrchr(path, '/');
-    (void)snprintf(shown, SHOWN_MAX, "%s", slash && slash[1] ? slash + 1 : path);
+    (void)snprintf(shown, SHOWN_MAX, "%s", slash != NULL && slash[1] ? slash + 1 : path);
     for (char *at = shown; *at; at++)
         if (*at < ' ' || *at > '~') *at = '?';
 }
@@ -62,7 +62,7 @@ enum status file_open(int directory, const char *path, enum file_links links, in
     *out = NULL;
     struct file *file = calloc(1, sizeof *file);
     char *copy = strdup(path);
-    if (!file || !copy) {
+    if (file == NULL || copy == NULL) {
         free(file);
         free(copy);
         return error_set(error, STATUS_NO_MEMORY, "cannot allocate a file");
@@ -79,7 +79,7 @@ enum status file_open(int directory, const char *path, enum file_links links, in
 
 void file_close(struct file *file)
 {
-    if (!file) return;
+    if (file == NULL) return;
     if (file->descriptor >= 0) (void)close(file->descriptor);
     free(file->path);
     free(file);

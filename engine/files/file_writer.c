@@ -32,11 +32,11 @@ static enum status refuse(const char *action, struct error *error)
 static enum status open_directory(struct file_writer *writer, struct error *error)
 {
     char *slash = strrchr(writer->path, '/');
-    writer->name = slash ? slash + 1 : writer->path;
+    writer->name = slash != NULL ? slash + 1 : writer->path;
     if (!*writer->name || strcmp(writer->name, ".") == 0 || strcmp(writer->name, "..") == 0)
         return error_set(error, STATUS_INVALID, "a file to write needs a name");
-    const char *directory = slash == writer->path ? "/" : slash ? writer->path : ".";
-    if (slash) *slash = '\0';
+    const char *directory = slash == writer->path ? "/" : slash != NULL ? writer->path : ".";
+    if (slash != NULL) *slash = '\0';
     writer->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return writer->directory < 0 ? refuse("cannot open the directory to write to", error) : STATUS_OK;
 }
@@ -69,9 +69,9 @@ static enum status begin(const char *path, struct file_writer **out, struct erro
 {
     struct file_writer *writer = calloc(1, sizeof *writer);
     *out = writer;
-    if (!writer) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a file writer");
+    if (writer == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a file writer");
     *writer = (struct file_writer){.directory = -1, .descriptor = -1, .path = strdup(path)};
-    if (!writer->path) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a file writer");
+    if (writer->path == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a file writer");
     return open_directory(writer, error);
 }
 
@@ -187,7 +187,7 @@ enum status file_writer_commit(struct file_writer *writer, struct error *error)
 
 void file_writer_close(struct file_writer *writer)
 {
-    if (!writer) return;
+    if (writer == NULL) return;
     if (writer->temporary[0] && !writer->left) (void)unlinkat(writer->directory, writer->temporary, 0);
     if (writer->descriptor >= 0) (void)close(writer->descriptor);
     if (writer->directory >= 0) (void)close(writer->directory);

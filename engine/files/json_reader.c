@@ -40,9 +40,9 @@ bool json_reader_fail(struct json_reader *reader, enum status status, const char
     (void)vsnprintf(detail, sizeof detail, format, list);
     va_end(list);
     const size_t at = reader->options.offset + (size_t)(reader->at - reader->start);
-    const char *key = reader->key ? reader->key + 1 : "";
+    const char *key = reader->key != NULL ? reader->key + 1 : "";
     size_t size = 0;
-    while (reader->key && key[size] != '"') size += key[size] == '\\' ? 2 : 1;
+    while (reader->key != NULL && key[size] != '"') size += key[size] == '\\' ? 2 : 1;
     reader->status =
         error_set(reader->error, status, "%s: byte %zu%s%.*s%s: %s", reader->name, at, size ? ", after key \"" : "",
                   excerpt_size(key, size, EXCERPT_MAX), key, size ? "\"" : "", detail);
@@ -71,7 +71,7 @@ void json_reader_init(struct json_reader *reader, const char *name, const void *
                       const struct json_reader_options *options, struct error *error)
 {
     *reader = (struct json_reader){.name = name, .error = error};
-    if (options) reader->options = *options;
+    if (options != NULL) reader->options = *options;
     if (reader->options.depth == 0) reader->options.depth = DEPTH_DEFAULT;
     assert(reader->options.depth > 0 && reader->options.depth <= DEPTH_MAX);
     json_reader_restart(reader, bytes, size, reader->options.offset);
@@ -120,7 +120,7 @@ static bool scan_string(struct json_reader *reader, struct json_reader_text *raw
 {
     const char *from = reader->at + 1;
     const char *complaint = json_text_string(&reader->at, reader->end, escaped);
-    if (complaint) return json_reader_fail(reader, STATUS_MALFORMED, "%s", complaint);
+    if (complaint != NULL) return json_reader_fail(reader, STATUS_MALFORMED, "%s", complaint);
     *raw = (struct json_reader_text){from, (size_t)(reader->at - 1 - from)};
     return true;
 }
@@ -133,7 +133,7 @@ static bool decode_string(struct json_reader *reader, struct json_reader_text ra
         const size_t capacity = raw.size < SIZE_MAX / 2 ? raw.size * 2 : raw.size;
         free(scratch->bytes);
         *scratch = (struct json_reader_scratch){malloc(capacity), capacity};
-        if (!scratch->bytes) {
+        if (scratch->bytes == NULL) {
             scratch->capacity = 0;
             return json_reader_fail(reader, STATUS_NO_MEMORY, "cannot allocate %zu bytes for a string", capacity);
         }
@@ -158,7 +158,7 @@ static bool scan_number(struct json_reader *reader, struct json_reader_text *out
         reader->options.not_finite &&
         (scan_literal(reader, "NaN") || scan_literal(reader, "Infinity") || scan_literal(reader, "-Infinity"));
     const char *complaint = literal ? NULL : json_text_number(&reader->at, reader->end);
-    if (complaint) return json_reader_fail(reader, STATUS_MALFORMED, "%s", complaint);
+    if (complaint != NULL) return json_reader_fail(reader, STATUS_MALFORMED, "%s", complaint);
     if (reader->at - from > NUMBER_MAX)
         return json_reader_fail(reader, STATUS_MALFORMED, "a number of more than %d characters", NUMBER_MAX);
     *out = (struct json_reader_text){from, (size_t)(reader->at - from)};
@@ -345,7 +345,7 @@ bool json_reader_skip(struct json_reader *reader, struct json_reader_text *out)
         if (advance(reader, &raw, &escaped) && !scan_value(reader)) return false;
         if (reader->status != STATUS_OK) return false;
     }
-    if (out) *out = (struct json_reader_text){from, (size_t)(reader->at - from)};
+    if (out != NULL) *out = (struct json_reader_text){from, (size_t)(reader->at - from)};
     return true;
 }
 
@@ -367,7 +367,8 @@ bool json_reader_string_copy(struct json_reader *reader, char *buffer, size_t ca
     if (text.size >= capacity)
         return json_reader_fail(reader, STATUS_INVALID, "a string of %zu bytes, at most %zu are accepted", text.size,
                                 capacity - 1);
-    if (memchr(text.bytes, '\0', text.size)) return json_reader_fail(reader, STATUS_INVALID, "a string contains NUL");
+    if (memchr(text.bytes, '\0', text.size) != NULL)
+        return json_reader_fail(reader, STATUS_INVALID, "a string contains NUL");
     memcpy(buffer, text.bytes, text.size);
     buffer[text.size] = '\0';
     return true;
@@ -435,7 +436,7 @@ bool json_reader_double(struct json_reader *reader, double *out)
     copy[text.size] = '\0';
     /* Not strtod: its decimal point is the locale's. */
     const locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!locale) return json_reader_fail(reader, STATUS_NO_MEMORY, "cannot allocate a locale");
+    if (locale == NULL) return json_reader_fail(reader, STATUS_NO_MEMORY, "cannot allocate a locale");
     const double value = strtod_l(copy, NULL, locale);
     freelocale(locale);
     const bool literal = text.bytes[text.size - 1] == 'N' || text.bytes[text.size - 1] == 'y';
@@ -472,7 +473,7 @@ bool json_reader_is(struct json_reader_text text, const char *literal)
 
 int json_reader_field(struct json_reader *reader, struct json_reader_text key, const char *const *names, uint64_t *seen)
 {
-    for (int i = 0; names[i]; i++) {
+    for (int i = 0; names[i] != NULL; i++) {
         assert(i < 64);
         if (!json_reader_is(key, names[i])) continue;
         if (*seen >> i & 1) {

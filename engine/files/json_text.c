@@ -65,7 +65,7 @@ static const char *scan_escape(const char **at, const char *end)
     const char *from = *at;
     if (end - from < 2) return "the text ends inside an escape";
     if (from[1] != 'u') {
-        if (!memchr("\"\\/bfnrt", from[1], 8)) return "unknown escape in a string";
+        if (memchr("\"\\/bfnrt", from[1], 8) == NULL) return "unknown escape in a string";
         *at += 2;
         return NULL;
     }
@@ -94,7 +94,7 @@ const char *json_text_string(const char **at, const char *end, bool *escaped)
         if (byte == '\\') {
             *escaped = true;
             const char *complaint = scan_escape(at, end);
-            if (complaint) return complaint;
+            if (complaint != NULL) return complaint;
             continue;
         }
         if (byte < 0x20) return "control character in a string";
@@ -148,7 +148,7 @@ static const char *decode_escape(const char *at, const char *end, char **out)
     static const char letters[] = "bfnrt", meanings[] = "\b\f\n\r\t";
     if (at[1] != 'u') {
         const char *letter = memchr(letters, at[1], 5);
-        *(*out)++ = letter ? meanings[letter - letters] : at[1];
+        *(*out)++ = letter != NULL ? meanings[letter - letters] : at[1];
         return at + 2;
     }
     unsigned code = (unsigned)hex_value(at + 2, end);
@@ -167,11 +167,11 @@ size_t json_text_decode(const char *raw, size_t size, char *out)
     char *to = out;
     while (at < end) {
         const char *escape = memchr(at, '\\', (size_t)(end - at));
-        const size_t plain = (size_t)((escape ? escape : end) - at);
+        const size_t plain = (size_t)((escape != NULL ? escape : end) - at);
         memcpy(to, at, plain);
         to += plain;
         at += plain;
-        if (escape) at = decode_escape(at, end, &to);
+        if (escape != NULL) at = decode_escape(at, end, &to);
     }
     return (size_t)(to - out);
 }

@@ -47,7 +47,7 @@ static enum status check_id(struct loading *loading, const struct added_token *t
     if (token->content.size == 0 || token->content.size > CONTENT_LIMIT)
         return error_set(error, STATUS_UNSUPPORTED, "%s: added token %u has %zu bytes, 1 to %d are done", name,
                          token->id, token->content.size, CONTENT_LIMIT);
-    if (added_find(loading->added, token->id))
+    if (added_find(loading->added, token->id) != NULL)
         return error_set(error, STATUS_CORRUPT, "%s: added token \"%.60s\" (id %u) is given twice", name,
                          token->content.bytes, token->id);
     int64_t known = vocabulary_find(loading->vocabulary, token->content.bytes, token->content.size);
@@ -55,7 +55,7 @@ static enum status check_id(struct loading *loading, const struct added_token *t
         return error_set(error, STATUS_CORRUPT, "%s: added token \"%.60s\" has id %u, but %lld in the vocabulary", name,
                          token->content.bytes, token->id, (long long)known);
     size_t size;
-    if (known < 0 && vocabulary_content(loading->vocabulary, token->id, &size))
+    if (known < 0 && vocabulary_content(loading->vocabulary, token->id, &size) != NULL)
         return error_set(error, STATUS_CORRUPT, "%s: id %u of added token \"%.60s\" belongs to another token", name,
                          token->id, token->content.bytes);
     return STATUS_OK;
@@ -95,7 +95,7 @@ static enum status build_set(struct added *added, bool normalized, const char *n
                              struct error *error)
 {
     out->order = calloc((size_t)added->count + 1, sizeof *out->order);
-    if (!out->order) return error_set(error, STATUS_NO_MEMORY, "no memory for added tokens");
+    if (out->order == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for added tokens");
     for (int64_t i = 0; i < added->count; i++) {
         if (added->tokens[i].normalized == normalized && added->tokens[i].pattern.size > 0)
             out->order[out->count++] = (uint32_t)i;
@@ -219,7 +219,7 @@ enum status added_next(const struct added *added, const struct added_set *set, s
         uint8_t first = (uint8_t)text[at];
         if (set->first[first] == set->first[first + 1]) continue;
         const struct added_token *token = longest(added, set, text + at, bytes - at);
-        if (!token) continue;
+        if (token == NULL) continue;
         *match = (struct added_match){.start = at, .end = at + token->pattern.size, .token = token};
         *from = match->end;
         bool alone = true;
@@ -230,7 +230,7 @@ enum status added_next(const struct added *added, const struct added_set *set, s
         match->token = NULL;
         at = match->end - 1;
     }
-    if (!match->token) return STATUS_OK;
+    if (match->token == NULL) return STATUS_OK;
     size_t start = match->start;
     while (match->token->lstrip && start > done && utf8_is_white_space(utf8_decode(text + before(text, start))))
         start = before(text, start);
@@ -243,7 +243,7 @@ enum status added_next(const struct added *added, const struct added_set *set, s
 const struct added_token *added_find(const struct added *added, uint32_t id)
 {
     const struct pair_map_slot *slot = pair_map_find(&added->by_id, id, 0);
-    return slot ? &added->tokens[slot->id] : NULL;
+    return slot != NULL ? &added->tokens[slot->id] : NULL;
 }
 
 static bool is_letter(char c)

@@ -55,7 +55,7 @@ bool bpe_splits(const struct bpe *bpe, uint32_t left, uint32_t right)
     if (bpe->ignore_merges) return false;
     if (left < 128 && right < 128) {
         if (bpe->ascii_neighbours[left][right >> 6] >> (right & 63) & 1) return false;
-    } else if (pair_map_find(&bpe->neighbours, left, right)) {
+    } else if (pair_map_find(&bpe->neighbours, left, right) != NULL) {
         return false;
     }
     return bpe_character(bpe, left) >= 0 && bpe_character(bpe, right) >= 0;
@@ -110,7 +110,7 @@ static int64_t merge_short(const struct bpe *bpe, uint32_t *ids, int64_t count)
     for (;;) {
         int64_t best = -1;
         for (int64_t i = 0; i + 1 < count; i++) {
-            if (pairs[i] && (best < 0 || pairs[i]->rank < pairs[best]->rank)) best = i;
+            if (pairs[i] != NULL && (best < 0 || pairs[i]->rank < pairs[best]->rank)) best = i;
         }
         if (best < 0) return count;
         ids[best] = pairs[best]->id;
@@ -151,7 +151,7 @@ static int64_t push(const struct bpe *bpe, struct bpe_scratch *scratch, int64_t 
 {
     if (left < 0 || right < 0) return heaped;
     const struct pair_map_slot *pair = pair_map_find(&bpe->merges, scratch->ids[left], scratch->ids[right]);
-    if (!pair) return heaped;
+    if (pair == NULL) return heaped;
     scratch->heap[heaped] = (struct bpe_candidate){.rank = pair->rank, .position = (uint32_t)left, .id = pair->id};
     sift_up(scratch->heap, heaped);
     return heaped + 1;
@@ -190,7 +190,7 @@ static enum status merge_long(const struct bpe *bpe, struct bpe_scratch *scratch
         int32_t at = (int32_t)top.position;
         if (links[at].next < 0) continue;
         const struct pair_map_slot *pair = pair_map_find(&bpe->merges, scratch->ids[at], scratch->ids[links[at].next]);
-        if (!pair || pair->id != top.id) continue;
+        if (pair == NULL || pair->id != top.id) continue;
         merge_at(scratch, at, top.id);
         heaped = push(bpe, scratch, heaped, links[at].previous, at);
         heaped = push(bpe, scratch, heaped, at, links[at].next);
@@ -255,7 +255,7 @@ static enum status encode_cached(const struct bpe *bpe, struct bpe_scratch *scra
     int64_t count, start = out->count;
     uint64_t hash = vocabulary_hash(bpe->vocabulary.seed, text, bytes);
     const uint32_t *ids = bpe_cache_find(&scratch->cache, hash, text, bytes, &count);
-    if (ids) return bpe_append(out, ids, count, error);
+    if (ids != NULL) return bpe_append(out, ids, count, error);
     enum status status = encode_word(bpe, scratch, text, bytes, raw_bytes, out, error);
     if (status == STATUS_OK) keep(scratch, hash, text, bytes, out, start);
     return status;

@@ -33,7 +33,7 @@ static struct bpe_cache_slot *place(const struct bpe_cache *cache, uint64_t hash
 const uint32_t *bpe_cache_find(const struct bpe_cache *cache, uint64_t hash, const char *word, size_t bytes,
                                int64_t *count)
 {
-    if (!cache->slots) return NULL;
+    if (cache->slots == NULL) return NULL;
     const struct bpe_cache_slot *slot = place(cache, hash | 1, word, bytes);
     *count = slot->count;
     return slot->hash ? cache->ids + slot->ids_at : NULL;
@@ -41,10 +41,10 @@ const uint32_t *bpe_cache_find(const struct bpe_cache *cache, uint64_t hash, con
 
 static bool prepare(struct bpe_cache *cache, size_t bytes, int64_t count)
 {
-    if (!cache->slots) {
+    if (cache->slots == NULL) {
         struct bpe_cache made = {
             .slots = calloc(SLOTS, sizeof *made.slots), .words = malloc(WORDS), .ids = malloc(IDS * sizeof *made.ids)};
-        if (!made.slots || !made.words || !made.ids) {
+        if (made.slots == NULL || made.words == NULL || made.ids == NULL) {
             bpe_cache_reset(&made);
             return false;
         }

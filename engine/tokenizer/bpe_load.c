@@ -59,7 +59,7 @@ static enum status add_merge(struct bpe *bpe, int64_t rank, int64_t left, int64_
     size_t left_size = 0, right_size = 0;
     const char *left_text = vocabulary_content(&bpe->vocabulary, left, &left_size);
     const char *right_text = vocabulary_content(&bpe->vocabulary, right, &right_size);
-    if (!left_text || !right_text || left_size == 0 || right_size == 0)
+    if (left_text == NULL || right_text == NULL || left_size == 0 || right_size == 0)
         return error_set(error, STATUS_CORRUPT, "joins a token that the vocabulary lacks");
     joined->size = 0;
     enum status status = text_append(joined, left_text, left_size, error);
@@ -83,8 +83,8 @@ static bool read_line(struct json_reader *reader, const struct vocabulary *vocab
     *comment = line.size >= 8 && memcmp(line.bytes, "#version", 8) == 0;
     if (*comment) return true;
     const char *space = memchr(line.bytes, ' ', line.size);
-    size_t rest = space ? (size_t)(line.bytes + line.size - space - 1) : 0;
-    if (!space || memchr(space + 1, ' ', rest))
+    size_t rest = space != NULL ? (size_t)(line.bytes + line.size - space - 1) : 0;
+    if (space == NULL || memchr(space + 1, ' ', rest) != NULL)
         return json_reader_fail(reader, STATUS_CORRUPT, "a merge is two tokens and one space");
     *left = vocabulary_find(vocabulary, line.bytes, (size_t)(space - line.bytes));
     *right = vocabulary_find(vocabulary, space + 1, rest);
@@ -149,11 +149,11 @@ static enum status refuse_unsupported(const struct part *model, struct error *er
     }
     text_free(&affix);
     struct json_reader_text dropout = model->spans[DROPOUT];
-    if (dropout.bytes && !json_reader_is(dropout, "0.0") && !json_reader_is(dropout, "0"))
+    if (dropout.bytes != NULL && !json_reader_is(dropout, "0.0") && !json_reader_is(dropout, "0"))
         return error_set(error, STATUS_UNSUPPORTED, "%s: model has dropout, which is random; set it to null", name);
-    if (!model->spans[VOCAB].bytes || !model->spans[MERGES].bytes)
+    if (model->spans[VOCAB].bytes == NULL || model->spans[MERGES].bytes == NULL)
         return error_set(error, STATUS_CORRUPT, "%s: model lacks \"%s\"", name,
-                         model->spans[VOCAB].bytes ? "merges" : "vocab");
+                         model->spans[VOCAB].bytes != NULL ? "merges" : "vocab");
     return STATUS_OK;
 }
 
@@ -162,7 +162,7 @@ static enum status find_unknown(const struct part *model, struct bpe *bpe, struc
     struct text content = {0};
     bpe->unknown = -1;
     enum status status = part_text(model, UNK_TOKEN, &content, error);
-    if (status == STATUS_OK && model->spans[UNK_TOKEN].bytes) {
+    if (status == STATUS_OK && model->spans[UNK_TOKEN].bytes != NULL) {
         bpe->unknown = vocabulary_find(&bpe->vocabulary, content.bytes, content.size);
         if (bpe->unknown < 0)
             status = error_set(error, STATUS_CORRUPT, "%s: unk_token \"%.60s\" is not in the vocabulary",

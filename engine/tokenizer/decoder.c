@@ -246,7 +246,7 @@ static enum status load_sequence(struct loading *loading, const struct part *par
 {
     (void)step;
     loading->decoder->count--;
-    if (!part->spans[1].bytes)
+    if (part->spans[1].bytes == NULL)
         return error_set(error, STATUS_CORRUPT, "%s: decoder lacks its list", loading->document->name);
     if (++loading->depth > PART_DEPTH) return error_set(error, STATUS_UNSUPPORTED, "decoders are nested too deep");
     enum status status = part_items(loading->document, part->spans[1], visit, loading, error);
@@ -348,7 +348,7 @@ enum status decoder_load(const struct part_document *document, struct json_reade
 {
     *out = NULL;
     struct loading loading = {.document = document, .decoder = calloc(1, sizeof *loading.decoder)};
-    if (!loading.decoder) return error_set(error, STATUS_NO_MEMORY, "no memory for a decoder");
+    if (loading.decoder == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a decoder");
     loading.decoder->growth = 1;
     enum status status = part_absent(span) ? STATUS_OK : load_one(&loading, span, error);
     if (status == STATUS_OK) {
@@ -361,7 +361,7 @@ enum status decoder_load(const struct part_document *document, struct json_reade
 
 void decoder_free(struct decoder *decoder)
 {
-    if (!decoder) return;
+    if (decoder == NULL) return;
     for (int i = 0; i < STEPS_LIMIT; i++) {
         pattern_free(decoder->steps[i].pattern);
         text_free(&decoder->steps[i].content);

@@ -43,7 +43,7 @@ static enum status load_sequence(struct loading *loading, const struct part *par
 {
     (void)step;
     loading->normalizer->count--; /* takes no step of its own */
-    if (!part->spans[1].bytes)
+    if (part->spans[1].bytes == NULL)
         return error_set(error, STATUS_CORRUPT, "%s: normalizer lacks its list", loading->document->name);
     if (++loading->depth > PART_DEPTH) return error_set(error, STATUS_UNSUPPORTED, "normalizers are nested too deep");
     enum status status = part_items(loading->document, part->spans[1], visit, loading, error);
@@ -140,7 +140,7 @@ enum status normalizer_load(const struct part_document *document, struct json_re
     *out = NULL;
     if (part_absent(span)) return STATUS_OK;
     struct loading loading = {.document = document, .normalizer = calloc(1, sizeof *loading.normalizer)};
-    if (!loading.normalizer) return error_set(error, STATUS_NO_MEMORY, "no memory for a normalizer");
+    if (loading.normalizer == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a normalizer");
     loading.normalizer->growth = 1;
     enum status status = load_one(&loading, span, error);
     if (status == STATUS_OK) {
@@ -153,7 +153,7 @@ enum status normalizer_load(const struct part_document *document, struct json_re
 
 void normalizer_free(struct normalizer *normalizer)
 {
-    if (!normalizer) return;
+    if (normalizer == NULL) return;
     for (int i = 0; i < STEPS_LIMIT; i++) {
         text_free(&normalizer->steps[i].content);
         pattern_free(normalizer->steps[i].pattern);
@@ -227,7 +227,7 @@ static enum status apply_prepend(const struct step *step, bool continued, const 
 enum status normalizer_apply(const struct normalizer *normalizer, struct pattern_scratch *scratch, bool continued,
                              struct text *text, struct text *other, bool *stripped, struct error *error)
 {
-    for (int i = 0; normalizer && i < normalizer->count; i++) {
+    for (int i = 0; normalizer != NULL && i < normalizer->count; i++) {
         const struct step *step = &normalizer->steps[i];
         enum status status = STATUS_OK;
         other->size = 0;
@@ -246,7 +246,7 @@ enum status normalizer_apply(const struct normalizer *normalizer, struct pattern
 /* Letters and spaces begin a normal form of their own and compose with nothing before them (UAX #15). */
 bool normalizer_splits(const struct normalizer *normalizer)
 {
-    for (int i = 0; normalizer && i < normalizer->count; i++) {
+    for (int i = 0; normalizer != NULL && i < normalizer->count; i++) {
         const struct step *step = &normalizer->steps[i];
         if (step->kind == STEP_STRIP || (step->kind == STEP_REPLACE && !step->plain)) return false;
     }
@@ -255,8 +255,8 @@ bool normalizer_splits(const struct normalizer *normalizer)
 
 bool normalizer_same(const struct normalizer *a, const struct normalizer *b)
 {
-    const int count = a ? a->count : 0;
-    bool same = count == (b ? b->count : 0);
+    const int count = a != NULL ? a->count : 0;
+    bool same = count == (b != NULL ? b->count : 0);
     for (int i = 0; i < count && same; i++) {
         const struct step *one = &a->steps[i], *other = &b->steps[i];
         same = one->kind == other->kind && one->form == other->form && one->left == other->left &&

@@ -15,7 +15,7 @@ static enum status grow(struct pair_map *map, struct error *error)
     struct pair_map old = *map;
     map->slot_count = old.slot_count ? old.slot_count * 2 : 1024;
     map->slots = calloc(map->slot_count, sizeof *map->slots);
-    if (!map->slots) {
+    if (map->slots == NULL) {
         *map = old;
         return error_set(error, STATUS_NO_MEMORY, "no memory for a table of pairs");
     }

@@ -11,7 +11,7 @@ void part_reader(const struct part_document *document, struct json_reader_text s
 
 bool part_absent(struct json_reader_text span)
 {
-    return !span.bytes || json_reader_is(span, "null");
+    return span.bytes == NULL || json_reader_is(span, "null");
 }
 
 enum status part_type(const struct part_document *document, struct json_reader_text span, const char *kind, char *type,
@@ -55,7 +55,7 @@ enum status part_read(const struct part_document *document, struct json_reader_t
 
 enum status part_bool(const struct part *part, int field, bool *out, struct error *error)
 {
-    if (!part->spans[field].bytes) return STATUS_OK;
+    if (part->spans[field].bytes == NULL) return STATUS_OK;
     struct json_reader reader;
     part_reader(part->document, part->spans[field], &reader, error);
     json_reader_bool(&reader, out);
@@ -65,7 +65,7 @@ enum status part_bool(const struct part *part, int field, bool *out, struct erro
 enum status part_integer(const struct part *part, int field, int64_t minimum, int64_t maximum, int64_t *out,
                          struct error *error)
 {
-    if (!part->spans[field].bytes) return STATUS_OK;
+    if (part->spans[field].bytes == NULL) return STATUS_OK;
     struct json_reader reader;
     part_reader(part->document, part->spans[field], &reader, error);
     json_reader_int64(&reader, minimum, maximum, out);
@@ -89,12 +89,12 @@ static enum status read_text(const struct part_document *document, struct json_r
 
 enum status part_text(const struct part *part, int field, struct text *out, struct error *error)
 {
-    return part->spans[field].bytes ? read_text(part->document, part->spans[field], out, error) : STATUS_OK;
+    return part->spans[field].bytes != NULL ? read_text(part->document, part->spans[field], out, error) : STATUS_OK;
 }
 
 enum status part_required_text(const struct part *part, int field, struct text *out, struct error *error)
 {
-    if (part->spans[field].bytes) return read_text(part->document, part->spans[field], out, error);
+    if (part->spans[field].bytes != NULL) return read_text(part->document, part->spans[field], out, error);
     return error_set(error, STATUS_CORRUPT, "%s: %s lacks \"%s\"", part->document->name, part->kind,
                      part->fields[field]);
 }
@@ -103,8 +103,8 @@ enum status part_choice(const struct part *part, int field, const char *const *c
 {
     struct text value = {0};
     enum status status = part_text(part, field, &value, error);
-    if (status != STATUS_OK || !part->spans[field].bytes) goto done;
-    for (int i = 0; choices[i]; i++) {
+    if (status != STATUS_OK || part->spans[field].bytes == NULL) goto done;
+    for (int i = 0; choices[i] != NULL; i++) {
         if (strcmp(choices[i], value.bytes) != 0) continue;
         *out = i;
         goto done;
@@ -120,13 +120,13 @@ enum status part_pattern(const struct part *part, int field, struct text *out, b
 {
     static const char *const forms[] = {"String", "Regex", NULL};
     struct part pattern;
-    if (!part->spans[field].bytes)
+    if (part->spans[field].bytes == NULL)
         return error_set(error, STATUS_CORRUPT, "%s: %s lacks \"%s\"", part->document->name, part->kind,
                          part->fields[field]);
     enum status status = part_read(part->document, part->spans[field], "a pattern", forms, false, &pattern, error);
     if (status != STATUS_OK) return status;
-    bool both = pattern.spans[0].bytes && pattern.spans[1].bytes;
-    if (both || (!pattern.spans[0].bytes && !pattern.spans[1].bytes))
+    bool both = pattern.spans[0].bytes != NULL && pattern.spans[1].bytes != NULL;
+    if (both || (pattern.spans[0].bytes == NULL && pattern.spans[1].bytes == NULL))
         return error_set(error, STATUS_CORRUPT, "%s: a pattern of %s needs one of \"String\" and \"Regex\"",
                          part->document->name, part->kind);
     *literal = pattern.spans[0].bytes != NULL;

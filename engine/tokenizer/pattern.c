@@ -53,14 +53,14 @@ enum status pattern_new(const char *expression, size_t bytes, enum pattern_synta
     options |= syntax == PATTERN_LITERAL ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NO_AUTO_CAPTURE;
     pattern = calloc(1, sizeof *pattern);
     context = pcre2_compile_context_create(NULL);
-    if (!pattern || !context) {
+    if (pattern == NULL || context == NULL) {
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a regular expression");
         goto done;
     }
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    pattern->code = pcre2_compile((PCRE2_SPTR)(translated.bytes ? translated.bytes : ""), translated.size, options,
-                                  &code, &offset, context);
-    if (!pattern->code) {
+    pattern->code = pcre2_compile((PCRE2_SPTR)(translated.bytes != NULL ? translated.bytes : ""), translated.size,
+                                  options, &code, &offset, context);
+    if (pattern->code == NULL) {
         char reason[120] = "";
         pcre2_get_error_message(code, (PCRE2_UCHAR *)reason, sizeof reason);
         status = error_set(error, STATUS_UNSUPPORTED, "regular expression does not compile: %s (\"%.60s\")", reason,
@@ -82,7 +82,7 @@ done:
 
 void pattern_free(struct pattern *pattern)
 {
-    if (!pattern) return;
+    if (pattern == NULL) return;
     pcre2_code_free(pattern->code);
     text_free(&pattern->source);
     free(pattern);
@@ -90,7 +90,7 @@ void pattern_free(struct pattern *pattern)
 
 bool pattern_same(const struct pattern *a, const struct pattern *b)
 {
-    if (!a || !b) return a == b;
+    if (a == NULL || b == NULL) return a == b;
     return a->literal == b->literal && text_same(&a->source, &b->source);
 }
 
@@ -98,26 +98,26 @@ enum status pattern_scratch_new(struct pattern_scratch **out, struct error *erro
 {
     struct pattern_scratch *scratch = calloc(1, sizeof *scratch);
     *out = scratch;
-    if (scratch) {
+    if (scratch != NULL) {
         scratch->data = pcre2_match_data_create(1, NULL);
         scratch->context = pcre2_match_context_create(NULL);
         scratch->stack =
             pcre2_jit_stack_create(STACK_START, STACK_LIMIT, NULL); /* NULL: no just-in-time compiler here */
     }
-    if (!scratch || !scratch->data || !scratch->context) {
+    if (scratch == NULL || scratch->data == NULL || scratch->context == NULL) {
         pattern_scratch_free(scratch);
         *out = NULL;
         return error_set(error, STATUS_NO_MEMORY, "no memory for matching");
     }
     pcre2_set_match_limit(scratch->context, MATCH_LIMIT);
     pcre2_set_heap_limit(scratch->context, HEAP_LIMIT_KIB);
-    if (scratch->stack) pcre2_jit_stack_assign(scratch->context, NULL, scratch->stack);
+    if (scratch->stack != NULL) pcre2_jit_stack_assign(scratch->context, NULL, scratch->stack);
     return STATUS_OK;
 }
 
 void pattern_scratch_free(struct pattern_scratch *scratch)
 {
-    if (!scratch) return;
+    if (scratch == NULL) return;
     pcre2_match_data_free(scratch->data);
     pcre2_match_context_free(scratch->context);
     pcre2_jit_stack_free(scratch->stack);

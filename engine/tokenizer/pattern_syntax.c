@@ -69,12 +69,13 @@ static enum status hexadecimal(struct translator *t, char kind)
 static enum status property(struct translator *t, char kind)
 {
     const char *name = t->at + 1, *close = t->at < t->end ? memchr(t->at, '}', (size_t)(t->end - t->at)) : NULL;
-    if (!close || *t->at != '{') return refuse(t, "a property without braces");
+    if (close == NULL || *t->at != '{') return refuse(t, "a property without braces");
     bool negated = name < close && *name == '^';
     if (negated) name++;
     size_t size = (size_t)(close - name);
     bool general = size == 1 || (size == 2 && is_letter(name[1])); /* L, Lu, ... */
-    if (size == 0 || size > 40 || (size == 1 && !strchr("LMNPSZC", *name))) return refuse(t, "an unknown property");
+    if (size == 0 || size > 40 || (size == 1 && strchr("LMNPSZC", *name) == NULL))
+        return refuse(t, "an unknown property");
     for (size_t i = 0; i < size; i++) {
         if (!is_letter(name[i]) && name[i] != '_') return refuse(t, "an unknown property");
     }
@@ -118,7 +119,7 @@ static enum status escape(struct translator *t, bool in_class)
     if (name == 'p' || name == 'P') return property(t, name);
     for (size_t i = 0; i < sizeof escapes / sizeof *escapes; i++) {
         const char *form = in_class ? escapes[i].inside : escapes[i].outside;
-        if (escapes[i].name == name && form) return put(t, form);
+        if (escapes[i].name == name && form != NULL) return put(t, form);
     }
     t->at--;
     if (is_letter(name) || (name >= '0' && name <= '9')) return refuse(t, "an escape");
@@ -160,10 +161,10 @@ static enum status open_group(struct translator *t)
     t->assertions[t->depth] = false;
     if (t->at < t->end && *t->at == '?') {
         int i = 0;
-        while (forms[i] &&
+        while (forms[i] != NULL &&
                ((size_t)(t->end - t->at) < strlen(forms[i]) || strncmp(t->at, forms[i], strlen(forms[i])) != 0))
             i++;
-        if (!forms[i]) return refuse(t, "a group");
+        if (forms[i] == NULL) return refuse(t, "a group");
         t->assertions[t->depth] = i >= 1 && i <= 4;
         t->at += strlen(forms[i]);
         t->depth++;
@@ -191,7 +192,8 @@ static enum status wrap_atom(struct translator *t)
 static enum status interval(struct translator *t)
 {
     const char *low = ++t->at, *comma = NULL;
-    while (t->at < t->end && t->at - low < 12 && ((*t->at >= '0' && *t->at <= '9') || (*t->at == ',' && !comma))) {
+    while (t->at < t->end && t->at - low < 12 &&
+           ((*t->at >= '0' && *t->at <= '9') || (*t->at == ',' && comma == NULL))) {
         if (*t->at == ',') comma = t->at;
         t->at++;
     }
@@ -200,7 +202,7 @@ static enum status interval(struct translator *t)
     enum status status = text_format(t->out, t->error, "{%s%.*s}", comma == low ? "0" : "", (int)(t->at - low), low);
     t->at++;
     if (status != STATUS_OK || t->at >= t->end) return status;
-    if (*t->at == '?' && !comma) return refuse(t, "a lazy fixed interval");
+    if (*t->at == '?' && comma == NULL) return refuse(t, "a lazy fixed interval");
     if (*t->at == '?') {
         t->at++;
         return put(t, "?");

@@ -19,7 +19,7 @@ static enum status visit(void *context, struct json_reader_text item, struct err
 
 static enum status load_sequence(struct loading *loading, const struct part *part, struct error *error)
 {
-    if (!part->spans[1].bytes)
+    if (part->spans[1].bytes == NULL)
         return error_set(error, STATUS_CORRUPT, "%s: post_processor lacks its list", loading->document->name);
     if (++loading->depth > PART_DEPTH)
         return error_set(error, STATUS_UNSUPPORTED, "post-processors are nested too deep");
@@ -73,7 +73,7 @@ static enum status append_special(struct template *template, const char *name, s
     enum status appended = STATUS_OK;
     bool known = false;
     const struct part *part = template->part;
-    if (part->spans[TEMPLATE_TOKENS].bytes) {
+    if (part->spans[TEMPLATE_TOKENS].bytes != NULL) {
         part_reader(part->document, part->spans[TEMPLATE_TOKENS], &reader, error);
         json_reader_object(&reader);
         while (json_reader_next_key(&reader, &key)) {
@@ -107,8 +107,8 @@ static enum status visit_template(void *context, struct json_reader_text item, s
     struct text id = {0};
     const struct part_document *document = template->part->document;
     enum status status = part_read(document, item, "a template", kinds, false, &piece, error);
-    bool special = status == STATUS_OK && piece.spans[0].bytes;
-    if (status == STATUS_OK && !special && !piece.spans[1].bytes)
+    bool special = status == STATUS_OK && piece.spans[0].bytes != NULL;
+    if (status == STATUS_OK && !special && piece.spans[1].bytes == NULL)
         status = error_set(error, STATUS_CORRUPT, "%s: an empty piece of a template", document->name);
     if (status == STATUS_OK)
         status = part_read(document, piece.spans[special ? 0 : 1], "a template", fields, false, &inner, error);
@@ -130,7 +130,7 @@ static enum status load_template(struct loading *loading, const struct part *par
 {
     struct template template = {.part = part};
     enum status status = STATUS_OK;
-    if (part->spans[TEMPLATE_SINGLE].bytes)
+    if (part->spans[TEMPLATE_SINGLE].bytes != NULL)
         status = part_items(loading->document, part->spans[TEMPLATE_SINGLE], visit_template, &template, error);
     if (status == STATUS_OK && !template.text_seen)
         status = error_set(error, STATUS_CORRUPT, "%s: template has no place for the text", loading->document->name);
@@ -147,7 +147,7 @@ static enum status read_marker(const struct part *part, int field, uint32_t *out
     struct json_reader reader;
     struct json_reader_text content;
     int64_t id = -1;
-    if (!part->spans[field].bytes)
+    if (part->spans[field].bytes == NULL)
         return error_set(error, STATUS_CORRUPT, "%s: post_processor lacks \"%s\"", part->document->name,
                          part->fields[field]);
     part_reader(part->document, part->spans[field], &reader, error);

@@ -10,7 +10,7 @@
 
 void pretokenizer_free(struct pretokenizer *pretokenizer)
 {
-    if (!pretokenizer) return;
+    if (pretokenizer == NULL) return;
     for (int i = 0; i < PRETOKENIZER_STEPS; i++) {
         pattern_free(pretokenizer->steps[i].pattern);
         text_free(&pretokenizer->steps[i].replacement);
@@ -156,7 +156,7 @@ static enum status rewrite_metaspace(const struct pretokenizer_step *step, bool 
     bool wanted = step->prepend == PRETOKENIZER_ALWAYS || (step->prepend == PRETOKENIZER_FIRST && first);
     enum status status = wanted && !marked ? text_append(out, mark->bytes, mark->size, error) : STATUS_OK;
     size_t done = 0;
-    for (const char *space; status == STATUS_OK && (space = memchr(piece + done, ' ', bytes - done));) {
+    for (const char *space; status == STATUS_OK && (space = memchr(piece + done, ' ', bytes - done)) != NULL;) {
         size_t at = (size_t)(space - piece);
         status = text_append(out, piece + done, at - done, error);
         if (status == STATUS_OK) status = text_append(out, mark->bytes, mark->size, error);

@@ -63,7 +63,7 @@ static enum status visit(void *context, struct json_reader_text item, struct err
 
 static enum status load_sequence(struct loading *loading, const struct part *part, struct error *error)
 {
-    if (!part->spans[1].bytes)
+    if (part->spans[1].bytes == NULL)
         return error_set(error, STATUS_CORRUPT, "%s: pre_tokenizer lacks its list", loading->document->name);
     if (++loading->depth > PART_DEPTH)
         return error_set(error, STATUS_UNSUPPORTED, "pre-tokenizers are nested too deep");
@@ -191,7 +191,7 @@ static enum status load_metaspace(struct loading *loading, const struct part *pa
     if (step->replacement.size == 0 || utf8_width(step->replacement.bytes[0]) != step->replacement.size)
         return error_set(error, STATUS_CORRUPT, "%s: Metaspace's replacement is not one character",
                          loading->document->name);
-    if (!prefix_space && part->spans[3].bytes && prepend != PRETOKENIZER_NEVER)
+    if (!prefix_space && part->spans[3].bytes != NULL && prepend != PRETOKENIZER_NEVER)
         return error_set(error, STATUS_CORRUPT, "%s: Metaspace's add_prefix_space contradicts its prepend_scheme",
                          loading->document->name);
     step->prepend = prefix_space ? (enum pretokenizer_prepend)prepend : PRETOKENIZER_NEVER;
@@ -237,7 +237,7 @@ enum status pretokenizer_load(const struct part_document *document, struct json_
 {
     *out = NULL;
     struct pretokenizer *pretokenizer = calloc(1, sizeof *pretokenizer);
-    if (!pretokenizer) return error_set(error, STATUS_NO_MEMORY, "no memory for a pre-tokenizer");
+    if (pretokenizer == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a pre-tokenizer");
     struct loading loading = {.document = document, .pretokenizer = pretokenizer};
     enum status status = part_absent(span) ? STATUS_OK : load_one(&loading, span, error);
     if (status != STATUS_OK) {

@@ -14,7 +14,7 @@ enum status text_reserve(struct text *text, size_t more, struct error *error)
     if (needed <= text->capacity) return STATUS_OK;
     size_t capacity = text->capacity * 2 > needed ? text->capacity * 2 : needed + 64;
     char *bytes = realloc(text->bytes, capacity);
-    if (!bytes) return error_set(error, STATUS_NO_MEMORY, "no memory for %zu bytes of text", capacity);
+    if (bytes == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for %zu bytes of text", capacity);
     text->bytes = bytes;
     text->capacity = capacity;
     return STATUS_OK;

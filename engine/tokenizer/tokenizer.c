@@ -31,7 +31,7 @@ struct tokenizer_pool {
 
 static void context_free(struct context *context)
 {
-    if (!context) return;
+    if (context == NULL) return;
     bpe_scratch_reset(&context->bpe);
     pattern_scratch_free(context->pattern);
     text_free(&context->normal);
@@ -45,9 +45,9 @@ static enum status context_take(struct tokenizer_pool *pool, struct context **ou
     pthread_mutex_lock(&pool->mutex);
     *out = pool->count > 0 ? pool->idle[--pool->count] : NULL;
     pthread_mutex_unlock(&pool->mutex);
-    if (*out) return STATUS_OK;
+    if (*out != NULL) return STATUS_OK;
     struct context *context = calloc(1, sizeof *context);
-    if (!context) return error_set(error, STATUS_NO_MEMORY, "no memory to encode text");
+    if (context == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to encode text");
     enum status status = pattern_scratch_new(&context->pattern, error);
     if (status == STATUS_OK) {
         *out = context;
@@ -74,13 +74,13 @@ static void context_give(struct tokenizer_pool *pool, struct context *context)
 struct tokenizer_pool *tokenizer_pool_new(void)
 {
     struct tokenizer_pool *pool = calloc(1, sizeof *pool);
-    if (pool) pthread_mutex_init(&pool->mutex, NULL);
+    if (pool != NULL) pthread_mutex_init(&pool->mutex, NULL);
     return pool;
 }
 
 void tokenizer_pool_free(struct tokenizer_pool *pool)
 {
-    if (!pool) return;
+    if (pool == NULL) return;
     while (pool->count > 0) context_free(pool->idle[--pool->count]);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
@@ -117,15 +117,15 @@ static enum status encode_around(const struct tokenizer *tokenizer, const struct
     struct added_match match;
     do {
         status = added_next(&tokenizer->added, set, context->pattern, text, bytes, done, &from, &match, error);
-        size_t end = match.token ? match.start : bytes;
+        size_t end = match.token != NULL ? match.start : bytes;
         if (status == STATUS_OK && done < end)
             status = between(tokenizer, context, text + done, end - done, at_start && done == 0, continued && done == 0,
                              out, error);
-        if (status == STATUS_OK && match.token) {
+        if (status == STATUS_OK && match.token != NULL) {
             status = bpe_append(out, &match.token->id, 1, error);
             done = match.end;
         }
-    } while (status == STATUS_OK && match.token);
+    } while (status == STATUS_OK && match.token != NULL);
     return status;
 }
 
@@ -142,7 +142,7 @@ static enum status encode_original(const struct tokenizer *tokenizer, struct con
                                    struct error *error)
 {
     bool stripped = false;
-    if (tokenizer->normalizer) {
+    if (tokenizer->normalizer != NULL) {
         context->normal.size = 0;
         enum status status = text_append(&context->normal, text, bytes, error);
         if (status == STATUS_OK)
@@ -233,12 +233,12 @@ enum status tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *
         const struct added_token *added = added_find(&tokenizer->added, ids[i]);
         size_t size = 0;
         const char *content =
-            added ? added->pattern.bytes : vocabulary_content(&tokenizer->bpe.vocabulary, ids[i], &size);
-        if (added && added->special && skip_special) continue;
-        if (!content)
+            added != NULL ? added->pattern.bytes : vocabulary_content(&tokenizer->bpe.vocabulary, ids[i], &size);
+        if (added != NULL && added->special && skip_special) continue;
+        if (content == NULL)
             status = error_set(error, STATUS_INVALID, "the tokenizer has no id %u (number %lld)", ids[i], (long long)i);
         else
-            status = decoder_append(&strings, content, added ? added->pattern.size : size, error);
+            status = decoder_append(&strings, content, added != NULL ? added->pattern.size : size, error);
     }
     if (status == STATUS_OK) status = decoder_apply(tokenizer->decoder, context->pattern, &strings, &joined, error);
     if (status == STATUS_OK) status = memory_new((int64_t)joined.size + 1, 1, "decoded text", text, error);
@@ -246,7 +246,7 @@ enum status tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *
         if (joined.size > 0) memcpy(*text, joined.bytes, joined.size);
         *bytes = joined.size;
     }
-    if (context) context_give(tokenizer->pool, context);
+    if (context != NULL) context_give(tokenizer->pool, context);
     decoder_strings_free(&strings);
     text_free(&joined);
     return status;

@@ -93,14 +93,14 @@ static enum status check_byte_level(struct source *source, struct error *error)
 {
     const char *name = gguf_text(source->file, "tokenizer.ggml.pre");
     bool prefix = false, separator = false;
-    for (int i = 0; name && tokenizer_gguf_splitting_at(i); i++)
+    for (int i = 0; name != NULL && tokenizer_gguf_splitting_at(i) != NULL; i++)
         if (strcmp(tokenizer_gguf_splitting_at(i)->name, name) == 0) source->splitting = tokenizer_gguf_splitting_at(i);
-    if (!source->splitting)
+    if (source->splitting == NULL)
         return error_set(
             error, STATUS_UNSUPPORTED,
             "%s: how its tokenizer splits text (tokenizer.ggml.pre: \"%.40s\") is not known exactly; known are " TOKENIZER_GGUF_KNOWN
             "; " ADVICE,
-            source->name, name ? name : "");
+            source->name, name != NULL ? name : "");
     (void)gguf_boolean(source->file, "tokenizer.ggml.add_space_prefix", &prefix);
     (void)gguf_boolean(source->file, "tokenizer.ggml.add_sep_token", &separator);
     if (prefix || separator)
@@ -130,14 +130,15 @@ static enum status add_added(const struct source *source, struct text *out, stru
 {
     /* Where text is normalized, tokens that are not special are looked for behind that, as the libraries' own files
      * have it. */
-    const bool normalized = source->splitting && source->splitting->normal_form;
+    const bool normalized = source->splitting != NULL && source->splitting->normal_form;
     enum status status = text_format(out, error, "\"added_tokens\":[");
     bool first = true;
     for (int64_t i = 0; status == STATUS_OK && i < source->count; i++) {
         const enum tokenizer_gguf_type type = type_of(source, i);
         const struct tokenizer_gguf_span token = source->spans[i];
         if (type != TOKEN_UNKNOWN && type != TOKEN_CONTROL && type != TOKEN_USER) continue;
-        if (type == TOKEN_USER && !source->splitting && memmem(token.bytes, token.size, SPACE, strlen(SPACE)))
+        if (type == TOKEN_USER && source->splitting == NULL &&
+            memmem(token.bytes, token.size, SPACE, strlen(SPACE)) != NULL)
             return error_set(error, STATUS_UNSUPPORTED,
                              "%s: whether token \"%.*s\" stands for spaces cannot be told from the metadata; " ADVICE,
                              source->name, (int)(token.size < 60 ? token.size : 60), token.bytes);
@@ -187,7 +188,7 @@ static enum status add_special(const struct source *source, int64_t id, bool fir
 
 static enum status add_processor(const struct source *source, struct text *out, struct error *error)
 {
-    bool begins = source->splitting ? source->splitting->begins : true, ends = false;
+    bool begins = source->splitting != NULL ? source->splitting->begins : true, ends = false;
     int64_t begin = -1, end = -1;
     enum status status = STATUS_OK;
     (void)gguf_boolean(source->file, "tokenizer.ggml.add_bos_token", &begins);
@@ -229,7 +230,7 @@ static bool in_vocabulary(const struct source *source, int64_t id)
 {
     const enum tokenizer_gguf_type type = type_of(source, id);
     if (type == TOKEN_UNUSED) return false;
-    return !source->splitting || type == TOKEN_NORMAL || type == TOKEN_BYTE;
+    return source->splitting == NULL || type == TOKEN_NORMAL || type == TOKEN_BYTE;
 }
 
 static enum status add_model(const struct source *source, struct text *out, struct error *error)
@@ -237,7 +238,7 @@ static enum status add_model(const struct source *source, struct text *out, stru
     int64_t unknown = -1;
     bool bytes = false, first = true;
     enum status status = text_format(out, error, "\"model\":{\"type\":\"BPE\",\"dropout\":null,");
-    for (int64_t i = 0; !source->splitting && i < source->count; i++) {
+    for (int64_t i = 0; source->splitting == NULL && i < source->count; i++) {
         bytes |= type_of(source, i) == TOKEN_BYTE;
         if (type_of(source, i) == TOKEN_UNKNOWN && unknown < 0) unknown = i;
     }
@@ -248,8 +249,8 @@ static enum status add_model(const struct source *source, struct text *out, stru
     }
     if (status == STATUS_OK)
         status = text_format(out, error, "\"fuse_unk\":%s,\"byte_fallback\":%s,\"ignore_merges\":%s,\"vocab\":{",
-                             source->splitting ? "false" : "true", bytes ? "true" : "false",
-                             source->splitting && source->splitting->whole_words ? "true" : "false");
+                             source->splitting != NULL ? "false" : "true", bytes ? "true" : "false",
+                             source->splitting != NULL && source->splitting->whole_words ? "true" : "false");
     for (int64_t i = 0; status == STATUS_OK && i < source->count; i++) {
         if (!in_vocabulary(source, i)) continue;
         if (!first) status = text_append(out, ",", 1, error);
@@ -268,15 +269,15 @@ static enum status convert(struct source *source, struct text *out, struct error
 {
     const char *model = gguf_text(source->file, "tokenizer.ggml.model");
     enum status status;
-    if (model && strcmp(model, "gpt2") == 0)
+    if (model != NULL && strcmp(model, "gpt2") == 0)
         status = check_byte_level(source, error);
-    else if (model && strcmp(model, "llama") == 0)
+    else if (model != NULL && strcmp(model, "llama") == 0)
         status = check_sentencepiece(source, error);
     else
         status = error_set(
             error, STATUS_UNSUPPORTED,
             "%s: its tokenizer (tokenizer.ggml.model: \"%.40s\") is not read; read are gpt2 and llama; " ADVICE,
-            source->name, model ? model : "");
+            source->name, model != NULL ? model : "");
     if (status == STATUS_OK) status = read_vocabulary(source, error);
     if (status == STATUS_OK)
         status = text_format(out, error, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,");

@@ -18,7 +18,7 @@ static enum status split_listed(const char *name, struct tokenizer_gguf_span lin
                                 struct error *error)
 {
     const char *space = line.size > 1 ? memchr(line.bytes + 1, ' ', line.size - 1) : NULL;
-    if (!space || space + 1 == line.bytes + line.size)
+    if (space == NULL || space + 1 == line.bytes + line.size)
         return error_set(error, STATUS_CORRUPT, "%s: a merge is not two tokens and one space", name);
     out->left = (struct tokenizer_gguf_span){line.bytes, (size_t)(space - line.bytes)};
     out->right = (struct tokenizer_gguf_span){space + 1, line.size - out->left.size - 1};

@@ -43,7 +43,7 @@ const struct tokenizer_gguf_splitting *tokenizer_gguf_splitting_at(int index)
 static enum status put_all(struct text *out, const char *const *texts, struct error *error)
 {
     enum status status = STATUS_OK;
-    for (; status == STATUS_OK && *texts; texts++) status = text_append(out, *texts, strlen(*texts), error);
+    for (; status == STATUS_OK && *texts != NULL; texts++) status = text_append(out, *texts, strlen(*texts), error);
     return status;
 }
 
@@ -69,17 +69,17 @@ static enum status add_byte_level(const struct tokenizer_gguf_splitting *splitti
                                   struct error *error)
 {
     const char *expression = splitting->expression;
-    const bool sequence = expression || splitting->digits;
+    const bool sequence = expression != NULL || splitting->digits;
     const char *const texts[] = {
         "\"normalizer\":",
         splitting->normal_form ? "{\"type\":\"NFC\"}" : "null",
         ",\"pre_tokenizer\":",
         sequence ? "{\"type\":\"Sequence\",\"pretokenizers\":[" : "",
         splitting->digits ? "{\"type\":\"Digits\",\"individual_digits\":true}," : "",
-        expression ? "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" : "",
-        expression ? expression : "",
-        expression ? "\"},\"behavior\":\"Isolated\",\"invert\":false}," : "",
-        expression ? BYTE_LEVEL "false}" : BYTE_LEVEL "true}",
+        expression != NULL ? "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" : "",
+        expression != NULL ? expression : "",
+        expression != NULL ? "\"},\"behavior\":\"Isolated\",\"invert\":false}," : "",
+        expression != NULL ? BYTE_LEVEL "false}" : BYTE_LEVEL "true}",
         sequence ? "]}" : "",
         ",\"decoder\":" BYTE_LEVEL "true},",
         NULL,
@@ -90,5 +90,5 @@ static enum status add_byte_level(const struct tokenizer_gguf_splitting *splitti
 enum status tokenizer_gguf_steps(const struct tokenizer_gguf_splitting *splitting, bool prefix, struct text *out,
                                  struct error *error)
 {
-    return splitting ? add_byte_level(splitting, out, error) : add_sentencepiece(prefix, out, error);
+    return splitting != NULL ? add_byte_level(splitting, out, error) : add_sentencepiece(prefix, out, error);
 }

@@ -46,8 +46,8 @@ static void find_special(struct tokenizer *tokenizer)
     const struct postprocessor *around = &tokenizer->postprocessor;
     tokenizer->bos = around->before.count > 0 ? (int64_t)around->before.ids[0] : -1;
     tokenizer->eos = around->after.count > 0 ? (int64_t)around->after.ids[around->after.count - 1] : -1;
-    for (int i = 0; begins[i] && tokenizer->bos < 0; i++) tokenizer->bos = tokenizer_find(tokenizer, begins[i]);
-    for (int i = 0; ends[i] && tokenizer->eos < 0; i++) tokenizer->eos = tokenizer_find(tokenizer, ends[i]);
+    for (int i = 0; begins[i] != NULL && tokenizer->bos < 0; i++) tokenizer->bos = tokenizer_find(tokenizer, begins[i]);
+    for (int i = 0; ends[i] != NULL && tokenizer->eos < 0; i++) tokenizer->eos = tokenizer_find(tokenizer, ends[i]);
 }
 
 static enum status check_ids(const struct part_document *document, struct tokenizer *tokenizer, struct error *error)
@@ -62,7 +62,8 @@ static enum status check_ids(const struct part_document *document, struct tokeni
     for (int list = 0; list < 2; list++) {
         for (int64_t i = 0; i < lists[list]->count; i++) {
             uint32_t id = lists[list]->ids[i];
-            if (!added_find(&tokenizer->added, id) && !vocabulary_content(&tokenizer->bpe.vocabulary, id, &size))
+            if (added_find(&tokenizer->added, id) == NULL &&
+                vocabulary_content(&tokenizer->bpe.vocabulary, id, &size) == NULL)
                 return error_set(error, STATUS_CORRUPT, "%s: post_processor adds id %u, which no token has",
                                  document->name, id);
         }
@@ -76,7 +77,7 @@ static enum status load(const struct part_document *document, struct tokenizer *
     enum status status;
     struct json_reader_text all = {.bytes = document->json, .size = document->bytes};
     if ((status = part_read(document, all, "the file", fields, false, &top, error)) != STATUS_OK) return status;
-    if (!top.spans[MODEL].bytes)
+    if (top.spans[MODEL].bytes == NULL)
         return error_set(error, STATUS_CORRUPT, "%s: no \"model\": not a tokenizer.json", document->name);
     if ((status = bpe_load(document, top.spans[MODEL], &tokenizer->bpe, error)) != STATUS_OK) return status;
     if ((status = normalizer_load(document, top.spans[NORMALIZER], &tokenizer->normalizer, error)) != STATUS_OK)
@@ -104,7 +105,7 @@ enum status tokenizer_open_memory(const char *name, const char *json, size_t byt
         return error_set(error, STATUS_TOO_LARGE, "%s: %zu bytes, at most %lld are read", name, bytes,
                          (long long)TOKENIZER_FILE_LIMIT);
     struct tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
-    if (!tokenizer || !(tokenizer->pool = tokenizer_pool_new())) {
+    if (tokenizer == NULL || (tokenizer->pool = tokenizer_pool_new()) == NULL) {
         free(tokenizer);
         return error_set(error, STATUS_NO_MEMORY, "no memory for a tokenizer");
     }
@@ -123,7 +124,7 @@ enum status tokenizer_open(const char *path, struct tokenizer **out, struct erro
     char *json = NULL;
     size_t bytes;
     struct text text = {0};
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
     *out = NULL;
     if (tokenizer_gguf_is(path)) {
         enum status made = tokenizer_gguf_text(path, &text, error);
@@ -166,7 +167,7 @@ enum status tokenizer_open_bytes(struct tokenizer **out, struct error *error)
 
 void tokenizer_close(struct tokenizer *tokenizer)
 {
-    if (!tokenizer) return;
+    if (tokenizer == NULL) return;
     text_free(&tokenizer->source);
     bpe_reset(&tokenizer->bpe);
     normalizer_free(tokenizer->normalizer);

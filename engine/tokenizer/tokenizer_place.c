@@ -23,14 +23,14 @@ static bool only_gguf(const char *directory, char *out, size_t size)
     static const char *const others[] = {".safetensors", ".bin", ".pt", ".pth"};
     int found = 0;
     DIR *stream = opendir(directory);
-    for (const struct dirent *entry; stream && (entry = readdir(stream));) {
+    for (const struct dirent *entry; stream != NULL && (entry = readdir(stream)) != NULL;) {
         if (entry->d_name[0] == '.') continue;
         for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
             if (ends_with(entry->d_name, others[i])) found += 2;
         if (!tokenizer_gguf_is(entry->d_name) || !weights_file_is_whole(entry->d_name)) continue;
         if ((size_t)snprintf(out, size, "%s/%s", directory, entry->d_name) < size) found++;
     }
-    if (stream) (void)closedir(stream);
+    if (stream != NULL) (void)closedir(stream);
     return found == 1;
 }
 
@@ -52,15 +52,15 @@ bool tokenizer_place_find(const char *checkpoint, char *out, size_t size, bool *
     struct stat found;
     const char *slash = strrchr(checkpoint, '/');
     const bool file = stat(checkpoint, &found) == 0 && S_ISREG(found.st_mode);
-    const int length = !file ? (int)strlen(checkpoint) : slash ? (int)(slash - checkpoint) : 0;
-    const char *name = file && !slash ? "./tokenizer.json" : "/tokenizer.json";
+    const int length = !file ? (int)strlen(checkpoint) : slash != NULL ? (int)(slash - checkpoint) : 0;
+    const char *name = file && slash == NULL ? "./tokenizer.json" : "/tokenizer.json";
     char other[4096];
-    if (above) *above = false;
+    if (above != NULL) *above = false;
     if ((size_t)snprintf(out, size, "%.*s%s", length, checkpoint, name) >= size) return false;
     if (access(out, R_OK) == 0) return true;
     if (file && tokenizer_gguf_is(checkpoint)) return (size_t)snprintf(out, size, "%s", checkpoint) < size;
     if ((!file && only_gguf(checkpoint, other, sizeof other)) || find_above(checkpoint, length, other, sizeof other)) {
-        if (above) *above = !tokenizer_gguf_is(other);
+        if (above != NULL) *above = !tokenizer_gguf_is(other);
         return (size_t)snprintf(out, size, "%s", other) < size;
     }
     return false;

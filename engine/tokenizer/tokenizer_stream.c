@@ -17,14 +17,14 @@ struct tokenizer_stream {
 enum status tokenizer_stream_open(const struct tokenizer *tokenizer, struct tokenizer_stream **out, struct error *error)
 {
     *out = calloc(1, sizeof **out);
-    if (!*out) return error_set(error, STATUS_NO_MEMORY, "no memory for a stream of text");
+    if (*out == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a stream of text");
     (*out)->tokenizer = tokenizer;
     return STATUS_OK;
 }
 
 void tokenizer_stream_close(struct tokenizer_stream *stream)
 {
-    if (!stream) return;
+    if (stream == NULL) return;
     text_free(&stream->held);
     free(stream);
 }

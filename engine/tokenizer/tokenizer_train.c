@@ -63,7 +63,7 @@ struct learning {
 
 void tokenizer_train_free(struct tokenizer_trainer *trainer)
 {
-    if (!trainer) return;
+    if (trainer == NULL) return;
     vocabulary_reset(&trainer->words);
     free(trainer->counts);
     pretokenizer_free(trainer->pretokenizer);
@@ -78,7 +78,7 @@ enum status tokenizer_train_new(struct tokenizer_trainer **out, struct error *er
     struct json_reader_text span = {.bytes = splitting, .size = sizeof splitting - 1};
     struct tokenizer_trainer *trainer = calloc(1, sizeof *trainer);
     *out = NULL;
-    if (!trainer) return error_set(error, STATUS_NO_MEMORY, "no memory to train a tokenizer");
+    if (trainer == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to train a tokenizer");
     enum status status = vocabulary_init(&trainer->words, error);
     if (status == STATUS_OK) status = pretokenizer_load(&document, span, true, &trainer->pretokenizer, error);
     if (status == STATUS_OK) status = pattern_scratch_new(&trainer->scratch, error);
@@ -173,8 +173,8 @@ static enum status count_pair(struct learning *learning, uint32_t left, uint32_t
 {
     const struct pair_map_slot *slot = pair_map_find(&learning->map, left, right);
     enum status status = STATUS_OK;
-    int64_t index = slot ? (int64_t)slot->id : learning->pairs_count;
-    if (!slot) {
+    int64_t index = slot != NULL ? (int64_t)slot->id : learning->pairs_count;
+    if (slot == NULL) {
         status = array_grow(&learning->pairs, index + 1, &learning->pairs_capacity, sizeof *learning->pairs, error);
         if (status == STATUS_OK) status = pair_map_put(&learning->map, left, right, 0, (uint32_t)index, error);
         if (status != STATUS_OK) return status;
@@ -349,7 +349,7 @@ static enum status begin(struct learning *learning, int64_t vocabulary_size, str
     learning->starts = malloc(count * sizeof *learning->starts);
     learning->lengths = malloc(count * sizeof *learning->lengths);
     learning->ends = malloc((size_t)vocabulary_size * sizeof *learning->ends);
-    if (!learning->symbols || !learning->starts || !learning->lengths || !learning->ends)
+    if (learning->symbols == NULL || learning->starts == NULL || learning->lengths == NULL || learning->ends == NULL)
         return error_set(error, STATUS_NO_MEMORY, "no memory to learn a vocabulary");
     enum status status = text_append(&learning->contents, end_of_text, sizeof end_of_text - 1, error);
     learning->ends[learning->tokens++] = (uint32_t)learning->contents.size;

@@ -30,7 +30,7 @@ enum status vocabulary_init(struct vocabulary *vocabulary, struct error *error)
     if (getrandom(&vocabulary->seed, sizeof vocabulary->seed, 0) != (ssize_t)sizeof vocabulary->seed)
         return error_set_errno(error, "get random bytes");
     vocabulary->slots = calloc(vocabulary->slot_count, sizeof *vocabulary->slots);
-    return vocabulary->slots ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a vocabulary");
+    return vocabulary->slots != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a vocabulary");
 }
 
 void vocabulary_reset(struct vocabulary *vocabulary)
@@ -57,7 +57,7 @@ static enum status grow_slots(struct vocabulary *vocabulary, struct error *error
 {
     size_t count = vocabulary->slot_count * 2;
     uint32_t *slots = calloc(count, sizeof *slots);
-    if (!slots) return error_set(error, STATUS_NO_MEMORY, "no memory for a vocabulary");
+    if (slots == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a vocabulary");
     free(vocabulary->slots);
     vocabulary->slots = slots;
     vocabulary->slot_count = count;

@@ -70,21 +70,22 @@ static bool has_suffix(const char *name, const char *suffix)
 static bool is_there(const struct weights *weights, const char *name)
 {
     struct stat info;
-    return name && fstatat(weights->directory, name, &info, 0) == 0;
+    return name != NULL && fstatat(weights->directory, name, &info, 0) == 0;
 }
 
 /* Adds the file `name` as a part and opens it. */
 static enum status add_part(struct weights *weights, const char *name, struct error *error)
 {
     struct part *parts = realloc(weights->parts, (size_t)(weights->part_count + 1) * sizeof *parts);
-    if (!parts) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a list of files");
+    if (parts == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a list of files");
     weights->parts = parts;
     struct part *part = &parts[weights->part_count];
     *part = (struct part){.name = strdup(name), .first_file = weights->file_count};
-    if (!part->name) return error_set(error, STATUS_NO_MEMORY, "cannot allocate the name of a file");
+    if (part->name == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate the name of a file");
     weights->part_count++;
     const enum status status = weights->row->open(weights->directory, name, &part->container, error);
-    if (status == STATUS_OK) weights->file_count += weights->row->files ? weights->row->files(part->container) : 1;
+    if (status == STATUS_OK)
+        weights->file_count += weights->row->files != NULL ? weights->row->files(part->container) : 1;
     return status;
 }
 
@@ -135,7 +136,7 @@ static enum status check_index(const struct weights *weights, const struct weigh
         int file = -1;
         const char *name = i < listed ? weights_index_tensor(index, i, &file) : NULL;
         const struct place *place = i < weights->count ? &weights->places[i] : NULL;
-        const int order = !name ? 1 : !place ? -1 : strcmp(name, place->name);
+        const int order = name == NULL ? 1 : place == NULL ? -1 : strcmp(name, place->name);
         if (order < 0)
             return error_set(error, STATUS_CORRUPT, "%s: tensor \"%.*s\" is not in any of the files",
                              weights->index_name, shown_size(name), name);
@@ -200,7 +201,7 @@ bool weights_file_is_whole(const char *name)
 {
     if (is_later_part(name)) return false;
     for (int i = 0; i < CONTAINERS; i++)
-        if (!containers[i]->index && has_suffix(name, containers[i]->suffix)) return !is_companion(name);
+        if (containers[i]->index == NULL && has_suffix(name, containers[i]->suffix)) return !is_companion(name);
     return false;
 }
 
@@ -211,12 +212,12 @@ static enum status scan(const struct weights *weights, const struct weights_cont
     *found = 0;
     const int descriptor = openat(weights->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *directory = descriptor < 0 ? NULL : fdopendir(descriptor);
-    if (!directory) {
+    if (directory == NULL) {
         const enum status status = error_set_errno(error, "cannot list the directory");
         if (descriptor >= 0) (void)close(descriptor);
         return status;
     }
-    for (const struct dirent *item; (item = readdir(directory));) {
+    for (const struct dirent *item; (item = readdir(directory)) != NULL;) {
         if (item->d_name[0] == '.' || !has_suffix(item->d_name, row->suffix) || is_companion(item->d_name) ||
             is_later_part(item->d_name))
             continue;
@@ -239,7 +240,7 @@ static enum status open_only_file(struct weights *weights, struct error *error)
         int found;
         if ((status = scan(weights, containers[i], name, &found, error)) != STATUS_OK) return status;
         if (found == 0) continue;
-        if (found > 1 && !containers[i]->index)
+        if (found > 1 && containers[i]->index == NULL)
             return error_set(error, STATUS_INVALID, "the directory has %d %s files; name one of them", found,
                              containers[i]->suffix);
         if (found > 1)
@@ -277,10 +278,10 @@ static enum status open_directory(struct weights *weights, struct error *error)
 /* `path` is a file: its directory becomes weights->path. */
 static enum status open_file(struct weights *weights, const char *path, struct error *error)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
     free(weights->path);
-    weights->path = slash == path ? strdup("/") : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
-    if (!weights->path) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a path");
+    weights->path = slash == path ? strdup("/") : slash != NULL ? strndup(path, (size_t)(slash - path)) : strdup(".");
+    if (weights->path == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a path");
     weights->directory = open(weights->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (weights->directory < 0) return error_set_errno(error, "cannot open the directory of the checkpoint");
     for (int i = 0; i < CONTAINERS; i++) {
@@ -297,9 +298,9 @@ enum status weights_open(const char *path, struct weights **out, struct error *e
     enum status status;
     *out = NULL;
     struct weights *weights = calloc(1, sizeof *weights);
-    if (!weights) return error_set(error, STATUS_NO_MEMORY, "cannot allocate weights");
+    if (weights == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate weights");
     *weights = (struct weights){.directory = -1, .path = strdup(path)};
-    if (!weights->path) {
+    if (weights->path == NULL) {
         status = error_set(error, STATUS_NO_MEMORY, "cannot allocate a path");
         goto done;
     }
@@ -324,9 +325,9 @@ enum status weights_of_container(const struct weights_container *row, void *cont
     enum status status;
     struct weights *weights = calloc(1, sizeof *weights);
     *out = NULL;
-    if (weights) *weights = (struct weights){.row = row, .directory = -1, .path = strdup(directory)};
-    if (weights) weights->parts = calloc(1, sizeof *weights->parts);
-    if (!weights || !weights->path || !weights->parts) {
+    if (weights != NULL) *weights = (struct weights){.row = row, .directory = -1, .path = strdup(directory)};
+    if (weights != NULL) weights->parts = calloc(1, sizeof *weights->parts);
+    if (weights == NULL || weights->path == NULL || weights->parts == NULL) {
         row->close(container);
         status = error_set(error, STATUS_NO_MEMORY, "cannot allocate weights");
         goto done;
@@ -342,7 +343,7 @@ done:
 
 void weights_close(struct weights *weights)
 {
-    if (!weights) return;
+    if (weights == NULL) return;
     for (int i = 0; i < weights->part_count; i++) {
         weights->row->close(weights->parts[i].container);
         free(weights->parts[i].name);
@@ -379,7 +380,7 @@ int64_t weights_find(const struct weights *weights, const char *name)
     const struct place key = {.name = name};
     if (weights->count == 0) return -1;
     const struct place *place = bsearch(&key, weights->places, (size_t)weights->count, sizeof key, compare_places);
-    return place ? place - weights->places : -1;
+    return place != NULL ? place - weights->places : -1;
 }
 
 enum status weights_read_f32(const struct weights *weights, int64_t index, int64_t first, int64_t count, float *out,
@@ -404,19 +405,19 @@ int64_t weights_bytes(const struct weights *weights)
 
 enum dtype weights_dtype(const struct weights *weights, bool *mixed)
 {
-    if (mixed) *mixed = weights->mixed;
+    if (mixed != NULL) *mixed = weights->mixed;
     return weights->dtype;
 }
 
 const char *weights_config(const struct weights *weights)
 {
-    return weights->row->config ? weights->row->config(weights->parts[0].container) : NULL;
+    return weights->row->config != NULL ? weights->row->config(weights->parts[0].container) : NULL;
 }
 
 enum status weights_give_config(struct weights *weights, const char *text, struct error *error)
 {
     char *copy = strdup(text);
-    if (!copy) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a configuration");
+    if (copy == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a configuration");
     free(weights->given);
     weights->given = copy;
     return STATUS_OK;
@@ -430,12 +431,12 @@ const char *weights_given_config(const struct weights *weights)
 void weights_progress(const struct weights *weights, struct weights_progress *out)
 {
     *out = (struct weights_progress){-1, -1};
-    if (weights->row->progress) weights->row->progress(weights->parts[0].container, out);
+    if (weights->row->progress != NULL) weights->row->progress(weights->parts[0].container, out);
 }
 
 int weights_file_count(const struct weights *weights)
 {
-    return weights->row->file ? weights->file_count + (weights->index != NULL) : 0;
+    return weights->row->file != NULL ? weights->file_count + (weights->index != NULL) : 0;
 }
 
 void weights_file(const struct weights *weights, int index, struct weights_file *out)
@@ -449,7 +450,7 @@ void weights_file(const struct weights *weights, int index, struct weights_file 
     while (weights->parts[at].first_file > index) at--;
     const struct part *part = &weights->parts[at];
     const struct file *file = weights->row->file(part->container, index - part->first_file);
-    *out = (struct weights_file){weights->row->files ? file_name(file) : part->name, file_bytes(file)};
+    *out = (struct weights_file){weights->row->files != NULL ? file_name(file) : part->name, file_bytes(file)};
 }
 
 enum status weights_check_unchanged(const struct weights *weights, struct error *error)
@@ -457,11 +458,13 @@ enum status weights_check_unchanged(const struct weights *weights, struct error 
     enum status status;
     for (int i = 0; i < weights->part_count; i++) {
         const void *container = weights->parts[i].container;
-        const int files = weights->row->check_unchanged ? 0 : weights->row->files ? weights->row->files(container) : 1;
-        status = weights->row->check_unchanged ? weights->row->check_unchanged(container, error) : STATUS_OK;
+        const int files = weights->row->check_unchanged != NULL ? 0
+                          : weights->row->files != NULL         ? weights->row->files(container)
+                                                                : 1;
+        status = weights->row->check_unchanged != NULL ? weights->row->check_unchanged(container, error) : STATUS_OK;
         for (int file = 0; status == STATUS_OK && file < files; file++)
             status = file_check_unchanged(weights->row->file(container, file), error);
         if (status != STATUS_OK) return status;
     }
-    return weights->index ? file_check_unchanged(weights->index, error) : STATUS_OK;
+    return weights->index != NULL ? file_check_unchanged(weights->index, error) : STATUS_OK;
 }

@@ -67,12 +67,12 @@ static bool insert_file(struct parser *parser, int place, const char *name)
     if (index->file_count == index->file_capacity) {
         const int capacity = index->file_capacity * 2 + 16;
         char **files = realloc(index->files, (size_t)capacity * sizeof *files);
-        if (!files) return no_memory(parser);
+        if (files == NULL) return no_memory(parser);
         index->files = files;
         index->file_capacity = capacity;
     }
     char *copy = strdup(name);
-    if (!copy) return no_memory(parser);
+    if (copy == NULL) return no_memory(parser);
     memmove(index->files + place + 1, index->files + place, (size_t)(index->file_count - place) * sizeof *index->files);
     index->files[place] = copy;
     index->file_count++;
@@ -105,18 +105,18 @@ static bool parse_map(struct parser *parser)
     struct json_reader_text key;
     if (!json_reader_object(&parser->reader)) return false;
     while (json_reader_next_key(&parser->reader, &key)) {
-        if (memchr(key.bytes, '\0', key.size))
+        if (memchr(key.bytes, '\0', key.size) != NULL)
             return json_reader_fail(&parser->reader, STATUS_CORRUPT, "the name of a tensor contains NUL");
         if (index->count == index->capacity) {
             const int64_t capacity = index->capacity * 2 + 64;
             struct entry *entries = realloc(index->entries, (size_t)capacity * sizeof *entries);
-            if (!entries) return no_memory(parser);
+            if (entries == NULL) return no_memory(parser);
             index->entries = entries;
             index->capacity = capacity;
         }
         int file = 0;
         char *name = strndup(key.bytes, key.size);
-        if (!name) return no_memory(parser);
+        if (name == NULL) return no_memory(parser);
         if (!parse_file(parser, &file)) {
             free(name);
             return false;
@@ -158,7 +158,7 @@ enum status weights_index_new(const char *name, const char *text, size_t size, c
     struct parser parser = {.suffix = suffix};
     *out = NULL;
     struct weights_index *index = calloc(1, sizeof *index);
-    if (!index) return error_set(error, STATUS_NO_MEMORY, "%s: cannot allocate an index", name);
+    if (index == NULL) return error_set(error, STATUS_NO_MEMORY, "%s: cannot allocate an index", name);
     parser.index = index;
     json_reader_init(&parser.reader, name, text, size, NULL, error);
     (void)parse(&parser);
@@ -174,7 +174,7 @@ enum status weights_index_new(const char *name, const char *text, size_t size, c
 
 void weights_index_free(struct weights_index *index)
 {
-    if (!index) return;
+    if (index == NULL) return;
     for (int i = 0; i < index->file_count; i++) free(index->files[i]);
     for (int64_t i = 0; i < index->count; i++) free(index->entries[i].name);
     free(index->files);

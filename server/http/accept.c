@@ -79,7 +79,7 @@ int accept_coding_quality(const char *header, const char *coding)
 {
     struct element element;
     int any = 0;
-    if (!header) return 0;
+    if (header == NULL) return 0;
     while (element_next(&header, &element)) {
         if (element.length == strlen(coding) && strncasecmp(element.value, coding, element.length) == 0)
             return element.quality;

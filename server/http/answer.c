@@ -36,8 +36,8 @@ void answer_problem(struct exchange *exchange, const struct problem *problem, co
     struct response *response = &exchange->response;
     struct error ignored;
     char *text = problem_render(problem, error, response->errors, exchange->request.path, exchange->request.id);
-    size_t length = text ? strlen(text) : sizeof last_resort - 1;
-    if (!text && !(text = strdup(last_resort))) length = 0;
+    size_t length = text != NULL ? strlen(text) : sizeof last_resort - 1;
+    if (text == NULL && (text = strdup(last_resort)) == NULL) length = 0;
     enum status status = response_take(response, problem->http, "application/problem+json", text, length, &ignored);
     if (status != STATUS_OK) response_empty(response, 503);
     if (problem->retry) answer_header(exchange, "Retry-After", "1");
@@ -71,7 +71,7 @@ static void compress(struct exchange *exchange)
     if (accept_coding_quality(request_header(&exchange->request, "Accept-Encoding"), "gzip") == 0) return;
     enum status status =
         encoding_gzip(response->bytes, response->length, GZIP_LEVEL, &packed, &packed_length, &ignored);
-    if (status != STATUS_OK || !packed) return; /* as it is will do */
+    if (status != STATUS_OK || packed == NULL) return; /* as it is will do */
     free(response->bytes);
     response->bytes = packed;
     response->length = packed_length;
@@ -88,16 +88,16 @@ static struct MHD_Response *make(struct exchange *exchange)
         exchange->answer_bytes = (int64_t)response->length;
         made = MHD_create_response_from_buffer(response->length, response->bytes,
                                                response->lent ? MHD_RESPMEM_PERSISTENT : MHD_RESPMEM_MUST_FREE);
-        if (made) response->bytes = NULL;
+        if (made != NULL) response->bytes = NULL;
         break;
     case RESPONSE_FILE:
         exchange->answer_bytes = response->file_size;
         made = MHD_create_response_from_fd64((uint64_t)response->file_size, response->file);
-        if (made) response->file = -1;
+        if (made != NULL) response->file = -1;
         break;
     case RESPONSE_STREAM:
         made = streams_response(response->stream, exchange->connection);
-        if (made) response->stream = NULL;
+        if (made != NULL) response->stream = NULL;
         break;
     case RESPONSE_EMPTY:
         made = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
@@ -151,7 +151,7 @@ void answer_prepare(struct exchange *exchange)
     compress(exchange);
     exchange->http_status = response->http_status;
     exchange->answer = make(exchange);
-    if (!exchange->answer) {
+    if (exchange->answer == NULL) {
         exchange->http_status = 503;
         exchange->close = true;
         exchange->answer = MHD_create_response_from_buffer(sizeof last_resort - 1, (void *)(uintptr_t)last_resort,
@@ -160,5 +160,5 @@ void answer_prepare(struct exchange *exchange)
         response->gzip = false;
         response->etag[0] = '\0';
     }
-    if (exchange->answer) add_headers(exchange);
+    if (exchange->answer != NULL) add_headers(exchange);
 }

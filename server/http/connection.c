@@ -21,7 +21,7 @@ enum { SWALLOW_MAX = 64 << 10 };
 static int connection_descriptor(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    return info ? info->connect_fd : -1;
+    return info != NULL ? info->connect_fd : -1;
 }
 
 void connection_notify(void *closure, struct MHD_Connection *connection, void **socket_context,
@@ -44,16 +44,16 @@ void *connection_request_line(void *closure, const char *target, struct MHD_Conn
     struct http_server *server = closure;
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     struct exchange *exchange = calloc(1, sizeof *exchange);
-    if (!exchange) return NULL;
+    if (exchange == NULL) return NULL;
     exchange->server = server;
     exchange->connection = connection;
-    exchange->entry = info ? info->socket_context : NULL;
+    exchange->entry = info != NULL ? info->socket_context : NULL;
     exchange->started_ms = clock_milliseconds();
     exchange->metric = metrics_row(server->metrics, NULL);
     exchange->method = "";
     response_init(&exchange->response, server->streams);
     reaper_deadline(server->reaper, exchange->entry, server->options.limits.header_milliseconds);
-    if (!(exchange->target = strdup(target))) {
+    if ((exchange->target = strdup(target)) == NULL) {
         exchange_free(exchange);
         return NULL;
     }
@@ -69,10 +69,10 @@ size_t connection_unescape(void *closure, struct MHD_Connection *connection, cha
 
 void exchange_free(struct exchange *exchange)
 {
-    if (!exchange) return;
+    if (exchange == NULL) return;
     (void)atomic_fetch_sub(&exchange->server->body_bytes, exchange->body_capacity);
     if (exchange->started) (void)atomic_fetch_sub(&exchange->server->active, 1);
-    if (exchange->answer) MHD_destroy_response(exchange->answer);
+    if (exchange->answer != NULL) MHD_destroy_response(exchange->answer);
     response_reset(&exchange->response);
     json_decref(exchange->request.body);
     free(exchange->request.target_text);
@@ -90,7 +90,7 @@ void connection_completed(void *closure, struct MHD_Connection *connection, void
     (void)connection;
     (void)code;
     *slot = NULL;
-    if (!exchange) return;
+    if (exchange == NULL) return;
     /* from here the connection is idle; the time for the next head counts once its request line has come */
     reaper_deadline(server->reaper, exchange->entry,
                     (int64_t)server->options.limits.idle_seconds * 1000 + server->options.limits.header_milliseconds);
@@ -103,7 +103,7 @@ static enum MHD_Result queue_answer(struct exchange *exchange)
     struct http_server *server = exchange->server;
     const int64_t spent = clock_milliseconds() - exchange->started_ms;
     exchange->stage = EXCHANGE_ANSWERED;
-    if (!exchange->answer) return MHD_NO;
+    if (exchange->answer == NULL) return MHD_NO;
     const bool stream = exchange->response.kind == RESPONSE_STREAM;
     const int64_t patience = server->options.limits.write_milliseconds + exchange->answer_bytes / 65536 * 1000;
     reaper_deadline(server->reaper, exchange->entry, stream ? -1 : patience);
@@ -120,7 +120,7 @@ static enum MHD_Result refuse(struct exchange *exchange, const struct lint_body 
 {
     answer_problem(exchange, problem, error);
     const bool swallow = body->present && !body->chunked && body->length <= SWALLOW_MAX && !exchange->close &&
-                         !request_header(&exchange->request, "Expect");
+                         request_header(&exchange->request, "Expect") == NULL;
     if (body->present && !swallow) exchange->close = true;
     answer_prepare(exchange);
     if (!swallow) return queue_answer(exchange);
@@ -147,7 +147,7 @@ static enum MHD_Result header_add(void *closure, enum MHD_ValueKind kind, const 
     struct header_walk *walk = closure;
     struct request *request = &walk->exchange->request;
     (void)kind;
-    if (!value) value = "";
+    if (value == NULL) value = "";
     if (strlen(name) != name_length || strlen(value) != value_length) walk->broken = true; /* a NUL inside */
     if (request->header_count == REQUEST_HEADERS_MAX) {
         walk->too_many = true;
@@ -172,8 +172,8 @@ static void request_fill(struct exchange *exchange, const char *method)
     static const char *const names[] = {"GET", "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
     static const char *const sent[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
     char *mark = strchr(exchange->target, '?');
-    exchange->query = mark ? mark + 1 : "";
-    if (mark) *mark = '\0';
+    exchange->query = mark != NULL ? mark + 1 : "";
+    if (mark != NULL) *mark = '\0';
     request->path = exchange->target;
     request->method = "";
     exchange->method = method;
@@ -234,7 +234,7 @@ static enum MHD_Result answer_static(struct exchange *exchange, const struct sta
     response_empty(response, 200);
     response->kind = RESPONSE_BYTES;
     response->lent = true;
-    response->gzip = file->gzip && accept_coding_quality(accepted, "gzip") > 0;
+    response->gzip = file->gzip != NULL && accept_coding_quality(accepted, "gzip") > 0;
     response->vary = file->gzip != NULL;
     response->immutable = file->immutable;
     response->bytes = response->gzip ? file->gzip : file->bytes;
@@ -249,8 +249,8 @@ static enum MHD_Result answer_static(struct exchange *exchange, const struct sta
 static enum MHD_Result begin_unrouted(struct exchange *exchange, const struct lint_body *body, struct error *error)
 {
     const struct static_files *files = exchange->server->options.files;
-    const struct static_file *file = files ? static_files_find(files, exchange->request.path) : NULL;
-    if (!file) {
+    const struct static_file *file = files != NULL ? static_files_find(files, exchange->request.path) : NULL;
+    if (file == NULL) {
         (void)error_set(error, STATUS_NOT_FOUND, "there is nothing at this address");
         return refuse_row(exchange, body, PROBLEM_ROUTE_UNKNOWN, error);
     }
@@ -307,7 +307,7 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
     if (match == ROUTE_UNKNOWN) return begin_unrouted(exchange, &body, &error);
     if (match == ROUTE_METHOD) return begin_other_method(exchange, &body, allow, &error);
     exchange->metric = metrics_row(server->metrics, exchange->route);
-    if (exchange->route->query &&
+    if (exchange->route->query != NULL &&
         (status = request_query_allow(&exchange->request, exchange->route->query, &error)) != STATUS_OK) {
         const struct problem row = problem_of_status(status);
         return refuse(exchange, &body, &row, &error);
@@ -332,8 +332,8 @@ static enum MHD_Result abort_upload(struct exchange *exchange, const char *statu
     const int length = snprintf(
         head, sizeof head,
         "HTTP/1.1 %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n%sConnection: close\r\n\r\n",
-        status_line, text ? strlen(text) : 0, problem.retry ? "Retry-After: 1\r\n" : "");
-    if (length > 0 && send(descriptor, head, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL) == length && text)
+        status_line, text != NULL ? strlen(text) : 0, problem.retry ? "Retry-After: 1\r\n" : "");
+    if (length > 0 && send(descriptor, head, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL) == length && text != NULL)
         (void)send(descriptor, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL);
     free(text);
     metrics_count(exchange->server->metrics, exchange->metric, problem.http,
@@ -358,7 +358,7 @@ static enum MHD_Result body_add(struct exchange *exchange, const char *upload, s
         const size_t more = capacity - exchange->body_capacity;
         const bool room = atomic_fetch_add(&server->body_bytes, more) + more <= server->options.limits.body_bytes;
         char *grown = room ? realloc(exchange->body, capacity) : NULL;
-        if (!grown) {
+        if (grown == NULL) {
             (void)atomic_fetch_sub(&server->body_bytes, more);
             return abort_upload(exchange, "503 Service Unavailable", PROBLEM_BUSY, STATUS_UNAVAILABLE,
                                 "too many bodies are being received; try again later");
@@ -420,7 +420,7 @@ enum MHD_Result connection_access(void *server, struct MHD_Connection *connectio
     (void)server;
     (void)connection;
     (void)url;
-    if (!exchange) return MHD_NO; /* no memory for it */
+    if (exchange == NULL) return MHD_NO; /* no memory for it */
     switch (exchange->stage) {
     case EXCHANGE_HEAD:
         return begin(exchange, method, version);

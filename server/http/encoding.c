@@ -14,7 +14,7 @@ enum status encoding_sha256(const struct hash_part *parts, size_t count, char ou
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned digest_length = 0;
     EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool good = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1;
+    bool good = context != NULL && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1;
     for (size_t i = 0; i < count && good; i++) good = EVP_DigestUpdate(context, parts[i].bytes, parts[i].length) == 1;
     good = good && EVP_DigestFinal_ex(context, digest, &digest_length) == 1;
     EVP_MD_CTX_free(context);
@@ -38,14 +38,14 @@ bool encoding_etag_matches(const char *if_none_match, const char *etag)
 {
     static const char gzip_suffix[] = "-gzip";
     const size_t length = strlen(etag);
-    if (!if_none_match) return false;
+    if (if_none_match == NULL) return false;
     for (const char *c = if_none_match; *c;) {
         c += strspn(c, " \t,");
         if (*c == '*') return true;
         if (strncmp(c, "W/", 2) == 0) c += 2;
         if (*c != '"') return false;
         const char *tag = c + 1, *end = strchr(tag, '"');
-        if (!end) return false;
+        if (end == NULL) return false;
         size_t tag_length = (size_t)(end - tag);
         if (tag_length > sizeof gzip_suffix - 1 &&
             strncmp(end - (sizeof gzip_suffix - 1), gzip_suffix, sizeof gzip_suffix - 1) == 0)
@@ -87,7 +87,7 @@ enum status encoding_gzip(const void *bytes, size_t length, int level, char **ou
     stream.avail_in = (uInt)length;
     stream.next_out = packed;
     stream.avail_out = (uInt)(length - 1);
-    const int result = packed ? deflate(&stream, Z_FINISH) : Z_MEM_ERROR;
+    const int result = packed != NULL ? deflate(&stream, Z_FINISH) : Z_MEM_ERROR;
     const size_t packed_length = length - 1 - stream.avail_out;
     (void)deflateEnd(&stream);
     if (result == Z_STREAM_END) {

@@ -35,7 +35,7 @@ struct handler_pool {
 static const char *bearer_token(const struct request *request)
 {
     const char *value = request_header(request, "Authorization");
-    if (!value || strncasecmp(value, "Bearer ", 7) != 0) return NULL;
+    if (value == NULL || strncasecmp(value, "Bearer ", 7) != 0) return NULL;
     value += 7;
     return value + strspn(value, " ");
 }
@@ -45,13 +45,13 @@ static enum status authorize(struct exchange *exchange, void *thread, struct err
     const struct http_options *options = &exchange->server->options;
     struct request *request = &exchange->request;
     request->principal = (struct principal){.scope = SCOPE_ADMIN};
-    if (!options->authorize || exchange->route->scope == SCOPE_NONE) return STATUS_OK;
+    if (options->authorize == NULL || exchange->route->scope == SCOPE_NONE) return STATUS_OK;
     enum status status =
         options->authorize(thread, bearer_token(request), exchange->route->scope, &request->principal, error);
     if (status == STATUS_UNAUTHORIZED)
         answer_header(exchange, "WWW-Authenticate",
-                      bearer_token(request) ? "Bearer realm=\"deltaq\", error=\"invalid_token\""
-                                            : "Bearer realm=\"deltaq\"");
+                      bearer_token(request) != NULL ? "Bearer realm=\"deltaq\", error=\"invalid_token\""
+                                                    : "Bearer realm=\"deltaq\"");
     if (status == STATUS_FORBIDDEN)
         answer_header(exchange, "WWW-Authenticate", "Bearer realm=\"deltaq\", error=\"insufficient_scope\"");
     return status;
@@ -166,11 +166,11 @@ static void *run(void *closure)
     struct handler_pool *pool = self->pool;
     pthread_mutex_lock(&pool->mutex);
     while (true) {
-        while (!pool->first && !pool->stopping) pthread_cond_wait(&pool->changed, &pool->mutex);
+        while (pool->first == NULL && !pool->stopping) pthread_cond_wait(&pool->changed, &pool->mutex);
         if (pool->stopping) break;
         struct exchange *exchange = pool->first;
         pool->first = exchange->next;
-        if (!pool->first) pool->last = NULL;
+        if (pool->first == NULL) pool->last = NULL;
         pool->depth--;
         pthread_mutex_unlock(&pool->mutex);
         exchange->next = NULL;
@@ -187,7 +187,7 @@ static bool push(struct handler_pool *pool, struct exchange *exchange, bool agai
     const bool room = !pool->stopping && (again || pool->depth < pool->limit);
     if (room) {
         exchange->next = NULL;
-        if (pool->last)
+        if (pool->last != NULL)
             pool->last->next = exchange;
         else
             pool->first = exchange;
@@ -235,7 +235,7 @@ enum status handler_pool_start(struct http_server *server, struct handler_pool *
     const int wanted = options->handler_threads;
     struct handler_pool *pool = calloc(1, sizeof *pool + (size_t)wanted * sizeof pool->threads[0]);
     *out = NULL;
-    if (!pool) return error_set(error, STATUS_NO_MEMORY, "out of memory for the handler threads");
+    if (pool == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for the handler threads");
     pool->server = server;
     pool->limit = options->limits.queue;
     (void)pthread_mutex_init(&pool->mutex, NULL);
@@ -244,11 +244,11 @@ enum status handler_pool_start(struct http_server *server, struct handler_pool *
     while (pool->count < wanted) {
         struct handler_thread *thread = &pool->threads[pool->count];
         thread->pool = pool;
-        if (options->thread_open &&
+        if (options->thread_open != NULL &&
             (status = options->thread_open(options->application, &thread->context, error)) != STATUS_OK)
             goto failed;
         if (pthread_create(&thread->thread, NULL, run, thread) != 0) {
-            if (options->thread_close) options->thread_close(options->application, thread->context);
+            if (options->thread_close != NULL) options->thread_close(options->application, thread->context);
             status = error_set(error, STATUS_NO_MEMORY, "cannot start a handler thread");
             goto failed;
         }
@@ -271,10 +271,10 @@ void handler_pool_stop(struct handler_pool *pool)
     pthread_mutex_unlock(&pool->mutex);
     for (int i = 0; i < pool->count; i++) {
         (void)pthread_join(pool->threads[i].thread, NULL);
-        if (options->thread_close) options->thread_close(options->application, pool->threads[i].context);
+        if (options->thread_close != NULL) options->thread_close(options->application, pool->threads[i].context);
     }
     pool->count = 0;
-    while (pool->first) {
+    while (pool->first != NULL) {
         struct exchange *exchange = pool->first;
         pool->first = exchange->next;
         answer_busy(exchange);
@@ -285,7 +285,7 @@ void handler_pool_stop(struct handler_pool *pool)
 
 void handler_pool_free(struct handler_pool *pool)
 {
-    if (!pool) return;
+    if (pool == NULL) return;
     (void)sem_destroy(&pool->parsers);
     (void)pthread_cond_destroy(&pool->changed);
     (void)pthread_mutex_destroy(&pool->mutex);

@@ -32,15 +32,15 @@ static enum status replay(struct exchange *exchange, struct idempotent_answer *a
 {
     struct response *response = &exchange->response;
     enum status status = STATUS_OK;
-    if (answer->body) {
+    if (answer->body != NULL) {
         status = response_take(response, answer->http_status,
-                               answer->content_type ? answer->content_type : "application/json", answer->body,
+                               answer->content_type != NULL ? answer->content_type : "application/json", answer->body,
                                answer->body_length, error);
         answer->body = NULL;
     } else {
         response_empty(response, answer->http_status);
     }
-    if (status == STATUS_OK && answer->location)
+    if (status == STATUS_OK && answer->location != NULL)
         status = response_header(response, "Location", answer->location, error);
     answer_header(exchange, "Idempotency-Replayed", "true");
     return status;
@@ -74,7 +74,8 @@ enum idempotent_step idempotent_begin(struct exchange *exchange, void *thread)
     struct error error = {0};
     enum idempotency found = IDEMPOTENCY_NEW;
     exchange->retry_ms = 0;
-    if (!hooks || !key || exchange->reserved || strcmp(exchange->method, "POST") != 0) return IDEMPOTENT_RUN;
+    if (hooks == NULL || key == NULL || exchange->reserved || strcmp(exchange->method, "POST") != 0)
+        return IDEMPOTENT_RUN;
     enum status status = exchange->key_hash[0] ? STATUS_OK : hash_request(exchange, &error);
     if (status == STATUS_OK)
         status =

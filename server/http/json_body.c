@@ -47,7 +47,7 @@ static enum status parse(const char *bytes, size_t length, size_t flags, json_t 
     enum status status = scan(bytes, length, error);
     if (status != STATUS_OK) return status;
     *out = json_loadb(bytes, length, flags | JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &cause);
-    if (*out) return STATUS_OK;
+    if (*out != NULL) return STATUS_OK;
     if (json_error_code(&cause) == json_error_out_of_memory)
         return error_set(error, STATUS_NO_MEMORY, "out of memory for the body");
     if (json_error_code(&cause) == json_error_null_character)

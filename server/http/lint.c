@@ -76,16 +76,16 @@ static enum problem_id lint_length(const struct request *request, const char *ve
     const char *length = request_header(request, "Content-Length"),
                *coding = request_header(request, "Transfer-Encoding");
     *body = (struct lint_body){0};
-    if (length && coding)
+    if (length != NULL && coding != NULL)
         return refuse(error, PROBLEM_BAD_REQUEST, "Content-Length and Transfer-Encoding may not come together");
-    if (coding) {
+    if (coding != NULL) {
         if (strcasecmp(coding, "chunked") != 0)
             return refuse(error, PROBLEM_BAD_REQUEST, "the only transfer coding understood is chunked");
         if (strcmp(version, "HTTP/1.1") != 0)
             return refuse(error, PROBLEM_BAD_REQUEST, "Transfer-Encoding needs HTTP/1.1");
         body->chunked = body->present = true;
     }
-    if (length) {
+    if (length != NULL) {
         const size_t digits = strlen(length);
         if (digits == 0 || strspn(length, "0123456789") != digits)
             return refuse(error, PROBLEM_BAD_REQUEST, "Content-Length must be a number of digits only");
@@ -100,9 +100,9 @@ static enum problem_id lint_length(const struct request *request, const char *ve
 static enum problem_id lint_rest(const struct request *request, struct error *error)
 {
     const char *expect = request_header(request, "Expect"), *key = request_header(request, "Idempotency-Key");
-    if (expect && strcasecmp(expect, "100-continue") != 0)
+    if (expect != NULL && strcasecmp(expect, "100-continue") != 0)
         return refuse(error, PROBLEM_EXPECTATION, "the only expectation understood is 100-continue");
-    if (key) {
+    if (key != NULL) {
         const size_t length = strlen(key);
         bool visible = length >= 1 && length <= KEY_MAX;
         for (size_t i = 0; i < length && visible; i++) visible = key[i] > 0x20 && key[i] < 0x7f;
@@ -124,7 +124,8 @@ enum problem_id lint_head(const struct request *request, const char *method, con
                       "methods understood: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
     if ((problem = lint_target(target, error)) != PROBLEM_NONE) return problem;
     if ((problem = lint_fields(request, error)) != PROBLEM_NONE) return problem;
-    if (!request_header(request, "Host")) return refuse(error, PROBLEM_BAD_REQUEST, "a request needs one Host header");
+    if (request_header(request, "Host") == NULL)
+        return refuse(error, PROBLEM_BAD_REQUEST, "a request needs one Host header");
     if ((problem = lint_length(request, version, body, error)) != PROBLEM_NONE) return problem;
     return lint_rest(request, error);
 }
@@ -132,9 +133,9 @@ enum problem_id lint_head(const struct request *request, const char *method, con
 enum problem_id lint_host(const struct request *request, char *const *hosts, const char *own, struct error *error)
 {
     const char *host = request_header(request, "Host");
-    for (size_t i = 0; hosts[i]; i++)
+    for (size_t i = 0; hosts[i] != NULL; i++)
         if (strcasecmp(host, hosts[i]) == 0) return PROBLEM_NONE;
-    if (own && strcasecmp(host, own) == 0) return PROBLEM_NONE;
+    if (own != NULL && strcasecmp(host, own) == 0) return PROBLEM_NONE;
     return refuse(error, PROBLEM_MISDIRECTED,
                   "this server does not answer for the name in Host; start it with --allow-host NAME if it should");
 }
@@ -144,9 +145,9 @@ enum problem_id lint_origin(const struct request *request, const char *method, s
     const char *site = request_header(request, "Sec-Fetch-Site"), *origin = request_header(request, "Origin");
     if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 || strcmp(method, "OPTIONS") == 0)
         return PROBLEM_NONE;
-    if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
+    if (site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
         return refuse(error, PROBLEM_CROSS_SITE, "a page of another site may not write here (Sec-Fetch-Site)");
-    if (origin) {
+    if (origin != NULL) {
         const char *host = request_header(request, "Host");
         const char *rest = strncmp(origin, "http://", 7) == 0    ? origin + 7
                            : strncmp(origin, "https://", 8) == 0 ? origin + 8
@@ -160,9 +161,9 @@ enum problem_id lint_origin(const struct request *request, const char *method, s
 enum problem_id lint_media_type(const struct request *request, struct error *error)
 {
     const char *type = request_header(request, "Content-Type"), *coding = request_header(request, "Content-Encoding");
-    if (coding && strcasecmp(coding, "identity") != 0)
+    if (coding != NULL && strcasecmp(coding, "identity") != 0)
         return refuse(error, PROBLEM_MEDIA_TYPE, "bodies must come without a content coding");
-    if (!type) return refuse(error, PROBLEM_MEDIA_TYPE, "a body needs Content-Type: application/json");
+    if (type == NULL) return refuse(error, PROBLEM_MEDIA_TYPE, "a body needs Content-Type: application/json");
     size_t length = strcspn(type, ";");
     while (length > 0 && (type[length - 1] == ' ' || type[length - 1] == '\t')) length--;
     const bool json = (length == 16 && strncasecmp(type, "application/json", 16) == 0) ||
@@ -170,7 +171,7 @@ enum problem_id lint_media_type(const struct request *request, struct error *err
     if (!json) return refuse(error, PROBLEM_MEDIA_TYPE, "the body must be application/json");
     const char *parameters = type + strcspn(type, ";");
     const char *charset = strcasestr(parameters, "charset=");
-    if (charset && strncasecmp(charset + 8, "utf-8", 5) != 0 && strncasecmp(charset + 8, "\"utf-8\"", 7) != 0)
+    if (charset != NULL && strncasecmp(charset + 8, "utf-8", 5) != 0 && strncasecmp(charset + 8, "\"utf-8\"", 7) != 0)
         return refuse(error, PROBLEM_MEDIA_TYPE, "the body must be UTF-8");
     return PROBLEM_NONE;
 }

@@ -17,11 +17,12 @@ static enum status parse(const char *address, char *host, size_t host_size, char
                          struct error *error)
 {
     const char *colon = strrchr(address, ':');
-    const size_t host_length = colon ? (size_t)(colon - address) : 0;
+    const size_t host_length = colon != NULL ? (size_t)(colon - address) : 0;
     const bool bracket = address[0] == '[' && host_length > 2 && address[host_length - 1] == ']';
-    const size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
-    const bool plain = host_length > 0 && !memchr(address, ':', host_length) && !memchr(address, '[', host_length);
-    if (!colon || (!bracket && !plain) || digits == 0 || digits > 5 || colon[1 + digits] ||
+    const size_t digits = colon != NULL ? strspn(colon + 1, "0123456789") : 0;
+    const bool plain =
+        host_length > 0 && memchr(address, ':', host_length) == NULL && memchr(address, '[', host_length) == NULL;
+    if (colon == NULL || (!bracket && !plain) || digits == 0 || digits > 5 || colon[1 + digits] ||
         strtol(colon + 1, NULL, 10) > 65535 || host_length >= host_size)
         return error_set(error, STATUS_INVALID,
                          "--listen: expected ADDRESS:PORT (127.0.0.1:8642, [::1]:8642), found \"%.80s\"", address);
@@ -53,7 +54,7 @@ static bool literal(const struct sockaddr *address, socklen_t length, char *out,
     if (getnameinfo(address, length, host, sizeof host, service, sizeof service, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         return false;
     host[strcspn(host, "%")] = '\0'; /* a scope has no place in Host */
-    if (strncmp(host, "::ffff:", 7) == 0 && strchr(host, '.')) memmove(host, host + 7, strlen(host + 7) + 1);
+    if (strncmp(host, "::ffff:", 7) == 0 && strchr(host, '.') != NULL) memmove(host, host + 7, strlen(host + 7) + 1);
     const bool colons = strchr(host, ':') != NULL;
     (void)snprintf(out, size, "%s%s%s:%s", colons ? "[" : "", host, colons ? "]" : "", service);
     *port = strrchr(out, ':') + 1;
@@ -73,7 +74,7 @@ bool listen_local_name(int descriptor, char *out, size_t size)
 static bool host_add(char **hosts, size_t *count, const char *name, const char *port)
 {
     char text[HOST_SIZE];
-    (void)snprintf(text, sizeof text, "%s%s%s", name, port ? ":" : "", port ? port : "");
+    (void)snprintf(text, sizeof text, "%s%s%s", name, port != NULL ? ":" : "", port != NULL ? port : "");
     hosts[*count] = strdup(text);
     return hosts[(*count)++] != NULL;
 }
@@ -81,7 +82,7 @@ static bool host_add(char **hosts, size_t *count, const char *name, const char *
 static bool has_port(const char *name)
 {
     const char *colon = strrchr(name, ':');
-    return colon && !strchr(colon, ']');
+    return colon != NULL && strchr(colon, ']') == NULL;
 }
 
 /* An extra name without a port is taken with ours and with none: behind a proxy the port is the proxy's. */
@@ -91,10 +92,10 @@ static enum status hosts_build(const char *own, const char *port, const char *co
     static const char *const always[] = {"localhost", "127.0.0.1", "[::1]"};
     size_t extras = 0, count = 0;
     bool good = true;
-    while (extra && extra[extras]) extras++;
+    while (extra != NULL && extra[extras] != NULL) extras++;
     char **hosts = calloc(2 * (extras + 4) + 1, sizeof *hosts);
     *out = NULL;
-    if (!hosts) return error_set(error, STATUS_NO_MEMORY, "out of memory for host names");
+    if (hosts == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for host names");
     const bool standard = strcmp(port, "80") == 0;
     good = host_add(hosts, &count, own, NULL);
     for (size_t i = 0; i < 3 && good; i++) {
@@ -115,7 +116,7 @@ static enum status hosts_build(const char *own, const char *port, const char *co
 
 void listen_hosts_free(char **hosts)
 {
-    for (size_t i = 0; hosts && hosts[i]; i++) free(hosts[i]);
+    for (size_t i = 0; hosts != NULL && hosts[i] != NULL; i++) free(hosts[i]);
     free(hosts);
 }
 

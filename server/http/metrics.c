@@ -23,7 +23,7 @@ struct metrics {
 enum status metrics_new(const struct route *routes, size_t count, struct metrics **out, struct error *error)
 {
     *out = calloc(1, sizeof **out + (count + 2) * sizeof(struct row));
-    if (!*out) return error_set(error, STATUS_NO_MEMORY, "out of memory for the metrics");
+    if (*out == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for the metrics");
     (*out)->routes = routes;
     (*out)->count = count;
     return STATUS_OK;
@@ -36,7 +36,7 @@ void metrics_free(struct metrics *metrics)
 
 size_t metrics_row(const struct metrics *metrics, const struct route *route)
 {
-    return route ? (size_t)(route - metrics->routes) : metrics->count + 1;
+    return route != NULL ? (size_t)(route - metrics->routes) : metrics->count + 1;
 }
 
 size_t metrics_row_static(const struct metrics *metrics)

@@ -49,7 +49,7 @@ static json_t *detail_string(const char *detail)
 {
     char plain[DETAIL_SIZE];
     json_t *string = json_string(detail);
-    if (string) return string;
+    if (string != NULL) return string;
     size_t length = 0;
     for (; detail[length] && length < sizeof plain - 1; length++)
         plain[length] = (unsigned char)detail[length] < 0x80 ? detail[length] : '?';
@@ -70,12 +70,12 @@ char *problem_render(const struct problem *problem, const struct error *error, j
     json_t *document =
         json_pack("{s:s, s:s, s:i, s:o*, s:o*, s:s, s:s}", "type", type, "title", problem->title, "status",
                   problem->http, "detail", detail, "instance", path, "code", problem->code, "request_id", request_id);
-    if (document && errors && json_array_size(errors) > 0)
+    if (document != NULL && errors != NULL && json_array_size(errors) > 0)
         (void)json_object_set(document, "errors", errors);
-    else if (document && pointer && error->pointer[0])
+    else if (document != NULL && pointer != NULL && error->pointer[0])
         (void)json_object_set_new(
             document, "errors", json_pack("[{s:O, s:o*}]", "pointer", pointer, "detail", detail_string(error->detail)));
-    if (document) text = json_dumps(document, JSON_COMPACT);
+    if (document != NULL) text = json_dumps(document, JSON_COMPACT);
     json_decref(pointer);
     json_decref(document);
     return text;

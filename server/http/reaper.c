@@ -28,12 +28,12 @@ struct reaper {
 struct reaper_entry *reaper_add(struct reaper *reaper, int descriptor, int64_t milliseconds)
 {
     struct reaper_entry *entry = calloc(1, sizeof *entry);
-    if (!entry) return NULL;
+    if (entry == NULL) return NULL;
     entry->descriptor = descriptor;
     entry->deadline_ms = clock_milliseconds() + milliseconds;
     pthread_mutex_lock(&reaper->mutex);
     entry->next = reaper->first;
-    if (entry->next) entry->next->previous = entry;
+    if (entry->next != NULL) entry->next->previous = entry;
     reaper->first = entry;
     pthread_mutex_unlock(&reaper->mutex);
     return entry;
@@ -41,20 +41,20 @@ struct reaper_entry *reaper_add(struct reaper *reaper, int descriptor, int64_t m
 
 void reaper_remove(struct reaper *reaper, struct reaper_entry *entry)
 {
-    if (!entry) return;
+    if (entry == NULL) return;
     pthread_mutex_lock(&reaper->mutex);
-    if (entry->previous)
+    if (entry->previous != NULL)
         entry->previous->next = entry->next;
     else
         reaper->first = entry->next;
-    if (entry->next) entry->next->previous = entry->previous;
+    if (entry->next != NULL) entry->next->previous = entry->previous;
     pthread_mutex_unlock(&reaper->mutex);
     free(entry);
 }
 
 void reaper_deadline(struct reaper *reaper, struct reaper_entry *entry, int64_t milliseconds)
 {
-    if (!entry) return;
+    if (entry == NULL) return;
     pthread_mutex_lock(&reaper->mutex);
     entry->deadline_ms = milliseconds < 0 ? 0 : clock_milliseconds() + milliseconds;
     pthread_mutex_unlock(&reaper->mutex);
@@ -62,7 +62,7 @@ void reaper_deadline(struct reaper *reaper, struct reaper_entry *entry, int64_t 
 
 void reaper_extend(struct reaper *reaper, struct reaper_entry *entry, int64_t milliseconds)
 {
-    if (!entry) return;
+    if (entry == NULL) return;
     pthread_mutex_lock(&reaper->mutex);
     if (entry->deadline_ms) entry->deadline_ms += milliseconds;
     pthread_mutex_unlock(&reaper->mutex);
@@ -72,7 +72,7 @@ void reaper_extend(struct reaper *reaper, struct reaper_entry *entry, int64_t mi
 static void reap(struct reaper *reaper)
 {
     const int64_t now = clock_milliseconds();
-    for (struct reaper_entry *entry = reaper->first; entry; entry = entry->next) {
+    for (struct reaper_entry *entry = reaper->first; entry != NULL; entry = entry->next) {
         if (entry->deadline_ms == 0 || entry->deadline_ms > now) continue;
         (void)shutdown(entry->descriptor, SHUT_RDWR);
         entry->deadline_ms = 0;
@@ -101,7 +101,7 @@ enum status reaper_start(void (*tick)(void *closure), void *closure, struct reap
     pthread_condattr_t attributes;
     struct reaper *reaper = calloc(1, sizeof *reaper);
     *out = NULL;
-    if (!reaper) return error_set(error, STATUS_NO_MEMORY, "out of memory for the reaper");
+    if (reaper == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for the reaper");
     reaper->tick = tick;
     reaper->closure = closure;
     (void)pthread_mutex_init(&reaper->mutex, NULL);
@@ -120,7 +120,7 @@ enum status reaper_start(void (*tick)(void *closure), void *closure, struct reap
 
 void reaper_stop(struct reaper *reaper)
 {
-    if (!reaper || reaper->joined) return;
+    if (reaper == NULL || reaper->joined) return;
     pthread_mutex_lock(&reaper->mutex);
     reaper->stopping = true;
     pthread_cond_signal(&reaper->stopped);
@@ -131,9 +131,9 @@ void reaper_stop(struct reaper *reaper)
 
 void reaper_free(struct reaper *reaper)
 {
-    if (!reaper) return;
+    if (reaper == NULL) return;
     reaper_stop(reaper);
-    while (reaper->first) {
+    while (reaper->first != NULL) {
         struct reaper_entry *entry = reaper->first;
         reaper->first = entry->next;
         free(entry);

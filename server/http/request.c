@@ -53,14 +53,14 @@ enum status request_query_fault(struct error *error, const char *name, const cha
 enum status request_query_allow(const struct request *request, const char *const *names, struct error *error)
 {
     char known[KNOWN_MAX] = "";
-    for (size_t j = 0; names[j]; j++) {
+    for (size_t j = 0; names[j] != NULL; j++) {
         const size_t used = strlen(known);
         (void)snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "; known here: ", names[j]);
     }
     for (size_t i = 0; i < request->query_count; i++) {
         size_t j = 0;
-        while (names[j] && strcmp(names[j], request->query[i].name) != 0) j++;
-        if (!names[j])
+        while (names[j] != NULL && strcmp(names[j], request->query[i].name) != 0) j++;
+        if (names[j] == NULL)
             return request_query_fault(error, request->query[i].name, "unknown query parameter%s",
                                        known[0] ? known : "; there are none here");
     }
@@ -72,11 +72,12 @@ enum status request_query_integer(const struct request *request, const char *nam
 {
     const char *text = request_query(request, name);
     *out = fallback;
-    if (!text) return STATUS_OK;
+    if (text == NULL) return STATUS_OK;
     char *end = NULL;
     errno = 0;
     const long long value = strtoll(text, &end, 10);
-    const bool number = (text[0] == '-' || (text[0] >= '0' && text[0] <= '9')) && end && *end == '\0' && errno == 0;
+    const bool number =
+        (text[0] == '-' || (text[0] >= '0' && text[0] <= '9')) && end != NULL && *end == '\0' && errno == 0;
     if (!number || value < minimum || value > maximum)
         return request_query_fault(error, name, "expected a whole number from %lld to %lld, found \"%.40s\"",
                                    (long long)minimum, (long long)maximum, text);
@@ -95,8 +96,8 @@ int request_prefer(const struct request *request, const char *const *types)
 {
     const char *accept = request_header(request, "Accept");
     int best = -1, best_quality = 0;
-    if (!accept) return 0;
-    for (int i = 0; types[i]; i++) {
+    if (accept == NULL) return 0;
+    for (int i = 0; types[i] != NULL; i++) {
         const int quality = accept_type_quality(accept, types[i]);
         if (quality > best_quality) {
             best = i;

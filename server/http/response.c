@@ -49,7 +49,7 @@ enum status response_take(struct response *response, int http_status, const char
                           size_t length, struct error *error)
 {
     body_reset(response);
-    if (!bytes && length > 0) return error_set(error, STATUS_NO_MEMORY, "out of memory for the answer");
+    if (bytes == NULL && length > 0) return error_set(error, STATUS_NO_MEMORY, "out of memory for the answer");
     response->kind = RESPONSE_BYTES;
     response->http_status = http_status;
     (void)snprintf(response->content_type, sizeof response->content_type, "%s", content_type);
@@ -60,9 +60,9 @@ enum status response_take(struct response *response, int http_status, const char
 
 enum status response_json(struct response *response, int http_status, json_t *value, struct error *error)
 {
-    char *text = value ? json_answer_dump(value) : NULL;
+    char *text = value != NULL ? json_answer_dump(value) : NULL;
     json_decref(value);
-    if (!text) return error_set(error, STATUS_NO_MEMORY, "the answer could not be rendered as JSON");
+    if (text == NULL) return error_set(error, STATUS_NO_MEMORY, "the answer could not be rendered as JSON");
     return response_take(response, http_status, "application/json", text, strlen(text), error);
 }
 
@@ -70,7 +70,7 @@ enum status response_bytes(struct response *response, int http_status, const cha
                            size_t length, struct error *error)
 {
     char *copy = malloc(length + 1);
-    if (!copy) return error_set(error, STATUS_NO_MEMORY, "out of memory for the answer");
+    if (copy == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for the answer");
     if (length) memcpy(copy, bytes, length);
     copy[length] = '\0';
     return response_take(response, http_status, content_type, copy, length, error);
@@ -87,7 +87,7 @@ enum status response_file(struct response *response, const char *content_type, i
     response->kind = RESPONSE_FILE;
     response->http_status = 200;
     (void)snprintf(response->content_type, sizeof response->content_type, "%s", content_type);
-    (void)snprintf(response->etag, sizeof response->etag, "%s", etag ? etag : "");
+    (void)snprintf(response->etag, sizeof response->etag, "%s", etag != NULL ? etag : "");
     response->file = file;
     response->file_size = size;
     return STATUS_OK;
@@ -108,7 +108,7 @@ enum status response_header(struct response *response, const char *name, const c
     if (response->header_count == RESPONSE_HEADERS_MAX || strlen(name) >= sizeof response->headers[0].name)
         return error_set(error, STATUS_INTERNAL, "header %s: too many, or too long a name", name);
     char *copy = strdup(value);
-    if (!copy) return error_set(error, STATUS_NO_MEMORY, "out of memory for a header");
+    if (copy == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for a header");
     struct response_header *header = &response->headers[response->header_count++];
     (void)snprintf(header->name, sizeof header->name, "%s", name);
     header->value = copy;
@@ -117,10 +117,10 @@ enum status response_header(struct response *response, const char *name, const c
 
 void response_add_error(struct response *response, const char *pointer, const char *detail)
 {
-    if (!response->errors) response->errors = json_array();
+    if (response->errors == NULL) response->errors = json_array();
     if (json_array_size(response->errors) >= RESPONSE_ERRORS_MAX) return;
     json_t *entry = json_pack("{s:s, s:s}", "pointer", pointer, "detail", detail);
-    if (entry) (void)json_array_append_new(response->errors, entry);
+    if (entry != NULL) (void)json_array_append_new(response->errors, entry);
 }
 
 void response_wait(struct response *response, const char *topic, double seconds)

@@ -63,13 +63,13 @@ static enum status split(char *text, char **segments, size_t *count, struct erro
     char *cursor = text + 1;
     while (true) {
         char *slash = strchr(cursor, '/');
-        if (slash) *slash = '\0';
+        if (slash != NULL) *slash = '\0';
         enum status status = router_unescape(cursor, false, error);
         if (status != STATUS_OK) return status;
         if (*count == SEGMENTS_MAX)
             return error_set(error, STATUS_NOT_FOUND, "the address has more parts than any there is");
         segments[(*count)++] = cursor;
-        if (!slash) return STATUS_OK;
+        if (slash == NULL) return STATUS_OK;
         cursor = slash + 1;
     }
 }
@@ -117,7 +117,7 @@ static enum status bind_parameters(struct request *request, const char *pattern,
 static void allow_add(char *allow, size_t size, const char *method)
 {
     const size_t length = strlen(allow);
-    if (strstr(allow, method)) return;
+    if (strstr(allow, method) != NULL) return;
     (void)snprintf(allow + length, size - length, "%s%s%s", length ? ", " : "", method,
                    strcmp(method, "GET") == 0 ? ", HEAD" : "");
 }
@@ -138,7 +138,7 @@ enum status router_find(const struct route *routes, size_t count, struct request
     free(request->target_text);
     request->parameter_count = 0;
     request->target_text = malloc(length + longest + 2);
-    if (!request->target_text) return error_set(error, STATUS_NO_MEMORY, "out of memory for the address");
+    if (request->target_text == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for the address");
     memcpy(request->target_text, request->path, length + 1);
     enum status status = split(request->target_text, segments, &segment_count, error);
     if (status == STATUS_NOT_FOUND) return STATUS_OK;
@@ -152,9 +152,9 @@ enum status router_find(const struct route *routes, size_t count, struct request
         *row = &routes[i];
     }
     if (allow[0]) allow_add(allow, allow_size, "OPTIONS");
-    *match = *row ? ROUTE_FOUND : allow[0] ? ROUTE_METHOD : ROUTE_UNKNOWN;
-    return *row ? bind_parameters(request, (*row)->pattern, segments, request->target_text + length + 1, error)
-                : STATUS_OK;
+    *match = *row != NULL ? ROUTE_FOUND : allow[0] ? ROUTE_METHOD : ROUTE_UNKNOWN;
+    return *row != NULL ? bind_parameters(request, (*row)->pattern, segments, request->target_text + length + 1, error)
+                        : STATUS_OK;
 }
 
 enum status router_query(struct request *request, const char *text, struct error *error)
@@ -162,15 +162,15 @@ enum status router_query(struct request *request, const char *text, struct error
     free(request->query_text);
     request->query_count = 0;
     request->query_text = strdup(text);
-    if (!request->query_text) return error_set(error, STATUS_NO_MEMORY, "out of memory for the query");
-    for (char *cursor = request->query_text, *next; cursor; cursor = next) {
+    if (request->query_text == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for the query");
+    for (char *cursor = request->query_text, *next; cursor != NULL; cursor = next) {
         next = strchr(cursor, '&');
-        if (next) *next++ = '\0';
+        if (next != NULL) *next++ = '\0';
         if (!*cursor) continue;
         if (request->query_count == REQUEST_QUERY_MAX)
             return error_set(error, STATUS_MALFORMED, "more than %d query parameters", REQUEST_QUERY_MAX);
         char *value = strchr(cursor, '=');
-        if (value)
+        if (value != NULL)
             *value++ = '\0';
         else
             value = cursor + strlen(cursor);

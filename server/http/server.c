@@ -78,7 +78,7 @@ static enum status daemon_start(struct http_server *server, struct listener *lis
         MHD_OPTION_NOTIFY_CONNECTION, connection_notify, server, MHD_OPTION_NOTIFY_COMPLETED, connection_completed,
         server, MHD_OPTION_URI_LOG_CALLBACK, connection_request_line, server, MHD_OPTION_UNESCAPE_CALLBACK,
         connection_unescape, server, MHD_OPTION_END);
-    if (!server->daemon)
+    if (server->daemon == NULL)
         return error_set(error, STATUS_IO, "the HTTP library refused to start; are there too few file descriptors?");
     listener->descriptor = -1; /* the daemon's now */
     return STATUS_OK;
@@ -101,7 +101,7 @@ enum status http_server_start(const struct http_options *options, struct http_se
     struct listener listener = {.descriptor = -1};
     struct http_server *server = calloc(1, sizeof *server);
     *out = NULL;
-    if (!server) return error_set(error, STATUS_NO_MEMORY, "out of memory for the server");
+    if (server == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for the server");
     server->options = *options;
     limits_fill(&server->options);
     atomic_init(&server->stopping, false);
@@ -121,10 +121,10 @@ enum status http_server_start(const struct http_options *options, struct http_se
     server = NULL;
 done:
     if (listener.descriptor >= 0) (void)close(listener.descriptor);
-    if (server) {
+    if (server != NULL) {
         reaper_stop(server->reaper);
-        if (server->pool) handler_pool_stop(server->pool);
-        if (server->streams) streams_end(server->streams);
+        if (server->pool != NULL) handler_pool_stop(server->pool);
+        if (server->streams != NULL) streams_end(server->streams);
         server_free(server);
     }
     return status;
@@ -157,7 +157,7 @@ static void drain(struct http_server *server)
 
 void http_server_stop(struct http_server *server)
 {
-    if (!server) return;
+    if (server == NULL) return;
     atomic_store(&server->stopping, true);
     const MHD_socket descriptor = MHD_quiesce_daemon(server->daemon);
     if (descriptor != MHD_INVALID_SOCKET) (void)close(descriptor);

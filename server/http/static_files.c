@@ -36,7 +36,7 @@ struct static_files {
 static const char *type_of(const char *path)
 {
     const char *dot = strrchr(path, '.');
-    for (size_t i = 0; dot && i < sizeof types / sizeof types[0]; i++)
+    for (size_t i = 0; dot != NULL && i < sizeof types / sizeof types[0]; i++)
         if (strcmp(dot, types[i].extension) == 0) return types[i].type;
     return NULL;
 }
@@ -46,8 +46,8 @@ static bool name_has_hash(const char *path)
 {
     const char *end = strrchr(path, '.');
     const char *start = end;
-    if (!end) return false;
-    while (start > path && strchr("0123456789abcdef", start[-1])) start--;
+    if (end == NULL) return false;
+    while (start > path && strchr("0123456789abcdef", start[-1]) != NULL) start--;
     return end - start >= 8 && start > path && (start[-1] == '.' || start[-1] == '-');
 }
 
@@ -55,7 +55,7 @@ static enum status read_whole(int descriptor, size_t length, char **out, struct 
 {
     char *bytes = malloc(length + 1);
     *out = NULL;
-    if (!bytes) return error_set(error, STATUS_NO_MEMORY, "out of memory for a static file");
+    if (bytes == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for a static file");
     for (size_t done = 0; done < length;) {
         const ssize_t got = read(descriptor, bytes + done, length - done);
         if (got <= 0) {
@@ -75,7 +75,7 @@ static enum status reserve(struct static_files *files, struct error *error)
     if (files->count < files->capacity) return STATUS_OK;
     const size_t capacity = files->capacity ? files->capacity * 2 : 16;
     struct static_file *grown = realloc(files->files, capacity * sizeof *grown);
-    if (!grown) return error_set(error, STATUS_NO_MEMORY, "out of memory for static files");
+    if (grown == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for static files");
     files->files = grown;
     files->capacity = capacity;
     return STATUS_OK;
@@ -100,7 +100,7 @@ static enum status add(struct static_files *files, const char *path, int directo
         status = error_set_errno(error, "cannot open a static file");
         goto done;
     }
-    if (!file.content_type || !S_ISREG(info.st_mode)) {
+    if (file.content_type == NULL || !S_ISREG(info.st_mode)) {
         status = error_set(error, STATUS_INVALID, "%.80s: not a regular file of a type that is served", path);
         goto done;
     }
@@ -117,7 +117,7 @@ static enum status add(struct static_files *files, const char *path, int directo
         (status = encoding_gzip(file.bytes, file.length, GZIP_LEVEL, &file.gzip, &file.gzip_length, error)) !=
             STATUS_OK)
         goto done;
-    if (!(file.path = strdup(path))) {
+    if ((file.path = strdup(path)) == NULL) {
         status = error_set(error, STATUS_NO_MEMORY, "out of memory for static files");
         goto done;
     }
@@ -134,12 +134,12 @@ static enum status walk(struct static_files *files, int descriptor, const char *
 {
     enum status status = STATUS_OK;
     DIR *directory = fdopendir(descriptor);
-    if (!directory) {
+    if (directory == NULL) {
         status = error_set_errno(error, "cannot read the static files' directory");
         (void)close(descriptor);
         return status;
     }
-    for (struct dirent *entry; status == STATUS_OK && (entry = readdir(directory));) {
+    for (struct dirent *entry; status == STATUS_OK && (entry = readdir(directory)) != NULL;) {
         char path[PATH_SIZE];
         struct stat info;
         if (entry->d_name[0] == '.') continue;
@@ -151,7 +151,7 @@ static enum status walk(struct static_files *files, int descriptor, const char *
                 status = walk(files, inner, path, depth + 1, error);
             else
                 status = error_set_errno(error, "cannot open a directory of static files");
-        } else if (S_ISREG(info.st_mode) && type_of(path)) {
+        } else if (S_ISREG(info.st_mode) && type_of(path) != NULL) {
             status = add(files, path, dirfd(directory), entry->d_name, error);
         }
     }
@@ -163,9 +163,9 @@ enum status static_files_load(const char *directory, struct static_files **out, 
 {
     struct static_files *files = calloc(1, sizeof *files);
     *out = NULL;
-    if (!files) return error_set(error, STATUS_NO_MEMORY, "out of memory for static files");
+    if (files == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for static files");
     *out = files;
-    if (!directory) return STATUS_OK;
+    if (directory == NULL) return STATUS_OK;
     *out = NULL;
     const int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     enum status status = descriptor < 0 ? error_set_errno(error, "cannot open the static files' directory")
@@ -193,7 +193,7 @@ const struct static_file *static_files_find(const struct static_files *files, co
 
 void static_files_free(struct static_files *files)
 {
-    if (!files) return;
+    if (files == NULL) return;
     for (size_t i = 0; i < files->count; i++) file_reset(&files->files[i]);
     free(files->files);
     free(files);

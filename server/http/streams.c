@@ -52,8 +52,8 @@ enum status stream_event(struct stream_writer *writer, const char *id, const cha
                          struct error *error)
 {
     char *text = json_answer_dump(data);
-    if (!text) return error_set(error, STATUS_NO_MEMORY, "out of memory for an event");
-    if (id) buffer_printf(&writer->buffer, "id: %s\n", id);
+    if (text == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for an event");
+    if (id != NULL) buffer_printf(&writer->buffer, "id: %s\n", id);
     buffer_printf(&writer->buffer, "event: %s\ndata: ", event);
     buffer_puts(&writer->buffer, text); /* compact JSON holds no line break */
     buffer_puts(&writer->buffer, "\n\n");
@@ -73,8 +73,8 @@ static void stream_unlink(struct stream *stream)
 {
     struct streams *streams = stream->owner;
     struct stream **link = &streams->first;
-    while (*link && *link != stream) link = &(*link)->next;
-    if (*link) {
+    while (*link != NULL && *link != stream) link = &(*link)->next;
+    if (*link != NULL) {
         *link = stream->next;
         streams->count--;
     }
@@ -85,7 +85,7 @@ enum status streams_new(struct streams *streams, const char *topic, const struct
 {
     struct stream *stream = calloc(1, sizeof *stream);
     *out = NULL;
-    if (!stream) {
+    if (stream == NULL) {
         ops->free(state);
         return error_set(error, STATUS_NO_MEMORY, "out of memory for a stream");
     }
@@ -112,7 +112,7 @@ enum status streams_new(struct streams *streams, const char *topic, const struct
 
 void streams_discard(struct stream *stream)
 {
-    if (!stream) return;
+    if (stream == NULL) return;
     pthread_mutex_lock(&stream->owner->mutex);
     stream_unlink(stream);
     pthread_mutex_unlock(&stream->owner->mutex);
@@ -163,10 +163,10 @@ struct MHD_Response *streams_response(struct stream *stream, struct MHD_Connecti
     struct streams *streams = stream->owner;
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, READ_BLOCK, stream_read, stream, stream_release);
-    if (!response) return NULL;
+    if (response == NULL) return NULL;
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     pthread_mutex_lock(&streams->mutex);
-    stream->descriptor = info ? info->connect_fd : -1;
+    stream->descriptor = info != NULL ? info->connect_fd : -1;
     stream->connection = connection;
     stream->dirty = true;
     buffer_puts(&stream->pending, "retry: 2000\n\n"); /* reconnect after two seconds */
@@ -236,7 +236,7 @@ static void look_for_gone(struct streams *streams, int64_t now)
     char byte;
     if (now < streams->look_ms) return;
     streams->look_ms = now + LOOK_MILLISECONDS;
-    for (struct stream *stream = streams->first; stream; stream = stream->next) {
+    for (struct stream *stream = streams->first; stream != NULL; stream = stream->next) {
         if (!stream->suspended || stream->busy) continue;
         if (recv(stream->descriptor, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0) continue;
         stream->finished = true;
@@ -247,9 +247,9 @@ static void look_for_gone(struct streams *streams, int64_t now)
 /* The first stream that is due, and the earliest time that another will be; the mutex is held. */
 static struct stream *stream_due(struct streams *streams, int64_t now, int64_t *earliest)
 {
-    *earliest = streams->first ? streams->look_ms : now + 60000;
-    for (struct stream *stream = streams->first; stream; stream = stream->next) {
-        if (!stream->connection || stream->finished || stream->busy) continue;
+    *earliest = streams->first != NULL ? streams->look_ms : now + 60000;
+    for (struct stream *stream = streams->first; stream != NULL; stream = stream->next) {
+        if (stream->connection == NULL || stream->finished || stream->busy) continue;
         if (stream->dirty || stream->next_ms <= now) return stream;
         if (stream->next_ms < *earliest) *earliest = stream->next_ms;
     }
@@ -271,7 +271,7 @@ static void *broadcast(void *closure)
         const int64_t now = clock_milliseconds();
         look_for_gone(streams, now);
         struct stream *stream = stream_due(streams, now, &earliest);
-        if (stream)
+        if (stream != NULL)
             stream_serve(streams, stream, now);
         else
             wait_until(streams, earliest);
@@ -286,12 +286,12 @@ enum status streams_start(const struct http_options *options, struct streams **o
     pthread_condattr_t attributes;
     struct streams *streams = calloc(1, sizeof *streams);
     *out = NULL;
-    if (!streams) return error_set(error, STATUS_NO_MEMORY, "out of memory for the streams");
+    if (streams == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for the streams");
     streams->options = options;
     streams->limit = options->limits.streams;
     streams->ping_ms = options->limits.ping_milliseconds;
     streams->life_ms = options->limits.stream_milliseconds;
-    if (options->thread_open &&
+    if (options->thread_open != NULL &&
         (status = options->thread_open(options->application, &streams->context, error)) != STATUS_OK) {
         free(streams);
         return status;
@@ -313,8 +313,8 @@ void streams_wake(struct streams *streams, const char *topic)
 {
     bool any = false;
     pthread_mutex_lock(&streams->mutex);
-    for (struct stream *stream = streams->first; stream; stream = stream->next)
-        if (!topic || strcmp(topic, stream->topic) == 0) any = stream->dirty = true;
+    for (struct stream *stream = streams->first; stream != NULL; stream = stream->next)
+        if (topic == NULL || strcmp(topic, stream->topic) == 0) any = stream->dirty = true;
     if (any) pthread_cond_signal(&streams->changed);
     pthread_mutex_unlock(&streams->mutex);
 }
@@ -335,7 +335,7 @@ void streams_end(struct streams *streams)
     pthread_mutex_unlock(&streams->mutex);
     (void)pthread_join(streams->thread, NULL);
     pthread_mutex_lock(&streams->mutex);
-    for (struct stream *stream = streams->first; stream; stream = stream->next) {
+    for (struct stream *stream = streams->first; stream != NULL; stream = stream->next) {
         if (!stream->finished) stream_append(stream, ": the server stops\n\n", 20);
         stream->finished = true;
         stream_resume(stream);
@@ -345,8 +345,9 @@ void streams_end(struct streams *streams)
 
 void streams_free(struct streams *streams)
 {
-    if (!streams) return;
-    if (streams->options->thread_close) streams->options->thread_close(streams->options->application, streams->context);
+    if (streams == NULL) return;
+    if (streams->options->thread_close != NULL)
+        streams->options->thread_close(streams->options->application, streams->context);
     (void)pthread_cond_destroy(&streams->changed);
     (void)pthread_mutex_destroy(&streams->mutex);
     free(streams);

@@ -25,7 +25,7 @@ enum status waiters_new(void (*release)(void *closure, struct exchange *exchange
                         struct error *error)
 {
     *out = calloc(1, sizeof **out);
-    if (!*out) return error_set(error, STATUS_NO_MEMORY, "out of memory for waiting requests");
+    if (*out == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for waiting requests");
     (void)pthread_mutex_init(&(*out)->mutex, NULL);
     (*out)->release = release;
     (*out)->closure = closure;
@@ -34,7 +34,7 @@ enum status waiters_new(void (*release)(void *closure, struct exchange *exchange
 
 void waiters_free(struct waiters *waiters)
 {
-    if (!waiters) return;
+    if (waiters == NULL) return;
     (void)pthread_mutex_destroy(&waiters->mutex);
     free(waiters);
 }
@@ -84,9 +84,10 @@ static void waiters_release(struct waiters *waiters, const char *topic, int64_t 
 {
     struct exchange *released = NULL;
     pthread_mutex_lock(&waiters->mutex);
-    for (struct exchange **link = &waiters->first; *link;) {
+    for (struct exchange **link = &waiters->first; *link != NULL;) {
         struct exchange *exchange = *link;
-        const bool go = (topic && topic_matches(topic, exchange->response.topic)) || (now && overdue(exchange, now));
+        const bool go =
+            (topic != NULL && topic_matches(topic, exchange->response.topic)) || (now && overdue(exchange, now));
         if (!go) {
             link = &exchange->next;
             continue;
@@ -97,7 +98,7 @@ static void waiters_release(struct waiters *waiters, const char *topic, int64_t 
         released = exchange;
     }
     pthread_mutex_unlock(&waiters->mutex);
-    while (released) {
+    while (released != NULL) {
         struct exchange *exchange = released;
         released = exchange->next;
         exchange->next = NULL;
@@ -108,10 +109,10 @@ static void waiters_release(struct waiters *waiters, const char *topic, int64_t 
 void waiters_wake(struct waiters *waiters, const char *topic)
 {
     pthread_mutex_lock(&waiters->mutex);
-    (void)snprintf(waiters->recent[waiters->sequence % RECENT], TOPIC_SIZE, "%s", topic ? topic : "");
+    (void)snprintf(waiters->recent[waiters->sequence % RECENT], TOPIC_SIZE, "%s", topic != NULL ? topic : "");
     waiters->sequence++;
     pthread_mutex_unlock(&waiters->mutex);
-    waiters_release(waiters, topic ? topic : "", 0);
+    waiters_release(waiters, topic != NULL ? topic : "", 0);
 }
 
 void waiters_tick(struct waiters *waiters)

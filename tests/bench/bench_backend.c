@@ -398,7 +398,7 @@ int main(int count, char **arguments)
                           .tiny = count > 2 && strcmp(arguments[2], "tiny") == 0};
     struct error error;
     const char *threads = getenv("DELTAQ_THREADS");
-    if (team_new(threads ? (int)strtol(threads, NULL, 10) : 0, &bench.team, &error) != STATUS_OK ||
+    if (team_new(threads != NULL ? (int)strtol(threads, NULL, 10) : 0, &bench.team, &error) != STATUS_OK ||
         backend_cpu_new(bench.team, &bench.backend, &error) != STATUS_OK ||
         bench.backend->ops->prepare(bench.backend, 4096, 4096, &error) != STATUS_OK) {
         fprintf(stderr, "%s\n", error.detail);

@@ -182,7 +182,7 @@ int main(int count, char **arguments)
     struct team *team = NULL;
     const char *threads = getenv("DELTAQ_THREADS");
     char description[256];
-    need(team_new(threads ? (int)strtol(threads, NULL, 10) : 0, &team, &error));
+    need(team_new(threads != NULL ? (int)strtol(threads, NULL, 10) : 0, &team, &error));
     need(backend_cpu_new(team, &place.backend, &error));
     place_open(&place, shape_named(count > 1 ? arguments[1] : shapes[0].name));
     backend_describe(place.backend, description, sizeof description);

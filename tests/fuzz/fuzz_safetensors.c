@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (status == STATUS_OK)
         check(header, data_bytes);
     else
-        fuzz_require(!header && (status == STATUS_CORRUPT || status == STATUS_UNSUPPORTED) && error.detail[0]);
+        fuzz_require(header == NULL && (status == STATUS_CORRUPT || status == STATUS_UNSUPPORTED) && error.detail[0]);
     safetensors_header_free(header);
     return 0;
 }

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     size_t decoded_size;
     const enum status status = tokenizer_open_memory("x", (const char *)bytes, size, &tokenizer, &error);
     if (status != STATUS_OK) {
-        fuzz_require(!tokenizer && error.detail[0] && status != STATUS_INTERNAL);
+        fuzz_require(tokenizer == NULL && error.detail[0] && status != STATUS_INTERNAL);
         return 0;
     }
     if (tokenizer_encode(tokenizer, text, sizeof text - 1, false, &once, &error) == STATUS_OK) {

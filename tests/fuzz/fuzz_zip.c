@@ -16,7 +16,7 @@ static void check(const struct zip *zip, int64_t size)
         size_t read = 0;
         fuzz_require(entry->offset >= 30 && entry->bytes >= 0 && entry->offset + entry->bytes <= size);
         fuzz_require(entry->name[0] != '\0' && entry->name[0] != '/' && strncmp(entry->name, "../", 3) != 0 &&
-                     !strstr(entry->name, "/../"));
+                     strstr(entry->name, "/../") == NULL);
         fuzz_require(zip_find(zip, entry->name) == entry &&
                      (i == 0 || strcmp(zip_entry(zip, i - 1)->name, entry->name) < 0));
         for (int64_t k = 0; k < i && k < 64; k++) {
@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (status == STATUS_OK)
         check(zip, (int64_t)size);
     else
-        fuzz_require(!zip && (status == STATUS_CORRUPT || status == STATUS_UNSUPPORTED) && error.detail[0]);
+        fuzz_require(zip == NULL && (status == STATUS_CORRUPT || status == STATUS_UNSUPPORTED) && error.detail[0]);
     zip_close(zip);
     file_close(file);
     (void)close(descriptor);

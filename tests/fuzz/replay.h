@@ -25,8 +25,8 @@ static int list_corpus(char *paths[REPLAY_KEPT])
     static const char folder[] = "tests/fuzz/corpus/" CORPUS;
     int count = 0;
     DIR *directory = opendir(folder);
-    if (!directory) fail_msg("%s is not here: run from the top of the tree", folder);
-    for (const struct dirent *item; (item = readdir(directory)) && count < REPLAY_KEPT;) {
+    if (directory == NULL) fail_msg("%s is not here: run from the top of the tree", folder);
+    for (const struct dirent *item; (item = readdir(directory)) != NULL && count < REPLAY_KEPT;) {
         if (item->d_name[0] == '.') continue;
         assert_true(asprintf(&paths[count++], "%s/%s", folder, item->d_name) > 0);
     }
@@ -66,7 +66,7 @@ struct trial {
 static void read_input(const char *path, struct mutate_input *out)
 {
     FILE *file = fopen(path, "rb");
-    fuzz_require(file);
+    fuzz_require(file != NULL);
     out->size = fread(out->bytes, 1, sizeof out->bytes, file);
     (void)fclose(file);
 }
@@ -79,7 +79,7 @@ static void try_changes(struct trial *trial, uint64_t count, const struct mutate
         for (size_t left = 1 + mutate_below(&dice, MUTATE_MOST); left > 0; left--)
             mutate_once(&trial->input, &corpus[mutate_below(&dice, inputs)], &dice);
         uint8_t *bytes = malloc(trial->input.size > 0 ? trial->input.size : 1);
-        fuzz_require(bytes);
+        fuzz_require(bytes != NULL);
         memcpy(bytes, trial->input.bytes, trial->input.size);
         fuzz_require(LLVMFuzzerTestOneInput(bytes, trial->input.size) == 0);
         free(bytes);
@@ -89,7 +89,7 @@ static void try_changes(struct trial *trial, uint64_t count, const struct mutate
 static uint64_t asked_for(const char *variable, uint64_t otherwise)
 {
     const char *given = getenv(variable);
-    return given ? strtoull(given, NULL, 10) : otherwise;
+    return given != NULL ? strtoull(given, NULL, 10) : otherwise;
 }
 
 /* Leaves the input that was worked on where it can be looked at, and given to the fuzzer again. */
@@ -97,13 +97,13 @@ static void report(const struct trial *trial, int status)
 {
     char path[64] = "failed-" CORPUS ".fuzz";
     FILE *file = fopen(path, "wb");
-    if (file) {
+    if (file != NULL) {
         (void)fwrite(trial->input.bytes, 1, trial->input.size, file);
         (void)fclose(file);
     }
     fail_msg("seed %llu, change %llu of the corpus: status 0x%x; the input (%zu bytes) is in %s",
              (unsigned long long)trial->seed, (unsigned long long)trial->index, (unsigned)status, trial->input.size,
-             file ? path : "no file: the directory is not writable");
+             file != NULL ? path : "no file: the directory is not writable");
 }
 
 static void test_changes_of_the_corpus_break_no_promise(void **state)

@@ -88,12 +88,13 @@ static enum status post_echo(struct http_context *context, const struct request 
     const struct timespec nap = {.tv_nsec =
                                      json_integer_value(json_object_get(request->body, "pause")) % 1000 * 1000000};
     (void)nanosleep(&nap, NULL);
-    if (json_object_get(request->body, "fail")) {
+    if (json_object_get(request->body, "fail") != NULL) {
         response_add_error(response, "/a", "first fault");
         response_add_error(response, "/b/0", "second fault");
         return error_set(error, STATUS_INVALID, "two faults");
     }
-    if (json_object_get(request->body, "pointer")) return error_set_at(error, STATUS_INVALID, "/pointer", "one fault");
+    if (json_object_get(request->body, "pointer") != NULL)
+        return error_set_at(error, STATUS_INVALID, "/pointer", "one fault");
     enum status status =
         response_json(response, 201, json_pack("{s:i, s:O}", "calls", calls, "body", request->body), error);
     if (status == STATUS_OK) status = response_header(response, "Location", "/v1/echo/1", error);
@@ -112,7 +113,7 @@ static enum status post_act(struct http_context *context, const struct request *
 {
     (void)context;
     (void)error;
-    response_empty(response, request->body ? 200 : 204);
+    response_empty(response, request->body != NULL ? 200 : 204);
     return STATUS_OK;
 }
 
@@ -200,10 +201,10 @@ static enum status get_events(struct http_context *context, const struct request
                               struct error *error)
 {
     struct follower *follower = calloc(1, sizeof *follower);
-    if (!follower) return error_set(error, STATUS_NO_MEMORY, "no memory");
+    if (follower == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory");
     follower->application = context->application;
     (void)snprintf(follower->topic, sizeof follower->topic, "%s", request_parameter(request, "topic"));
-    if (request->last_event_id) follower->seen = strtoll(request->last_event_id, NULL, 10);
+    if (request->last_event_id != NULL) follower->seen = strtoll(request->last_event_id, NULL, 10);
     return response_stream(response, follower->topic, &follow_ops, follower, error);
 }
 
@@ -215,7 +216,7 @@ static enum status authorize(void *thread, const char *token, enum scope scope, 
         enum scope scope;
     } rows[] = {{"reader", SCOPE_READ}, {"writer", SCOPE_WRITE}, {"admin", SCOPE_ADMIN}};
     (void)thread;
-    for (size_t i = 0; token && i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; token != NULL && i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(rows[i].token, token) != 0) continue;
         if (rows[i].scope < scope) return error_set(error, STATUS_FORBIDDEN, "the token's scope is too small");
         (void)snprintf(principal->name, sizeof principal->name, "%s", token);
@@ -268,7 +269,7 @@ static enum status key_finish(void *thread, const char *principal, const char *k
     for (int i = 0; i < application->key_count; i++) {
         struct stored_key *stored = &application->keys[i];
         if (strcmp(stored->key, key) != 0) continue;
-        if (!answer) {
+        if (answer == NULL) {
             stored->key[0] = '\0';
         } else {
             stored->done = true;
@@ -362,7 +363,7 @@ int main(int argc, char **argv)
     (void)sigaddset(&signals, SIGINT);
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
     if (!read_arguments(argc, argv, &options, &directory)) return 2;
-    enum status status = directory ? static_files_load(directory, &files, &error) : STATUS_OK;
+    enum status status = directory != NULL ? static_files_load(directory, &files, &error) : STATUS_OK;
     options.files = files;
     if (status == STATUS_OK) status = http_server_start(&options, &server, &error);
     if (status != STATUS_OK) {

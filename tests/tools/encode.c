@@ -22,7 +22,7 @@ int main(int argc, char **argv)
         size_t size = length & 0x7fffffff;
         char *text = malloc(size + 1);
         struct token_list list = {0};
-        if (!text || fread(text, 1, size, stdin) != size) return 1;
+        if (text == NULL || fread(text, 1, size, stdin) != size) return 1;
         uint32_t count = UINT32_MAX;
         if (tokenizer_encode(tokenizer, text, size, length >> 31, &list, &error) == STATUS_OK)
             count = (uint32_t)list.count;

@@ -150,7 +150,7 @@ static void tile_forward(const struct attention *attention, const struct tile *t
     for (int64_t r = 0; r < rows; r++) {
         float *to = float_head(args->out, row + r, tile->head);
         kernels->add(to, to, args->head_dim, 1 / scratch.sums[r], 0);
-        if (args->log_sum.data)
+        if (args->log_sum.data != NULL)
             float_row(args->log_sum, row + r)[tile->head] =
                 (float)((double)scratch.largest[r] + log((double)scratch.sums[r]));
     }

@@ -59,8 +59,8 @@ static void cpu_close(struct backend *backend)
 static void cpu_describe(const struct backend *backend, char *text, size_t size)
 {
     const struct cpu *cpu = cpu_of(backend);
-    snprintf(text, size, "kernels %s%s, %s, threads %d", cpu->kernels->name, cpu->tiles ? " with AMX" : "",
-             cpu->blas.library ? cpu->blas.config : "no OpenBLAS (own matrix products: slower when large)",
+    snprintf(text, size, "kernels %s%s, %s, threads %d", cpu->kernels->name, cpu->tiles != NULL ? " with AMX" : "",
+             cpu->blas.library != NULL ? cpu->blas.config : "no OpenBLAS (own matrix products: slower when large)",
              team_size(backend->team));
 }
 

@@ -31,7 +31,7 @@ struct moving {
 
 static float visit_weight(const struct experts_args *args, int64_t a)
 {
-    return args->weights.data ? float_row(args->weights, a / args->per_token)[a % args->per_token] : 1;
+    return args->weights.data != NULL ? float_row(args->weights, a / args->per_token)[a % args->per_token] : 1;
 }
 
 static void spread_rows(void *context, int64_t first, int64_t end)

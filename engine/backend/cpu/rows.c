@@ -96,7 +96,7 @@ void cpu_activation_backward_tangent(struct backend *backend, const struct activ
     const struct matrix with_up[] = {args->up, args->up_t, args->dup, args->dup_t};
     bool dense = true;
     for (int i = 0; i < 6; i++) dense = dense && cpu_dense(alone[i]);
-    for (int i = 0; i < 4 && args->up.data; i++) dense = dense && cpu_dense(with_up[i]);
+    for (int i = 0; i < 4 && args->up.data != NULL; i++) dense = dense && cpu_dense(with_up[i]);
     cpu_for_runs(backend->team, args->gate.rows, args->gate.columns, dense, activation_backward_tangent_run, &call);
 }
 

@@ -59,8 +59,8 @@ static void forward_task(void *context, int64_t task, int thread)
     struct scan_strip strip = strip_of(scan, strip_index / scan->strips, strip_index % scan->strips);
     strip.start = strip.first = batch->starts[b];
     strip.end = batch->starts[b + 1];
-    strip.initial = scan->args->initial.data ? float_row(scan->args->initial, b) : NULL;
-    strip.final = scan->args->final.data ? float_row(scan->args->final, b) : NULL;
+    strip.initial = scan->args->initial.data != NULL ? float_row(scan->args->initial, b) : NULL;
+    strip.final = scan->args->final.data != NULL ? float_row(scan->args->final, b) : NULL;
     (scan->tangent ? scan->kernels->scan_tangent : scan->kernels->scan_forward)(&strip);
 }
 

@@ -91,14 +91,15 @@ static void norm_group(void *context, int64_t group, int thread)
     const int64_t first = group * sums->step, end = smaller(first + sums->step, sums->rows);
     float *dweight = sums->cpu->partials + group * sums->width, *dbias = dweight + sums->offset[1];
     sums->cpu->kernels->fill(dweight, sums->width, 0);
-    sums->cpu->kernels->norm_backward(sums->norm, first, end, sums->to[0] ? dweight : NULL, sums->to[1] ? dbias : NULL);
+    sums->cpu->kernels->norm_backward(sums->norm, first, end, sums->to[0] != NULL ? dweight : NULL,
+                                      sums->to[1] != NULL ? dbias : NULL);
 }
 
 void cpu_norm_backward(struct backend *backend, const struct norm_args *args)
 {
     struct sums sums = {.cpu = cpu_of(backend), .norm = args, .to = {args->dweight.data, args->dbias.data}};
-    sums.offset[1] = args->dweight.data ? args->dweight.columns : 0;
-    sums.offset[2] = sums.offset[1] + (args->dbias.data ? args->dbias.columns : 0);
+    sums.offset[1] = args->dweight.data != NULL ? args->dweight.columns : 0;
+    sums.offset[2] = sums.offset[1] + (args->dbias.data != NULL ? args->dbias.columns : 0);
     sums_plan(&sums, args->x.rows, args->x.columns);
     run_groups(backend, &sums, norm_group);
 }
@@ -110,15 +111,15 @@ static void norm_tangent_group(void *context, int64_t group, int thread)
     const int64_t first = group * sums->step, end = smaller(first + sums->step, sums->rows);
     float *dweight_t = sums->cpu->partials + group * sums->width, *dbias_t = dweight_t + sums->offset[1];
     sums->cpu->kernels->fill(dweight_t, sums->width, 0);
-    sums->cpu->kernels->norm_backward_tangent(sums->norm, first, end, sums->to[0] ? dweight_t : NULL,
-                                              sums->to[1] ? dbias_t : NULL);
+    sums->cpu->kernels->norm_backward_tangent(sums->norm, first, end, sums->to[0] != NULL ? dweight_t : NULL,
+                                              sums->to[1] != NULL ? dbias_t : NULL);
 }
 
 void cpu_norm_backward_tangent(struct backend *backend, const struct norm_args *args)
 {
     struct sums sums = {.cpu = cpu_of(backend), .norm = args, .to = {args->dweight_t.data, args->dbias_t.data}};
-    sums.offset[1] = args->dweight_t.data ? args->dweight_t.columns : 0;
-    sums.offset[2] = sums.offset[1] + (args->dbias_t.data ? args->dbias_t.columns : 0);
+    sums.offset[1] = args->dweight_t.data != NULL ? args->dweight_t.columns : 0;
+    sums.offset[2] = sums.offset[1] + (args->dbias_t.data != NULL ? args->dbias_t.columns : 0);
     sums_plan(&sums, args->x.rows, args->x.columns);
     run_groups(backend, &sums, norm_tangent_group);
 }

@@ -20,7 +20,7 @@ struct learned {
 
 static double scalar_of(struct matrix m)
 {
-    return m.data ? (double)*(const float *)m.data : 0;
+    return m.data != NULL ? (double)*(const float *)m.data : 0;
 }
 
 static struct learned learned_of(struct matrix alpha, struct matrix alpha_t)
@@ -64,7 +64,7 @@ static struct xielu_sums run(struct backend *backend, const struct xielu_args *a
 
 static void scalar_add(struct matrix to, double value)
 {
-    if (to.data) *(float *)to.data += (float)value;
+    if (to.data != NULL) *(float *)to.data += (float)value;
 }
 
 static void forward_row(struct parts *parts, int64_t t, struct xielu_sums *sums)

@@ -56,7 +56,7 @@ void REFERENCE(activation_forward)(struct backend *backend, const struct activat
     (void)backend;
     for (int64_t t = 0; t < args->gate.rows; t++)
         for (int64_t c = 0; c < args->gate.columns; c++) {
-            const double up = args->up.data ? (double)row_of(args->up, t)[c] : 1;
+            const double up = args->up.data != NULL ? (double)row_of(args->up, t)[c] : 1;
             row_of(args->y, t)[c] = (real)(kinds[args->kind]((double)row_of(args->gate, t)[c]).value * up);
         }
 }
@@ -73,9 +73,10 @@ void REFERENCE(activation_backward)(struct backend *backend, const struct activa
     for (int64_t t = 0; t < args->gate.rows; t++)
         for (int64_t c = 0; c < args->gate.columns; c++) {
             const struct slope f = kinds[args->kind]((double)row_of(args->gate, t)[c]);
-            const double up = args->up.data ? (double)row_of(args->up, t)[c] : 1, dy = (double)row_of(args->dy, t)[c];
+            const double up = args->up.data != NULL ? (double)row_of(args->up, t)[c] : 1,
+                         dy = (double)row_of(args->dy, t)[c];
             put(args->dgate, t, c, dy * up * f.derivative, args->accumulate_gate);
-            if (args->up.data) put(args->dup, t, c, dy * f.value, args->accumulate_up);
+            if (args->up.data != NULL) put(args->dup, t, c, dy * f.value, args->accumulate_up);
         }
 }
 
@@ -85,8 +86,8 @@ void REFERENCE(activation_tangent)(struct backend *backend, const struct activat
     for (int64_t t = 0; t < args->gate.rows; t++)
         for (int64_t c = 0; c < args->gate.columns; c++) {
             const struct slope f = kinds[args->kind]((double)row_of(args->gate, t)[c]);
-            const double up = args->up.data ? (double)row_of(args->up, t)[c] : 1;
-            const double up_t = args->up.data ? (double)row_of(args->up_t, t)[c] : 0;
+            const double up = args->up.data != NULL ? (double)row_of(args->up, t)[c] : 1;
+            const double up_t = args->up.data != NULL ? (double)row_of(args->up_t, t)[c] : 0;
             row_of(args->y_t, t)[c] = (real)(f.derivative * (double)row_of(args->gate_t, t)[c] * up + f.value * up_t);
         }
 }
@@ -98,13 +99,13 @@ void REFERENCE(activation_backward_tangent)(struct backend *backend, const struc
         for (int64_t c = 0; c < args->gate.columns; c++) {
             const struct slope f = kinds[args->kind]((double)row_of(args->gate, t)[c]);
             const double u_t = (double)row_of(args->gate_t, t)[c];
-            const double up = args->up.data ? (double)row_of(args->up, t)[c] : 1;
-            const double up_t = args->up.data ? (double)row_of(args->up_t, t)[c] : 0;
+            const double up = args->up.data != NULL ? (double)row_of(args->up, t)[c] : 1;
+            const double up_t = args->up.data != NULL ? (double)row_of(args->up_t, t)[c] : 0;
             const double dy = (double)row_of(args->dy, t)[c], dy_t = (double)row_of(args->dy_t, t)[c];
             put(args->dgate, t, c, dy * up * f.derivative, args->accumulate_gate);
             put(args->dgate_t, t, c, (dy_t * up + dy * up_t) * f.derivative + dy * up * f.second * u_t,
                 args->accumulate_gate);
-            if (!args->up.data) continue;
+            if (args->up.data == NULL) continue;
             put(args->dup, t, c, dy * f.value, args->accumulate_up);
             put(args->dup_t, t, c, dy_t * f.value + dy * f.derivative * u_t, args->accumulate_up);
         }

@@ -91,7 +91,7 @@ static void query_forward(const struct attention_args *args, int64_t b, int64_t 
     see_all(&sight, b, i, kv_head, see_largest);
     see_all(&sight, b, i, kv_head, see_sum);
     sight.log_sum = sight.largest + log(sight.sum);
-    if (args->log_sum.data) row_of(args->log_sum, i)[head] = (real)sight.log_sum;
+    if (args->log_sum.data != NULL) row_of(args->log_sum, i)[head] = (real)sight.log_sum;
     for (int64_t c = 0; c < args->head_dim; c++) sight.out[c] = 0;
     see_all(&sight, b, i, kv_head, see_value);
 }

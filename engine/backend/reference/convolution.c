@@ -13,7 +13,8 @@ static real input_of(const struct convolution_args *args, int64_t b, int64_t pos
 {
     const int64_t back = args->weight.columns - 1 - j, from = position - back;
     if (from >= 0) return row_of(args->x, args->batch->starts[b] + from)[c];
-    return args->before.data ? row_of(args->before, b)[(args->weight.columns - 1 + from) * args->x.columns + c] : 0;
+    return args->before.data != NULL ? row_of(args->before, b)[(args->weight.columns - 1 + from) * args->x.columns + c]
+                                     : 0;
 }
 
 void REFERENCE(convolution_forward)(struct backend *backend, const struct convolution_args *args)
@@ -23,7 +24,7 @@ void REFERENCE(convolution_forward)(struct backend *backend, const struct convol
     for (int64_t b = 0; b < batch->sequences; b++)
         for (int64_t t = batch->starts[b]; t < batch->starts[b + 1]; t++)
             for (int64_t c = 0; c < args->x.columns; c++) {
-                real sum = args->bias.data ? row_of(args->bias, 0)[c] : 0;
+                real sum = args->bias.data != NULL ? row_of(args->bias, 0)[c] : 0;
                 for (int64_t j = 0; j < args->weight.columns; j++)
                     sum += row_of(args->weight, c)[j] * input_of(args, b, t - batch->starts[b], j, c);
                 real *y = row_of(args->y, t) + c;
@@ -50,20 +51,20 @@ static void parameters_backward(const struct convolution_args *args, int64_t c)
         for (int64_t t = starts[b]; t < starts[b + 1]; t++) {
             const double dy = (double)row_of(args->dy, t)[c];
             bias += dy;
-            for (int64_t j = 0; args->dweight.data && j < taps; j++)
+            for (int64_t j = 0; args->dweight.data != NULL && j < taps; j++)
                 sums[j] += dy * (double)input_of(args, b, t - starts[b], j, c);
         }
-    for (int64_t j = 0; args->dweight.data && j < taps; j++) row_of(args->dweight, c)[j] += (real)sums[j];
-    if (args->dbias.data) row_of(args->dbias, 0)[c] += (real)bias;
+    for (int64_t j = 0; args->dweight.data != NULL && j < taps; j++) row_of(args->dweight, c)[j] += (real)sums[j];
+    if (args->dbias.data != NULL) row_of(args->dbias, 0)[c] += (real)bias;
 }
 
 void REFERENCE(convolution_backward)(struct backend *backend, const struct convolution_args *args)
 {
     (void)backend;
     const struct batch *batch = args->batch;
-    for (int64_t b = 0; args->dx.data && b < batch->sequences; b++)
+    for (int64_t b = 0; args->dx.data != NULL && b < batch->sequences; b++)
         for (int64_t t = batch->starts[b]; t < batch->starts[b + 1]; t++)
             for (int64_t c = 0; c < args->dy.columns; c++) input_backward(args, t, batch->starts[b + 1], c);
-    for (int64_t c = 0; (args->dweight.data || args->dbias.data) && c < args->dy.columns; c++)
+    for (int64_t c = 0; (args->dweight.data != NULL || args->dbias.data != NULL) && c < args->dy.columns; c++)
         parameters_backward(args, c);
 }

@@ -188,7 +188,7 @@ void REFERENCE(route_backward_tangent)(struct backend *backend, const struct rou
 /* The weight of visit `a`. */
 static double visit_weight(const struct experts_args *args, int64_t a)
 {
-    return args->weights.data ? (double)row_of(args->weights, a / args->per_token)[a % args->per_token] : 1;
+    return args->weights.data != NULL ? (double)row_of(args->weights, a / args->per_token)[a % args->per_token] : 1;
 }
 
 void REFERENCE(experts_spread)(struct backend *backend, const struct experts_args *args)

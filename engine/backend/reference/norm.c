@@ -50,7 +50,7 @@ static void segment_forward(const struct norm_args *args, int64_t t, int64_t gro
     const struct statistics s = segment_statistics(args, x, count);
     for (int64_t i = 0; i < count; i++) {
         const double normal = ((double)x[i] - s.mean) * s.scale;
-        y[i] = (real)(normal * (double)weight[i] + (bias ? (double)bias[i] : 0));
+        y[i] = (real)(normal * (double)weight[i] + (bias != NULL ? (double)bias[i] : 0));
     }
 }
 
@@ -68,8 +68,8 @@ static void segment_backward(const struct norm_args *args, int64_t t, int64_t gr
         const double normal = ((double)x[i] - s.mean) * s.scale, g = (double)dy[i] * (double)weight[i];
         mean_g += g / (double)count;
         mean_gn += g * normal / (double)count;
-        if (dweight) dweight[i] += (real)((double)dy[i] * normal);
-        if (dbias) dbias[i] += dy[i];
+        if (dweight != NULL) dweight[i] += (real)((double)dy[i] * normal);
+        if (dbias != NULL) dbias[i] += dy[i];
     }
     if (args->kind == NORM_RMS) mean_g = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -113,7 +113,7 @@ static double normal_tangent_of(const struct direction *d, int64_t i)
 
 static double weight_tangent_of(const struct direction *d, int64_t i)
 {
-    return d->weight_t ? (double)d->weight_t[i] : 0;
+    return d->weight_t != NULL ? (double)d->weight_t[i] : 0;
 }
 
 static struct direction segment_direction(const struct norm_args *args, int64_t t, int64_t group)
@@ -139,7 +139,7 @@ static void segment_tangent(const struct norm_args *args, int64_t t, int64_t gro
     real *y_t = row_of(args->y_t, t) + group * d.count;
     for (int64_t i = 0; i < d.count; i++)
         y_t[i] = (real)(normal_tangent_of(&d, i) * (double)d.weight[i] + normal_of(&d, i) * weight_tangent_of(&d, i) +
-                        (bias_t ? (double)bias_t[i] : 0));
+                        (bias_t != NULL ? (double)bias_t[i] : 0));
 }
 
 struct means {
@@ -161,8 +161,8 @@ static void segment_backward_tangent(const struct norm_args *args, int64_t t, in
         mean.gn += g * n / (double)d.count;
         mean.g_t += g_t / (double)d.count;
         mean.gn_t += (g_t * n + g * n_t) / (double)d.count;
-        if (dweight_t) dweight_t[i] += (real)((double)dy_t[i] * n + (double)dy[i] * n_t);
-        if (dbias_t) dbias_t[i] += dy_t[i];
+        if (dweight_t != NULL) dweight_t[i] += (real)((double)dy_t[i] * n + (double)dy[i] * n_t);
+        if (dbias_t != NULL) dbias_t[i] += dy_t[i];
     }
     if (args->kind == NORM_RMS) mean.g = mean.g_t = 0;
     for (int64_t i = 0; i < d.count; i++) {

@@ -16,7 +16,7 @@ static void forward_state(const struct scan_args *args, const struct scan_place 
 {
     const double a = -exp((double)*scan_decay(args->a_log, args, at, n));
     double s = *state;
-    if (args->kept.data && at->first > at->start) *scan_kept(args->kept, args, at, n) = (real)s;
+    if (args->kept.data != NULL && at->first > at->start) *scan_kept(args->kept, args, at, n) = (real)s;
     for (int64_t i = 0; i < at->count; i++) {
         const double x = (double)row_of(args->x, at->first + i)[at->channel];
         s = exp(delta[i] * a) * s + delta[i] * x * (double)*scan_b(args->bc, args, at, i, n);
@@ -30,7 +30,7 @@ static void forward_channel(const struct scan_args *args, int64_t b, int64_t cha
     const int64_t start = args->batch->starts[b], end = args->batch->starts[b + 1];
     struct scan_place at = scan_place(args, start, channel);
     double states[SCAN_STATES] = {0}, delta[SCAN_CHUNK], y[SCAN_CHUNK];
-    for (int64_t n = 0; args->initial.data && n < args->states; n++)
+    for (int64_t n = 0; args->initial.data != NULL && n < args->states; n++)
         states[n] = (double)row_of(args->initial, b)[n * args->x.columns + channel];
     for (at.first = start; at.first < end; at.first += SCAN_CHUNK) {
         at.count = scan_count(at.first, end);
@@ -41,7 +41,7 @@ static void forward_channel(const struct scan_args *args, int64_t b, int64_t cha
         for (int64_t n = 0; n < args->states; n++) forward_state(args, &at, delta, n, &states[n], y);
         for (int64_t i = 0; i < at.count; i++) row_of(args->y, at.first + i)[channel] = (real)y[i];
     }
-    for (int64_t n = 0; args->final.data && n < args->states; n++)
+    for (int64_t n = 0; args->final.data != NULL && n < args->states; n++)
         row_of(args->final, b)[n * args->x.columns + channel] = (real)states[n];
 }
 
@@ -81,7 +81,7 @@ static void backward_state(const struct scan_args *args, const struct scan_place
         g *= exp(delta * a);
     }
     *carry = g;
-    if (args->da_log.data) *scan_decay(args->da_log, args, at, n) += (real)(da * a);
+    if (args->da_log.data != NULL) *scan_decay(args->da_log, args, at, n) += (real)(da * a);
 }
 
 static void backward_channel(const struct scan_args *args, int64_t start, int64_t end, int64_t channel)
@@ -107,8 +107,8 @@ static void backward_channel(const struct scan_args *args, int64_t start, int64_
             dbias += dstep;
         }
     }
-    if (args->dskip.data) row_of(args->dskip, 0)[at.head] += (real)dskip;
-    if (args->dstep_bias.data) row_of(args->dstep_bias, 0)[at.head] += (real)dbias;
+    if (args->dskip.data != NULL) row_of(args->dskip, 0)[at.head] += (real)dskip;
+    if (args->dstep_bias.data != NULL) row_of(args->dstep_bias, 0)[at.head] += (real)dbias;
 }
 
 void REFERENCE(scan_backward)(struct backend *backend, const struct scan_args *args)

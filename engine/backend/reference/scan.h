@@ -27,7 +27,7 @@ struct scan_step {
 
 static inline struct scan_step scan_step(const struct scan_args *args, const struct scan_place *at, int64_t i)
 {
-    const double bias = args->step_bias.data ? (double)row_of(args->step_bias, 0)[at->head] : 0;
+    const double bias = args->step_bias.data != NULL ? (double)row_of(args->step_bias, 0)[at->head] : 0;
     const double z = (double)row_of(args->step, at->first + i)[at->head] + bias;
     const double value = z > 0 ? z + log1p(exp(-z)) : log1p(exp(z)), sigma = 1 / (1 + exp(-z));
     if (value < args->step_least) return (struct scan_step){args->step_least, 0, 0};
@@ -37,7 +37,7 @@ static inline struct scan_step scan_step(const struct scan_args *args, const str
 
 static inline double scan_step_tangent(const struct scan_args *args, const struct scan_place *at, int64_t i)
 {
-    const double bias_t = args->step_bias_t.data ? (double)row_of(args->step_bias_t, 0)[at->head] : 0;
+    const double bias_t = args->step_bias_t.data != NULL ? (double)row_of(args->step_bias_t, 0)[at->head] : 0;
     return (double)row_of(args->step_t, at->first + i)[at->head] + bias_t;
 }
 

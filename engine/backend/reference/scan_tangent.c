@@ -19,7 +19,7 @@ struct row {
 
 static double parameter(struct matrix m, const struct scan_place *at)
 {
-    return m.data ? (double)row_of(m, 0)[at->head] : 0;
+    return m.data != NULL ? (double)row_of(m, 0)[at->head] : 0;
 }
 
 static void rows_fill(const struct scan_args *args, const struct scan_place *at, struct row *rows)
@@ -43,7 +43,7 @@ struct pair {
 static struct pair decay_of(const struct scan_args *args, const struct scan_place *at, int64_t n)
 {
     const double a = -exp((double)*scan_decay(args->a_log, args, at, n));
-    return (struct pair){a, args->a_log_t.data ? a * (double)*scan_decay(args->a_log_t, args, at, n) : 0};
+    return (struct pair){a, args->a_log_t.data != NULL ? a * (double)*scan_decay(args->a_log_t, args, at, n) : 0};
 }
 
 static struct pair factor_of(const struct row *row, struct pair a)
@@ -152,7 +152,7 @@ static void backward_state(const struct scan_args *args, const struct scan_place
         g = product(g, factor_of(row, a));
     }
     *carry = g;
-    if (args->da_log_t.data) *scan_decay(args->da_log_t, args, at, n) += (real)da_t;
+    if (args->da_log_t.data != NULL) *scan_decay(args->da_log_t, args, at, n) += (real)da_t;
 }
 
 /* What the chunk's sums give; returns the tangent of the gradient of step_bias. */
@@ -196,8 +196,8 @@ static void backward_channel(const struct scan_args *args, int64_t start, int64_
         for (int64_t n = 0; n < args->states; n++) backward_state(args, &at, n, &carry[n], &chunk);
         dbias_t += chunk_store(args, &at, &chunk);
     }
-    if (args->dskip_t.data) row_of(args->dskip_t, 0)[at.head] += (real)dskip_t;
-    if (args->dstep_bias_t.data) row_of(args->dstep_bias_t, 0)[at.head] += (real)dbias_t;
+    if (args->dskip_t.data != NULL) row_of(args->dskip_t, 0)[at.head] += (real)dskip_t;
+    if (args->dstep_bias_t.data != NULL) row_of(args->dstep_bias_t, 0)[at.head] += (real)dbias_t;
 }
 
 void REFERENCE(scan_backward_tangent)(struct backend *backend, const struct scan_args *args)

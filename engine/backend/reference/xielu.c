@@ -15,7 +15,7 @@ struct numbers {
 
 static double scalar_of(struct matrix m)
 {
-    return m.data ? (double)*(const real *)m.data : 0;
+    return m.data != NULL ? (double)*(const real *)m.data : 0;
 }
 
 static struct numbers numbers_of(const struct xielu_args *args)
@@ -66,7 +66,7 @@ static void put(struct matrix to, int64_t t, int64_t c, double value, bool accum
 
 static void scalar_add(struct matrix to, double value)
 {
-    if (to.data) *(real *)to.data += (real)value;
+    if (to.data != NULL) *(real *)to.data += (real)value;
 }
 
 void REFERENCE(xielu_backward)(struct backend *backend, const struct xielu_args *args)

@@ -152,8 +152,8 @@ static enum status read_text(struct gguf_cursor *cursor, char **out, struct erro
     if (size > (uint64_t)TEXT_MAX) return gguf_cursor_corrupt(cursor, "a text of more than 64 MiB", error);
     if (size > TEXT_KEPT) return gguf_cursor_skip(cursor, (int64_t)size, error);
     char *text = calloc(1, size + 1);
-    if (!text) return error_set(error, STATUS_NO_MEMORY, "cannot allocate metadata");
-    if ((status = gguf_cursor_take(cursor, text, size, error)) != STATUS_OK || memchr(text, '\0', size)) {
+    if (text == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate metadata");
+    if ((status = gguf_cursor_take(cursor, text, size, error)) != STATUS_OK || memchr(text, '\0', size) != NULL) {
         free(text); /* a text with NUL stands for nothing that we ask for */
         return status;
     }
@@ -199,7 +199,7 @@ static const struct entry *find_entry(const struct gguf *file, const char *key)
 {
     char *name = NULL;
     struct entry wanted = {.type = TYPE_ARRAY};
-    if (file->entry_count == 0 || !(name = strdup(key))) return NULL;
+    if (file->entry_count == 0 || (name = strdup(key)) == NULL) return NULL;
     wanted.key = name;
     const struct entry *found = bsearch(&wanted, file->entries, (size_t)file->entry_count, sizeof wanted, by_key);
     free(name);
@@ -209,7 +209,7 @@ static const struct entry *find_entry(const struct gguf *file, const char *key)
 bool gguf_integer(const struct gguf *file, const char *key, int64_t *out)
 {
     const struct entry *entry = find_entry(file, key);
-    if (!entry || types[entry->type].bytes == 0 || entry->type == TYPE_F32 || entry->type == TYPE_F64 ||
+    if (entry == NULL || types[entry->type].bytes == 0 || entry->type == TYPE_F32 || entry->type == TYPE_F64 ||
         entry->type == TYPE_BOOL)
         return false;
     *out = entry->integer;
@@ -219,7 +219,8 @@ bool gguf_integer(const struct gguf *file, const char *key, int64_t *out)
 bool gguf_number(const struct gguf *file, const char *key, double *out)
 {
     const struct entry *entry = find_entry(file, key);
-    if (!entry || types[entry->type].bytes == 0 || entry->type == TYPE_BOOL || !isfinite(entry->number)) return false;
+    if (entry == NULL || types[entry->type].bytes == 0 || entry->type == TYPE_BOOL || !isfinite(entry->number))
+        return false;
     *out = entry->number;
     return true;
 }
@@ -227,7 +228,7 @@ bool gguf_number(const struct gguf *file, const char *key, double *out)
 bool gguf_boolean(const struct gguf *file, const char *key, bool *out)
 {
     const struct entry *entry = find_entry(file, key);
-    if (!entry || entry->type != TYPE_BOOL) return false;
+    if (entry == NULL || entry->type != TYPE_BOOL) return false;
     *out = entry->integer != 0;
     return true;
 }
@@ -235,13 +236,13 @@ bool gguf_boolean(const struct gguf *file, const char *key, bool *out)
 const char *gguf_text(const struct gguf *file, const char *key)
 {
     const struct entry *entry = find_entry(file, key);
-    return entry ? entry->text : NULL;
+    return entry != NULL ? entry->text : NULL;
 }
 
 bool gguf_array(const struct gguf *file, const char *key, struct gguf_array *out)
 {
     const struct entry *entry = find_entry(file, key);
-    if (!entry || entry->type != TYPE_ARRAY || entry->array.offset == 0) return false;
+    if (entry == NULL || entry->type != TYPE_ARRAY || entry->array.offset == 0) return false;
     *out = entry->array;
     return true;
 }
@@ -291,7 +292,7 @@ static enum status read_tensor(const struct gguf *file, struct gguf_cursor *curs
     }
     if ((status = gguf_cursor_take(cursor, &type, sizeof type, error)) != STATUS_OK) return status;
     if ((status = gguf_cursor_take(cursor, &offset, sizeof offset, error)) != STATUS_OK) return status;
-    const bool known = type < sizeof tensor_types / sizeof tensor_types[0] && tensor_types[type].name;
+    const bool known = type < sizeof tensor_types / sizeof tensor_types[0] && tensor_types[type].name != NULL;
     if (!known) return wrong_tensor(file, tensor, "is of a type that does not exist", error);
     if (tensor_types[type].dtype < 0)
         return error_set(error, STATUS_UNSUPPORTED,
@@ -367,8 +368,8 @@ static enum status read_header(struct gguf *file, struct gguf_cursor *cursor, st
                          (unsigned long long)head.tensors, (unsigned long long)head.entries, ENTRIES_MAX);
     if ((status = read_entries(file, cursor, (int64_t)head.entries, error)) != STATUS_OK) return status;
     const struct entry *wanted = find_entry(file, "general.alignment");
-    if (wanted && wanted->type == TYPE_U32) alignment = wanted->integer;
-    if ((wanted && wanted->type != TYPE_U32) || alignment < 1 || alignment > ALIGNMENT_MAX ||
+    if (wanted != NULL && wanted->type == TYPE_U32) alignment = wanted->integer;
+    if ((wanted != NULL && wanted->type != TYPE_U32) || alignment < 1 || alignment > ALIGNMENT_MAX ||
         (alignment & (alignment - 1)) != 0)
         return error_set(error, STATUS_CORRUPT, "%s: general.alignment is no power of two up to %d", name,
                          ALIGNMENT_MAX);
@@ -387,7 +388,7 @@ enum status gguf_open(int directory, const char *path, struct gguf **out, struct
     enum status status;
     *out = NULL;
     struct gguf *file = calloc(1, sizeof *file);
-    if (!file) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a GGUF file");
+    if (file == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a GGUF file");
     if ((status = file_open(directory, path, FILE_FOLLOW_LINKS, INT64_MAX, &file->file, error)) != STATUS_OK) goto done;
     if ((status = memory_new(1, sizeof *cursor, "reading window", &cursor, error)) != STATUS_OK) goto done;
     cursor->file = file->file;
@@ -402,7 +403,7 @@ done:
 
 void gguf_close(struct gguf *file)
 {
-    if (!file) return;
+    if (file == NULL) return;
     for (int64_t i = 0; i < file->entry_count; i++) {
         free(file->entries[i].key);
         free(file->entries[i].text);
@@ -467,7 +468,7 @@ enum status gguf_read_f32(const struct gguf *file, const struct gguf_tensor *ten
     if (first < 0 || count < 0 || first > tensor->elements || count > tensor->elements - first)
         return error_set(error, STATUS_INVALID, "%lld elements from %lld on, of a tensor that has %lld",
                          (long long)count, (long long)first, (long long)tensor->elements);
-    if (!dtype->to_f32)
+    if (dtype->to_f32 == NULL)
         return error_set(error, STATUS_UNSUPPORTED, "a tensor of %s is not one of weights", dtype->name);
     while (count > 0) {
         const int64_t blocks = count / dtype->block;

@@ -47,8 +47,8 @@ static int64_t integer(const struct gguf *file, const char *rest)
 static const struct gguf_tensor *find(struct gguf *const *files, int count, const char *name, const struct gguf **in)
 {
     const struct gguf_tensor *found = NULL;
-    for (int i = 0; i < count && !found; i++)
-        if ((found = gguf_find(files[i], name))) *in = files[i];
+    for (int i = 0; i < count && found == NULL; i++)
+        if ((found = gguf_find(files[i], name)) != NULL) *in = files[i];
     return found;
 }
 
@@ -139,12 +139,12 @@ static enum status add_scaling(struct gguf *const *files, int count, struct text
     const struct gguf *file = files[0], *in = NULL;
     const char *type = gguf_text(file, key_of(file, "rope.scaling.type", key));
     const struct gguf_tensor *divisors = find(files, count, GGUF_CONFIG_ROPE_TENSOR, &in);
-    if (divisors) return add_divisors(in, divisors, number(file, "rope.freq_base"), text, error);
+    if (divisors != NULL) return add_divisors(in, divisors, number(file, "rope.freq_base"), text, error);
     double factor = number(file, "rope.scaling.factor");
-    if (!type && !(factor > 0)) factor = number(file, "rope.scale_linear");
-    if (!type && !(factor > 0)) return STATUS_OK;
-    if (type && strcmp(type, "none") == 0) return STATUS_OK;
-    if (type && strcmp(type, "linear") != 0)
+    if (type == NULL && !(factor > 0)) factor = number(file, "rope.scale_linear");
+    if (type == NULL && !(factor > 0)) return STATUS_OK;
+    if (type != NULL && strcmp(type, "none") == 0) return STATUS_OK;
+    if (type != NULL && strcmp(type, "linear") != 0)
         return error_set(error, STATUS_UNSUPPORTED,
                          "%s: rope scaling \"%.40s\" is not supported; supported are none, linear, llama3",
                          file_name(gguf_file(file)), type);
@@ -179,7 +179,7 @@ enum status gguf_config_text(struct gguf *const *files, int count, char **out, s
     /* Mistral's models come as llama with a window, which Llama does not have. */
     add(&text, "{\"model_type\": \"%.40s\"",
         window > 0 && strcmp(architecture, "llama") == 0 ? "mistral" : architecture);
-    add_integer(&text, "vocab_size", embedding ? embedding->shape[0] : 0);
+    add_integer(&text, "vocab_size", embedding != NULL ? embedding->shape[0] : 0);
     add_integer(&text, "hidden_size", integer(file, "embedding_length"));
     add_integer(&text, "intermediate_size", integer(file, "feed_forward_length"));
     add_integer(&text, "num_hidden_layers", integer(file, "block_count"));
@@ -192,7 +192,7 @@ enum status gguf_config_text(struct gguf *const *files, int count, char **out, s
     if (rotary > 0 && head > 0 && rotary != head)
         add_number(&text, "partial_rotary_factor", (double)rotary / (double)head);
     if (window > 0) add(&text, ", \"sliding_window\": %lld, \"use_sliding_window\": true", (long long)window);
-    add(&text, ", \"tie_word_embeddings\": %s", find(files, count, "output.weight", &in) ? "false" : "true");
+    add(&text, ", \"tie_word_embeddings\": %s", find(files, count, "output.weight", &in) != NULL ? "false" : "true");
     if (experts) add_experts(file, &text);
     add_token(file, &text, "bos_token_id", "tokenizer.ggml.bos_token_id");
     add_token(file, &text, "eos_token_id", "tokenizer.ggml.eos_token_id");
@@ -201,5 +201,5 @@ enum status gguf_config_text(struct gguf *const *files, int count, char **out, s
     if (status != STATUS_OK) return status;
     add(&text, "}");
     *out = strdup(text.bytes);
-    return *out ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "cannot allocate a configuration");
+    return *out != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "cannot allocate a configuration");
 }

@@ -50,7 +50,7 @@ enum status gguf_cursor_name(struct gguf_cursor *cursor, size_t most, char **out
     if (size < 1 || size > most || size > (uint64_t)gguf_cursor_left(cursor))
         return gguf_cursor_corrupt(cursor, "a name that is empty or too long", error);
     char *name = calloc(1, size + 1);
-    if (!name) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a name");
+    if (name == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a name");
     status = gguf_cursor_take(cursor, name, size, error);
     for (size_t i = 0; status == STATUS_OK && i < size; i++)
         if (name[i] < ' ' || name[i] > '~')

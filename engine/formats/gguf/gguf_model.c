@@ -64,7 +64,7 @@ static const struct layout {
 
 static const struct layout *find_layout(const char *architecture)
 {
-    for (size_t i = 0; architecture && i < sizeof layouts / sizeof layouts[0]; i++)
+    for (size_t i = 0; architecture != NULL && i < sizeof layouts / sizeof layouts[0]; i++)
         if (strcmp(layouts[i].architecture, architecture) == 0) return &layouts[i];
     return NULL;
 }
@@ -83,9 +83,9 @@ static const char *layer_of(const char *name, long *layer)
 static const struct naming *find_naming(const struct naming *rows, size_t count, const char *name, const char **ending)
 {
     const char *dot = strchr(name, '.');
-    if (!dot || (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0)) return NULL;
+    if (dot == NULL || (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0)) return NULL;
     *ending = dot;
-    for (size_t i = 0; i < count && rows[i].stored; i++)
+    for (size_t i = 0; i < count && rows[i].stored != NULL; i++)
         if (strlen(rows[i].stored) == (size_t)(dot - name) && strncmp(rows[i].stored, name, (size_t)(dot - name)) == 0)
             return &rows[i];
     return NULL;
@@ -99,7 +99,7 @@ static enum status add_named(struct gguf_model *model, const char *name, struct 
         array_grow(&model->tensors, model->count + 1, &model->capacity, sizeof *model->tensors, error);
     if (status != STATUS_OK) return status;
     tensor.name = strdup(name);
-    if (!tensor.name) return error_set(error, STATUS_NO_MEMORY, "cannot allocate the name of a tensor");
+    if (tensor.name == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate the name of a tensor");
     model->tensors[model->count++] = tensor;
     return STATUS_OK;
 }
@@ -140,9 +140,10 @@ static enum status add_tensor(struct gguf_model *model, const struct layout *lay
                                        .rank = stored->rank,
                                        .shape = stored->shape};
     const struct naming *row = find_naming(ends, sizeof ends / sizeof ends[0], stored->name, &ending);
-    if (!row && (rest = layer_of(stored->name, &layer)) && (row = find_naming(layout->names, SIZE_MAX, rest, &ending)))
+    if (row == NULL && (rest = layer_of(stored->name, &layer)) != NULL &&
+        (row = find_naming(layout->names, SIZE_MAX, rest, &ending)) != NULL)
         (void)snprintf(before, sizeof before, "model.layers.%ld.", layer);
-    if (!row)
+    if (row == NULL)
         return error_set(error, STATUS_UNSUPPORTED, "%s: tensor \"%.80s\" has no counterpart in the %s architecture",
                          file, stored->name, layout->architecture);
     if (row->kind == EXPERTS) return add_experts(model, tensor, before, row->name, ending, error);
@@ -167,7 +168,7 @@ static int by_name(const void *a, const void *b)
 static enum status add_part(struct gguf_model *model, int directory, const char *path, struct error *error)
 {
     struct gguf **parts = realloc(model->parts, (size_t)(model->part_count + 1) * sizeof(struct gguf *));
-    if (!parts) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a model");
+    if (parts == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a model");
     model->parts = parts;
     const enum status status = gguf_open(directory, path, &model->parts[model->part_count], error);
     if (status == STATUS_OK) model->part_count++;
@@ -196,7 +197,7 @@ static enum status open_parts(struct gguf_model *model, int directory, const cha
         const char *slash = strrchr(name, '/');
         return error_set(error, STATUS_INVALID,
                          "part %d of %d of a split file (at most %d are read); give the first, %s", part, count,
-                         GGUF_SPLIT_MOST, slash ? slash + 1 : name);
+                         GGUF_SPLIT_MOST, slash != NULL ? slash + 1 : name);
     }
     if ((status = add_part(model, directory, path, error)) != STATUS_OK) return status;
     if (!split && gguf_integer(model->parts[0], "split.count", &parts) && parts > 1)
@@ -224,11 +225,11 @@ static enum status add_tensors(struct gguf_model *model, struct error *error)
     const char *architecture = gguf_text(model->parts[0], "general.architecture"),
                *name = file_name(gguf_file(model->parts[0]));
     const struct layout *layout = find_layout(architecture);
-    if (!layout)
+    if (layout == NULL)
         return error_set(error, STATUS_UNSUPPORTED,
                          "%s: architecture \"%.60s\" is not read from GGUF; read are llama, qwen2, qwen3, olmo2, "
                          "smollm3, olmoe; register the checkpoint as safetensors",
-                         name, architecture ? architecture : "");
+                         name, architecture != NULL ? architecture : "");
     for (int part = 0; part < model->part_count; part++) {
         for (int64_t i = 0; i < gguf_count(model->parts[part]); i++) {
             const struct gguf_tensor *stored = gguf_tensor(model->parts[part], i);
@@ -249,7 +250,7 @@ enum status gguf_model_open(int directory, const char *path, struct gguf_model *
 {
     struct gguf_model *model = calloc(1, sizeof *model);
     *out = NULL;
-    if (!model) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a model");
+    if (model == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a model");
     enum status status = open_parts(model, directory, path, error);
     if (status == STATUS_OK) status = add_tensors(model, error);
     if (status == STATUS_OK) status = gguf_config_text(model->parts, model->part_count, &model->config, error);
@@ -262,7 +263,7 @@ enum status gguf_model_open(int directory, const char *path, struct gguf_model *
 
 void gguf_model_close(struct gguf_model *model)
 {
-    if (!model) return;
+    if (model == NULL) return;
     for (int64_t i = 0; i < model->count; i++) free(model->tensors[i].name);
     free(model->tensors);
     free(model->config);

@@ -29,7 +29,7 @@ enum status pickle_read(const char *name, const char *bytes, size_t size, const 
         return error_set(error, STATUS_TOO_LARGE, "%s: a pickle of %zu bytes, at most %d are accepted", name, size,
                          PICKLE_BYTES_MAX);
     struct pickle *pickle = calloc(1, sizeof *pickle);
-    if (!pickle) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a pickle");
+    if (pickle == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a pickle");
     *pickle = (struct pickle){
         .name = name, .bytes = bytes, .size = size, .globals = globals, .global_count = count, .error = error};
     const enum status status = run(pickle);
@@ -44,7 +44,7 @@ enum status pickle_read(const char *name, const char *bytes, size_t size, const 
 
 void pickle_free(struct pickle *pickle)
 {
-    if (!pickle) return;
+    if (pickle == NULL) return;
     for (size_t i = 0; i < pickle->object_count; i++) free(pickle->objects[i].items);
     free(pickle->objects);
     free(pickle->stack.values);

@@ -52,7 +52,7 @@ enum status pickle_machine_push(struct pickle *pickle, struct values *to, struct
         const size_t capacity = to->capacity ? 2 * to->capacity : 256;
         if (to->count >= most) return pickle_machine_too_large(pickle, what, most);
         struct pickle_value *values = realloc(to->values, capacity * sizeof *values);
-        if (!values) return error_set(pickle->error, STATUS_NO_MEMORY, "cannot allocate the values of a pickle");
+        if (values == NULL) return error_set(pickle->error, STATUS_NO_MEMORY, "cannot allocate the values of a pickle");
         to->values = values;
         to->capacity = capacity;
     }
@@ -102,7 +102,8 @@ enum status pickle_machine_object(struct pickle *pickle, enum pickle_kind kind, 
         const size_t capacity = pickle->object_capacity ? 2 * pickle->object_capacity : 256;
         if (pickle->object_count >= OBJECTS_MAX) return pickle_machine_too_large(pickle, "objects", OBJECTS_MAX);
         struct object *objects = realloc(pickle->objects, capacity * sizeof *objects);
-        if (!objects) return error_set(pickle->error, STATUS_NO_MEMORY, "cannot allocate the objects of a pickle");
+        if (objects == NULL)
+            return error_set(pickle->error, STATUS_NO_MEMORY, "cannot allocate the objects of a pickle");
         pickle->objects = objects;
         pickle->object_capacity = capacity;
     }
@@ -133,7 +134,7 @@ enum status pickle_machine_insert(struct pickle *pickle, uint32_t index, const s
         const size_t needed = object->count + count, doubled = 2 * (size_t)object->capacity;
         const size_t capacity = needed > doubled ? needed : doubled;
         struct pickle_value *items = realloc(object->items, capacity * sizeof *items);
-        if (!items) return error_set(pickle->error, STATUS_NO_MEMORY, "cannot allocate the items of a pickle");
+        if (items == NULL) return error_set(pickle->error, STATUS_NO_MEMORY, "cannot allocate the items of a pickle");
         object->items = items;
         object->capacity = (uint32_t)capacity;
     }

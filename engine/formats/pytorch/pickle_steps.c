@@ -281,7 +281,7 @@ static enum status take_line(struct pickle *pickle, struct pickle_string *out)
 {
     const char *from = pickle->bytes + pickle->at;
     const char *end = memchr(from, '\n', pickle->size - pickle->at);
-    if (!end || end - from > NAME_MAX_BYTES) return pickle_machine_corrupt(pickle, "a name without an end");
+    if (end == NULL || end - from > NAME_MAX_BYTES) return pickle_machine_corrupt(pickle, "a name without an end");
     *out = (struct pickle_string){from, (size_t)(end - from)};
     pickle->at += out->size + 1;
     return STATUS_OK;
@@ -460,7 +460,7 @@ static const struct {
 static enum status refuse_opcode(const struct pickle *pickle, uint8_t code)
 {
     const char *name = opcodes[code].name;
-    if (!name)
+    if (name == NULL)
         return error_set(pickle->error, STATUS_CORRUPT, "%s: byte %zu of the pickle: 0x%02x is no opcode", pickle->name,
                          pickle->at - 1, code);
     return error_set(pickle->error, STATUS_UNSUPPORTED,
@@ -470,5 +470,5 @@ static enum status refuse_opcode(const struct pickle *pickle, uint8_t code)
 
 enum status pickle_steps_run(struct pickle *pickle, uint8_t code)
 {
-    return opcodes[code].run ? opcodes[code].run(pickle) : refuse_opcode(pickle, code);
+    return opcodes[code].run != NULL ? opcodes[code].run(pickle) : refuse_opcode(pickle, code);
 }

@@ -53,7 +53,7 @@ static enum status check_kind(const struct file *file, struct error *error)
 static enum status find_folder(const struct file *file, const struct zip *zip, char **out, struct error *error)
 {
     const char *first = zip_count(zip) > 0 ? zip_entry(zip, 0)->name : "", *slash = strchr(first, '/');
-    const size_t size = slash ? (size_t)(slash - first) : 0;
+    const size_t size = slash != NULL ? (size_t)(slash - first) : 0;
     *out = NULL;
     for (int64_t i = 0; i < zip_count(zip); i++) {
         const char *name = zip_entry(zip, i)->name;
@@ -68,7 +68,7 @@ static enum status find_folder(const struct file *file, const struct zip *zip, c
         return error_set(error, STATUS_CORRUPT, "%s is not a file of torch.save: its entries do not lie in one folder",
                          file_name(file));
     *out = strndup(first, size);
-    return *out ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "cannot allocate a name");
+    return *out != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "cannot allocate a name");
 }
 
 static const struct zip_entry *find_entry(const struct zip *zip, const char *folder, const char *name)
@@ -77,7 +77,7 @@ static const struct zip_entry *find_entry(const struct zip *zip, const char *fol
     char *path = NULL;
     const size_t size = strlen(folder) + strlen(name) + 2;
     path = malloc(size);
-    if (!path) return NULL;
+    if (path == NULL) return NULL;
     memcpy(path, folder, strlen(folder));
     path[strlen(folder)] = '/';
     memcpy(path + strlen(folder) + 1, name, strlen(name) + 1);
@@ -91,7 +91,7 @@ static enum status check_order(const struct file *file, const struct zip *zip, c
     const struct zip_entry *entry = find_entry(zip, folder, "byteorder");
     char *text = NULL;
     size_t size = 0;
-    if (!entry) return STATUS_OK; /* written by PyTorch before 2.1 */
+    if (entry == NULL) return STATUS_OK; /* written by PyTorch before 2.1 */
     const enum status status = zip_read(zip, entry, SMALL_ENTRY, &text, &size, error);
     const bool little = status == STATUS_OK && size == 6 && memcmp(text, "little", 6) == 0;
     memory_free(text);
@@ -111,7 +111,7 @@ static enum status read_archive(struct torch_file *file, struct error *error)
     if ((status = find_folder(file->file, zip, &folder, error)) != STATUS_OK) goto done;
     if ((status = check_order(file->file, zip, folder, error)) != STATUS_OK) goto done;
     const struct zip_entry *entry = find_entry(zip, folder, "data.pkl");
-    if (!entry) {
+    if (entry == NULL) {
         status = error_set(error, STATUS_CORRUPT, "%s is not a file of torch.save: it has no data.pkl",
                            file_name(file->file));
         goto done;
@@ -133,7 +133,7 @@ enum status torch_file_open(int directory, const char *path, struct torch_file *
     enum status status;
     *out = NULL;
     struct torch_file *file = calloc(1, sizeof *file);
-    if (!file) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a PyTorch file");
+    if (file == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a PyTorch file");
     if ((status = file_open(directory, path, FILE_FOLLOW_LINKS, INT64_MAX, &file->file, error)) != STATUS_OK) goto done;
     if ((status = check_kind(file->file, error)) != STATUS_OK) goto done;
     if ((status = read_archive(file, error)) != STATUS_OK) goto done;
@@ -146,7 +146,7 @@ done:
 
 void torch_file_close(struct torch_file *file)
 {
-    if (!file) return;
+    if (file == NULL) return;
     torch_state_reset(&file->state);
     file_close(file->file);
     free(file);
@@ -174,7 +174,7 @@ enum status torch_file_read_f32(const struct torch_file *file, int64_t index, in
     if (first < 0 || count < 0 || first > tensor->elements || count > tensor->elements - first)
         return error_set(error, STATUS_INVALID, "%lld elements from %lld on, of a tensor that has %lld",
                          (long long)count, (long long)first, (long long)tensor->elements);
-    if (!dtype_info(tensor->dtype)->to_f32)
+    if (dtype_info(tensor->dtype)->to_f32 == NULL)
         return error_set(error, STATUS_UNSUPPORTED, "a tensor of %s is not one of weights",
                          dtype_info(tensor->dtype)->name);
     return strided_read_f32(file->file, &view, first, count, out, error);

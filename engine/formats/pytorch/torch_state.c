@@ -91,12 +91,12 @@ static enum status read_storage(const struct reader *reader, struct pickle_value
     if (!typed) out->dtype = (enum dtype)(meaning - TORCH_STORAGE);
     if (out->dtype == DTYPE_COUNT) return refuse(reader, STATUS_UNSUPPORTED, "has complex numbers");
     const struct pickle_string key = pickle_text(reader->pickle, parts.values[2]);
-    if (key.size == 0 || key.size > KEY_BYTES_MAX || memchr(key.bytes, '/', key.size) ||
-        memchr(key.bytes, '\0', key.size))
+    if (key.size == 0 || key.size > KEY_BYTES_MAX || memchr(key.bytes, '/', key.size) != NULL ||
+        memchr(key.bytes, '\0', key.size) != NULL)
         return refuse(reader, STATUS_CORRUPT, "has a storage whose key is no plain name");
     (void)snprintf(path, sizeof path, "%.512s/data/%.*s", reader->folder, (int)key.size, key.bytes);
     const struct zip_entry *entry = zip_find(reader->zip, path);
-    if (!entry) return refuse(reader, STATUS_CORRUPT, "has a storage that is not in the archive");
+    if (entry == NULL) return refuse(reader, STATUS_CORRUPT, "has a storage that is not in the archive");
     const int64_t width = typed ? 1 : (int64_t)dtype_info(out->dtype)->bits / 8;
     const int64_t numbers = parts.values[4].number;
     if (numbers < 0 || numbers > entry->bytes / width || numbers * width != entry->bytes)
@@ -263,7 +263,7 @@ static void strip(char *name)
     while (take_off(name, inserted, sizeof inserted / sizeof inserted[0]) ||
            take_off(name, leading, sizeof leading / sizeof leading[0]))
         continue;
-    for (char *at = strchr(name, '.'); at; at = strchr(at, '.')) {
+    for (char *at = strchr(name, '.'); at != NULL; at = strchr(at, '.')) {
         at++;
         while (take_off(at, inserted, sizeof inserted / sizeof inserted[0])) continue;
     }
@@ -273,7 +273,7 @@ static void strip(char *name)
 static void strip_attribute(struct torch_state *state)
 {
     const char *dot = state->count > 0 ? strchr(state->tensors[0].name, '.') : NULL;
-    if (!dot) return;
+    if (dot == NULL) return;
     const size_t size = (size_t)(dot - state->tensors[0].name) + 1;
     for (int64_t i = 1; i < state->count; i++)
         if (strncmp(state->tensors[i].name, state->tensors[0].name, size) != 0) return;
@@ -290,7 +290,7 @@ static enum status settle_names(const struct reader *reader, struct torch_state 
 {
     for (int64_t i = 0; i < state->count; i++) {
         strip(state->tensors[i].name);
-        if (strstr(state->tensors[i].name, "flat_param"))
+        if (strstr(state->tensors[i].name, "flat_param") != NULL)
             return error_set(reader->error, STATUS_UNSUPPORTED,
                              "%s: tensor \"%.80s\" is a shard of FSDP's flat parameters; gather a full state dict "
                              "(StateDictType.FULL_STATE_DICT) and save that",
@@ -322,7 +322,8 @@ static enum status read_all(struct reader *reader, struct pickle_list items, str
                              reader->file);
         struct torch_tensor *tensor = &out->tensors[out->count];
         tensor->name = strndup(key.bytes, key.size);
-        if (!tensor->name) return error_set(reader->error, STATUS_NO_MEMORY, "cannot allocate the name of a tensor");
+        if (tensor->name == NULL)
+            return error_set(reader->error, STATUS_NO_MEMORY, "cannot allocate the name of a tensor");
         out->count++;
         (void)snprintf(reader->tensor, sizeof reader->tensor, "%.*s", SHOWN, tensor->name);
         if ((status = read_tensor(reader, typed, arguments, tensor)) != STATUS_OK) return status;

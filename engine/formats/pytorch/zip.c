@@ -303,7 +303,7 @@ enum status zip_open(const struct file *file, struct zip **out, struct error *er
 {
     *out = NULL;
     struct zip *zip = calloc(1, sizeof *zip);
-    if (!zip) return error_set(error, STATUS_NO_MEMORY, "cannot allocate an archive");
+    if (zip == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate an archive");
     zip->file = file;
     const enum status status = read_directory(zip, error);
     if (status != STATUS_OK) {
@@ -316,7 +316,7 @@ enum status zip_open(const struct file *file, struct zip **out, struct error *er
 
 void zip_close(struct zip *zip)
 {
-    if (!zip) return;
+    if (zip == NULL) return;
     memory_free(zip->slots);
     memory_free(zip->directory);
     free(zip);
@@ -337,7 +337,7 @@ const struct zip_entry *zip_find(const struct zip *zip, const char *name)
     const struct slot key = {.entry.name = name};
     if (zip->count == 0) return NULL;
     const struct slot *slot = bsearch(&key, zip->slots, (size_t)zip->count, sizeof key, by_name);
-    return slot ? &slot->entry : NULL;
+    return slot != NULL ? &slot->entry : NULL;
 }
 
 enum status zip_read(const struct zip *zip, const struct zip_entry *entry, int64_t limit, char **out, size_t *bytes,

@@ -44,7 +44,7 @@ enum status safetensors_open(int directory, const char *path, struct safetensors
     enum status status;
     *out = NULL;
     struct safetensors *file = calloc(1, sizeof *file);
-    if (!file) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a safetensors file");
+    if (file == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a safetensors file");
     if ((status = file_open(directory, path, FILE_FOLLOW_LINKS, INT64_MAX, &file->file, error)) != STATUS_OK) goto done;
     if ((status = read_header(file, error)) != STATUS_OK) goto done;
     *out = file;
@@ -56,7 +56,7 @@ done:
 
 void safetensors_close(struct safetensors *file)
 {
-    if (!file) return;
+    if (file == NULL) return;
     safetensors_header_free(file->header);
     file_close(file->file);
     free(file);
@@ -100,7 +100,7 @@ enum status safetensors_read_f32(const struct safetensors *file, int64_t index, 
     const struct dtype_info *dtype = dtype_info(tensor.dtype);
     const int64_t width = (int64_t)dtype->bits / 8;
     if ((status = check_span(first, count, tensor.elements, "elements", error)) != STATUS_OK) return status;
-    if (!dtype->to_f32)
+    if (dtype->to_f32 == NULL)
         return error_set(error, STATUS_UNSUPPORTED, "a tensor of %s is not one of weights", dtype->name);
     int64_t offset = tensor.offset + first * width;
     if (tensor.dtype == DTYPE_F32) return file_read(file->file, offset, out, (size_t)(count * width), error);

@@ -44,7 +44,7 @@ static void *pool_grow(struct parser *parser, struct pool *pool, size_t size, si
     if (size > pool->capacity - pool->used) {
         const size_t capacity = (pool->capacity > size ? pool->capacity : size) * 2;
         char *bytes = realloc(pool->bytes, capacity);
-        if (!bytes) {
+        if (bytes == NULL) {
             (void)json_reader_fail(&parser->reader, STATUS_NO_MEMORY, "cannot allocate %zu bytes", capacity);
             return NULL;
         }
@@ -85,7 +85,7 @@ static bool keep_name(struct parser *parser, struct json_reader_text text, size_
             return json_reader_fail(&parser->reader, STATUS_CORRUPT, "a name contains a control character");
     }
     char *name = pool_grow(parser, &parser->header->names, text.size + 1, offset);
-    if (!name) return false;
+    if (name == NULL) return false;
     memcpy(name, text.bytes, text.size);
     name[text.size] = '\0';
     return true;
@@ -110,14 +110,14 @@ static bool parse_metadata(struct parser *parser)
     while (json_reader_next_key(reader, &key)) {
         size_t name, offset;
         /* Metadata keys may contain what they like but NUL, which is all that their comparison needs. */
-        if (memchr(key.bytes, '\0', key.size))
+        if (memchr(key.bytes, '\0', key.size) != NULL)
             return json_reader_fail(reader, STATUS_CORRUPT, "a metadata key contains NUL");
         char *copy = pool_grow(parser, &parser->header->names, key.size + 1, &name);
-        if (!copy) return false;
+        if (copy == NULL) return false;
         memcpy(copy, key.bytes, key.size);
         copy[key.size] = '\0';
         void *slot = pool_grow(parser, &parser->keys, sizeof name, &offset);
-        if (!slot || !json_reader_string(reader, &value)) return false;
+        if (slot == NULL || !json_reader_string(reader, &value)) return false;
         memcpy(slot, &name, sizeof name);
     }
     const size_t count = parser->keys.used / sizeof(size_t);
@@ -160,7 +160,7 @@ static bool parse_shape(struct parser *parser, struct entry *entry, int64_t *ele
         if (__builtin_mul_overflow(*elements, dimension, elements))
             return json_reader_fail(reader, STATUS_CORRUPT, "a shape has too many elements");
         void *slot = pool_grow(parser, &parser->header->shapes, sizeof dimension, &offset);
-        if (!slot) return false;
+        if (slot == NULL) return false;
         memcpy(slot, &dimension, sizeof dimension);
         entry->rank++;
     }
@@ -227,7 +227,7 @@ static bool parse_entry(struct parser *parser, struct json_reader_text name)
                                 kept, (long long)elements, dtype_info((enum dtype)entry.dtype)->name,
                                 (long long)(entry.end - entry.begin));
     void *slot = pool_grow(parser, &parser->header->entries, sizeof entry, &offset);
-    if (!slot) return false;
+    if (slot == NULL) return false;
     memcpy(slot, &entry, sizeof entry);
     parser->header->count++;
     return true;
@@ -303,7 +303,7 @@ enum status safetensors_header_new(const char *name, const char *text, size_t si
     struct parser parser = {.data_bytes = data_bytes};
     *out = NULL;
     parser.header = calloc(1, sizeof *parser.header);
-    if (!parser.header) return error_set(error, STATUS_NO_MEMORY, "%s: cannot allocate a header", name);
+    if (parser.header == NULL) return error_set(error, STATUS_NO_MEMORY, "%s: cannot allocate a header", name);
     json_reader_init(&parser.reader, name, text, size, &options, error);
     (void)parse(&parser, text, size);
     enum status status = json_reader_finish(&parser.reader);
@@ -321,7 +321,7 @@ enum status safetensors_header_new(const char *name, const char *text, size_t si
 
 void safetensors_header_free(struct safetensors_header *header)
 {
-    if (!header) return;
+    if (header == NULL) return;
     free(header->names.bytes);
     free(header->shapes.bytes);
     free(header->entries.bytes);

@@ -171,7 +171,8 @@ enum status safetensors_writer_f32(struct safetensors_writer *writer, int64_t in
     const struct file_slot *slot = &writer->slots.list[index];
     const struct dtype_info *dtype = dtype_info(writer->dtypes[index]);
     const int64_t width = (int64_t)dtype->bits / 8;
-    if (!dtype->from_f32) return error_set(error, STATUS_INVALID, "float values for a tensor of %s", dtype->name);
+    if (dtype->from_f32 == NULL)
+        return error_set(error, STATUS_INVALID, "float values for a tensor of %s", dtype->name);
     if (count < 0 || count > (slot->bytes - slot->written) / width)
         return error_set(error, STATUS_INVALID, "%lld values for a tensor that lacks %lld", (long long)count,
                          (long long)((slot->bytes - slot->written) / width));

@@ -59,7 +59,7 @@ INLINE void forward(const struct run *run, struct slope (*f)(float u))
 {
     const float *gate = run->gate, *up = run->up;
     float *y = run->y;
-    if (up) {
+    if (up != NULL) {
 #pragma omp simd
         for (int64_t i = 0; i < run->count; i++) y[i] = f(gate[i]).value * up[i];
     } else {
@@ -118,7 +118,7 @@ INLINE void tangent(const struct run *run, struct slope (*f)(float u))
     const float *restrict gate = run->gate, *restrict up = run->up, *restrict gate_t = run->gate_t,
                           *restrict up_t = run->up_t;
     float *restrict y_t = run->y_t;
-    if (up) {
+    if (up != NULL) {
 #pragma omp simd
         for (int64_t i = 0; i < run->count; i++) {
             const struct slope s = f(gate[i]);
@@ -217,7 +217,7 @@ void KERNEL(activation_forward)(const struct activation_args *args, int64_t t, i
 {
     const struct run run = {
         .gate = float_row(args->gate, t) + column,
-        .up = args->up.data ? float_row(args->up, t) + column : NULL,
+        .up = args->up.data != NULL ? float_row(args->up, t) + column : NULL,
         .y = float_row(args->y, t) + column,
         .count = count,
     };
@@ -228,10 +228,10 @@ void KERNEL(activation_backward)(const struct activation_args *args, int64_t t, 
 {
     const struct run run = {
         .gate = float_row(args->gate, t) + column,
-        .up = args->up.data ? float_row(args->up, t) + column : NULL,
+        .up = args->up.data != NULL ? float_row(args->up, t) + column : NULL,
         .dy = float_row(args->dy, t) + column,
         .dgate = float_row(args->dgate, t) + column,
-        .dup = args->up.data ? float_row(args->dup, t) + column : NULL,
+        .dup = args->up.data != NULL ? float_row(args->dup, t) + column : NULL,
         .count = count,
         .accumulate_gate = args->accumulate_gate,
         .accumulate_up = args->accumulate_up,

@@ -24,7 +24,7 @@ INLINE void row_sum(float *restrict to, const float *bias, const struct taps *ta
 {
 #pragma omp simd
     for (int64_t c = 0; c < columns; c++) {
-        float sum = bias ? bias[c] : 0;
+        float sum = bias != NULL ? bias[c] : 0;
         for (int64_t j = from; j < count; j++)
             sum += taps->weight[reversed ? count - 1 - j : j][c] * rows[(j - from) * step + c];
         to[c] = accumulate ? to[c] + sum : sum;
@@ -35,7 +35,7 @@ void KERNEL(convolution_forward)(const struct convolution_args *args, int64_t co
                                  int64_t end)
 {
     const int64_t taps_count = args->weight.columns;
-    const float *bias = args->bias.data ? float_row(args->bias, 0) + column : NULL;
+    const float *bias = args->bias.data != NULL ? float_row(args->bias, 0) + column : NULL;
     struct taps taps;
     taps_load(&taps, args, column, count);
     int64_t b = 0;
@@ -49,7 +49,7 @@ void KERNEL(convolution_forward)(const struct convolution_args *args, int64_t co
             row_sum(y, bias, &taps, rows, args->x.stride, 0, 4, false, count, args->accumulate);
         else
             row_sum(y, bias, &taps, rows, args->x.stride, from, taps_count, false, count, args->accumulate);
-        if (from > 0 && args->before.data) {
+        if (from > 0 && args->before.data != NULL) {
             const int64_t columns = args->x.columns;
             row_sum(y, NULL, &taps, float_row(args->before, b) + position * columns + column, columns, 0, from, false,
                     count, true);
@@ -84,7 +84,7 @@ static void parameters_backward(const struct convolution_args *args, struct sums
                                 int64_t start, int64_t first, int64_t end)
 {
     const int64_t taps_count = args->weight.columns;
-    for (int64_t j = args->dweight.data ? 0 : taps_count; j <= taps_count; j++) { /* the last is the bias */
+    for (int64_t j = args->dweight.data != NULL ? 0 : taps_count; j <= taps_count; j++) { /* the last is the bias */
         const int64_t back = taps_count - 1 - j, from = j < taps_count && first - back < start ? start + back : first;
         float block[STRIP] = {0};
         for (int64_t t = from; t < end; t++) {
@@ -108,16 +108,18 @@ void KERNEL(convolution_backward)(const struct convolution_args *args, int64_t c
     const struct batch *batch = args->batch;
     struct sums sums = {0};
     struct taps taps;
-    if (args->dx.data) taps_load(&taps, args, column, count);
+    if (args->dx.data != NULL) taps_load(&taps, args, column, count);
     for (int64_t b = 0; b < batch->sequences; b++) {
         const int64_t start = batch->starts[b], end = batch->starts[b + 1];
-        for (int64_t t = start; args->dx.data && t < end; t++) input_backward(args, &taps, column, count, t, end);
-        for (int64_t first = start; (args->dweight.data || args->dbias.data) && first < end; first += BLOCK)
+        for (int64_t t = start; args->dx.data != NULL && t < end; t++)
+            input_backward(args, &taps, column, count, t, end);
+        for (int64_t first = start; (args->dweight.data != NULL || args->dbias.data != NULL) && first < end;
+             first += BLOCK)
             parameters_backward(args, &sums, column, count, start, first, end - first < BLOCK ? end : first + BLOCK);
     }
-    for (int64_t c = 0; args->dweight.data && c < count; c++)
+    for (int64_t c = 0; args->dweight.data != NULL && c < count; c++)
         for (int64_t j = 0; j < args->dweight.columns; j++)
             float_row(args->dweight, column + c)[j] += (float)sums.weight[j][c];
-    for (int64_t c = 0; args->dbias.data && c < count; c++)
+    for (int64_t c = 0; args->dbias.data != NULL && c < count; c++)
         float_row(args->dbias, 0)[column + c] += (float)sums.bias[c];
 }

@@ -34,7 +34,7 @@ static void segment_forward(const struct norm_args *args, int64_t t, int64_t gro
     const float *bias = segment_of(args->bias, group, count);
     float *y = float_row(args->y, t) + group * count;
     const struct statistics s = segment_statistics(args, x, count);
-    if (bias) {
+    if (bias != NULL) {
 #pragma omp simd
         for (int64_t i = 0; i < count; i++) y[i] = (x[i] - s.mean) * s.scale * weight[i] + bias[i];
     } else {
@@ -53,11 +53,11 @@ void KERNEL(norm_forward)(const struct norm_args *args, int64_t first, int64_t e
 static void parameter_sums(const float *restrict x, const float *restrict dy, struct statistics s,
                            float *restrict dweight, float *restrict dbias, int64_t count)
 {
-    if (dweight) {
+    if (dweight != NULL) {
 #pragma omp simd
         for (int64_t i = 0; i < count; i++) dweight[i] += dy[i] * ((x[i] - s.mean) * s.scale);
     }
-    if (dbias) {
+    if (dbias != NULL) {
 #pragma omp simd
         for (int64_t i = 0; i < count; i++) dbias[i] += dy[i];
     }
@@ -98,8 +98,8 @@ void KERNEL(norm_backward)(const struct norm_args *args, int64_t first, int64_t 
     const int64_t bias_step = args->bias.columns == count ? 0 : count;
     for (int64_t t = first; t < end; t++)
         for (int64_t group = 0; group < args->groups; group++)
-            segment_backward(args, t, group, count, dweight ? dweight + group * weight_step : NULL,
-                             dbias ? dbias + group * bias_step : NULL);
+            segment_backward(args, t, group, count, dweight != NULL ? dweight + group * weight_step : NULL,
+                             dbias != NULL ? dbias + group * bias_step : NULL);
 }
 
 /* A segment along the direction (reference/norm.c). n and its tangent are made anew from x and x_t wherever they are
@@ -165,11 +165,11 @@ void KERNEL(norm_tangent)(const struct norm_args *args, int64_t first, int64_t e
             const struct direction d = segment_direction(args, t, group, count);
             const float *bias_t = segment_of(args->bias_t, group, count);
             float *y_t = float_row(args->y_t, t) + group * count;
-            if (d.weight_t && bias_t)
+            if (d.weight_t != NULL && bias_t != NULL)
                 tangent_row(d, bias_t, y_t, count, true, true);
-            else if (d.weight_t)
+            else if (d.weight_t != NULL)
                 tangent_row(d, bias_t, y_t, count, true, false);
-            else if (bias_t)
+            else if (bias_t != NULL)
                 tangent_row(d, bias_t, y_t, count, false, true);
             else
                 tangent_row(d, bias_t, y_t, count, false, false);
@@ -224,14 +224,14 @@ static void parameter_tangent_sums(const struct direction d, const struct gradie
                                    float *restrict dbias_t)
 {
     const float *dy = from->dy, *dy_t = from->dy_t;
-    if (dweight_t) {
+    if (dweight_t != NULL) {
 #pragma omp simd
         for (int64_t i = 0; i < from->count; i++) {
             const struct normal_pair p = pair_of(&d, i);
             dweight_t[i] += dy_t[i] * p.n + dy[i] * p.n_t;
         }
     }
-    if (dbias_t) {
+    if (dbias_t != NULL) {
 #pragma omp simd
         for (int64_t i = 0; i < from->count; i++) dbias_t[i] += dy_t[i];
     }
@@ -250,9 +250,9 @@ static void segment_backward_tangent(const struct norm_args *args, int64_t t, in
         .centred = args->kind == NORM_LAYER,
     };
     parameter_tangent_sums(d, &to, dweight_t, dbias_t);
-    if (d.weight_t && args->accumulate)
+    if (d.weight_t != NULL && args->accumulate)
         backward_tangent_row(d, &to, true, true);
-    else if (d.weight_t)
+    else if (d.weight_t != NULL)
         backward_tangent_row(d, &to, true, false);
     else if (args->accumulate)
         backward_tangent_row(d, &to, false, true);
@@ -268,6 +268,6 @@ void KERNEL(norm_backward_tangent)(const struct norm_args *args, int64_t first, 
     const int64_t bias_step = args->dbias_t.columns == count ? 0 : count;
     for (int64_t t = first; t < end; t++)
         for (int64_t group = 0; group < args->groups; group++)
-            segment_backward_tangent(args, t, group, count, dweight_t ? dweight_t + group * weight_step : NULL,
-                                     dbias_t ? dbias_t + group * bias_step : NULL);
+            segment_backward_tangent(args, t, group, count, dweight_t != NULL ? dweight_t + group * weight_step : NULL,
+                                     dbias_t != NULL ? dbias_t + group * bias_step : NULL);
 }

@@ -15,8 +15,8 @@ void KERNEL(scan_forward)(const struct scan_strip *strip)
     _Alignas(64) lanes states[SCAN_STATES], delta[SCAN_CHUNK], input[SCAN_CHUNK], factor[SCAN_CHUNK], y[SCAN_CHUNK];
     const lanes skip = heads_load(args->skip, &at, 0);
     for (int64_t n = 0; n < args->states; n++)
-        states[n] =
-            strip->initial ? lanes_load(strip->initial + n * args->x.columns + at.channel, at.width) : lanes_of(0);
+        states[n] = strip->initial != NULL ? lanes_load(strip->initial + n * args->x.columns + at.channel, at.width)
+                                           : lanes_of(0);
     for (; at.first < at.end; at.first += SCAN_CHUNK) {
         at.count = at.end - at.first < SCAN_CHUNK ? at.end - at.first : SCAN_CHUNK;
         for (int64_t i = 0; i < at.count; i++) {
@@ -28,7 +28,7 @@ void KERNEL(scan_forward)(const struct scan_strip *strip)
         for (int64_t n = 0; n < args->states; n++) {
             const float *b = b_at(args->bc, &at, n);
             lanes s = states[n];
-            if (args->kept.data && at.first > at.start)
+            if (args->kept.data != NULL && at.first > at.start)
                 lanes_store(kept_at(args->kept, &at, at.first - SCAN_CHUNK, n), s, at.width);
             if (n == 0 || at.own_decays)
                 factors_fill(factor, delta, -lanes_exp(decay_load(args->a_log, &at, n)), at.count);
@@ -40,7 +40,7 @@ void KERNEL(scan_forward)(const struct scan_strip *strip)
         }
         for (int64_t i = 0; i < at.count; i++) lanes_store(strip_row(args->y, &at, i), y[i], at.width);
     }
-    for (int64_t n = 0; strip->final && n < args->states; n++)
+    for (int64_t n = 0; strip->final != NULL && n < args->states; n++)
         lanes_store(strip->final + n * args->x.columns + at.channel, states[n], at.width);
 }
 
@@ -110,6 +110,6 @@ void KERNEL(scan_backward)(const struct scan_strip *strip, float *dbc, bool firs
         dskip += chunk.dy[i] * chunk.x[i];
         dbias += dstep;
     }
-    if (args->dskip.data) heads_store(args->dskip, &at, 0, dskip, true);
-    if (args->dstep_bias.data) heads_store(args->dstep_bias, &at, 0, dbias, true);
+    if (args->dskip.data != NULL) heads_store(args->dskip, &at, 0, dskip, true);
+    if (args->dstep_bias.data != NULL) heads_store(args->dstep_bias, &at, 0, dbias, true);
 }

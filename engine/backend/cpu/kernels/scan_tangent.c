@@ -181,6 +181,6 @@ void KERNEL(scan_backward_tangent)(const struct scan_strip *strip, float *dbc, f
         dskip_t += product(chunk.dy[i], chunk.x[i]).tangent;
         dbias_t += dstep.tangent;
     }
-    if (args->dskip_t.data) heads_store(args->dskip_t, &at, 0, dskip_t, true);
-    if (args->dstep_bias_t.data) heads_store(args->dstep_bias_t, &at, 0, dbias_t, true);
+    if (args->dskip_t.data != NULL) heads_store(args->dskip_t, &at, 0, dskip_t, true);
+    if (args->dstep_bias_t.data != NULL) heads_store(args->dstep_bias_t, &at, 0, dbias_t, true);
 }

@@ -163,7 +163,8 @@ static inline void compare_outputs(const struct world *truth, const struct world
             if (gap > worst || isnan(gap)) worst = gap, at = j;
             if (isnan(gap)) break;
         }
-        if (getenv("DELTAQ_SHOW_ERRORS")) print_message("%s: worst %.3g of bound %.3g\n", a->name, worst, a->bound);
+        if (getenv("DELTAQ_SHOW_ERRORS") != NULL)
+            print_message("%s: worst %.3g of bound %.3g\n", a->name, worst, a->bound);
         if (!(worst <= a->bound))
             fail_msg("%s[%lld]: %.9g expected %.9g: error %.3g over bound %.3g", a->name, (long long)at, b->values[at],
                      a->values[at], worst, a->bound);

@@ -41,7 +41,7 @@ static void check_product(const char *relative, bool micro, bool use_double)
                 size = hypot(size, expected[i]);
             }
             if (!(apart <= tolerance * size)) fail_msg("%s: Hv is off by %.3g of %.3g", relative, apart, size);
-            if (getenv("DELTAQ_SHOW_ERRORS") && first == NULL)
+            if (getenv("DELTAQ_SHOW_ERRORS") != NULL && first == NULL)
                 print_message("%s: Hv off by %.3g\n", relative, apart / size);
             if (first != NULL) assert_memory_equal(found, first, (size_t)r.layout->elements * sizeof *found);
             if (first == NULL)
@@ -99,7 +99,7 @@ static void check_ends(const char *relative, bool micro, bool use_double)
     matrix_release(r.backend, &gradient);
     const struct lanczos_settings settings = {.most_products = 400, .tolerance = 1e-5, .seed = 1};
     reference_ok(lanczos_run(op, &settings, NULL, (struct matrix){0}, &ends, &error), &error);
-    if (getenv("DELTAQ_SHOW_ERRORS"))
+    if (getenv("DELTAQ_SHOW_ERRORS") != NULL)
         print_message("%s: top %.9g of %.9g, residual %.2g after %lld\n", relative, ends.top, r.max_magnitude,
                       ends.residual, (long long)ends.products);
     if (!(ends.converged && fabs(ends.top - r.max_magnitude) <= 1e-4 * fabs(r.max_magnitude)))

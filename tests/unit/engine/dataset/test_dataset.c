@@ -64,7 +64,7 @@ static void expect(const struct fixture *fixture, const char *const *sequences, 
 
 static void says(const struct fixture *fixture, const char *words)
 {
-    if (!strstr(fixture->error.detail, words)) fail_msg("\"%s\" lacks \"%s\"", fixture->error.detail, words);
+    if (strstr(fixture->error.detail, words) == NULL) fail_msg("\"%s\" lacks \"%s\"", fixture->error.detail, words);
     assert_null(strstr(fixture->error.detail, fixture->scratch.directory));
 }
 

@@ -20,7 +20,8 @@ struct scratch {
 static inline void scratch_open(struct scratch *scratch)
 {
     const char *root = getenv("TMPDIR");
-    (void)snprintf(scratch->directory, sizeof scratch->directory, "%s/deltaq-test-XXXXXX", root ? root : "/tmp");
+    (void)snprintf(scratch->directory, sizeof scratch->directory, "%s/deltaq-test-XXXXXX",
+                   root != NULL ? root : "/tmp");
     assert_non_null(mkdtemp(scratch->directory));
 }
 
@@ -44,7 +45,7 @@ static inline int scratch_entries(struct scratch *scratch, int remove)
     int count = 0;
     DIR *directory = opendir(scratch->directory);
     assert_non_null(directory);
-    for (const struct dirent *item; (item = readdir(directory));) {
+    for (const struct dirent *item; (item = readdir(directory)) != NULL;) {
         if (strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0) continue;
         count++;
         if (remove && unlinkat(dirfd(directory), item->d_name, 0) != 0)

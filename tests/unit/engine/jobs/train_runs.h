@@ -93,7 +93,7 @@ static inline void place_close(struct place *place)
 {
     DIR *directory = opendir(place->out);
     assert_non_null(directory);
-    for (const struct dirent *item; (item = readdir(directory));) {
+    for (const struct dirent *item; (item = readdir(directory)) != NULL;) {
         char path[900];
         (void)snprintf(path, sizeof path, "%s/%s", place->out, item->d_name);
         if (item->d_name[0] != '.') checkpoint_remove(path);

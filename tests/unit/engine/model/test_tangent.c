@@ -220,7 +220,8 @@ static void hold(const struct bench *bench, int model, const double *found, cons
         if (!(sqrt(apart) <= tolerance * (size + 1e-2 * whole)))
             fail_msg("model %d, %s: off by %.3g of %.3g", model, tensor->parameter.name, sqrt(apart), size);
     }
-    if (getenv("DELTAQ_SHOW_ERRORS")) print_message("model %d: worst %.3g of bound %.3g\n", model, worst, tolerance);
+    if (getenv("DELTAQ_SHOW_ERRORS") != NULL)
+        print_message("model %d: worst %.3g of bound %.3g\n", model, worst, tolerance);
 }
 
 static void test_product_matches_differences_of_the_gradient(void **state)

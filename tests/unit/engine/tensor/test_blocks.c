@@ -29,8 +29,8 @@ static void test_blocks_are_bitwise_those_of_the_reference(void **state)
         float *values = malloc((size_t)count * sizeof *values);
         uint32_t random = 1, bits;
         uint64_t digest = 0;
-        assert_true(bytes && values && dtype->block <= DTYPE_BLOCK_MAX && width <= DTYPE_BLOCK_BYTES_MAX &&
-                    !dtype->from_f32);
+        assert_true(bytes != NULL && values != NULL && dtype->block <= DTYPE_BLOCK_MAX &&
+                    width <= DTYPE_BLOCK_BYTES_MAX && dtype->from_f32 == NULL);
         for (size_t i = 0; i < size; i++) bytes[i] = (uint8_t)((random = random * 1664525u + 1013904223u) >> 24);
         for (size_t i = 0; i < BLOCKS; i++)
             for (int h = 0; h < 2; h++)

@@ -65,7 +65,7 @@ static void check_all_patterns(enum dtype dtype, int fraction_bits, uint16_t qui
 {
     uint16_t *patterns = malloc(HALVES * sizeof *patterns), *back = malloc(HALVES * sizeof *back);
     float *values = malloc(HALVES * sizeof *values);
-    assert_true(patterns && back && values);
+    assert_true(patterns != NULL && back != NULL && values != NULL);
     for (int i = 0; i < HALVES; i++) patterns[i] = (uint16_t)i;
     dtype_info(dtype)->to_f32(patterns, values, HALVES);
     dtype_info(dtype)->from_f32(values, back, HALVES);

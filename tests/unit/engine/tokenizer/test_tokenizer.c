@@ -20,7 +20,7 @@ static char *unpack(const char *path, size_t *size)
     enum { LIMIT = 64 << 20 };
     char *bytes = malloc(LIMIT);
     gzFile file = gzopen(path, "rb");
-    assert_true(bytes && file);
+    assert_true(bytes != NULL && file != NULL);
     const int got = gzread(file, bytes, LIMIT);
     assert_true(got > 0);
     *size = (size_t)got;
@@ -143,7 +143,7 @@ static void test_gives_the_golden_ids_and_texts(void **state)
         assert_int_equal(
             file_read_all(AT_FDCWD, shared_require(relative, path, sizeof path), 1 << 24, &lines, &size, &error),
             STATUS_OK);
-        for (const char *at = lines, *end; (end = strchr(at, '\n')); at = end + 1, line++) {
+        for (const char *at = lines, *end; (end = strchr(at, '\n')) != NULL; at = end + 1, line++) {
             read_golden(at, (size_t)(end - at), golden);
             check_ids(tokenizer, golden, false, names[n], line);
             check_ids(tokenizer, golden, true, names[n], line);
@@ -301,7 +301,7 @@ static void test_added_tokens_strip_and_stand_alone(void **state)
             json, sizeof json, cases[i].added, NULL, TOKENIZERS_BYTE_LEVEL, NULL, NULL, TOKENIZERS_LETTERS));
         snprintf(text, sizeof text, "%s", cases[i].text);
         char *escaped = strstr(text, "\\u00a0");
-        if (escaped) {
+        if (escaped != NULL) {
             memmove(escaped + 2, escaped + 6, strlen(escaped + 6) + 1);
             memcpy(escaped, "\xc2\xa0", 2);
         }
@@ -449,7 +449,7 @@ static char *long_text(size_t *size, const char *only)
     assert_non_null(text);
     for (*size = 0; *size < (3 << 20) - 16;) {
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        const char *word = only ? only : words[(state >> 33) % (sizeof words / sizeof *words)];
+        const char *word = only != NULL ? only : words[(state >> 33) % (sizeof words / sizeof *words)];
         memcpy(text + *size, word, strlen(word));
         *size += strlen(word);
     }

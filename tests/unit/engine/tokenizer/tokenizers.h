@@ -20,8 +20,9 @@ static inline char *tokenizers_json(char *out, size_t size, const char *added, c
         snprintf(out, size,
                  "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[%s],\"normalizer\":%s,"
                  "\"pre_tokenizer\":%s,\"post_processor\":%s,\"decoder\":%s,\"model\":%s}",
-                 added ? added : "", normalizer ? normalizer : null, pre_tokenizer ? pre_tokenizer : null,
-                 post_processor ? post_processor : null, decoder ? decoder : null, model);
+                 added != NULL ? added : "", normalizer != NULL ? normalizer : null,
+                 pre_tokenizer != NULL ? pre_tokenizer : null, post_processor != NULL ? post_processor : null,
+                 decoder != NULL ? decoder : null, model);
     assert_true(length > 0 && (size_t)length < size);
     return out;
 }

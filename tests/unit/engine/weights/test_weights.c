@@ -15,7 +15,7 @@ static void write_tensors(struct scratch *scratch, const char *file, const char 
     struct safetensors_writer *writer = NULL;
     struct error error;
     int64_t count = 0;
-    for (; names[count]; count++) entries[count] = (struct safetensors_entry){names[count], DTYPE_F32, 1, two};
+    for (; names[count] != NULL; count++) entries[count] = (struct safetensors_entry){names[count], DTYPE_F32, 1, two};
     assert_int_equal(safetensors_writer_open(scratch_path(scratch, file), entries, count, &writer, &error), STATUS_OK);
     for (int64_t i = 0; i < count; i++) {
         const float values[2] = {(float)names[i][0], 1};
@@ -121,7 +121,7 @@ static void test_indexes_are_held_to_every_rule(void **state)
     scratch_open(&scratch);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         const enum status status = open_shards(&scratch, wrong[i].index, &weights, &error);
-        if (status != wrong[i].status || !strstr(error.detail, wrong[i].detail))
+        if (status != wrong[i].status || strstr(error.detail, wrong[i].detail) == NULL)
             fail_msg("%s: %s: %s", wrong[i].index, status_info(status)->name, error.detail);
         assert_null(weights);
     }

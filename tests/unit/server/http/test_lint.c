@@ -83,7 +83,7 @@ static void test_bad_heads_are_refused(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct lint_body body;
         size_t count = 0;
-        while (count < 3 && rows[i].headers[count].name) count++;
+        while (count < 3 && rows[i].headers[count].name != NULL) count++;
         const enum problem_id found = head_of(rows[i].method, rows[i].target, rows[i].headers, count, &body);
         if (found != rows[i].expected) print_message("row %zu: %s %s\n", i, rows[i].method, rows[i].target);
         assert_int_equal(found, rows[i].expected);

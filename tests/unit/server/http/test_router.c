@@ -39,11 +39,11 @@ static struct found look(const char *method, const char *path)
     struct error error;
     const struct route *row;
     found.status = router_find(routes, ROUTES, &request, &found.match, &row, found.allow, sizeof found.allow, &error);
-    if (row) {
+    if (row != NULL) {
         found.row = (int)(row - routes);
         const char *id = request_parameter(&request, "id"), *name = request_parameter(&request, "name");
-        (void)snprintf(found.id, sizeof found.id, "%s", id ? id : "");
-        (void)snprintf(found.name, sizeof found.name, "%s", name ? name : "");
+        (void)snprintf(found.id, sizeof found.id, "%s", id != NULL ? id : "");
+        (void)snprintf(found.name, sizeof found.name, "%s", name != NULL ? name : "");
     }
     free(request.target_text);
     return found;

@@ -9,8 +9,10 @@
 static void test_known_names(void **state)
 {
     (void)state;
-    assert_true(metrics_find("delta") && metrics_find("learning_rate") && metrics_find("mean_accuracy_norm_change"));
-    assert_false(metrics_find("") || metrics_find("Delta") || metrics_find("delta ") || metrics_find("step"));
+    assert_true(metrics_find("delta") != NULL && metrics_find("learning_rate") != NULL &&
+                metrics_find("mean_accuracy_norm_change") != NULL);
+    assert_false(metrics_find("") != NULL || metrics_find("Delta") != NULL || metrics_find("delta ") != NULL ||
+                 metrics_find("step") != NULL);
 }
 
 static void test_mistyped_names_have_a_nearest(void **state)

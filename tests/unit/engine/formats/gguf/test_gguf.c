@@ -271,7 +271,7 @@ static void test_headers_are_held_to_every_rule(void **state)
         for (int byte = 0; byte < wrong[i].width; byte++)
             file->bytes[file->marks[wrong[i].at] + (size_t)byte] = (uint8_t)(wrong[i].value >> 8 * byte);
         const enum status status = open_bytes(file, &weights, &error);
-        if (status != wrong[i].status || (wrong[i].detail && !strstr(error.detail, wrong[i].detail)))
+        if (status != wrong[i].status || (wrong[i].detail != NULL && strstr(error.detail, wrong[i].detail) == NULL))
             fail_msg("%s: %s: %s", wrong[i].what, status_info(status)->name, error.detail);
         assert_null(weights);
     }

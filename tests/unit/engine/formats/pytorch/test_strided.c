@@ -13,7 +13,7 @@ static struct file *open_numbers(struct scratch *scratch, enum dtype dtype)
     struct error error;
     float *numbers = malloc(NUMBERS * sizeof *numbers);
     double *wide = malloc(NUMBERS * sizeof *wide);
-    assert_true(numbers && wide);
+    assert_true(numbers != NULL && wide != NULL);
     for (int i = 0; i < NUMBERS; i++) wide[i] = (double)(numbers[i] = (float)i);
     if (dtype == DTYPE_F64)
         scratch_write(scratch, "numbers", wide, NUMBERS * sizeof *wide);

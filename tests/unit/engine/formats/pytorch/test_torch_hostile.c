@@ -24,7 +24,7 @@ static void expect(const char *what, const void *bytes, size_t size, enum status
     struct weights *weights = NULL;
     struct error error = {.detail = ""};
     const enum status status = open_bytes(bytes, size, &weights, &error);
-    if (status != expected || (detail && !strstr(error.detail, detail)))
+    if (status != expected || (detail != NULL && strstr(error.detail, detail) == NULL))
         fail_msg("%s: %s: %s", what, status_info(status)->name, status == STATUS_OK ? "" : error.detail);
     assert_true((status == STATUS_OK) == (weights != NULL));
     weights_close(weights);

@@ -276,7 +276,7 @@ static void test_direction_predicts_what_fine_quantization_costs(void **state)
             ok(sharpness_run(&request, &found, &error));
             const struct sharpness_direction *d = &found.direction;
             const double size = (fabs(d->gradient_term) + fabs(d->curvature_term)) / found.loss;
-            if (getenv("DELTAQ_SHOW_ERRORS"))
+            if (getenv("DELTAQ_SHOW_ERRORS") != NULL)
                 print_message("%s: predicted %.4g (gradient %.4g, curvature %.4g nats), measured %.4g\n", relative,
                               d->predicted_delta, d->gradient_term, d->curvature_term, d->measured_delta);
             if (!(fabs(d->predicted_delta - d->measured_delta) < 0.05 * size + 2e-6))

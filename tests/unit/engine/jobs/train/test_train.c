@@ -98,7 +98,7 @@ static void test_killed_anywhere_it_ends_with_the_same_bits(void **state)
     }
     assert_true(ended && killed > 0);
     DIR *work = opendir(place.work); /* nothing but the state is left of all those attempts */
-    for (const struct dirent *item; (item = readdir(work));)
+    for (const struct dirent *item; (item = readdir(work)) != NULL;)
         if (item->d_name[0] != '.' || item->d_name[1] == 'd') assert_string_equal(item->d_name, "training.state");
     (void)closedir(work);
     for (int step = 10; step <= 40; step += 10) {
