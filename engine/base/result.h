@@ -22,6 +22,7 @@ enum result_type {
     RESULT_LIST, /* an array of what `item` says: a pointer to the first at `offset`, int64_t at `count`; pointer NULL: absent,
                          or empty where it is always there */
     RESULT_ARRAY, /* likewise, but the items lie in the struct itself from `offset` on */
+    RESULT_MAP,   /* as RESULT_LIST, but an object: each item under the const char * at `key` of it */
     RESULT_DOCUMENT /* a pointer at `offset` to a document that the server made already: an object, which `shape` describes, or an array
                          of what `item` describes; NULL: absent */
 };
@@ -69,6 +70,7 @@ struct result_field {
     size_t offset;
     size_t high;    /* RESULT_INTERVAL */
     size_t count;   /* RESULT_LIST, RESULT_ARRAY: where the int64_t lies, unless `length` */
+    size_t key;     /* RESULT_MAP: from the item's start */
     int64_t length; /* RESULT_LIST, RESULT_ARRAY: always so many; 0: `count` says it */
     size_t stride;  /* RESULT_LIST, RESULT_ARRAY: bytes from item to item; 0: those of an item */
     const struct result_field

@@ -2,6 +2,7 @@
 
 #include "inputs/inputs.h"
 #include "kinds/attribution_report.h"
+#include "kinds/attribution_table.h"
 #include "kinds/baselines.h"
 #include "kinds/kind.h"
 #include "kinds/measure.h"
@@ -186,23 +187,20 @@ static enum status attribution_execute(const struct run_context *context, const 
     const struct attribution_params *params = filled;
     struct opened o;
     struct attribution_result found = {0};
-    struct attribution_report report = {.request = &o.request, .result = &found};
+    struct attribution_findings findings = {.request = &o.request, .result = &found};
     char *baseline = NULL;
     enum status status;
     if ((status = open_all(context, params, &o, error)) != STATUS_OK) goto done;
-    if ((status = recipes_id(&o.request.method, report.recipe, error)) != STATUS_OK) goto done;
-    if ((status = protocol_id(&o.evaluation, inputs_precisions[params->precision], report.protocol, error)) !=
+    if ((status = recipes_id(&o.request.method, findings.recipe, error)) != STATUS_OK) goto done;
+    if ((status = protocol_id(&o.evaluation, inputs_precisions[params->precision], findings.protocol, error)) !=
         STATUS_OK)
         goto done;
     if ((status = baselines_path(context, &o.inputs, &o.evaluation, &baseline, error)) != STATUS_OK) goto done;
     o.request.baseline = baseline;
     if ((status = attribution_run(&o.request, &found, error)) != STATUS_OK) goto done;
     run_context_note_work(context, found.flops);
-    const struct measurement series =
-        measure_series(&o.inputs.row.id, o.dataset, report.protocol, &report.request->method);
-    status = measure_result(&attribution_report_additive, &found.additive[found.own], &series, out, error);
-    if (status != STATUS_OK) goto done;
-    status = attribution_report_result(&report, result, error);
+    const struct measurement series = measure_series(&o.inputs.row.id, o.dataset, findings.protocol, &o.request.method);
+    status = attribution_report_make(&findings, &series, result, out, error);
 done:
     attribution_result_reset(&found);
     free(baseline);
@@ -215,7 +213,7 @@ const struct kind attribution_kind = {
     .help = "Measures what each part of a checkpoint adds to the cost of quantizing it",
     .params = attribution_params,
     .params_size = sizeof(struct attribution_params),
-    .measured = attribution_report_measured,
+    .result = &attribution_table_shape,
     .check = attribution_kind_check,
     .execute = attribution_execute,
     .plan = attribution_run_plan,

@@ -1,207 +1,150 @@
 #include "kinds/attribution_report.h"
 
-#include "inputs/inputs.h"
+#include "base/memory.h"
+#include "kinds/attribution_table.h"
+#include "kinds/measure.h"
+#include "schema/result_render.h"
 
 #include <math.h>
+#include <stdio.h>
 
-static const struct result_metric additive_share_metric = {
-    .name = "additive_share",
-    .label = "Additive share of ΔQL",
-    .help = "Sum of what each unit costs when it alone is quantized, of what the whole costs; the rest is interaction",
-    .percent = true,
-    .of_method = true,
-};
-static const struct result_field additive_fields[] = {
-    {.name = "additive_share",
-     .type = RESULT_NUMBER,
-     .offset = offsetof(struct attribution_additive, share),
-     .metric = &additive_share_metric},
-    {0},
-};
-const struct result_shape attribution_report_additive = {.fields = additive_fields};
-const struct result_shape *const attribution_report_measured[] = {&attribution_report_additive, NULL};
-
-static json_t *interval(const struct attribution_number *number)
+static struct quantization quantization_of(const struct attribution_number *number)
 {
-    if (!isfinite(number->delta_low) || !isfinite(number->delta_high)) return json_null();
-    return json_pack("[ff]", number->delta_low, number->delta_high);
+    return (struct quantization){*number, (double)number->bits / (double)number->weights};
 }
 
-static double bits_per_weight(const struct attribution_number *number)
+static struct prediction prediction_of(const struct attribution_result *found, const struct attribution_point *point)
 {
-    return (double)number->bits / (double)number->weights;
+    return (struct prediction){point->bits_per_weight, point->loss, point->loss / found->loss_fp - 1, point->kl};
 }
 
-static json_t *number_of(const struct attribution_number *number)
+static void fill_width(struct width_report *width, const struct attribution_number *number, int64_t bits)
 {
-    return json_pack("{so so so so so so}", "loss_q", inputs_number(number->loss), "delta",
-                     inputs_number(number->delta), "delta_interval", interval(number), "kl", inputs_number(number->kl),
-                     "top1_agreement", inputs_number(number->top1_agreement), "bits_per_weight",
-                     inputs_number(bits_per_weight(number)));
+    width->quantization = quantization_of(number);
+    width->bits = bits;
+    width->has_bits = bits > 0;
 }
 
-/* Bits that may be none: a method without a choice. */
-static json_t *width_of(int64_t bits)
+static void fill_unit(const struct attribution_result *found, int64_t index, struct unit_report *unit)
 {
-    return bits > 0 ? json_integer((json_int_t)bits) : json_null();
+    const struct attribution_unit *from = &found->units[index];
+    const struct attribution_number *alone = &found->alone[index * found->width_count];
+    const bool left_out = found->left_out != NULL;
+    const double marginal = left_out ? found->whole[found->own].delta - found->left_out[index].delta : NAN;
+    *unit = (struct unit_report){
+        .name = from->name,
+        .layer = from->layer,
+        .weights = from->weights,
+        .width_count = found->width_count,
+        .picked = found->allocated ? found->picked[index] : 0,
+        .alone = quantization_of(&alone[found->own]),
+        .was_left_out = left_out,
+        .share = alone[found->own].delta / found->additive[found->own].delta_alone,
+        .marginal = marginal,
+        .interaction = marginal - alone[found->own].delta,
+    };
+    if (left_out) unit->left_out = quantization_of(&found->left_out[index]);
+    for (int64_t w = 0; w < found->width_count; w++) fill_width(&unit->widths[w], &alone[w], found->widths[w]);
 }
 
-static json_t *unit_widths(const struct attribution_result *found, int64_t unit)
+/* What a reader must know; the first that holds. */
+static void fill_note(const struct attribution_findings *findings, struct attribution_report *report)
 {
-    json_t *list = json_array();
-    for (int64_t w = 0; w < found->width_count; w++) {
-        json_t *item = number_of(&found->alone[unit * found->width_count + w]);
-        if (item != NULL) (void)json_object_set_new(item, "bits", width_of(found->widths[w]));
-        (void)json_array_append_new(list, item);
-    }
-    return list;
-}
-
-/* What the whole gains without the unit, and what of that is not its own. */
-static void add_left_out(const struct attribution_result *found, int64_t unit, json_t *item)
-{
-    const struct attribution_number *whole = &found->whole[found->own],
-                                    *alone = &found->alone[unit * found->width_count + found->own];
-    const bool there = found->left_out != NULL;
-    const double marginal = there ? whole->delta - found->left_out[unit].delta : NAN;
-    (void)json_object_set_new(item, "left_out", there ? number_of(&found->left_out[unit]) : json_null());
-    (void)json_object_set_new(item, "marginal", inputs_number(marginal));
-    (void)json_object_set_new(item, "interaction", inputs_number(marginal - alone->delta));
-}
-
-static json_t *units(const struct attribution_result *found)
-{
-    json_t *list = json_array();
-    for (int64_t i = 0; i < found->unit_count; i++) {
-        const struct attribution_unit *unit = &found->units[i];
-        const struct attribution_number *alone = &found->alone[i * found->width_count + found->own];
-        json_t *item = json_pack("{ss sI sI so so so}", "name", unit->name, "layer", (json_int_t)unit->layer, "weights",
-                                 (json_int_t)unit->weights, "alone", number_of(alone), "share",
-                                 inputs_number(alone->delta / found->additive[found->own].delta_alone), "widths",
-                                 unit_widths(found, i));
-        if (item != NULL) add_left_out(found, i, item);
-        (void)json_array_append_new(list, item);
-    }
-    return list;
-}
-
-static json_t *widths(const struct attribution_result *found)
-{
-    json_t *list = json_array();
-    for (int64_t w = 0; w < found->width_count; w++) {
-        const struct attribution_additive *sums = &found->additive[w];
-        json_t *item = number_of(&found->whole[w]);
-        if (item != NULL) {
-            (void)json_object_set_new(item, "bits", width_of(found->widths[w]));
-            (void)json_object_set_new(item, "delta_alone", inputs_number(sums->delta_alone));
-            (void)json_object_set_new(item, "kl_alone", inputs_number(sums->kl_alone));
-            (void)json_object_set_new(item, "additive_share", inputs_number(sums->share));
-        }
-        (void)json_array_append_new(list, item);
-    }
-    return list;
-}
-
-static json_t *point_of(const struct attribution_result *found, const struct attribution_point *point)
-{
-    return json_pack("{so so so so}", "bits_per_weight", inputs_number(point->bits_per_weight), "loss_q",
-                     inputs_number(point->loss), "delta", inputs_number(point->loss / found->loss_fp - 1), "kl",
-                     inputs_number(point->kl));
-}
-
-static json_t *frontier(const struct attribution_result *found)
-{
-    json_t *list = json_array();
-    for (int64_t i = 0; i < found->frontier_count; i++) {
-        const struct attribution_point *point = &found->frontier[i];
-        json_t *item = point_of(found, point);
-        if (item != NULL) {
-            (void)json_object_set_new(item, "unit",
-                                      point->unit < 0 ? json_null() : json_string(found->units[point->unit].name));
-            (void)json_object_set_new(item, "bits", json_integer((json_int_t)point->bits));
-        }
-        (void)json_array_append_new(list, item);
-    }
-    return list;
-}
-
-/* The allocation's overrides as they are posted: fields that change nothing are left out. */
-static json_t *overrides(const struct attribution_overrides *from)
-{
-    json_t *list = json_array();
-    for (int64_t i = 0; i < from->count; i++)
-        (void)json_array_append_new(
-            list, json_pack("{ss sI}", "pattern", from->items[i].pattern, "bits", (json_int_t)from->items[i].bits));
-    return list;
-}
-
-static enum status allocation(const struct attribution_report *report, json_t **out, struct error *error)
-{
-    const struct attribution_result *found = report->result;
-    struct quantize_method method = report->request->method;
-    char recipe[RECIPE_TEXT];
-    *out = json_null();
-    if (!found->allocated) return STATUS_OK;
-    method.options.override_count = found->overrides->count;
-    method.options.overrides = found->overrides->items;
-    const enum status status = recipes_id(&method, recipe, error);
-    if (status != STATUS_OK) return status;
-    json_t *picked = json_object();
-    for (int64_t i = 0; i < found->unit_count; i++)
-        (void)json_object_set_new(picked, found->units[i].name, json_integer((json_int_t)found->picked[i]));
-    *out =
-        json_pack("{sf so so so so ss so}", "budget", report->request->budget, "predicted",
-                  point_of(found, &found->predicted), "measured", number_of(&found->measured), "bits", picked,
-                  "overrides", overrides(found->overrides), "recipe_id", recipe, "method", recipes_document(&method));
-    return *out == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a result") : STATUS_OK;
-}
-
-static void add_notes(const struct attribution_report *report, json_t *document)
-{
-    const struct attribution_result *found = report->result;
-    json_t *note = NULL;
+    const struct attribution_result *found = findings->result;
     bool finite = isfinite(found->loss_fp);
     for (int64_t i = 0; i < found->unit_count * found->width_count && finite; i++)
         finite = isfinite(found->alone[i].loss);
     for (int64_t w = 0; w < found->width_count && finite; w++) finite = isfinite(found->whole[w].loss);
-    if (report->request->budget > 0 && !found->allocated)
-        note = json_sprintf("no allocation: the least widths take %.6g bits per weight, the budget is %.6g",
-                            found->least, report->request->budget);
-    else if (!finite)
-        note = json_string("a loss is not finite: the model's outputs overflow or are not numbers");
-    if (note != NULL) (void)json_object_set_new(document, "note", note);
+    if (findings->request->budget > 0 && !found->allocated) {
+        (void)snprintf(report->why, sizeof report->why,
+                       "no allocation: the least widths take %.6g bits per weight, the budget is %.6g", found->least,
+                       findings->request->budget);
+        report->note = report->why;
+    } else if (!finite) {
+        report->note = "a loss is not finite: the model's outputs overflow or are not numbers";
+    }
 }
 
-enum status attribution_report_result(const struct attribution_report *report, json_t **out, struct error *error)
+static enum status fill_allocation(const struct attribution_findings *findings, struct attribution_report *report,
+                                   struct error *error)
 {
-    const struct attribution_result *found = report->result;
-    const struct attribution_number *whole = &found->whole[found->own];
-    const struct attribution_additive *sums = &found->additive[found->own];
-    const struct sequences *calibration = report->request->calibration, *evaluation = report->request->evaluation;
-    const char *recipe = recipes_name(report->recipe);
-    json_t *document = number_of(whole), *allocated = NULL, *more;
-    enum status status = allocation(report, &allocated, error);
-    *out = NULL;
-    if (status != STATUS_OK) goto done;
-    more = json_pack(
-        "{so sI sI sI sI so so so so so so so so sO ss ss so}", "loss_fp", inputs_number(found->loss_fp), "sequences",
-        (json_int_t)evaluation->count, "tokens", (json_int_t)evaluation->starts[evaluation->count],
-        "calibration_sequences", (json_int_t)(calibration == NULL ? 0 : calibration->count), "calibration_tokens",
-        (json_int_t)found->calibration_tokens, "delta_alone", inputs_number(sums->delta_alone), "kl_alone",
-        inputs_number(sums->kl_alone), "delta_marginal", inputs_number(sums->delta_marginal), "additive_share",
-        inputs_number(sums->share), "interaction", inputs_number(whole->delta - sums->delta_alone), "units",
-        units(found), "widths", widths(found), "frontier", frontier(found), "allocation", allocated, "recipe_id",
-        report->recipe, "protocol_id", report->protocol, "recipe", recipe == NULL ? json_null() : json_string(recipe));
-    if (document == NULL || more == NULL || json_object_update(document, more) != 0) {
-        status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
-    } else {
-        add_notes(report, document);
-        *out = document;
-        document = NULL;
+    const struct attribution_result *found = findings->result;
+    struct quantize_method method = findings->request->method;
+    struct allocation_report *out = &report->allocation;
+    report->allocated = found->allocated;
+    if (!found->allocated) return STATUS_OK;
+    *out = (struct allocation_report){
+        .budget = findings->request->budget,
+        .predicted = prediction_of(found, &found->predicted),
+        .measured = quantization_of(&found->measured),
+        .units = report->units,
+        .unit_count = report->unit_count,
+        .overrides = found->overrides->items,
+        .override_count = found->overrides->count,
+    };
+    method.options.override_count = out->override_count;
+    method.options.overrides = out->overrides;
+    const enum status status = recipes_id(&method, out->recipe, error);
+    if (status != STATUS_OK) return status;
+    out->method = recipes_document(&method);
+    return out->method == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a result") : STATUS_OK;
+}
+
+static void fill_numbers(const struct attribution_findings *findings, struct attribution_report *report)
+{
+    const struct attribution_result *found = findings->result;
+    const struct sequences *calibration = findings->request->calibration, *evaluation = findings->request->evaluation;
+    *report = (struct attribution_report){
+        .whole = quantization_of(&found->whole[found->own]),
+        .loss_fp = found->loss_fp,
+        .sequences = evaluation->count,
+        .tokens = evaluation->starts[evaluation->count],
+        .calibration_sequences = calibration == NULL ? 0 : calibration->count,
+        .calibration_tokens = found->calibration_tokens,
+        .sums = found->additive[found->own],
+        .interaction = found->whole[found->own].delta - found->additive[found->own].delta_alone,
+        .unit_count = found->unit_count,
+        .width_count = found->width_count,
+        .frontier_count = found->frontier_count,
+        .recipe_id = findings->recipe,
+        .recipe = recipes_name(findings->recipe),
+        .protocol_id = findings->protocol,
+    };
+    for (int64_t w = 0; w < found->width_count; w++) {
+        fill_width(&report->widths[w], &found->whole[w], found->widths[w]);
+        report->widths[w].sums = found->additive[w];
     }
-    json_decref(more);
-done:
-    json_decref(allocated);
-    json_decref(document);
+}
+
+static enum status fill_lists(const struct attribution_result *found, struct attribution_report *report,
+                              struct error *error)
+{
+    enum status status = memory_new(found->unit_count, sizeof *report->units, "a result", &report->units, error);
+    if (status == STATUS_OK)
+        status = memory_new(found->frontier_count, sizeof *report->frontier, "a result", &report->frontier, error);
+    if (status != STATUS_OK) return status;
+    for (int64_t i = 0; i < found->unit_count; i++) fill_unit(found, i, &report->units[i]);
+    for (int64_t i = 0; i < found->frontier_count; i++) {
+        const struct attribution_point *point = &found->frontier[i];
+        const char *unit = point->unit < 0 ? NULL : found->units[point->unit].name;
+        report->frontier[i] = (struct frontier_report){prediction_of(found, point), unit, point->bits};
+    }
+    return STATUS_OK;
+}
+
+enum status attribution_report_make(const struct attribution_findings *findings, const struct measurement *series,
+                                    json_t **result, struct measurements *out, struct error *error)
+{
+    struct attribution_report report;
+    enum status status;
+    fill_numbers(findings, &report);
+    fill_note(findings, &report);
+    status = fill_lists(findings->result, &report, error);
+    if (status == STATUS_OK) status = fill_allocation(findings, &report, error);
+    if (status == STATUS_OK) status = measure_result(&attribution_table_shape, &report, series, out, error);
+    if (status == STATUS_OK) status = result_render(&attribution_table_shape, &report, result, error);
+    json_decref(report.allocation.method);
+    memory_free(report.frontier);
+    memory_free(report.units);
     return status;
 }

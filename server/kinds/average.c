@@ -3,8 +3,10 @@
 #include "base/memory.h"
 #include "inputs/checkpoint_files.h"
 #include "kinds/average_plan.h"
+#include "kinds/average_report.h"
 #include "kinds/kind.h"
 #include "kinds/probe.h"
+#include "schema/result_render.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -411,42 +413,30 @@ static enum status candidate_measure(struct averaging *averaging, int64_t window
 }
 
 /* The window with the lowest loss: of the quantized average if there is a method. The plan is left with its average. */
-static enum status search(struct averaging *averaging, json_t *found, int64_t *best, struct error *error)
+static enum status search(struct averaging *averaging, struct average_report *report, struct error *error)
 {
     const struct average_params *params = averaging->params;
     const bool quantized = point_method_given(&params->method);
+    const int64_t count = params->windows.count;
     double lowest = INFINITY;
-    enum status status = STATUS_OK;
-    *best = params->windows.integers[0];
-    for (int64_t i = 0; i < params->windows.count; i++) {
-        struct point point;
-        if ((status = candidate_measure(averaging, params->windows.integers[i], &point, error)) != STATUS_OK)
+    enum status status = memory_new(count, sizeof *report->candidates, "a search", &report->candidates, error);
+    if (status != STATUS_OK) return status;
+    report->searched = true;
+    report->best = params->windows.integers[0];
+    for (int64_t i = 0; i < count; i++) {
+        struct average_candidate *candidate = &report->candidates[report->candidate_count++];
+        candidate->window = params->windows.integers[i];
+        if ((status = candidate_measure(averaging, candidate->window, &candidate->point, error)) != STATUS_OK)
             return status;
-        const double loss = quantized ? point.loss_q : point.loss;
+        const double loss = quantized ? candidate->point.loss_q : candidate->point.loss;
         if (loss < lowest) {
             lowest = loss;
-            *best = params->windows.integers[i];
+            report->best = candidate->window;
         }
-        json_t *row = json_pack("{sI so so so so}", "window", (json_int_t)params->windows.integers[i], "loss",
-                                inputs_number(point.loss), "loss_q", inputs_number(point.loss_q), "delta",
-                                inputs_number(point.delta), "delta_interval", probe_interval(&point));
-        if (json_array_append_new(found, row) != 0) return no_memory(error);
-        monitor_progress(averaging->context->monitor, i + 1, params->windows.count, "window");
+        monitor_progress(averaging->context->monitor, i + 1, count, "window");
     }
     if (!isfinite(lowest)) return error_set(error, STATUS_NOT_FINITE, "no window's average has a finite loss");
-    return average_plan_last(&averaging->plan, *best, params->name, error);
-}
-
-static json_t *render(const struct averaging *averaging, json_t *windows, int64_t best)
-{
-    const struct average_params *params = averaging->params;
-    json_t *document = json_pack("{ss sO}", "trajectory", params->into, "checkpoints", averaging->ids);
-    if (params->window == 0) (void)json_object_set(document, "checkpoint", json_array_get(averaging->ids, 0));
-    if (params->windows.count > 0) {
-        (void)json_object_set_new(document, "window", json_integer(best));
-        (void)json_object_set(document, "windows", windows);
-    }
-    return document;
+    return average_plan_last(&averaging->plan, report->best, params->name, error);
 }
 
 /* Which window is best shows when it is measured: the widest reads most. */
@@ -490,19 +480,19 @@ static enum status average_execute(const struct run_context *context, const void
 {
     const struct average_params *params = filled;
     struct averaging averaging = {.context = context, .params = params, .ids = json_array()};
-    json_t *windows = json_array();
-    int64_t best = 0;
-    enum status status = averaging.ids == NULL || windows == NULL ? no_memory(error) : STATUS_OK;
+    struct average_report report = {.trajectory = params->into, .ids = averaging.ids};
+    enum status status = averaging.ids == NULL ? no_memory(error) : STATUS_OK;
     (void)out; /* an average is a checkpoint: its losses are measured like any other's */
     if (status == STATUS_OK)
         status = plan_of(context->connection, params, params->checkpoints.texts, params->checkpoints.count,
                          &averaging.plan, error);
-    if (status == STATUS_OK && params->windows.count > 0) status = search(&averaging, windows, &best, error);
+    if (status == STATUS_OK && params->windows.count > 0) status = search(&averaging, &report, error);
     if (status == STATUS_OK) status = groups_write(&averaging, error);
-    if (status == STATUS_OK && (*result = render(&averaging, windows, best)) == NULL) status = no_memory(error);
+    if (params->window == 0) report.checkpoint = json_string_value(json_array_get(averaging.ids, 0));
+    if (status == STATUS_OK) status = result_render(&average_report_shape, &report, result, error);
     if (status == STATUS_OK) run_context_note_work(context, plan_work(&averaging.needed));
     average_plan_reset(&averaging.plan);
-    json_decref(windows);
+    memory_free(report.candidates);
     json_decref(averaging.ids);
     return status;
 }
@@ -512,6 +502,7 @@ const struct kind average_kind = {
     .help = "Averages of checkpoints: uniform, weighted, over windows, across trajectories",
     .params = average_params,
     .params_size = sizeof(struct average_params),
+    .result = &average_report_shape,
     .check = average_check,
     .execute = average_execute,
     .plan = average_run_plan,

@@ -6,6 +6,7 @@
 #include "inputs/inputs.h"
 #include "kinds/kind.h"
 #include "schema/form.h"
+#include "schema/result_render.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,6 +200,31 @@ static enum status fetch_check(struct run_request *request, const void *filled, 
     return status;
 }
 
+/* ---- what is told ---- */
+
+struct fetch_report {
+    struct fetch_result found;
+    struct store_id id;
+};
+#define REPORT(field) offsetof(struct fetch_report, field)
+
+static const struct result_field fetch_fields[] = {
+    {.name = "checkpoint", .type = RESULT_CHARS, .offset = REPORT(id.text), .help = "Id of the registered checkpoint"},
+    {.name = "bytes",
+     .type = RESULT_INTEGER,
+     .offset = REPORT(found.bytes),
+     .unit = "bytes",
+     .help = "Size of the checkpoint's files"},
+    {.name = "commit", .type = RESULT_CHARS, .offset = REPORT(found.commit), .help = "Commit that the revision was"},
+    {.name = "downloaded",
+     .type = RESULT_INTEGER,
+     .offset = REPORT(found.came),
+     .unit = "bytes",
+     .help = "What came over the network; the rest was in the cache"},
+    {0},
+};
+static const struct result_shape fetch_shape = {.name = "FetchResult", .fields = fetch_fields};
+
 /* ---- in a worker ---- */
 
 static json_t *make_source(const struct fetch_params *params, const char *commit)
@@ -300,27 +326,24 @@ static enum status fetch_execute(const struct run_context *context, const void *
                                  struct measurements *out, struct error *error)
 {
     const struct fetch_params *params = filled;
-    struct fetch_result found = {0};
-    struct store_id id = {0};
+    struct fetch_report report = {.id = {{0}}};
     struct checkpoint *row = malloc(sizeof *row);
     enum status status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint") : STATUS_OK;
-    (void)out;
+    (void)out; /* what was fetched is measured by other runs */
     if (status == STATUS_OK)
         status = find_row(context->connection, params, params->trajectory, params->name, row, error);
     if (status != STATUS_OK) goto done;
     const bool registered = row->id.text[0] != '\0';
     const struct fetch_request request = request_of(params, row);
-    if ((status = checkpoint_place_fetch(context, &request, &found, error)) != STATUS_OK) goto done;
-    if (registered) id = row->id;
-    status = registered ? checkpoint_place_fill(context->connection, row, found.path, error)
-                        : insert(context, params, &found, &id, error);
+    if ((status = checkpoint_place_fetch(context, &request, &report.found, error)) != STATUS_OK) goto done;
+    if (registered) report.id = row->id;
+    status = registered ? checkpoint_place_fill(context->connection, row, report.found.path, error)
+                        : insert(context, params, &report.found, &report.id, error);
     if (status != STATUS_OK) goto done;
-    run_context_note_work(context, work_of(&found));
-    *result = json_pack("{ss sI ss sI}", "checkpoint", id.text, "bytes", (json_int_t)found.bytes, "commit",
-                        found.commit, "downloaded", (json_int_t)found.came);
-    if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
+    run_context_note_work(context, work_of(&report.found));
+    status = result_render(&fetch_shape, &report, result, error);
 done:
-    depot_release(found.hold);
+    depot_release(report.found.hold);
     free(row);
     return status;
 }
@@ -330,6 +353,7 @@ const struct kind fetch_kind = {
     .help = "Fetches a revision of a repository into the cache and registers it as a checkpoint",
     .params = fetch_params,
     .params_size = sizeof(struct fetch_params),
+    .result = &fetch_shape,
     .check = fetch_check,
     .execute = fetch_execute,
     .plan = fetch_run_plan,

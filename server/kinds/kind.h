@@ -33,7 +33,7 @@ struct kind {
     const char *help;
     const struct param *params; /* the table of its parameters (base/param.h) */
     size_t params_size;         /* of the struct that the table fills */
-    /* The table of its result, with the numbers that it measures; NULL: `execute` makes the document by hand. */
+    /* The table of its result, with the numbers that it measures. */
     const struct result_shape *result;
     /* Further tables that it measures by: of items in its result, of checkpoints that it makes. Ends with NULL; NULL:
      * none. */

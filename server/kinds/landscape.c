@@ -1,7 +1,10 @@
 #include "jobs/landscape.h"
 
+#include "base/memory.h"
 #include "kinds/kind.h"
+#include "kinds/metric.h"
 #include "kinds/probe.h"
+#include "schema/result_render.h"
 
 #include <math.h>
 
@@ -95,41 +98,123 @@ static enum status landscape_check(struct run_request *request, const void *fill
                        &params->calibration, error);
 }
 
-static json_t *numbers(const double *values, int64_t count)
-{
-    json_t *list = json_array();
-    for (int64_t i = 0; i < count; i++) (void)json_array_append_new(list, inputs_number(values[i]));
-    return list;
-}
+/* --- What is told ---- */
 
-static json_t *grid_of(const struct landscape_request *request, const struct landscape_result *result,
-                       enum probe_number number)
-{
-    json_t *rows = json_array();
-    for (int64_t y = 0; y < request->rows; y++)
-        (void)json_array_append_new(rows, probe_array(result->grid + y * request->columns, request->columns, number));
-    return rows;
-}
+struct grid_row {
+    const struct point *points; /* [count], by x; lent */
+    int64_t count;
+};
 
-static json_t *render(const struct landscape_request *request, const struct landscape_params *params,
-                      const struct landscape_result *result)
-{
-    const bool quantized = request->point.method != NULL;
-    const struct plane *plane = &result->plane;
-    json_t *points = json_array(), *ids = json_array();
-    for (int64_t k = 0; k < plane->count; k++) {
-        (void)json_array_append_new(points, numbers(plane->points + 2 * k, 2));
-        (void)json_array_append_new(ids, json_string(params->checkpoints.texts[k]));
+struct landscape_report {
+    struct landscape_result found;
+    struct grid_row *grid;  /* [rows], by y; owned */
+    const char *const *ids; /* [id_count] */
+    const char *note;       /* NULL: none */
+    int64_t columns, rows, id_count;
+    bool quantized;
+};
+
+static const struct result_field place_item = {.type = RESULT_NUMBER, .finite = true};
+static const struct result_field text_item = {.type = RESULT_TEXT};
+static const struct result_field pair_item = {.type = RESULT_ARRAY, .length = 2, .item = &place_item};
+static const struct result_field loss_item = {.type = RESULT_NUMBER, .offset = offsetof(struct point, loss)};
+static const struct result_field loss_q_item = {.type = RESULT_NUMBER, .offset = offsetof(struct point, loss_q)};
+static const struct result_field delta_item = {.type = RESULT_NUMBER, .offset = offsetof(struct point, delta)};
+
+#define ROW(number)                                                                                                  \
+    {                                                                                                                \
+        .type = RESULT_LIST, .offset = offsetof(struct grid_row, points), .count = offsetof(struct grid_row, count), \
+        .stride = sizeof(struct point), .item = &(number),                                                           \
     }
-    json_t *document = json_pack(
-        "{so so so so so so so so so so}", "checkpoints", ids, "explained_variance", numbers(plane->explained, 2),
-        "points", points, "point_losses", probe_array(result->path, plane->count, PROBE_LOSS), "x",
-        numbers(result->x, request->columns), "y", numbers(result->y, request->rows), "losses",
-        grid_of(request, result, PROBE_LOSS), "losses_q",
-        quantized ? grid_of(request, result, PROBE_LOSS_Q) : json_null(), "deltas",
-        quantized ? grid_of(request, result, PROBE_DELTA) : json_null(), "margins", numbers(result->margins, 4));
-    probe_note(document, result->grid, request->rows * request->columns);
-    return document;
+static const struct result_field loss_row = ROW(loss_item), loss_q_row = ROW(loss_q_item), delta_row = ROW(delta_item);
+
+#define REPORT(field) offsetof(struct landscape_report, field)
+#define GRID          .type = RESULT_LIST, .offset = REPORT(grid), .count = REPORT(rows), .stride = sizeof(struct grid_row)
+#define WITH_METHOD   .absence = RESULT_NULL, .has_when = true, .when = REPORT(quantized)
+
+static const struct result_field landscape_fields[] = {
+    {.name = "checkpoints",
+     .type = RESULT_LIST,
+     .offset = REPORT(ids),
+     .count = REPORT(id_count),
+     .item = &text_item,
+     .help = "Ids along the path"},
+    {.name = "explained_variance",
+     .type = RESULT_ARRAY,
+     .offset = REPORT(found.plane.explained),
+     .length = 2,
+     .item = &place_item,
+     .help = "Shares of the checkpoints' variance along the two directions"},
+    {.name = "points",
+     .type = RESULT_LIST,
+     .offset = REPORT(found.plane.points),
+     .count = REPORT(id_count),
+     .stride = 2 * sizeof(double),
+     .item = &pair_item,
+     .help = "The checkpoints projected, [x, y] in parameter units from their mean"},
+    {.name = "point_losses",
+     .type = RESULT_LIST,
+     .offset = REPORT(found.path),
+     .count = REPORT(id_count),
+     .stride = sizeof(struct point),
+     .item = &loss_item,
+     .unit = "nats",
+     .help = "In full precision, at each projected checkpoint"},
+    {.name = "x",
+     .type = RESULT_LIST,
+     .offset = REPORT(found.x),
+     .count = REPORT(columns),
+     .item = &place_item,
+     .help = "The grid's places along the first direction, in parameter units"},
+    {.name = "y",
+     .type = RESULT_LIST,
+     .offset = REPORT(found.y),
+     .count = REPORT(rows),
+     .item = &place_item,
+     .help = "The grid's places along the second direction, in parameter units"},
+    {.name = "losses", GRID, .item = &loss_row, .unit = "nats", .help = "losses[iy][ix] in full precision"},
+    {.name = "losses_q",
+     GRID,
+     .item = &loss_q_row,
+     .unit = "nats",
+     .help = "Of the quantized points, [iy][ix]; null without a method",
+     WITH_METHOD},
+    {.name = "deltas",
+     GRID,
+     .item = &delta_row,
+     .help = "losses_q / losses − 1, [iy][ix]; null without a method",
+     WITH_METHOD},
+    {.name = "margins",
+     .type = RESULT_ARRAY,
+     .offset = REPORT(found.margins),
+     .length = 4,
+     .item = &place_item,
+     .help = "Shares of the extent at low x, high x, low y, high y"},
+    METRIC_NOTE_FIELD(REPORT(note)),
+    {0},
+};
+static const struct result_shape landscape_shape = {.name = "LandscapeResult", .fields = landscape_fields};
+
+static enum status render(const struct landscape_request *request, const struct landscape_params *params,
+                          const struct landscape_result *found, json_t **result, struct error *error)
+{
+    char note[PROBE_NOTE];
+    struct landscape_report report = {
+        .found = *found,
+        .ids = params->checkpoints.texts,
+        .id_count = found->plane.count,
+        .columns = request->columns,
+        .rows = request->rows,
+        .quantized = request->point.method != NULL,
+        .note = probe_note_text(found->grid, request->rows * request->columns, note),
+    };
+    enum status status = memory_new(report.rows, sizeof *report.grid, "a result", &report.grid, error);
+    if (status != STATUS_OK) return status;
+    for (int64_t y = 0; y < report.rows; y++)
+        report.grid[y] = (struct grid_row){found->grid + y * report.columns, report.columns};
+    status = result_render(&landscape_shape, &report, result, error);
+    memory_free(report.grid);
+    return status;
 }
 
 /* What a run reads, and the request over it. Stays where it is. */
@@ -186,8 +271,7 @@ static enum status landscape_execute(const struct run_context *context, const vo
     if ((status = plan_find(&o, &budget, &plan, error)) != STATUS_OK) goto done;
     if ((status = landscape_run(&o.request, &found, error)) != STATUS_OK) goto done;
     run_context_note_work(context, plan_work(&plan) * (double)found.measured / (double)landscape_points(&o.request));
-    *result = render(&o.request, params, &found);
-    if (*result == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
+    status = render(&o.request, params, &found, result, error);
 done:
     landscape_result_reset(&found);
     probe_set_reset(&o.read);
@@ -199,6 +283,7 @@ const struct kind landscape_kind = {
     .help = "Losses over the plane of a path of checkpoints",
     .params = landscape_params,
     .params_size = sizeof(struct landscape_params),
+    .result = &landscape_shape,
     .check = landscape_check,
     .execute = landscape_execute,
     .plan = landscape_run_plan,

@@ -41,7 +41,7 @@ size_t metrics_list(struct metric out[METRICS_MOST])
 {
     size_t count = 0;
     for (const struct kind *const *kind = kinds; *kind != NULL; kind++) {
-        if ((*kind)->result != NULL) add_shape((*kind)->result, (*kind)->name, out, &count);
+        add_shape((*kind)->result, (*kind)->name, out, &count);
         for (const struct result_shape *const *shape = (*kind)->measured; shape != NULL && *shape != NULL; shape++)
             add_shape(*shape, (*kind)->name, out, &count);
     }

@@ -69,27 +69,6 @@ void probe_set_reset(struct probe_set *probe)
     checkpoint_set_reset(&probe->set);
 }
 
-json_t *probe_array(const struct point *points, int64_t count, enum probe_number number)
-{
-    json_t *list = json_array();
-    for (int64_t i = 0; i < count && list != NULL; i++) {
-        const double numbers[] = {
-            [PROBE_LOSS] = points[i].loss, [PROBE_LOSS_Q] = points[i].loss_q, [PROBE_DELTA] = points[i].delta};
-        if (json_array_append_new(list, inputs_number(numbers[number])) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-    }
-    return list;
-}
-
-json_t *probe_interval(const struct point *point)
-{
-    return isfinite(point->delta_low) && isfinite(point->delta_high)
-               ? json_pack("[ff]", point->delta_low, point->delta_high)
-               : json_null();
-}
-
 const char *probe_note_text(const struct point *points, int64_t count, char text[PROBE_NOTE])
 {
     int64_t missing = 0;
@@ -98,11 +77,4 @@ const char *probe_note_text(const struct point *points, int64_t count, char text
                    "%lld loss(es) are not finite: the model's outputs overflow or are not numbers there",
                    (long long)missing);
     return missing > 0 ? text : NULL;
-}
-
-void probe_note(json_t *document, const struct point *points, int64_t count)
-{
-    char text[PROBE_NOTE];
-    const char *note = probe_note_text(points, count, text);
-    if (note != NULL) (void)json_object_set_new(document, "note", json_string(note));
 }

@@ -1,4 +1,4 @@
-/* probe.h: the parameters, checks, data and answers that kinds share which measure points between checkpoints
+/* probe.h: the parameters, checks and data that kinds share which measure points between checkpoints
  * (interpolate, landscape, the search of average): a dataset, and a quantizer if losses of quantized points are wanted
  * too. */
 #ifndef KINDS_PROBE_H
@@ -54,16 +54,8 @@ MUST_CHECK enum status probe_set_open(const struct run_context *context, const c
                                       int64_t seed, struct probe_set *out, struct error *error);
 void probe_set_reset(struct probe_set *probe); /* {0} is fine */
 
-/* points[first], points[first + 1], ... as an array of one of their numbers. New references, NULL when out of
- * memory. */
-enum probe_number { PROBE_LOSS, PROBE_LOSS_Q, PROBE_DELTA };
-json_t *probe_array(const struct point *points, int64_t count, enum probe_number number);
-/* [low, high] of delta, or null. */
-json_t *probe_interval(const struct point *point);
 /* What to say, written into `text`, if a loss is not finite; NULL if all are. */
 enum { PROBE_NOTE = 120 };
 const char *probe_note_text(const struct point *points, int64_t count, char text[PROBE_NOTE]);
-/* Adds a note to the result if a loss is not finite. */
-void probe_note(json_t *document, const struct point *points, int64_t count);
 
 #endif

@@ -1,5 +1,6 @@
 #include "kinds/quantize_export.h"
 
+#include "base/memory.h"
 #include "inputs/checkpoint_files.h"
 #include "kinds/artifacts.h"
 #include "kinds/method.h"
@@ -16,6 +17,39 @@
 #include <unistd.h>
 
 enum { FILES_MOST = 256 };
+
+/* ---- what is told ---- */
+
+#define EXPORTED(field) offsetof(struct quantize_exported, field)
+
+static const struct result_field name_item = {.type = RESULT_CHARS};
+static const struct result_field export_fields[] = {
+    {.name = "format", .type = RESULT_TEXT, .offset = EXPORTED(format), .help = "As it was asked for"},
+    {.name = "artifact", .type = RESULT_CHARS, .offset = EXPORTED(artifact), .help = "The weights"},
+    {.name = "artifacts",
+     .type = RESULT_LIST,
+     .offset = EXPORTED(files),
+     .count = EXPORTED(file_count),
+     .stride = QUANTIZE_EXPORT_NAME,
+     .item = &name_item,
+     .help = "All of its files, for one directory"},
+    {.name = "checkpoint",
+     .type = RESULT_CHARS,
+     .offset = EXPORTED(checkpoint.text),
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = EXPORTED(registered),
+     .help = "A dequantized one is registered too, in the trajectory NAME-quantized"},
+    {0},
+};
+const struct result_shape quantize_export_shape = {.help = "What the run left; null where nothing was asked for",
+                                                   .fields = export_fields};
+
+void quantize_export_reset(struct quantize_exported *exported)
+{
+    memory_free(exported->files);
+    *exported = (struct quantize_exported){0};
+}
 
 static enum status no_memory(struct error *error)
 {
@@ -94,46 +128,36 @@ static int compare_names(const void *left, const void *right)
     return strcmp(left, right);
 }
 
-struct files {
-    char names[FILES_MOST][128];
-    int count;
-};
-
 /* In order of their names, so that a run says the same each time. */
-static enum status list_files(const char *directory, struct files *files, struct error *error)
+static enum status list_files(const char *directory, struct quantize_exported *out, struct error *error)
 {
-    enum status status = STATUS_OK;
-    DIR *stream = opendir(directory);
-    files->count = 0;
+    enum status status = memory_new(FILES_MOST, sizeof *out->files, "an export", &out->files, error);
+    DIR *stream = status == STATUS_OK ? opendir(directory) : NULL;
+    if (status != STATUS_OK) return status;
     if (stream == NULL) return error_set_errno(error, "cannot list an export");
     for (const struct dirent *entry; status == STATUS_OK && (entry = readdir(stream)) != NULL;) {
         if (entry->d_name[0] == '.') continue;
-        if (files->count == FILES_MOST)
+        if (out->file_count == FILES_MOST)
             status = error_set(error, STATUS_UNSUPPORTED, "an export of more than %d files", FILES_MOST);
         else
-            (void)snprintf(files->names[files->count++], sizeof files->names[0], "%.127s", entry->d_name);
+            (void)snprintf(out->files[out->file_count++], sizeof out->files[0], "%.127s", entry->d_name);
     }
     (void)closedir(stream);
-    qsort(files->names, (size_t)files->count, sizeof files->names[0], compare_names);
+    qsort(out->files, (size_t)out->file_count, sizeof out->files[0], compare_names);
     return status;
 }
 
 static enum status publish_files(const struct run_context *context, const struct export_job *job, const char *directory,
-                                 json_t *document, struct error *error)
+                                 struct quantize_exported *out, struct error *error)
 {
     char path[PATH_MAX];
-    json_t *list = json_array();
-    struct files *files = malloc(sizeof *files);
-    enum status status = files != NULL ? list_files(directory, files, error) : no_memory(error);
-    for (int i = 0; status == STATUS_OK && i < files->count; i++) {
-        const char *name = files->names[i];
+    enum status status = list_files(directory, out, error);
+    (void)snprintf(out->artifact, sizeof out->artifact, "%s", export_weights_name(job));
+    for (int64_t i = 0; status == STATUS_OK && i < out->file_count; i++) {
+        const char *name = out->files[i];
         if ((status = path_of(path, directory, name, error)) == STATUS_OK)
             status = artifact_publish_file(context->artifacts, name, media_type(name), path, error);
-        if (status == STATUS_OK && json_array_append_new(list, json_string(name)) != 0) status = no_memory(error);
     }
-    free(files);
-    (void)json_object_set_new(document, "artifact", json_string(export_weights_name(job)));
-    (void)json_object_set_new(document, "artifacts", list);
     return status;
 }
 
@@ -171,7 +195,7 @@ static enum status move_directory(const struct run_context *context, const char 
 }
 
 static enum status register_directory(const struct run_context *context, const struct quantize_method *method,
-                                      const struct inputs *inputs, const char *path, json_t *document,
+                                      const struct inputs *inputs, const char *path, struct quantize_exported *out,
                                       struct error *error)
 {
     const struct checkpoint *row = &inputs->row;
@@ -195,27 +219,29 @@ static enum status register_directory(const struct run_context *context, const s
     enum status status = origin == NULL ? no_memory(error) : STATUS_OK;
     if (status == STATUS_OK)
         status = checkpoint_files_register(context->connection, &new, NULL, &outcome, &registered, error);
-    if (status == STATUS_OK) (void)json_object_set(document, "checkpoint", json_object_get(registered, "id"));
+    if (status == STATUS_OK) {
+        (void)snprintf(out->checkpoint.text, sizeof out->checkpoint.text, "%s",
+                       json_string_value(json_object_get(registered, "id")));
+        out->registered = true;
+    }
     json_decref(registered);
     json_decref(origin);
     return status;
 }
 
 enum status quantize_export_publish(const struct run_context *context, int format, const struct quantize_method *method,
-                                    const struct inputs *inputs, struct export_job *job, json_t **out,
+                                    const struct inputs *inputs, struct export_job *job, struct quantize_exported *out,
                                     struct error *error)
 {
     char directory[PATH_MAX], path[PATH_MAX];
-    json_t *document =
-        json_pack("{ss sn s[] sn}", "format", export_format_by_id(format)->name, "artifact", "artifacts", "checkpoint");
-    enum status status = document == NULL ? no_memory(error) : export_finish(job, context->monitor, error);
+    enum status status = export_finish(job, context->monitor, error);
+    *out = (struct quantize_exported){.format = export_format_by_id(format)->name};
     if (status == STATUS_OK) status = path_of(directory, context->work_directory, "export", error);
-    if (status == STATUS_OK) status = publish_files(context, job, directory, document, error);
+    if (status == STATUS_OK) status = publish_files(context, job, directory, out, error);
     if (status == STATUS_OK && format != EXPORT_DEQUANTIZED)
         export_remove(directory);
     else if (status == STATUS_OK && (status = move_directory(context, directory, path, error)) == STATUS_OK)
-        status = register_directory(context, method, inputs, path, document, error);
-    if (status != STATUS_OK) json_decref(document);
-    *out = status == STATUS_OK ? document : NULL;
+        status = register_directory(context, method, inputs, path, out, error);
+    if (status != STATUS_OK) quantize_export_reset(out);
     return status;
 }

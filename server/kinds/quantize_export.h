@@ -3,8 +3,25 @@
 #ifndef KINDS_QUANTIZE_EXPORT_H
 #define KINDS_QUANTIZE_EXPORT_H
 
+#include "base/result.h"
 #include "inputs/inputs.h"
 #include "jobs/export/export.h"
+
+enum { QUANTIZE_EXPORT_NAME = 128 };
+
+/* What a run left. {0}: nothing. */
+struct quantize_exported {
+    const char *format; /* as it was asked for; NULL: none was */
+    char artifact[QUANTIZE_EXPORT_NAME];
+    char (*files)[QUANTIZE_EXPORT_NAME]; /* [file_count], by name; owned */
+    int64_t file_count;
+    bool registered; /* as `checkpoint` */
+    struct store_id checkpoint;
+};
+void quantize_export_reset(struct quantize_exported *exported);
+
+/* The table of struct quantize_exported. */
+extern const struct result_shape quantize_export_shape;
 
 /* For check: whether method and, as far as its files are here, checkpoint can be so stored (export_check), at
  * /params/export. */
@@ -16,10 +33,10 @@ MUST_CHECK enum status quantize_export_open(const struct run_context *context, i
                                             const struct quantize_method *method, const struct inputs *inputs,
                                             struct export_job **out, struct error *error);
 
-/* Finishes the export and publishes it. The caller owns *out: {"format", "artifact", "artifacts", "checkpoint"}.
- * Statuses of export_finish, artifact_publish_file, checkpoint_files_register. */
+/* Finishes the export and publishes it. The caller resets *out. Statuses of export_finish, artifact_publish_file, checkpoint_files_register. */
 MUST_CHECK enum status quantize_export_publish(const struct run_context *context, int format,
                                                const struct quantize_method *method, const struct inputs *inputs,
-                                               struct export_job *job, json_t **out, struct error *error);
+                                               struct export_job *job, struct quantize_exported *out,
+                                               struct error *error);
 
 #endif

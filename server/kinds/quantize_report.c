@@ -26,8 +26,8 @@ struct quantize_report {
     double overlap_share;
     struct quantize_identity identity;
     const char *recipe, *artifact, *note; /* NULL: none */
-    const json_t *exported;
-    bool several_draws, has_overlap;
+    struct quantize_exported exported;
+    bool several_draws, was_exported, has_overlap;
     int64_t degraded_layers, undersampled_layers;
     struct layer_report *layers; /* owned; [result.layer_count] */
     char why[WHY_BYTES];
@@ -36,7 +36,6 @@ struct quantize_report {
 /* --- Its table ---- */
 
 static const struct result_field number_item = {.type = RESULT_NUMBER};
-static const struct result_field text_item = {.type = RESULT_TEXT};
 
 #define LAYER(field) offsetof(struct layer_report, field)
 
@@ -154,20 +153,6 @@ static const struct result_shape overlap_shape = {
     .help = "Windows of the evaluation that stand in the calibration data too; null without calibration",
     .fields = overlap_fields};
 
-/* As quantize_export_publish makes it. */
-static const struct result_field export_fields[] = {
-    {.name = "format", .type = RESULT_TEXT, .help = "As it was asked for"},
-    {.name = "artifact", .type = RESULT_TEXT, .help = "The weights"},
-    {.name = "artifacts", .type = RESULT_LIST, .item = &text_item, .help = "All of its files, for one directory"},
-    {.name = "checkpoint",
-     .type = RESULT_TEXT,
-     .absence = RESULT_NULL,
-     .help = "A dequantized one is registered too, in the trajectory NAME-quantized"},
-    {0},
-};
-static const struct result_shape export_shape = {.help = "What the run left; null where nothing was asked for",
-                                                 .fields = export_fields};
-
 #define REPORT(field) offsetof(struct quantize_report, field)
 
 static const struct result_field report_fields[] = {
@@ -226,11 +211,13 @@ static const struct result_field report_fields[] = {
      .absence = RESULT_NULL,
      .help = "The weights of the export, among the artifacts of the run"},
     {.name = "export",
-     .type = RESULT_DOCUMENT,
+     .type = RESULT_OBJECT,
      .offset = REPORT(exported),
      .absence = RESULT_NULL,
+     .has_when = true,
+     .when = REPORT(was_exported),
      .later = true,
-     .shape = &export_shape},
+     .shape = &quantize_export_shape},
     {.name = "recipe_id",
      .type = RESULT_CHARS,
      .offset = REPORT(identity.recipe),
@@ -334,7 +321,8 @@ static struct quantize_report report_of(const struct quantize_findings *found, c
         .identity = *identity,
         .recipe = recipes_name(identity->recipe),
         .exported = found->exported,
-        .artifact = json_string_value(json_object_get(found->exported, "artifact")),
+        .was_exported = found->exported.format != NULL,
+        .artifact = found->exported.format != NULL ? found->exported.artifact : NULL,
     };
 }
 

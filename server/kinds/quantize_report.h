@@ -7,6 +7,7 @@
 #include "inputs/recipes.h"
 #include "jobs/quantize/quantize_draws.h"
 #include "kinds/protocol.h"
+#include "kinds/quantize_export.h"
 #include "kinds/quantize_run.h"
 
 /* What one run finds. */
@@ -14,7 +15,7 @@ struct quantize_findings {
     struct quantize_result result; /* of the first draw; owned, like `exported` */
     struct quantize_draws draws;
     struct overlap overlap; /* windows 0: no calibration */
-    json_t *exported;       /* NULL: nothing */
+    struct quantize_exported exported;
 };
 
 /* What a number of a run is a number of. */

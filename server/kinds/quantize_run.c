@@ -46,7 +46,7 @@ static void ended(struct member *member, enum status status, const struct error 
     export_close(run->export);
     free(run->keep);
     quantize_result_reset(&run->found.result);
-    json_decref(run->found.exported);
+    quantize_export_reset(&run->found.exported);
     kind_member_end(run->given, status, error);
 }
 

@@ -121,7 +121,7 @@ static enum status describe_requests(json_t *document, struct error *error)
         good = json_object_set(mapping, (*kind)->name, json_object_get(reference, "$ref")) == 0;
         if (json_array_append_new(list, reference) != 0 || json_object_set_new(document, name, request) != 0)
             good = false;
-        if (good && (*kind)->result != NULL) good = result_describe((*kind)->result, document);
+        if (good) good = result_describe((*kind)->result, document);
     }
     json_t *any =
         json_pack("{so s{ss so}}", "oneOf", list, "discriminator", "propertyName", "kind", "mapping", mapping);

@@ -54,17 +54,19 @@ static bool put_kind(json_t *schema, const struct result_field *field, bool null
         [RESULT_INTEGER] = "integer", [RESULT_NUMBER] = "number", [RESULT_BOOLEAN] = "boolean",
         [RESULT_CHOICE] = "string",   [RESULT_TEXT] = "string",   [RESULT_CHARS] = "string",
         [RESULT_INTERVAL] = "array",  [RESULT_OBJECT] = "object", [RESULT_DOCUMENT] = "object",
-        [RESULT_LIST] = "array",      [RESULT_ARRAY] = "array",   [RESULT_MERGED] = NULL,
-        [RESULT_END] = NULL,
+        [RESULT_LIST] = "array",      [RESULT_ARRAY] = "array",   [RESULT_MAP] = "object",
+        [RESULT_MERGED] = NULL,       [RESULT_END] = NULL,
     };
     const bool none = nullable || field->type == RESULT_INTERVAL || (field->type == RESULT_NUMBER && !field->finite);
     if (is_shaped(field)) return put_object(schema, field->shape, nullable);
-    bool good = put_type(schema, field->item != NULL ? "array" : types[field->type], none);
+    const bool listed = field->item != NULL && field->type != RESULT_MAP;
+    bool good = put_type(schema, listed ? "array" : types[field->type], none);
     if (good && field->choices != NULL) good = put_choices(schema, field->choices, nullable);
     if (good && field->type == RESULT_INTERVAL)
         good = put(schema, "items", json_pack("{ss}", "type", "number")) && put_length(schema, 2);
     if (good && field->item != NULL)
-        good = put(schema, "items", describe_field(field->item, field->item->absence == RESULT_NULL)) &&
+        good = put(schema, listed ? "items" : "additionalProperties",
+                   describe_field(field->item, field->item->absence == RESULT_NULL)) &&
                put_length(schema, field->length);
     return good;
 }

@@ -15,7 +15,7 @@ static const void *pointer_at(const void *place)
 bool result_has(const struct result_field *field, const void *from)
 {
     const char *base = from;
-    const bool list = field->type == RESULT_LIST;
+    const bool list = field->type == RESULT_LIST || field->type == RESULT_MAP;
     if (list || field->type == RESULT_TEXT || field->type == RESULT_DOCUMENT) {
         const bool empty = list && field->absence == RESULT_ALWAYS && field->length == 0 &&
                            *(const int64_t *)(base + field->count) == 0;
@@ -69,6 +69,12 @@ static json_t *plain_value(const struct result_field *field, const char *base)
 
 static enum status value_make(const struct result_field *field, const char *base, json_t **out, struct error *error);
 
+static int item_put(const struct result_field *field, const char *item, json_t *list, json_t *value)
+{
+    return field->type == RESULT_MAP ? json_object_set_new(list, pointer_at(item + field->key), value)
+                                     : json_array_append_new(list, value);
+}
+
 /* Items are made and taken one by one: nothing is held that a failure would leave behind. */
 static enum status list_fill(const struct result_field *field, const char *base, json_t *list, struct error *error)
 {
@@ -76,12 +82,12 @@ static enum status list_fill(const struct result_field *field, const char *base,
     const int64_t count = field->length > 0 ? field->length : *(const int64_t *)(base + field->count);
     const size_t size = field->stride > 0 ? field->stride : size_of(field->item);
     enum status status = STATUS_OK;
-    if (field->type == RESULT_LIST) first = pointer_at(first);
+    if (field->type != RESULT_ARRAY) first = pointer_at(first);
     for (int64_t i = 0; i < count && status == STATUS_OK; i++) {
         const char *item = first + (size_t)i * size;
         json_t *value = NULL;
         status = result_has(field->item, item) ? value_make(field->item, item, &value, error) : STATUS_OK;
-        if (status == STATUS_OK && json_array_append_new(list, value != NULL ? value : json_null()) != 0)
+        if (status == STATUS_OK && item_put(field, item, list, value != NULL ? value : json_null()) != 0)
             status = no_memory(error);
     }
     return status;
@@ -89,12 +95,13 @@ static enum status list_fill(const struct result_field *field, const char *base,
 
 static enum status value_make(const struct result_field *field, const char *base, json_t **out, struct error *error)
 {
-    const bool object = field->type == RESULT_OBJECT, list = field->type == RESULT_LIST || field->type == RESULT_ARRAY;
+    const bool object = field->type == RESULT_OBJECT, map = field->type == RESULT_MAP;
+    const bool list = map || field->type == RESULT_LIST || field->type == RESULT_ARRAY;
     enum status status = STATUS_OK;
     if (field->type == RESULT_NUMBER && field->finite && !isfinite(*(const double *)(base + field->offset)))
         return error_set(error, STATUS_INTERNAL, "the number %s of a result is not finite",
                          field->name != NULL ? field->name : "in a list");
-    json_t *value = object ? json_object() : list ? json_array() : plain_value(field, base);
+    json_t *value = object || map ? json_object() : list ? json_array() : plain_value(field, base);
     if (value == NULL) return no_memory(error);
     if (object) status = fields_put(field->shape->fields, base + field->offset, false, value, error);
     if (list) status = list_fill(field, base, value, error);

@@ -2,6 +2,7 @@
 
 import collections
 import json
+import re
 import subprocess
 
 import jsonschema
@@ -35,6 +36,42 @@ def test_body_and_parameter_schemas_equal_the_tables():
     made = schemas.of_binary(BINARY)
     described = {name: OPENAPI["components"]["schemas"].get(name) for name in made}
     assert described == made, "run tests/http/schemas.py --write"
+
+
+def holds_numbers(schema):
+    """A number, or a list or a map of them."""
+    if not isinstance(schema, dict):
+        return False
+    types = schema.get("type", [])
+    types = types if isinstance(types, list) else [types]
+    return bool({"integer", "number"} & set(types)) or any(holds_numbers(schema.get(key)) for key in ("items", "additionalProperties"))
+
+
+def properties_of(schema, path):
+    """All that stand in a schema, of the objects in it too, with where they stand."""
+    for name, inner in schema.get("properties", {}).items():
+        yield f"{path}.{name}", inner
+        yield from properties_of(inner, f"{path}.{name}")
+    for inner in [schema.get("items"), schema.get("additionalProperties"), *schema.get("anyOf", [])]:
+        if isinstance(inner, dict):
+            yield from properties_of(inner, path)
+
+
+IN_NATS = re.compile(r"(^|_)loss(es)?(_|$)|^kl(_|$)|entropy")
+
+
+def test_every_number_of_a_result_is_described():
+    """From the tables of all kinds; what is a loss or a divergence says its unit."""
+    made = schemas.of_binary(BINARY)
+    kinds = OPENAPI["components"]["schemas"]["Kind"]["enum"]
+    tables = [f"{kind.title()}Result" for kind in kinds]
+    assert set(tables) <= set(made), "a kind makes its result without a table"
+    named = [reference["$ref"].rpartition("/")[2] for reference in OPENAPI["components"]["schemas"]["Run"]["properties"]["result"]["anyOf"] if "$ref" in reference]
+    assert sorted(named) == sorted(tables)
+    numbers = {path: inner for name in [*tables, "Quantization", "Prediction"] for path, inner in properties_of(made[name], name) if holds_numbers(inner)}
+    assert len(numbers) > 150
+    assert [path for path, inner in numbers.items() if "description" not in inner] == []
+    assert [path for path, inner in numbers.items() if IN_NATS.search(path.rpartition(".")[2]) and "nats" not in inner["description"]] == []
 
 
 def schemas_in(node):

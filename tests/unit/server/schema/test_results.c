@@ -13,6 +13,11 @@ struct part {
     double share;
 };
 
+struct named {
+    const char *name;
+    int64_t bits;
+};
+
 struct told {
     int64_t count, part_count;
     double loss, low, high, mean;
@@ -24,6 +29,8 @@ struct told {
     double draws[4];
     const struct part *parts;
     struct part best, extra;
+    const struct named *widths; /* [width_count] */
+    int64_t width_count;
     json_t *made;
 };
 
@@ -46,6 +53,7 @@ static const struct result_shape share_shape = {.fields = share_fields};
 static const struct result_field part_item = {.type = RESULT_OBJECT, .shape = &part_shape};
 static const struct result_field share_item = {.type = RESULT_NUMBER, .offset = offsetof(struct part, share)};
 static const struct result_field number_item = {.type = RESULT_NUMBER};
+static const struct result_field bits_item = {.type = RESULT_INTEGER, .offset = offsetof(struct named, bits)};
 
 #define AT(field) offsetof(struct told, field)
 static const struct result_field fields[] = {
@@ -75,6 +83,14 @@ static const struct result_field fields[] = {
      .item = &share_item,
      .stride = sizeof(struct part),
      .absence = RESULT_LEFT_OUT},
+    {.name = "widths",
+     .type = RESULT_MAP,
+     .offset = AT(widths),
+     .count = AT(width_count),
+     .key = offsetof(struct named, name),
+     .stride = sizeof(struct named),
+     .item = &bits_item,
+     .absence = RESULT_NULL},
     {.name = "best", .type = RESULT_OBJECT, .offset = AT(best), .shape = &best_shape},
     {.type = RESULT_MERGED,
      .offset = AT(extra),
@@ -91,6 +107,7 @@ static const struct result_shape shape = {.name = "Told", .fields = fields};
 static struct told sample(void)
 {
     static const struct part parts[] = {{"a", 0.5}, {"b", NAN}};
+    static const struct named widths[] = {{"b", 4}, {"a", 3}};
     return (struct told){.count = 3,
                          .loss = 2.5,
                          .low = 1,
@@ -105,6 +122,8 @@ static struct told sample(void)
                          .draws = {1, 2, 3, 4},
                          .parts = parts,
                          .part_count = 2,
+                         .widths = widths,
+                         .width_count = 2,
                          .best = {"b", 0.25},
                          .extra = {"", 0.125},
                          .has_extra = true};
@@ -130,7 +149,7 @@ static void test_every_field_in_the_order_of_the_table(void **state)
         &told,
         "{\"count\":3,\"loss\":2.5,\"interval\":[1.0,2.0],\"mean\":4.0,\"on\":true,\"color\":\"green\",\"pair\":[1.0,null],"
         "\"draws\":[1.0,2.0,3.0],\"parts\":[{\"name\":\"a\",\"share\":0.5},{\"name\":\"b\",\"share\":null}],\"shares\":[0.5,null],"
-        "\"best\":{\"name\":\"b\",\"share\":0.25},\"extra_share\":0.125,\"made\":{\"name\":\"c\",\"share\":1.5},"
+        "\"widths\":{\"b\":4,\"a\":3},\"best\":{\"name\":\"b\",\"share\":0.25},\"extra_share\":0.125,\"made\":{\"name\":\"c\",\"share\":1.5},"
         "\"note\":\"mind this\"}");
     assert_int_equal(told.made->refcount, 1);
     json_decref(told.made);
@@ -143,12 +162,13 @@ static void test_what_is_absent_is_null_or_left_out(void **state)
     told.loss = told.high = NAN;
     told.has_mean = told.has_extra = false;
     told.parts = NULL;
+    told.widths = NULL;
     told.note = NULL;
     told.drawn = 0;
     expect(
         &told,
         "{\"count\":3,\"loss\":null,\"interval\":null,\"mean\":null,\"on\":true,\"color\":\"green\",\"pair\":[1.0,null],"
-        "\"draws\":[],\"parts\":null,\"best\":{\"name\":\"b\",\"share\":0.25},\"extra_share\":null,\"made\":null}");
+        "\"draws\":[],\"parts\":null,\"widths\":null,\"best\":{\"name\":\"b\",\"share\":0.25},\"extra_share\":null,\"made\":null}");
 }
 
 /* Rows of one field: what its absence or its value breaks. */
@@ -209,7 +229,7 @@ static void test_no_memory_anywhere_is_an_error_that_leaves_nothing(void **state
     json_set_alloc_funcs(malloc, free);
     assert_int_equal(status, STATUS_OK);
     assert_int_equal(held, 0);
-    assert_int_equal(fields_there, 14); /* none went missing */
+    assert_int_equal(fields_there, 15); /* none went missing */
     assert_true(refused > 30);
 }
 
@@ -261,16 +281,18 @@ static void test_the_schema_says_what_is_rendered(void **state)
         "{\"type\": \"array\", \"items\": {\"type\": [\"number\", \"null\"]}, \"minItems\": 2, \"maxItems\": 2}");
     expect_schema(document, "parts",
                   "{\"type\": [\"array\", \"null\"], \"items\": {\"$ref\": \"#/components/schemas/Part\"}}");
+    expect_schema(document, "widths",
+                  "{\"type\": [\"object\", \"null\"], \"additionalProperties\": {\"type\": \"integer\"}}");
     expect_schema(document, "extra_share", "{\"type\": [\"number\", \"null\"]}");
     expect_schema(document, "made", "{\"anyOf\": [{\"$ref\": \"#/components/schemas/Part\"}, {\"type\": \"null\"}]}");
     expect_schema(
         document, "best",
         "{\"type\": \"object\", \"description\": \"The best one\", \"required\": [\"name\", \"share\"], \"properties\": "
         "{\"name\": {\"type\": \"string\"}, \"share\": {\"type\": [\"number\", \"null\"], \"description\": \"Of the whole\"}}}");
-    json_t *required =
-        json_loads("[\"count\", \"loss\", \"interval\", \"mean\", \"color\", \"pair\", \"draws\", \"parts\", \"best\", "
-                   "\"extra_share\", \"made\"]",
-                   0, NULL);
+    json_t *required = json_loads(
+        "[\"count\", \"loss\", \"interval\", \"mean\", \"color\", \"pair\", \"draws\", \"parts\", \"widths\", \"best\", "
+        "\"extra_share\", \"made\"]",
+        0, NULL);
     assert_true(json_equal(json_object_get(json_object_get(document, "Told"), "required"), required));
     json_decref(required);
     json_decref(document);

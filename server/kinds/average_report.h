@@ -1,0 +1,29 @@
+/* average_report.h: what a run of the kind "average" made and, where it searched windows, what it measured. */
+#ifndef KINDS_AVERAGE_REPORT_H
+#define KINDS_AVERAGE_REPORT_H
+
+#include "base/result.h"
+#include "jobs/point.h"
+
+#include <jansson.h>
+
+/* The average of the last `window` checkpoints, measured. */
+struct average_candidate {
+    int64_t window;
+    struct point point;
+};
+
+struct average_report {
+    const char *trajectory; /* where the averages are */
+    const json_t *ids;      /* theirs */
+    const char *checkpoint; /* the one average; NULL with a window */
+    bool searched;
+    int64_t best;                         /* window of a search */
+    struct average_candidate *candidates; /* [candidate_count]; owned; NULL: no search */
+    int64_t candidate_count;
+};
+
+/* The table of the result. */
+extern const struct result_shape average_report_shape;
+
+#endif
