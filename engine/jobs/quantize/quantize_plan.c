@@ -16,6 +16,8 @@ struct planned_batch {
     const struct quantize_request *first;
     int64_t longest, largest, calibration; /* tokens: of a sequence, a chunk, the largest calibration */
     unsigned needs;
+    bool lent;                   /* the full-precision hidden states are another run's */
+    bool spills;                 /* no other run hands streams to the members or reads theirs */
     bool embeds;                 /* streams begin at the embeddings */
     int64_t begins, settled;     /* blocks [begins, layers) pass; calibration ends before block `settled` */
     struct overrides *overrides; /* of a quantization that is alone; owned; NULL: every cut is worked on */
@@ -26,10 +28,32 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static struct planned_batch batch_of(const struct quantize_member_state *const *members, int64_t count)
+/* Of a request that is run, whose streams are there. */
+static struct quantize_handover handover_of(const struct quantize_request *request)
+{
+    return (struct quantize_handover){.lent = request->fp_hidden.data != NULL,
+                                      .shown = request->visitor.streams != NULL,
+                                      .start = request->start == NULL ? -1 : request->start->layer};
+}
+
+/* Other runs read streams where they lie. */
+static bool may_spill(const struct quantize_handover *handover)
+{
+    return !handover->lent && !handover->shown && handover->start < 0;
+}
+
+/* `handover` is the first member's. */
+static struct planned_batch batch_of(const struct quantize_member_state *const *members, int64_t count,
+                                     const struct quantize_handover *handover)
 {
     const struct quantize_pass *pass = members[0]->pass;
     struct planned_batch batch = {.members = members, .count = count, .pass = pass, .first = members[0]->request};
+    batch.lent = handover->lent;
+    batch.spills = may_spill(handover);
+    for (int64_t i = 1; i < count; i++) {
+        const struct quantize_handover other = handover_of(members[i]->request);
+        batch.spills = batch.spills && may_spill(&other);
+    }
     batch.longest = pass->evaluation.longest;
     batch.largest = pass->evaluation.largest;
     for (int64_t i = 0; i < count; i++) {
@@ -44,8 +68,8 @@ static struct planned_batch batch_of(const struct quantize_member_state *const *
     if (count > 1) return batch;
     const struct quantize_request *request = batch.first;
     struct error unused;
-    batch.embeds = request->start == NULL || request->fp_hidden.data == NULL;
-    if (!batch.embeds) batch.begins = request->start->layer;
+    batch.embeds = handover->start < 0 || !handover->lent;
+    if (!batch.embeds) batch.begins = handover->start;
     if (request->settled_from > 0) batch.settled = request->settled_from;
     if (request->method.options.override_count > 0 &&
         overrides_new(&request->method, &batch.overrides, &unused) != STATUS_OK)
@@ -126,8 +150,7 @@ static void take_streams(const struct planned_batch *batch, const struct quantiz
 {
     const struct quantize_pass *pass = batch->pass;
     const int64_t width = pass->model->config.hidden_size;
-    if (batch->first->fp_hidden.data == NULL)
-        hidden_plan(pass->backend, &pass->evaluation, width, &choice->place, plan);
+    if (!batch->lent) hidden_plan(pass->backend, &pass->evaluation, width, &choice->place, plan);
     for (int64_t i = 0; i < batch->count; i++) {
         hidden_plan(pass->backend, &pass->evaluation, width, &choice->place, plan);
         if (batch->members[i]->calibration.count > 0)
@@ -201,7 +224,7 @@ static void fill_memory(const struct planned_batch *batch, struct quantize_choic
     back_to(&begun, plan);
     struct run_plan evaluation = *plan;
     const int64_t width = config->hidden_size;
-    for (int64_t i = batch->first->fp_hidden.data == NULL ? -1 : 0; i < batch->count; i++)
+    for (int64_t i = batch->lent ? 0 : -1; i < batch->count; i++)
         hidden_plan(backend, &pass->evaluation, width, &choice->place, &evaluation);
     take_head(batch, &evaluation);
     for (int k = 0; k < PLAN_ROOMS; k++) plan->peak[k] = larger(plan->peak[k], evaluation.peak[k]);
@@ -281,7 +304,7 @@ static void fill_work(const struct planned_batch *batch, const struct quantize_c
     const struct model *model = pass->model;
     const struct model_config *config = &model->config;
     const double head = work_head(config, pass->evaluation.tokens);
-    const int64_t walks = batch->count + (batch->first->fp_hidden.data == NULL ? 1 : 0);
+    const int64_t walks = batch->count + (batch->lent ? 0 : 1);
     const int64_t row = config->hidden_size * (int64_t)pass->backend->ops->element;
     double once = 0;
     for (int64_t layer = batch->begins; layer < config->layers; layer++)
@@ -307,15 +330,6 @@ static void fill(const struct planned_batch *batch, struct quantize_choice *choi
     fill_work(batch, choice, plan);
 }
 
-static bool may_spill(const struct planned_batch *batch)
-{
-    for (int64_t i = 0; i < batch->count; i++) {
-        const struct quantize_request *request = batch->members[i]->request;
-        if (request->visitor.streams != NULL || request->start != NULL || request->fp_hidden.data != NULL) return false;
-    }
-    return true;
-}
-
 static int64_t preferred_hold(const struct planned_batch *batch)
 {
     int64_t hold = INT64_MAX;
@@ -337,7 +351,7 @@ static void choose(const struct planned_batch *batch, const struct plan_budget *
     if (plan_fits(out, budget)) return;
     choice->hold_bytes = 0;
     fill(batch, choice, out);
-    if (!may_spill(batch)) return;
+    if (!batch->spills) return;
     for (int i = batch->pass->backend->ops->host ? 1 : 0; i < (places[1] != NULL ? 2 : 1); i++)
         for (int64_t parts = 2 * HIDDEN_PARTS - 1; parts >= 0 && !plan_fits(out, budget); parts--) {
             choice->place = (struct hidden_place){parts > HIDDEN_PARTS ? parts - HIDDEN_PARTS : 0, places[i]};
@@ -349,7 +363,8 @@ static void choose(const struct planned_batch *batch, const struct plan_budget *
 void quantize_plan_choose(const struct quantize_member_state *const *members, int64_t count,
                           const struct plan_budget *budget, struct quantize_choice *choice, struct run_plan *out)
 {
-    const struct planned_batch batch = batch_of(members, count);
+    const struct quantize_handover handover = handover_of(members[0]->request);
+    const struct planned_batch batch = batch_of(members, count, &handover);
     choose(&batch, budget, choice, out);
     overrides_free(batch.overrides);
 }
@@ -378,4 +393,34 @@ done:
     memory_free(members);
     chunks_reset(&pass.evaluation);
     return status;
+}
+
+/* ---- Quantizations that are parts of a job ---- */
+
+enum status quantize_planner_init(const struct quantize_request *request, struct quantize_planner *out,
+                                  struct error *error)
+{
+    *out = (struct quantize_planner){.pass = {.model = request->model, .backend = request->backend}};
+    out->calibrated = (struct quantize_member_state){.pass = &out->pass, .request = request};
+    out->uncalibrated = (struct quantize_member_state){.pass = &out->pass};
+    const enum status status = quantize_member_evaluation(&out->pass, request->evaluation, error);
+    return status == STATUS_OK ? quantize_member_calibration(&out->calibrated, error) : status;
+}
+
+void quantize_planner_plan(struct quantize_planner *planner, const struct quantize_request *request,
+                           const struct quantize_handover *handover, const struct plan_budget *budget,
+                           struct quantize_choice *choice, struct run_plan *out)
+{
+    struct quantize_member_state *member = request->calibration != NULL ? &planner->calibrated : &planner->uncalibrated;
+    const struct quantize_member_state *const list[] = {member};
+    member->request = request;
+    const struct planned_batch batch = batch_of(list, 1, handover);
+    choose(&batch, budget, choice, out);
+    overrides_free(batch.overrides);
+}
+
+void quantize_planner_reset(struct quantize_planner *planner)
+{
+    chunks_reset(&planner->calibrated.calibration);
+    chunks_reset(&planner->pass.evaluation);
 }

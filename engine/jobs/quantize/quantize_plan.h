@@ -1,5 +1,5 @@
 /* quantize_plan.h: where the streams of a batch lie and what is held between cuts, by what memory there is. For
- * quantize.c. */
+ * quantize.c, and for jobs that are made of quantizations. */
 #ifndef QUANTIZE_QUANTIZE_PLAN_H
 #define QUANTIZE_QUANTIZE_PLAN_H
 
@@ -18,5 +18,31 @@ struct quantize_choice {
  * are shown to a visitor, or begin at another run's). *out is what it needs. */
 void quantize_plan_choose(const struct quantize_member_state *const *members, int64_t count,
                           const struct plan_budget *budget, struct quantize_choice *choice, struct run_plan *out);
+
+/* What other runs hand to a quantization, and whether others read its streams. A plan depends on these facts and not on
+ * the streams, so that a quantization can be planned before the run that makes its streams. */
+struct quantize_handover {
+    bool lent;     /* the full-precision hidden states are there (fp_hidden) */
+    bool shown;    /* its streams are shown to a visitor */
+    int64_t start; /* the block before which it takes over another run's streams; -1: it begins at the embeddings */
+};
+
+/* Plans of quantizations that are parts of one job: they share model, backend and texts, and the texts are cut into
+ * chunks once. Stays where it is. */
+struct quantize_planner {
+    struct quantize_pass pass;
+    struct quantize_member_state calibrated, uncalibrated;
+};
+
+/* Over the texts of `request`. The caller resets *out, also after a failure. Statuses of quantize_plan. */
+MUST_CHECK enum status quantize_planner_init(const struct quantize_request *request, struct quantize_planner *out,
+                                             struct error *error);
+
+/* The plan of one part, as by quantize_plan_choose: `request` has the planner's texts, or no calibration. What it says
+ * of start, fp_hidden and visitor is not read; `handover` says it. */
+void quantize_planner_plan(struct quantize_planner *planner, const struct quantize_request *request,
+                           const struct quantize_handover *handover, const struct plan_budget *budget,
+                           struct quantize_choice *choice, struct run_plan *out);
+void quantize_planner_reset(struct quantize_planner *planner); /* {0} is fine */
 
 #endif
