@@ -1,17 +1,18 @@
 /* attribution.h: where in a model the cost of quantizing it comes from. Each unit (a linear, or a block) is quantized
- * alone and left out of the whole; the sum of the former against the whole says how much of the cost is additive and
- * how much is interaction. Alone at several widths, the units give a frontier of bits and loss, and widths for each of
- * them under a budget.
+ * alone, and each is left out while all others are quantized. The sum over units alone, compared with the whole model,
+ * says how much of the cost is additive; the rest is interaction. Units alone at several widths give a frontier of bits
+ * and loss, and under a budget a width for each unit.
  *
- * What a number here means is what quantize_run gives for the same method with `overrides` that skip the others (or the
- * unit): the same bits. What it costs is less, because what lies before a unit's block is shared and a unit alone
- * calibrates one block. With L blocks, a unit in block l
+ * A number is bit-for-bit what quantize_run gives for the same method with `overrides` that skip all other units, or
+ * skip the unit. It costs less than that run, because units of one block share the streams before it, and because a
+ * unit alone calibrates one block. With L blocks, a unit in block l
  *   alone      takes the calibration of one block, L - l passes of the evaluation tokens, and the head twice;
- *   left out   takes a quantization of L - l blocks: those behind see other inputs and are calibrated anew. Half a run
- * on average. What lies behind a unit that is left out is rounded otherwise too: differences to the whole share the
- * whole's own luck, and their sum is not what the whole costs.
- * One unquantized walk carries the streams that the former start from, the run of the whole model those of the latter.
- * Memory: two quantize_run at once, and the evaluation's hidden states once more. */
+ *   left out   takes a quantization of the L - l blocks from its own on, half a run on average: these blocks see other
+ *              inputs than in the whole model and are calibrated again.
+ * The blocks behind a unit that is left out are therefore rounded differently too. The difference to the whole contains
+ * that noise of rounding, and the sum of the differences over units is not the cost of the whole model.
+ * Units alone start at the streams of one pass that quantizes nothing, units left out at those of the whole model's
+ * pass. Memory: two quantize_run at once, and the evaluation's hidden states once more. */
 #ifndef ATTRIBUTION_ATTRIBUTION_H
 #define ATTRIBUTION_ATTRIBUTION_H
 
@@ -27,14 +28,15 @@ enum attribution_objective { ATTRIBUTION_LOSS, ATTRIBUTION_KL };
 struct attribution_request {
     const struct model *model;
     struct backend *backend;
-    struct quantize_method method; /* settled; of the whole; no overrides, embeddings and output left as they are */
+    /* of the whole model, settled (quantize_method_settle); without overrides and quantized embeddings or output */
+    struct quantize_method method;
     const struct sequences *calibration, *evaluation; /* as for quantize_run */
     const char *baseline;                             /* likewise */
     uint64_t seed;                                    /* of the bootstrap */
     enum attribution_part part;
-    bool left_out; /* also measure the model without each unit */
+    bool left_out; /* also measure the whole model with each unit left out */
     int64_t width_count;
-    /* units are also measured alone at these (of quantize_method_bits); the method's own is always there */
+    /* units are also measured alone at these (of quantize_method_bits); the method's own width is always measured */
     const int64_t *widths;
     double budget; /* bits per weight of an allocation over them; 0: none */
     enum attribution_objective objective;
@@ -43,10 +45,10 @@ struct attribution_request {
     const struct monitor *monitor;
 };
 
-/* What one quantization gave. */
+/* What one quantization measured. */
 struct attribution_number {
     double loss, delta, delta_low, delta_high, kl, top1_agreement; /* as in struct quantize_result */
-    int64_t bits, weights; /* storage and numbers of what is quantized; left out: those of the whole less the unit's */
+    int64_t bits, weights; /* storage and count of the quantized weights; left out: of the whole less the unit's */
 };
 
 struct attribution_additive {
@@ -87,13 +89,19 @@ void attribution_result_reset(struct attribution_result *result); /* {0} is fine
 /* The method's own bits, 0 when they are not a parameter. */
 int64_t attribution_own_bits(const struct quantize_method *method);
 
+/* Into *out: the widths asked for and the method's own, ascending, and which of them is its own. STATUS_INVALID as
+ * below. */
+MUST_CHECK enum status attribution_widths(const struct attribution_request *request, struct attribution_result *out,
+                                          struct error *error);
+
 /* What can be refused without a model, of method, widths and budget. STATUS_INVALID: a method with overrides or
  * quantized ends ("/method/overrides"), widths that are none or of a method without bits ("/bits"), a budget without
  * two widths or below the least ("/budget"). */
 MUST_CHECK enum status attribution_check(const struct attribution_request *request, struct error *error);
 
-/* What it will need, from its first measurement on: of the plans that give its numbers the first that fits the budget,
- * or else the smallest. Statuses as below. */
+/* What attribution_run needs when it starts with the first measurement: the first plan that fits the budget, or else
+ * the smallest. All plans give the same numbers. STATUS_INVALID and STATUS_UNSUPPORTED as from attribution_run,
+ * STATUS_NO_MEMORY. */
 MUST_CHECK enum status attribution_plan(const struct attribution_request *request, const struct plan_budget *budget,
                                         struct run_plan *out, struct error *error);
 

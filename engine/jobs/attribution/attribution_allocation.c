@@ -20,7 +20,7 @@ struct rated {
     double rate;
 };
 
-/* Best rate first; steps that are equally good in the order of units, a unit's own in theirs. */
+/* Best rate first. Steps of equal rates keep the order of units, and within a unit that of widths. */
 static int rated_compare(const void *left, const void *right)
 {
     const struct rated *a = left, *b = right;
@@ -29,8 +29,8 @@ static int rated_compare(const void *left, const void *right)
     return a->step.width < b->step.width ? -1 : a->step.width > b->step.width;
 }
 
-/* The lower convex hull of a unit's choices, from its least width: each time on to the width of the best rate (of equal
- * ones the widest), so that rates fall. */
+/* The lower convex hull of a unit's choices. It starts at the least width and goes on to the width of the best rate (to
+ * the widest of equal ones), so that rates fall. */
 static void hull(const struct attribution_choice *choices, int64_t unit, int64_t widths, struct rated *out,
                  int64_t *count)
 {

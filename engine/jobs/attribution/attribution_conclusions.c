@@ -18,7 +18,7 @@ void attribution_conclusions_add_up(struct attribution_result *out)
     }
 }
 
-/* What the units' own measurements say of a model whose unit i has width picked[i]. */
+/* What the measurements of units alone predict for a model whose unit i has width picked[i]. */
 static struct attribution_point predict(const struct attribution_result *out, const int64_t *picked)
 {
     struct attribution_point point = {.unit = -1, .loss = out->loss_fp};
@@ -47,8 +47,9 @@ static enum status choices_new(const struct attribution_result *out, enum attrib
     return status;
 }
 
-/* Least width first, then step by step. */
-static void walk(struct attribution_result *out, const struct attribution_step *steps, int64_t count, int64_t *picked)
+/* A point for all units at the least width, and one after each step. */
+static void fill_frontier(struct attribution_result *out, const struct attribution_step *steps, int64_t count,
+                          int64_t *picked)
 {
     out->frontier[0] = predict(out, picked);
     out->frontier[0].bits = out->widths[0];
@@ -75,7 +76,7 @@ enum status attribution_conclusions_frontier(struct attribution_result *out, enu
     if ((status = memory_new(most + 1, sizeof *out->frontier, "a frontier", &out->frontier, error)) != STATUS_OK)
         goto done;
     status = attribution_allocation_frontier(choices, out->unit_count, out->width_count, steps, &count, error);
-    if (status == STATUS_OK) walk(out, steps, count, picked);
+    if (status == STATUS_OK) fill_frontier(out, steps, count, picked);
 done:
     memory_free(choices);
     memory_free(steps);

@@ -4,12 +4,12 @@
 
 #include "jobs/attribution/attribution.h"
 
-/* Each from the units and numbers (alone, left_out, whole) that stand in *out. */
+/* Each function reads the units and numbers (alone, left_out, whole) in *out. */
 
 /* Fills additive. */
 void attribution_conclusions_add_up(struct attribution_result *out);
 
-/* Fills frontier (widths alone: one point). STATUS_NO_MEMORY. */
+/* Fills frontier. STATUS_NO_MEMORY. */
 MUST_CHECK enum status attribution_conclusions_frontier(struct attribution_result *out,
                                                         enum attribution_objective objective, struct error *error);
 

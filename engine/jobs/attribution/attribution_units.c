@@ -68,7 +68,7 @@ static enum status unit_of(const struct program *program, const struct step *ste
     return STATUS_OK;
 }
 
-/* The block that the unit lies in, made of it. */
+/* Makes a unit of one linear the unit of the block that it lies in. */
 static void widen(struct attribution_unit *unit)
 {
     size_t length = 0;

@@ -22,22 +22,23 @@ struct attribution_unit {
 MUST_CHECK enum status attribution_units_new(const struct model *model, enum attribution_part part,
                                              struct attribution_unit **out, int64_t *count, struct error *error);
 
-/* A pattern for the unit's modules and no others, or (but) for all modules except them. */
+/* A pattern that matches the unit's modules and no others; with `but`, one that matches all other modules. */
 void attribution_units_pattern(const struct attribution_unit *unit, bool but, char out[ATTRIBUTION_PATTERN]);
 
-/* Bits for each unit, as overrides of a method with `base` bits: an item for each role (mlp.down_proj) and width. */
+/* Bits for each unit, as overrides of a method: an item for each role (mlp.down_proj) and width. */
 struct attribution_overrides {
     int64_t count;
     struct quantize_override items[OVERRIDES_MAXIMUM]; /* their patterns lie below */
     char patterns[OVERRIDES_MAXIMUM][ATTRIBUTION_PATTERN];
 };
 
-/* STATUS_UNSUPPORTED: that takes more or longer overrides than a method may have. */
+/* For bits [count]; units that keep the method's own `base` bits take no item. STATUS_UNSUPPORTED when that takes more
+ * overrides, or longer ones, than a method may have. */
 MUST_CHECK enum status attribution_units_overrides(const struct attribution_unit *units, int64_t count,
                                                    const int64_t *bits, int64_t base, struct attribution_overrides *out,
                                                    struct error *error);
 
-/* Whether attribution_units_overrides succeeds for any choice among `widths` widths: the same refusal. */
+/* Refuses units for which attribution_units_overrides could fail for some choice among `widths` widths. Its status. */
 MUST_CHECK enum status attribution_units_check(const struct attribution_unit *units, int64_t count, int64_t widths,
                                                struct error *error);
 
