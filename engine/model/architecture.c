@@ -55,7 +55,7 @@ static const struct architecture qwen2 = {
     .padding_row = true,
     .attention_bias = true,
     .attention_output_plain = true,
-    .window = WINDOW_IF_USED,
+    .window = WINDOW_FROM_LAYER,
     .names = {LLAMA_NAMES, NORMS_BEFORE},
 };
 
@@ -69,7 +69,7 @@ static const struct architecture qwen3 = {
     .rope_partial = 1,
     .padding_row = true,
     .query_key_norm = QUERY_KEY_NORM_HEAD,
-    .window = WINDOW_IF_USED,
+    .window = WINDOW_FROM_LAYER,
     .names = {LLAMA_NAMES, NORMS_BEFORE, QUERY_KEY_NORMS},
 };
 
@@ -94,7 +94,7 @@ static const struct architecture smollm3 = {
     .rope_partial = 1,
     .padding_row = true,
     .tied = true,
-    .window = WINDOW_IF_USED,
+    .window = WINDOW_UNROTATED,
     .no_rope_interval = 4,
     .names = {LLAMA_NAMES, NORMS_BEFORE},
 };

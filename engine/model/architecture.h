@@ -47,8 +47,9 @@ enum norm_placement { NORM_BEFORE, NORM_AFTER };
  * projection. */
 enum query_key_norm { QUERY_KEY_NORM_NONE, QUERY_KEY_NORM_HEAD, QUERY_KEY_NORM_WHOLE };
 
-/* Whether `sliding_window` of config.json is obeyed: never, always, or when `use_sliding_window` says so. */
-enum window_rule { WINDOW_NEVER, WINDOW_ALWAYS, WINDOW_IF_USED };
+/* Which layers obey `sliding_window` of config.json: none; all; or, when `use_sliding_window` says so, those from
+ * `max_window_layers` on (Qwen2, Qwen3) or those without rotation (SmolLM3). `layer_types` goes before the last two. */
+enum window_rule { WINDOW_NEVER, WINDOW_ALWAYS, WINDOW_FROM_LAYER, WINDOW_UNROTATED };
 
 /* What a block is made of: attention and an MLP, or a selective state space with a decay for each channel and state
  * (Mamba, arXiv 2312.00752) or one for each head (Mamba-2, arXiv 2405.21060). */

@@ -125,12 +125,10 @@ static enum status shape_check(const char *name, const struct model_config *c, s
     return STATUS_OK;
 }
 
-/* What differs from layer to layer, and the window. */
-static void layers_settle(const struct config_raw *raw, struct model_config *out)
+/* Which layers rotate. */
+static void rotation_settle(const struct config_raw *raw, struct model_config *out)
 {
     const struct architecture *row = out->architecture;
-    const bool used = row->window == WINDOW_ALWAYS || (row->window == WINDOW_IF_USED && raw->use_window == 1);
-    out->window = used && raw->window > 0 ? raw->window : 0;
     if (row->no_rope_interval == 0) return;
     memcpy(out->no_rope, raw->no_rope, sizeof out->no_rope);
     out->no_rope_interval = raw->rope_layers >= 0 ? 0 : given(raw->no_rope_interval, row->no_rope_interval);
@@ -141,6 +139,59 @@ bool config_rotates(const struct model_config *config, int64_t layer)
     if (config->architecture->rope_partial <= 0) return false;
     if (config->no_rope_interval > 0) return (layer + 1) % config->no_rope_interval != 0;
     return (config->no_rope[layer / 64] >> (layer % 64) & 1) == 0;
+}
+
+int64_t config_window(const struct model_config *config, int64_t layer)
+{
+    return (config->windowed[layer / 64] >> (layer % 64) & 1) != 0 ? config->window : 0;
+}
+
+/* Qwen2's and Qwen3's `max_window_layers` where config.json does not say it. */
+enum { FIRST_WINDOW_LAYER = 28 };
+
+static bool is_windowed(const struct config_raw *raw, const struct model_config *config, int64_t layer)
+{
+    const enum window_rule rule = config->architecture->window;
+    if (rule == WINDOW_ALWAYS) return true;
+    if (raw->layer_types >= 0) return (raw->sliding[layer / 64] >> (layer % 64) & 1) != 0;
+    return rule == WINDOW_UNROTATED ? !config_rotates(config, layer)
+                                    : layer >= given(raw->first_window_layer, FIRST_WINDOW_LAYER);
+}
+
+static enum status layer_types_check(const char *name, const struct config_raw *raw, bool used, struct error *error)
+{
+    uint64_t sliding = 0;
+    if (raw->layer_types < 0) return STATUS_OK;
+    if (raw->layer_types_odd)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: layer_types names other layers than \"full_attention\" and \"sliding_attention\"", name);
+    if (raw->layer_types != raw->layers)
+        return error_set(error, STATUS_INVALID, "%s: layer_types has %lld entries for %lld layers", name,
+                         (long long)raw->layer_types, (long long)raw->layers);
+    for (size_t i = 0; i < sizeof raw->sliding / sizeof raw->sliding[0]; i++) sliding |= raw->sliding[i];
+    if (sliding != 0 && !used)
+        return error_set(error, STATUS_INVALID,
+                         "%s: layer_types names sliding attention, but use_sliding_window is not true", name);
+    return STATUS_OK;
+}
+
+/* Which layers have a window, behind rotation_settle. The rules are those of Transformers' configurations. */
+static enum status window_settle(const char *name, const struct config_raw *raw, struct model_config *out,
+                                 struct error *error)
+{
+    const enum window_rule rule = out->architecture->window;
+    const bool asked = rule != WINDOW_ALWAYS && rule != WINDOW_NEVER, used = !asked || raw->use_window == 1;
+    const enum status status = asked ? layer_types_check(name, raw, used, error) : STATUS_OK;
+    if (status != STATUS_OK || rule == WINDOW_NEVER || !used) return status;
+    if (asked && raw->window <= 0)
+        return error_set(error, STATUS_INVALID, "%s: use_sliding_window is true, but sliding_window is missing or 0",
+                         name);
+    for (int64_t layer = 0; raw->window > 0 && layer < raw->layers && layer < CONFIG_LAYERS_MAX; layer++) {
+        if (!is_windowed(raw, out, layer)) continue;
+        out->windowed[layer / 64] |= (uint64_t)1 << layer % 64;
+        out->window = raw->window;
+    }
+    return STATUS_OK;
 }
 
 enum status config_parse(const char *name, const char *text, size_t size, struct model_config *out, struct error *error)
@@ -195,7 +246,8 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
         .padding_id = architecture->padding_row && raw.pad < raw.vocab_size ? raw.pad : -1,
         .eos_id = raw.eos,
     };
-    layers_settle(&raw, out);
+    rotation_settle(&raw, out);
+    if ((status = window_settle(name, &raw, out, error)) != STATUS_OK) return status;
     if ((status = rope_settle(name, &raw, architecture, &out->rope, error)) != STATUS_OK) return status;
     if (raw.rope_layers >= 0 && raw.rope_layers != raw.layers && architecture->no_rope_interval > 0)
         return error_set(error, STATUS_INVALID, "%s: no_rope_layers has %lld entries for %lld layers", name,
@@ -291,7 +343,9 @@ const char *config_difference(const struct model_config *a, const struct model_c
     if (a->architecture != b->architecture) return "model_type";
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].a < rows[i].b || rows[i].a > rows[i].b) return rows[i].name;
-    for (int64_t layer = 0; layer < a->layers; layer++)
+    for (int64_t layer = 0; layer < a->layers; layer++) {
         if (config_rotates(a, layer) != config_rotates(b, layer)) return "no_rope_layers";
+        if (config_window(a, layer) != config_window(b, layer)) return "layers with a sliding_window";
+    }
     return NULL;
 }

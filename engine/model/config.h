@@ -54,7 +54,8 @@ struct model_config {
     bool norm_after_sum;                /* norm(x + f(x)) in blocks */
     bool final_norm;                    /* there is one after the blocks */
     bool bare_names; /* the file's tensors lack the architecture's prefix (set by model_open, not by config.json) */
-    int64_t window;  /* keys a query sees, itself included; 0: all before it */
+    int64_t window;  /* keys a query of a windowed layer sees, itself included; 0: no layer is windowed */
+    uint64_t windowed[CONFIG_LAYERS_MAX / 64]; /* bit l: layer l is; see config_window */
     int64_t no_rope_interval; /* layer l has no rotation when (l + 1) is a multiple; 0: as no_rope says */
     uint64_t no_rope[CONFIG_LAYERS_MAX / 64]; /* bit l: layer l has no rotation */
     int64_t bos_id, eos_id;                   /* -1: none */
@@ -63,6 +64,9 @@ struct model_config {
 
 /* Whether queries and keys of `layer` are rotated. */
 bool config_rotates(const struct model_config *config, int64_t layer);
+
+/* Keys that a query of `layer` sees, itself included; 0: all before it. */
+int64_t config_window(const struct model_config *config, int64_t layer);
 
 /* Reads the text of a config.json. `name` stands in messages. STATUS_UNSUPPORTED (an architecture or option deltaq does
  * not have, an already quantized model), STATUS_INVALID (numbers that do not fit together), STATUS_MALFORMED. */

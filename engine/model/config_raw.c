@@ -44,6 +44,7 @@ static const struct field fields[] = {
     FIELD("use_parallel_residual", FIELD_BOOLEAN, parallel_residual),
     FIELD("sliding_window", FIELD_INTEGER, window),
     FIELD("use_sliding_window", FIELD_BOOLEAN, use_window),
+    FIELD("max_window_layers", FIELD_INTEGER, first_window_layer),
     FIELD("no_rope_layer_interval", FIELD_INTEGER, no_rope_interval),
     FIELD("layer_norm_epsilon", FIELD_NUMBER, layer_norm_eps),
     FIELD("state_size", FIELD_INTEGER, state_space.state_size),
@@ -93,7 +94,8 @@ static void fields_clear(const struct field *table, size_t count, struct config_
 
 static void raw_clear(struct config_raw *raw)
 {
-    *raw = (struct config_raw){.bos = -1, .pad = -1, .eos = -1, .rope_layers = -1, .state_space = STATE_SPACE_ABSENT};
+    *raw = (struct config_raw){
+        .bos = -1, .pad = -1, .eos = -1, .rope_layers = -1, .layer_types = -1, .state_space = STATE_SPACE_ABSENT};
     fields_clear(fields, sizeof fields / sizeof fields[0], raw);
     fields_clear(rope_fields, sizeof rope_fields / sizeof rope_fields[0], raw);
 }
@@ -166,6 +168,24 @@ static void rope_layers_read(struct json_reader *reader, struct config_raw *raw)
     }
 }
 
+/* layer_types: "full_attention" or "sliding_attention" for each layer; architectures without a window may have others,
+ * which nobody asks for. */
+static void layer_types_read(struct json_reader *reader, struct config_raw *raw)
+{
+    if (json_reader_null(reader)) return;
+    json_reader_array(reader);
+    for (raw->layer_types = 0; json_reader_next_item(reader); raw->layer_types++) {
+        struct json_reader_text type;
+        if (raw->layer_types >= CONFIG_LAYERS_MAX)
+            json_reader_fail(reader, STATUS_INVALID, "more than %d layers", CONFIG_LAYERS_MAX);
+        if (!json_reader_string(reader, &type)) return;
+        if (json_reader_is(type, "sliding_attention"))
+            raw->sliding[raw->layer_types / 64] |= (uint64_t)1 << raw->layer_types % 64;
+        else if (!json_reader_is(type, "full_attention"))
+            raw->layer_types_odd = true;
+    }
+}
+
 /* Switches whose other position is another model, which deltaq does not have. Keys mean this for one architecture
  * alone. */
 static const struct demand {
@@ -221,6 +241,8 @@ enum status config_raw_parse(const char *name, const char *text, size_t size, st
             special_id_read(&reader, &raw->pad);
         else if (json_reader_is(key, "no_rope_layers"))
             rope_layers_read(&reader, raw);
+        else if (json_reader_is(key, "layer_types"))
+            layer_types_read(&reader, raw);
         else if (json_reader_is(key, "bos_token_id"))
             special_id_read(&reader, &raw->bos);
         else if (json_reader_is(key, "eos_token_id"))

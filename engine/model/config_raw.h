@@ -17,10 +17,13 @@ struct config_raw {
     int64_t tied, attention_bias, mlp_bias, parallel_residual, use_window, norm_before, norm_removed; /* -1, 0, 1 */
     int64_t embedding_size, experts, experts_per_token, experts_normalised;
     double clip_qkv;
-    int64_t window, no_rope_interval;
+    int64_t window, first_window_layer, no_rope_interval;
     struct state_space_raw state_space;
     int64_t rope_layers; /* entries of no_rope_layers; -1: not given */
     uint64_t no_rope[CONFIG_LAYERS_MAX / 64];
+    int64_t layer_types;  /* entries; -1: not given */
+    bool layer_types_odd; /* one of them is neither "full_attention" nor "sliding_attention" */
+    uint64_t sliding[CONFIG_LAYERS_MAX / 64];
     bool quantized;
     uint64_t refused; /* bit i: row i of config_raw.c's demands is not met */
 };

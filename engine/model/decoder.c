@@ -100,7 +100,8 @@ static int build_attention(struct builder *b, int input)
 {
     const struct model_config *c = b->config;
     const int64_t dim = c->head_dim;
-    struct attention_attributes a = {.heads = c->heads, .kv_heads = c->kv_heads, .head_dim = dim, .window = c->window};
+    struct attention_attributes a = {
+        .heads = c->heads, .kv_heads = c->kv_heads, .head_dim = dim, .window = config_window(c, b->layer)};
     int slot[3];
     if (b->architecture->names[ROLE_QUERY_KEY_VALUE] != NULL) {
         slot[0] = slot[1] = slot[2] =

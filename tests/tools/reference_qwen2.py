@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the reference values of a tiny Qwen2 model in double, independently of the engine.
+"""Makes the reference values of tiny Qwen2 models in double, independently of the engine.
 
     build/venv/bin/python tests/tools/reference_qwen2.py [--check]
 
-They lie in tests/unit/shared/reference/micro/qwen2. --check writes nothing: it compares what it finds with those
-files. The equations (rms is RMSNorm, the rotation pairs column j of a head with column j + head_dim / 2):
+They lie in tests/unit/shared/reference/micro: qwen2, one layer that sees everything, and qwen2_window, two layers, of
+which the second (from max_window_layers on) sees the last three tokens. --check writes nothing: it compares what it
+finds with those files. The equations (rms is RMSNorm, the rotation pairs column j of a head with column j + head_dim / 2):
 
     x = E[ids]
     h = rms(x; input_layernorm);  q, k, v = W h + b each      biases on these three alone, whatever the config says
@@ -25,32 +26,48 @@ import sys
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-PLACE = pathlib.Path(__file__).resolve().parents[1] / "unit" / "shared" / "reference" / "micro" / "qwen2"
+PLACE = pathlib.Path(__file__).resolve().parents[1] / "unit" / "shared" / "reference" / "micro"
 VOCABULARY, WIDTH, HEADS, PAIRS, INNER = 13, 16, 4, 2, 12  # PAIRS: heads of keys and values
 HEAD = WIDTH // HEADS
 ROWS, COLUMNS = 2, 9
 EPSILON, THETA = 1e-6, 1e6
 STEP = 1e-30
-CONFIG = {
-    "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "torch_dtype": "float32", "vocab_size": VOCABULARY,
-    "hidden_size": WIDTH, "num_attention_heads": HEADS, "num_key_value_heads": PAIRS, "num_hidden_layers": 1,
-    "intermediate_size": INNER, "hidden_act": "silu",
-    "rms_norm_eps": EPSILON, "rope_theta": THETA, "max_position_embeddings": 64, "tie_word_embeddings": False,
-    "use_sliding_window": False, "sliding_window": 3, "max_window_layers": 1, "bos_token_id": 1, "eos_token_id": 2,
-}
-LAYER = "model.layers.0."
-QUERY, KEY, VALUE = (LAYER + f"self_attn.{letter}_proj" for letter in "qkv")
-OUTPUT = LAYER + "self_attn.o_proj.weight"
-GATE, UP, DOWN = (LAYER + f"mlp.{part}_proj.weight" for part in ("gate", "up", "down"))
-BEFORE, AFTER = LAYER + "input_layernorm.weight", LAYER + "post_attention_layernorm.weight"
+WINDOW, FIRST_WINDOWED = 3, 1
 EMBEDDING, NORM, HEAD_MATRIX = "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"
-SHAPES = {
-    EMBEDDING: (VOCABULARY, WIDTH), QUERY + ".weight": (WIDTH, WIDTH), QUERY + ".bias": (WIDTH,),
-    KEY + ".weight": (PAIRS * HEAD, WIDTH), KEY + ".bias": (PAIRS * HEAD,), VALUE + ".weight": (PAIRS * HEAD, WIDTH),
-    VALUE + ".bias": (PAIRS * HEAD,), OUTPUT: (WIDTH, WIDTH), GATE: (INNER, WIDTH), UP: (INNER, WIDTH),
-    DOWN: (WIDTH, INNER),
-    BEFORE: (WIDTH,), AFTER: (WIDTH,), NORM: (WIDTH,), HEAD_MATRIX: (VOCABULARY, WIDTH),
+BEFORE, QUERY, KEY, VALUE, OUTPUT, AFTER, GATE, UP, DOWN = (
+    "input_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+    "post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
+LAYER_SHAPES = {
+    QUERY + ".weight": (WIDTH, WIDTH), QUERY + ".bias": (WIDTH,), KEY + ".weight": (PAIRS * HEAD, WIDTH),
+    KEY + ".bias": (PAIRS * HEAD,), VALUE + ".weight": (PAIRS * HEAD, WIDTH), VALUE + ".bias": (PAIRS * HEAD,),
+    OUTPUT + ".weight": (WIDTH, WIDTH), GATE + ".weight": (INNER, WIDTH), UP + ".weight": (INNER, WIDTH),
+    DOWN + ".weight": (WIDTH, INNER), BEFORE + ".weight": (WIDTH,), AFTER + ".weight": (WIDTH,),
 }
+
+
+class Model:
+    """A model's settings and the shapes of its tensors."""
+
+    def __init__(self, name, layers, windowed):
+        self.name, self.layers, self.windowed = name, layers, windowed
+        self.config = {
+            "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "torch_dtype": "float32",
+            "vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_attention_heads": HEADS, "num_key_value_heads": PAIRS,
+            "num_hidden_layers": layers, "intermediate_size": INNER, "hidden_act": "silu", "rms_norm_eps": EPSILON,
+            "rope_theta": THETA, "max_position_embeddings": 64, "tie_word_embeddings": False,
+            "use_sliding_window": windowed, "sliding_window": WINDOW, "max_window_layers": FIRST_WINDOWED,
+            "bos_token_id": 1, "eos_token_id": 2,
+        }
+        self.shapes = {EMBEDDING: (VOCABULARY, WIDTH)}
+        for layer in range(layers):
+            self.shapes.update({f"model.layers.{layer}.{name}": shape for name, shape in LAYER_SHAPES.items()})
+        self.shapes.update({NORM: (WIDTH,), HEAD_MATRIX: (VOCABULARY, WIDTH)})
+
+    def window(self, layer):
+        return WINDOW if self.windowed and layer >= FIRST_WINDOWED else COLUMNS
+
+
+MODELS = (Model("qwen2", 1, False), Model("qwen2_window", 2, True))
 
 
 def rms(x, weight):
@@ -87,8 +104,9 @@ def columns_of(head):
     return slice(head * HEAD, (head + 1) * HEAD)
 
 
-def attend(q, k, v):
-    weights, outputs, mask = [], [], np.where(np.tri(len(q), dtype=bool), 0, -np.inf)
+def attend(q, k, v, window):
+    seen = np.tri(len(q), dtype=bool) & ~np.tri(len(q), k=-window, dtype=bool)
+    weights, outputs, mask = [], [], np.where(seen, 0, -np.inf)
     for head in range(HEADS):
         own, shared = columns_of(head), columns_of(head // (HEADS // PAIRS))
         weights.append(softmax(q[:, own] @ k[:, shared].T / np.sqrt(HEAD) + mask))
@@ -108,106 +126,127 @@ def attend_back(q, k, v, weights, dy):
     return dq, dk, dv
 
 
-def sequence(w, ids, gradient, scale):
-    """Logits of one sequence and its share of the loss; adds to the gradient."""
-    x0 = w[EMBEDDING][ids]
-    h0, scale0 = rms(x0, w[BEFORE])
-    q, k, v = (h0 @ w[name + ".weight"].T + w[name + ".bias"] for name in (QUERY, KEY, VALUE))
+def block(w, layer, x0, window):
+    """The layer's output, and what its pass back needs."""
+
+    def at(name):
+        return w[f"model.layers.{layer}.{name}"]
+
+    h0, scale0 = rms(x0, at(BEFORE + ".weight"))
+    q, k, v = (h0 @ at(name + ".weight").T + at(name + ".bias") for name in (QUERY, KEY, VALUE))
     q, k = rotate(q, 1), rotate(k, 1)
-    attended, weights = attend(q, k, v)
-    x1 = x0 + attended @ w[OUTPUT].T
-    h1, scale1 = rms(x1, w[AFTER])
-    gate, up = h1 @ w[GATE].T, h1 @ w[UP].T
+    attended, weights = attend(q, k, v, window)
+    x1 = x0 + attended @ at(OUTPUT + ".weight").T
+    h1, scale1 = rms(x1, at(AFTER + ".weight"))
+    gate, up = h1 @ at(GATE + ".weight").T, h1 @ at(UP + ".weight").T
     logistic = 1 / (1 + np.exp(-gate))
     inner = gate * logistic * up
-    x2 = x1 + inner @ w[DOWN].T
-    h2, scale2 = rms(x2, w[NORM])
-    logits = h2 @ w[HEAD_MATRIX].T
+    x2 = x1 + inner @ at(DOWN + ".weight").T
+
+    def back(dx, gradient):
+        def add(name, value):
+            gradient[f"model.layers.{layer}.{name}"] += value
+
+        add(DOWN + ".weight", dx.T @ inner)
+        dinner = dx @ at(DOWN + ".weight")
+        dgate, dup = dinner * up * logistic * (1 + gate * (1 - logistic)), dinner * gate * logistic
+        add(GATE + ".weight", dgate.T @ h1)
+        add(UP + ".weight", dup.T @ h1)
+        dh, dweight = rms_back(x1, at(AFTER + ".weight"), scale1, dgate @ at(GATE + ".weight") + dup @ at(UP + ".weight"))
+        add(AFTER + ".weight", dweight)
+        dx = dx + dh
+        add(OUTPUT + ".weight", dx.T @ attended)
+        dq, dk, dv = attend_back(q, k, v, weights, dx @ at(OUTPUT + ".weight"))
+        dh = 0
+        for name, d in ((QUERY, rotate(dq, -1)), (KEY, rotate(dk, -1)), (VALUE, dv)):
+            add(name + ".weight", d.T @ h0)
+            add(name + ".bias", d.sum(0))
+            dh = dh + d @ at(name + ".weight")
+        dh, dweight = rms_back(x0, at(BEFORE + ".weight"), scale0, dh)
+        add(BEFORE + ".weight", dweight)
+        return dx + dh
+
+    return x2, back
+
+
+def sequence(model, w, ids, gradient, scale):
+    """Logits of one sequence and its share of the loss; adds to the gradient."""
+    x, backs = w[EMBEDDING][ids], []
+    for layer in range(model.layers):
+        x, back = block(w, layer, x, model.window(layer))
+        backs.append(back)
+    h, norm_scale = rms(x, w[NORM])
+    logits = h @ w[HEAD_MATRIX].T
     probabilities = softmax(logits[:-1])
     loss = -scale * np.log(probabilities[np.arange(len(ids) - 1), ids[1:]]).sum()
 
     dlogits = np.zeros_like(logits)
     dlogits[:-1] = probabilities * scale
     dlogits[np.arange(len(ids) - 1), ids[1:]] -= scale
-    gradient[HEAD_MATRIX] += dlogits.T @ h2
-    dx, dweight = rms_back(x2, w[NORM], scale2, dlogits @ w[HEAD_MATRIX])
+    gradient[HEAD_MATRIX] += dlogits.T @ h
+    dx, dweight = rms_back(x, w[NORM], norm_scale, dlogits @ w[HEAD_MATRIX])
     gradient[NORM] += dweight
-    gradient[DOWN] += dx.T @ inner
-    dinner = dx @ w[DOWN]
-    dgate, dup = dinner * up * logistic * (1 + gate * (1 - logistic)), dinner * gate * logistic
-    gradient[GATE] += dgate.T @ h1
-    gradient[UP] += dup.T @ h1
-    dh, dweight = rms_back(x1, w[AFTER], scale1, dgate @ w[GATE] + dup @ w[UP])
-    gradient[AFTER] += dweight
-    dx = dx + dh
-    gradient[OUTPUT] += dx.T @ attended
-    dq, dk, dv = attend_back(q, k, v, weights, dx @ w[OUTPUT])
-    dh = 0
-    for name, d in ((QUERY, rotate(dq, -1)), (KEY, rotate(dk, -1)), (VALUE, dv)):
-        gradient[name + ".weight"] += d.T @ h0
-        gradient[name + ".bias"] += d.sum(0)
-        dh = dh + d @ w[name + ".weight"]
-    dh, dweight = rms_back(x0, w[BEFORE], scale0, dh)
-    gradient[BEFORE] += dweight
-    np.add.at(gradient[EMBEDDING], ids, dx + dh)
+    for back in reversed(backs):
+        dx = back(dx, gradient)
+    np.add.at(gradient[EMBEDDING], ids, dx)
     return logits, loss
 
 
-def model(w, tokens):
-    gradient = {name: np.zeros(shape, np.result_type(*w.values())) for name, shape in SHAPES.items()}
-    results = [sequence(w, ids, gradient, 1 / (ROWS * (COLUMNS - 1))) for ids in tokens]
+def evaluate(model, w, tokens):
+    gradient = {name: np.zeros(shape, np.result_type(*w.values())) for name, shape in model.shapes.items()}
+    results = [sequence(model, w, ids, gradient, 1 / (ROWS * (COLUMNS - 1))) for ids in tokens]
     return np.stack([logits for logits, _ in results]), sum(loss for _, loss in results), gradient
 
 
-def flat(tensors):
-    return np.concatenate([tensors[name].ravel() for name in SHAPES])
+def flat(model, tensors):
+    return np.concatenate([tensors[name].ravel() for name in model.shapes])
 
 
-def along(w, tokens, v):
+def along(model, w, tokens, v):
     """Derivatives of the loss and of its gradient along v."""
-    _, loss, gradient = model({name: w[name] + 1j * STEP * v[name] for name in SHAPES}, tokens)
+    _, loss, gradient = evaluate(model, {name: w[name] + 1j * STEP * v[name] for name in model.shapes}, tokens)
     return loss.imag / STEP, {name: value.imag / STEP for name, value in gradient.items()}
 
 
-def hessian(w, tokens):
-    rows, size = [], sum(int(np.prod(shape)) for shape in SHAPES.values())
+def hessian(model, w, tokens):
+    rows, size = [], sum(int(np.prod(shape)) for shape in model.shapes.values())
     for number in range(size):
         v, at = {}, 0
-        for name, shape in SHAPES.items():
+        for name, shape in model.shapes.items():
             unit = np.zeros(shape)
             if at <= number < at + unit.size:
                 unit.flat[number - at] = 1
             v[name], at = unit, at + unit.size
-        rows.append(flat(along(w, tokens, v)[1]))
+        rows.append(flat(model, along(model, w, tokens, v)[1]))
     return np.array(rows)
 
 
-def make():
+def make(model):
     rng = np.random.default_rng(1729)
     weights = {}
-    for name, shape in SHAPES.items():
+    for name, shape in model.shapes.items():
         drawn = rng.normal(0, 0.3 if len(shape) == 1 else 0.45, shape)
         weights[name] = ((1 if "norm" in name else 0) + drawn).astype(np.float32)
     w = {name: value.astype(np.float64) for name, value in weights.items()}
     tokens = rng.integers(0, VOCABULARY, (ROWS, COLUMNS))
-    v = {name: rng.normal(0, 1, shape).astype(np.float32) for name, shape in SHAPES.items()}
-    logits, loss, gradient = model(w, tokens)
+    v = {name: rng.normal(0, 1, shape).astype(np.float32) for name, shape in model.shapes.items()}
+    logits, loss, gradient = evaluate(model, w, tokens)
     wide = {name: value.astype(np.float64) for name, value in v.items()}
-    slope, product = along(w, tokens, wide)
-    assert abs(slope - flat(gradient) @ flat(wide)) < 1e-13 * np.linalg.norm(flat(wide))  # the gradient is the loss's
-    matrix = hessian(w, tokens)
+    slope, product = along(model, w, tokens, wide)
+    assert abs(slope - flat(model, gradient) @ flat(model, wide)) < 1e-13 * np.linalg.norm(flat(model, wide))  # the gradient is the loss's
+    matrix = hessian(model, w, tokens)
     assert np.abs(matrix - matrix.T).max() < 1e-13 * np.abs(matrix).max()
     values = np.linalg.eigvalsh((matrix + matrix.T) / 2)
     numbers = {
-        "model_type": "qwen2", "loss": float(loss), "grad_norm": float(np.linalg.norm(flat(gradient))),
-        "grad_norms": {name: float(np.linalg.norm(gradient[name])) for name in SHAPES},
+        "model_type": "qwen2", "loss": float(loss), "grad_norm": float(np.linalg.norm(flat(model, gradient))),
+        "grad_norms": {name: float(np.linalg.norm(gradient[name])) for name in model.shapes},
         "hessian": {"max_algebraic": float(values[-1]), "min_algebraic": float(values[0]),
                     "max_magnitude": float(values[np.abs(values).argmax()]), "trace": float(np.trace(matrix)),
                     "frobenius": float(np.linalg.norm(matrix))},
     }
     tensors = {"tokens": tokens.astype(np.int64), "logits": logits}
     for prefix, part in (("grad", gradient), ("hvp.v", v), ("hvp.hv", product)):
-        tensors.update({f"{prefix}.{name}": np.ascontiguousarray(part[name]) for name in SHAPES})
+        tensors.update({f"{prefix}.{name}": np.ascontiguousarray(part[name]) for name in model.shapes})
     return weights, tensors, numbers
 
 
@@ -217,28 +256,35 @@ def numbers_in(value):
     return [value] if isinstance(value, float) else []
 
 
-def check(weights, tensors, numbers):
-    there = load_file(PLACE / "reference.safetensors")
+def check(model, weights, tensors, numbers):
+    place = PLACE / model.name
+    there = load_file(place / "reference.safetensors")
     apart = [np.abs(there[name] - tensors[name]).max() for name in tensors]
-    apart += [np.abs(load_file(PLACE / "model.safetensors")[name] - weights[name]).max() for name in weights]
-    read = json.loads((PLACE / "reference.json").read_text())
+    apart += [np.abs(load_file(place / "model.safetensors")[name] - weights[name]).max() for name in weights]
+    read = json.loads((place / "reference.json").read_text())
     apart += [abs(a - b) / max(1, abs(a)) for a, b in zip(numbers_in(read), numbers_in(numbers), strict=True)]
-    print(f"largest difference {max(apart):.3g}")
+    print(f"{model.name}: largest difference {max(apart):.3g}")
     return max(apart) < 1e-11 and set(there) == set(tensors)
+
+
+def write(model, weights, tensors, numbers):
+    place = PLACE / model.name
+    place.mkdir(parents=True, exist_ok=True)
+    save_file(weights, place / "model.safetensors")
+    save_file(tensors, place / "reference.safetensors")
+    (place / "config.json").write_text(json.dumps(model.config, indent=1) + "\n")
+    (place / "reference.json").write_text(json.dumps(numbers, indent=1) + "\n")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    weights, tensors, numbers = make()
+    made = [(model, *make(model)) for model in MODELS]
     if options.check:
-        return 0 if check(weights, tensors, numbers) else 1
-    PLACE.mkdir(parents=True, exist_ok=True)
-    save_file(weights, PLACE / "model.safetensors")
-    save_file(tensors, PLACE / "reference.safetensors")
-    (PLACE / "config.json").write_text(json.dumps(CONFIG, indent=1) + "\n")
-    (PLACE / "reference.json").write_text(json.dumps(numbers, indent=1) + "\n")
+        return 0 if all([check(*parts) for parts in made]) else 1
+    for parts in made:
+        write(*parts)
     return 0
 
 

@@ -159,8 +159,12 @@ static void check_trace_and_spectrum(const char *relative, bool micro, bool use_
 static void test_qwen2_matches(void **state)
 {
     (void)state;
-    for (int use_double = 0; use_double < 2; use_double++) check_product("reference/micro/qwen2", true, use_double);
+    for (int use_double = 0; use_double < 2; use_double++) {
+        check_product("reference/micro/qwen2", true, use_double);
+        check_product("reference/micro/qwen2_window", true, use_double);
+    }
     check_ends("reference/micro/qwen2", true, true);
+    check_ends("reference/micro/qwen2_window", true, true);
 }
 
 static void test_traces_and_moments_match(void **state)

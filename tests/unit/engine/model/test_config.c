@@ -146,6 +146,59 @@ static void test_difference_names_the_setting(void **state)
     }
 }
 
+/* Which layers see a window, by the rules of Transformers' Qwen2Config and SmolLM3Config; a bit a layer. */
+static void test_window_of_each_layer(void **state)
+{
+#define WINDOWED(rest) ",\"intermediate_size\":8,\"sliding_window\":3" rest
+#define USED           ",\"use_sliding_window\":true"
+#define TYPES(middle)                                                                                              \
+    ",\"layer_types\":[\"sliding_attention\",\"full_attention\"," middle ",\"full_attention\",\"full_attention\"," \
+    "\"full_attention\",\"full_attention\",\"full_attention\",\"full_attention\",\"full_attention\","              \
+    "\"full_attention\",\"sliding_attention\"]"
+    static const struct {
+        const char *type, *fields;
+        unsigned windowed;
+    } rows[] = {
+        {"mistral", WINDOWED(""), 0xfff},
+        {"llama", WINDOWED(USED), 0},
+        {"qwen2", WINDOWED(",\"max_window_layers\":0"), 0},
+        {"qwen2", WINDOWED(USED ",\"max_window_layers\":0"), 0xfff},
+        {"qwen2", WINDOWED(USED ",\"max_window_layers\":9"), 0xe00},
+        {"qwen3", WINDOWED(USED ",\"max_window_layers\":9"), 0xe00},
+        {"qwen3", WINDOWED(USED ",\"max_window_layers\":12"), 0},
+        {"qwen2", WINDOWED(USED), 0}, /* 28 by itself */
+        {"qwen2", WINDOWED(USED ",\"max_window_layers\":9" TYPES("\"sliding_attention\"")), 0x805},
+        {"smollm3", WINDOWED(USED), 0x888}, /* those without rotation: every fourth */
+        {"smollm3", WINDOWED(USED ",\"no_rope_layers\":[1,0,1,1,1,1,1,1,1,1,1,0]"), 0x802},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct model_config config = parsed_type(rows[i].type, rows[i].fields);
+        for (int64_t layer = 0; layer < 12; layer++)
+            assert_int_equal(config_window(&config, layer), (rows[i].windowed >> layer & 1) != 0 ? 3 : 0);
+        assert_int_equal(config.window, rows[i].windowed != 0 ? 3 : 0);
+    }
+    static const char qwen[] = "{\"model_type\":\"qwen2\",\"vocab_size\":96,\"hidden_size\":32,\"num_hidden_layers\":2,"
+                               "\"num_attention_heads\":4,\"intermediate_size\":8,\"max_position_embeddings\":64%s}";
+    static const char *const refused[][2] = {
+        {USED, "sliding_window is missing"},
+        {WINDOWED(USED ",\"layer_types\":[\"full_attention\"]"), "1 entries for 2 layers"},
+        {WINDOWED(USED ",\"layer_types\":[\"linear_attention\",\"full_attention\"]"), "other layers"},
+        {WINDOWED(",\"layer_types\":[\"sliding_attention\",\"full_attention\"]"), "use_sliding_window is not true"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        char text[512];
+        struct model_config config;
+        struct error error;
+        const int size = snprintf(text, sizeof text, qwen, refused[i][0]);
+        assert_int_not_equal(config_parse("config.json", text, (size_t)size, &config, &error), STATUS_OK);
+        if (strstr(error.detail, refused[i][1]) == NULL) fail_msg("%s", error.detail);
+    }
+#undef TYPES
+#undef USED
+#undef WINDOWED
+}
+
 /* What a file need not say, as the published code of each architecture has it. */
 static void test_absent_settings_are_as_published(void **state)
 {
@@ -227,6 +280,7 @@ int main(void)
         cmocka_unit_test(test_python_literals_and_null_are_read),
         cmocka_unit_test(test_refusals_name_the_cause),
         cmocka_unit_test(test_absent_settings_are_as_published),
+        cmocka_unit_test(test_window_of_each_layer),
         cmocka_unit_test(test_llama3_scaling),
     };
     return cmocka_run_group_tests_name("config", tests, NULL, NULL);

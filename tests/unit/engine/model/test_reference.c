@@ -185,6 +185,7 @@ REFERENCE_TEST(micro, olmo2)
 REFERENCE_TEST(micro, qwen3)
 REFERENCE_TEST(micro, mistral)
 REFERENCE_TEST(micro, qwen2)
+REFERENCE_TEST(micro, qwen2_window)
 REFERENCE_TEST(micro, smollm3)
 REFERENCE_TEST(micro, opensci)
 REFERENCE_TEST(models, olmo2)
@@ -220,7 +221,7 @@ int main(void)
         cmocka_unit_test(test_micro_gpt2),         cmocka_unit_test(test_models_gpt2),
         cmocka_unit_test(test_micro_apertus),      cmocka_unit_test(test_models_apertus),
         cmocka_unit_test(test_micro_olmoe),        cmocka_unit_test(test_models_olmoe),
-        cmocka_unit_test(test_micro_qwen2),
+        cmocka_unit_test(test_micro_qwen2),        cmocka_unit_test(test_micro_qwen2_window),
     };
     return cmocka_run_group_tests_name("reference", tests, NULL, NULL);
 }
