@@ -8,7 +8,12 @@
 #include "store/queue.h"
 #include "store/workers.h"
 
-enum { METRICS_MAX = 4 << 20 };
+#include <sys/statvfs.h>
+
+enum {
+    METRICS_MAX = 4 << 20,
+    DISK_LEAST = 16 << 20 /* bytes: a segment of PostgreSQL's log */
+};
 
 /* The process answers: that is all it says. */
 enum status system_health(struct http_context *context, const struct request *request, struct response *response,
@@ -18,18 +23,37 @@ enum status system_health(struct http_context *context, const struct request *re
     return response_json(response, 200, json_pack("{ss ss}", "status", "ok", "version", DELTAQ_VERSION), error);
 }
 
-/* The database answers with the schema of this binary; how many workers there are is shown, not judged. */
+/* Whether the data directory's disk takes what a small request writes. */
+static enum status check_disk(const char *directory, struct error *error)
+{
+    struct statvfs disk;
+    if (statvfs(directory, &disk) != 0) return error_set_errno(error, "the data directory");
+    const uint64_t left = (uint64_t)disk.f_bavail * disk.f_frsize;
+    if (left >= DISK_LEAST) return STATUS_OK;
+    return error_set(error, STATUS_UNAVAILABLE,
+                     "the disk of the data directory has %llu bytes left, fewer than %d: free some space",
+                     (unsigned long long)left, DISK_LEAST);
+}
+
+/* The database answers with the schema of this binary and takes writes, and the disk has room for them; how many
+ * workers there are is shown, not judged. */
 enum status system_ready(struct http_context *context, const struct request *request, struct response *response,
                          struct error *error)
 {
     json_t *workers = NULL;
+    struct error why = {0};
     const struct application *application = application_of(context);
     enum status status = STATUS_OK;
     (void)request;
-    if (application->embedded != NULL) status = embedded_state(application->embedded, error);
-    if (status == STATUS_OK) status = migrations_check(application_connection(context), error);
-    if (status == STATUS_OK) status = worker_list(application_connection(context), &workers, error);
-    if (status != STATUS_OK) return error_set(error, STATUS_UNAVAILABLE, "database: %s", (const char *)error->detail);
+    if (application->embedded != NULL) status = embedded_state(application->embedded, &why);
+    if (status == STATUS_OK) status = migrations_check(application_connection(context), &why);
+    if (status == STATUS_OK) status = store_check_writable(application_connection(context), &why);
+    if (status == STATUS_OK) status = worker_list(application_connection(context), &workers, &why);
+    if (status != STATUS_OK) return error_set(error, STATUS_UNAVAILABLE, "database: %s", why.detail);
+    if ((status = check_disk(application->data_directory, error)) != STATUS_OK) {
+        json_decref(workers);
+        return status;
+    }
     const size_t count = json_array_size(json_object_get(workers, "items"));
     json_decref(workers);
     return response_json(response, 200,

@@ -32,6 +32,9 @@ enum store_outcome { STORE_CREATED, STORE_EXISTED };
 /* A random id (version 4). */
 struct store_id store_id_new(void);
 
+/* STATUS_OK when the database takes writes. A standby, or one set to read only, does not: STATUS_UNAVAILABLE. */
+MUST_CHECK enum status store_check_writable(struct connection *connection, struct error *error);
+
 /* Sends the hint; to be called after the commit, and its failure means nothing. */
 void store_notify(struct connection *connection);
 

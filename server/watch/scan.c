@@ -4,6 +4,7 @@
 #include "formats/gguf/gguf_split.h"
 #include "inputs/checkpoint_files.h"
 #include "inputs/roots.h"
+#include "tokenizer/utf8.h"
 #include "weights/weights.h"
 
 #include <ctype.h>
@@ -82,6 +83,22 @@ static bool looks_like_checkpoint(const char *directory, bool configured)
     return weights;
 }
 
+static bool is_text(const char *path)
+{
+    return utf8_check(path, strlen(path)) == strlen(path);
+}
+
+/* Bytes beyond ASCII become \xHH, as far as there is room. */
+static void escape(char *name, size_t size)
+{
+    char raw[PATH_MAX];
+    size_t length = 0;
+    (void)snprintf(raw, sizeof raw, "%s", name);
+    for (const char *at = raw; *at != '\0' && length + sizeof "\\xff" <= size; at++)
+        length +=
+            (size_t)snprintf(name + length, size - length, (*at & 0x80) != 0 ? "\\x%02x" : "%c", (unsigned char)*at);
+}
+
 void scan_name(const char *top, const char *path, char *out, size_t size)
 {
     const char *rest = path + strlen(top), *slash = strrchr(path, '/');
@@ -95,6 +112,7 @@ void scan_name(const char *top, const char *path, char *out, size_t size)
         *dot = '\0';
     for (char *at = out; *at != '\0'; at++)
         if (*at == '/') *at = '-';
+    if (!is_text(out)) escape(out, size);
 }
 
 static bool unfinished(const char *name)
@@ -238,6 +256,8 @@ enum status scan_register(struct connection *connection, const struct scan_place
     *document = NULL;
     (void)snprintf(directory, sizeof directory, "%s", path);
     char *slash = strrchr(directory, '/');
+    if (!is_text(path))
+        return error_set(error, STATUS_INVALID, "its path is not UTF-8: rename the file or a directory above it");
     if (slash != NULL && stat(path, &found) == 0 && S_ISREG(found.st_mode)) *slash = '\0';
     scan_name(place->top, path, name, sizeof name);
     scan_read_name(name, &guess.step, &guess.tokens);

@@ -59,6 +59,9 @@ def test_a_full_data_directory(small):
         assert small.get("/healthz").status == 200
     assert len(refused) >= 3, "the disk never became full"
     assert {a.json["code"] for _, a in refused} <= {"disk_full", "unavailable"}, refused
+    fill(small)
+    ready = small.get("/readyz")
+    assert ready.status == 503 and "disk" in ready.json["detail"], ready.body
     assert all(a.status == 507 or a.headers["Retry-After"] for _, a in refused)
     small.gate.open()  # the run comes to a full disk
     end = time.monotonic() + 5

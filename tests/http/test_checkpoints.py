@@ -236,6 +236,16 @@ def test_scan_registers_all_below(service, name):
     assert again["registered"] == [] and again["existing"] == 6
 
 
+def test_a_name_that_is_not_utf8_hides_no_other(service, name):
+    top = service.files / name
+    models.write_llama(top / "step1")
+    os.rename(models.write_llama(top / "step2"), os.fsencode(top) + b"/step\xff2")
+    found = service.post(f"/v1/trajectories/{name}/scan", {"path": str(top)})
+    assert found.status == 200 and [c["name"] for c in found.json["registered"]] == ["step1"], found.body
+    (failed,) = found.json["failed"]
+    assert failed["path"] == "step\\xff2" and failed["status"] == "invalid" and "rename" in failed["detail"]
+
+
 def test_scan_refuses_what_it_cannot_do(service, name):
     (service.files / name).mkdir()
     assert service.post(f"/v1/trajectories/{name}/scan", {"path": name}).pointers == ["/path"]
