@@ -14,14 +14,13 @@ struct quantize_batch {
     struct quantize_member_state *states;   /* [count]; those of live members are reached through `members` */
     const struct quantize_request *request; /* the first: what all have in common */
     int64_t count;
-    /* the block that is next for the full-precision stream; all are behind it when that came from elsewhere */
-    int64_t fp_layer;
+    int64_t fp_layer; /* the block that comes next for the full-precision stream; `layers` once it has passed all */
     struct hidden fp;
-    bool fp_found; /* it is a baseline's, or lent */
+    bool fp_found; /* the full-precision stream behind the last block was read from a baseline, or is lent */
     struct matrix cosine, sine;
     struct loader *loader;
     struct head head;
-    void *copy; /* of a block, where several members change it */
+    void *copy; /* of a block's weights, where there are several members, which all quantize it in place */
     double *losses_fp;
     struct quantize_keep keep;
 };
@@ -34,14 +33,14 @@ void quantize_result_reset(struct quantize_result *result)
     *result = (struct quantize_result){0};
 }
 
-/* ---- Who is there ---- */
+/* ---- Members ---- */
 
 static struct quantize_member_state *state_of(const struct member *member)
 {
     return member == NULL ? NULL : member->owner;
 }
 
-/* The first member that is not done, and the one after another. */
+/* The first member that is not done yet; and the next one after `state`. */
 static struct quantize_member_state *first(const struct quantize_batch *batch)
 {
     return state_of(members_next(&batch->members, NULL));
@@ -59,7 +58,7 @@ static void tell(struct quantize_member *given, enum status status, const struct
     if (given->ended != NULL) given->ended(given);
 }
 
-/* From here on the member is done with, and the others go on. */
+/* A member is done: its result goes to the caller. The others go on. */
 static void ended(struct member *member, enum status status, const struct error *error)
 {
     struct quantize_member_state *state = member->owner;
@@ -96,7 +95,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Over the evaluation and every calibration. */
+/* Tokens of the longest sequence and of the largest chunk, over the evaluation and every calibration. */
 static void longest_and_largest(const struct quantize_batch *batch, int64_t *longest, int64_t *largest)
 {
     *longest = batch->pass.evaluation.longest;
@@ -107,8 +106,8 @@ static void longest_and_largest(const struct quantize_batch *batch, int64_t *lon
     }
 }
 
-/* The full-precision stream where it need not start at the embeddings: lent, in a baseline, or kept by an earlier
- * attempt. */
+/* Allocates the full-precision stream, and fills it where it was computed before: it is lent, or in a baseline, or
+ * saved by an earlier attempt. Otherwise it begins at the embeddings: *embed. */
 static enum status fp_begin(struct quantize_batch *batch, bool *embed, struct error *error)
 {
     const struct quantize_pass *pass = &batch->pass;
@@ -131,12 +130,12 @@ static enum status fp_begin(struct quantize_batch *batch, bool *embed, struct er
     return status;
 }
 
-/* Every stream that begins at the embeddings. They are read again for the next one where a member changed them. */
+/* Fills every stream that begins at the embeddings. The embeddings are read again after a member has quantized them. */
 static enum status embed_all(struct quantize_batch *batch, bool embed_fp, int64_t largest, struct error *error)
 {
     const struct quantize_pass *pass = &batch->pass;
     struct embed embed = {0};
-    bool changed = true; /* the embeddings are not there, or no longer those of the checkpoint */
+    bool changed = true; /* the embeddings are not loaded yet, or were quantized */
     enum status status = STATUS_OK;
     if (embed_fp) {
         if ((status = embed_load(&embed, pass->model, pass->backend, largest, error)) != STATUS_OK) goto done;
@@ -154,11 +153,11 @@ static enum status embed_all(struct quantize_batch *batch, bool embed_fp, int64_
         if (taken != STATUS_OK) members_end(&state->member, taken, &own);
     }
 done:
-    embed_reset(&embed); /* a tied one is read again at the end: while blocks pass, its room is theirs */
+    embed_reset(&embed); /* blocks need the memory; the head reads a tied embedding again */
     return status;
 }
 
-/* What calibrations take turns in, as the most demanding of them needs it. */
+/* The memory that members' calibrations use one after another, large enough for each of them. */
 static enum status room_open(struct quantize_batch *batch, int64_t hold, struct error *error)
 {
     unsigned needs = 0;
@@ -172,7 +171,8 @@ static enum status room_open(struct quantize_batch *batch, int64_t hold, struct 
     return sequential_room_init(&batch->pass.room, batch->pass.model, batch->pass.backend, needs, tokens, hold, error);
 }
 
-/* Where streams lie and what is held: by the memory that there is. Nothing large has been taken yet. */
+/* Decides where streams lie and what is held between cuts. Nothing large is allocated yet, so that the budget is what a
+ * run may take in all. */
 static enum status plan(struct quantize_batch *batch, struct quantize_choice *choice, struct error *error)
 {
     struct quantize_pass *pass = &batch->pass;
@@ -199,7 +199,7 @@ static enum status plan(struct quantize_batch *batch, struct quantize_choice *ch
     return STATUS_OK;
 }
 
-/* Texts, in their order, and the plan. */
+/* Cuts the texts into chunks, which the plan needs, and plans. */
 static enum status begin(struct quantize_batch *batch, struct quantize_choice *choice, struct error *error)
 {
     const enum status status = quantize_member_evaluation(&batch->pass, batch->request->evaluation, error);
@@ -255,7 +255,7 @@ static enum status fp_pass(struct quantize_batch *batch, const struct block *blo
     return STATUS_OK;
 }
 
-/* The next member behind `state` (NULL: of all) that comes to this block. */
+/* The next member after `state` (NULL: the first) whose streams stand before this block. */
 static struct quantize_member_state *next_at(const struct quantize_batch *batch,
                                              const struct quantize_member_state *state, int64_t layer)
 {
@@ -264,7 +264,7 @@ static struct quantize_member_state *next_at(const struct quantize_batch *batch,
     return found;
 }
 
-/* Each of those that come to this block quantizes a copy, the last of them the block itself. */
+/* Each member whose streams stand before this block quantizes a copy of it; the last one quantizes the block itself. */
 static void members_pass(struct quantize_batch *batch, struct block *block)
 {
     const struct quantize_member_state *last = NULL;
@@ -281,7 +281,8 @@ static void members_pass(struct quantize_batch *batch, struct block *block)
     }
 }
 
-/* Streams may come from different blocks: those that are further wait for the others. */
+/* Streams that were saved or handed over may stand before different blocks. The pass begins at the first of these; the
+ * streams that are further on wait. */
 static int64_t first_layer(const struct quantize_batch *batch)
 {
     int64_t layer = batch->fp_layer;
@@ -318,7 +319,7 @@ static enum status blocks_pass(struct quantize_batch *batch, struct error *error
     return status;
 }
 
-/* Only a help to later runs: a full disk does not fail this one. */
+/* The baseline only saves work of later runs, so that a failure to write it does not fail this one. */
 static void baseline_keep(struct quantize_batch *batch)
 {
     struct error cause;
@@ -352,7 +353,7 @@ static enum status step_summarise(struct member *member, struct error *error)
     return STATUS_OK;
 }
 
-/* One chunk of the full-precision stream and beside it that of each member. */
+/* Compares one chunk of the full-precision stream with the same chunk of each member. */
 static enum status head_chunk(struct quantize_batch *batch, const struct chunk *chunk, struct head_other *others,
                               struct error *error)
 {
@@ -380,7 +381,7 @@ static enum status head_pass(struct quantize_batch *batch, struct error *error)
     struct head_other *others = NULL;
     enum status status;
     members_each(&batch->members, step_leave);
-    /* what the blocks needed makes room for the output matrix and the logits */
+    /* the output matrix and the logits get the memory that the blocks needed */
     sequential_room_reset(&batch->pass.room);
     walk_reset(&batch->pass.walk);
     if (batch->copy != NULL) backend->ops->release(backend, batch->copy);
@@ -471,7 +472,7 @@ int64_t quantize_batch_most(const struct quantize_request *request, int64_t memo
     if (memory > 0) budget.bytes[room] = memory;
     if (quantize_plan(both, 1, &unbounded, &one, &error) != STATUS_OK ||
         quantize_plan(both, 2, &unbounded, &two, &error) != STATUS_OK)
-        return 1; /* what is wrong shows when it runs */
+        return 1; /* the run refuses what cannot be planned */
     const int64_t more = two.peak[room] - one.peak[room], left = budget.bytes[room] - one.peak[room];
     return left < more || more <= 0 ? 1 : 1 + left / more;
 }

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The draws' progress as one, and their voices. */
+/* Adds up the progress of all draws, and passes on what they log and check. */
 struct relay {
     const struct monitor *outer;
     int64_t count;
@@ -60,7 +60,7 @@ static void draw_take(const struct quantize_request *request, struct relay *rela
     draw->number = number;
     draw->monitor = (struct monitor){draw, relay_progress, relay_log, relay_check};
     member->request.monitor = &draw->monitor;
-    if (number > 0) { /* what is exported is the first draw's */
+    if (number > 0) { /* only the first draw is exported */
         member->request.hook = (struct sequential_hook){0};
         member->request.keeper = (struct quantize_keeper){0};
     }
@@ -74,7 +74,7 @@ static void draw_take(const struct quantize_request *request, struct relay *rela
     member->request.keep = draw->keep;
 }
 
-/* The first result is kept, and the numbers of all. */
+/* Takes the numbers of each draw, and the whole result of the first. */
 static enum status draws_take(struct quantize_member *members, int64_t from, int64_t count,
                               struct quantize_result *first, struct quantize_draws *out, struct error *error)
 {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define SAVE_SECONDS 60
-#define SAVE_SHARE   20 /* between two savings at least so many times what the last one took */
+#define SAVE_SHARE   20 /* the time between two savings is at least so many times that of the last saving */
 
 static double seconds_now(void)
 {
@@ -22,7 +22,7 @@ void quantize_keep_begin(struct quantize_keep *keep)
     *keep = (struct quantize_keep){.saved = seconds_now()};
 }
 
-/* Each stream says by itself which block comes next, so that the files need not be of one moment. */
+/* The file of each stream says which block comes next, so that files written at different times fit together. */
 static struct quantize_kept fp_state(const struct quantize_member_state *member, struct hidden *fp, int64_t layer)
 {
     return (struct quantize_kept){
@@ -34,7 +34,7 @@ static void fp_path(const struct quantize_member_state *member, const char *endi
     (void)snprintf(out, PATH_MAX, "%s.fp%s", member->request->keep, ending);
 }
 
-/* A second name, put in place as a whole. */
+/* Gives the file of `from` a second name beside the files of `to`, in place of an older file. */
 static bool share(const struct quantize_member_state *from, const struct quantize_member_state *to)
 {
     char source[PATH_MAX], beside[PATH_MAX], target[PATH_MAX];

@@ -10,8 +10,9 @@
 
 #define PIECE_ROWS 1024 /* rows that pass through memory at a time */
 
-/* The file: struct header; summaries as they lie in memory (for this very engine: its version is in the fingerprint);
- * rows of each stream, elements as the backend has them; the checksum of all before it. */
+/* The file: struct header; summaries as they lie in memory (only an engine of the same version reads them, because
+ * the version is in the fingerprint); rows of each stream, elements as the backend has them; the checksum of all of
+ * this. */
 struct header {
     char magic[8];
     uint64_t fingerprint;
@@ -114,7 +115,7 @@ done:
     return status;
 }
 
-/* Whether the file is one of what is asked for; its size is what its header says. */
+/* Whether the file has the fingerprint and shape that are asked for, and the size that its header says. */
 static bool fits(const struct file *file, const struct header *header, const struct backend *backend,
                  const struct quantize_kept *kept)
 {
@@ -159,7 +160,7 @@ static enum status body_read(const struct file *file, struct backend *backend, c
     return status;
 }
 
-/* A file that cannot be read is a file that is not there. */
+/* A file that cannot be read counts as no file: the run begins again. */
 enum status quantize_kept_read(const char *path, struct backend *backend, struct quantize_kept *kept, bool *found,
                                struct error *error)
 {

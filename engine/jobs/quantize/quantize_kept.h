@@ -1,5 +1,5 @@
-/* quantize_kept.h: where a stream of hidden states stands between two blocks, in one file that is replaced as a whole:
- * what an attempt that follows a killed one goes on from. For quantize.c and its tests. */
+/* quantize_kept.h: streams of hidden states between two blocks, saved in one file. When a run is killed, the next
+ * attempt goes on from there. The file is replaced as a whole. For quantize.c and its tests. */
 #ifndef QUANTIZE_QUANTIZE_KEPT_H
 #define QUANTIZE_QUANTIZE_KEPT_H
 
@@ -8,7 +8,7 @@
 enum { QUANTIZE_KEPT_STREAMS = 2 };
 
 struct quantize_kept {
-    uint64_t fingerprint; /* of what decides the numbers: files with another one are not read */
+    uint64_t fingerprint; /* of everything that the numbers depend on: files with another one are not read */
     int64_t layer;        /* the block that comes next */
     int64_t end_bits, end_weights;
     int64_t layer_count; /* of the summaries so far */
@@ -21,9 +21,9 @@ struct quantize_kept {
 MUST_CHECK enum status quantize_kept_write(const char *path, struct backend *backend, const struct quantize_kept *kept,
                                            struct error *error);
 
-/* Reads `path` into *kept, whose fingerprint, streams and layers (room for *layer_count, NULL: none are wanted) are
- * given. *found false when there is no such file, or not one of this fingerprint and shape with a good checksum; what
- * is in the streams is then no longer known. STATUS_NO_MEMORY. */
+/* Reads `path` into *kept. The caller gives its fingerprint and streams, and layers with room for layer_count of them
+ * (NULL: none are wanted). *found is false when there is no such file, or when its fingerprint, shape or checksum is
+ * another; the streams are then undefined. STATUS_NO_MEMORY. */
 MUST_CHECK enum status quantize_kept_read(const char *path, struct backend *backend, struct quantize_kept *kept,
                                           bool *found, struct error *error);
 

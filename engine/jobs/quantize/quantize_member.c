@@ -18,7 +18,7 @@ struct length {
     int64_t tokens, index;
 };
 
-/* Descending; equal lengths keep their order. */
+/* Longest first; equal lengths keep their order. */
 static int length_compare(const void *left, const void *right)
 {
     const struct length *a = left, *b = right;
@@ -26,7 +26,8 @@ static int length_compare(const void *left, const void *right)
     return a->index < b->index ? -1 : 1;
 }
 
-/* The calibration tokens as they are visited: heads of at most `longest` tokens, long sequences first. */
+/* The calibration in the order in which it is processed: of each sequence the first `longest` tokens at most, long
+ * sequences first. */
 static enum status calibration_order(const struct sequences *from, int64_t longest, struct sequences *to,
                                      struct error *error)
 {
@@ -132,7 +133,7 @@ static enum status streams_new(struct quantize_member_state *state, struct error
                        error);
 }
 
-/* Streams and summaries as a file has them. */
+/* Streams and summaries as they are saved in a file. */
 static struct quantize_kept kept_of(struct quantize_member_state *state)
 {
     return (struct quantize_kept){
@@ -152,7 +153,7 @@ static void state_path(const struct quantize_member_state *state, char out[PATH_
     (void)snprintf(out, PATH_MAX, "%s.state", state->request->keep);
 }
 
-/* A file that was left holds no more layers than there are. */
+/* Reads what an earlier attempt saved, if it fits. */
 static enum status take_up(struct quantize_member_state *state, bool *found, struct error *error)
 {
     const struct quantize_keeper *keeper = &state->request->keeper;
@@ -193,7 +194,7 @@ enum status quantize_member_begin(struct quantize_member_state *state, struct er
     return status;
 }
 
-/* Where the method says so: from here on the embeddings are the quantized model's. */
+/* Rounds the embeddings in `embed`, for a method that quantizes them. */
 static enum status round_embedding(struct quantize_member_state *state, struct embed *embed, struct error *error)
 {
     const struct quantize_pass *pass = state->pass;
@@ -222,8 +223,8 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Before what is held between cuts comes what a run cannot do without: a chunk's activations, and the Hessian, its
- * factor and a copy of the largest stack of weights. */
+/* What is held between cuts may take only what is left after a run's other needs: a chunk's activations, and the
+ * Hessian, its factor and a copy of the largest stack of weights. */
 int64_t quantize_member_hold_bytes(const struct quantize_member_state *state, int64_t walk_tokens)
 {
     const struct quantize_pass *pass = state->pass;
@@ -252,7 +253,7 @@ enum status quantize_member_open(struct quantize_member_state *state, struct err
     };
     const struct sequential *sequential = &state->sequential;
     enum status status = sequential_init(&state->sequential, error);
-    if (status != STATUS_OK || !state->embedded) return status; /* streams that have started have entered */
+    if (status != STATUS_OK || !state->embedded) return status; /* saved and given streams have entered before */
     status = sequential_enter(sequential, &state->pass->evaluation, &state->hidden, error);
     if (status != STATUS_OK || sequential->chunks == NULL) return status;
     return sequential_enter(sequential, &state->calibration, &state->calibration_hidden, error);
@@ -267,7 +268,7 @@ enum status quantize_member_visit(const struct quantize_member_state *state, str
     return visitor->streams == NULL ? STATUS_OK : visitor->streams(visitor->owner, &streams, error);
 }
 
-/* Evaluation tokens past the block that is quantized now. */
+/* Takes the evaluation tokens through the block, which is quantized by now. */
 static enum status evaluation_pass(struct quantize_member_state *state, const struct block *block, struct error *error)
 {
     struct quantize_pass *pass = state->pass;
@@ -306,12 +307,12 @@ enum status quantize_member_block(struct quantize_member_state *state, struct bl
     return STATUS_OK;
 }
 
-/* ---- What is kept between blocks ---- */
+/* ---- Saving between blocks ---- */
 
 static void add_tokens(struct checksum *sum, const struct chunks *chunks)
 {
     for (int64_t i = 0; i < chunks->count; i++) {
-        const struct batch *batch = &chunks->chunks[i].batch; /* targets tell where sequences end */
+        const struct batch *batch = &chunks->chunks[i].batch; /* targets say where sequences end */
         checksum_add(sum, batch->ids, (size_t)batch->tokens * sizeof *batch->ids);
         checksum_add(sum, batch->targets, (size_t)batch->tokens * sizeof *batch->targets);
     }
@@ -351,7 +352,7 @@ enum status quantize_member_leave(struct quantize_member_state *state, struct er
     return status;
 }
 
-/* Where the method says so, an output matrix beside the one of full precision. */
+/* A method that quantizes the output matrix gets a rounded copy; the full-precision stream needs the original. */
 enum status quantize_member_head(struct quantize_member_state *state, const struct head *head, struct error *error)
 {
     const struct quantize_pass *pass = state->pass;

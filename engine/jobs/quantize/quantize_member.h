@@ -1,5 +1,5 @@
-/* quantize_member.h: the state of one member of a batch of quantizations: its streams, its quantizer, what it finds.
- * For quantize.c. */
+/* quantize_member.h: the state of one member of a batch of quantizations: its streams, its quantizer, its results. For
+ * quantize.c. */
 #ifndef QUANTIZE_QUANTIZE_MEMBER_H
 #define QUANTIZE_QUANTIZE_MEMBER_H
 
@@ -9,8 +9,8 @@
 #include "model/head.h"
 #include "model/hidden.h"
 
-#define QUANTIZE_SLACK_BYTES \
-    (220LL << 20) /* a run takes two blocks, hidden states, an embedding, and so much at most */
+/* the most that a run takes beside two blocks, hidden states and an embedding */
+#define QUANTIZE_SLACK_BYTES (220LL << 20)
 
 /* The forward pass that the members of a batch share; lent to each. */
 struct quantize_pass {
@@ -27,7 +27,7 @@ struct quantize_member_state {
     struct member member; /* of the batch; a plan has none */
     struct quantize_pass *pass;
     const struct quantize_request *request; /* lent */
-    struct quantize_member *given;          /* lent: what is asked for, and filled at the end; a plan has none */
+    struct quantize_member *given;          /* lent: the caller's, filled at the end; a plan has none */
     bool embedded;                          /* its streams begin at the embeddings */
     int64_t layer;                          /* the block that comes next */
     struct chunks calibration;
@@ -40,35 +40,39 @@ struct quantize_member_state {
     struct quantize_result result;
 };
 
-/* The evaluation's tokens, refused where they do not fit the model. The caller resets pass->evaluation. */
+/* Cuts the evaluation into chunks. Refuses tokens that do not fit the model. The caller resets pass->evaluation. */
 MUST_CHECK enum status quantize_member_evaluation(struct quantize_pass *pass, const struct sequences *evaluation,
                                                   struct error *error);
-/* First of all: calibration tokens in their order, which a plan needs too. */
+/* Cuts the calibration, in its order, into chunks. A plan needs them too, so this comes before anything else. */
 MUST_CHECK enum status quantize_member_calibration(struct quantize_member_state *state, struct error *error);
-/* Then room for results. On failure quantize_member_reset is still due. */
+/* Allocates the results. After a failure the caller still calls quantize_member_reset. */
 MUST_CHECK enum status quantize_member_prepare(struct quantize_member_state *state, struct error *error);
 
-/* Where its streams begin: at request->start, or behind the block that `keep` was left at; else at the embeddings. */
+/* Allocates its streams and fills them where they do not begin at the embeddings: from request->start, or from the file
+ * that an earlier attempt saved (request->keep). */
 MUST_CHECK enum status quantize_member_begin(struct quantize_member_state *state, struct error *error);
-/* The streams at the first block's input. Where the method says so the embeddings become the quantized model's:
- * *changed. */
+/* Fills the streams from the embeddings. Where the method quantizes embeddings, it rounds those in `embed`, and
+ * *changed is true. */
 MUST_CHECK enum status quantize_member_embed(struct quantize_member_state *state, struct embed *embed, bool *changed,
                                              struct error *error);
 
-/* Bytes that may be held between cuts, with chunks of `walk_tokens` tokens: what is left of a run's bound. */
+/* Bytes that may be held between cuts, with chunks of `walk_tokens` tokens: what is left of QUANTIZE_SLACK_BYTES. */
 int64_t quantize_member_hold_bytes(const struct quantize_member_state *state, int64_t walk_tokens);
-/* Its quantizer, when the pass has its walk and room; streams that were embedded enter the quantized model. */
+/* Opens its quantizer; the pass has its walk and room. Streams that begin at the embeddings are brought into the
+ * quantized model's basis (sequential_enter). */
 MUST_CHECK enum status quantize_member_open(struct quantize_member_state *state, struct error *error);
 
-/* Takes it past the block, whose numbers it changes. */
+/* Quantizes the block in place and takes the member's streams through it. */
 MUST_CHECK enum status quantize_member_block(struct quantize_member_state *state, struct block *block,
                                              struct error *error);
 /* Shows the streams to the visitor. */
 MUST_CHECK enum status quantize_member_visit(const struct quantize_member_state *state, struct error *error);
 
-/* After the last block: its streams leave, and what only blocks needed is given back. */
+/* After the last block: takes the evaluation stream back to the model's basis (sequential_leave) and releases what only
+ * blocks needed. */
 MUST_CHECK enum status quantize_member_leave(struct quantize_member_state *state, struct error *error);
-/* Its side of head_compare, once the head is there. */
+/* Prepares the member's output matrix, once the head is loaded; then what head_compare needs of it for each chunk; then
+ * its results. */
 MUST_CHECK enum status quantize_member_head(struct quantize_member_state *state, const struct head *head,
                                             struct error *error);
 MUST_CHECK enum status quantize_member_other(struct quantize_member_state *state, const struct chunk *chunk,
@@ -76,7 +80,7 @@ MUST_CHECK enum status quantize_member_other(struct quantize_member_state *state
 MUST_CHECK enum status quantize_member_summarise(struct quantize_member_state *state, const double *losses_fp,
                                                  struct error *error);
 
-/* Keeps its streams in a file (request->keep). */
+/* Saves its streams in a file (request->keep). */
 MUST_CHECK enum status quantize_member_keep(struct quantize_member_state *state, struct error *error);
 
 /* Everything but `result`. */

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* What is planned for: the members of one batch, and the demands that they have in common. */
+/* The members of one batch, and what the plan has to provide for all of them. */
 struct planned_batch {
     const struct quantize_member_state *const *members;
     int64_t count;
@@ -20,7 +20,7 @@ struct planned_batch {
     bool spills;                 /* no other run hands streams to the members or reads theirs */
     bool embeds;                 /* streams begin at the embeddings */
     int64_t begins, settled;     /* blocks [begins, layers) pass; calibration ends before block `settled` */
-    struct overrides *overrides; /* of a quantization that is alone; owned; NULL: every cut is worked on */
+    struct overrides *overrides; /* of the only member; owned; NULL: none, or there are several members */
 };
 
 static int64_t larger(int64_t a, int64_t b)
@@ -73,11 +73,11 @@ static struct planned_batch batch_of(const struct quantize_member_state *const *
     if (request->settled_from > 0) batch.settled = request->settled_from;
     if (request->method.options.override_count > 0 &&
         overrides_new(&request->method, &batch.overrides, &unused) != STATUS_OK)
-        batch.overrides = NULL; /* what is wrong shows when it runs */
+        batch.overrides = NULL; /* the run refuses overrides that cannot be */
     return batch;
 }
 
-/* A cut that nobody works on. */
+/* Whether the overrides skip all linears of a cut, so that nothing is calibrated for it. */
 static bool idle(const struct planned_batch *batch, const struct program *program, const struct cut *cut)
 {
     struct error unused;
@@ -97,9 +97,10 @@ static bool is_exact(const struct quantize_method *method)
     return method->quantizer == QUANTIZER_LLM_INT8 && method->llm_int8.variant > 0;
 }
 
-/* What the quantizers need beside the statistics for the linears of one input: the factor of the Hessian, floats of the
- * weights in another order, and codes twice. Columns that are taken out are a copy too. `aside`: what comes to the host
- * where a device works: codes, and the weights as they were, which LLM.int8's outliers multiply. */
+/* What the quantizers need beside the statistics for the linears of one input: the factor of the Hessian, the weights
+ * in another order as floats, and the codes twice. Outlier columns that are kept make one more copy of factor and
+ * weights. `aside`: what a device's quantizers put into host memory: codes, and for LLM.int8 as in the paper the
+ * original weights, which its outliers multiply. */
 static int64_t solver_bytes(const struct planned_batch *batch, bool aside)
 {
     const struct model *model = batch->pass->model;
@@ -128,8 +129,8 @@ static int64_t solver_bytes(const struct planned_batch *batch, bool aside)
     return most;
 }
 
-/* What stays with a member from block to block where inputs are treated: inputs turned and rounded, and where outliers
- * multiply the original weights those outliers and a block's own weights. */
+/* What a member whose method treats inputs keeps from block to block: inputs rotated and rounded, and where outliers
+ * multiply the original weights, the outliers and one block's original weights. */
 static int64_t treated_bytes(const struct planned_batch *batch, const struct quantize_member_state *member)
 {
     const struct model *model = batch->pass->model;
@@ -158,7 +159,7 @@ static void take_streams(const struct planned_batch *batch, const struct quantiz
     }
 }
 
-/* Texts, and what is found of every token. */
+/* Texts, and the results for every token. */
 static void take_results(const struct planned_batch *batch, struct run_plan *plan)
 {
     const int64_t tokens = batch->pass->evaluation.tokens;
@@ -187,7 +188,7 @@ static void take_blocks(const struct planned_batch *batch, struct quantize_choic
     if (room == PLAN_DEVICE) plan_take(plan, PLAN_HOST, solver_bytes(batch, true));
 }
 
-/* Calibrations are given back before the head comes; what little their windows take is left out of that. */
+/* The streams of calibrations are released before the head is loaded, so that the head is planned without them. */
 static void take_head(const struct planned_batch *batch, struct run_plan *plan)
 {
     const struct quantize_pass *pass = batch->pass;
@@ -198,7 +199,7 @@ static void take_head(const struct planned_batch *batch, struct run_plan *plan)
         plan_take(plan, room, output_elements(batch->members[i]) * (int64_t)backend->ops->element);
 }
 
-/* From here on nothing else is live than before. */
+/* Releases everything that was taken since `before`; the peak stays. */
 static void back_to(const struct run_plan *before, struct run_plan *plan)
 {
     for (int room = 0; room < PLAN_ROOMS; room++) plan->live[room] = before->live[room];
@@ -232,7 +233,8 @@ static void fill_memory(const struct planned_batch *batch, struct quantize_choic
 
 /* ---- Work ---- */
 
-/* Calibration tokens through a block as sequential_block takes them, and what the quantizer makes of their Hessians. */
+/* The work of sequential_block: calibration tokens pass the steps before each cut, their Hessians are summed, and the
+ * quantizer factors and uses these. */
 static double calibrate_block(const struct planned_batch *batch, const struct program *program,
                               const struct chunks *chunks, int64_t budget_width, bool last)
 {
@@ -280,7 +282,7 @@ static int64_t stored_bytes(const struct model *model, const struct parameter *p
     return found.bytes;
 }
 
-/* The embeddings, unless the streams are there, the blocks, and the head. */
+/* The blocks and the head, and the embeddings unless streams of another run are given. */
 static int64_t read_bytes(const struct planned_batch *batch)
 {
     const struct model *model = batch->pass->model;
@@ -296,8 +298,8 @@ static int64_t read_bytes(const struct planned_batch *batch)
     return bytes;
 }
 
-/* The full-precision stream is counted also where a baseline of an earlier run would serve: only the worker knows what
- * it has. */
+/* The full-precision stream is counted even where an earlier run left a baseline of it, because only the worker knows
+ * which baselines it has. */
 static void fill_work(const struct planned_batch *batch, const struct quantize_choice *choice, struct run_plan *plan)
 {
     const struct quantize_pass *pass = batch->pass;
@@ -341,7 +343,8 @@ static int64_t preferred_hold(const struct planned_batch *batch)
     return hold == INT64_MAX ? 0 : hold;
 }
 
-/* Calibration tokens pass a block once for every set of linears, others once: they are spilled last. */
+/* Calibration streams are spilled last, because calibration tokens pass a block once for each cut and evaluation tokens
+ * pass it once. */
 static void choose(const struct planned_batch *batch, const struct plan_budget *budget, struct quantize_choice *choice,
                    struct run_plan *out)
 {

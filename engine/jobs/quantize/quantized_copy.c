@@ -20,11 +20,11 @@ struct quantized_copy_input {
     char name[PARAMETER_NAME]; /* of the weight */
     struct activation treatment;
     int64_t columns;
-    float *arrays; /* [2][columns]: smoothing, 1 where there is none, and 1 for columns that are spared; owned */
+    float *arrays; /* [2][columns]: smoothing factors (1 without smoothing); and 1 for spared columns, else 0; owned */
     bool *spared;  /* [columns], or NULL; owned */
 };
 
-/* Written last: with it the copy is whole. */
+/* Written last, so that a copy with a seal is complete. */
 struct seal {
     char magic[8];
     uint64_t fingerprint;
@@ -56,9 +56,11 @@ static uint64_t seal_fingerprint(const struct quantized_copy_request *request)
     return checksum_value(&sum);
 }
 
-/* ---- what becomes of inputs ---- */
+/* ---- what the method does to inputs ---- */
 
-enum { HEADER = 5 }; /* bits, threshold, exact, smoothed, some spared; then smoothing and spared */
+/* A tensor of the file of inputs: bits, threshold, exact, whether smoothed, whether columns are spared; then
+ * `arrays`. */
+enum { HEADER = 5 };
 
 static enum status input_add(struct quantized_copy *copy, const char *name, const float header[HEADER], int64_t columns,
                              const float *arrays, struct error *error)
@@ -135,7 +137,7 @@ static enum status inputs_read(const struct quantized_copy_request *request, str
     enum status status = path_of(request, ".inputs", path, error);
     if (status != STATUS_OK) return status;
     status = safetensors_open(AT_FDCWD, path, &file, error);
-    if (status == STATUS_NOT_FOUND) return STATUS_OK; /* nothing is done to them */
+    if (status == STATUS_NOT_FOUND) return STATUS_OK; /* the method leaves inputs as they are */
     for (int64_t i = 0; status == STATUS_OK && i < safetensors_count(file); i++) {
         struct safetensors_tensor tensor;
         safetensors_tensor(file, i, &tensor);
@@ -199,8 +201,8 @@ static enum status note_layer(void *owner, const char *name, const struct quanti
     return status == STATUS_OK ? note_inputs(maker, full, layer, error) : status;
 }
 
-/* Tensors that are not quantized, as they are; those without a float in them (old files hold masks) as zeros, which
- * nobody reads. */
+/* Copies tensors that are not quantized. Tensors that are not floats (old files hold masks) become zeros, because no
+ * pass reads them. */
 static enum status copy_rest(struct maker *maker, struct error *error)
 {
     const struct weights *weights = maker->request->model->weights;
@@ -238,7 +240,7 @@ static enum status writer_open(struct maker *maker, struct error *error)
     return status;
 }
 
-/* The walk that quantizes also evaluates; two tokens are the least that it takes. */
+/* A quantization always evaluates as well; two tokens are the shortest evaluation. */
 struct least {
     int64_t starts[2];
     uint32_t tokens[2];
@@ -279,7 +281,7 @@ bool quantized_copy_across_text(const struct quantize_method *method)
     return method->quantizer == QUANTIZER_LLM_INT8 && method->llm_int8.threshold > 0;
 }
 
-/* What is not quantized is read once more to be copied. */
+/* Bytes of the tensors that are not quantized, which are read once more to be copied. */
 static int64_t rest_bytes(const struct model *model)
 {
     int64_t bytes = weights_bytes(model->weights);
@@ -294,7 +296,7 @@ static int64_t rest_bytes(const struct model *model)
     return bytes;
 }
 
-/* Smoothing and spared columns of every linear, which are kept in memory, and in a file. */
+/* Smoothing factors and spared columns of every linear, which lie in memory and in a file. */
 static int64_t input_bytes(const struct model *model)
 {
     int64_t columns = 0, linears = 0;
@@ -333,7 +335,7 @@ enum status quantized_copy_plan(const struct quantized_copy_request *request, co
     }
     plan_take(&out->plan, PLAN_DISK, file);
     plan_add(&out->plan, &walk, 1);
-    plan_take(&out->plan, PLAN_HOST, model->config.layers * (int64_t)sizeof(struct program)); /* the copy, open */
+    plan_take(&out->plan, PLAN_HOST, model->config.layers * (int64_t)sizeof(struct program)); /* of the open copy */
     out->plan.read_bytes += rest_bytes(model);
     out->plan.written_bytes += file;
     for (int64_t i = 0; i < weights_count(model->weights); i++) {
@@ -433,10 +435,10 @@ void quantized_copy_reset(struct quantized_copy *copy)
     *copy = (struct quantized_copy){0};
 }
 
-/* ---- walking ---- */
+/* ---- passes over the copy ---- */
 
-/* The original weights, for outliers that multiply those. Spared columns never leave the product: theirs multiply
- * zeros. */
+/* The original weights, which outliers multiply. Spared columns are never outliers: the inputs that these weights
+ * multiply are zero there. */
 static enum status original_read(const struct quantized_copy *copy, const struct parameter *parameter,
                                  struct matrix *out, struct error *error)
 {
