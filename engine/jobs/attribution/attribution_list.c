@@ -167,5 +167,5 @@ void attribution_list_quantization(const struct attribution_list *list, const st
         skip(out, ".");
     }
     if (width != units->own) *next_item(out) = (struct quantize_override){.pattern = ".", .bits = units->widths[width]};
-    if (alone) out->request.settled_from = unit->layer + 1;
+    if (alone) out->request.idle_from = unit->layer + 1;
 }

@@ -62,7 +62,7 @@ struct quantize_request {
     /* of the evaluation in full precision after the last block, lent; no data: the run computes them */
     struct matrix fp_hidden;
     /* blocks from this one on have nothing to quantize, so that calibration can end before it; 0: not known */
-    int64_t settled_from;
+    int64_t idle_from;
     /* The beginning of the paths of files in which streams are saved between blocks. When the process was killed and
      * the same request is run again, it goes on behind the last block that was saved, and the result is bit-for-bit
      * identical. Only for requests without visitor and start; a request with a hook needs a keeper too. NULL: nothing

@@ -290,14 +290,14 @@ enum status quantize_member_block(struct quantize_member_state *state, struct bl
 {
     const struct quantize_request *request = state->request;
     const int64_t layer = state->layer, layers = state->pass->model->config.layers;
-    const int64_t settled_from = request->settled_from > 0 ? request->settled_from : layers;
+    const int64_t idle_from = request->idle_from > 0 ? request->idle_from : layers;
     const int64_t origin = request->start == NULL ? 0 : request->start->layer;
     struct layer_summary *summaries = state->result.layers + state->result.layer_count;
     int64_t count = 0;
     enum status status;
     if ((status = quantize_member_visit(state, error)) != STATUS_OK) return status;
-    if (layer >= settled_from) state->sequential.chunks = NULL;
-    status = sequential_block(&state->sequential, block, layer == settled_from - 1, summaries, &count, error);
+    if (layer >= idle_from) state->sequential.chunks = NULL;
+    status = sequential_block(&state->sequential, block, layer == idle_from - 1, summaries, &count, error);
     if (status != STATUS_OK) return status;
     state->result.layer_count += count;
     if ((status = evaluation_pass(state, block, error)) != STATUS_OK) return status;

@@ -19,7 +19,7 @@ struct planned_batch {
     bool lent;                   /* the full-precision hidden states are another run's */
     bool spills;                 /* no other run hands streams to the members or reads theirs */
     bool embeds;                 /* streams begin at the embeddings */
-    int64_t begins, settled;     /* blocks [begins, layers) pass; calibration ends before block `settled` */
+    int64_t begins, idle_from;   /* blocks [begins, layers) pass; calibration ends before block `idle_from` */
     struct overrides *overrides; /* of the only member; owned; NULL: none, or there are several members */
 };
 
@@ -63,14 +63,14 @@ static struct planned_batch batch_of(const struct quantize_member_state *const *
         batch.calibration = larger(batch.calibration, calibration->tokens);
         if (calibration->count > 0) batch.needs |= quantizer_by_id(members[i]->request->method.quantizer)->needs;
     }
-    batch.settled = pass->model->config.layers;
+    batch.idle_from = pass->model->config.layers;
     batch.embeds = true;
     if (count > 1) return batch;
     const struct quantize_request *request = batch.first;
     struct error unused;
     batch.embeds = handover->start < 0 || !handover->lent;
     if (!batch.embeds) batch.begins = handover->start;
-    if (request->settled_from > 0) batch.settled = request->settled_from;
+    if (request->idle_from > 0) batch.idle_from = request->idle_from;
     if (request->method.options.override_count > 0 &&
         overrides_new(&request->method, &batch.overrides, &unused) != STATUS_OK)
         batch.overrides = NULL; /* the run refuses overrides that cannot be */
@@ -110,7 +110,7 @@ static int64_t solver_bytes(const struct planned_batch *batch, bool aside)
         if (batch->members[i]->request->method.options.keep_outliers > 0) copies = 2;
         if (is_exact(&batch->members[i]->request->method)) kept = (int64_t)sizeof(float);
     }
-    for (int64_t layer = batch->begins; layer < batch->settled; layer++) {
+    for (int64_t layer = batch->begins; layer < batch->idle_from; layer++) {
         const struct program *program = &model->programs[layer];
         cuts_plan(program, 0, &cuts);
         for (int i = 0; i < cuts.count; i++) {
@@ -268,9 +268,9 @@ static double calibrate(const struct planned_batch *batch, const struct quantize
     const struct model *model = member->pass->model;
     const int64_t tokens = member->calibration.tokens, element = (int64_t)member->pass->backend->ops->element;
     double work = 0;
-    for (int64_t layer = batch->begins; layer < batch->settled && tokens > 0; layer++)
+    for (int64_t layer = batch->begins; layer < batch->idle_from && tokens > 0; layer++)
         work += calibrate_block(batch, &model->programs[layer], &member->calibration, hold_bytes / tokens / element,
-                                layer + 1 == batch->settled);
+                                layer + 1 == batch->idle_from);
     return work;
 }
 

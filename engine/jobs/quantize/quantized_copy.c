@@ -310,7 +310,7 @@ static int64_t input_bytes(const struct model *model)
 }
 
 enum status quantized_copy_plan(const struct quantized_copy_request *request, const struct plan_budget *budget,
-                                struct quantized_copy_outlook *out, struct error *error)
+                                struct quantized_copy_plan *out, struct error *error)
 {
     const struct model *model = request->model;
     struct least least;
@@ -318,7 +318,7 @@ enum status quantized_copy_plan(const struct quantized_copy_request *request, co
     struct safetensors_entry *entries = NULL;
     struct run_plan walk;
     int64_t file = 0;
-    *out = (struct quantized_copy_outlook){.stored_bytes = 0};
+    *out = (struct quantized_copy_plan){.stored_bytes = 0};
     enum status status = quantize_plan(&asked, 1, budget, &walk, error);
     if (status == STATUS_OK) status = entries_list(model, &entries, error);
     if (status == STATUS_OK) status = safetensors_writer_measure(entries, weights_count(model->weights), &file, error);

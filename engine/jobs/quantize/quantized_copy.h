@@ -40,7 +40,7 @@ MUST_CHECK enum status quantized_copy_check(const struct quantize_method *method
 bool quantized_copy_across_text(const struct quantize_method *method);
 
 /* What making a copy takes, and what each pass over it takes. What stays of the copy is live in the plan. */
-struct quantized_copy_outlook {
+struct quantized_copy_plan {
     struct run_plan plan;
     int64_t stored_bytes; /* read in each pass: the copy's weights, and the original's where the method needs them */
     /* of the backend's memory in each pass, for what is done to inputs: for each token of a chunk, and beside that */
@@ -48,7 +48,7 @@ struct quantized_copy_outlook {
 };
 /* Statuses of quantize_plan. */
 MUST_CHECK enum status quantized_copy_plan(const struct quantized_copy_request *request,
-                                           const struct plan_budget *budget, struct quantized_copy_outlook *out,
+                                           const struct plan_budget *budget, struct quantized_copy_plan *out,
                                            struct error *error);
 
 /* Opens the copy that an earlier attempt of the same fingerprint left, or else makes one. The caller owns *out

@@ -28,7 +28,7 @@ struct job {
     struct tasks_result *out;
     int models;
     struct quantized_copy copy;
-    struct quantized_copy_outlook copied;
+    struct quantized_copy_plan copied;
     bool across_text;      /* of the copy */
     bool planning;         /* nothing is computed */
     struct run_plan group; /* what the group in work needs */

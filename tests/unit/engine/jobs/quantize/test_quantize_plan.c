@@ -66,7 +66,7 @@ static void test_a_part_has_the_plan_of_the_run_that_has_its_streams(void **stat
     struct quantize_request plain = asked, calm = asked;
     calm.method = (struct quantize_method){.quantizer = QUANTIZER_RTN, .rtn = {.bits = 8, .group_size = -1}};
     calm.calibration = NULL;
-    plain.settled_from = 2;
+    plain.idle_from = 2;
     plain.method.options.override_count = 1;
     plain.method.options.overrides = &item;
     if (quantize_planner_init(&asked, &planner, &error) != STATUS_OK) fail_msg("%s", error.detail);
