@@ -317,14 +317,8 @@ struct adamw_args {
     X(void, select, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns)                          \
     /* to[r][c] = from[r][c] by[c], by [1, C]; `to` may be `from`. */                                                           \
     X(void, scale_columns, struct matrix to, struct matrix from, struct matrix by)                                              \
-    /* The grid of every run of grids.group_size columns (the last may be shorter) of every row. */                             \
-    X(void, grid_find, struct grid grid, struct matrix weight, struct grids grids)                                              \
-    /* The grid of every group, and the codes in it. */                                                                         \
-    X(void, grid_encode, struct grid grid, struct matrix weight, const struct codes *codes)                                     \
-    /* The largest magnitude of every run of codes.group_size values of the matrix written out row by row becomes its scale, */ \
-    /* and the codes are those of the nearest values of the codebook (sixteen, ascending) to what is left: in double, of a */   \
-    /* midpoint the lower one. A run of zeros has the code nearest to 0. */                                                     \
-    X(void, book_encode, struct matrix weight, const struct codes *codes)                                                       \
+    /* Scales and zero points of all groups of weight, whose layout and rule are in codes->coding (coding.h), and the codes. */ \
+    X(void, encode, struct matrix weight, const struct codes *codes)                                                            \
     /* to = the values of rows [first, first + to.rows), or from - values when `from` is there. */                              \
     X(void, decode, const struct codes *codes, int64_t first, struct matrix to, struct matrix from)                             \
     X(void, clip_search, const struct clip_search_args *args)                                                                   \

@@ -3,49 +3,80 @@
 #ifndef BACKEND_CODES_H
 #define BACKEND_CODES_H
 
-#include "backend/grid.h"
+#include "backend/coding.h"
 #include "backend/matrix.h"
 
-/* Two codings of a matrix [rows, columns]. A grid: value = (code - zero) * scale, with a scale and a zero point for
- * each group of a row's columns. A codebook (`codebook` given): value = codebook[code] * scale, with a scale for each
- * run of `group_size` values of the matrix written out row by row, so that runs cross rows; then `groups` counts all
- * runs. With column_scales s the value of a column is divided by its s. */
-struct codes {
-    int64_t rows, columns, groups, group_size;
-    uint8_t *codes;             /* [rows, columns] */
-    float *scales;              /* [rows, groups]; of a codebook [groups] */
-    uint8_t *zeros;             /* [rows, groups] */
-    const int32_t *g_idx;       /* [columns] the group of a column; NULL: column / group_size */
-    const float *codebook;      /* [2^bits]; NULL: a grid */
-    const float *column_scales; /* [columns], above 0; NULL: none */
-};
-
-enum { CODEBOOK_VALUES = 16 };
-
-/* Grids as GPTQ needs them while it works: run g of `group_size` columns of row r has scales[g * stride + r], in
- * double. */
+/* Scales and zero points as GPTQ needs them while it works: those of group g of row r at [g * stride + r], in double. */
 struct grids {
-    double *scales, *zeros; /* [runs, stride] */
-    int64_t stride, group_size;
+    double *scales, *zeros; /* [groups, stride]; NULL: none */
+    int64_t stride;
 };
+
+/* A matrix [rows, columns] as codes (coding.h). `groups` counts those of a row, or with LAYOUT_RUNS all. With
+ * column_scales s the value of a column is divided by its s. */
+struct codes {
+    struct coding coding;
+    int64_t rows, columns, groups;
+    uint8_t *codes;             /* [rows, columns] */
+    float *scales;              /* [rows, groups]; of runs [groups] */
+    uint8_t *zeros;             /* [rows, groups]; of a grid */
+    const int32_t *g_idx;       /* [columns] the group of a column; NULL: column / group_size */
+    const float *column_scales; /* [columns], above 0; NULL: none */
+    struct grids grids;         /* where encode puts scales and zero points of rows in place of all that */
+};
+
+CODING_FUNCTION int64_t codes_all_groups(const struct codes *codes)
+{
+    return codes->coding.layout == LAYOUT_RUNS ? codes->groups : codes->rows * codes->groups;
+}
+
+/* Which of all groups a weight is in. */
+CODING_FUNCTION int64_t codes_group(const struct codes *codes, int64_t r, int64_t c)
+{
+    if (codes->coding.layout == LAYOUT_RUNS) return (r * codes->columns + c) / codes->coding.group_size;
+    return r * codes->groups + (codes->g_idx != NULL ? codes->g_idx[c] : c / codes->coding.group_size);
+}
+
+/* Weights of a group. */
+CODING_FUNCTION int64_t codes_count(const struct codes *codes, int64_t group)
+{
+    const bool runs = codes->coding.layout == LAYOUT_RUNS;
+    const int64_t size = codes->coding.group_size;
+    const int64_t left =
+        runs ? codes->rows * codes->columns - group * size : codes->columns - group % codes->groups * size;
+    return left < size ? left : size;
+}
+
+/* Row and column of weight k of a group. */
+CODING_FUNCTION void codes_place(const struct codes *codes, int64_t group, int64_t k, int64_t *r, int64_t *c)
+{
+    const int64_t size = codes->coding.group_size;
+    if (codes->coding.layout == LAYOUT_RUNS) {
+        *r = (group * size + k) / codes->columns;
+        *c = (group * size + k) % codes->columns;
+    } else {
+        *r = group / codes->groups;
+        *c = group % codes->groups * size + k;
+    }
+}
 
 /* For each row and group of weight = W diag(s), the largest magnitude m is lowered to the best of m (1 - i / parts), i
  * < steps, the first of equals: what is coded of the clamped group is weighed against the unclamped one by d H dᵀ, d =
  * (weight - values) / s, H the group's own block of the Hessian. The groups of `weight` are clamped in place. */
 enum { CLIP_SEARCH_ROWS = 64 };
 struct clip_search_args {
-    struct grid grid;
+    struct coding coding;                  /* a grid on rows */
     struct matrix weight, scales, hessian; /* [R, C], [1, C], [C, C] */
-    int64_t group_size, steps, parts;
+    int64_t steps, parts;
     /* of a host backend: 2 * CLIP_SEARCH_ROWS rows of group_size columns for each thread of the team */
     struct matrix scratch;
 };
 
 /* GPTQ inside one block of columns: quantize a column, spread its error over the columns of the block still to come.
  *
- *     for each column j:  w = W[:, j] - sum_{i<j} E[:, i] U[i, j];  q = grid(w);  E[:, j] = (w - q) / U[j, j]
+ *     for each column j:  w = W[:, j] - sum_{i<j} E[:, i] U[i, j];  q = value(code(w));  E[:, j] = (w - q) / U[j, j]
  *
- * Rows do not meet. Sums of w in the backend's own type and order; the grid in double (grid.h). */
+ * Rows do not meet. Sums of w in the backend's own type and order; codes in double (coding.h). */
 enum {
     GPTQ_BLOCK = 128,   /* the most columns of a block */
     GPTQ_ROW_TILE = 32, /* what is indexed by row has room up to a multiple of it */
@@ -53,10 +84,10 @@ enum {
 struct gptq_block_args {
     struct matrix weights; /* [R, width] as the blocks before left it; what becomes of it is not said */
     struct matrix upper;   /* [width, width] U[block, block] */
-    struct grids grids;    /* stride a multiple of GPTQ_ROW_TILE */
-    /* the block's first column in visiting order: column j belongs to run (position + j) / group_size */
+    struct coding coding;  /* a grid on rows; group_size columns in visiting order */
+    struct grids grids;    /* given; stride a multiple of GPTQ_ROW_TILE */
+    /* the block's first column in visiting order: column j belongs to group (position + j) / group_size */
     int64_t position;
-    double top;          /* the largest code */
     const int32_t *from; /* host: [width] the column of `codes` where column j belongs */
     uint8_t *codes;      /* [R, codes_stride] out */
     int64_t codes_stride;

@@ -57,7 +57,7 @@ struct awq {
     const struct quantize_task *task;
     struct quantized_layer *out;
     struct coded *coded; /* [count], one a linear */
-    struct grid grid;
+    struct coding coding;
     int64_t columns, group; /* columns of a group */
     float *scales;          /* [columns] */
     /* In memory of the backend. */
@@ -87,13 +87,11 @@ static enum status awq_init(struct awq *awq, struct error *error)
         return status;
     for (int64_t i = 0; i < awq->task->count; i++) {
         struct quantized_layer *layer = &awq->out[i];
-        status = quantized_layer_init(layer, awq->task->linears[i].weight.rows, awq->columns, awq->params->bits,
-                                      awq->params->group_size, false, error);
+        status = quantized_layer_init(layer, awq->task->linears[i].weight.rows, awq->columns, awq->coding, error);
         if (status != STATUS_OK) return status;
         status = memory_new(awq->columns, sizeof(float), "column scales", &layer->column_scales, error);
         if (status != STATUS_OK) return status;
-        layer->sym = awq->params->sym;
-        awq->group = layer->group_size < awq->columns ? layer->group_size : awq->columns;
+        awq->group = layer->coding.group_size < awq->columns ? layer->coding.group_size : awq->columns;
         if ((status = coded_init(&awq->coded[i], backend, layer, NULL, error)) != STATUS_OK) return status;
     }
     if (!awq->params->clip || !backend->ops->host) return STATUS_OK;
@@ -141,7 +139,7 @@ static enum status try_alpha(struct awq *awq, double alpha, double *out, struct 
     find_scales(awq, alpha);
     for (int64_t i = 0; i < awq->task->count; i++) {
         double part;
-        coded_encode(&awq->coded[i], awq->grid, scale(awq, i));
+        coded_encode(&awq->coded[i], scale(awq, i));
         const enum status status =
             coded_error(&awq->coded[i], awq->task->linears[i].weight, awq->task->inputs.hessian, &part, error);
         if (status != STATUS_OK) return status;
@@ -164,10 +162,11 @@ static enum status encode_best(struct awq *awq, double alpha, struct error *erro
     find_scales(awq, alpha);
     for (int64_t i = 0; i < awq->task->count; i++) {
         const struct quantize_linear *linear = &awq->task->linears[i];
-        struct clip_search_args clip = {awq->grid,  scale(awq, i), awq->column_scales, awq->task->inputs.hessian,
-                                        awq->group, CLIP_STEPS,    CLIP_PARTS,         awq->clip_scratch};
+        struct clip_search_args clip = {awq->out[i].coding,        scale(awq, i), awq->column_scales,
+                                        awq->task->inputs.hessian, CLIP_STEPS,    CLIP_PARTS,
+                                        awq->clip_scratch};
         if (awq->params->clip && may_clip(linear->name)) awq->backend->ops->clip_search(awq->backend, &clip);
-        coded_encode(&awq->coded[i], awq->grid, clip.weight);
+        coded_encode(&awq->coded[i], clip.weight);
         awq->out[i].alpha = alpha;
         if ((status = coded_pull(&awq->coded[i], error)) != STATUS_OK) return status;
         if ((status = check_scales(&awq->out[i], linear->name, error)) != STATUS_OK) return status;
@@ -185,7 +184,10 @@ static enum status awq_quantize(struct backend *backend, const struct quantize_m
                       .params = params,
                       .task = task,
                       .out = out,
-                      .grid = {.bits = (int)params->bits, .rule = params->sym ? GRID_ABSMAX : GRID_RANGE},
+                      .coding = {.bits = (int)params->bits,
+                                 .sym = params->sym,
+                                 .rule = params->sym ? SCALE_ABSMAX : SCALE_RANGE,
+                                 .group_size = params->group_size},
                       .columns = task->linears[0].weight.columns};
     double best = 0, least = INFINITY;
     enum status status;

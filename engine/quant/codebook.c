@@ -17,7 +17,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { VALUES = CODEBOOK_VALUES, MAXIMA_BLOCK = 256, MAP_SIZE = 256 };
+enum { VALUES = 16, MAXIMA_BLOCK = 256, MAP_SIZE = 256 };
 
 /* clang-format off */
 #define CODEBOOK_PARAMS(method)                                                                                                    \
@@ -109,7 +109,7 @@ static void quantize_maxima(struct quantized_layer *layer)
         for (int64_t i = first; i < last; i++) most = fmax(most, fabs((double)layer->scales[i] - mean));
         for (int64_t i = first; i < last; i++) {
             const double off = (double)layer->scales[i] - mean;
-            layer->scales[i] = (float)(map[grid_nearest(map, MAP_SIZE, most > 0 ? off / most : 0)] * most + mean);
+            layer->scales[i] = (float)(map[coding_nearest(map, MAP_SIZE, most > 0 ? off / most : 0)] * most + mean);
         }
     }
     /* a code a block, a maximum for each 256 of them, the mean */
@@ -126,12 +126,18 @@ static enum status codebook_encode(void *owner, struct backend *backend, const s
                                    struct quantized_layer *layer, struct coded *coded, struct error *error)
 {
     const struct codebook *book = owner;
-    enum status status = quantized_layer_init_codebook(layer, linear->weight.rows, linear->weight.columns,
-                                                       book->params->block_size, book->values, error);
+    const struct coding coding = {.bits = 4,
+                                  .values = book->values,
+                                  .count = VALUES,
+                                  .rule = SCALE_ABSMAX,
+                                  .type = SCALE_TYPE_F32,
+                                  .layout = LAYOUT_RUNS,
+                                  .group_size = book->params->block_size};
+    enum status status = quantized_layer_init(layer, linear->weight.rows, linear->weight.columns, coding, error);
     if (status == STATUS_OK) status = coded_init(coded, backend, layer, NULL, error);
     if (status != STATUS_OK) return status;
     coded_push(coded);
-    backend->ops->book_encode(backend, linear->weight, &coded->at);
+    coded_encode(coded, linear->weight);
     if (!book->params->double_quant) return STATUS_OK;
     if ((status = coded_pull_scales(coded, error)) != STATUS_OK) return status;
     quantize_maxima(layer);

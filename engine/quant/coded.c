@@ -4,19 +4,21 @@
 
 enum { SLAB = 256, ALIGNMENT = 256 }; /* rows measured at a time; bytes that arrays of a block begin at multiples of */
 
-enum part { PART_CODES, PART_SCALES, PART_ZEROS, PART_GROUPS, PART_BOOK, PART_COLUMNS, PARTS };
+enum part { PART_CODES, PART_SCALES, PART_ZEROS, PART_GROUPS, PART_TABLE, PART_COLUMNS, PARTS };
 
 /* What a layer has, and the bytes of each. */
 static void list_parts(const struct quantized_layer *layer, const void *from[PARTS], size_t bytes[PARTS])
 {
-    const size_t grids = (size_t)(layer->codebook != NULL ? layer->groups : layer->rows * layer->groups);
-    const size_t columns = (size_t)layer->columns;
-    const void *const all[PARTS] = {layer->codes,    layer->scales,
-                                    layer->zeros,    layer->ordered ? layer->g_idx : NULL,
-                                    layer->codebook, layer->column_scales};
-    const size_t sizes[PARTS] = {
-        (size_t)layer->rows * columns,          grids * sizeof(float),  grids, columns * sizeof(int32_t),
-        sizeof(float) << (unsigned)layer->bits, columns * sizeof(float)};
+    const size_t scales = (size_t)quantized_layer_scales(layer), columns = (size_t)layer->columns;
+    const void *const all[PARTS] = {layer->codes,         layer->scales,
+                                    layer->zeros,         layer->ordered ? layer->g_idx : NULL,
+                                    layer->coding.values, layer->column_scales};
+    const size_t sizes[PARTS] = {(size_t)layer->rows * columns,
+                                 scales * sizeof(float),
+                                 scales,
+                                 columns * sizeof(int32_t),
+                                 (size_t)layer->coding.count * sizeof(float),
+                                 columns * sizeof(float)};
     for (int i = 0; i < PARTS; i++) {
         from[i] = all[i];
         bytes[i] = all[i] != NULL ? sizes[i] : 0;
@@ -34,10 +36,15 @@ enum status coded_init(struct coded *coded, struct backend *backend, struct quan
     const void *from[PARTS];
     size_t bytes[PARTS], next = ALIGNMENT; /* offset 0 is: not there */
     *coded = (struct coded){.backend = backend, .layer = layer};
-    coded->at =
-        (struct codes){layer->rows,     layer->columns,      layer->groups, layer->group_size,
-                       layer->codes,    layer->scales,       layer->zeros,  layer->ordered ? layer->g_idx : NULL,
-                       layer->codebook, layer->column_scales};
+    coded->at = (struct codes){.coding = layer->coding,
+                               .rows = layer->rows,
+                               .columns = layer->columns,
+                               .groups = layer->groups,
+                               .codes = layer->codes,
+                               .scales = layer->scales,
+                               .zeros = layer->zeros,
+                               .g_idx = layer->ordered ? layer->g_idx : NULL,
+                               .column_scales = layer->column_scales};
     if (backend->ops->host) return STATUS_OK;
     list_parts(layer, from, bytes);
     for (int i = codes != NULL ? PART_SCALES : PART_CODES; i < PARTS; i++) {
@@ -51,7 +58,7 @@ enum status coded_init(struct coded *coded, struct backend *backend, struct quan
     coded->at.scales = block_at(coded, PART_SCALES);
     coded->at.zeros = block_at(coded, PART_ZEROS);
     coded->at.g_idx = block_at(coded, PART_GROUPS);
-    coded->at.codebook = block_at(coded, PART_BOOK);
+    coded->at.coding.values = block_at(coded, PART_TABLE);
     coded->at.column_scales = block_at(coded, PART_COLUMNS);
     return STATUS_OK;
 }
@@ -96,9 +103,9 @@ enum status coded_pull(struct coded *coded, struct error *error)
     return coded_pull_scales(coded, error);
 }
 
-void coded_encode(struct coded *coded, struct grid grid, struct matrix weight)
+void coded_encode(struct coded *coded, struct matrix weight)
 {
-    coded->backend->ops->grid_encode(coded->backend, grid, weight, &coded->at);
+    coded->backend->ops->encode(coded->backend, weight, &coded->at);
 }
 
 void coded_decode(const struct coded *coded, struct matrix weight)

@@ -20,15 +20,15 @@ MUST_CHECK enum status coded_init(struct coded *coded, struct backend *backend, 
                                   uint8_t *codes, struct error *error);
 void coded_reset(struct coded *coded); /* a zeroed one is fine */
 
-/* The layer's scales, zero points, groups of columns, scales of columns and book go to the backend. */
+/* The layer's scales, zero points, groups of columns, scales of columns and table go to the backend. */
 void coded_push(struct coded *coded);
 /* Codes, scales and zero points come into the layer. A late error of the device comes out here. */
 MUST_CHECK enum status coded_pull(struct coded *coded, struct error *error);
 MUST_CHECK enum status coded_pull_scales(struct coded *coded, struct error *error); /* the scales alone */
 
-/* Finds the grid of every group of `weight` [rows, columns] of float, and its codes. With column_scales, `weight` is W
- * diag(s). */
-void coded_encode(struct coded *coded, struct grid grid, struct matrix weight);
+/* Finds the scale of every group of `weight` [rows, columns] of float, and its codes; a table was pushed before. With
+ * column_scales, `weight` is W diag(s). */
+void coded_encode(struct coded *coded, struct matrix weight);
 /* Writes the values into `weight` [rows, columns]. */
 void coded_decode(const struct coded *coded, struct matrix weight);
 

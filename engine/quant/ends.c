@@ -8,14 +8,15 @@ enum status ends_round(struct backend *backend, const char *name, struct matrix 
 {
     const struct quantize_linear linear = {name, matrix};
     const struct quantize_task task = {&linear, 1, {.sample = {0}}};
+    const struct coding coding = {.bits = (int)bits, .sym = true, .group_size = ENDS_GROUP};
     struct quantized_layer layer = {0};
     struct coded coded = {0};
     enum status status;
     if ((status = check_task(backend, &task, error)) != STATUS_OK) goto done;
-    status = quantized_layer_init(&layer, matrix.rows, matrix.columns, bits, ENDS_GROUP, true, error);
+    status = quantized_layer_init(&layer, matrix.rows, matrix.columns, coding, error);
     if (status != STATUS_OK) goto done;
     if ((status = coded_init(&coded, backend, &layer, NULL, error)) != STATUS_OK) goto done;
-    coded_encode(&coded, (struct grid){.bits = (int)bits, .sym = true}, matrix);
+    coded_encode(&coded, matrix);
     if ((status = coded_pull(&coded, error)) != STATUS_OK) goto done;
     if ((status = check_scales(&layer, name, error)) != STATUS_OK) goto done;
     coded_decode(&coded, matrix);

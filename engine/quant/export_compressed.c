@@ -56,11 +56,11 @@ static int tensors(const struct export_grid *grid, int64_t rows, int64_t columns
 static enum status write_codes(const struct quantized_layer *layer, struct weights_writer *writer, int64_t index,
                                struct error *error)
 {
-    const int64_t count = packing_words(layer->columns, layer->bits);
+    const int64_t count = packing_words(layer->columns, layer->coding.bits);
     uint32_t *words = NULL;
     enum status status = memory_new(count, sizeof *words, "packed codes", &words, error);
     for (int64_t r = 0; r < layer->rows && status == STATUS_OK; r++) {
-        packing_pack(layer->codes + r * layer->columns, 1, layer->columns, layer->bits, words, 1);
+        packing_pack(layer->codes + r * layer->columns, 1, layer->columns, layer->coding.bits, words, 1);
         status = weights_writer_bytes(writer, index, words, count * (int64_t)sizeof *words, error);
     }
     memory_free(words);
@@ -70,12 +70,12 @@ static enum status write_codes(const struct quantized_layer *layer, struct weigh
 static enum status write_zeros(const struct quantized_layer *layer, struct weights_writer *writer, int64_t index,
                                struct error *error)
 {
-    const int64_t count = packing_words(layer->rows, layer->bits) * layer->groups;
+    const int64_t count = packing_words(layer->rows, layer->coding.bits) * layer->groups;
     uint32_t *words = NULL;
     enum status status = memory_new(count, sizeof *words, "packed zero points", &words, error);
     if (status != STATUS_OK) return status;
     for (int64_t g = 0; g < layer->groups; g++)
-        packing_pack(layer->zeros + g, layer->groups, layer->rows, layer->bits, words + g, layer->groups);
+        packing_pack(layer->zeros + g, layer->groups, layer->rows, layer->coding.bits, words + g, layer->groups);
     status = weights_writer_bytes(writer, index, words, count * (int64_t)sizeof *words, error);
     memory_free(words);
     return status;

@@ -90,7 +90,7 @@ static enum status put_scales(const struct quantized_layer *layer, int64_t at, u
     if ((status = export_format_half(layer->scales[at], &bits, error)) != STATUS_OK) return status;
     memcpy(out, &bits, sizeof bits);
     *size = sizeof bits;
-    if (layer->sym) return STATUS_OK;
+    if (layer->coding.sym) return STATUS_OK;
     half->to_f32(&bits, &stored, 1);
     stored *= -(float)layer->zeros[at];
     half->from_f32(&stored, &bits, 1);
@@ -109,7 +109,7 @@ static enum status write(const struct export_grid *grid, const struct quantized_
     for (int64_t stored = 0; stored < layer->rows && status == STATUS_OK; stored++) {
         const int64_t row = gguf_names_row(stored, place->head_rows);
         for (int64_t b = 0; b < blocks && status == STATUS_OK; b++) {
-            const int64_t at = row * layer->groups + b * BLOCK / layer->group_size;
+            const int64_t at = row * layer->groups + b * BLOCK / layer->coding.group_size;
             int size = 0;
             if ((status = put_scales(layer, at, line + b * width, &size, error)) == STATUS_OK)
                 type->put(layer->codes + row * layer->columns + b * BLOCK, layer->zeros[at], line + b * width + size);

@@ -50,11 +50,12 @@ static enum status write_codes(const struct quantized_layer *layer, struct weigh
                                struct error *error)
 {
     uint32_t *words = NULL;
-    enum status status = memory_new(layer->bits * layer->rows, sizeof *words, "packed codes", &words, error);
+    enum status status = memory_new(layer->coding.bits * layer->rows, sizeof *words, "packed codes", &words, error);
     for (int64_t c = 0; c < layer->columns && status == STATUS_OK; c += CODES) {
         for (int64_t r = 0; r < layer->rows; r++)
-            packing_pack(layer->codes + r * layer->columns + c, 1, CODES, layer->bits, words + r, layer->rows);
-        status = weights_writer_bytes(writer, index, words, layer->bits * layer->rows * (int64_t)sizeof *words, error);
+            packing_pack(layer->codes + r * layer->columns + c, 1, CODES, layer->coding.bits, words + r, layer->rows);
+        status = weights_writer_bytes(writer, index, words, layer->coding.bits * layer->rows * (int64_t)sizeof *words,
+                                      error);
     }
     memory_free(words);
     return status;
@@ -63,15 +64,15 @@ static enum status write_codes(const struct quantized_layer *layer, struct weigh
 static enum status write_zeros(const struct quantized_layer *layer, struct weights_writer *writer, int64_t index,
                                struct error *error)
 {
-    const int64_t count = packing_words(layer->rows, layer->bits);
+    const int64_t count = packing_words(layer->rows, layer->coding.bits);
     uint32_t *words = NULL;
     uint8_t *stored = NULL;
     enum status status = memory_new(count, sizeof *words, "packed zero points", &words, error);
     if (status == STATUS_OK) status = memory_new(layer->rows, sizeof *stored, "packed zero points", &stored, error);
     for (int64_t g = 0; g < layer->groups && status == STATUS_OK; g++) {
         for (int64_t r = 0; r < layer->rows; r++)
-            stored[r] = (uint8_t)(layer->zeros[r * layer->groups + g] - layer->sym);
-        packing_pack(stored, 1, layer->rows, layer->bits, words, 1);
+            stored[r] = (uint8_t)(layer->zeros[r * layer->groups + g] - layer->coding.sym);
+        packing_pack(stored, 1, layer->rows, layer->coding.bits, words, 1);
         status = weights_writer_bytes(writer, index, words, count * (int64_t)sizeof *words, error);
     }
     memory_free(stored);

@@ -60,8 +60,8 @@ struct solver {
     const struct gptq_params *params;
     const struct quantize_task *task;
     struct quantized_layer *out;
-    struct coded *coded; /* [count] */
-    struct grid grid;
+    struct coded *coded;  /* [count] */
+    struct coding coding; /* group_size columns in visiting order */
     struct gptq_order order;
     int64_t rows, padded, columns;
     float *diagonal; /* [columns] of H, 1 where dead */
@@ -157,8 +157,19 @@ static enum status set_order(struct solver *solver, struct error *error)
 static struct grids grids_from(const struct solver *solver, int64_t run, int64_t row)
 {
     const int64_t stride = solver->padded, at = run * stride + row;
-    return (struct grids){solver->grids + at, solver->grids + solver->order.runs * stride + at, stride,
-                          solver->order.group_size};
+    return (struct grids){solver->grids + at, solver->grids + solver->order.runs * stride + at, stride};
+}
+
+/* Finds those of `weight`. */
+static void find_grids(const struct solver *solver, struct matrix weight, struct grids grids)
+{
+    const int64_t size = solver->coding.group_size;
+    solver->backend->ops->encode(solver->backend, weight,
+                                 &(struct codes){.coding = solver->coding,
+                                                 .rows = weight.rows,
+                                                 .columns = weight.columns,
+                                                 .groups = (weight.columns + size - 1) / size,
+                                                 .grids = grids});
 }
 
 /* Stacks the linears in visiting order; the one grid of a whole row is that of the weight as it came. */
@@ -168,8 +179,7 @@ static void gather_rows(struct solver *solver)
     for (int64_t i = 0, row = 0; i < solver->task->count; row += solver->task->linears[i++].weight.rows) {
         const struct matrix weight = solver->task->linears[i].weight;
         backend->ops->select(backend, matrix_rows(solver->weights, row, weight.rows), weight, NULL, solver->order.from);
-        if (solver->params->group_size == -1)
-            backend->ops->grid_find(backend, solver->grid, weight, grids_from(solver, 0, row));
+        if (solver->params->group_size == -1) find_grids(solver, weight, grids_from(solver, 0, row));
     }
     for (int64_t i = 0; i < solver->columns && solver->dead > 0; i++)
         if (solver->is_dead[solver->order.from[i]])
@@ -186,17 +196,16 @@ static void solve_block(struct solver *solver, int64_t first, int64_t width)
     const struct gptq_block_args block = {
         .weights = matrix_columns(solver->weights, first, width),
         .upper = matrix_columns(matrix_rows(solver->upper, first, width), first, width),
+        .coding = solver->coding,
         .grids = grids_from(solver, 0, 0),
         .position = first,
-        .top = grid_top(solver->grid),
         .from = solver->order.from + first,
         .codes = solver->codes,
         .codes_stride = columns,
         .errors = matrix_rows(solver->errors, 0, width),
     };
     if (solver->params->group_size != -1 && run < last)
-        backend->ops->grid_find(backend, solver->grid, matrix_columns(solver->weights, run * size, end - run * size),
-                                grids_from(solver, run, 0));
+        find_grids(solver, matrix_columns(solver->weights, run * size, end - run * size), grids_from(solver, run, 0));
     backend->ops->gptq_block(backend, &block);
 }
 
@@ -240,8 +249,7 @@ static enum status take_layer(struct solver *solver, int64_t index, int64_t firs
     uint8_t *codes = solver->codes + first_row * solver->columns;
     struct quantized_layer *layer = &solver->out[index];
     struct backend *backend = solver->backend;
-    enum status status = quantized_layer_init(layer, linear->weight.rows, solver->columns, params->bits,
-                                              params->group_size, params->sym, error);
+    enum status status = quantized_layer_init(layer, linear->weight.rows, solver->columns, solver->coding, error);
     if (status != STATUS_OK) return status;
     layer->damp = damp;
     layer->damp_increases = lround((damp - params->damp_percent) / GPTQ_DAMP_INCREMENT);
@@ -288,7 +296,7 @@ static enum status gptq_quantize(struct backend *backend, const struct quantize_
                             .params = params,
                             .task = task,
                             .out = out,
-                            .grid = {.bits = (int)params->bits, .sym = params->sym}};
+                            .coding = {.bits = (int)params->bits, .sym = params->sym}};
     enum status status;
     double damp = 0;
     bool factored = true;
@@ -304,6 +312,7 @@ static enum status gptq_quantize(struct backend *backend, const struct quantize_
         goto done;
     }
     if ((status = set_order(&solver, error)) != STATUS_OK) goto done;
+    solver.coding.group_size = solver.order.group_size;
     if ((status = solver_init(&solver, error)) != STATUS_OK) goto done;
     status = gptq_factor(backend, &solver.order, task->inputs.hessian, solver.diagonal, params->damp_percent,
                          task->linears[0].name, solver.upper, &damp, error);

@@ -44,12 +44,12 @@ static enum status llm_int8_encode(void *owner, struct backend *backend, const s
                                    struct quantized_layer *layer, struct coded *coded, struct error *error)
 {
     const struct llm_int8_params *params = owner;
-    const struct grid grid = {.bits = 8, .rule = GRID_ABSMAX};
-    enum status status = quantized_layer_init(layer, linear->weight.rows, linear->weight.columns, 8, -1, true, error);
+    const struct coding coding = {
+        .bits = 8, .sym = true, .rule = SCALE_ABSMAX, .type = SCALE_TYPE_F32, .group_size = -1};
+    enum status status = quantized_layer_init(layer, linear->weight.rows, linear->weight.columns, coding, error);
     if (status == STATUS_OK) status = coded_init(coded, backend, layer, NULL, error);
     if (status != STATUS_OK) return status;
-    coded_encode(coded, grid, linear->weight);
-    layer->scale_bits = 32;
+    coded_encode(coded, linear->weight);
     layer->input_bits = 8;
     layer->input_threshold = params->threshold;
     return params->variant == VARIANT_PAPER ? keep_original(backend, linear->weight, layer, error) : STATUS_OK;

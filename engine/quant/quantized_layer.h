@@ -13,27 +13,23 @@ enum degraded {
     DEGRADED_SILENT    /* its inputs are zero on every calibration token */
 };
 
-/* Two codings. A grid: value = (code - zero) * scale, a scale and a zero point for each group of a row's columns. A
- * codebook (`codebook` given): value = codebook[code] * scale, a scale for each run of `group_size` weights of the
- * matrix written out row by row, so that runs cross rows; then `groups` counts all runs, and there are no zeros and no
- * g_idx. With column_scales s what is coded is W diag(s): the value of a column is divided by its s.
+/* A matrix [rows, columns] in a coding (backend/coding.h): value = (code - zero) * scale of a grid, values[code] * scale
+ * of a table. With column_scales s what is coded is W diag(s): the value of a column is divided by its s.
  *
  * All arrays are owned (quantized_layer_reset), row-major, columns in the original order. */
 struct quantized_layer {
-    int64_t rows, columns, groups, group_size; /* group_size >= 1: -1 was resolved to the number of columns */
-    int bits;
-    bool sym;
-    uint8_t *codes;        /* [rows, columns], in [0, 2^bits) */
-    float *scales;         /* [rows, groups]; of a codebook [groups] */
-    uint8_t *zeros;        /* [rows, groups] */
-    int32_t *g_idx;        /* [columns]: the group of a column */
-    bool ordered;          /* g_idx is not column / group_size: it must be stored */
-    const float *codebook; /* [2^bits] lent for ever; NULL: a grid */
-    int64_t scale_bits;    /* that a scale takes in a checkpoint, and what is stored once beside them … */
-    int64_t extra_bits;    /* … 16 and 0 from quantized_layer_init */
-    float *column_scales;  /* [columns], above 0; NULL: none */
-    double alpha;          /* the exponent they come from; NaN without */
-    bool skipped;          /* left as it is: no codes, no scales */
+    struct coding coding; /* group_size >= 1: -1 was resolved to the number of columns; a table is lent for ever */
+    int64_t rows, columns, groups; /* groups of a row; with LAYOUT_RUNS of the whole matrix */
+    uint8_t *codes;                /* [rows, columns], in [0, 2^bits) */
+    float *scales;                 /* [rows, groups]; of runs [groups] */
+    uint8_t *zeros;                /* [rows, groups] of a grid; NULL of a table */
+    int32_t *g_idx;                /* [columns]: the group of a column; NULL of runs */
+    bool ordered;                  /* g_idx is not column / group_size: it must be stored */
+    int64_t scale_bits;            /* that a scale takes in a checkpoint, and what is stored once beside them … */
+    int64_t extra_bits;            /* … those of the coding's type, and 0, from quantized_layer_init */
+    float *column_scales;          /* [columns], above 0; NULL: none */
+    double alpha;                  /* the exponent they come from; NaN without */
+    bool skipped;                  /* left as it is: no codes, no scales */
     int64_t kept; /* input columns that were left as they are; `columns` and all arrays are of the others, in order */
     int32_t *kept_columns; /* [kept] ascending; NULL: none */
 
@@ -52,16 +48,15 @@ struct quantized_layer {
     int64_t dead_columns; /* inputs that were zero on every calibration token */
 };
 
-/* Empty arrays for a layer of this shape; group_size as in the API. On failure the layer may be reset all the same. */
-MUST_CHECK enum status quantized_layer_init(struct quantized_layer *layer, int64_t rows, int64_t columns, int64_t bits,
-                                            int64_t group_size, bool sym, struct error *error);
-/* The same for codes of 4 bits in a codebook of 16 values. */
-MUST_CHECK enum status quantized_layer_init_codebook(struct quantized_layer *layer, int64_t rows, int64_t columns,
-                                                     int64_t block_size, const float *codebook, struct error *error);
-void quantized_layer_reset(struct quantized_layer *layer); /* a zeroed one is fine */
+/* Empty arrays for a layer of this shape; the coding's group_size as in the API. On failure the layer may be reset all
+ * the same. */
+MUST_CHECK enum status quantized_layer_init(struct quantized_layer *layer, int64_t rows, int64_t columns,
+                                            struct coding coding, struct error *error);
+int64_t quantized_layer_scales(const struct quantized_layer *layer); /* how many it has */
+void quantized_layer_reset(struct quantized_layer *layer);           /* a zeroed one is fine */
 
-/* Bits that a checkpoint needs: the codes, a scale for each group, a zero point of `bits` bits for each group of an
- * asymmetric grid, 32 bits a column for g_idx where it must be stored, 16 for its scale where columns have one. */
+/* Bits that a checkpoint needs: the codes, a scale for each group, a zero point of as many bits as a code for each
+ * group of an asymmetric grid, 32 bits a column for g_idx where it must be stored, 16 for its scale where columns have one. */
 int64_t quantized_layer_bits(const struct quantized_layer *layer);
 
 #endif

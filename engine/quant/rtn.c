@@ -1,4 +1,4 @@
-/* rtn.c: rounding to the nearest point of the min-max grid, each group on its own (grid.h has the equations). */
+/* rtn.c: rounding to the nearest point of the min-max grid, each group on its own (coding.h has the equations). */
 #include "quant/check.h"
 #include "quant/quantize_each.h"
 
@@ -14,11 +14,10 @@ static enum status rtn_encode(void *owner, struct backend *backend, const struct
                               struct quantized_layer *layer, struct coded *coded, struct error *error)
 {
     const struct rtn_params *params = owner;
-    const struct grid grid = {.bits = (int)params->bits, .sym = params->sym};
-    enum status status = quantized_layer_init(layer, linear->weight.rows, linear->weight.columns, params->bits,
-                                              params->group_size, params->sym, error);
+    const struct coding coding = {.bits = (int)params->bits, .sym = params->sym, .group_size = params->group_size};
+    enum status status = quantized_layer_init(layer, linear->weight.rows, linear->weight.columns, coding, error);
     if (status == STATUS_OK) status = coded_init(coded, backend, layer, NULL, error);
-    if (status == STATUS_OK) coded_encode(coded, grid, linear->weight);
+    if (status == STATUS_OK) coded_encode(coded, linear->weight);
     return status;
 }
 

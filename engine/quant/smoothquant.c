@@ -81,11 +81,13 @@ static enum status matrix_new(struct backend *backend, int64_t rows, int64_t col
 
 static enum status layers_init(struct smoother *smoother, struct error *error)
 {
+    const struct coding coding = {
+        .bits = (int)smoother->params->bits, .sym = true, .rule = SCALE_ABSMAX, .group_size = -1};
     enum status status = memory_new(smoother->task->count, sizeof *smoother->coded, "codes", &smoother->coded, error);
     for (int64_t i = 0; i < smoother->task->count && status == STATUS_OK; i++) {
         struct quantized_layer *layer = &smoother->out[i];
         const int64_t rows = smoother->task->linears[i].weight.rows;
-        status = quantized_layer_init(layer, rows, smoother->columns, smoother->params->bits, -1, true, error);
+        status = quantized_layer_init(layer, rows, smoother->columns, coding, error);
         if (status != STATUS_OK) return status;
         status = memory_new(smoother->columns, sizeof(float), "column scales", &layer->column_scales, error);
         if (status != STATUS_OK) return status;
@@ -153,14 +155,13 @@ static void find_scales(struct smoother *smoother, double alpha)
 
 static void encode(struct smoother *smoother, int64_t index)
 {
-    const struct grid grid = {.bits = (int)smoother->params->bits, .rule = GRID_ABSMAX};
     struct quantized_layer *layer = &smoother->out[index];
     const struct matrix scaled = matrix_rows(smoother->weights, 0, layer->rows);
     smoother->backend->ops->scale_columns(smoother->backend, scaled, smoother->task->linears[index].weight,
                                           smoother->column_scales);
     memcpy(layer->column_scales, smoother->scales, (size_t)smoother->columns * sizeof(float));
     coded_push(&smoother->coded[index]);
-    coded_encode(&smoother->coded[index], grid, scaled);
+    coded_encode(&smoother->coded[index], scaled);
 }
 
 /* |X Wᵀ - X̂ Ŵᵀ|² over the sample and all linears. */

@@ -3,20 +3,19 @@
 
 #include <math.h>
 
-/* Differences from `weight` that the grid of `weight` clamped to [-most, most] leaves, over s: as the inputs weigh
+/* Differences from `weight` that the coding of `weight` clamped to [-most, most] leaves, over s: as the inputs weigh
  * them. */
-static void clipped_difference(struct grid grid, const float *weight, const float *scales, int64_t count, float most,
-                               float *out)
+static void clipped_difference(struct coding coding, const float *weight, const float *scales, int64_t count,
+                               float most, float *out)
 {
-    double step;
-    uint8_t zero;
+    double step, zero;
     for (int64_t c = 0; c < count; c++) out[c] = fminf(fmaxf(weight[c], -most), most);
-    grid_find(grid, out, count, &step, &zero);
-    const double point = zero, top = grid_top(grid);
+    coding_find(coding, out, count, &step, &zero);
+    const double point = zero, top = coding_top(coding);
     const float stored = (float)step;
 #pragma omp simd
     for (int64_t c = 0; c < count; c++)
-        out[c] = (weight[c] - (float)(grid_code(out[c], step, point, top) - point) * stored) / scales[c];
+        out[c] = (weight[c] - (float)(coding_step(out[c], step, point, top) - point) * stored) / scales[c];
 }
 
 struct clip_job {
@@ -45,8 +44,8 @@ static void clip_group(const struct clip_job *job, int64_t row, int64_t rows, in
     for (int64_t step = 0; step < args->steps; step++) {
         const float part = (float)(1 - (double)step / (double)args->parts);
         for (int64_t r = 0; r < rows; r++)
-            clipped_difference(args->grid, float_row(args->weight, row + r) + first, float_row(args->scales, 0) + first,
-                               count, most[r] * part, scratch + r * count);
+            clipped_difference(args->coding, float_row(args->weight, row + r) + first,
+                               float_row(args->scales, 0) + first, count, most[r] * part, scratch + r * count);
         cpu_gemm(job->backend, &(struct gemm_args){.a = d, .b = hessian, .c = product, .alpha = 1});
         for (int64_t r = 0; r < rows; r++) {
             const double error = cpu_dot(job->backend, matrix_rows(d, r, 1), matrix_rows(product, r, 1));
@@ -67,8 +66,9 @@ static void clip_slab(void *context, int64_t slab, int thread)
     const struct clip_search_args *args = job->args;
     const int64_t row = slab * CLIP_SEARCH_ROWS, rows = smaller(CLIP_SEARCH_ROWS, args->weight.rows - row);
     float *scratch = float_row(args->scratch, (int64_t)thread * 2 * CLIP_SEARCH_ROWS);
-    for (int64_t first = 0; first < args->weight.columns; first += args->group_size)
-        clip_group(job, row, rows, first, smaller(args->group_size, args->weight.columns - first), scratch);
+    const int64_t size = args->coding.group_size;
+    for (int64_t first = 0; first < args->weight.columns; first += size)
+        clip_group(job, row, rows, first, smaller(size, args->weight.columns - first), scratch);
 }
 
 void cpu_clip_search(struct backend *backend, const struct clip_search_args *args)

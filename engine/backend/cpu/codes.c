@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MIRROR_TILE = 64, MAGNITUDES_STRIP = 64, BLOCKS_A_TASK = 256 };
+enum { MIRROR_TILE = 64, MAGNITUDES_STRIP = 64, TASK_WEIGHTS = 16384 };
 
 void cpu_write_bytes(struct backend *backend, void *to, const void *from, size_t bytes)
 {
@@ -39,10 +39,8 @@ void cpu_mirror(struct backend *backend, struct matrix h)
 struct codes_job {
     struct matrix to, from, by;
     const int32_t *rows, *columns;
-    struct grid grid;
-    struct grids grids;
     const struct codes *codes;
-    int64_t first; /* row of the codes */
+    int64_t first; /* row of the codes; encode: groups of a task */
 };
 
 static void select_rows(void *context, int64_t first, int64_t end)
@@ -83,107 +81,83 @@ void cpu_scale_columns(struct backend *backend, struct matrix to, struct matrix 
     cpu_for_rows(backend->team, to.rows, to.columns, scale_rows, &job);
 }
 
-static void find_rows(void *context, int64_t first, int64_t end)
+/* Weight k of a group and those after it in its row: how many, and where. */
+static int64_t piece_of(const struct codes *codes, int64_t group, int64_t k, int64_t *row, int64_t *column)
 {
-    const struct codes_job *job = context;
-    const int64_t size = job->grids.group_size, columns = job->from.columns;
-    for (int64_t r = first; r < end; r++)
-        for (int64_t run = 0; run * size < columns; run++) {
-            const int64_t at = run * job->grids.stride + r;
-            uint8_t zero;
-            grid_find(job->grid, float_row(job->from, r) + run * size, smaller(size, columns - run * size),
-                      &job->grids.scales[at], &zero);
-            job->grids.zeros[at] = zero;
-        }
+    codes_place(codes, group, k, row, column);
+    return smaller(codes_count(codes, group) - k, codes->columns - *column);
 }
 
-void cpu_grid_find(struct backend *backend, struct grid grid, struct matrix weight, struct grids grids)
+static void encode_group(const struct codes *codes, struct matrix weight, const double *values, int64_t group)
 {
-    struct codes_job job = {.from = weight, .grid = grid, .grids = grids};
-    cpu_for_rows(backend->team, weight.rows, weight.columns, find_rows, &job);
+    const int64_t count = codes_count(codes, group);
+    const struct grids grids = codes->grids;
+    int64_t row, column, piece = piece_of(codes, group, 0, &row, &column);
+    float lo = coding_origin(codes->coding, float_row(weight, row)[column]), hi = lo;
+    double scale, zero;
+    for (int64_t k = 0; k < count; k += piece) {
+        piece = piece_of(codes, group, k, &row, &column);
+        coding_extend(float_row(weight, row) + column, piece, &lo, &hi);
+    }
+    coding_scale(codes->coding, (double)lo, (double)hi, &scale, &zero);
+    if (grids.scales != NULL) {
+        const int64_t at = group % codes->groups * grids.stride + group / codes->groups;
+        grids.scales[at] = scale;
+        grids.zeros[at] = zero;
+        return;
+    }
+    codes->scales[group] = (float)scale;
+    if (codes->zeros != NULL) codes->zeros[group] = (uint8_t)zero;
+    for (int64_t k = 0; k < count; k += piece) {
+        piece = piece_of(codes, group, k, &row, &column);
+        coding_encode(codes->coding, values, float_row(weight, row) + column, piece, scale, zero,
+                      codes->codes + row * codes->columns + column);
+    }
 }
 
-static void encode_rows(void *context, int64_t first, int64_t end)
-{
-    const struct codes_job *job = context;
-    const struct codes *codes = job->codes;
-    for (int64_t r = first; r < end; r++)
-        for (int64_t g = 0; g < codes->groups; g++) {
-            const int64_t column = g * codes->group_size, count = smaller(codes->group_size, codes->columns - column);
-            const float *weight = float_row(job->from, r) + column;
-            double scale;
-            uint8_t zero;
-            grid_find(job->grid, weight, count, &scale, &zero);
-            grid_encode(job->grid, weight, count, scale, zero, codes->codes + r * codes->columns + column);
-            codes->scales[r * codes->groups + g] = (float)scale;
-            codes->zeros[r * codes->groups + g] = zero;
-        }
-}
-
-void cpu_grid_encode(struct backend *backend, struct grid grid, struct matrix weight, const struct codes *codes)
-{
-    struct codes_job job = {.from = weight, .grid = grid, .codes = codes};
-    cpu_for_rows(backend->team, codes->rows, codes->columns, encode_rows, &job);
-}
-
-static void encode_blocks(void *context, int64_t task, int thread)
+static void encode_groups(void *context, int64_t task, int thread)
 {
     (void)thread;
     const struct codes_job *job = context;
-    const struct codes *codes = job->codes;
-    const int64_t size = codes->group_size, columns = codes->columns, total = codes->rows * columns;
-    const int64_t end = smaller((task + 1) * BLOCKS_A_TASK, codes->groups);
-    double values[CODEBOOK_VALUES];
-    for (int i = 0; i < CODEBOOK_VALUES; i++) values[i] = (double)codes->codebook[i];
-    for (int64_t block = task * BLOCKS_A_TASK; block < end; block++) {
-        const int64_t first = block * size, last = smaller(first + size, total);
-        float most = 0;
-        for (int64_t i = first; i < last; i++) {
-            const float w = fabsf(float_row(job->from, i / columns)[i % columns]);
-            most = w > most ? w : most;
-        }
-        codes->scales[block] = most;
-        for (int64_t i = first; i < last; i++) {
-            const double w = (double)float_row(job->from, i / columns)[i % columns];
-            codes->codes[i] = (uint8_t)grid_nearest(values, CODEBOOK_VALUES, most > 0 ? w / (double)most : 0);
-        }
-    }
+    const int64_t end = smaller((task + 1) * job->first, codes_all_groups(job->codes));
+    double values[CODING_VALUES];
+    coding_table(job->codes->coding, values);
+    for (int64_t group = task * job->first; group < end; group++) encode_group(job->codes, job->from, values, group);
 }
 
-void cpu_book_encode(struct backend *backend, struct matrix weight, const struct codes *codes)
+void cpu_encode(struct backend *backend, struct matrix weight, const struct codes *codes)
 {
-    struct codes_job job = {.from = weight, .codes = codes};
-    team_run(backend->team, ceil_divide(codes->groups, BLOCKS_A_TASK), encode_blocks, &job);
+    const int64_t groups = larger(TASK_WEIGHTS / codes->coding.group_size, 1);
+    struct codes_job job = {.from = weight, .codes = codes, .first = groups};
+    team_run(backend->team, ceil_divide(codes_all_groups(codes), groups), encode_groups, &job);
 }
 
-static void look_up_row(const struct codes *codes, int64_t row, float *out)
+/* Values of columns [first, end) of a row that share a scale. */
+static void decode_piece(const struct codes *codes, const uint8_t *line, int64_t first, int64_t end, int64_t group,
+                         float *out)
 {
-    const uint8_t *line = codes->codes + row * codes->columns;
-    for (int64_t c = 0; c < codes->columns;) {
-        const int64_t block = (row * codes->columns + c) / codes->group_size,
-                      end = (block + 1) * codes->group_size - row * codes->columns;
-        const float scale = codes->scales[block];
-        for (; c < end && c < codes->columns; c++) out[c] = codes->codebook[line[c]] * scale;
-    }
-}
-
-static void grid_row(const struct codes *codes, int64_t row, float *out)
-{
-    const uint8_t *line = codes->codes + row * codes->columns, *zeros = codes->zeros + row * codes->groups;
-    const float *scales = codes->scales + row * codes->groups;
-    const int32_t *g_idx = codes->g_idx;
-    if (g_idx != NULL) {
-        for (int64_t c = 0; c < codes->columns; c++) out[c] = (float)(line[c] - zeros[g_idx[c]]) * scales[g_idx[c]];
+    const float scale = codes->scales[group], *values = codes->coding.values;
+    if (values != NULL) {
+        for (int64_t c = first; c < end; c++) out[c] = values[line[c]] * scale;
         return;
     }
-    for (int64_t g = 0, c = 0; g < codes->groups; g++) {
-        const int64_t end = smaller(c + codes->group_size, codes->columns);
-        const float scale = scales[g];
-        const int zero = zeros[g];
+    const int zero = codes->zeros[group];
 #pragma omp simd
-        for (int64_t i = c; i < end; i++) out[i] = (float)(line[i] - zero) * scale;
-        c = end;
+    for (int64_t c = first; c < end; c++) out[c] = (float)(line[c] - zero) * scale;
+}
+
+static void decode_row(const struct codes *codes, int64_t row, float *out)
+{
+    const uint8_t *line = codes->codes + row * codes->columns;
+    const int64_t size = codes->coding.group_size;
+    const int64_t before = codes->coding.layout == LAYOUT_RUNS ? row * codes->columns % size : 0;
+    if (codes->g_idx != NULL) {
+        for (int64_t c = 0; c < codes->columns; c++)
+            decode_piece(codes, line, c, c + 1, codes_group(codes, row, c), out);
+        return;
     }
+    for (int64_t c = 0, end = size - before; c < codes->columns; c = end, end += size)
+        decode_piece(codes, line, c, smaller(end, codes->columns), codes_group(codes, row, c), out);
 }
 
 static void decode_rows(void *context, int64_t first, int64_t end)
@@ -193,10 +167,7 @@ static void decode_rows(void *context, int64_t first, int64_t end)
     const float *scales = codes->column_scales;
     for (int64_t r = first; r < end; r++) {
         float *to = float_row(job->to, r);
-        if (codes->codebook != NULL)
-            look_up_row(codes, job->first + r, to);
-        else
-            grid_row(codes, job->first + r, to);
+        decode_row(codes, job->first + r, to);
         if (scales != NULL) {
 #pragma omp simd
             for (int64_t c = 0; c < codes->columns; c++) to[c] /= scales[c];

@@ -70,35 +70,11 @@ void cuda_add_magnitudes(struct backend *backend, double *sums, struct matrix la
     cuda_leave(cuda);
 }
 
-static void encode(struct backend *backend, const struct grid_kernel_args *args)
+void cuda_encode(struct backend *backend, struct matrix weight, const struct codes *codes)
 {
     struct cuda *cuda = cuda_enter(backend);
-    cuda_launch(cuda, KERNEL_grid_encode, (args->weight.rows * args->groups + CODES_GROUPS - 1) / CODES_GROUPS, args);
-    cuda_leave(cuda);
-}
-
-void cuda_grid_find(struct backend *backend, struct grid grid, struct matrix weight, struct grids grids)
-{
-    encode(backend, &(struct grid_kernel_args){.grid = grid,
-                                               .weight = weight,
-                                               .grids = grids,
-                                               .groups = (weight.columns + grids.group_size - 1) / grids.group_size,
-                                               .group_size = grids.group_size});
-}
-
-void cuda_grid_encode(struct backend *backend, struct grid grid, struct matrix weight, const struct codes *codes)
-{
-    encode(
-        backend,
-        &(struct grid_kernel_args){
-            .grid = grid, .weight = weight, .codes = *codes, .groups = codes->groups, .group_size = codes->group_size});
-}
-
-void cuda_book_encode(struct backend *backend, struct matrix weight, const struct codes *codes)
-{
-    struct cuda *cuda = cuda_enter(backend);
-    cuda_launch(cuda, KERNEL_book_encode, (codes->groups + CODES_GROUPS - 1) / CODES_GROUPS,
-                &(struct grid_kernel_args){.weight = weight, .codes = *codes});
+    cuda_launch(cuda, KERNEL_encode, (codes_all_groups(codes) + CODES_GROUPS - 1) / CODES_GROUPS,
+                &(struct encode_args){weight, *codes});
     cuda_leave(cuda);
 }
 
@@ -128,7 +104,8 @@ static void clip_group(struct cuda *cuda, struct clip_search_kernel_args *args, 
 void cuda_clip_search(struct backend *backend, const struct clip_search_args *args)
 {
     struct cuda *cuda = cuda_enter(backend);
-    const int64_t widest = args->group_size < args->weight.columns ? args->group_size : args->weight.columns;
+    const int64_t widest =
+        args->coding.group_size < args->weight.columns ? args->coding.group_size : args->weight.columns;
     const int64_t most = CLIP_FLOATS / (2 * widest) + 1, slab = args->weight.rows < most ? args->weight.rows : most;
     struct clip_row *scratch =
         cuda_scratch(cuda, (size_t)slab * (sizeof *scratch + 2 * (size_t)widest * sizeof(float)));
@@ -138,7 +115,7 @@ void cuda_clip_search(struct backend *backend, const struct clip_search_args *ar
             const int64_t rest = args->weight.rows - row, rows = rest < slab ? rest : slab;
             float *floats = (float *)(void *)(scratch + slab);
             struct clip_search_kernel_args call = {
-                .grid = args->grid,
+                .coding = args->coding,
                 .weight = matrix_columns(matrix_rows(args->weight, row, rows), first, count),
                 .scales = matrix_columns(args->scales, first, count),
                 .difference = matrix_of(floats, rows, count, sizeof(float)),

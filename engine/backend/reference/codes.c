@@ -1,5 +1,5 @@
-/* codes.c: what quantizers are made of, but for GPTQ's block (gptq.c); backend/codes.h and backend/grid.h have the
- * equations. */
+/* codes.c: what quantizers are made of, but for GPTQ's block (gptq.c); backend/codes.h and backend/coding.h have
+ * the equations. */
 #include "backend/reference/real.h"
 
 #include <math.h>
@@ -51,82 +51,47 @@ void REFERENCE(add_magnitudes)(struct backend *backend, double *sums, struct mat
         }
 }
 
-/* From the lowest to the highest of some weights, each clamped to [-most, most] first. */
-static void find_range(struct grid grid, const real *weights, int64_t count, real most, double *lo, double *hi)
+void REFERENCE(encode)(struct backend *backend, struct matrix weight, const struct codes *codes)
 {
-    *lo = *hi = (double)grid_origin(grid, (float)fmin(fmax((double)weights[0], -(double)most), (double)most));
-    for (int64_t c = 0; c < count; c++) {
-        const double w = fmin(fmax((double)weights[c], -(double)most), (double)most);
-        *lo = w < *lo ? w : *lo;
-        *hi = w > *hi ? w : *hi;
-    }
-}
-
-static void find(struct grid grid, const real *weights, int64_t count, real most, double *scale, double *zero)
-{
-    double lo, hi;
-    find_range(grid, weights, count, most, &lo, &hi);
-    grid_of_range(grid, lo, hi, scale, zero);
-    *zero = (double)(uint8_t)*zero;
-}
-
-void REFERENCE(grid_find)(struct backend *backend, struct grid grid, struct matrix weight, struct grids grids)
-{
+    double values[CODING_VALUES];
     (void)backend;
-    for (int64_t r = 0; r < weight.rows; r++)
-        for (int64_t first = 0, run = 0; first < weight.columns; first += grids.group_size, run++) {
-            const int64_t left = weight.columns - first, at = run * grids.stride + r;
-            find(grid, row_of(weight, r) + first, left < grids.group_size ? left : grids.group_size, (real)INFINITY,
-                 &grids.scales[at], &grids.zeros[at]);
+    coding_table(codes->coding, values);
+    for (int64_t group = 0; group < codes_all_groups(codes); group++) {
+        const int64_t count = codes_count(codes, group);
+        const struct grids grids = codes->grids;
+        double lo = 0, hi = 0, scale, zero;
+        int64_t r, c;
+        for (int64_t k = 0; k < count; k++) {
+            codes_place(codes, group, k, &r, &c);
+            const float w = (float)row_of(weight, r)[c];
+            if (k == 0) lo = hi = (double)coding_origin(codes->coding, w);
+            lo = fmin(lo, (double)w);
+            hi = fmax(hi, (double)w);
         }
-}
-
-void REFERENCE(grid_encode)(struct backend *backend, struct grid grid, struct matrix weight, const struct codes *codes)
-{
-    (void)backend;
-    for (int64_t r = 0; r < codes->rows; r++)
-        for (int64_t g = 0; g < codes->groups; g++) {
-            const int64_t first = g * codes->group_size, left = codes->columns - first;
-            const int64_t end = first + (left < codes->group_size ? left : codes->group_size);
-            double scale, zero;
-            find(grid, row_of(weight, r) + first, end - first, (real)INFINITY, &scale, &zero);
-            codes->scales[r * codes->groups + g] = (float)scale;
-            codes->zeros[r * codes->groups + g] = (uint8_t)zero;
-            for (int64_t c = first; c < end; c++)
-                codes->codes[r * codes->columns + c] =
-                    (uint8_t)(int32_t)grid_code((float)row_of(weight, r)[c], scale, zero, grid_top(grid));
+        coding_scale(codes->coding, lo, hi, &scale, &zero);
+        if (grids.scales != NULL) {
+            const int64_t at = group % codes->groups * grids.stride + group / codes->groups;
+            grids.scales[at] = scale;
+            grids.zeros[at] = zero;
+            continue;
         }
-}
-
-void REFERENCE(book_encode)(struct backend *backend, struct matrix weight, const struct codes *codes)
-{
-    (void)backend;
-    const int64_t size = codes->group_size, columns = codes->columns, total = codes->rows * columns;
-    double values[CODEBOOK_VALUES];
-    for (int i = 0; i < CODEBOOK_VALUES; i++) values[i] = (double)codes->codebook[i];
-    for (int64_t block = 0; block < codes->groups; block++) {
-        const int64_t first = block * size, last = first + size < total ? first + size : total;
-        double most = 0;
-        for (int64_t i = first; i < last; i++)
-            most = fmax(most, fabs((double)row_of(weight, i / columns)[i % columns]));
-        codes->scales[block] = (float)most;
-        for (int64_t i = first; i < last; i++) {
-            const double w = (double)row_of(weight, i / columns)[i % columns];
-            codes->codes[i] = (uint8_t)grid_nearest(values, CODEBOOK_VALUES, most > 0 ? w / most : 0);
+        codes->scales[group] = (float)scale;
+        if (codes->zeros != NULL) codes->zeros[group] = (uint8_t)zero;
+        for (int64_t k = 0; k < count; k++) {
+            codes_place(codes, group, k, &r, &c);
+            const float w = (float)row_of(weight, r)[c];
+            codes->codes[r * codes->columns + c] =
+                (uint8_t)(codes->coding.values != NULL ? coding_look_up(codes->coding, values, w, scale)
+                                                       : (int)coding_step(w, scale, zero, coding_top(codes->coding)));
         }
     }
 }
 
 static real value_of(const struct codes *codes, int64_t r, int64_t c)
 {
-    const int64_t i = r * codes->columns + c;
-    real value;
-    if (codes->codebook != NULL) {
-        value = (real)codes->codebook[codes->codes[i]] * (real)codes->scales[i / codes->group_size];
-    } else {
-        const int64_t at = r * codes->groups + (codes->g_idx != NULL ? codes->g_idx[c] : c / codes->group_size);
-        value = (real)(codes->codes[i] - codes->zeros[at]) * (real)codes->scales[at];
-    }
+    const int64_t group = codes_group(codes, r, c);
+    const int code = codes->codes[r * codes->columns + c], zero = codes->zeros != NULL ? codes->zeros[group] : 0;
+    const real value = (real)coding_value(codes->coding, code, zero) * (real)codes->scales[group];
     return codes->column_scales == NULL ? value : value / (real)codes->column_scales[c];
 }
 
@@ -141,15 +106,29 @@ void REFERENCE(decode)(struct backend *backend, const struct codes *codes, int64
         }
 }
 
+/* The scale and zero point of some weights of a row, each clamped to [-most, most] first. */
+static void find_clamped(struct coding coding, const real *weights, int64_t count, real most, double *scale,
+                         double *zero)
+{
+    double lo = (double)coding_origin(coding, (float)fmin(fmax((double)weights[0], -(double)most), (double)most));
+    double hi = lo;
+    for (int64_t c = 0; c < count; c++) {
+        const double w = fmin(fmax((double)weights[c], -(double)most), (double)most);
+        lo = w < lo ? w : lo;
+        hi = w > hi ? w : hi;
+    }
+    coding_scale(coding, lo, hi, scale, zero);
+}
+
 /* d H dᵀ of one row's group when it is clamped to `most`; d is scratch. */
 static double clipped_error(const struct clip_search_args *args, const real *weight, int64_t first, int64_t count,
                             real most, real *d)
 {
     double scale, zero, sum = 0;
-    find(args->grid, weight, count, most, &scale, &zero);
+    find_clamped(args->coding, weight, count, most, &scale, &zero);
     for (int64_t c = 0; c < count; c++) {
         const real clamped = weight[c] < -most ? -most : weight[c] > most ? most : weight[c];
-        const double code = grid_code((float)clamped, scale, zero, grid_top(args->grid));
+        const double code = coding_step((float)clamped, scale, zero, coding_top(args->coding));
         d[c] = (weight[c] - (real)(code - zero) * (real)(float)scale) / row_of(args->scales, 0)[first + c];
     }
     for (int64_t i = 0; i < count; i++) {
@@ -163,10 +142,10 @@ static double clipped_error(const struct clip_search_args *args, const real *wei
 void REFERENCE(clip_search)(struct backend *backend, const struct clip_search_args *args)
 {
     (void)backend;
+    const int64_t size = args->coding.group_size;
     for (int64_t r = 0; r < args->weight.rows; r++)
-        for (int64_t first = 0; first < args->weight.columns; first += args->group_size) {
-            const int64_t left = args->weight.columns - first,
-                          count = left < args->group_size ? left : args->group_size;
+        for (int64_t first = 0; first < args->weight.columns; first += size) {
+            const int64_t left = args->weight.columns - first, count = left < size ? left : size;
             real *weight = row_of(args->weight, r) + first, most = 0, best;
             double least = (double)INFINITY;
             for (int64_t c = 0; c < count; c++)

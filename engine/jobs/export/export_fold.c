@@ -181,8 +181,7 @@ static enum status hold(struct part *part, const struct quantized_layer *layer, 
     enum status status = memory_new(1, sizeof *part->held, "layer that is held", &part->held, error);
     if (status != STATUS_OK) return status;
     *part->held = (struct quantized_layer){0};
-    status = quantized_layer_init(part->held, layer->rows, layer->columns, layer->bits, layer->group_size, layer->sym,
-                                  error);
+    status = quantized_layer_init(part->held, layer->rows, layer->columns, layer->coding, error);
     if (status != STATUS_OK) return status;
     const size_t weights = (size_t)(layer->rows * layer->columns), groups = (size_t)(layer->rows * layer->groups);
     memcpy(part->held->codes, layer->codes, weights);

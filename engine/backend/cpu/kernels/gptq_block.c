@@ -55,15 +55,15 @@ static void tile_update(struct tile *tile, const float *column, int64_t j)
 static void tile_quantize(struct tile *tile, const struct gptq_block_args *block, float divisor, int64_t j,
                           int64_t first)
 {
-    const int64_t at = (block->position + j) / block->grids.group_size * block->grids.stride + first;
+    const int64_t at = (block->position + j) / block->coding.group_size * block->grids.stride + first;
     const double *scales = block->grids.scales + at, *zeros = block->grids.zeros + at;
-    const double top = block->top;
+    const double top = coding_top(block->coding);
     const float *weights = tile->weights[j];
     float *errors = tile->errors[j];
     uint8_t *codes = tile->codes[j];
 #pragma omp simd
     for (int r = 0; r < GPTQ_ROW_TILE; r++) {
-        const double code = grid_code(weights[r], scales[r], zeros[r], top);
+        const double code = coding_step(weights[r], scales[r], zeros[r], top);
         errors[r] = (weights[r] - (float)(code - zeros[r]) * (float)scales[r]) / divisor;
         codes[r] = (uint8_t)(int32_t)code;
     }

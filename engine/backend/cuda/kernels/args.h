@@ -14,7 +14,7 @@ enum {
     ATTENTION_DIM = 256,  /* the largest head_dim */
     ATTENTION_LANES = 32, /* threads that a row of weights has, between products */
     CHOLESKY_BLOCK = 64,  /* columns that one block factors */
-    CODES_LANES = 32,     /* threads that a group of weights has when its grid is found … */
+    CODES_LANES = 32,     /* threads that a group of weights has when it is encoded … */
     CODES_GROUPS = KERNEL_THREADS / CODES_LANES, /* … and the groups of a block of threads */
     ROUTE_LANES = 32,                            /* threads that a row of a router's logits has … */
     ROUTE_ROWS = KERNEL_THREADS / ROUTE_LANES,   /* … and the rows of a block of threads */
@@ -183,13 +183,9 @@ struct select_args {
     const int32_t *rows, *columns;
 };
 
-/* Grids go into `grids`, or with codes into `codes`. */
-struct grid_kernel_args {
-    struct grid grid;
+struct encode_args {
     struct matrix weight;
-    struct grids grids;
     struct codes codes;
-    int64_t groups, group_size;
 };
 
 struct decode_args {
@@ -205,7 +201,7 @@ struct clip_row {
 
 /* One group of the columns of some rows, clamped to `part` of their largest magnitudes. */
 struct clip_search_kernel_args {
-    struct grid grid;
+    struct coding coding;
     struct matrix weight, scales, difference, product;
     struct clip_row *rows;
     float part;
@@ -289,7 +285,7 @@ struct hadamard_kernel_args {
     X(cholesky_clear, cholesky_args)                      \
     X(select, select_args)                                \
     X(scale_columns, select_args)                         \
-    X(grid_encode, grid_kernel_args)                      \
+    X(encode, encode_args)                                \
     X(decode, decode_args)                                \
     X(clip_begin, clip_search_kernel_args)                \
     X(clip_difference, clip_search_kernel_args)           \
@@ -301,7 +297,6 @@ struct hadamard_kernel_args {
     X(round_mark, round_rows_args)                        \
     X(round_rows, round_rows_args)                        \
     X(hadamard, hadamard_kernel_args)                     \
-    X(book_encode, grid_kernel_args)                      \
     X(add_products, select_args)
 
 enum kernel {

@@ -15,8 +15,8 @@ KERNEL(clip_begin, clip_search_kernel_args)
     const float *w = row_of(args->weight, r);
     EACH_THREAD(thread)
     {
-        low[MINE(thread)] = -(double)grid_origin(args->grid, w[0]);
-        high[MINE(thread)] = (double)grid_origin(args->grid, w[0]);
+        low[MINE(thread)] = -(double)coding_origin(args->coding, w[0]);
+        high[MINE(thread)] = (double)coding_origin(args->coding, w[0]);
         for (int64_t c = thread; c < args->weight.columns; c += KERNEL_THREADS) {
             if (-(double)w[c] > low[MINE(thread)]) low[MINE(thread)] = -(double)w[c];
             if ((double)w[c] > high[MINE(thread)]) high[MINE(thread)] = (double)w[c];
@@ -50,13 +50,13 @@ KERNEL(clip_difference, clip_search_kernel_args)
     EACH_THREAD(thread)
     {
         if (thread > 0) continue;
-        grid_of_range(args->grid, (double)clamped(row->low, most), (double)clamped(row->high, most), &row->scale,
-                      &row->zero);
+        coding_scale(args->coding, (double)clamped(row->low, most), (double)clamped(row->high, most), &row->scale,
+                     &row->zero);
     }
     EACH_THREAD(thread)
     {
         for (int64_t c = thread; c < args->weight.columns; c += KERNEL_THREADS) {
-            const double code = grid_code(clamped(w[c], most), row->scale, row->zero, grid_top(args->grid));
+            const double code = coding_step(clamped(w[c], most), row->scale, row->zero, coding_top(args->coding));
             row_of(args->difference, r)[c] = (w[c] - (float)(code - row->zero) * (float)row->scale) / s[c];
         }
     }

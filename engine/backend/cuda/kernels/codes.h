@@ -1,4 +1,4 @@
-/* codes.h: kernels of reference/codes.c and reference/gptq.c; backend/codes.h and backend/grid.h have the equations. */
+/* codes.h: kernels of reference/codes.c and reference/gptq.c; backend/codes.h and backend/coding.h have the equations. */
 #ifndef BACKEND_CUDA_KERNELS_CODES_H
 #define BACKEND_CUDA_KERNELS_CODES_H
 
@@ -69,114 +69,83 @@ KERNEL(magnitudes_end, magnitudes_args)
     }
 }
 
-/* The weights of one row's group. */
-struct group_span {
-    int64_t row, group, first, end; /* nothing when the block has no such group */
-};
-
-DEVICE struct group_span group_of(const struct launch *grid, const struct grid_kernel_args *args, int thread)
+DEVICE int64_t group_of(const struct launch *grid, int thread)
 {
-    const int64_t number = grid->block * CODES_GROUPS + thread / CODES_LANES;
-    const struct group_span none = {0, 0, 0, 0};
-    struct group_span span;
-    if (number >= args->weight.rows * args->groups) return none;
-    span.row = number / args->groups;
-    span.group = number % args->groups;
-    span.first = span.group * args->group_size;
-    span.end = least(span.first + args->group_size, args->weight.columns);
-    return span;
+    return grid->block * CODES_GROUPS + thread / CODES_LANES;
 }
 
-/* CODES_LANES threads have a group: its range, its grid, and where codes are wanted its codes. */
-KERNEL(grid_encode, grid_kernel_args)
+/* Weights of a thread's group; 0 when the block has no such group. */
+DEVICE int64_t group_count(const struct launch *grid, const struct codes *codes, int thread)
+{
+    const int64_t group = group_of(grid, thread);
+    return group < codes_all_groups(codes) ? codes_count(codes, group) : 0;
+}
+
+DEVICE float weight_of(const struct encode_args *args, int64_t group, int64_t k)
+{
+    int64_t r, c;
+    codes_place(&args->codes, group, k, &r, &c);
+    return row_of(args->weight, r)[c];
+}
+
+/* Where the scale goes, by the first thread of a group. */
+DEVICE void put_scale(const struct codes *codes, int64_t group, double scale, double zero)
+{
+    const int64_t at = group % codes->groups * codes->grids.stride + group / codes->groups;
+    if (codes->grids.scales != NULL) {
+        codes->grids.scales[at] = scale;
+        codes->grids.zeros[at] = zero;
+        return;
+    }
+    codes->scales[group] = (float)scale;
+    if (codes->zeros != NULL) codes->zeros[group] = (uint8_t)zero;
+}
+
+/* CODES_LANES threads have a group: its range, its scale, and where codes are wanted its codes. */
+KERNEL(encode, encode_args)
 {
     SHARED float low[KERNEL_THREADS], high[KERNEL_THREADS];
-    SHARED double scales[CODES_GROUPS], zeros[CODES_GROUPS];
+    SHARED double scales[CODES_GROUPS], zeros[CODES_GROUPS], values[CODING_VALUES];
+    const struct codes *codes = &args->codes;
+    const struct coding coding = codes->coding;
     EACH_THREAD(thread)
     {
-        const struct group_span span = group_of(grid, args, thread);
-        if (span.end == 0) continue;
-        const float *w = row_of(args->weight, span.row);
-        low[thread] = high[thread] = grid_origin(args->grid, w[span.first]);
-        for (int64_t c = span.first + thread % CODES_LANES; c < span.end; c += CODES_LANES) {
-            low[thread] = w[c] < low[thread] ? w[c] : low[thread];
-            high[thread] = w[c] > high[thread] ? w[c] : high[thread];
+        const int64_t group = group_of(grid, thread), count = group_count(grid, codes, thread);
+        if (coding.values != NULL && thread < coding.count) values[thread] = (double)coding.values[thread];
+        if (count == 0) continue;
+        low[thread] = high[thread] = coding_origin(coding, weight_of(args, group, 0));
+        for (int64_t k = thread % CODES_LANES; k < count; k += CODES_LANES) {
+            const float w = weight_of(args, group, k);
+            low[thread] = w < low[thread] ? w : low[thread];
+            high[thread] = w > high[thread] ? w : high[thread];
         }
     }
     for (int half = CODES_LANES / 2; half > 0; half /= 2) EACH_THREAD(thread)
         {
-            if (thread % CODES_LANES >= half || group_of(grid, args, thread).end == 0) continue;
+            if (thread % CODES_LANES >= half || group_count(grid, codes, thread) == 0) continue;
             low[thread] = low[thread + half] < low[thread] ? low[thread + half] : low[thread];
             high[thread] = high[thread + half] > high[thread] ? high[thread + half] : high[thread];
         }
     EACH_THREAD(thread)
     {
-        const struct group_span span = group_of(grid, args, thread);
         const int slot = thread / CODES_LANES;
-        double scale, zero;
-        if (thread % CODES_LANES > 0 || span.end == 0) continue;
-        grid_of_range(args->grid, (double)low[thread], (double)high[thread], &scale, &zero);
-        zero = (double)(uint8_t)zero; /* never -0 */
-        scales[slot] = scale;
-        zeros[slot] = zero;
-        if (args->grids.scales != NULL) {
-            args->grids.scales[span.group * args->grids.stride + span.row] = scale;
-            args->grids.zeros[span.group * args->grids.stride + span.row] = zero;
-        } else {
-            args->codes.scales[span.row * args->groups + span.group] = (float)scale;
-            args->codes.zeros[span.row * args->groups + span.group] = (uint8_t)zero;
-        }
+        if (thread % CODES_LANES > 0 || group_count(grid, codes, thread) == 0) continue;
+        coding_scale(coding, (double)low[thread], (double)high[thread], &scales[slot], &zeros[slot]);
+        put_scale(codes, group_of(grid, thread), scales[slot], zeros[slot]);
     }
     EACH_THREAD(thread)
     {
-        const struct group_span span = group_of(grid, args, thread);
-        const int slot = thread / CODES_LANES;
-        if (args->codes.codes == NULL || span.end == 0) continue;
-        for (int64_t c = span.first + thread % CODES_LANES; c < span.end; c += CODES_LANES)
-            args->codes.codes[span.row * args->codes.columns + c] = (uint8_t)(int32_t)grid_code(
-                row_of(args->weight, span.row)[c], scales[slot], zeros[slot], grid_top(args->grid));
-    }
-}
-
-/* The values of one run of a matrix written out row by row; nothing when the block has no such run. */
-DEVICE struct group_span run_of(const struct launch *grid, const struct codes *codes, int thread)
-{
-    const int64_t number = grid->block * CODES_GROUPS + thread / CODES_LANES;
-    struct group_span span = {0, number, 0, 0};
-    if (number >= codes->groups) return span;
-    span.first = number * codes->group_size;
-    span.end = least(span.first + codes->group_size, codes->rows * codes->columns);
-    return span;
-}
-
-/* CODES_LANES threads have a run: its largest magnitude, then its codes. */
-KERNEL(book_encode, grid_kernel_args)
-{
-    SHARED float largest[KERNEL_THREADS];
-    SHARED double values[CODEBOOK_VALUES];
-    EACH_THREAD(thread)
-    {
-        const struct group_span span = run_of(grid, &args->codes, thread);
-        if (thread < CODEBOOK_VALUES) values[thread] = (double)args->codes.codebook[thread];
-        largest[thread] = 0;
-        for (int64_t i = span.first + thread % CODES_LANES; i < span.end; i += CODES_LANES) {
-            const float size = fabsf(*element_of(args->weight, i));
-            largest[thread] = size > largest[thread] ? size : largest[thread];
+        const int64_t group = group_of(grid, thread), count = group_count(grid, codes, thread);
+        const double scale = scales[thread / CODES_LANES], zero = zeros[thread / CODES_LANES];
+        if (codes->grids.scales != NULL) continue;
+        for (int64_t k = thread % CODES_LANES; k < count; k += CODES_LANES) {
+            int64_t r, c;
+            codes_place(codes, group, k, &r, &c);
+            const float w = row_of(args->weight, r)[c];
+            codes->codes[r * codes->columns + c] =
+                (uint8_t)(coding.values != NULL ? coding_look_up(coding, values, w, scale)
+                                                : (int)coding_step(w, scale, zero, coding_top(coding)));
         }
-    }
-    for (int half = CODES_LANES / 2; half > 0; half /= 2) EACH_THREAD(thread)
-        {
-            if (thread % CODES_LANES >= half) continue;
-            if (largest[thread + half] > largest[thread]) largest[thread] = largest[thread + half];
-        }
-    EACH_THREAD(thread)
-    {
-        const struct group_span span = run_of(grid, &args->codes, thread);
-        const double most = (double)largest[thread - thread % CODES_LANES];
-        if (span.end > 0 && thread % CODES_LANES == 0) args->codes.scales[span.group] = (float)most;
-        for (int64_t i = span.first + thread % CODES_LANES; i < span.end; i += CODES_LANES)
-            args->codes.codes[i] = (uint8_t)grid_nearest(values, CODEBOOK_VALUES,
-                                                         most > 0 ? (double)*element_of(args->weight, i) / most : 0);
     }
 }
 
@@ -185,15 +154,10 @@ KERNEL(decode, decode_args)
     const struct codes *codes = &args->codes;
     EACH_ELEMENT(i, args->to.rows * args->to.columns)
     {
-        const int64_t r = i / args->to.columns, c = i % args->to.columns, at = (args->first + r) * codes->columns + c;
-        float value;
-        if (codes->codebook != NULL) {
-            value = codes->codebook[codes->codes[at]] * codes->scales[at / codes->group_size];
-        } else {
-            const int64_t group = codes->g_idx != NULL ? codes->g_idx[c] : c / codes->group_size;
-            const int64_t number = (args->first + r) * codes->groups + group;
-            value = (float)(codes->codes[at] - codes->zeros[number]) * codes->scales[number];
-        }
+        const int64_t r = i / args->to.columns, c = i % args->to.columns, row = args->first + r;
+        const int64_t group = codes_group(codes, row, c);
+        const int zero = codes->zeros != NULL ? codes->zeros[group] : 0;
+        float value = coding_value(codes->coding, codes->codes[row * codes->columns + c], zero) * codes->scales[group];
         if (codes->column_scales != NULL) value /= codes->column_scales[c];
         row_of(args->to, r)[c] = args->from.data == NULL ? value : row_of(args->from, r)[c] - value;
     }
@@ -216,12 +180,12 @@ KERNEL(gptq_block, gptq_kernel_args)
             weights[i / width][i % width] = row_of(block->weights, first + i / width)[i % width];
     }
     for (int j = 0; j < width; j++) {
-        const int64_t at = (block->position + j) / block->grids.group_size * block->grids.stride + first;
+        const int64_t at = (block->position + j) / block->coding.group_size * block->grids.stride + first;
         EACH_THREAD(thread)
         {
             if (thread >= rows) continue;
             const double scale = block->grids.scales[at + thread], zero = block->grids.zeros[at + thread];
-            const double code = grid_code(weights[thread][j], scale, zero, block->top);
+            const double code = coding_step(weights[thread][j], scale, zero, coding_top(block->coding));
             const float value = (float)(code - zero) * (float)scale;
             errors[thread] = (weights[thread][j] - value) / row_of(block->upper, j)[j];
             codes[thread][j] = (uint8_t)(int32_t)code;

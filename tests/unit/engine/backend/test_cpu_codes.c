@@ -5,10 +5,10 @@
 
 enum { ROWS = 70, COLUMNS = 150, GAP = 3, MOST = 192 };
 
-static struct codes codes_new(struct world *world, int64_t group_size)
+static struct codes codes_new(struct world *world, struct coding coding)
 {
-    struct codes codes = {.rows = ROWS, .columns = COLUMNS, .group_size = group_size};
-    codes.groups = (COLUMNS + group_size - 1) / group_size;
+    struct codes codes = {.coding = coding, .rows = ROWS, .columns = COLUMNS};
+    codes.groups = (COLUMNS + coding.group_size - 1) / coding.group_size;
     codes.codes = bytes_new(world, NULL, ROWS * COLUMNS);
     codes.scales = bytes_new(world, NULL, ROWS * codes.groups * 4);
     codes.zeros = bytes_new(world, NULL, ROWS * codes.groups);
@@ -21,16 +21,17 @@ struct found {
     double scale[COLUMNS * MOST], zero[COLUMNS * MOST];
 };
 
-static void find_all(struct world *world, struct grid grid, int64_t group_size, struct found *out)
+static void find_all(struct world *world, struct coding coding, struct found *out)
 {
     const struct matrix weight = world_random(world, ROWS, COLUMNS, GAP, 0.3);
-    struct codes codes = codes_new(world, group_size);
+    struct codes codes = codes_new(world, coding), found = codes;
     const int64_t bytes = codes.groups * MOST * 8;
-    const struct grids grids = {bytes_new(world, NULL, bytes), bytes_new(world, NULL, bytes), MOST, group_size};
+    const struct grids grids = {bytes_new(world, NULL, bytes), bytes_new(world, NULL, bytes), MOST};
+    found.grids = grids;
     memset(out, 0, sizeof *out);
     world->backend->ops->fill(world->backend, matrix_rows(weight, 3, 1), 0);
-    world->backend->ops->grid_encode(world->backend, grid, weight, &codes);
-    world->backend->ops->grid_find(world->backend, grid, weight, grids);
+    world->backend->ops->encode(world->backend, weight, &codes);
+    world->backend->ops->encode(world->backend, weight, &found);
     bytes_read(world, codes.codes, out->codes, ROWS * COLUMNS);
     bytes_read(world, codes.scales, out->scales, ROWS * codes.groups * 4);
     bytes_read(world, codes.zeros, out->zeros, ROWS * codes.groups);
@@ -42,15 +43,18 @@ static void find_all(struct world *world, struct grid grid, int64_t group_size, 
 static void test_grids_and_codes_are_the_same_everywhere(void **state)
 {
     const struct quartet *q = *state;
-    const struct grid grids[] = {
-        {4, true, GRID_MIN_MAX}, {3, false, GRID_MIN_MAX}, {4, false, GRID_RANGE}, {8, true, GRID_ABSMAX}};
+    struct coding codings[] = {{.bits = 4, .sym = true},
+                               {.bits = 3},
+                               {.bits = 4, .rule = SCALE_RANGE},
+                               {.bits = 8, .sym = true, .rule = SCALE_ABSMAX}};
     const int64_t sizes[] = {1, 16, 33, 128, COLUMNS};
     struct found *found = calloc(2, sizeof *found);
     assert_non_null(found);
     for (int i = 0; i < 20; i++)
         for (int b = 0; b < BACKENDS; b++) {
             struct world world = {.backend = q->all[b], .seed = 3};
-            find_all(&world, grids[i % 4], sizes[i / 4], &found[b > 0]);
+            codings[i % 4].group_size = sizes[i / 4];
+            find_all(&world, codings[i % 4], &found[b > 0]);
             if (b > 0) assert_memory_equal(&found[1], &found[0], sizeof *found);
         }
     for (int64_t r = 0; r < ROWS; r++) assert_true((float)found[0].scale[r] == found[0].scales[r]);
@@ -74,17 +78,19 @@ static void test_codes_become_values(void **state)
         for (int b = 0; b < BACKENDS; b++) {
             struct world world = {.backend = q->all[b], .seed = 5};
             const bool of_book = kind % 2 != 0, ordered = !of_book && kind / 2 % 2 != 0, scaled = kind / 4 != 0;
-            struct codes c = {ROWS,
-                              COLUMNS,
-                              5,
-                              32,
-                              bytes_new(&world, codes, sizeof codes),
-                              bytes_new(&world, scales, sizeof scales),
-                              bytes_new(&world, zeros, sizeof zeros),
-                              NULL,
-                              NULL,
-                              NULL};
-            if (of_book) c.groups = (ROWS * COLUMNS + 31) / 32, c.codebook = bytes_new(&world, book, sizeof book);
+            struct codes c = {.coding = {.bits = 4, .group_size = 32},
+                              .rows = ROWS,
+                              .columns = COLUMNS,
+                              .groups = 5,
+                              .codes = bytes_new(&world, codes, sizeof codes),
+                              .scales = bytes_new(&world, scales, sizeof scales),
+                              .zeros = bytes_new(&world, zeros, sizeof zeros)};
+            if (of_book) {
+                c.groups = (ROWS * COLUMNS + 31) / 32;
+                c.coding.layout = LAYOUT_RUNS;
+                c.coding.count = 16;
+                c.coding.values = bytes_new(&world, book, sizeof book);
+            }
             if (ordered) c.g_idx = bytes_new(&world, groups, sizeof groups);
             if (scaled) c.column_scales = bytes_new(&world, columns, sizeof columns);
             const struct matrix from = world_random(&world, 41, COLUMNS, GAP, 1),
@@ -172,16 +178,16 @@ static void block_run(struct world *world, struct block *b)
     b->weights = world_read(world, weights);
     b->upper = world_read(world, upper);
     uint8_t *codes = bytes_new(world, NULL, sizeof b->codes);
-    const struct gptq_block_args args = {.weights = weights,
-                                         .upper = upper,
-                                         .grids = {bytes_new(world, b->scales, sizeof b->scales),
-                                                   bytes_new(world, b->zeros, sizeof b->zeros), 96, b->group_size},
-                                         .position = b->position,
-                                         .top = 15,
-                                         .from = b->from,
-                                         .codes = codes,
-                                         .codes_stride = 140,
-                                         .errors = errors};
+    const struct gptq_block_args args = {
+        .weights = weights,
+        .upper = upper,
+        .grids = {bytes_new(world, b->scales, sizeof b->scales), bytes_new(world, b->zeros, sizeof b->zeros), 96},
+        .position = b->position,
+        .coding = {.bits = 4, .group_size = b->group_size},
+        .from = b->from,
+        .codes = codes,
+        .codes_stride = 140,
+        .errors = errors};
     ops->gptq_block(world->backend, &args);
     b->errors = world_read(world, errors);
     bytes_read(world, codes, b->codes, sizeof b->codes);
@@ -266,21 +272,21 @@ enum { STEPS = 10, PARTS = 20 };
 
 /* d H dᵀ of a group when it is clamped to `most`, and how far a float backend may be from it: d's own three roundings
  * and those of the sums, 2 count + 2 of their terms' sizes. */
-static double clip_error(struct grid grid, const double *w, const double *s, const double *h, int64_t count, float most,
-                         double *bound)
+static double clip_error(struct coding coding, const double *w, const double *s, const double *h, int64_t count,
+                         float most, double *bound)
 {
     double scale, zero, sum = 0, d[COLUMNS], size[COLUMNS];
     float lo = fminf(fmaxf((float)w[0], -most), most), hi = lo;
-    if (grid.rule != GRID_RANGE) lo = hi = 0;
+    if (coding.rule != SCALE_RANGE) lo = hi = 0;
     for (int64_t c = 0; c < count; c++) {
         const float x = fminf(fmaxf((float)w[c], -most), most);
         lo = x < lo ? x : lo;
         hi = x > hi ? x : hi;
     }
-    grid_of_range(grid, (double)lo, (double)hi, &scale, &zero);
+    coding_scale(coding, (double)lo, (double)hi, &scale, &zero);
     for (int64_t c = 0; c < count; c++) {
         const float x = fminf(fmaxf((float)w[c], -most), most);
-        const double value = (grid_code(x, scale, zero, grid_top(grid)) - zero) * (double)(float)scale;
+        const double value = (coding_step(x, scale, zero, coding_top(coding)) - zero) * (double)(float)scale;
         d[c] = (w[c] - value) / s[c];
         size[c] = (fabs(w[c]) + fabs(value)) / s[c];
     }
@@ -295,8 +301,8 @@ static double clip_error(struct grid grid, const double *w, const double *s, con
 }
 
 /* What came out is one of the tried magnitudes, and none of them is better by more than rounding. */
-static void clip_check(struct grid grid, const double *before, const double *after, const double *s, const double *h,
-                       int64_t count)
+static void clip_check(struct coding coding, const double *before, const double *after, const double *s,
+                       const double *h, int64_t count)
 {
     float most = 0;
     double least = (double)INFINITY, slack = 0, found = (double)INFINITY;
@@ -304,7 +310,7 @@ static void clip_check(struct grid grid, const double *before, const double *aft
     for (int step = 0; step < STEPS; step++) {
         const float tried = most * (float)(1 - (double)step / PARTS);
         double bound;
-        const double error = clip_error(grid, before, s, h, count, tried, &bound);
+        const double error = clip_error(coding, before, s, h, count, tried, &bound);
         bool same = true;
         for (int64_t c = 0; c < count; c++)
             same = same && after[c] == (double)fminf(fmaxf((float)before[c], -tried), tried);
@@ -314,8 +320,9 @@ static void clip_check(struct grid grid, const double *before, const double *aft
     if (!(found <= least + slack)) fail_msg("a group's error is %g where %g was to be had", found, least);
 }
 
-static void clip_run(struct world *world, struct grid grid, int64_t group_size)
+static void clip_run(struct world *world, struct coding coding)
 {
+    const int64_t group_size = coding.group_size;
     const struct matrix weight = world_random(world, ROWS, COLUMNS, GAP, 0.3),
                         scales = world_random(world, 1, COLUMNS, 0, 1);
     const struct matrix x = world_random(world, 200, COLUMNS, 0, 1), h = world_zeros(world, COLUMNS, COLUMNS, 1);
@@ -327,13 +334,12 @@ static void clip_run(struct world *world, struct grid grid, int64_t group_size)
     backend->ops->fill(backend, scales, 1.25);
     backend->ops->fill(backend, matrix_columns(scales, 3, 20), 0.5);
     double *before = world_read(world, weight), *s = world_read(world, scales), *hessian = world_read(world, h);
-    backend->ops->clip_search(backend,
-                              &(struct clip_search_args){grid, weight, scales, h, group_size, STEPS, PARTS, scratch});
+    backend->ops->clip_search(backend, &(struct clip_search_args){coding, weight, scales, h, STEPS, PARTS, scratch});
     double *after = world_read(world, weight);
     for (int64_t r = 0; r < ROWS; r++)
         for (int64_t first = 0; first < COLUMNS; first += group_size) {
             const int64_t at = r * COLUMNS + first, left = COLUMNS - first;
-            clip_check(grid, before + at, after + at, s + first, hessian + first * COLUMNS + first,
+            clip_check(coding, before + at, after + at, s + first, hessian + first * COLUMNS + first,
                        left < group_size ? left : group_size);
         }
     world_put(world, "clamped", after, ROWS * COLUMNS, 0);
@@ -343,13 +349,14 @@ static void clip_run(struct world *world, struct grid grid, int64_t group_size)
 static void test_clipping_finds_the_best_magnitude(void **state)
 {
     const struct quartet *q = *state;
-    const struct grid grids[] = {{4, false, GRID_RANGE}, {3, true, GRID_ABSMAX}};
+    struct coding codings[] = {{.bits = 4, .rule = SCALE_RANGE}, {.bits = 3, .sym = true, .rule = SCALE_ABSMAX}};
     for (int i = 0; i < 4; i++) {
         struct world worlds[BACKENDS] = {0};
         for (int b = 0; b < BACKENDS; b++) {
             worlds[b].backend = q->all[b];
             worlds[b].seed = (uint64_t)(21 + i);
-            clip_run(&worlds[b], grids[i % 2], i / 2 == 0 ? 32 : COLUMNS);
+            codings[i % 2].group_size = i / 2 == 0 ? 32 : COLUMNS;
+            clip_run(&worlds[b], codings[i % 2]);
         }
         assert_memory_equal(worlds[2].outputs[0].values, worlds[3].outputs[0].values, ROWS * COLUMNS * sizeof(double));
         for (int b = 0; b < BACKENDS; b++) world_clear(&worlds[b]);

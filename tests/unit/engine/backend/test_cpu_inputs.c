@@ -225,27 +225,34 @@ static void test_books_have_the_same_codes(void **state)
 {
     const struct quartet *q = *state;
     const int64_t sizes[] = {1, 20, 64, 1000, ROWS * COLUMNS + 7};
-    float book[CODEBOOK_VALUES];
-    for (int i = 0; i < CODEBOOK_VALUES; i++) book[i] = (float)(i - 8) / 8 + (i == 8 ? 0 : 0.0625f);
+    enum { VALUES = 16 };
+    float book[VALUES];
+    for (int i = 0; i < VALUES; i++) book[i] = (float)(i - 8) / 8 + (i == 8 ? 0 : 0.0625f);
     for (int i = 0; i < 5; i++) {
         uint8_t codes[2][ROWS * COLUMNS];
         float scales[2][ROWS * COLUMNS] = {0};
         for (int b = 0; b < BACKENDS; b++) {
             struct world world = {.backend = q->all[b], .seed = 70};
             const struct matrix weight = world_random(&world, ROWS, COLUMNS, GAP, 0.3);
-            struct codes c = {.rows = ROWS, .columns = COLUMNS, .group_size = sizes[i]};
+            struct codes c = {.coding = {.bits = 4,
+                                         .count = VALUES,
+                                         .rule = SCALE_ABSMAX,
+                                         .layout = LAYOUT_RUNS,
+                                         .group_size = sizes[i]},
+                              .rows = ROWS,
+                              .columns = COLUMNS};
             c.groups = (ROWS * COLUMNS + sizes[i] - 1) / sizes[i];
             c.codes = bytes_new(&world, NULL, ROWS * COLUMNS);
             c.scales = bytes_new(&world, NULL, c.groups * 4);
-            c.codebook = bytes_new(&world, book, sizeof book);
+            c.coding.values = bytes_new(&world, book, sizeof book);
             world.backend->ops->fill(world.backend, matrix_rows(weight, 3, 2), 0);
-            world.backend->ops->book_encode(world.backend, weight, &c);
+            world.backend->ops->encode(world.backend, weight, &c);
             bytes_read(&world, c.codes, codes[b > 0], ROWS * COLUMNS);
             bytes_read(&world, c.scales, scales[b > 0], c.groups * 4);
             double *w = world_read(&world, weight);
             for (int k = 0; k < ROWS * COLUMNS; k++) {
                 const double scale = (double)scales[b > 0][k / sizes[i]], off = scale > 0 ? w[k] / scale : 0;
-                for (int v = 0; v < CODEBOOK_VALUES; v++)
+                for (int v = 0; v < VALUES; v++)
                     assert_true(fabs((double)book[codes[b > 0][k]] - off) <= fabs((double)book[v] - off) + 1e-15);
             }
             free(w);

@@ -51,7 +51,9 @@ enum { ROWS = 32, COLUMNS = 32 };
 static struct quantized_layer layer_of(bool sym)
 {
     struct quantized_layer layer = {0};
-    assert_int_equal(quantized_layer_init(&layer, ROWS, COLUMNS, 4, 16, sym, &error), STATUS_OK);
+    assert_int_equal(
+        quantized_layer_init(&layer, ROWS, COLUMNS, (struct coding){.bits = 4, .sym = sym, .group_size = 16}, &error),
+        STATUS_OK);
     for (int64_t r = 0; r < ROWS; r++) {
         for (int64_t c = 0; c < COLUMNS; c++) layer.codes[r * COLUMNS + c] = (uint8_t)((r + c) % 16);
         for (int64_t g = 0; g < 2; g++) {
@@ -72,7 +74,7 @@ struct written {
 
 static void write_layer(struct written *out, const struct export_format *format, const struct quantized_layer *layer)
 {
-    const struct export_grid grid = {.bits = 4, .group_size = 16, .sym = layer->sym, .stored = DTYPE_F32};
+    const struct export_grid grid = {.bits = 4, .group_size = 16, .sym = layer->coding.sym, .stored = DTYPE_F32};
     struct safetensors_entry entries[EXPORT_TENSORS];
     struct weights_writer *writer;
     scratch_open(&out->scratch);

@@ -94,8 +94,8 @@ static float value_of(const struct quantized_layer *layer, int64_t row, int64_t 
 {
     const int64_t at = row * layer->groups + layer->g_idx[column];
     const float scale = halved(layer->scales[at]), code = layer->codes[row * layer->columns + column];
-    return layer->sym ? (code - (float)layer->zeros[at]) * scale
-                      : code * scale + halved(-(float)layer->zeros[at] * scale);
+    return layer->coding.sym ? (code - (float)layer->zeros[at]) * scale
+                             : code * scale + halved(-(float)layer->zeros[at] * scale);
 }
 
 static enum status note(void *owner, const char *name, const struct quantized_layer *layer, struct matrix weight,

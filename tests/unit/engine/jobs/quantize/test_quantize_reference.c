@@ -182,7 +182,7 @@ static enum status teach(void *owner, const char *name, const struct quantized_l
         const int64_t r = i / layer->columns, c = i % layer->columns;
         same += codes[i] == layer->codes[i];
         ((float *)weight.data)[r * weight.stride + c] =
-            (float)(codes[i] - (1 << (layer->bits - 1))) * scales[r * layer->groups + g_idx[c]];
+            (float)(codes[i] - (1 << (layer->coding.bits - 1))) * scales[r * layer->groups + g_idx[c]];
     }
     while (strcmp(teacher->expected_case->module[module].name, name) != 0)
         assert_true(++module < teacher->expected_case->modules);

@@ -1,0 +1,186 @@
+/* coding.h: how weights become codes and scales, the same in every backend. A coding is an element, a layout of groups,
+ * a rule that finds a group's scale, and the type in which scales are stored.
+ *
+ * The element is a uniform grid, value = (code - zero) scale, or a table, value = values[code] scale. On a grid
+ *
+ *     code  = clamp(rint(w / scale) + zero, 0, 2^bits - 1)
+ *
+ * with rounding half to even. The rules of a grid, of which min-max is rtn's and gptq's:
+ *
+ *     min-max     lo = min(min w, 0), hi = max(max w, 0)
+ *                 symmetric:   m = max(|lo|, hi), hi = m, lo = -m where lo < 0, else 0
+ *                 an all-zero group:  lo = -1, hi = 1
+ *                 scale = (hi - lo) / (2^bits - 1)
+ *                 zero  = 2^(bits-1) when symmetric, else rint(-lo / scale)
+ *     range       awq
+ *                 scale = max(max w - min w, 1e-5) / (2^bits - 1)
+ *                 zero  = clamp(rint(-min w / scale), 0, 2^bits - 1)
+ *                 0 need not lie between min w and max w.
+ *     absmax      int8, symmetric awq
+ *                 scale = max |w| / (2^(bits-1) - 1)
+ *                 zero  = 2^(bits-1)
+ *                 The largest weight lies on no tie, and code 0 is never used.
+ *
+ * All of it in double, on float weights; the scale is stored as a float afterwards. The type matters: in a symmetric
+ * min-max grid the largest weight, when negative, lies exactly between codes 0 and 1, and the last bit of the division
+ * decides. Neither answer is better, but they differ between types; the reference losses of whole models are those of
+ * double. A symmetric group without a negative weight keeps lo = 0: half the step, and the upper half clips. That is
+ * what GPTQ tools do.
+ *
+ * Of a table the code is that of the value nearest to w / scale, in double, with the scale as it is stored:
+ *
+ *     absmax      scale = max |w| / the largest value
+ *
+ * The codes of a group whose scale is 0 are those of w = 0. */
+#ifndef BACKEND_CODING_H
+#define BACKEND_CODING_H
+
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define CODING_FUNCTION static __host__ __device__ __forceinline__
+#else
+#define CODING_FUNCTION static inline
+_Static_assert(FLT_EVAL_METHOD == 0, "codings are defined by single operations");
+#endif
+
+enum scale_rule { SCALE_MIN_MAX, SCALE_RANGE, SCALE_ABSMAX };
+
+/* What a checkpoint stores. Scales are floats here whatever the type; float16 is left to those who write files. */
+enum scale_type { SCALE_TYPE_F16, SCALE_TYPE_F32 };
+
+/* Which weights share a scale: `group_size` columns of a row, or a run of `group_size` values of the matrix written out
+ * row by row, so that runs cross rows. The last of a row, or of the matrix, may be shorter. */
+enum coding_layout { LAYOUT_ROWS, LAYOUT_RUNS };
+
+/* Halfway between two values of a table. On a grid ties go to the even step. */
+enum tie_rule { TIES_LOWER };
+
+enum { CODING_VALUES = 16 }; /* the most of a table */
+
+struct coding {
+    int bits; /* of a code, 1 to 8 */
+    bool sym; /* of a grid: its zero point is the middle; SCALE_ABSMAX is symmetric, SCALE_RANGE is not */
+    /* the table, ascending, in memory of the backend that reads it; NULL: a grid */
+    const float *values;
+    int count;
+    enum tie_rule ties;
+    enum scale_rule rule;
+    enum scale_type type;
+    enum coding_layout layout;
+    int64_t group_size;
+};
+
+CODING_FUNCTION double coding_top(struct coding coding)
+{
+    return (double)((1 << coding.bits) - 1);
+}
+
+/* Where the search for a group's range begins; `first` is its first weight. */
+CODING_FUNCTION float coding_origin(struct coding coding, float first)
+{
+    return coding.rule == SCALE_RANGE ? first : 0;
+}
+
+CODING_FUNCTION double coding_at_least(double step, double least)
+{
+    return step > least ? step : least;
+}
+
+/* Of a grid. A step below FLT_MIN becomes FLT_MIN: it has to be stored as a float. */
+CODING_FUNCTION void coding_grid(struct coding coding, double lo, double hi, double *scale, double *point)
+{
+    const double top = coding_top(coding), middle = (double)(1 << (coding.bits - 1)), most = hi > -lo ? hi : -lo;
+    if (coding.rule == SCALE_ABSMAX) {
+        *scale = most == 0 ? 1 : coding_at_least(most / (middle - 1), (double)FLT_MIN);
+        *point = middle;
+        return;
+    }
+    if (coding.rule == SCALE_RANGE) {
+        *scale = coding_at_least(hi - lo, 1e-5) / top;
+        const double zero = rint(-lo / *scale);
+        *point = zero < 0 ? 0 : zero > top ? top : zero;
+        return;
+    }
+    if (coding.sym) {
+        hi = most;
+        lo = lo < 0 ? -most : 0;
+    }
+    if (lo == 0 && hi == 0) {
+        lo = -1;
+        hi = 1;
+    }
+    *scale = coding_at_least((hi - lo) / top, (double)FLT_MIN);
+    *point = coding.sym ? middle : rint(-lo / *scale);
+}
+
+/* The scale and zero point for weights from lo to hi, both found from coding_origin on; of a table there is no zero
+ * point, and the scale is a float. */
+CODING_FUNCTION void coding_scale(struct coding coding, double lo, double hi, double *scale, double *point)
+{
+    if (coding.values == NULL) {
+        coding_grid(coding, lo, hi, scale, point);
+        *point = (double)(uint8_t)*point; /* never -0 */
+        return;
+    }
+    const double most = hi > -lo ? hi : -lo;
+    *scale = (double)(float)(most / (double)coding.values[coding.count - 1]);
+    *point = 0;
+}
+
+/* The code on a grid, as a number. Clamping comes first, so that adding and taking away 1.5 * 2^52 rounds half to even;
+ * a NaN gives 0. */
+CODING_FUNCTION double coding_step(float weight, double scale, double zero, double top)
+{
+    const double magic = 6755399441055744.0, low = -zero, high = top - zero;
+    double x = (double)weight / scale;
+    x = x > low ? x : low;
+    x = x < high ? x : high;
+    return ((x + magic) - magic) + zero;
+}
+
+/* Index of the nearest of ascending values to x; on a midpoint, and among equals, the lower one. */
+CODING_FUNCTION int coding_nearest(const double *values, int count, double x)
+{
+    int low = 0, high = count - 1; /* the answer lies in [low, high] */
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (x <= (values[middle] + values[middle + 1]) / 2)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* The code in a table, whose values are given as doubles. */
+CODING_FUNCTION int coding_look_up(struct coding coding, const double *values, float weight, double scale)
+{
+    return coding_nearest(values, coding.count, scale > 0 ? (double)weight / scale : 0);
+}
+
+/* What is multiplied by the scale. */
+CODING_FUNCTION float coding_value(struct coding coding, int code, int zero)
+{
+    return coding.values != NULL ? coding.values[code] : (float)(code - zero);
+}
+
+/* The table as doubles; nothing of a grid. */
+CODING_FUNCTION void coding_table(struct coding coding, double values[CODING_VALUES])
+{
+    for (int i = 0; coding.values != NULL && i < coding.count; i++) values[i] = (double)coding.values[i];
+}
+
+/* Weights side by side in host memory: the range from *lo to *hi grows to what they need; the codes, with the table of
+ * coding_table. */
+void coding_extend(const float *weights, int64_t count, float *lo, float *hi);
+void coding_encode(struct coding coding, const double *values, const float *weights, int64_t count, double scale,
+                   double zero, uint8_t *codes);
+/* The scale and zero point of `count` >= 1 finite ones. */
+void coding_find(struct coding coding, const float *weights, int64_t count, double *scale, double *zero);
+
+#endif
