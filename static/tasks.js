@@ -36,7 +36,7 @@ export function tasksSection(run) {
     accuracy_change: found.mean_accuracy_change, accuracy_change_interval: found.mean_accuracy_change_interval };
   const rows = found.tasks.length > 1 ? [mean, ...found.tasks] : found.tasks;
   return h("section", {}, h("h2", {}, "Tasks"), dataTable({ caption: "Tasks", className: "cards", columns: paired ? [...PLAIN, ...PAIRED] : PLAIN, rows, sortable: true }),
-    h("p", { class: "muted caption" }, "95 % bootstrap intervals. ", paired ? "A flip is an item that one of the two models alone gets right; p is the exact probability of a split as uneven by chance. " : "",
+    h("p", { class: "muted caption" }, "95 % intervals (Wilson). ", paired ? "A flip is an item that one of the two models alone gets right; p is the exact probability of a split as uneven by chance. " : "",
       `Of ${integer(found.tokens_alone)} tokens ${integer(found.tokens_computed)} were computed: what prompts share is computed once.`));
 }
 

@@ -66,7 +66,13 @@ static const struct param tasks_params[] = {
          "As the tokenizer adds them by itself (a BOS, where its template has one); false: none, as harnesses up to 0.4.9"},
     PROBE_METHOD_PARAMS(AT(method), AT(calibration)),
     INPUTS_PRECISION_PARAM(AT(precision)),
-    PROBE_SEED_PARAM(AT(seed)),
+    {.name = "seed",
+     .type = PARAM_INTEGER,
+     .offset = AT(seed),
+     .fallback = "0",
+     .minimum = 0,
+     .maximum = 9007199254740992.0,
+     .help = "Has no effect since intervals of accuracies are computed without drawing; older requests may give it"},
     {0},
 };
 
@@ -163,7 +169,6 @@ static enum status open_all(const struct run_context *context, const struct task
         .method = quantized ? &o->method : NULL,
         .calibration = o->calibration.count > 0 ? &o->calibration : NULL,
         .work_directory = context->work_directory,
-        .seed = (uint64_t)params->seed,
         .monitor = context->monitor,
     };
     return status;

@@ -18,7 +18,7 @@ static void fill_score(const char *name, const struct tasks_score *score, int mo
     (void)snprintf(out->name, sizeof out->name, "%s", name);
     out->items = score->items;
     out->plain = (struct tasks_table_measure){score->plain, models > 1};
-    out->normalised = (struct tasks_table_measure){score->normalised, models > 1};
+    out->normalised = (struct tasks_table_measure){score->normalised, models > 1 && score->has_normalised};
 }
 
 /* Scores the outcomes of set `s` that `wanted` says, by subject or by group of subjects, and appends them unless there
@@ -38,8 +38,8 @@ static enum status fill_part(const struct tasks_report *report, int64_t s, const
         if (outcome->set == s && wanted(set, set->items[outcome->item].subject, name)) some[count++] = *outcome;
     }
     if (status == STATUS_OK && count > 0) {
-        status = tasks_score_make(some, count, result->models, 0, 0, NULL, &score, error);
-        if (status == STATUS_OK) fill_score(name, &score, result->models, &list[(*listed)++]);
+        tasks_score_make(some, count, result->models, set->task->normalised, &score);
+        fill_score(name, &score, result->models, &list[(*listed)++]);
     }
     free(some);
     return status;

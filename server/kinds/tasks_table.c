@@ -18,10 +18,11 @@
                                                                   .of_method = true}
 
 METRICS(accuracy, "accuracy", "Accuracy", "Share of items whose likeliest choice is the right one");
-METRICS(accuracy_norm, "accuracy_norm", "Accuracy by character", "The same by log-likelihood per character");
+METRICS(accuracy_norm, "accuracy_norm", "Accuracy by character",
+        "The same by log-likelihood per character; null where the harness has no such accuracy");
 METRICS(mean_accuracy, "mean_accuracy", "Mean accuracy", "Over the tasks, each weighing the same");
 METRICS(mean_accuracy_norm, "mean_accuracy_norm", "Mean accuracy by character",
-        "By log-likelihood per character, over the tasks, each weighing the same");
+        "By log-likelihood per character, over the tasks that have it; null when none has");
 
 /* --- Scores ---- */
 
@@ -30,11 +31,14 @@ METRICS(mean_accuracy_norm, "mean_accuracy_norm", "Mean accuracy by character",
 #define QUANTIZED(field) MEASURE(found.accuracy[TASKS_QUANTIZED].field)
 #define CHANGE(field)    MEASURE(found.difference.field)
 #define WITH_METHOD      .absence = RESULT_LEFT_OUT, .has_when = true, .when = MEASURE(quantized)
-#define INTERVAL_HELP    "95 % bootstrap interval"
+#define INTERVAL_HELP    "95 % interval: Wilson's; of a mean, made of those of its tasks (Zou and Donner)"
+#define CHANGE_INTERVAL_HELP                                                                                       \
+    "At least 95 %: Clopper and Pearson's limits of the direction of flips times Wilson's of their share. Of one " \
+    "task, 0 lies outside exactly when McNemar's p is below 0.05; of a mean, made of those of its tasks"
 
 /* clang-format off */
-#define MEASURE_FIELDS(name_, kind_, variable_)                                                                                    \
-    {.name = name_, .type = RESULT_NUMBER, .offset = FULL(value), .finite = true, .metric = &variable_##_metric,                   \
+#define MEASURE_FIELDS(name_, kind_, variable_, finite_)                                                                                    \
+    {.name = name_, .type = RESULT_NUMBER, .offset = FULL(value), .finite = finite_, .metric = &variable_##_metric,                   \
      .spread = RESULT_BETWEEN, .spread_low = FULL(low), .spread_high = FULL(high)},                                                \
     {.name = name_ "_interval", .type = RESULT_INTERVAL, .offset = FULL(low), .high = FULL(high), .later = true,                   \
      .help = INTERVAL_HELP},                                                                                                       \
@@ -49,7 +53,7 @@ METRICS(mean_accuracy_norm, "mean_accuracy_norm", "Mean accuracy by character",
      .metric = &variable_##_change_metric, .spread = RESULT_BETWEEN, .spread_low = CHANGE(low), .spread_high = CHANGE(high),       \
      WITH_METHOD},                                                                                                                 \
     {.name = name_ "_change_interval", .type = RESULT_INTERVAL, .offset = CHANGE(low), .high = CHANGE(high),                       \
-     .help = INTERVAL_HELP, WITH_METHOD},                                                                                          \
+     .help = CHANGE_INTERVAL_HELP, WITH_METHOD},                                                                                   \
     {.name = "flips" kind_ "_up", .type = RESULT_INTEGER, .offset = MEASURE(found.up),                                             \
      .help = "Items that only the quantized model gets right", WITH_METHOD},                                                       \
     {.name = "flips" kind_ "_down", .type = RESULT_INTEGER, .offset = MEASURE(found.down),                                         \
@@ -59,11 +63,11 @@ METRICS(mean_accuracy_norm, "mean_accuracy_norm", "Mean accuracy by character",
     {0}
 /* clang-format on */
 
-static const struct result_field plain_fields[] = {MEASURE_FIELDS("accuracy", "", accuracy)};
-static const struct result_field normalised_fields[] = {MEASURE_FIELDS("accuracy_norm", "_norm", accuracy_norm)};
-static const struct result_field mean_plain_fields[] = {MEASURE_FIELDS("mean_accuracy", "", mean_accuracy)};
+static const struct result_field plain_fields[] = {MEASURE_FIELDS("accuracy", "", accuracy, true)};
+static const struct result_field normalised_fields[] = {MEASURE_FIELDS("accuracy_norm", "_norm", accuracy_norm, false)};
+static const struct result_field mean_plain_fields[] = {MEASURE_FIELDS("mean_accuracy", "", mean_accuracy, true)};
 static const struct result_field mean_normalised_fields[] = {
-    MEASURE_FIELDS("mean_accuracy_norm", "_norm", mean_accuracy_norm)};
+    MEASURE_FIELDS("mean_accuracy_norm", "_norm", mean_accuracy_norm, false)};
 static const struct result_shape plain_shape = {.fields = plain_fields};
 static const struct result_shape normalised_shape = {.fields = normalised_fields};
 static const struct result_shape mean_plain_shape = {.fields = mean_plain_fields};
@@ -85,8 +89,8 @@ static const struct result_field score_fields[] = {
 const struct result_shape tasks_table_score_shape = {
     .name = "TaskScore",
     .help =
-        "Accuracies as lm-evaluation-harness counts them (`acc`, and `acc_norm` by log-likelihood per character), 95 % bootstrap "
-        "intervals",
+        "Accuracies as lm-evaluation-harness counts them (`acc`, and `acc_norm` by log-likelihood per character, of the tasks "
+        "where it has that)",
     .fields = score_fields,
     .size = sizeof(struct tasks_table_score)};
 const struct result_shape *const tasks_table_measured[] = {&tasks_table_score_shape, NULL};

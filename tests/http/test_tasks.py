@@ -43,6 +43,28 @@ def test_a_run_says_how_often_the_model_is_right(service, ready):
     assert again.status == 200 and again.json["id"] == run["id"]
 
 
+def test_accuracies_that_the_harness_does_not_have_are_null(service, ready):
+    lines = [json.dumps({"sentence": f"The cup fell on the box because the _ was {word}.", "option1": "cup", "option2": "box", "answer": str(1 + k % 2)})
+             for k, word in enumerate(("soft", "hard", "low", "high"))]
+    path = service.files / "tasks" / "winogrande.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    made = service.checkpoint(models.write_llama(path.parent / "other", seed=3, max_position_embeddings=160), "other-tasks", "one")
+    asked = {"checkpoint": made["id"], "shots": 0, "method": {"name": "rtn", "bits": 2, "group_size": 16}}
+    winogrande = {"name": "winogrande", "path": str(path)}
+    run = service.run("tasks", **asked, tasks=[winogrande, {"name": "piqa", "path": ready["tasks"][0]["path"]}])
+    assert run["state"] == "succeeded", run["error"]
+    without, having = run["result"]["tasks"]
+    assert without["metrics"] == ["acc"] and 0 <= without["accuracy"] <= 1 and without["mcnemar_p"] <= 1
+    assert [without[f"accuracy_norm{part}"] for part in ("", "_interval", "_stderr")] == [None, None, None]
+    assert not {name for name in without if name in ("accuracy_norm_q", "accuracy_norm_change", "mcnemar_norm_p", "flips_norm_up")}
+    for name in ("accuracy_norm", "accuracy_norm_interval", "accuracy_norm_change"):
+        assert run["result"][f"mean_{name}"] == pytest.approx(having[name])
+    assert run["result"]["mean_accuracy"] == pytest.approx((without["accuracy"] + having["accuracy"]) / 2)
+    alone = service.run("tasks", **asked, tasks=[winogrande])
+    assert alone["state"] == "succeeded" and alone["result"]["mean_accuracy_norm"] is None and "mean_accuracy_norm_q" not in alone["result"]
+    assert alone["result"]["mean_accuracy_change_interval"] == alone["result"]["tasks"][0]["accuracy_change_interval"]
+
+
 def test_a_quantized_model_is_asked_the_same_and_flips_are_listed(service, ready):
     results = []
     for step in ("step1", "step2"):

@@ -349,15 +349,10 @@ static enum status summarise(struct job *job, struct error *error)
 {
     const struct tasks_request *request = job->request;
     struct tasks_result *out = job->out;
-    double *draws = NULL;
     enum status status;
-    if ((status = memory_new(out->item_count, sizeof *out->outcomes, "outcomes", &out->outcomes, error)) != STATUS_OK)
-        goto done;
-    if ((status = memory_new(out->set_count, sizeof *out->scores, "scores", &out->scores, error)) != STATUS_OK)
-        goto done;
-    if ((status = memory_new(out->set_count * TASKS_SCORE_DRAWS, sizeof *draws, "bootstrap", &draws, error)) !=
-        STATUS_OK)
-        goto done;
+    if ((status = memory_new(out->item_count, sizeof *out->outcomes, "outcomes", &out->outcomes, error)) != STATUS_OK ||
+        (status = memory_new(out->set_count, sizeof *out->scores, "scores", &out->scores, error)) != STATUS_OK)
+        return status;
     for (int64_t i = 0; i < out->item_count; i++) {
         const double *extras = out->tally.values + i * row_width(job) + job->models * TASK_CHOICES;
         outcome_make(job, i, &out->outcomes[i]);
@@ -366,14 +361,10 @@ static enum status summarise(struct job *job, struct error *error)
         out->cut += (int64_t)extras[ROW_CUT];
     }
     for (int64_t s = 0, first = 0; s < out->set_count; first += request->sets[s++]->item_count)
-        if ((status = tasks_score_make(out->outcomes + first, request->sets[s]->item_count, out->models, request->seed,
-                                       (uint32_t)s, draws + s * TASKS_SCORE_DRAWS, &out->scores[s], error)) !=
-            STATUS_OK)
-            goto done;
-    tasks_score_mean(out->scores, draws, out->set_count, out->models, &out->mean);
-done:
-    memory_free(draws);
-    return status;
+        tasks_score_make(out->outcomes + first, request->sets[s]->item_count, out->models,
+                         request->sets[s]->task->normalised, &out->scores[s]);
+    tasks_score_mean(out->scores, out->set_count, out->models, &out->mean);
+    return STATUS_OK;
 }
 
 static void job_reset(struct job *job)

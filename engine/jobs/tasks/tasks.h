@@ -23,7 +23,6 @@ struct tasks_request {
     const struct sequences *calibration;  /* or NULL */
     const char *work_directory;    /* existing, kept between attempts; NULL only without a method: nothing is saved */
     uint64_t fingerprint;          /* of the checkpoint, the tasks and all that decides the numbers */
-    uint64_t seed;                 /* of the intervals */
     int64_t group_tokens;          /* rows of a group; 0: by the model's size */
     const struct monitor *monitor; /* progress by "item" */
 };

@@ -1,20 +1,9 @@
 #include "jobs/tasks/tasks_score.h"
 
-#include "base/memory.h"
-#include "eval/bootstrap.h"
 #include "eval/paired.h"
+#include "eval/proportion.h"
 
 #include <math.h>
-
-/* Columns of an item: right or not, plain and normalised, of each model; then the differences. */
-enum column {
-    PLAIN_FULL,
-    NORMALISED_FULL,
-    PLAIN_QUANTIZED,
-    NORMALISED_QUANTIZED,
-    PLAIN_DIFFERENCE,
-    NORMALISED_DIFFERENCE
-};
 
 int tasks_score_choice(const double *log_likelihoods, const int64_t *characters, int choices)
 {
@@ -29,111 +18,103 @@ int tasks_score_choice(const double *log_likelihoods, const int64_t *characters,
     return chosen;
 }
 
-static int column_count(int models)
+/* Of values that are each -1, 0 or 1: their mean, and its standard error. */
+static struct tasks_accuracy mean_of(int64_t sum, int64_t squares, int64_t count)
 {
-    return models == 1 ? PLAIN_QUANTIZED : TASKS_SCORE_COLUMNS;
+    const double n = (double)count, value = (double)sum / n;
+    const double deviations = (double)squares - (double)sum * value;
+    return (struct tasks_accuracy){value, count > 1 ? sqrt(deviations / (n - 1) / n) : (double)NAN, NAN, NAN};
 }
 
-static void fill_row(const struct tasks_outcome *outcome, int models, double *row)
+static struct tasks_accuracy accuracy_of(int64_t right, int64_t count)
 {
-    for (int m = 0; m < models; m++) {
-        row[2 * m] = outcome->choice[m] == outcome->gold;
-        row[2 * m + 1] = outcome->choice_normalised[m] == outcome->gold;
-    }
-    if (models == 1) return;
-    row[PLAIN_DIFFERENCE] = row[PLAIN_QUANTIZED] - row[PLAIN_FULL];
-    row[NORMALISED_DIFFERENCE] = row[NORMALISED_QUANTIZED] - row[NORMALISED_FULL];
-}
-
-static struct tasks_accuracy accuracy_of(const double *values, int64_t count, int columns, int column)
-{
-    struct tasks_accuracy out = {NAN, NAN, NAN, NAN};
-    double sum = 0, squares = 0;
-    for (int64_t i = 0; i < count; i++) sum += values[i * columns + column];
-    out.value = sum / (double)count;
-    for (int64_t i = 0; i < count; i++) {
-        const double d = values[i * columns + column] - out.value;
-        squares += d * d;
-    }
-    if (count > 1) out.error = sqrt(squares / (double)(count - 1) / (double)count);
+    struct tasks_accuracy out = mean_of(right, right, count);
+    proportion_wilson(right, count, &out.low, &out.high);
     return out;
 }
 
-static struct tasks_accuracy *column_of(struct tasks_score *score, int column)
+static struct tasks_accuracy difference_of(int64_t up, int64_t down, int64_t count)
 {
-    struct tasks_measure *measure = column % 2 == 0 ? &score->plain : &score->normalised;
-    return column >= PLAIN_DIFFERENCE ? &measure->difference : &measure->accuracy[column / 2];
+    struct tasks_accuracy out = mean_of(up - down, up + down, count);
+    paired_change(up, down, count, &out.low, &out.high);
+    return out;
 }
 
-static void count_flips(const double *values, int64_t count, int columns, int column, struct tasks_measure *out)
+static bool is_right(const struct tasks_outcome *outcome, int model, bool normalised)
 {
+    return (normalised ? outcome->choice_normalised : outcome->choice)[model] == outcome->gold;
+}
+
+static struct tasks_measure measure(const struct tasks_outcome *outcomes, int64_t count, int models, bool normalised)
+{
+    static const struct tasks_accuracy none = {NAN, NAN, NAN, NAN};
+    struct tasks_measure out = {.accuracy = {none, none}, .difference = none, .mcnemar = NAN};
+    int64_t right[TASKS_MODELS] = {0};
     for (int64_t i = 0; i < count; i++) {
-        out->up += values[i * columns + column] > 0;
-        out->down += values[i * columns + column] < 0;
+        bool each[TASKS_MODELS] = {false};
+        for (int m = 0; m < models; m++) right[m] += each[m] = is_right(&outcomes[i], m, normalised);
+        if (models == 1) continue;
+        out.up += each[TASKS_QUANTIZED] && !each[TASKS_FULL];
+        out.down += each[TASKS_FULL] && !each[TASKS_QUANTIZED];
     }
-    out->mcnemar = paired_mcnemar(out->up, out->down);
+    for (int m = 0; m < models && count > 0; m++) out.accuracy[m] = accuracy_of(right[m], count);
+    if (models == 1 || count == 0) return out;
+    out.difference = difference_of(out.up, out.down, count);
+    out.mcnemar = paired_mcnemar(out.up, out.down);
+    return out;
 }
 
-/* The quantiles sort what they are given: a copy. */
-static void interval(const double *draws, double *scratch, struct tasks_accuracy *out)
-{
-    for (int64_t i = 0; i < BOOTSTRAP_DRAWS; i++) scratch[i] = draws[i];
-    bootstrap_interval(scratch, BOOTSTRAP_DRAWS, out->value, &out->low, &out->high);
-}
-
-enum status tasks_score_make(const struct tasks_outcome *outcomes, int64_t count, int models, uint64_t seed,
-                             uint32_t stream, double *draws, struct tasks_score *out, struct error *error)
-{
-    const int columns = column_count(models);
-    double *values = NULL, *scratch = NULL;
-    enum status status;
-    *out = (struct tasks_score){.items = count};
-    if ((status = memory_new(count * columns, sizeof *values, "scores", &values, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(BOOTSTRAP_DRAWS, sizeof *scratch, "scores", &scratch, error)) != STATUS_OK) goto done;
-    for (int64_t i = 0; i < count; i++) fill_row(&outcomes[i], models, values + i * columns);
-    if (draws != NULL) bootstrap_means(values, count, columns, seed, stream, draws);
-    for (int c = 0; c < columns; c++) {
-        *column_of(out, c) = accuracy_of(values, count, columns, c);
-        if (draws != NULL) interval(draws + c * BOOTSTRAP_DRAWS, scratch, column_of(out, c));
-    }
-    if (models == 1) goto done;
-    count_flips(values, count, columns, PLAIN_DIFFERENCE, &out->plain);
-    count_flips(values, count, columns, NORMALISED_DIFFERENCE, &out->normalised);
-done:
-    memory_free(values);
-    memory_free(scratch);
-    return status;
-}
-
-static void mean_flips(struct tasks_measure *out, const struct tasks_measure *one)
-{
-    out->up += one->up;
-    out->down += one->down;
-}
-
-void tasks_score_mean(const struct tasks_score *scores, double *draws, int64_t tasks, int models,
+void tasks_score_make(const struct tasks_outcome *outcomes, int64_t count, int models, bool normalised,
                       struct tasks_score *out)
 {
-    *out = (struct tasks_score){0};
+    *out = (struct tasks_score){.items = count,
+                                .plain = measure(outcomes, count, models, false),
+                                .has_normalised = normalised,
+                                .normalised = measure(outcomes, normalised ? count : 0, models, true)};
+}
+
+/* ---- The mean over tasks ---- */
+
+/* A sum over tasks: of values, of squares of errors and of distances to the ends. */
+static void add(struct tasks_accuracy *sum, struct tasks_accuracy one)
+{
+    sum->value += one.value;
+    sum->error += one.error * one.error;
+    sum->low += (one.value - one.low) * (one.value - one.low);
+    sum->high += (one.high - one.value) * (one.high - one.value);
+}
+
+static struct tasks_accuracy mean_over(struct tasks_accuracy sum, int64_t tasks)
+{
+    const double n = (double)tasks, value = sum.value / n;
+    return (struct tasks_accuracy){value, sqrt(sum.error) / n, value - sqrt(sum.low) / n, value + sqrt(sum.high) / n};
+}
+
+static struct tasks_measure mean_measure(const struct tasks_score *scores, int64_t tasks, int models, bool normalised)
+{
+    struct tasks_measure out = {.mcnemar = NAN};
+    int64_t count = 0;
+    for (int64_t t = 0; t < tasks; t++) {
+        const struct tasks_measure *one = normalised ? &scores[t].normalised : &scores[t].plain;
+        if (normalised && !scores[t].has_normalised) continue;
+        for (int m = 0; m < TASKS_MODELS; m++) add(&out.accuracy[m], one->accuracy[m]);
+        add(&out.difference, one->difference);
+        out.up += one->up;
+        out.down += one->down;
+        count++;
+    }
+    for (int m = 0; m < TASKS_MODELS; m++) out.accuracy[m] = mean_over(out.accuracy[m], count);
+    out.difference = mean_over(out.difference, count);
+    if (models > 1 && count > 0) out.mcnemar = paired_mcnemar(out.up, out.down);
+    return out;
+}
+
+void tasks_score_mean(const struct tasks_score *scores, int64_t tasks, int models, struct tasks_score *out)
+{
+    *out = (struct tasks_score){.plain = mean_measure(scores, tasks, models, false),
+                                .normalised = mean_measure(scores, tasks, models, true)};
     for (int64_t t = 0; t < tasks; t++) {
         out->items += scores[t].items;
-        mean_flips(&out->plain, &scores[t].plain);
-        mean_flips(&out->normalised, &scores[t].normalised);
-    }
-    out->plain.mcnemar = paired_mcnemar(out->plain.up, out->plain.down);
-    out->normalised.mcnemar = paired_mcnemar(out->normalised.up, out->normalised.down);
-    for (int c = 0; c < column_count(models); c++) {
-        struct tasks_accuracy *mean = column_of(out, c);
-        double value = 0, variance = 0, *first = draws + c * BOOTSTRAP_DRAWS;
-        for (int64_t t = 0; t < tasks; t++) {
-            struct tasks_score score = scores[t];
-            const struct tasks_accuracy *one = column_of(&score, c);
-            value += one->value / (double)tasks;
-            variance += one->error * one->error / (double)(tasks * tasks);
-            for (int64_t i = 0; t > 0 && i < BOOTSTRAP_DRAWS; i++) first[i] += first[t * TASKS_SCORE_DRAWS + i];
-        }
-        for (int64_t i = 0; i < BOOTSTRAP_DRAWS; i++) first[i] /= (double)tasks;
-        *mean = (struct tasks_accuracy){value, sqrt(variance), NAN, NAN};
-        bootstrap_interval(first, BOOTSTRAP_DRAWS, value, &mean->low, &mean->high);
+        out->has_normalised = out->has_normalised || scores[t].has_normalised;
     }
 }

@@ -3,8 +3,10 @@
 #ifndef TASKS_TASKS_SCORE_H
 #define TASKS_TASKS_SCORE_H
 
-#include "base/error.h"
 #include "tasks/prompt.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 enum { TASKS_FULL, TASKS_QUANTIZED, TASKS_MODELS };
 
@@ -21,7 +23,7 @@ int tasks_score_choice(const double *log_likelihoods, const int64_t *characters,
 
 struct tasks_accuracy {
     double value, error; /* standard error: sample deviation / sqrt(n); NaN for one item */
-    double low, high;    /* 95 % bootstrap interval; NaN where none was made */
+    double low, high;    /* 95 % interval: Wilson's of an accuracy, paired_change of a difference */
 };
 
 /* Of one way to choose (plain or normalised). */
@@ -35,19 +37,19 @@ struct tasks_measure {
 
 struct tasks_score {
     int64_t items;
-    struct tasks_measure plain, normalised;
+    struct tasks_measure plain;
+    bool has_normalised; /* the harness has an accuracy by character too; without it `normalised` is NaN and 0 */
+    struct tasks_measure normalised;
 };
 
-/* Scores `count` outcomes. `draws` (may be NULL: no intervals) gets what tasks_score_mean needs of them,
- * [TASKS_SCORE_DRAWS]; they are seeded by (seed, stream). STATUS_NO_MEMORY. */
-enum { TASKS_SCORE_COLUMNS = 6 };
-#define TASKS_SCORE_DRAWS (TASKS_SCORE_COLUMNS * BOOTSTRAP_DRAWS)
-MUST_CHECK enum status tasks_score_make(const struct tasks_outcome *outcomes, int64_t count, int models, uint64_t seed,
-                                        uint32_t stream, double *draws, struct tasks_score *out, struct error *error);
-
-/* The mean over tasks, each weighing the same, with intervals from the draws of each ([tasks][TASKS_SCORE_DRAWS],
- * changed). Flips are summed. */
-void tasks_score_mean(const struct tasks_score *scores, double *draws, int64_t tasks, int models,
+/* Scores `count` outcomes, at least one, of `models` models. */
+void tasks_score_make(const struct tasks_outcome *outcomes, int64_t count, int models, bool normalised,
                       struct tasks_score *out);
+
+/* The mean over tasks, each weighing the same (of accuracies by character over those that have one). Its interval is
+ * made of those of the tasks, which are independent (Zou and Donner, Statistics in Medicine 27, 2008): an end lies as
+ * far out as the root of the sum of the squares of how far theirs lie out, over the number of tasks; that of one task is
+ * its own. Flips are summed. */
+void tasks_score_mean(const struct tasks_score *scores, int64_t tasks, int models, struct tasks_score *out);
 
 #endif
