@@ -15,14 +15,17 @@ struct data_use {
 };
 extern const struct param data_source_evaluation[], data_source_calibration[];
 
+/* The default of sequence_length, in tokens. */
+enum { DATA_SOURCE_LENGTH = 2048 };
+
 /* Rows that fill a struct data_use `base` bytes into the struct that is filled. */
 /* clang-format off */
 #define DATA_SOURCE_PARAMS(base, packing_fallback)                                                                                 \
     {.name = "dataset", .type = PARAM_DATASET, .offset = (base) + offsetof(struct data_use, dataset),                              \
      .help = "Id or name of the dataset"},                                                                                         \
     {.name = "sequence_length", .type = PARAM_INTEGER, .offset = (base) + offsetof(struct data_use, sequence_length),              \
-     .fallback = "2048", .minimum = 2, .maximum = 1 << 24, .nullable = true, .absent_differs = true,                               \
-     .help = "Tokens of a sequence; null: documents as they are; left out: 2048, or null for sequences given inline"},             \
+     .fallback = "2048", .minimum = 2, .maximum = 1 << 24, .nullable = true,                                                       \
+     .help = "Tokens of a sequence; null: documents as they are. Of sequences given inline the default is null, sent or not"},     \
     {.name = "packing", .type = PARAM_CHOICE, .schema = "Packing", .offset = (base) + offsetof(struct data_use, packing),          \
      .fallback = packing_fallback, .choices = dataset_packing_names,                                                               \
      .help = "blocks: all documents joined, then cut; documents: each one cut"},                                                   \

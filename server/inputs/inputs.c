@@ -210,11 +210,13 @@ static json_t *object_at(const json_t *from, const char *path)
     return object_at(json_object_get(from, key), slash + 1);
 }
 
+/* Sequences given inline are used as they are: for them the default is null. Clients made from openapi.yaml send
+ * defaults, so that a default that is sent means what it means when it is left out. */
 static enum status settle_length(const struct run_request *request, const char *object, struct error *error)
 {
-    const json_t *posted = object != NULL ? object_at(request->posted, object) : request->posted;
     json_t *params = object != NULL ? object_at(request->params, object) : request->params;
-    if (json_object_get(posted, "sequence_length") != NULL) return STATUS_OK;
+    const json_t *length = json_object_get(params, "sequence_length");
+    if (!json_is_integer(length) || json_integer_value(length) != DATA_SOURCE_LENGTH) return STATUS_OK;
     return json_object_set_new(params, "sequence_length", json_null()) == 0
                ? STATUS_OK
                : error_set(error, STATUS_NO_MEMORY, "no memory for a run");

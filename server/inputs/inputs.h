@@ -54,7 +54,7 @@ MUST_CHECK enum status inputs_sequences(const struct run_context *context, struc
 MUST_CHECK enum status inputs_check_precision(struct run_request *request, int precision, struct error *error);
 
 /* For check, of the data_use in `object` of the parameters ("evaluation", "direction/calibration"; NULL: themselves).
- * Sequences given inline are used as they are unless a sequence_length was posted: its default becomes null. Text needs
+ * Sequences given inline are used as they are: the default of sequence_length, sent or not, becomes null. Text needs
  * the checkpoint's tokenizer.json, which decides the result too: its hash goes into request->identity. STATUS_INVALID
  * at the dataset without one, and at a sequence_length that text as blocks lacks or that is above the positions of the
  * checkpoint's config.json. */
