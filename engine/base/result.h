@@ -39,7 +39,8 @@ enum result_better { RESULT_NEITHER, RESULT_LOWER, RESULT_HIGHER };
 enum result_spread {
     RESULT_NO_SPREAD,
     RESULT_BETWEEN, /* doubles at `spread_low` and `spread_high` */
-    RESULT_STDERR   /* double at `spread_low`: a standard error; the interval is 1.96 of them to each side */
+    RESULT_STDERR   /* double at `spread_low`: a standard error of `spread_count` independent units (an int64_t there);
+                       the interval is Student's, of one degree of freedom less; none of a single unit */
 };
 
 /* What makes a RESULT_NUMBER a metric: a number that is kept beside the result, for curves. One name is one metric:
@@ -92,6 +93,7 @@ struct result_field {
     bool unkept;    /* the metric's number of what has no curve: told with its help and unit, not measured */
     enum result_spread spread;      /* of the metric */
     size_t spread_low, spread_high; /* where its doubles lie */
+    size_t spread_count;            /* RESULT_STDERR */
 };
 
 #endif

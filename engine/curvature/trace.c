@@ -99,6 +99,7 @@ static void summarise(const struct tracing *t, struct trace_estimate *out)
     const double *samples = t->numbers + SAMPLES;
     const int64_t count = t->settings->probes - 2 * t->sketch;
     double mean = 0, spread = 0;
+    out->samples = count;
     for (int64_t i = 0; i < count; i++) mean += samples[i] / (double)count;
     for (int64_t i = 0; i < count; i++) spread += (samples[i] - mean) * (samples[i] - mean);
     out->trace = t->numbers[RANGE] + mean;
@@ -112,7 +113,8 @@ enum status trace_run(const struct symmetric_operator *op, const struct trace_se
     struct tracing t = {.op = op, .settings = settings, .keeper = keeper};
     bool found;
     enum status status;
-    *out = (struct trace_estimate){.exact = exact, .probes = exact ? op->space.numbers : settings->probes};
+    const int64_t probes = exact ? op->space.numbers : settings->probes;
+    *out = (struct trace_estimate){.exact = exact, .probes = probes, .samples = probes};
     if (!exact && settings->method == TRACE_HUTCHPP) t.sketch = settings->probes / 3;
     if (settings->most_vectors > 0 && t.sketch > settings->most_vectors) t.sketch = settings->most_vectors;
     const int64_t numbers = SAMPLES + (exact ? 0 : settings->probes);

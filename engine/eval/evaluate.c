@@ -55,7 +55,7 @@ static void moments(struct evaluate_result *out)
         spread += d * d;
     }
     const double n = (double)out->sequences;
-    out->loss_stderr = out->sequences < 2 ? 0 : sqrt(spread * n / (n - 1)) / (double)out->predictions;
+    out->loss_stderr = out->sequences < 2 ? NAN : sqrt(spread * n / (n - 1)) / (double)out->predictions;
 }
 
 enum status evaluate_summarise(const struct chunks *chunks, const double *token_losses, struct evaluate_result *out,

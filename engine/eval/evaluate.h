@@ -11,7 +11,7 @@
 
 struct evaluate_result {
     double loss; /* mean over all predictions, nats */
-    /* standard error of that mean over sequences, weighted by their predictions; 0 for one sequence */
+    /* standard error of that mean over sequences, weighted by their predictions; NAN for one sequence */
     double loss_stderr;
     int64_t sequences, tokens, predictions;
     double flops;                  /* of its plan; evaluate_asked and evaluate_run fill it */

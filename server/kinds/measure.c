@@ -1,5 +1,6 @@
 #include "kinds/measure.h"
 
+#include "eval/student.h"
 #include "kinds/method.h"
 #include "kinds/metrics.h"
 #include "schema/result_render.h"
@@ -39,7 +40,8 @@ static enum status measure_field(const struct result_field *field, const char *b
         item.high = double_at(base, field->spread_high);
     }
     if (field->spread == RESULT_STDERR) {
-        const double spread = 1.96 * double_at(base, field->spread_low);
+        const int64_t units = *(const int64_t *)(base + field->spread_count);
+        const double spread = student_quantile((double)(units - 1)) * double_at(base, field->spread_low);
         item.low = item.value - spread;
         item.high = item.value + spread;
     }

@@ -25,7 +25,7 @@ struct quantize_report {
     struct overlap overlap;
     double overlap_share;
     struct quantize_identity identity;
-    const char *recipe, *artifact, *note; /* NULL: none */
+    const char *recipe, *artifact, *note, *interval_method; /* NULL: none */
     struct quantize_exported exported;
     bool several_draws, was_exported, has_overlap;
     int64_t degraded_layers, undersampled_layers;
@@ -115,15 +115,33 @@ static const struct result_field draws_fields[] = {
      .offset = DRAWS(deltas),
      .count = DRAWS(count),
      .item = &number_item,
-     .help = "Of each draw"},
+     .help = "ΔQL of each draw: loss_q / loss_fp − 1 with the weights that its calibration sample gave"},
     {.name = "loss_q",
      .type = RESULT_ARRAY,
      .offset = DRAWS(losses),
      .count = DRAWS(count),
      .item = &number_item,
      .unit = "nats",
-     .help = "Of each draw"},
-    {.name = "delta_mean", .type = RESULT_NUMBER, .offset = DRAWS(mean), .help = "Over the draws"},
+     .help = "Quantized loss of each draw"},
+    {.name = "kl",
+     .type = RESULT_ARRAY,
+     .offset = DRAWS(kls),
+     .count = DRAWS(count),
+     .item = &number_item,
+     .unit = "nats",
+     .later = true,
+     .help = "KL divergence of each draw"},
+    {.name = "top1_agreement",
+     .type = RESULT_ARRAY,
+     .offset = DRAWS(agreements),
+     .count = DRAWS(count),
+     .item = &number_item,
+     .later = true,
+     .help = "Top-1 agreement of each draw"},
+    {.name = "delta_mean",
+     .type = RESULT_NUMBER,
+     .offset = DRAWS(mean),
+     .help = "Mean of delta over the draws, which is also the delta of the run"},
     {.name = "delta_stddev", .type = RESULT_NUMBER, .offset = DRAWS(deviation), .metric = &delta_stddev_metric},
     {0},
 };
@@ -153,6 +171,9 @@ static const struct result_shape overlap_shape = {
     .help = "Windows of the evaluation that stand in the calibration data too; null without calibration",
     .fields = overlap_fields};
 
+/* By enum ratio_method, after RATIO_NONE. */
+static const char *const interval_methods[] = {"student", "bootstrap", "student_draws", NULL};
+
 #define REPORT(field) offsetof(struct quantize_report, field)
 
 static const struct result_field report_fields[] = {
@@ -169,7 +190,21 @@ static const struct result_field report_fields[] = {
      .type = RESULT_INTERVAL,
      .offset = REPORT(result.delta_low),
      .high = REPORT(result.delta_high),
-     .help = "95 % interval of a paired bootstrap over sequences"},
+     .help = "95 % interval of delta: the evaluation's sequences are what is drawn at random, with several calibration "
+             "draws those too. interval_method says how. Null for a single sequence"},
+    {.name = "interval_method",
+     .type = RESULT_TEXT,
+     .offset = REPORT(interval_method),
+     .choices = interval_methods,
+     .absence = RESULT_NULL,
+     .later = true,
+     .help =
+         "How delta_interval was made. `student`, below 64 sequences n: delta ± t √V, t Student's of n − 1 degrees "
+         "of freedom, V = n / (n − 1) · Σ(w (q − r f))² / (Σ w f)² over sequences with losses f and q, w predictions "
+         "and r = loss_q / loss_fp. `bootstrap`, from 64 on: percentiles of 2000 samples of sequences with "
+         "replacement, f and q together. `student_draws`, with K > 1 calibration draws: V of the losses q averaged "
+         "over the draws, plus delta_stddev² / K, and the mean of Student's t of n − 1 and of K − 1 degrees, "
+         "weighted by these two terms (Cochran and Cox). Null without an interval"},
     {.name = "kl", .type = RESULT_NUMBER, .offset = REPORT(result.kl), .metric = &metric_kl},
     {.name = "top1_agreement",
      .type = RESULT_NUMBER,
@@ -311,6 +346,7 @@ static void fill_note(struct quantize_report *report)
 static struct quantize_report report_of(const struct quantize_findings *found, const struct quantize_identity *identity)
 {
     const struct overlap *overlap = &found->overlap;
+    const enum ratio_method method = found->result.delta_method;
     return (struct quantize_report){
         .result = found->result,
         .draws = found->draws,
@@ -319,6 +355,7 @@ static struct quantize_report report_of(const struct quantize_findings *found, c
         .has_overlap = overlap->windows > 0,
         .overlap_share = (double)overlap->overlapping / (double)overlap->windows,
         .identity = *identity,
+        .interval_method = method == RATIO_NONE ? NULL : interval_methods[method - 1],
         .recipe = recipes_name(identity->recipe),
         .exported = found->exported,
         .was_exported = found->exported.format != NULL,

@@ -12,7 +12,7 @@
 
 /* What one run finds. */
 struct quantize_findings {
-    struct quantize_result result; /* of the first draw; owned, like `exported` */
+    struct quantize_result result; /* over all draws (quantize_draws_run); owned, like `exported` */
     struct quantize_draws draws;
     struct overlap overlap; /* windows 0: no calibration */
     struct quantize_exported exported;

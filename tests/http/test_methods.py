@@ -1,6 +1,7 @@
 """Methods over HTTP: every quantizer and option, recipes and their ids, protocols and curves."""
 
 import models
+import numpy
 import pytest
 
 
@@ -92,15 +93,53 @@ def test_curves_never_mix_protocols(service, subject):
     assert only and {s["protocol_id"] for s in only} == {first}
 
 
+def points_of(service, trajectory, label, run):
+    series = service.get(f"/v1/curves?trajectory={trajectory}&metric=delta").json["series"]
+    return [point for one in series if one["label"].startswith(label) for point in one["points"] if point["run"] == run]
+
+
+@pytest.mark.parametrize(("count", "way"), [(1, None), (2, "student"), (63, "student"), (64, "bootstrap")])
+def test_the_interval_is_made_for_the_number_of_sequences(service, subject, count, way):
+    data = service.sequences(f"methods-count-{count}", models.rows(count, 12, seed=count))["name"]
+    result = done(service, quantize(service, subject, {"name": "rtn", "bits": 3, "group_size": 16}, evaluation={"dataset": data}))["result"]
+    assert result["interval_method"] == way and (result["delta_interval"] is None) == (way is None)
+    evaluated = done(service, service.post("/v1/runs", {"kind": "evaluate", "params": {"checkpoint": subject["checkpoint"], "dataset": data}}))
+    stderr = evaluated["result"]["loss_stderr"]
+    point = next(p for s in service.get(f"/v1/curves?trajectory=methods&metric=loss&dataset={data}").json["series"] for p in s["points"])
+    if count == 1:
+        assert (stderr, point["low"], point["high"]) == (None, None, None)
+        return
+    # Student's t of count - 1 degrees of freedom (scipy.stats.t.ppf(0.975, count - 1))
+    t = {2: 12.7062047361747, 63: 1.99897151603683, 64: 1.99834054252074}[count]
+    losses = numpy.array(evaluated["result"]["sequence_losses"])
+    assert stderr == pytest.approx(losses.std(ddof=1) / count**0.5, rel=1e-9)  # all of one length
+    assert (point["low"], point["high"]) == (pytest.approx(point["y"] - t * stderr, rel=1e-9), pytest.approx(point["y"] + t * stderr, rel=1e-9))
+    if way == "student":
+        assert result["delta_interval"][0] + result["delta_interval"][1] == pytest.approx(2 * result["delta"], abs=1e-14)
+
+
 def test_draws_of_calibration_share_no_sequence(service, subject):
     calibration = {"dataset": service.sequences("methods-draws", models.rows(6, 32, seed=9))["name"], "max_sequences": 2}
     one = done(service, quantize(service, subject, {"name": "gptq", "bits": 3}, calibration=calibration))["result"]
     run = done(service, quantize(service, subject, {"name": "gptq", "bits": 3}, calibration=calibration, calibration_draws=3))
     draws = run["result"]["calibration_draws"]
-    assert one["calibration_draws"] is None and draws["delta"][0] == one["delta"] == run["result"]["delta"]
+    assert one["calibration_draws"] is None
+    assert all(draws[name][0] == one[name] for name in ("delta", "loss_q", "kl", "top1_agreement"))
     assert len(set(draws["delta"])) == 3 and run["result"]["calibration_sequences"] == 2
     mean = sum(draws["delta"]) / 3
-    assert draws["delta_mean"] == pytest.approx(mean) and draws["delta_stddev"] == pytest.approx((sum((d - mean) ** 2 for d in draws["delta"]) / 2) ** 0.5)
+    spread = (sum((d - mean) ** 2 for d in draws["delta"]) / 2) ** 0.5
+    assert draws["delta_mean"] == pytest.approx(mean) and draws["delta_stddev"] == pytest.approx(spread)
+    # the run's own numbers are the means, and so is the point of the curve; what the samples do is in the interval
+    for name in ("delta", "loss_q", "kl", "top1_agreement"):
+        assert run["result"][name] == pytest.approx(sum(draws[name]) / 3, rel=1e-12)
+    assert run["result"]["delta"] == pytest.approx(run["result"]["loss_q"] / run["result"]["loss_fp"] - 1, abs=1e-14)
+    assert (one["interval_method"], run["result"]["interval_method"]) == ("student", "student_draws")
+    low, high = run["result"]["delta_interval"]
+    assert (low + high) / 2 == pytest.approx(mean, abs=1e-14)
+    # the variance between the samples alone with the least t that there is, that of three degrees of freedom (four sequences)
+    assert (high - low) / 2 > 3.182446 * spread / 3**0.5
+    point = points_of(service, "methods", "gptq 3-bit g128", run["id"])[0]
+    assert (point["y"], point["low"], point["high"]) == (run["result"]["delta"], low, high)
     # the second draw is what its sequences alone give
     rows = models.rows(6, 32, seed=9)[2:4]
     second = done(service, quantize(service, subject, {"name": "gptq", "bits": 3}, calibration={"dataset": service.sequences("methods-second", rows)["name"]}))

@@ -11,6 +11,7 @@
 
 #include "base/monitor.h"
 #include "eval/evaluate.h"
+#include "eval/ratio.h"
 #include "quant/quantizer.h"
 #include "quant/sequential.h"
 
@@ -77,9 +78,10 @@ struct quantize_request {
 struct quantize_result {
     struct evaluate_result fp, q; /* by sequence, in the order given */
     double delta;                 /* loss_q / loss_fp - 1 */
-    double delta_low, delta_high; /* 95 % percentile interval of a paired bootstrap over sequences */
-    double kl;                    /* mean over predictions of KL(fp || q), nats */
-    double top1_agreement;        /* share of predictions with the same likeliest token */
+    double delta_low, delta_high; /* 95 % interval over sequences (ratio_interval); NAN: none */
+    enum ratio_method delta_method;
+    double kl;              /* mean over predictions of KL(fp || q), nats */
+    double top1_agreement;  /* share of predictions with the same likeliest token */
     double bits_per_weight; /* of the quantized matrices, scales and zero points included (quantized_layer_bits) */
     int64_t calibration_sequences, calibration_tokens; /* 0 without calibration */
     int64_t layer_count;

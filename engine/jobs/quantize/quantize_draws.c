@@ -41,14 +41,39 @@ static enum status relay_check(void *owner, struct error *error)
     return monitor_check(((const struct draw *)owner)->relay->outer, error);
 }
 
+static double mean_of(const double *values, int64_t count)
+{
+    double mean = 0;
+    for (int64_t i = 0; i < count; i++) mean += values[i] / (double)count;
+    return mean;
+}
+
 static void summarise(struct quantize_draws *draws)
 {
     double squares = 0;
-    draws->mean = 0;
-    for (int64_t i = 0; i < draws->count; i++) draws->mean += draws->deltas[i] / (double)draws->count;
+    draws->mean = mean_of(draws->deltas, draws->count);
     for (int64_t i = 0; i < draws->count; i++)
         squares += (draws->deltas[i] - draws->mean) * (draws->deltas[i] - draws->mean);
     draws->deviation = draws->count > 1 ? sqrt(squares / (double)(draws->count - 1)) : NAN;
+}
+
+/* `out` is the first draw's, but for its sequences' losses, which are sums over all draws. */
+static void average(const struct quantize_draws *draws, struct quantize_result *out)
+{
+    const int64_t count = draws->count;
+    for (int64_t i = 0; i < out->q.sequences; i++) out->q.sequence_losses[i] /= (double)count;
+    out->q.loss = mean_of(draws->losses, count);
+    out->q.loss_stderr = NAN;
+    out->kl = mean_of(draws->kls, count);
+    out->top1_agreement = mean_of(draws->agreements, count);
+    out->delta = draws->mean;
+    const double evaluation = ratio_variance(out->fp.sequence_losses, out->q.sequence_losses,
+                                             out->fp.sequence_predictions, out->fp.sequences);
+    const struct ratio_interval interval =
+        ratio_interval_draws(draws->mean, evaluation, out->fp.sequences, draws->deviation * draws->deviation, count);
+    out->delta_low = interval.low;
+    out->delta_high = interval.high;
+    out->delta_method = interval.method;
 }
 
 static void draw_take(const struct quantize_request *request, struct relay *relay, int64_t number, struct draw *draw,
@@ -74,9 +99,9 @@ static void draw_take(const struct quantize_request *request, struct relay *rela
     member->request.keep = draw->keep;
 }
 
-/* Takes the numbers of each draw, and the whole result of the first. */
-static enum status draws_take(struct quantize_member *members, int64_t from, int64_t count,
-                              struct quantize_result *first, struct quantize_draws *out, struct error *error)
+/* Takes the numbers of each draw, the sums of its sequences' losses, and the whole result of the first. */
+static enum status draws_take(struct quantize_member *members, int64_t from, int64_t count, struct quantize_result *out,
+                              struct quantize_draws *draws, struct error *error)
 {
     enum status status = STATUS_OK;
     for (int64_t i = 0; i < count; i++) {
@@ -86,18 +111,22 @@ static enum status draws_take(struct quantize_member *members, int64_t from, int
             status = status == STATUS_OK ? member->status : status;
             continue;
         }
-        out->deltas[from + i] = member->result.delta;
-        out->losses[from + i] = member->result.q.loss;
-        if (from + i == 0)
-            *first = member->result;
-        else
-            quantize_result_reset(&member->result);
+        draws->deltas[from + i] = member->result.delta;
+        draws->losses[from + i] = member->result.q.loss;
+        draws->kls[from + i] = member->result.kl;
+        draws->agreements[from + i] = member->result.top1_agreement;
+        if (from + i == 0) {
+            *out = member->result;
+            continue;
+        }
+        for (int64_t s = 0; s < out->q.sequences; s++) out->q.sequence_losses[s] += member->result.q.sequence_losses[s];
+        quantize_result_reset(&member->result);
     }
     return status;
 }
 
-enum status quantize_draws_run(const struct quantize_request *request, int64_t count, struct quantize_result *first,
-                               struct quantize_draws *out, struct error *error)
+enum status quantize_draws_run(const struct quantize_request *request, int64_t count, struct quantize_result *out,
+                               struct quantize_draws *found, struct error *error)
 {
     struct relay relay = {.outer = request->monitor, .count = count};
     struct quantize_member *members = NULL;
@@ -105,8 +134,8 @@ enum status quantize_draws_run(const struct quantize_request *request, int64_t c
     const int64_t given = request->calibration == NULL ? 0 : request->calibration->count;
     int64_t at_once = 1;
     enum status status;
-    *out = (struct quantize_draws){.count = count};
-    *first = (struct quantize_result){0};
+    *found = (struct quantize_draws){.count = count};
+    *out = (struct quantize_result){0};
     if (count > 1 && given / count == 0)
         return error_set_at(error, STATUS_INVALID, "/calibration_draws",
                             "%" PRId64 " draws of %" PRId64 " calibration sequences; ask for fewer", count, given);
@@ -117,11 +146,12 @@ enum status quantize_draws_run(const struct quantize_request *request, int64_t c
         some = count - from < at_once ? count - from : at_once;
         for (int64_t i = 0; i < some; i++) draw_take(request, &relay, from + i, &draws[from + i], &members[i]);
         quantize_batch(members, some);
-        status = draws_take(members, from, some, first, out, error);
+        status = draws_take(members, from, some, out, found, error);
     }
-    if (status == STATUS_OK) summarise(out);
+    if (status == STATUS_OK) summarise(found);
+    if (status == STATUS_OK && count > 1) average(found, out);
 done:
-    if (status != STATUS_OK) quantize_result_reset(first);
+    if (status != STATUS_OK) quantize_result_reset(out);
     memory_free(members);
     memory_free(draws);
     return status;

@@ -2,7 +2,7 @@
 
 #include "base/checksum.h"
 #include "base/memory.h"
-#include "eval/bootstrap.h"
+#include "eval/ratio.h"
 #include "jobs/quantize/quantize_kept.h"
 #include "model/hidden.h"
 #include "quant/ends.h"
@@ -402,9 +402,14 @@ enum status quantize_member_summarise(struct quantize_member_state *state, const
     out->calibration_sequences = state->calibration.sequences;
     out->calibration_tokens = state->calibration.tokens;
     out->delta = out->q.loss / out->fp.loss - 1;
-    return bootstrap_ratio(out->fp.sequence_losses, out->q.sequence_losses, out->fp.sequence_predictions,
-                           chunks->sequences, out->delta, state->request->seed, &out->delta_low, &out->delta_high,
-                           error);
+    struct ratio_interval interval;
+    status = ratio_interval(out->fp.sequence_losses, out->q.sequence_losses, out->fp.sequence_predictions,
+                            chunks->sequences, out->delta, state->request->seed, &interval, error);
+    if (status != STATUS_OK) return status;
+    out->delta_low = interval.low;
+    out->delta_high = interval.high;
+    out->delta_method = interval.method;
+    return STATUS_OK;
 }
 
 void quantize_member_reset(struct quantize_member_state *state)

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { ENDS_NUMBERS = 6, TRACE_NUMBERS = 4 };
+enum { ENDS_NUMBERS = 6, TRACE_NUMBERS = 5 };
 
 /* Streams of random numbers, apart from each other: probe i of an estimator takes stream + i. */
 enum { STREAM_ENDS = 1, STREAM_GROUPS = 16, STREAM_TRACE = 1 << 20, STREAM_SPECTRUM = 1 << 28 };
@@ -129,7 +129,8 @@ static enum status run_trace(struct sharpness *s, int number, struct error *erro
     (void)number;
     const enum status status = trace_run(hvp_operator(s->hvp), &settings, &s->keeper, trace, error);
     if (status != STATUS_OK) return status;
-    const double record[TRACE_NUMBERS] = {trace->trace, trace->standard_error, (double)trace->probes, trace->exact};
+    const double record[TRACE_NUMBERS] = {trace->trace, trace->standard_error, (double)trace->probes,
+                                          (double)trace->samples, trace->exact};
     return sharpness_state_record(&s->state, record, TRACE_NUMBERS, error);
 }
 
@@ -138,7 +139,7 @@ static enum status read_trace(struct sharpness *s, int number, struct error *err
     const double *from = records_take(s, TRACE_NUMBERS);
     (void)number;
     if (from == NULL) return records_damaged(error);
-    s->out->trace = (struct trace_estimate){from[0], from[1], (int64_t)from[2], from[3] != 0};
+    s->out->trace = (struct trace_estimate){from[0], from[1], (int64_t)from[2], (int64_t)from[3], from[4] != 0};
     return STATUS_OK;
 }
 

@@ -59,6 +59,7 @@ struct thing {
     double value, error, low, high;
     bool there;
     double part;
+    int64_t count;
 };
 
 static void test_measuring_by_rows(void **state)
@@ -71,7 +72,8 @@ static void test_measuring_by_rows(void **state)
          .type = RESULT_NUMBER,
          .metric = loss,
          .spread = RESULT_STDERR,
-         .spread_low = offsetof(struct thing, error)},
+         .spread_low = offsetof(struct thing, error),
+         .spread_count = offsetof(struct thing, count)},
         {.name = "delta",
          .type = RESULT_NUMBER,
          .metric = delta,
@@ -89,14 +91,15 @@ static void test_measuring_by_rows(void **state)
     };
     const struct result_shape shape = {.fields = fields};
     const struct measurement series = {.method = "gptq", .label = "gptq 4-bit", .bits = 4, .dataset = "d"};
-    struct thing thing = {.value = 2, .error = 0.5, .low = 1, .high = 4, .part = 8};
+    struct thing thing = {.value = 2, .error = 0.5, .low = 1, .high = 4, .part = 8, .count = 5};
     struct measurements list = {0};
     struct error error;
     (void)state;
     assert_int_equal(measure_result(&shape, &thing, &series, &list, &error), STATUS_OK);
     assert_int_equal(list.count, 2);
     assert_string_equal(list.items[0].metric, "loss_fp");
-    assert_true(list.items[0].low == 2 - 1.96 * 0.5 && list.items[0].high == 2 + 1.96 * 0.5);
+    const double half = 2.77644510519779 * 0.5; /* Student's t of 4 degrees */
+    assert_true(fabs(list.items[0].low - (2 - half)) < 1e-12 && fabs(list.items[0].high - (2 + half)) < 1e-12);
     assert_true(list.items[0].method[0] == 0 && list.items[0].label[0] == 0 && list.items[0].bits == 0);
     assert_true(list.items[1].low == 1 && list.items[1].high == 4 && list.items[1].bits == 4);
     assert_string_equal(list.items[1].dataset, "d");
@@ -105,6 +108,9 @@ static void test_measuring_by_rows(void **state)
     assert_int_equal(measure_result(&shape, &thing, &series, &list, &error), STATUS_OK);
     assert_int_equal(list.count, 3);
     assert_true(list.items[2].value == 8 && isnan(list.items[2].low));
+    thing = (struct thing){.value = 2, .error = NAN, .count = 1};
+    assert_int_equal(measure_result(&shape, &thing, &series, &list, &error), STATUS_OK);
+    assert_true(list.items[3].value == 2 && isnan(list.items[3].low) && isnan(list.items[3].high));
     measurements_reset(&list);
 }
 

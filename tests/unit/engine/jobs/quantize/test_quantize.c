@@ -126,7 +126,7 @@ static void test_full_precision_losses_are_those_of_evaluate(void **state)
     struct error error;
     struct evaluate_result evaluation;
     open_fixture(&f, tiny_gpt_neox, (struct tiny_change){0});
-    double low, high;
+    struct ratio_interval interval;
     struct quantize_request request = request_of(&f);
     request.seed = 4;
     struct quantize_result result = run(&request);
@@ -134,10 +134,11 @@ static void test_full_precision_losses_are_those_of_evaluate(void **state)
     assert_memory_equal(result.fp.sequence_losses, evaluation.sequence_losses, 12 * sizeof(double));
     assert_true(result.fp.loss == evaluation.loss);
     assert_true(result.delta == result.q.loss / result.fp.loss - 1);
-    assert_int_equal(bootstrap_ratio(result.fp.sequence_losses, result.q.sequence_losses,
-                                     result.fp.sequence_predictions, 12, result.delta, 4, &low, &high, &error),
+    assert_int_equal(ratio_interval(result.fp.sequence_losses, result.q.sequence_losses, result.fp.sequence_predictions,
+                                    12, result.delta, 4, &interval, &error),
                      STATUS_OK);
-    assert_true(result.delta_low == low && result.delta_high == high && low < high);
+    assert_true(result.delta_low == interval.low && result.delta_high == interval.high);
+    assert_true(interval.low < interval.high && result.delta_method == RATIO_STUDENT);
     assert_int_equal(result.layer_count, 8);
     assert_string_equal(result.layers[0].name, "gpt_neox.layers.0.attention.query_key_value");
     assert_string_equal(result.layers[7].name, "gpt_neox.layers.1.mlp.dense_4h_to_h");

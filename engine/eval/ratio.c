@@ -1,0 +1,54 @@
+#include "eval/ratio.h"
+
+#include "eval/bootstrap.h"
+#include "eval/student.h"
+
+#include <math.h>
+
+double ratio_variance(const double *a, const double *b, const int64_t *weights, int64_t count)
+{
+    double sum_a = 0, sum_b = 0, squares = 0;
+    if (count < 2) return NAN;
+    for (int64_t i = 0; i < count; i++) {
+        sum_a += (double)weights[i] * a[i];
+        sum_b += (double)weights[i] * b[i];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const double residual = (double)weights[i] * (b[i] - sum_b / sum_a * a[i]);
+        squares += residual * residual;
+    }
+    const double variance = squares / (sum_a * sum_a) * (double)count / (double)(count - 1);
+    return isfinite(variance) ? variance : NAN;
+}
+
+/* NAN in any of them: no interval. */
+static struct ratio_interval around(double value, double variance, double t, enum ratio_method method)
+{
+    const double half = t * sqrt(variance);
+    if (!isfinite(value) || !isfinite(half)) return (struct ratio_interval){NAN, NAN, RATIO_NONE};
+    return (struct ratio_interval){value - half, value + half, method};
+}
+
+enum status ratio_interval(const double *a, const double *b, const int64_t *weights, int64_t count, double value,
+                           uint64_t seed, struct ratio_interval *out, struct error *error)
+{
+    if (count < RATIO_BOOTSTRAP_FROM) {
+        const double t = student_quantile((double)(count - 1));
+        *out = around(value, ratio_variance(a, b, weights, count), t, RATIO_STUDENT);
+        return STATUS_OK;
+    }
+    const enum status status = bootstrap_ratio(a, b, weights, count, value, seed, &out->low, &out->high, error);
+    out->method = status == STATUS_OK && isfinite(out->low) ? RATIO_BOOTSTRAP : RATIO_NONE;
+    return status;
+}
+
+struct ratio_interval ratio_interval_draws(double mean, double evaluation, int64_t sequences, double between,
+                                           int64_t draws)
+{
+    const double calibration = between / (double)draws, variance = evaluation + calibration;
+    const double t_evaluation = student_quantile((double)(sequences - 1));
+    const double t_calibration = student_quantile((double)(draws - 1));
+    /* without any variance the weights do not matter */
+    const double share = variance > 0 ? calibration / variance : 1;
+    return around(mean, variance, (1 - share) * t_evaluation + share * t_calibration, RATIO_DRAWS);
+}

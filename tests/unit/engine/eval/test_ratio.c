@@ -1,0 +1,186 @@
+/* Intervals of ratios: the formula worked out by hand, the edges, and how often they hold the true ratio. */
+#include "base/random.h"
+#include "eval/bootstrap.h"
+#include "eval/ratio.h"
+#include "unit.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { MOST = 128 };
+
+struct sample {
+    double a[MOST], b[MOST];
+    int64_t weights[MOST];
+    double ratio; /* less 1 */
+};
+
+static struct ratio_interval measure(const struct sample *sample, int64_t count, uint64_t seed)
+{
+    struct ratio_interval found;
+    struct error error;
+    assert_int_equal(ratio_interval(sample->a, sample->b, sample->weights, count, sample->ratio, seed, &found, &error),
+                     STATUS_OK);
+    return found;
+}
+
+static void near(double found, double expected)
+{
+    if (!(fabs(found - expected) <= 1e-12 * (1 + fabs(expected)))) fail_msg("%.17g instead of %.17g", found, expected);
+}
+
+/* w = (1, 2, 1), a = (2, 3, 4), b = (3, 3, 5): sums 12 and 14, r = 7/6, residuals (2/3, -1, 1/3), squares 14/9;
+ * variance 14/9 / 144 * 3/2 = 7/432; t(2) = 4.30265272974946. */
+static void test_a_worked_example(void **state)
+{
+    const struct sample sample = {{2, 3, 4}, {3, 3, 5}, {1, 2, 1}, 1.0 / 6};
+    (void)state;
+    near(ratio_variance(sample.a, sample.b, sample.weights, 3), 7.0 / 432);
+    const struct ratio_interval found = measure(&sample, 3, 0);
+    assert_int_equal(found.method, RATIO_STUDENT);
+    near(found.low, 1.0 / 6 - 4.30265272974946 * sqrt(7.0 / 432));
+    near(found.high, 1.0 / 6 + 4.30265272974946 * sqrt(7.0 / 432));
+}
+
+static void test_one_sequence_and_no_number_have_no_interval(void **state)
+{
+    struct sample sample = {{2, 3}, {3, 3}, {1, 1}, 0.5};
+    (void)state;
+    struct ratio_interval found = measure(&sample, 1, 0);
+    assert_true(found.method == RATIO_NONE && isnan(found.low) && isnan(found.high));
+    sample.b[1] = INFINITY;
+    sample.ratio = INFINITY;
+    found = measure(&sample, 2, 0);
+    assert_true(found.method == RATIO_NONE && isnan(found.low) && isnan(found.high));
+    found = ratio_interval_draws(0.1, NAN, 1, 0.01, 4);
+    assert_true(found.method == RATIO_NONE && isnan(found.low) && isnan(found.high));
+    found = ratio_interval_draws(0.1, 0, 8, 0, 4);
+    assert_true(found.method == RATIO_DRAWS && found.low == 0.1 && found.high == 0.1);
+}
+
+/* Losses of sequences are lognormal and spread by a quarter, as those of text. What quantization does to a sequence of
+ * 256 tokens is a mean over them, 0.1 of the loss and spread by a third of that, as GPTQ's 4 bits do to a small trained
+ * model. `effect` is that of the calibration sample on all sequences, relative to the damage. */
+static void draw(uint64_t seed, int count, double effect, struct sample *out)
+{
+    double sum_a = 0, sum_b = 0;
+    for (int i = 0; i < count; i++) {
+        out->weights[i] = 255;
+        out->a[i] = 3 * exp(0.25 * random_normal(seed, 0, (uint64_t)i));
+        out->b[i] = out->a[i] * (1 + 0.1 * (1 + random_normal(seed, 1, (uint64_t)i) / 3 + effect));
+        sum_a += out->a[i];
+        sum_b += out->b[i];
+    }
+    out->ratio = sum_b / sum_a - 1;
+}
+
+static const double truth = 0.1;
+
+/* `least` to `most`, and three standard errors of a share of so many samples on either side. */
+static void check_coverage(const char *what, int inside, int samples, double least, double most)
+{
+    const double share = (double)inside / samples, error = 3 * sqrt(0.95 * 0.05 / samples);
+    if (share < least - error || share > most + error) fail_msg("%s: %.4f of %d", what, share, samples);
+    print_message("%s: %.4f of %d\n", what, share, samples);
+}
+
+static void test_intervals_hold_the_truth_as_often_as_they_say(void **state)
+{
+    static const struct {
+        int count, samples;
+        enum ratio_method method;
+    } rows[] = {{4, 20000, RATIO_STUDENT},  {8, 20000, RATIO_STUDENT},  {16, 10000, RATIO_STUDENT},
+                {32, 10000, RATIO_STUDENT}, {64, 600, RATIO_BOOTSTRAP}, {128, 300, RATIO_BOOTSTRAP}};
+    static struct sample sample;
+    (void)state;
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        char what[32];
+        int inside = 0;
+        for (int i = 0; i < rows[row].samples; i++) {
+            const uint64_t seed = 1000003 * (row + 1) + (uint64_t)i;
+            draw(seed, rows[row].count, 0, &sample);
+            const struct ratio_interval found = measure(&sample, rows[row].count, seed);
+            assert_int_equal(found.method, rows[row].method);
+            inside += found.low <= truth && truth <= found.high;
+        }
+        (void)snprintf(what, sizeof what, "%d sequences", rows[row].count);
+        check_coverage(what, inside, rows[row].samples, 0.94, 0.96);
+    }
+}
+
+/* Of four they hold the truth some 79 times of 100: why few sequences get Student's interval. */
+static void test_percentiles_of_few_sequences_are_too_close_together(void **state)
+{
+    enum { SAMPLES = 1000 };
+    static struct sample sample;
+    struct error error;
+    int inside = 0;
+    (void)state;
+    for (int i = 0; i < SAMPLES; i++) {
+        double low, high;
+        draw((uint64_t)i, 4, 0, &sample);
+        assert_int_equal(
+            bootstrap_ratio(sample.a, sample.b, sample.weights, 4, sample.ratio, (uint64_t)i, &low, &high, &error),
+            STATUS_OK);
+        inside += low <= truth && truth <= high;
+    }
+    assert_true(inside < 0.85 * SAMPLES);
+}
+
+/* Every draw of a calibration sample shifts the damage of all sequences by its own effect and that of each by a part of
+ * it; all draws share the sequences. */
+static void simulate(uint64_t seed, int count, int draws, double effect, struct ratio_interval *out)
+{
+    static struct sample sample;
+    double means[MOST] = {0}, ratios[16], mean = 0, between = 0;
+    for (int k = 0; k < draws; k++) {
+        const double shift = effect * random_normal(seed, 2, (uint64_t)k);
+        draw(seed, count, shift, &sample);
+        double sum_a = 0, sum_b = 0;
+        for (int i = 0; i < count; i++) {
+            sample.b[i] += sample.a[i] * 0.1 * 0.1 * random_normal(seed, 3 + (uint64_t)k, (uint64_t)i);
+            means[i] += sample.b[i] / draws;
+            sum_a += sample.a[i];
+            sum_b += sample.b[i];
+        }
+        ratios[k] = sum_b / sum_a - 1;
+        mean += ratios[k] / draws;
+    }
+    for (int k = 0; k < draws; k++) between += (ratios[k] - mean) * (ratios[k] - mean) / (draws - 1);
+    *out = ratio_interval_draws(mean, ratio_variance(sample.a, means, sample.weights, count), count, between, draws);
+}
+
+static void test_intervals_over_draws_hold_the_truth_as_often_as_they_say(void **state)
+{
+    static const struct {
+        int count, draws;
+        double effect; /* relative standard deviation of the damage between calibration samples */
+    } rows[] = {{16, 4, 0.07}, {64, 4, 0.07}, {64, 4, 0.3}, {128, 8, 0.07}, {64, 2, 0.3}, {128, 3, 0.02}};
+    enum { SAMPLES = 4000 };
+    (void)state;
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        char what[64];
+        int inside = 0;
+        for (int i = 0; i < SAMPLES; i++) {
+            struct ratio_interval found;
+            simulate(7777777 * (row + 1) + (uint64_t)i, rows[row].count, rows[row].draws, rows[row].effect, &found);
+            assert_int_equal(found.method, RATIO_DRAWS);
+            inside += found.low <= truth && truth <= found.high;
+        }
+        (void)snprintf(what, sizeof what, "%d sequences, %d draws, effect %g", rows[row].count, rows[row].draws,
+                       rows[row].effect);
+        check_coverage(what, inside, SAMPLES, 0.945, 0.98);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_worked_example),
+        cmocka_unit_test(test_one_sequence_and_no_number_have_no_interval),
+        cmocka_unit_test(test_intervals_hold_the_truth_as_often_as_they_say),
+        cmocka_unit_test(test_percentiles_of_few_sequences_are_too_close_together),
+        cmocka_unit_test(test_intervals_over_draws_hold_the_truth_as_often_as_they_say),
+    };
+    return cmocka_run_group_tests_name("ratio", tests, NULL, NULL);
+}
