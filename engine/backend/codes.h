@@ -6,7 +6,8 @@
 #include "backend/coding.h"
 #include "backend/matrix.h"
 
-/* Scales and zero points as GPTQ needs them while it works: those of group g of row r at [g * stride + r], in double. */
+/* Scales and zero points as GPTQ needs them while it works: those of group g of row r at [g * stride + r], in
+ * double. */
 struct grids {
     double *scales, *zeros; /* [groups, stride]; NULL: none */
     int64_t stride;

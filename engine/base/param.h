@@ -81,8 +81,8 @@ struct param {
                                            a NULL name; NULL: there are none */
     const struct param
         *item;     /* PARAM_LIST, PARAM_ARRAY (described only): what each item is held to: a number, a choice, a string,
-                                 a reference, or an object without references; of its row only type, schema, bounds, choices, children,
-                                 size and help are read */
+                                 a reference, or an object without references; of its row only type, schema,
+                                 bounds, choices, children, size and help are read */
     size_t size;   /* PARAM_OBJECT as the item of a list: bytes of its struct */
     bool nullable; /* null is allowed and stored as 0 / 0.0 / NULL / a zeroed struct */
     bool null_is_negative; /* null of a PARAM_INTEGER or PARAM_NUMBER is stored as -1: 0 is a value of its own */

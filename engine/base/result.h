@@ -19,12 +19,12 @@ enum result_type {
     RESULT_INTERVAL, /* doubles at `offset` and `high`: [low, high], null unless both are finite */
     RESULT_OBJECT,   /* a struct at `offset`, rendered by `shape` */
     RESULT_MERGED, /* likewise, but its fields stand in this object itself, not in one of their own (`name` is NULL) */
-    RESULT_LIST, /* an array of what `item` says: a pointer to the first at `offset`, int64_t at `count`; pointer NULL: absent,
-                         or empty where it is always there */
+    RESULT_LIST,  /* an array of what `item` says: a pointer to the first at `offset`, int64_t at `count`; pointer NULL:
+                    absent, or empty where it is always there */
     RESULT_ARRAY, /* likewise, but the items lie in the struct itself from `offset` on */
     RESULT_MAP,   /* as RESULT_LIST, but an object: each item under the const char * at `key` of it */
-    RESULT_DOCUMENT /* a pointer at `offset` to a document that the server made already: an object, which `shape` describes, or an array
-                         of what `item` describes; NULL: absent */
+    RESULT_DOCUMENT /* a pointer at `offset` to a document that the server made already: an object, which `shape`
+                       describes, or an array of what `item` describes; NULL: absent */
 };
 
 /* What stands for a field that is absent. */

@@ -34,7 +34,8 @@ enum status evaluate_check(const struct model_config *config, const struct seque
             if (sequences->tokens[t] >= config->vocabulary_size)
                 return error_set(
                     error, STATUS_INVALID,
-                    "%s: token %u at position %lld of sequence %lld is outside the model's vocabulary of %lld; the tokens "
+                    "%s: token %u at position %lld of sequence %lld is outside the model's vocabulary of %lld; the"
+                    " tokens "
                     "belong to another tokenizer",
                     what, sequences->tokens[t], (long long)(t - sequences->starts[s]), (long long)s,
                     (long long)config->vocabulary_size);

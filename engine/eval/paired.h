@@ -8,8 +8,8 @@
  * is as likely? Two-sided binomial probability, 1 for none. */
 double paired_mcnemar(int64_t up, int64_t down);
 
-/* At least 95 % interval of the change (up - down) / n of the share of right answers, n >= up + down. The change is d (2
- * u - 1), d the share of questions that flip and u the part of them that flip up. An end is the end of Clopper and
+/* At least 95 % interval of the change (up - down) / n of the share of right answers, n >= up + down. The change is d
+ * (2 u - 1), d the share of questions that flip and u the part of them that flip up. An end is the end of Clopper and
  * Pearson's interval of 2 u - 1, which is conditional on the flips, times the limit of Wilson's interval of d that lies
  * farther out. So 0 is outside exactly when paired_mcnemar is below 0.05, and what is not known of d widens the
  * interval: with d as counted it would end at -down / n where no question flips up, and hold the truth a third of the

@@ -34,9 +34,9 @@ MUST_CHECK enum status ratio_interval(const double *a, const double *b, const in
 /* The interval of a mean over `draws` calibration samples (two or more), all evaluated on the same `sequences`:
  * mean ± t sqrt(V), V = evaluation + between / draws. `evaluation` is the ratio_variance of the sequences' losses
  * averaged over the draws, `between` the variance of the draws' ratios (over draws - 1). t is Cochran and Cox's
- * (Experimental Designs, 1957, 4.14): the mean of Student's t of sequences - 1 and of draws - 1 degrees, weighted by the
- * two terms of V. It holds the truth 95 to 98 times of 100; Satterthwaite's degrees of freedom would be narrower, but
- * hold it 88 to 93 times where two or three draws are all that decides. */
+ * (Experimental Designs, 1957, 4.14): the mean of Student's t of sequences - 1 and of draws - 1 degrees, weighted by
+ * the two terms of V. It holds the truth 95 to 98 times of 100; Satterthwaite's degrees of freedom would be narrower,
+ * but hold it 88 to 93 times where two or three draws are all that decides. */
 struct ratio_interval ratio_interval_draws(double mean, double evaluation, int64_t sequences, double between,
                                            int64_t draws);
 

@@ -14,7 +14,7 @@ struct average_request {
     const double *weights; /* [family->count], finite, their sum not 0; NULL: all 1 */
     /* made if it is missing; its parent exists. What a broken attempt left there is written over */
     const char *directory;
-    int dtype; /* enum dtype of the result (F32, BF16, F16), or -1: each tensor's in the first member; F64 becomes F32 */
+    int dtype; /* enum dtype of the result (F32, BF16, F16), or -1: each tensor's in the first member, F32 for F64 */
     const struct monitor *monitor; /* progress by "tensor" */
     int64_t part, parts;           /* this is number `part` of `parts` averages, for the progress */
 };

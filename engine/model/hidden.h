@@ -20,8 +20,8 @@ struct hidden {
     struct matrix window;    /* [largest chunk, d]: one chunk of those in a file, while it is lent out */
     void *staging;           /* of the window on its way, where the backend's memory is not the host's */
     struct spill *spill;
-    struct
-        hidden_away { /* in host memory of a device: the next chunk comes, and the last one goes, while one is worked on */
+    /* In host memory of a device: the next chunk comes, and the last one goes, while one is worked on. */
+    struct hidden_away {
         char *memory;
         struct matrix windows[2]; /* [largest chunk, d] */
         int64_t first[2];         /* token that a window begins with; -1: none */

@@ -64,7 +64,8 @@ static enum status unused_refuse(const struct model *model, const bool *used, st
         if (used[i] || tensor_ignorable(model, tensor.name)) continue;
         return error_set(
             error, STATUS_UNSUPPORTED,
-            "tensor \"%.200s\" is not part of the %s architecture as config.json describes it; leaving it out would give "
+            "tensor \"%.200s\" is not part of the %s architecture as config.json describes it; leaving it out would"
+            " give "
             "another model",
             tensor.name, model->config.architecture->model_type);
     }

@@ -293,7 +293,8 @@ static enum status choose(const struct weights *weights, const struct said *said
     if (hints->model_type[0] != '\0')
         return error_set(
             error, STATUS_UNSUPPORTED,
-            "%s: architecture \"%.40s\" is not supported; its tensors are named as those of %s: if it computes the same, "
+            "%s: architecture \"%.40s\" is not supported; its tensors are named as those of %s: if it computes the"
+            " same, "
             "give {\"model_type\": \"%s\"} as source.config",
             said_name(said), hints->model_type, (*out != NULL ? *out : alike)->model_type,
             (*out != NULL ? *out : alike)->model_type);

@@ -20,10 +20,11 @@
 enum { VALUES = 16, MAXIMA_BLOCK = 256, MAP_SIZE = 256 };
 
 /* clang-format off */
-#define CODEBOOK_PARAMS(method)                                                                                                    \
-    {.name = "block_size", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(method.block_size), .fallback = "64", .minimum = 1,         \
-     .maximum = GROUP_SIZE_MAXIMUM, .help = "Weights that share a maximum, counted through the matrix row by row"},                \
-    {.name = "double_quant", .type = PARAM_BOOLEAN, .offset = QUANTIZE_AT(method.double_quant), .fallback = "true",                \
+#define CODEBOOK_PARAMS(method) \
+    {.name = "block_size", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(method.block_size), .fallback = "64", \
+     .minimum = 1, \
+     .maximum = GROUP_SIZE_MAXIMUM, .help = "Weights that share a maximum, counted through the matrix row by row"}, \
+    {.name = "double_quant", .type = PARAM_BOOLEAN, .offset = QUANTIZE_AT(method.double_quant), .fallback = "true", \
      .help = "Code the maxima themselves with 8 bits"}
 /* clang-format on */
 

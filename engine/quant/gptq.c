@@ -30,8 +30,8 @@ const struct param gptq_params[] = {
      .type = PARAM_BOOLEAN,
      .offset = QUANTIZE_AT(gptq.act_group_aware),
      .fallback = "true",
-     .help =
-         "Visit columns by descending activation inside their groups, and groups by their largest; off when group_size is -1"},
+     .help = "Visit columns by descending activation inside their groups, and groups by their largest; off"
+             " when group_size is -1"},
     {.name = "damp_percent",
      .type = PARAM_NUMBER,
      .offset = QUANTIZE_AT(gptq.damp_percent),

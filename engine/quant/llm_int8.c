@@ -19,8 +19,8 @@ const struct param llm_int8_params[] = {
      .offset = QUANTIZE_AT(llm_int8.variant),
      .fallback = "\"bnb\"",
      .choices = variants,
-     .help =
-         "As the library does it (outliers multiply dequantized weights), or the paper (they multiply the original ones)"},
+     .help = "As the library does it (outliers multiply dequantized weights),"
+             " or the paper (they multiply the original ones)"},
     QUANTIZE_OPTION_PARAMS,
     {0},
 };

@@ -71,13 +71,13 @@ struct quantize_options {
 /* Every quantizer, once: its id, and the name of its row (quantizer_NAME), of its parameters (NAME_params) and in the
  * API. */
 /* clang-format off */
-#define QUANTIZERS(X)                                                                                                              \
-    X(RTN, rtn)                                                                                                                    \
-    X(GPTQ, gptq)                                                                                                                  \
-    X(NF4, nf4)                                                                                                                    \
-    X(FP4, fp4)                                                                                                                    \
-    X(AWQ, awq)                                                                                                                    \
-    X(LLM_INT8, llm_int8)                                                                                                          \
+#define QUANTIZERS(X) \
+    X(RTN, rtn) \
+    X(GPTQ, gptq) \
+    X(NF4, nf4) \
+    X(FP4, fp4) \
+    X(AWQ, awq) \
+    X(LLM_INT8, llm_int8) \
     X(SMOOTHQUANT, smoothquant)
 /* clang-format on */
 
@@ -104,36 +104,43 @@ struct quantize_method {
 
 /* Rows that several quantizers share: bits of a code, columns of a group, the kind of grid. */
 /* clang-format off */
-#define QUANTIZE_GRID_PARAMS(method, default_sym)                                                                                  \
-    {.name = "bits", .type = PARAM_INTEGER, .schema = "Bits", .offset = QUANTIZE_AT(method.bits), .fallback = "4",                 \
-     .allowed = quantize_method_bits, .help = "Bits of a code"},                                                                   \
-    {.name = "group_size", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(method.group_size), .fallback = "128", .minimum = -1,      \
-     .maximum = GROUP_SIZE_MAXIMUM, .help = "Columns that share a scale; -1 for a whole row"},                                     \
-    {.name = "sym", .type = PARAM_BOOLEAN, .offset = QUANTIZE_AT(method.sym), .fallback = default_sym,                             \
+#define QUANTIZE_GRID_PARAMS(method, default_sym) \
+    {.name = "bits", .type = PARAM_INTEGER, .schema = "Bits", .offset = QUANTIZE_AT(method.bits), .fallback = "4", \
+     .allowed = quantize_method_bits, .help = "Bits of a code"}, \
+    {.name = "group_size", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(method.group_size), .fallback = "128", \
+     .minimum = -1, \
+     .maximum = GROUP_SIZE_MAXIMUM, .help = "Columns that share a scale; -1 for a whole row"}, \
+    {.name = "sym", .type = PARAM_BOOLEAN, .offset = QUANTIZE_AT(method.sym), .fallback = default_sym, \
      .help = "Symmetric grid: the zero point is fixed in the middle"}
 
 /* The options' rows: those of every method, and that of methods which leave inputs alone by themselves. */
-#define QUANTIZE_OPTION_PARAMS                                                                                                     \
-    {.name = "rotation", .type = PARAM_CHOICE, .schema = "Rotation",                                                               \
-     .offset = QUANTIZE_AT(options.rotation), .fallback = "\"none\"",                                                              \
-     .nullable = true, .choices = quantize_method_rotations,                                                                       \
-     .help = "A basis without outliers that the model is turned into first; null is none"},                                        \
-    {.name = "rotation_seed", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(options.rotation_seed), .fallback = "0", .minimum = 0,  \
-     .maximum = 9007199254740992.0, .help = "Of the rotation's signs"},                                                            \
-    {.name = "keep_outliers", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(options.keep_outliers), .fallback = "0", .minimum = 0,  \
-     .maximum = 1 << 20, .help = "Input columns of every linear that are kept as they are: those with the largest inputs"},        \
-    {.name = "embedding_bits", .type = PARAM_INTEGER, .schema = "Bits",                                                            \
-     .offset = QUANTIZE_AT(options.embedding_bits), .fallback = "null",                                                            \
-     .nullable = true, .allowed = quantize_method_bits, .help = "Round the embeddings to so many bits; null: leave them"},         \
-    {.name = "lm_head_bits", .type = PARAM_INTEGER, .schema = "Bits",                                                              \
-     .offset = QUANTIZE_AT(options.lm_head_bits), .fallback = "null",                                                              \
-     .nullable = true, .allowed = quantize_method_bits, .help = "Round the output matrix to so many bits; null: leave it"},        \
-    {.name = "overrides", .type = PARAM_LIST, .offset = QUANTIZE_AT(options.list), .fallback = "[]", .maximum = 64,                \
-     .item = &quantize_method_override, .help = "What differs for modules by name; the first pattern that matches counts"}
-#define QUANTIZE_ACTIVATION_PARAM                                                                                                  \
-    {.name = "activation_bits", .type = PARAM_INTEGER, .schema = "ActivationBits",                                                 \
-     .offset = QUANTIZE_AT(options.activation_bits), .fallback = "null",                                                           \
-     .nullable = true, .allowed = quantize_method_activation_bits,                                                                 \
+#define QUANTIZE_OPTION_PARAMS \
+    {.name = "rotation", .type = PARAM_CHOICE, .schema = "Rotation", \
+     .offset = QUANTIZE_AT(options.rotation), .fallback = "\"none\"", \
+     .nullable = true, .choices = quantize_method_rotations, \
+     .help = "A basis without outliers that the model is turned into first; null is none"}, \
+    {.name = "rotation_seed", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(options.rotation_seed), .fallback = "0", \
+     .minimum = 0, \
+     .maximum = 9007199254740992.0, .help = "Of the rotation's signs"}, \
+    {.name = "keep_outliers", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(options.keep_outliers), .fallback = "0", \
+     .minimum = 0, \
+     .maximum = 1 << 20, .help = "Input columns of every linear that are kept as they are: those" \
+                                 " with the largest inputs"}, \
+    {.name = "embedding_bits", .type = PARAM_INTEGER, .schema = "Bits", \
+     .offset = QUANTIZE_AT(options.embedding_bits), .fallback = "null", \
+     .nullable = true, .allowed = quantize_method_bits, .help = "Round the embeddings to so many bits; null: leave" \
+                                                                " them"}, \
+    {.name = "lm_head_bits", .type = PARAM_INTEGER, .schema = "Bits", \
+     .offset = QUANTIZE_AT(options.lm_head_bits), .fallback = "null", \
+     .nullable = true, .allowed = quantize_method_bits, .help = "Round the output matrix to so many bits; null:" \
+                                                                " leave it"}, \
+    {.name = "overrides", .type = PARAM_LIST, .offset = QUANTIZE_AT(options.list), .fallback = "[]", .maximum = 64, \
+     .item = &quantize_method_override, .help = "What differs for modules by name; the first pattern that matches" \
+                                                " counts"}
+#define QUANTIZE_ACTIVATION_PARAM \
+    {.name = "activation_bits", .type = PARAM_INTEGER, .schema = "ActivationBits", \
+     .offset = QUANTIZE_AT(options.activation_bits), .fallback = "null", \
+     .nullable = true, .allowed = quantize_method_activation_bits, \
      .help = "Bits of the inputs of linears, rounded for each token in the forward pass; null: inputs as they are"}
 /* clang-format on */
 

@@ -13,8 +13,8 @@ enum degraded {
     DEGRADED_SILENT    /* its inputs are zero on every calibration token */
 };
 
-/* A matrix [rows, columns] in a coding (backend/coding.h): value = (code - zero) * scale of a grid, values[code] * scale
- * of a table. With column_scales s what is coded is W diag(s): the value of a column is divided by its s.
+/* A matrix [rows, columns] in a coding (backend/coding.h): value = (code - zero) * scale of a grid, values[code] *
+ * scale of a table. With column_scales s what is coded is W diag(s): the value of a column is divided by its s.
  *
  * All arrays are owned (quantized_layer_reset), row-major, columns in the original order. */
 struct quantized_layer {
@@ -56,7 +56,8 @@ int64_t quantized_layer_scales(const struct quantized_layer *layer); /* how many
 void quantized_layer_reset(struct quantized_layer *layer);           /* a zeroed one is fine */
 
 /* Bits that a checkpoint needs: the codes, a scale for each group, a zero point of as many bits as a code for each
- * group of an asymmetric grid, 32 bits a column for g_idx where it must be stored, 16 for its scale where columns have one. */
+ * group of an asymmetric grid, 32 bits a column for g_idx where it must be stored, 16 for its scale where columns have
+ * one. */
 int64_t quantized_layer_bits(const struct quantized_layer *layer);
 
 #endif

@@ -57,10 +57,10 @@ static enum status lines_read(struct lines *lines, const char *path, struct erro
     enum status status = file_read_all(AT_FDCWD, path, TASK_SET_FILE_LIMIT, &lines->bytes, &size, error);
     if (status != STATUS_OK) return status;
     if (size >= 4 && memcmp(lines->bytes, "PAR1", 4) == 0)
-        return error_set(
-            error, STATUS_UNSUPPORTED,
-            "%s is a Parquet file; deltaq reads task records as JSON lines: convert it with tests/tools/freeze_tasks.py",
-            lines->name);
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s is a Parquet file; deltaq reads task records as JSON lines: convert it"
+                         " with tests/tools/freeze_tasks.py",
+                         lines->name);
     for (size_t i = 0; i < size; i++) most += lines->bytes[i] == '\n';
     if ((status = lines_allocate(lines, most, error)) != STATUS_OK) return status;
     for (const char *at = lines->bytes, *end = at + size; at < end; at++) {

@@ -128,7 +128,8 @@ static enum status too_much(size_t at, struct error *error)
 {
     return error_set(
         error, STATUS_UNSUPPORTED,
-        "regular expression of the tokenizer backtracks too much at byte %zu of this text; use another tokenizer or text",
+        "regular expression of the tokenizer backtracks too much at byte %zu of this text; use another tokenizer"
+        " or text",
         at);
 }
 

@@ -98,8 +98,8 @@ static enum status check_byte_level(struct source *source, struct error *error)
     if (source->splitting == NULL)
         return error_set(
             error, STATUS_UNSUPPORTED,
-            "%s: how its tokenizer splits text (tokenizer.ggml.pre: \"%.40s\") is not known exactly; known are " TOKENIZER_GGUF_KNOWN
-            "; " ADVICE,
+            "%s: how its tokenizer splits text (tokenizer.ggml.pre: \"%.40s\") is not known exactly; known are"
+            " " TOKENIZER_GGUF_KNOWN "; " ADVICE,
             source->name, name != NULL ? name : "");
     (void)gguf_boolean(source->file, "tokenizer.ggml.add_space_prefix", &prefix);
     (void)gguf_boolean(source->file, "tokenizer.ggml.add_sep_token", &separator);

@@ -12,14 +12,14 @@ static const struct tokenizer_gguf_splitting splittings[] = {
     {"mpt", NULL, false, true, false, false},
     {"smollm", NULL, true, false, false, false},
     {"dbrx",
-     CONTRACTIONS
-     "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+"
-     "|\\\\s+(?!\\\\S)|\\\\s+",
+     CONTRACTIONS "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}|"
+                  " ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+"
+                  "|\\\\s+(?!\\\\S)|\\\\s+",
      false, false, false, false},
     {"llama-bpe",
-     CONTRACTIONS
-     "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+"
-     "|\\\\s+(?!\\\\S)|\\\\s+",
+     CONTRACTIONS "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}|"
+                  " ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+"
+                  "|\\\\s+(?!\\\\S)|\\\\s+",
      false, false, true, true},
     {"qwen2",
      CONTRACTIONS
@@ -27,8 +27,10 @@ static const struct tokenizer_gguf_splitting splittings[] = {
      "|\\\\s+(?!\\\\S)|\\\\s+",
      false, true, false, false},
     {"tekken",
-     "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+"
-     "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*"
+     "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
+     "[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+"
+     "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
+     "[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*"
      "|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+",
      false, false, true, true},
 };

@@ -47,8 +47,8 @@ static double part_of_cycle(const struct schedule *schedule, int64_t steps)
     return passed / length;
 }
 
-/* Where a schedule falls: over its last `decay` steps, over all after the warm-up, or in each of its cycles. `fall` NULL:
- * by the shape that was asked for. */
+/* Where a schedule falls: over its last `decay` steps, over all after the warm-up, or in each of its cycles. `fall`
+ * NULL: by the shape that was asked for. */
 struct row {
     bool falls, over_all, cycles;
     double (*fall)(double x);

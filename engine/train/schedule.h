@@ -1,5 +1,5 @@
-/* schedule.h: learning rates as pure functions of the step. A schedule is a line in SCHEDULES, its row in schedule.c and
- * its parameters in the job's table (jobs/train/train_params.c). */
+/* schedule.h: learning rates as pure functions of the step. A schedule is a line in SCHEDULES, its row in schedule.c
+ * and its parameters in the job's table (jobs/train/train_params.c). */
 #ifndef TRAIN_SCHEDULE_H
 #define TRAIN_SCHEDULE_H
 
@@ -57,7 +57,7 @@ bool schedule_falls(const struct schedule *schedule);
  *   cosine    (1 + cos(pi x)) / 2, linear 1 - x;  x = (s - warmup) / (total - warmup)
  *   constant  peak
  *   sgdr      (1 + cos(pi x)) / 2, x the part of its cycle that has passed: warm restarts (Loshchilov and Hutter,
- *             arXiv 1608.03983, eq. 5); cycles begin at max(warmup, start) and are period, period growth, ... steps long
+ *             arXiv 1608.03983, eq. 5); cycles begin at max(warmup, start) and last period, period growth, ... steps
  *   oscillating  (1 + cos(2 pi x)) / 2: down and up again in each period
  * where a decaying factor f becomes peak (final + (1 - final) f): it would reach `final` at the step after the last. */
 double schedule_rate(const struct schedule *schedule, int64_t step);

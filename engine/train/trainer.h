@@ -37,9 +37,9 @@ struct trainer {
     int64_t step;   /* updates done */
     int64_t micro;  /* sequences that go through the model at once */
     enum gradient_mode mode;
-    double loss,
-        gradient_norm; /* of the last update, before it; an optimizer with two gradients has the loss of the first, at its
-                                   parameters, and the norm of the second */
+    /* Both of the last update, before it. An optimizer with two gradients has the loss of the first, at its parameters,
+     * and the norm of the second. */
+    double loss, gradient_norm;
     bool shows_average;
 };
 

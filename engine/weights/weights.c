@@ -147,7 +147,8 @@ static enum status check_index(const struct weights *weights, const struct weigh
             return error_set(error, STATUS_CORRUPT, "%s: tensor \"%.*s\" is in another file than listed",
                              weights->index_name, shown_size(name), name);
     }
-    return STATUS_OK; /* metadata.total_size is not held against the files: published indexes have it wrong, and nothing reads it */
+    /* metadata.total_size is not held against the files: published indexes have it wrong, and nothing reads it. */
+    return STATUS_OK;
 }
 
 static enum status open_sharded(struct weights *weights, struct error *error)

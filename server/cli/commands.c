@@ -22,9 +22,9 @@ const struct command command_version = {"version", "", "Print the version, and t
 
 static void print_usage(FILE *out)
 {
-    (void)fputs(
-        "usage: deltaq COMMAND [OPTION]…\n\nMeasures what low-bit quantization costs checkpoints of language models.\n\n",
-        out);
+    (void)fputs("usage: deltaq COMMAND [OPTION]…\n\nMeasures what low-bit quantization costs checkpoints of language"
+                " models.\n\n",
+                out);
     for (int i = 0; i < COMMANDS; i++)
         if (commands[i]->help != NULL) (void)fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->help);
     (void)fputs("\n`deltaq COMMAND --help` lists the options of a command.\n", out);

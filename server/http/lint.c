@@ -40,9 +40,9 @@ static enum problem_id lint_target(const char *target, struct error *error)
         return refuse(error, PROBLEM_TARGET_TOO_LONG, "the request target is longer than 8192 bytes");
     for (size_t i = 0; i < length; i++)
         if (target[i] <= 0x20 || target[i] >= 0x7f || target[i] == '#')
-            return refuse(
-                error, PROBLEM_BAD_REQUEST,
-                "the request target holds a character that must be percent-encoded: a space, control, # or non-ASCII one");
+            return refuse(error, PROBLEM_BAD_REQUEST,
+                          "the request target holds a character that must be percent-encoded: a space, control, #"
+                          " or non-ASCII one");
     return PROBLEM_NONE;
 }
 

@@ -20,17 +20,19 @@ enum { DATA_SOURCE_LENGTH = 2048 };
 
 /* Rows that fill a struct data_use `base` bytes into the struct that is filled. */
 /* clang-format off */
-#define DATA_SOURCE_PARAMS(base, packing_fallback)                                                                                 \
-    {.name = "dataset", .type = PARAM_DATASET, .offset = (base) + offsetof(struct data_use, dataset),                              \
-     .help = "Id or name of the dataset"},                                                                                         \
-    {.name = "sequence_length", .type = PARAM_INTEGER, .offset = (base) + offsetof(struct data_use, sequence_length),              \
-     .fallback = "2048", .minimum = 2, .maximum = 1 << 24, .nullable = true,                                                       \
-     .help = "Tokens of a sequence; null: documents as they are. Of sequences given inline the default is null, sent or not"},     \
-    {.name = "packing", .type = PARAM_CHOICE, .schema = "Packing", .offset = (base) + offsetof(struct data_use, packing),          \
-     .fallback = packing_fallback, .choices = dataset_packing_names,                                                               \
-     .help = "blocks: all documents joined, then cut; documents: each one cut"},                                                   \
-    {.name = "max_sequences", .type = PARAM_INTEGER, .offset = (base) + offsetof(struct data_use, max_sequences),                  \
-     .fallback = "null", .minimum = 1, .maximum = 1 << 30, .nullable = true,                                                       \
+#define DATA_SOURCE_PARAMS(base, packing_fallback) \
+    {.name = "dataset", .type = PARAM_DATASET, .offset = (base) + offsetof(struct data_use, dataset), \
+     .help = "Id or name of the dataset"}, \
+    {.name = "sequence_length", .type = PARAM_INTEGER, .offset = (base) + offsetof(struct data_use, sequence_length), \
+     .fallback = "2048", .minimum = 2, .maximum = 1 << 24, .nullable = true, \
+     .help = "Tokens of a sequence; null: documents as they are. Of sequences given inline the default is null," \
+             " sent or not"}, \
+    {.name = "packing", .type = PARAM_CHOICE, .schema = "Packing", \
+     .offset = (base) + offsetof(struct data_use, packing), \
+     .fallback = packing_fallback, .choices = dataset_packing_names, \
+     .help = "blocks: all documents joined, then cut; documents: each one cut"}, \
+    {.name = "max_sequences", .type = PARAM_INTEGER, .offset = (base) + offsetof(struct data_use, max_sequences), \
+     .fallback = "null", .minimum = 1, .maximum = 1 << 30, .nullable = true, \
      .help = "Most sequences that are read; null: all"}
 /* clang-format on */
 

@@ -115,9 +115,9 @@ static enum status find_tokenizer(const char *const *roots, const char *checkpoi
     char path[PATH_MAX];
     bool above;
     if (!tokenizer_place_find(checkpoint, path, sizeof path, &above))
-        return error_set_at(
-            error, STATUS_INVALID, pointer,
-            "text needs the checkpoint's tokenizer.json, which is not there; use a dataset of tokens, where one will do");
+        return error_set_at(error, STATUS_INVALID, pointer,
+                            "text needs the checkpoint's tokenizer.json, which is not there; use a dataset of tokens,"
+                            " where one will do");
     if (above) return roots_resolve(roots, path, pointer, out, PATH_MAX, error);
     memcpy(out, path, sizeof path);
     return STATUS_OK;

@@ -16,8 +16,8 @@ struct attribution_findings {
     char recipe[RECIPE_TEXT], protocol[PROTOCOL_TEXT]; /* of the method; of the evaluation */
 };
 
-/* The result (attribution_table.h), a new reference, and the numbers of it that curves are made of, which are those of `series`.
- * STATUS_NO_MEMORY. */
+/* The result (attribution_table.h), a new reference, and the numbers of it that curves are made of, which are those of
+ * `series`. STATUS_NO_MEMORY. */
 MUST_CHECK enum status attribution_report_make(const struct attribution_findings *findings,
                                                const struct measurement *series, json_t **result,
                                                struct measurements *out, struct error *error);

@@ -44,8 +44,8 @@ static const struct param average_params[] = {
      .nullable = true,
      .minimum = 1,
      .maximum = CHECKPOINT_SET_MOST,
-     .help =
-         "Ids, names or TRAJECTORY/NAME, in order; null: those of the trajectory or trajectories, which are then written here"},
+     .help = "Ids, names or TRAJECTORY/NAME, in order; null: those of the trajectory or trajectories, which are"
+             " then written here"},
     {.name = "trajectory",
      .type = PARAM_TRAJECTORY,
      .offset = AT(trajectory),
@@ -68,9 +68,9 @@ static const struct param average_params[] = {
      .nullable = true,
      .minimum = 1,
      .maximum = CHECKPOINT_SET_MOST,
-     .help =
-         "An average for each checkpoint with a full window of so many up to it (LAWA); null: 5 for a trajectory, one average of all "
-         "listed checkpoints otherwise"},
+     .help = "An average for each checkpoint with a full window of so many up to it (LAWA); null: 5"
+             " for a trajectory, one average of all "
+             "listed checkpoints otherwise"},
     {.name = "weights",
      .type = PARAM_LIST,
      .offset = AT(weights),
@@ -86,17 +86,17 @@ static const struct param average_params[] = {
      .fallback = "null",
      .nullable = true,
      .maximum = NAME_BYTES,
-     .help =
-         "Name of the one average; null: made from its content. Averages of windows are called like the newest checkpoint in each"},
+     .help = "Name of the one average; null: made from its content. Averages of windows are called like the newest"
+             " checkpoint in each"},
     {.name = "into",
      .type = PARAM_STRING,
      .offset = AT(into),
      .fallback = "null",
      .nullable = true,
      .maximum = NAME_BYTES,
-     .help =
-         "Trajectory of the averages, made if there is none; null: NAME-lawaN, NAME-soup-lawaN or NAME-averages by the first "
-         "checkpoint's trajectory"},
+     .help = "Trajectory of the averages, made if there is none; null: NAME-lawaN, NAME-soup-lawaN"
+             " or NAME-averages by the first "
+             "checkpoint's trajectory"},
     {.name = "dtype",
      .type = PARAM_CHOICE,
      .offset = AT(dtype),

@@ -55,8 +55,8 @@ static const struct param fetch_params[] = {
      .nullable = true,
      .maximum = NAME_BYTES,
      .form = &form_name,
-     .help =
-         "Trajectory of the checkpoint, made when it does not exist; null: the repository's name without its organisation"},
+     .help = "Trajectory of the checkpoint, made when it does not exist; null: the repository's name without its"
+             " organisation"},
     {.name = "name",
      .type = PARAM_STRING,
      .offset = AT(name),

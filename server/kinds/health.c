@@ -334,8 +334,8 @@ done:
 
 const struct kind health_kind = {
     .name = "health",
-    .help =
-        "Hashes, norms, kurtosis, outliers and broken numbers of a checkpoint's weights, and its distance to the one before",
+    .help = "Hashes, norms, kurtosis, outliers and broken numbers of a checkpoint's weights,"
+            " and its distance to the one before",
     .params = health_params,
     .params_size = sizeof(struct health_params),
     .result = &health_report_shape,

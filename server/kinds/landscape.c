@@ -58,8 +58,8 @@ static const struct param landscape_params[] = {
      .type = PARAM_BOOLEAN,
      .offset = AT(adaptive),
      .fallback = "false",
-     .help =
-         "Find each side's margin instead: out until the loss has risen by a quarter, near in sharp basins, far in flat ones"},
+     .help = "Find each side's margin instead: out until the loss has risen by a quarter, near in sharp basins,"
+             " far in flat ones"},
     DATA_SOURCE_PARAMS(AT(use), "\"blocks\""),
     PROBE_METHOD_PARAMS(AT(method), AT(calibration)),
     INPUTS_PRECISION_PARAM(AT(precision)),
@@ -129,7 +129,8 @@ static const struct result_field delta_item = {.type = RESULT_NUMBER, .offset = 
 static const struct result_field loss_row = ROW(loss_item), loss_q_row = ROW(loss_q_item), delta_row = ROW(delta_item);
 
 #define REPORT(field) offsetof(struct landscape_report, field)
-#define GRID          .type = RESULT_LIST, .offset = REPORT(grid), .count = REPORT(rows), .stride = sizeof(struct grid_row)
+#define GRID_STRIDE   .stride = sizeof(struct grid_row)
+#define GRID          .type = RESULT_LIST, .offset = REPORT(grid), .count = REPORT(rows), GRID_STRIDE
 #define WITH_METHOD   .absence = RESULT_NULL, .has_when = true, .when = REPORT(quantized)
 
 static const struct result_field landscape_fields[] = {

@@ -10,15 +10,17 @@
 
 /* Rows for a method at `at`, and the calibration beside it. */
 /* clang-format off */
-#define PROBE_METHOD_PARAMS(at, calibration_at)                                                                                    \
-    {.name = "method", .type = PARAM_VARIANT, .schema = "Method", .offset = (at) + offsetof(struct quantize_method, quantizer),    \
-     .variants = quantize_method_variants, .recipes = recipes_table,                                                               \
-     .fallback = "null", .nullable = true, .help = "Quantizer of the quantized losses; null: full precision only"},                \
-    {.name = "calibration", .type = PARAM_OBJECT, .schema = "Calibration", .offset = (calibration_at),                             \
-     .children = data_source_calibration,                                                                                          \
+#define PROBE_METHOD_PARAMS(at, calibration_at) \
+    {.name = "method", .type = PARAM_VARIANT, .schema = "Method", \
+     .offset = (at) + offsetof(struct quantize_method, quantizer), \
+     .variants = quantize_method_variants, .recipes = recipes_table, \
+     .fallback = "null", .nullable = true, .help = "Quantizer of the quantized losses; null: full precision only"}, \
+    {.name = "calibration", .type = PARAM_OBJECT, .schema = "Calibration", .offset = (calibration_at), \
+     .children = data_source_calibration, \
      .fallback = "null", .nullable = true, .help = "What the quantizer sees; null only for methods that need none"}
-#define PROBE_SEED_PARAM(at)                                                                                                       \
-    {.name = "seed", .type = PARAM_INTEGER, .offset = (at), .fallback = "0", .minimum = 0, .maximum = 9007199254740992.0,           \
+#define PROBE_SEED_PARAM(at) \
+    {.name = "seed", .type = PARAM_INTEGER, .offset = (at), .fallback = "0", \
+     .minimum = 0, .maximum = 9007199254740992.0, \
      .help = "Of the bootstrap behind intervals"}
 /* clang-format on */
 

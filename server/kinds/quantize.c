@@ -42,8 +42,8 @@ static const struct param quantize_params[] = {
      .choices = exports,
      .fallback = "null",
      .nullable = true,
-     .help =
-         "Format of the quantized checkpoint to keep: packed ones become the run's artifacts, dequantized a checkpoint; null: none"},
+     .help = "Format of the quantized checkpoint to keep: packed ones become the run's artifacts,"
+             " dequantized a checkpoint; null: none"},
     INPUTS_PRECISION_PARAM(offsetof(struct quantize_params, precision)),
     {.name = "seed",
      .type = PARAM_INTEGER,

@@ -167,8 +167,8 @@ static const struct result_field spectrum_fields[] = {
     {0},
 };
 static const struct result_shape spectrum_shape = {
-    .help =
-        "Stochastic Lanczos quadrature of the spectral density: the sum of weights × f(nodes) estimates tr f(H) / parameters",
+    .help = "Stochastic Lanczos quadrature of the spectral density: the sum of weights × f(nodes) estimates tr f(H) /"
+            " parameters",
     .fields = spectrum_fields};
 
 #define PART(field) offsetof(struct sharpness_part, field)
@@ -313,8 +313,8 @@ static const struct result_field report_fields[] = {
 
 const struct result_shape sharpness_report_shape = {
     .name = "SharpnessResult",
-    .help =
-        "Of the Hessian of the mean loss by every trainable number, a tied matrix counted once. What was not asked for is null.",
+    .help = "Of the Hessian of the mean loss by every trainable number, a tied matrix counted once. What was not asked"
+            " for is null.",
     .fields = report_fields};
 
 /* --- Filling it ---- */

@@ -62,8 +62,8 @@ static const struct param tasks_params[] = {
      .type = PARAM_BOOLEAN,
      .offset = AT(special_tokens),
      .fallback = "true",
-     .help =
-         "As the tokenizer adds them by itself (a BOS, where its template has one); false: none, as harnesses up to 0.4.9"},
+     .help = "As the tokenizer adds them by itself (a BOS, where its template has one); false: none,"
+             " as harnesses up to 0.4.9"},
     PROBE_METHOD_PARAMS(AT(method), AT(calibration)),
     INPUTS_PRECISION_PARAM(AT(precision)),
     {.name = "seed",

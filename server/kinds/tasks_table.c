@@ -37,29 +37,32 @@ METRICS(mean_accuracy_norm, "mean_accuracy_norm", "Mean accuracy by character",
     "task, 0 lies outside exactly when McNemar's p is below 0.05; of a mean, made of those of its tasks"
 
 /* clang-format off */
-#define MEASURE_FIELDS(name_, kind_, variable_, finite_)                                                                                    \
-    {.name = name_, .type = RESULT_NUMBER, .offset = FULL(value), .finite = finite_, .metric = &variable_##_metric,                   \
-     .spread = RESULT_BETWEEN, .spread_low = FULL(low), .spread_high = FULL(high)},                                                \
-    {.name = name_ "_interval", .type = RESULT_INTERVAL, .offset = FULL(low), .high = FULL(high), .later = true,                   \
-     .help = INTERVAL_HELP},                                                                                                       \
-    {.name = name_ "_stderr", .type = RESULT_NUMBER, .offset = FULL(error), .later = true, .help = "Standard error"},              \
-    {.name = name_ "_q", .type = RESULT_NUMBER, .offset = QUANTIZED(value), .finite = true, .metric = &variable_##_metric,         \
-     .of_method = true, .spread = RESULT_BETWEEN, .spread_low = QUANTIZED(low), .spread_high = QUANTIZED(high),                    \
-     .help = "The quantized model's", WITH_METHOD},                                                                                \
-    {.name = name_ "_q_interval", .type = RESULT_INTERVAL, .offset = QUANTIZED(low), .high = QUANTIZED(high),                      \
-     .help = INTERVAL_HELP, WITH_METHOD},                                                                                          \
-    {.name = name_ "_q_stderr", .type = RESULT_NUMBER, .offset = QUANTIZED(error), .help = "Standard error", WITH_METHOD},         \
-    {.name = name_ "_change", .type = RESULT_NUMBER, .offset = CHANGE(value), .finite = true,                                      \
-     .metric = &variable_##_change_metric, .spread = RESULT_BETWEEN, .spread_low = CHANGE(low), .spread_high = CHANGE(high),       \
-     WITH_METHOD},                                                                                                                 \
-    {.name = name_ "_change_interval", .type = RESULT_INTERVAL, .offset = CHANGE(low), .high = CHANGE(high),                       \
-     .help = CHANGE_INTERVAL_HELP, WITH_METHOD},                                                                                   \
-    {.name = "flips" kind_ "_up", .type = RESULT_INTEGER, .offset = MEASURE(found.up),                                             \
-     .help = "Items that only the quantized model gets right", WITH_METHOD},                                                       \
-    {.name = "flips" kind_ "_down", .type = RESULT_INTEGER, .offset = MEASURE(found.down),                                         \
-     .help = "Items that only the original gets right", WITH_METHOD},                                                              \
-    {.name = "mcnemar" kind_ "_p", .type = RESULT_NUMBER, .offset = MEASURE(found.mcnemar), .finite = true,                        \
-     .help = "Of McNemar's test, exact, two-sided", WITH_METHOD},                                                                  \
+#define MEASURE_FIELDS(name_, kind_, variable_, finite_) \
+    {.name = name_, .type = RESULT_NUMBER, .offset = FULL(value), .finite = finite_, .metric = &variable_##_metric, \
+     .spread = RESULT_BETWEEN, .spread_low = FULL(low), .spread_high = FULL(high)}, \
+    {.name = name_ "_interval", .type = RESULT_INTERVAL, .offset = FULL(low), .high = FULL(high), .later = true, \
+     .help = INTERVAL_HELP}, \
+    {.name = name_ "_stderr", .type = RESULT_NUMBER, .offset = FULL(error), .later = true, .help = "Standard error"}, \
+    {.name = name_ "_q", .type = RESULT_NUMBER, .offset = QUANTIZED(value), .finite = true, \
+     .metric = &variable_##_metric, \
+     .of_method = true, .spread = RESULT_BETWEEN, .spread_low = QUANTIZED(low), .spread_high = QUANTIZED(high), \
+     .help = "The quantized model's", WITH_METHOD}, \
+    {.name = name_ "_q_interval", .type = RESULT_INTERVAL, .offset = QUANTIZED(low), .high = QUANTIZED(high), \
+     .help = INTERVAL_HELP, WITH_METHOD}, \
+    {.name = name_ "_q_stderr", .type = RESULT_NUMBER, .offset = QUANTIZED(error), \
+     .help = "Standard error", WITH_METHOD}, \
+    {.name = name_ "_change", .type = RESULT_NUMBER, .offset = CHANGE(value), .finite = true, \
+     .metric = &variable_##_change_metric, .spread = RESULT_BETWEEN, \
+     .spread_low = CHANGE(low), .spread_high = CHANGE(high), \
+     WITH_METHOD}, \
+    {.name = name_ "_change_interval", .type = RESULT_INTERVAL, .offset = CHANGE(low), .high = CHANGE(high), \
+     .help = CHANGE_INTERVAL_HELP, WITH_METHOD}, \
+    {.name = "flips" kind_ "_up", .type = RESULT_INTEGER, .offset = MEASURE(found.up), \
+     .help = "Items that only the quantized model gets right", WITH_METHOD}, \
+    {.name = "flips" kind_ "_down", .type = RESULT_INTEGER, .offset = MEASURE(found.down), \
+     .help = "Items that only the original gets right", WITH_METHOD}, \
+    {.name = "mcnemar" kind_ "_p", .type = RESULT_NUMBER, .offset = MEASURE(found.mcnemar), .finite = true, \
+     .help = "Of McNemar's test, exact, two-sided", WITH_METHOD}, \
     {0}
 /* clang-format on */
 
@@ -88,9 +91,9 @@ static const struct result_field score_fields[] = {
 };
 const struct result_shape tasks_table_score_shape = {
     .name = "TaskScore",
-    .help =
-        "Accuracies as lm-evaluation-harness counts them (`acc`, and `acc_norm` by log-likelihood per character, of the tasks "
-        "where it has that)",
+    .help = "Accuracies as lm-evaluation-harness counts them (`acc`, and `acc_norm` by log-likelihood per character,"
+            " of the tasks "
+            "where it has that)",
     .fields = score_fields,
     .size = sizeof(struct tasks_table_score)};
 const struct result_shape *const tasks_table_measured[] = {&tasks_table_score_shape, NULL};
@@ -176,6 +179,6 @@ static const struct result_field table_fields[] = {
 };
 const struct result_shape tasks_table_shape = {
     .name = "TasksResult",
-    .help =
-        "The means weigh every task the same. Fields of a quantized model (`_q`, `_change`, flips) are there with a method.",
+    .help = "The means weigh every task the same. Fields of a quantized model (`_q`, `_change`, flips) are there"
+            " with a method.",
     .fields = table_fields};

@@ -34,10 +34,10 @@ static enum status check_data(struct run_request *request, const struct train_pa
     if (status != STATUS_OK) return status;
     const bool text = strcmp(found.format, "text") == 0 || strcmp(found.format, "jsonl") == 0;
     if (text && params->tokenizer.name == TRAIN_TOKENIZER_NONE && params->from == NULL)
-        status = error_set_at(
-            error, STATUS_INVALID, pointer,
-            "text needs a tokenizer: give \"tokenizer\": {\"name\": \"bytes\"}, {\"name\": \"train\", \"vocabulary_size\": N} "
-            "or {\"name\": \"file\", \"path\": FILE}");
+        status = error_set_at(error, STATUS_INVALID, pointer,
+                              "text needs a tokenizer: give \"tokenizer\": {\"name\": \"bytes\"}, {\"name\": \"train\","
+                              " \"vocabulary_size\": N} "
+                              "or {\"name\": \"file\", \"path\": FILE}");
     dataset_reset(&found);
     return status;
 }

@@ -48,7 +48,8 @@ static enum status choose_ids(int parent, struct cluster *cluster, struct error 
         if (getpwuid(geteuid()) != NULL) return STATUS_OK;
         return error_set(
             error, STATUS_UNSUPPORTED,
-            "user id %u has no entry in passwd, which PostgreSQL needs: add one (or preload libnss_wrapper), or use DATABASE_URL",
+            "user id %u has no entry in passwd, which PostgreSQL needs: add one (or preload libnss_wrapper),"
+            " or use DATABASE_URL",
             (unsigned)geteuid());
     }
     if (fstat(parent, &data) != 0) return error_set_errno(error, "cannot look at the data directory");
@@ -308,7 +309,8 @@ static enum status check_version(struct cluster *cluster, struct error *error)
     if (major <= 0)
         return error_set(
             error, STATUS_CORRUPT,
-            "pg/data in the data directory is no PostgreSQL cluster (PG_VERSION is missing or empty): move it away or restore it;"
+            "pg/data in the data directory is no PostgreSQL cluster (PG_VERSION is missing or empty): move it away"
+            " or restore it;"
             " it is never made anew");
     (void)snprintf(path, sizeof path, BINARIES "/%ld/bin", major);
     if (strncmp(cluster->binaries, BINARIES "/", sizeof BINARIES) != 0) return STATUS_OK; /* given by the caller */
@@ -316,11 +318,11 @@ static enum status check_version(struct cluster *cluster, struct error *error)
         (void)snprintf(cluster->binaries, sizeof cluster->binaries, "%s", path);
         return STATUS_OK;
     }
-    return error_set(
-        error, STATUS_UNSUPPORTED,
-        "the database was made by PostgreSQL %s, which is not installed: install postgresql-%s; or with both versions installed"
-        " dump it with pg_dump, move pg/data away, start deltaq once and restore with psql",
-        version, version);
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "the database was made by PostgreSQL %s, which is not installed: install postgresql-%s; or"
+                     " with both versions installed"
+                     " dump it with pg_dump, move pg/data away, start deltaq once and restore with psql",
+                     version, version);
 }
 
 enum status cluster_ensure(struct cluster *cluster, struct error *error)

@@ -67,9 +67,9 @@ static const struct param source_params[] = {
      .offset = offsetof(struct source, config),
      .fallback = "null",
      .nullable = true,
-     .help =
-         "Keys of a config.json that go before those of the file, or stand for it: for trainers' checkpoints without one, and for "
-         "files that say something wrong"},
+     .help = "Keys of a config.json that go before those of the file, or stand for it:"
+             " for trainers' checkpoints without one, and for "
+             "files that say something wrong"},
     {0},
 };
 

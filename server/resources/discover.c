@@ -35,8 +35,8 @@ const struct param discover_post_body[] = {
      .fallback = "null",
      .nullable = true,
      .maximum = PATTERN_BYTES,
-     .help =
-         "Only revisions whose names fit this pattern, with * and ? as in file names; null: all whose names are understood"},
+     .help = "Only revisions whose names fit this pattern, with * and ? as in file names; null: all whose names are"
+             " understood"},
     {.name = "every",
      .type = PARAM_INTEGER,
      .offset = offsetof(struct discover_body, every),

@@ -3,10 +3,11 @@
 #ifndef STORE_CHECKPOINT_DOCUMENT_H
 #define STORE_CHECKPOINT_DOCUMENT_H
 
-#define CHECKPOINT_DOCUMENT                                                                                              \
-    "json_build_object('id', c.id, 'name', c.name, 'trajectory', t.name, 'step', c.step, 'tokens', c.tokens,"            \
-    " 'learning_rate', c.learning_rate, 'source', c.source, 'architecture', c.architecture, 'parameters', c.parameters," \
-    " 'dtype', c.dtype, 'bytes', c.bytes, 'sha256', c.sha256, 'derived_from', c.derived_from, 'tags', c.tags,"           \
+#define CHECKPOINT_DOCUMENT                                                                                    \
+    "json_build_object('id', c.id, 'name', c.name, 'trajectory', t.name, 'step', c.step, 'tokens', c.tokens,"  \
+    " 'learning_rate', c.learning_rate, 'source', c.source, 'architecture', c.architecture, 'parameters',"     \
+    " c.parameters,"                                                                                           \
+    " 'dtype', c.dtype, 'bytes', c.bytes, 'sha256', c.sha256, 'derived_from', c.derived_from, 'tags', c.tags," \
     " 'created_at', rfc3339(c.created_at))"
 
 #endif

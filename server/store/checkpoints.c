@@ -89,12 +89,14 @@ static enum status compare(struct connection *connection, const struct store_id 
         connection,
         "select id, pointer, case pointer when '/step' then 'with step ' || coalesce(step::text, 'unknown')"
         " when '/tokens' then 'with tokens ' || coalesce(tokens::text, 'unknown')"
-        " when '/learning_rate' then 'with learning_rate ' || coalesce(learning_rate::text, 'unknown') when '/tags' then 'with other tags'"
+        " when '/learning_rate' then 'with learning_rate ' || coalesce(learning_rate::text, 'unknown') when '/tags'"
+        " then 'with other tags'"
         " when '' then 'of other content in the same files' else 'of another source' end"
         " from (select *, case when source::jsonb -> 'path' is distinct from $3::jsonb -> 'path' then '/source/path'"
         " when source::jsonb -> 'config' is distinct from $3::jsonb -> 'config' then '/source/config'"
         " when source::jsonb <> $3::jsonb then '/source' when fingerprint <> $4 or sha256 <> $5 then ''"
-        " when step is distinct from coalesce($6, step) then '/step' when tokens is distinct from coalesce($7, tokens) then '/tokens'"
+        " when step is distinct from coalesce($6, step) then '/step' when tokens is distinct from coalesce($7, tokens)"
+        " then '/tokens'"
         " when learning_rate is distinct from coalesce($8, learning_rate) then '/learning_rate'"
         " when tags::jsonb <> coalesce($9::jsonb, tags::jsonb) then '/tags' end as pointer"
         " from checkpoints where trajectory = $1 and name = $2) found",
@@ -123,7 +125,8 @@ static enum status insert_body(struct connection *connection, void *context, str
     if ((status = trajectory_ensure(connection, new->trajectory, &trajectory, NULL, error)) != STATUS_OK) return status;
     status = connection_query(
         connection,
-        "insert into checkpoints (trajectory, name, step, tokens, learning_rate, source, path, architecture, parameters,"
+        "insert into checkpoints (trajectory, name, step, tokens, learning_rate, source, path,"
+        " architecture, parameters,"
         " dtype, bytes, fingerprint, files, sha256, derived_from, tags)"
         " values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, coalesce($16::json, '{}'))"
         " on conflict on constraint checkpoints_name_unique do nothing returning id",
@@ -237,7 +240,8 @@ enum status checkpoint_before(struct connection *connection, const char *checkpo
     struct rows *rows;
     const enum status status = connection_query(
         connection,
-        "select p.id from checkpoints c join checkpoints p on p.trajectory = c.trajectory and (p.path is not null or p.source ->> 'commit' is not null)"
+        "select p.id from checkpoints c join checkpoints p on p.trajectory = c.trajectory and (p.path is not null"
+        " or p.source ->> 'commit' is not null)"
         " and (coalesce(p.step, 9223372036854775807), p.number) < (coalesce(c.step, 9223372036854775807), c.number)"
         " where c.id = $1 order by coalesce(p.step, 9223372036854775807) desc, p.number desc limit 1",
         VALUES(value_text(checkpoint)), &rows, error);
@@ -261,7 +265,8 @@ enum status checkpoint_patch(struct connection *connection, const char *referenc
         " tokens = case when $2::jsonb ? 'tokens' then ($2::jsonb ->> 'tokens')::bigint else tokens end,"
         " learning_rate = case when $2::jsonb ? 'learning_rate' then ($2::jsonb ->> 'learning_rate')::double precision"
         " else learning_rate end,"
-        " tags = case when $2::jsonb ? 'tags' then coalesce(nullif(($2::jsonb -> 'tags')::text, 'null')::json, '{}') else tags end"
+        " tags = case when $2::jsonb ? 'tags' then coalesce(nullif(($2::jsonb -> 'tags')::text, 'null')::json, '{}')"
+        " else tags end"
         " where id = $1",
         VALUES(value_text(id.text), value_json(changes)), NULL, error);
     if (status == STATUS_CONFLICT)

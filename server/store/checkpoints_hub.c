@@ -11,7 +11,8 @@ enum status checkpoint_fill(struct connection *connection, const struct store_id
 {
     return connection_execute(
         connection,
-        "update checkpoints set architecture = $2, parameters = $3, dtype = $4, bytes = $5, fingerprint = $6, files = $7, sha256 = $8,"
+        "update checkpoints set architecture = $2, parameters = $3, dtype = $4, bytes = $5, fingerprint = $6,"
+        " files = $7, sha256 = $8,"
         " step = coalesce(step, $9), tokens = coalesce(tokens, $10), learning_rate = coalesce(learning_rate, $11)"
         " where id = $1 and fingerprint is null",
         VALUES(value_text(id->text), value_text(files->architecture), value_integer_or_null(files->parameters),
@@ -37,11 +38,13 @@ static enum status insert_many_body(struct connection *connection, void *context
     if (status != STATUS_OK) return status;
     return connection_query_json(
         connection,
-        "with item as (select * from json_to_recordset($2::json) as x (name text, step bigint, tokens bigint, learning_rate double precision, source json, tags json)),"
+        "with item as (select * from json_to_recordset($2::json) as x (name text, step bigint, tokens bigint,"
+        " learning_rate double precision, source json, tags json)),"
         " old as (select c.name, c.source::jsonb = i.source::jsonb as same from item i join checkpoints c"
         " on c.trajectory = $1 and c.name = i.name),"
         " made as (insert into checkpoints (trajectory, name, step, tokens, learning_rate, source, tags)"
-        " select $1, name, step, tokens, learning_rate, source, tags from item on conflict on constraint checkpoints_name_unique do nothing returning *)"
+        " select $1, name, step, tokens, learning_rate, source, tags from item"
+        " on conflict on constraint checkpoints_name_unique do nothing returning *)"
         " select json_build_object('registered', coalesce((select json_agg(" CHECKPOINT_DOCUMENT
         " order by c.number) from made c"
         " join trajectories t on t.id = c.trajectory), '[]'), 'existing', (select count(*) from old where same),"
@@ -70,7 +73,8 @@ enum status checkpoint_needs(struct connection *connection, struct checkpoint_ne
     enum status status = connection_query(
         connection,
         "select c.source ->> 'repo', coalesce(c.source ->> 'commit', ''), coalesce((c.source -> 'files')::text, ''),"
-        " bool_or(r.state = 'running') from runs r join run_inputs i on i.run = r.id join checkpoints c on c.id = i.checkpoint"
+        " bool_or(r.state = 'running') from runs r join run_inputs i on i.run = r.id join checkpoints c"
+        " on c.id = i.checkpoint"
         " where r.state in ('queued', 'running') and c.source ->> 'repo' is not null group by 1, 2, 3",
         NO_VALUES, &rows, error);
     if (status != STATUS_OK) return status;

@@ -8,11 +8,13 @@
 #include <string.h>
 
 /* The definition's own fields follow the common ones, in the order in which they were given. */
-#define DOCUMENT                                                                                                                         \
-    "(select json_object_agg(key, value order by place) from (select 1, 'id', to_json(d.id) union all select 2, 'name', to_json(d.name)" \
-    " union all select 3, 'format', to_json(d.format) union all select 3 + e.place, e.key, e.value from json_each(d.definition)"         \
-    " with ordinality as e (key, value, place) union all select 101, 'sequences', to_json(d.sequences)"                                  \
-    " union all select 102, 'tokens', to_json(d.tokens) union all select 103, 'sha256', to_json(d.sha256)"                               \
+#define DOCUMENT                                                                                                 \
+    "(select json_object_agg(key, value order by place) from (select 1, 'id', to_json(d.id) union all select 2," \
+    " 'name', to_json(d.name)"                                                                                   \
+    " union all select 3, 'format', to_json(d.format) union all select 3 + e.place, e.key, e.value"              \
+    " from json_each(d.definition)"                                                                              \
+    " with ordinality as e (key, value, place) union all select 101, 'sequences', to_json(d.sequences)"          \
+    " union all select 102, 'tokens', to_json(d.tokens) union all select 103, 'sha256', to_json(d.sha256)"       \
     " union all select 104, 'created_at', to_json(rfc3339(d.created_at))) as field (place, key, value))"
 #define MATCH " d.id = $1 or d.name = $1 order by (d.id = $1) desc limit 1"
 
@@ -34,7 +36,8 @@ static enum status compare(struct connection *connection, struct insertion *inse
     struct rows *rows;
     const enum status status = connection_query_one(
         connection,
-        "select id, format = $2 and definition::jsonb = $3::jsonb and coalesce(sha256, $4, '') = coalesce($4, sha256, '')"
+        "select id, format = $2 and definition::jsonb = $3::jsonb and coalesce(sha256, $4,"
+        " '') = coalesce($4, sha256, '')"
         " and coalesce(fingerprint, $5, '') = coalesce($5, fingerprint, '') from datasets where name = $1",
         VALUES(value_text(new->name), value_text(new->format), value_json(new->definition), hash,
                value_text(new->fingerprint)),
@@ -70,15 +73,15 @@ static enum status insert_body(struct connection *connection, void *context, str
         rows_free(rows);
     }
     const struct value hash = value_text(sha256[0] != '\0' ? sha256 : NULL);
-    status = connection_query(
-        connection,
-        "insert into datasets (name, format, definition, sha256, sequences, tokens, fingerprint) values ($1, $2, $3, $4, $5, $6, $7)"
-        " on conflict (name) do nothing returning id",
-        VALUES(value_text(new->name), value_text(new->format), value_json(new->definition), hash,
-               value_integer_or_null(inline_ones != NULL ? &inline_ones->count : NULL),
-               value_integer_or_null(inline_ones != NULL ? &inline_ones->tokens_count : NULL),
-               value_text(new->fingerprint)),
-        &rows, error);
+    status = connection_query(connection,
+                              "insert into datasets (name, format, definition, sha256, sequences, tokens, fingerprint)"
+                              " values ($1, $2, $3, $4, $5, $6, $7)"
+                              " on conflict (name) do nothing returning id",
+                              VALUES(value_text(new->name), value_text(new->format), value_json(new->definition), hash,
+                                     value_integer_or_null(inline_ones != NULL ? &inline_ones->count : NULL),
+                                     value_integer_or_null(inline_ones != NULL ? &inline_ones->tokens_count : NULL),
+                                     value_text(new->fingerprint)),
+                              &rows, error);
     if (status != STATUS_OK) return status;
     const bool made = rows_count(rows) == 1;
     if (made) (void)snprintf(insertion->id.text, sizeof insertion->id.text, "%s", rows_text(rows, 0, 0));
@@ -106,7 +109,8 @@ enum status dataset_find(struct connection *connection, const char *reference, s
     struct rows *rows;
     enum status status = connection_query_one(
         connection,
-        "select d.id, d.name, d.format, coalesce(d.sha256, ''), d.definition, coalesce(d.fingerprint, '') from datasets d where" MATCH,
+        "select d.id, d.name, d.format, coalesce(d.sha256, ''), d.definition, coalesce(d.fingerprint, '')"
+        " from datasets d where" MATCH,
         VALUES(value_text(reference)), &rows, error);
     memset(out, 0, sizeof *out);
     if (status == STATUS_NOT_FOUND) return unknown(reference, error);

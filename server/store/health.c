@@ -23,12 +23,16 @@ static enum status save_body(struct connection *connection, void *context, struc
     if (status != STATUS_OK) return status;
     status = connection_execute(
         connection,
-        "insert into checkpoint_health (checkpoint, content, tensors, elements, nan, infinite, l1, l2, linf, kurtosis, outlier_share,"
+        "insert into checkpoint_health (checkpoint, content, tensors, elements, nan, infinite, l1, l2, linf, kurtosis,"
+        " outlier_share,"
         " previous, relative_l2, cosine, files, layers, keys, homes)"
-        " select $1, d.sha256, d.tensor_count, d.elements, d.nan, d.infinite, d.l1, d.l2, d.linf, d.kurtosis, d.outlier_share,"
+        " select $1, d.sha256, d.tensor_count, d.elements, d.nan, d.infinite, d.l1, d.l2, d.linf, d.kurtosis,"
+        " d.outlier_share,"
         " (select p.id from checkpoints p where p.id = d.previous), d.relative_l2, d.cosine, d.files, d.blocks, $3, $4"
-        " from json_to_record($2::json) as d (sha256 text, tensor_count integer, elements bigint, nan bigint, infinite bigint,"
-        " l1 double precision, l2 double precision, linf double precision, kurtosis double precision, outlier_share double precision,"
+        " from json_to_record($2::json) as d (sha256 text, tensor_count integer, elements bigint, nan bigint,"
+        " infinite bigint,"
+        " l1 double precision, l2 double precision, linf double precision, kurtosis double precision,"
+        " outlier_share double precision,"
         " previous text, relative_l2 double precision, cosine double precision, files json, blocks json)",
         VALUES(value_text(new->checkpoint), value_json(new->document),
                value_bytes(new->keys, (size_t) new->matrices * sizeof *new->keys),
@@ -37,11 +41,15 @@ static enum status save_body(struct connection *connection, void *context, struc
     if (status != STATUS_OK) return status;
     return connection_execute(
         connection,
-        "insert into tensor_health (checkpoint, place, matrix, name, dtype, layer, file, sha256, elements, nan, infinite, l1, l2,"
+        "insert into tensor_health (checkpoint, place, matrix, name, dtype, layer, file, sha256, elements, nan,"
+        " infinite, l1, l2,"
         " linf, mean, kurtosis, outliers, relative_l2, cosine)"
-        " select $1, t.* from json_to_recordset($2::json) as t (place integer, matrix integer, name text, dtype text, layer integer,"
-        " file text, sha256 text, elements bigint, nan bigint, infinite bigint, l1 double precision, l2 double precision,"
-        " linf double precision, mean double precision, kurtosis double precision, outliers bigint, relative_l2 double precision,"
+        " select $1, t.* from json_to_recordset($2::json) as t (place integer, matrix integer, name text, dtype text,"
+        " layer integer,"
+        " file text, sha256 text, elements bigint, nan bigint, infinite bigint, l1 double precision,"
+        " l2 double precision,"
+        " linf double precision, mean double precision, kurtosis double precision, outliers bigint,"
+        " relative_l2 double precision,"
         " cosine double precision)",
         VALUES(value_text(new->checkpoint), value_json(new->tensors)), NULL, error);
 }
@@ -61,13 +69,18 @@ enum status health_get(struct connection *connection, const char *checkpoint, js
     if (status == STATUS_OK) {
         status = connection_query_json(
             connection,
-            "select json_build_object('checkpoint', h.checkpoint, 'sha256', h.content, 'tensor_count', h.tensors, 'elements', h.elements,"
+            "select json_build_object('checkpoint', h.checkpoint, 'sha256', h.content, 'tensor_count', h.tensors,"
+            " 'elements', h.elements,"
             " 'nan', h.nan, 'infinite', h.infinite, 'l1', h.l1, 'l2', h.l2, 'linf', h.linf, 'kurtosis', h.kurtosis,"
-            " 'outlier_share', h.outlier_share, 'previous', h.previous, 'relative_l2', h.relative_l2, 'cosine', h.cosine,"
-            " 'files', h.files, 'blocks', h.layers, 'tensors', (select coalesce(json_agg(json_build_object('name', t.name, 'dtype', t.dtype,"
-            " 'layer', t.layer, 'file', t.file, 'sha256', t.sha256, 'elements', t.elements, 'nan', t.nan, 'infinite', t.infinite,"
+            " 'outlier_share', h.outlier_share, 'previous', h.previous, 'relative_l2', h.relative_l2,"
+            " 'cosine', h.cosine,"
+            " 'files', h.files, 'blocks', h.layers, 'tensors',"
+            " (select coalesce(json_agg(json_build_object('name', t.name, 'dtype', t.dtype,"
+            " 'layer', t.layer, 'file', t.file, 'sha256', t.sha256, 'elements', t.elements, 'nan', t.nan,"
+            " 'infinite', t.infinite,"
             " 'l1', t.l1, 'l2', t.l2, 'linf', t.linf, 'mean', t.mean, 'kurtosis', t.kurtosis, 'outliers', t.outliers,"
-            " 'relative_l2', t.relative_l2, 'cosine', t.cosine) order by t.place), '[]') from tensor_health t where t.checkpoint = h.checkpoint),"
+            " 'relative_l2', t.relative_l2, 'cosine', t.cosine) order by t.place), '[]') from tensor_health t"
+            " where t.checkpoint = h.checkpoint),"
             " 'created_at', rfc3339(h.created_at)) from checkpoint_health h where h.checkpoint = $1",
             VALUES(value_text(row->id.text)), document, error);
         if (status == STATUS_NOT_FOUND)
@@ -160,7 +173,8 @@ enum status health_matrix_names(struct connection *connection, const json_t *wan
 {
     return connection_query_json(
         connection,
-        "select coalesce(json_agg(t.name order by w.place), '[]') from json_array_elements($1::json) with ordinality as w (pair, place)"
+        "select coalesce(json_agg(t.name order by w.place), '[]') from json_array_elements($1::json)"
+        " with ordinality as w (pair, place)"
         " left join tensor_health t on t.checkpoint = w.pair ->> 0 and t.matrix = (w.pair ->> 1)::integer",
         VALUES(value_json(wanted)), out, error);
 }
@@ -170,8 +184,10 @@ enum status health_not_finite(struct connection *connection, const char *traject
 {
     return connection_query_json(
         connection,
-        "select coalesce(json_agg(json_build_object('checkpoint', f.id, 'name', f.name, 'tensor', f.tensor, 'nan', f.nan,"
-        " 'infinite', f.infinite) order by f.step nulls last, f.number, f.place), '[]') from (select c.id, c.name, c.step, c.number,"
+        "select coalesce(json_agg(json_build_object('checkpoint', f.id, 'name', f.name, 'tensor', f.tensor,"
+        " 'nan', f.nan,"
+        " 'infinite', f.infinite) order by f.step nulls last, f.number, f.place), '[]')"
+        " from (select c.id, c.name, c.step, c.number,"
         " x.place, x.name as tensor, x.nan, x.infinite from trajectories t join checkpoints c on c.trajectory = t.id"
         " join checkpoint_health h on h.checkpoint = c.id and h.nan + h.infinite > 0"
         " join tensor_health x on x.checkpoint = c.id and x.nan + x.infinite > 0 where t.id = $1 or t.name = $1"

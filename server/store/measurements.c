@@ -64,10 +64,14 @@ enum status measurements_insert(struct connection *connection, const char *run, 
     if (array == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for %zu measurements", list->count);
     const enum status status = connection_execute(
         connection,
-        "insert into measurements (run, epoch, checkpoint, metric, value, low, high, method, bits, label, dataset, protocol)"
-        " select $1, $2, m.checkpoint, m.metric, m.value, m.low, m.high, m.method, m.bits, m.label, m.dataset, m.protocol from json_to_recordset($3::json)"
-        " as m (checkpoint text, metric text, value double precision, low double precision, high double precision, method text, bits integer,"
-        " label text, dataset text, protocol text) where m.checkpoint is null or exists (select 1 from checkpoints c where c.id = m.checkpoint)",
+        "insert into measurements (run, epoch, checkpoint, metric, value, low, high, method, bits, label,"
+        " dataset, protocol)"
+        " select $1, $2, m.checkpoint, m.metric, m.value, m.low, m.high, m.method, m.bits, m.label, m.dataset,"
+        " m.protocol from json_to_recordset($3::json)"
+        " as m (checkpoint text, metric text, value double precision, low double precision, high double precision,"
+        " method text, bits integer,"
+        " label text, dataset text, protocol text) where m.checkpoint is null or exists (select 1 from checkpoints c"
+        " where c.id = m.checkpoint)",
         VALUES(value_text(run), value_integer(epoch), value_json(array)), NULL, error);
     json_decref(array);
     return status;

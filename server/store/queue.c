@@ -61,13 +61,16 @@ static json_t *text_array(const char *const *texts, size_t count)
 }
 
 /* Of the rows that `candidate` names; $1 owner, $2 seconds, $3 and $4 for people. */
-#define LEASE_CANDIDATES                                                                                                       \
-    " leased as (update runs r set state = 'running', epoch = r.epoch + 1, owner = $1, beat_at = clock_timestamp(),"           \
-    " lease_until = clock_timestamp() + $2 * interval '1 second', started_at = coalesce(r.started_at, clock_timestamp()),"     \
-    " worker = $3, device = $4 from candidate c where r.id = c.id returning r.*),"                                             \
-    " event as (insert into run_events (run, epoch, type, data) select id, epoch, 'state', json_build_object('from', 'queued'" \
-    ", 'to', 'running', 'owner', owner, 'worker', worker, 'device', device) from leased)"                                      \
-    " select l.id, l.epoch, l.kind, l.tries + l.crashes + l.stalls, s.params from leased l join run_specs s on s.run = l.id"   \
+#define LEASE_CANDIDATES                                                                                             \
+    " leased as (update runs r set state = 'running', epoch = r.epoch + 1, owner = $1, beat_at = clock_timestamp()," \
+    " lease_until = clock_timestamp() + $2 * interval '1 second',"                                                   \
+    " started_at = coalesce(r.started_at, clock_timestamp()),"                                                       \
+    " worker = $3, device = $4 from candidate c where r.id = c.id returning r.*),"                                   \
+    " event as (insert into run_events (run, epoch, type, data) select id, epoch, 'state',"                          \
+    " json_build_object('from', 'queued'"                                                                            \
+    ", 'to', 'running', 'owner', owner, 'worker', worker, 'device', device) from leased)"                            \
+    " select l.id, l.epoch, l.kind, l.tries + l.crashes + l.stalls, s.params from leased l join run_specs s"         \
+    " on s.run = l.id"                                                                                               \
     " order by l.number"
 
 static void worker_name(const struct worker_identity *worker, char out[128])
@@ -148,15 +151,19 @@ enum status queue_lease_members(struct connection *connection, const struct work
     worker_name(worker, name);
     const enum status status = connection_query(
         connection,
-        "with held as (select companions, kind from runs where id = $5 and epoch = $6 and owner = $1 and state = 'running'"
+        "with held as (select companions, kind from runs"
+        " where id = $5 and epoch = $6 and owner = $1 and state = 'running'"
         " and crashes < $8 - 1 and stalls < $9 - 1),"
         " idle as (select count(*) as workers from workers w where w.seen_at > clock_timestamp() - interval '1 minute'"
         " and not exists (select 1 from runs b where b.owner = w.id and b.state = 'running')),"
-        " waiting as materialized (select r.id from runs r join held h on r.companions = h.companions and r.kind = h.kind"
+        " waiting as materialized (select r.id from runs r"
+        " join held h on r.companions = h.companions and r.kind = h.kind"
         " where r.state = 'queued' and r.crashes < $8 - 1 and r.stalls < $9 - 1 and" DUE "),"
-        " candidate as materialized (select r.id from runs r where r.id in (select id from waiting) and r.state = 'queued'"
+        " candidate as materialized (select r.id from runs r where r.id in (select id from waiting)"
+        " and r.state = 'queued'"
         " order by r.priority desc, r.run_at, r.number limit least($7, (select ceil((count(*) + 1)"
-        " / (select workers + 1.0 from idle)) - 1 from waiting))::bigint for update of r skip locked)," LEASE_CANDIDATES,
+        " / (select workers + 1.0 from idle)) - 1 from waiting))::bigint"
+        " for update of r skip locked)," LEASE_CANDIDATES,
         VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name), value_text(worker->device),
                value_text(lease->run.text), value_integer(lease->epoch), value_integer((int64_t)most),
                value_integer(QUEUE_CRASH_BUDGET), value_integer(STALL_BUDGET)),
@@ -191,8 +198,10 @@ enum status queue_beat(struct connection *connection, const struct lease *lease,
     const enum status status = connection_query(
         connection,
         "update runs set beat_at = clock_timestamp(), lease_until = clock_timestamp() + $4 * interval '1 second',"
-        " progress_done = case when $5 then $6 else progress_done end, progress_total = case when $5 then $7 else progress_total end,"
-        " progress_unit = case when $5 then $8 else progress_unit end, progress_eta = case when $5 then $9 else progress_eta end"
+        " progress_done = case when $5 then $6 else progress_done end,"
+        " progress_total = case when $5 then $7 else progress_total end,"
+        " progress_unit = case when $5 then $8 else progress_unit end,"
+        " progress_eta = case when $5 then $9 else progress_eta end"
         " where" QUEUE_FENCE "returning cancel_requested_at is not null",
         VALUES(FENCE_OF(lease), value_double(lease_seconds), value_boolean(progress != NULL),
                value_integer(shown->done), value_integer(shown->total), value_text(shown->unit),
@@ -219,7 +228,8 @@ enum status queue_log(struct connection *connection, const struct lease *lease, 
     const enum status status = connection_execute(
         connection,
         "with held as (select id, epoch from runs where" QUEUE_FENCE "for share)"
-        " insert into run_events (run, epoch, type, data) select h.id, h.epoch, 'log', json_build_object('line', l.line)"
+        " insert into run_events (run, epoch, type, data) select h.id, h.epoch, 'log',"
+        " json_build_object('line', l.line)"
         " from held h, json_array_elements_text($4::json) with ordinality as l (line, place) order by l.place",
         VALUES(FENCE_OF(lease), value_json(lines)), &affected, error);
     return json_array_size(lines) == 0 ? status : fenced(status, affected, error);
@@ -242,7 +252,8 @@ static enum status finish_run(struct connection *connection, const struct lease 
         " progress_done = greatest(progress_done, progress_total), progress_eta = null, usage_seconds = $4,"
         " usage_host_bytes = nullif($5, -1), usage_device_bytes = nullif($6, -1), usage_work = nullif($7, 0)," LET_GO
         "where" QUEUE_FENCE "returning id, epoch) insert into run_events (run, epoch, type, data)"
-        " select id, epoch, 'state', json_build_object('from', 'running', 'to', 'succeeded', 'lease', $2, 'owner', $3) from changed",
+        " select id, epoch, 'state', json_build_object('from', 'running', 'to', 'succeeded', 'lease', $2, 'owner', $3)"
+        " from changed",
         VALUES(FENCE_OF(lease), value_double(usage->seconds), value_integer(usage->peak_host_bytes),
                value_integer(usage->peak_device_bytes), value_double(usage->work)),
         &affected, error);
@@ -293,14 +304,18 @@ enum status queue_fail(struct connection *connection, const struct lease *lease,
     if (document == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to record why the run failed");
     const enum status status = connection_execute(
         connection,
-        "with changed as (update runs set tries = tries + $4::int, state = case when cancel_requested_at is not null then 'cancelled'"
+        "with changed as (update runs set tries = tries + $4::int,"
+        " state = case when cancel_requested_at is not null then 'cancelled'"
         " when $4 = 1 and tries + 1 < $5 then 'queued' else 'failed' end,"
-        " finished_at = case when cancel_requested_at is null and $4 = 1 and tries + 1 < $5 then null else clock_timestamp() end,"
+        " finished_at = case when cancel_requested_at is null and $4 = 1 and tries + 1 < $5 then null"
+        " else clock_timestamp() end,"
         " error = case when cancel_requested_at is null and not ($4 = 1 and tries + 1 < $5) then $6::json end,"
         " run_at = $10::int * interval '1 second' +" DELAY(
-            "tries") ", usage_seconds = $7, usage_host_bytes = nullif($8, -1), usage_device_bytes = nullif($9, -1)," LET_GO
-                     "where" QUEUE_FENCE "returning id, epoch, state) insert into run_events (run, epoch, type, data)"
-                     " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2, 'error', $6::json) from changed",
+            "tries") ", usage_seconds = $7, usage_host_bytes = nullif($8, -1),"
+                     " usage_device_bytes = nullif($9, -1)," LET_GO "where" QUEUE_FENCE
+                     "returning id, epoch, state) insert into run_events (run, epoch, type, data)"
+                     " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2,"
+                     " 'error', $6::json) from changed",
         VALUES(FENCE_OF(lease), value_integer(status_info(cause->status)->retry),
                value_integer(cause->status == STATUS_UNAVAILABLE ? AWAY_BUDGET : ERROR_BUDGET), value_json(document),
                value_double(usage->seconds), value_integer(usage->peak_host_bytes),
@@ -331,10 +346,12 @@ enum status queue_release(struct connection *connection, const struct lease *lea
     int64_t affected;
     const enum status status = connection_execute(
         connection,
-        "with changed as (update runs set state = case when cancel_requested_at is null then 'queued' else 'cancelled' end,"
+        "with changed as (update runs set state = case when cancel_requested_at is null then 'queued'"
+        " else 'cancelled' end,"
         " finished_at = case when cancel_requested_at is not null then clock_timestamp() end, " LET_GO
         "where" QUEUE_FENCE "returning id, epoch, state) insert into run_events (run, epoch, type, data)"
-        " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2, 'reason', 'released') from changed",
+        " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2, 'reason',"
+        " 'released') from changed",
         VALUES(FENCE_OF(lease)), &affected, error);
     return fenced(status, affected, error);
 }
@@ -346,13 +363,15 @@ enum status queue_stalled(struct connection *connection, const struct lease *lea
     json_t *document = queue_problem(STATUS_INTERNAL, "", evidence);
     const enum status status = connection_execute(
         connection,
-        "with changed as (update runs set stalls = stalls + 1, state = case when cancel_requested_at is not null then 'cancelled'"
+        "with changed as (update runs set stalls = stalls + 1,"
+        " state = case when cancel_requested_at is not null then 'cancelled'"
         " when stalls + 1 < $4 then 'queued' else 'failed' end,"
         " finished_at = case when cancel_requested_at is null and stalls + 1 < $4 then null else clock_timestamp() end,"
         " error = case when cancel_requested_at is null and stalls + 1 >= $4 then $5::json end, run_at =" DELAY(
             "stalls") "," LET_GO "where" QUEUE_FENCE
                       "returning id, epoch, state) insert into run_events (run, epoch, type, data)"
-                      " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2, 'reason', 'stalled', 'error', $5::json) from changed",
+                      " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2,"
+                      " 'reason', 'stalled', 'error', $5::json) from changed",
         VALUES(FENCE_OF(lease), value_integer(STALL_BUDGET), value_json(document)), &affected, error);
     json_decref(document);
     return fenced(status, affected, error);
@@ -371,17 +390,19 @@ enum status queue_outcome(struct connection *connection, const struct lease *lea
 /* One statement: rows are locked and their predicate checked again under the lock; nothing is read, thought over and
  * then updated by id. It needs no knowledge of the kinds. The first crash keeps its place in the queue and is tried
  * again at once, later ones after a while. */
-#define BURY(predicate)                                                                                                                            \
-    "with dead as materialized (select id from runs where state = 'running' and" predicate                                                         \
-    "order by id limit $2 for update skip locked),"                                                                                                \
-    " changed as (update runs r set crashes = crashes + 1, state = case when cancel_requested_at is not null then 'cancelled'"                     \
-    " when crashes + 1 < $3 then 'queued' else 'failed' end,"                                                                                      \
-    " finished_at = case when cancel_requested_at is null and crashes + 1 < $3 then null else clock_timestamp() end,"                              \
-    " error = case when cancel_requested_at is null and crashes + 1 >= $3 then $4::json end,"                                                      \
-    " run_at = case crashes when 0 then run_at else" DELAY(                                                                                        \
-        "crashes") "end," LET_GO                                                                                                                   \
-                   "from dead d where r.id = d.id and r.state = 'running' returning r.id, r.epoch, r.state)"                                       \
-                   " insert into run_events (run, epoch, type, data) select id, epoch, 'state', json_build_object('from', 'running', 'to', state," \
+#define BURY(predicate)                                                                                               \
+    "with dead as materialized (select id from runs where state = 'running' and" predicate                            \
+    "order by id limit $2 for update skip locked),"                                                                   \
+    " changed as (update runs r set crashes = crashes + 1,"                                                           \
+    " state = case when cancel_requested_at is not null then 'cancelled'"                                             \
+    " when crashes + 1 < $3 then 'queued' else 'failed' end,"                                                         \
+    " finished_at = case when cancel_requested_at is null and crashes + 1 < $3 then null else clock_timestamp() end," \
+    " error = case when cancel_requested_at is null and crashes + 1 >= $3 then $4::json end,"                         \
+    " run_at = case crashes when 0 then run_at else" DELAY(                                                           \
+        "crashes") "end," LET_GO                                                                                      \
+                   "from dead d where r.id = d.id and r.state = 'running' returning r.id, r.epoch, r.state)"          \
+                   " insert into run_events (run, epoch, type, data) select id, epoch, 'state',"                      \
+                   " json_build_object('from', 'running', 'to', state,"                                               \
                    " 'lease', epoch, 'reason', 'crashed', 'evidence', $5::text) from changed"
 
 static enum status bury(struct connection *connection, const char *sql, struct value whose, const char *evidence,
@@ -419,11 +440,14 @@ enum status queue_stats(struct connection *connection, json_t **document, struct
 {
     return connection_query_json(
         connection,
-        "select json_build_object('queued', count(*) filter (where state = 'queued'), 'running', count(*) filter (where state = 'running'),"
+        "select json_build_object('queued', count(*) filter (where state = 'queued'), 'running',"
+        " count(*) filter (where state = 'running'),"
         " 'succeeded', count(*) filter (where state = 'succeeded'), 'failed', count(*) filter (where state = 'failed'),"
         " 'cancelled', count(*) filter (where state = 'cancelled'), 'oldest_queued_seconds',"
-        " extract(epoch from clock_timestamp() - min(run_at) filter (where state = 'queued' and run_at <= clock_timestamp()))::double precision,"
-        " 'crashes', coalesce(sum(crashes), 0), 'workers', (select count(*) from workers where seen_at > clock_timestamp() - interval '1 minute'))"
+        " extract(epoch from clock_timestamp() - min(run_at) filter (where state = 'queued'"
+        " and run_at <= clock_timestamp()))::double precision,"
+        " 'crashes', coalesce(sum(crashes), 0), 'workers', (select count(*) from workers"
+        " where seen_at > clock_timestamp() - interval '1 minute'))"
         " from runs",
         NO_VALUES, document, error);
 }

@@ -9,17 +9,20 @@
 
 enum { QUEUED_MAX = 10000 };
 
-#define PROGRESS \
-    "json_build_object('done', r.progress_done, 'total', r.progress_total, 'unit', r.progress_unit, 'eta_seconds', r.progress_eta)"
+#define PROGRESS                                                                                                    \
+    "json_build_object('done', r.progress_done, 'total', r.progress_total, 'unit', r.progress_unit, 'eta_seconds'," \
+    " r.progress_eta)"
 /* A result is visible only from the run's last epoch. */
-#define DOCUMENT                                                                                                         \
-    "json_build_object('id', r.id, 'kind', r.kind, 'state', r.state, 'params', s.params,"                                \
-    " 'result', (select x.result from run_results x where x.run = r.id and x.epoch = r.result_epoch), 'error', r.error," \
-    " 'progress', " PROGRESS ", 'attempt', r.tries + r.crashes + r.stalls, 'worker', r.worker, 'device', r.device,"      \
-    " 'created_at', rfc3339(r.created_at), 'started_at', rfc3339(r.started_at), 'finished_at', rfc3339(r.finished_at),"  \
-    " 'usage', json_build_object('seconds', r.usage_seconds, 'peak_host_bytes', r.usage_host_bytes,"                     \
-    " 'peak_device_bytes', r.usage_device_bytes),"                                                                       \
-    " 'sweep', (select w.sweep from sweep_runs w where w.run = r.id order by 1 limit 1),"                                \
+#define DOCUMENT                                                                                                    \
+    "json_build_object('id', r.id, 'kind', r.kind, 'state', r.state, 'params', s.params,"                           \
+    " 'result', (select x.result from run_results x where x.run = r.id and x.epoch = r.result_epoch),"              \
+    " 'error', r.error,"                                                                                            \
+    " 'progress', " PROGRESS ", 'attempt', r.tries + r.crashes + r.stalls, 'worker', r.worker, 'device', r.device," \
+    " 'created_at', rfc3339(r.created_at), 'started_at', rfc3339(r.started_at), 'finished_at',"                     \
+    " rfc3339(r.finished_at),"                                                                                      \
+    " 'usage', json_build_object('seconds', r.usage_seconds, 'peak_host_bytes', r.usage_host_bytes,"                \
+    " 'peak_device_bytes', r.usage_device_bytes),"                                                                  \
+    " 'sweep', (select w.sweep from sweep_runs w where w.run = r.id order by 1 limit 1),"                           \
     " 'cancel_requested', r.cancel_requested_at is not null)"
 #define FROM " from runs r join run_specs s on s.run = r.id"
 
@@ -55,7 +58,8 @@ static enum status insert_row(struct connection *connection, const struct run_ne
     struct rows *rows;
     const enum status status = connection_query(
         connection,
-        "with made as (insert into runs (kind, priority, dedupe_key, forced, companions, named_key, device_wanted) values ($1, $2, $3, $4, $6, $7, $8)"
+        "with made as (insert into runs (kind, priority, dedupe_key, forced, companions, named_key, device_wanted)"
+        " values ($1, $2, $3, $4, $6, $7, $8)"
         " on conflict (dedupe_key) where state in ('queued', 'running') and not forced do nothing returning id),"
         " spec as (insert into run_specs (run, params) select id, $5::json from made),"
         " event as (insert into run_events (run, epoch, type, data)"
@@ -237,7 +241,8 @@ enum status run_cancel(struct connection *connection, const char *id, json_t **d
         " finished_at = case state when 'queued' then clock_timestamp() end"
         " where id = $1 and state in ('queued', 'running') and cancel_requested_at is null returning id, epoch, state)"
         " insert into run_events (run, epoch, type, data) select id, epoch, 'state', json_build_object("
-        " 'from', case state when 'cancelled' then 'queued' else state end, 'to', state, 'cancel_requested', true) from changed",
+        " 'from', case state when 'cancelled' then 'queued' else state end, 'to', state, 'cancel_requested', true)"
+        " from changed",
         VALUES(value_text(id)), &affected, error);
     if (status != STATUS_OK) return status;
     if (affected != 0) store_notify(connection);
@@ -257,9 +262,12 @@ enum status run_retry(struct connection *connection, const char *id, json_t **do
     enum status status = connection_execute(
         connection,
         "with before as (select id, state from runs where id = $1 and state in ('failed', 'cancelled') for update),"
-        " changed as (update runs r set state = 'queued', tries = 0, crashes = 0, stalls = 0, run_at = clock_timestamp(), error = null,"
-        " cancel_requested_at = null, started_at = null, finished_at = null, worker = null, device = null, progress_done = 0,"
-        " progress_total = 0, progress_eta = null, usage_seconds = null, usage_host_bytes = null, usage_device_bytes = null, usage_work = null"
+        " changed as (update runs r set state = 'queued', tries = 0, crashes = 0, stalls = 0,"
+        " run_at = clock_timestamp(), error = null,"
+        " cancel_requested_at = null, started_at = null, finished_at = null, worker = null, device = null,"
+        " progress_done = 0,"
+        " progress_total = 0, progress_eta = null, usage_seconds = null, usage_host_bytes = null,"
+        " usage_device_bytes = null, usage_work = null"
         " from before b where r.id = b.id returning r.id, r.epoch, b.state)"
         " insert into run_events (run, epoch, type, data) select id, epoch, 'state',"
         " json_build_object('from', state, 'to', 'queued', 'retry', true) from changed",
@@ -280,8 +288,9 @@ enum status run_retry(struct connection *connection, const char *id, json_t **do
 
 /* ---- following ---- */
 
-#define EVENTS                                                                                                                           \
-    "(select coalesce(json_agg(json_build_object('id', e.id, 'type', e.type, 'at', rfc3339(e.at), 'data', e.data) order by e.id), '[]')" \
+#define EVENTS                                                                                                     \
+    "(select coalesce(json_agg(json_build_object('id', e.id, 'type', e.type, 'at', rfc3339(e.at), 'data', e.data)" \
+    " order by e.id), '[]')"                                                                                       \
     " from (select * from run_events where run = r.id and id > $2 order by id limit $3) e)"
 
 enum status run_events(struct connection *connection, const char *id, int64_t after, int limit, json_t **document,
@@ -308,7 +317,8 @@ enum status run_artifacts(struct connection *connection, const char *id, json_t 
 {
     const enum status status = connection_query_json(
         connection,
-        "select json_build_object('items', coalesce((select json_agg(json_build_object('name', a.name, 'bytes', a.bytes,"
+        "select json_build_object('items', coalesce((select json_agg(json_build_object('name', a.name,"
+        " 'bytes', a.bytes,"
         " 'sha256', a.sha256, 'media_type', a.media_type) order by a.name) from artifacts a"
         " where a.run = r.id and a.epoch = r.result_epoch), '[]'), 'next', null) from runs r where r.id = $1",
         VALUES(value_text(id)), document, error);
@@ -344,7 +354,8 @@ enum status run_rate(struct connection *connection, const char *kind, const char
     const enum status status = connection_query_one(
         connection,
         "select count(*), coalesce(percentile_cont(0.5) within group (order by r.usage_work / r.usage_seconds), 0) from"
-        " (select usage_work, usage_seconds from runs where kind = $1 and device = $2 and device_wanted is not distinct from $4"
+        " (select usage_work, usage_seconds from runs"
+        " where kind = $1 and device = $2 and device_wanted is not distinct from $4"
         " and state = 'succeeded' and usage_work > 0"
         " and usage_seconds > 0 order by abs(ln(usage_work / $3::double precision)), finished_at desc limit 5) r",
         VALUES(value_text(kind), value_text(device), value_double(work), value_text(wanted)), &rows, error);

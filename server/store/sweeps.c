@@ -5,12 +5,16 @@
 #include <stdio.h>
 
 #define COUNT(which) "'" which "', count(*) filter (where r.state = '" which "')"
-#define DOCUMENT                                                                                                                                   \
-    "json_build_object('id', w.id, 'name', w.name, 'kind', w.kind, 'base', w.base, 'grid', w.grid, 'standing', w.standing is not null, 'refused'," \
-    " (select coalesce(json_agg(json_build_object('checkpoint', c.id, 'name', c.name, 'error', k.error) order by c.number), '[]')"                 \
-    " from sweep_checkpoints k join checkpoints c on c.id = k.checkpoint where k.sweep = w.id and k.error is not null), 'runs',"                   \
-    " (select json_build_object(" COUNT("queued") ", " COUNT("running") ", " COUNT("succeeded") ", " COUNT(                                        \
-        "failed") ", " COUNT("cancelled") ", 'total', count(*)) from sweep_runs x join runs r on r.id = x.run where x.sweep = w.id), 'created_at', rfc3339(w.created_at))"
+#define DOCUMENT                                                                                                \
+    "json_build_object('id', w.id, 'name', w.name, 'kind', w.kind, 'base', w.base, 'grid', w.grid, 'standing'," \
+    " w.standing is not null, 'refused',"                                                                       \
+    " (select coalesce(json_agg(json_build_object('checkpoint', c.id, 'name', c.name, 'error', k.error)"        \
+    " order by c.number), '[]')"                                                                                \
+    " from sweep_checkpoints k join checkpoints c on c.id = k.checkpoint where k.sweep = w.id"                  \
+    " and k.error is not null), 'runs',"                                                                        \
+    " (select json_build_object(" COUNT("queued") ", " COUNT("running") ", " COUNT("succeeded") ", " COUNT(     \
+        "failed") ", " COUNT("cancelled") ", 'total', count(*)) from sweep_runs x join runs r on r.id = x.run"  \
+                                          " where x.sweep = w.id), 'created_at', rfc3339(w.created_at))"
 #define MATCH " w.id = $1 or w.name = $1 order by (w.id = $1) desc limit 1"
 
 static enum status unknown(const char *reference, struct error *error)
@@ -31,7 +35,8 @@ static enum status compare(struct connection *connection, struct insertion *inse
     struct rows *rows;
     const enum status status = connection_query_one(
         connection,
-        "select id, kind = $2 and base::jsonb = $3::jsonb and grid::jsonb = $4::jsonb and standing is not distinct from $5 from sweeps where name = $1",
+        "select id, kind = $2 and base::jsonb = $3::jsonb and grid::jsonb = $4::jsonb and standing is not distinct"
+        " from $5 from sweeps where name = $1",
         VALUES(value_text(new->name), value_text(new->kind), value_json(new->base), value_json(new->grid),
                value_text(new->standing)),
         &rows, error);
@@ -134,9 +139,11 @@ enum status sweep_behind(struct connection *connection, int64_t most, json_t **d
 {
     return connection_query_json(
         connection,
-        "select coalesce(json_agg(b.document), '[]') from (select json_build_object('sweep', w.id, 'kind', w.kind, 'base', w.base,"
+        "select coalesce(json_agg(b.document), '[]') from (select json_build_object('sweep', w.id, 'kind', w.kind,"
+        " 'base', w.base,"
         " 'grid', w.grid, 'checkpoint', c.id) as document from sweeps w join checkpoints c on c.trajectory = w.standing"
-        " and (c.path is not null or c.source ->> 'commit' is not null) where w.standing is not null and not exists (select 1 from sweep_checkpoints k"
+        " and (c.path is not null or c.source ->> 'commit' is not null) where w.standing is not null and not exists"
+        " (select 1 from sweep_checkpoints k"
         " where k.sweep = w.id and k.checkpoint = c.id) order by c.number, w.number limit $1) b",
         VALUES(value_integer(most)), document, error);
 }
@@ -155,7 +162,8 @@ static enum status extend_body(struct connection *connection, void *context, str
     int64_t affected = 0;
     const enum status status = connection_execute(
         connection,
-        "insert into sweep_checkpoints (sweep, checkpoint, error) select $1, $2, $3 where exists (select 1 from sweeps where id = $1"
+        "insert into sweep_checkpoints (sweep, checkpoint, error) select $1, $2, $3 where exists (select 1 from sweeps"
+        " where id = $1"
         " and standing is not null) and exists (select 1 from checkpoints where id = $2) on conflict do nothing",
         VALUES(value_text(extension->sweep), value_text(extension->checkpoint), value_json(extension->refusal)),
         &affected, error);
@@ -187,12 +195,16 @@ enum status sweep_cancel(struct connection *connection, const char *reference, j
         "with mine as materialized (select r.id from runs r join sweep_runs x on x.run = r.id"
         " where x.sweep = (select w.id from sweeps w where" MATCH
         ") and r.state in ('queued', 'running') and r.cancel_requested_at is null"
-        " and not exists (select 1 from sweep_runs o where o.run = r.id and o.sweep <> x.sweep) order by r.id for update of r),"
-        " changed as (update runs r set cancel_requested_at = clock_timestamp(), state = case r.state when 'queued' then 'cancelled' else r.state end,"
-        " finished_at = case r.state when 'queued' then clock_timestamp() end from mine m where r.id = m.id and r.state in ('queued', 'running')"
+        " and not exists (select 1 from sweep_runs o where o.run = r.id and o.sweep <> x.sweep) order by r.id"
+        " for update of r),"
+        " changed as (update runs r set cancel_requested_at = clock_timestamp(),"
+        " state = case r.state when 'queued' then 'cancelled' else r.state end,"
+        " finished_at = case r.state when 'queued' then clock_timestamp() end from mine m where r.id = m.id"
+        " and r.state in ('queued', 'running')"
         " returning r.id, r.epoch, r.state)"
         " insert into run_events (run, epoch, type, data) select id, epoch, 'state', json_build_object("
-        " 'from', case state when 'cancelled' then 'queued' else state end, 'to', state, 'cancel_requested', true) from changed",
+        " 'from', case state when 'cancelled' then 'queued' else state end, 'to', state, 'cancel_requested', true)"
+        " from changed",
         VALUES(value_text(reference)), &affected, error);
     if (status != STATUS_OK) return status;
     if (affected != 0) store_notify(connection);

@@ -31,12 +31,16 @@ static enum status insert_slice(struct connection *connection, const char *run, 
      * same effect. */
     return connection_execute(
         connection,
-        "with given as (select * from json_to_recordset($3::json) as g (s text, t text, d integer, x text, g smallint, c smallint,"
+        "with given as (select * from json_to_recordset($3::json) as g (s text, t text, d integer, x text,"
+        " g smallint, c smallint,"
         " n smallint, cq smallint, nq smallint)),"
-        " asked as (insert into task_questions (sha256, task, doc, question, gold) select s, t, d, x, g from given order by s, t, d"
-        " on conflict on constraint task_questions_once do update set gold = excluded.gold returning id, sha256, task, doc)"
+        " asked as (insert into task_questions (sha256, task, doc, question, gold) select s, t, d, x, g from given"
+        " order by s, t, d"
+        " on conflict on constraint task_questions_once do update set gold = excluded.gold returning id,"
+        " sha256, task, doc)"
         " insert into task_items (run, epoch, question, choice, choice_norm, choice_q, choice_norm_q)"
-        " select $1, $2, a.id, g.c, g.n, g.cq, g.nq from given g join asked a on a.sha256 = g.s and a.task = g.t and a.doc = g.d",
+        " select $1, $2, a.id, g.c, g.n, g.cq, g.nq from given g join asked a on a.sha256 = g.s and a.task = g.t"
+        " and a.doc = g.d",
         VALUES(value_text(run), value_integer(epoch), value_json(rows)), NULL, error);
 }
 
@@ -47,7 +51,8 @@ enum status task_items_insert(struct connection *connection, const char *run, in
     if (count == 0) return STATUS_OK;
     enum status status = connection_execute(
         connection,
-        "insert into task_runs (run, epoch, checkpoint, label, shots) select $1, $2, id, $4, $5 from checkpoints where id = $3",
+        "insert into task_runs (run, epoch, checkpoint, label, shots) select $1, $2, id, $4, $5 from checkpoints"
+        " where id = $3",
         VALUES(value_text(run), value_integer(epoch), value_text(items->checkpoint.text), value_text(items->label),
                value_integer(items->shots)),
         NULL, error);
@@ -71,26 +76,36 @@ enum status task_items_flips(struct connection *connection, const struct task_fl
     if (status != STATUS_OK) return status;
     return connection_query_json(
         connection,
-        "with latest as (select distinct on (t.checkpoint, i.question) t.checkpoint, i.question, q.task, q.doc, q.question as text, q.gold,"
+        "with latest as (select distinct on (t.checkpoint, i.question) t.checkpoint, i.question, q.task, q.doc,"
+        " q.question as text, q.gold,"
         " i.choice = q.gold as good, i.choice_q = q.gold as good_q, c.name, c.step, c.number"
         " from task_runs t join runs r on r.id = t.run and r.result_epoch = t.epoch and r.state = 'succeeded'"
         " join checkpoints c on c.id = t.checkpoint join task_items i on i.run = t.run and i.epoch = t.epoch"
         " join task_questions q on q.id = i.question where c.trajectory = $1 and ($2 is null or t.label = $2)"
         " and ($3 is null or q.task = $3 or starts_with(q.task, $3 || '_'))"
         " order by t.checkpoint, i.question, (i.choice_q is not null) desc, r.number desc),"
-        " marked as (select *, lag(good) over (partition by question order by step nulls last, number) as before from latest),"
-        " counted as (select question, task, doc, text, gold, count(*) as checkpoints, count(*) filter (where before <> good) as changes,"
+        " marked as (select *, lag(good) over (partition by question order by step nulls last, number) as before"
+        " from latest),"
+        " counted as (select question, task, doc, text, gold, count(*) as checkpoints,"
+        " count(*) filter (where before <> good) as changes,"
         " count(*) filter (where good_q and not good) as up, count(*) filter (where good and not good_q) as down,"
-        " json_agg(json_build_object('checkpoint', checkpoint, 'name', name, 'step', step, 'right', good, 'right_q', good_q)"
+        " json_agg(json_build_object('checkpoint', checkpoint, 'name', name, 'step', step, 'right', good,"
+        " 'right_q', good_q)"
         " order by step nulls last, number) as course from marked group by question, task, doc, text, gold),"
-        " most as (select * from counted where changes + up + down > 0 order by up + down desc, changes desc, task, doc limit $4),"
+        " most as (select * from counted where changes + up + down > 0 order by up + down desc, changes desc, task,"
+        " doc limit $4),"
         " along as (select checkpoint, name, step, number, count(*) as items, count(*) filter (where good) as good,"
-        " case when count(good_q) > 0 then count(*) filter (where good_q) end as good_q, count(*) filter (where good_q and not good) as up,"
+        " case when count(good_q) > 0 then count(*) filter (where good_q) end as good_q, count(*) filter (where good_q"
+        " and not good) as up,"
         " count(*) filter (where good and not good_q) as down from marked group by checkpoint, name, step, number)"
-        " select json_build_object('trajectory', $5, 'items', coalesce((select json_agg(json_build_object('task', task, 'doc', doc,"
-        " 'question', text, 'gold', gold, 'checkpoints', checkpoints, 'changes', changes, 'up', up, 'down', down, 'course', course)"
-        " order by up + down desc, changes desc, task, doc) from most), '[]'), 'checkpoints', coalesce((select json_agg(json_build_object("
-        "'checkpoint', checkpoint, 'name', name, 'step', step, 'items', items, 'right', good, 'right_q', good_q, 'up', up, 'down', down)"
+        " select json_build_object('trajectory', $5, 'items',"
+        " coalesce((select json_agg(json_build_object('task', task, 'doc', doc,"
+        " 'question', text, 'gold', gold, 'checkpoints', checkpoints, 'changes', changes, 'up', up, 'down', down,"
+        " 'course', course)"
+        " order by up + down desc, changes desc, task, doc) from most), '[]'), 'checkpoints',"
+        " coalesce((select json_agg(json_build_object("
+        "'checkpoint', checkpoint, 'name', name, 'step', step, 'items', items, 'right', good, 'right_q', good_q, 'up',"
+        " up, 'down', down)"
         " order by step nulls last, number) from along), '[]'))",
         VALUES(value_text(id.text), value_text(query->label), value_text(query->task), value_integer(query->limit),
                value_text(query->trajectory)),

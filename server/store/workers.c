@@ -69,9 +69,13 @@ enum status worker_list(struct connection *connection, json_t **document, struct
 {
     return connection_query_json(
         connection,
-        "select json_build_object('items', coalesce(json_agg(json_build_object('id', w.id, 'host', w.host, 'pid', w.pid, 'boot_id', w.boot_id,"
-        " 'slurm_job', nullif(w.slurm_job, ''), 'device', w.device, 'threads', w.threads, 'started_at', rfc3339(w.started_at),"
-        " 'seen_at', rfc3339(w.seen_at), 'run', (select r.id from runs r where r.owner = w.id and r.state = 'running' limit 1))"
-        " order by w.started_at desc), '[]'), 'next', null) from workers w where w.seen_at > clock_timestamp() - interval '1 minute'",
+        "select json_build_object('items', coalesce(json_agg(json_build_object('id', w.id, 'host', w.host, 'pid',"
+        " w.pid, 'boot_id', w.boot_id,"
+        " 'slurm_job', nullif(w.slurm_job, ''), 'device', w.device, 'threads', w.threads, 'started_at',"
+        " rfc3339(w.started_at),"
+        " 'seen_at', rfc3339(w.seen_at), 'run', (select r.id from runs r where r.owner = w.id"
+        " and r.state = 'running' limit 1))"
+        " order by w.started_at desc), '[]'), 'next', null) from workers w"
+        " where w.seen_at > clock_timestamp() - interval '1 minute'",
         NO_VALUES, document, error);
 }

@@ -68,9 +68,9 @@ static int tell(const char *name, struct quantize_member *member)
         (void)fprintf(stderr, "%s: %s\n", name, member->error.detail);
         return 1;
     }
-    printf(
-        "{\"method\": \"%s\", \"loss_fp\": %.9f, \"loss_q\": %.9f, \"delta\": %.9f, \"kl\": %.9f, \"bits_per_weight\": %.4f}\n",
-        name, result->fp.loss, result->q.loss, result->delta, result->kl, result->bits_per_weight);
+    printf("{\"method\": \"%s\", \"loss_fp\": %.9f, \"loss_q\": %.9f, \"delta\": %.9f, \"kl\": %.9f,"
+           " \"bits_per_weight\": %.4f}\n",
+           name, result->fp.loss, result->q.loss, result->delta, result->kl, result->bits_per_weight);
     quantize_result_reset(&member->result);
     return 0;
 }

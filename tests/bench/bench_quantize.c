@@ -26,11 +26,11 @@ static int run(const struct bench *bench, struct quantize_member *members, int64
         }
         for (int64_t k = 0; k < members[i].result.layer_count; k++) proxy += members[i].result.layers[k].proxy_error;
     }
-    printf(
-        "{\"seconds\": %.6f, \"recipes\": %lld, \"tokens\": %lld, \"layers\": %lld, \"proxy_error\": %.6g, \"peak_mib\": %.0f, "
-        "\"what\": \"%s\"}\n",
-        took, (long long)recipes, (long long)tokens, (long long)members[0].result.layer_count, proxy, bench_peak_mib(),
-        bench->description);
+    printf("{\"seconds\": %.6f, \"recipes\": %lld, \"tokens\": %lld, \"layers\": %lld, \"proxy_error\": %.6g,"
+           " \"peak_mib\": %.0f, "
+           "\"what\": \"%s\"}\n",
+           took, (long long)recipes, (long long)tokens, (long long)members[0].result.layer_count, proxy,
+           bench_peak_mib(), bench->description);
     (void)fflush(stdout);
     for (int64_t i = 0; i < recipes; i++)
         if (members[i].status == STATUS_OK) quantize_result_reset(&members[i].result);

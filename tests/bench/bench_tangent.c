@@ -17,13 +17,16 @@ static const struct shape {
     const char *config;
 } shapes[] = {
     {"neox", 4, 512,
-     "{\"model_type\":\"gpt_neox\",\"vocab_size\":50304,\"hidden_size\":768,\"num_hidden_layers\":1,\"num_attention_heads\":12,"
+     "{\"model_type\":\"gpt_neox\",\"vocab_size\":50304,\"hidden_size\":768,\"num_hidden_layers\":1,"
+     "\"num_attention_heads\":12,"
      "\"intermediate_size\":3072,\"max_position_embeddings\":2048,\"rotary_pct\":0.25}"},
     {"llama", 4, 512,
-     "{\"model_type\":\"llama\",\"vocab_size\":50304,\"hidden_size\":768,\"num_hidden_layers\":1,\"num_attention_heads\":12,"
+     "{\"model_type\":\"llama\",\"vocab_size\":50304,\"hidden_size\":768,\"num_hidden_layers\":1,"
+     "\"num_attention_heads\":12,"
      "\"num_key_value_heads\":4,\"intermediate_size\":2048,\"max_position_embeddings\":2048}"},
     {"tiny", 2, 16,
-     "{\"model_type\":\"gpt_neox\",\"vocab_size\":256,\"hidden_size\":64,\"num_hidden_layers\":1,\"num_attention_heads\":4,"
+     "{\"model_type\":\"gpt_neox\",\"vocab_size\":256,\"hidden_size\":64,\"num_hidden_layers\":1,"
+     "\"num_attention_heads\":4,"
      "\"intermediate_size\":128,\"max_position_embeddings\":64,\"rotary_pct\":0.25}"},
 };
 

@@ -64,11 +64,11 @@ static void measure(struct bench *bench, char **names, int64_t count, const char
     };
     if (tasks_run(&request, &result, &error) != STATUS_OK) give_up(&error);
     const double took = bench_seconds() - began, work = processor_seconds() - worked;
-    printf(
-        "{\"seconds\": %.6f, \"processor_seconds\": %.3f, \"tokens\": %lld, \"items\": %lld, \"sum\": %.6f, \"accuracy\": %.6f, "
-        "\"peak_mib\": %.0f, \"what\": \"%s\"}\n",
-        took, work, (long long)result.tokens_computed, (long long)result.item_count, sum_of(&result, sets),
-        result.mean.plain.accuracy[TASKS_FULL].value, bench_peak_mib(), bench->description);
+    printf("{\"seconds\": %.6f, \"processor_seconds\": %.3f, \"tokens\": %lld, \"items\": %lld, \"sum\": %.6f,"
+           " \"accuracy\": %.6f, "
+           "\"peak_mib\": %.0f, \"what\": \"%s\"}\n",
+           took, work, (long long)result.tokens_computed, (long long)result.item_count, sum_of(&result, sets),
+           result.mean.plain.accuracy[TASKS_FULL].value, bench_peak_mib(), bench->description);
     tasks_result_reset(&result);
     for (int64_t i = 0; i < count; i++) task_set_close(sets[i]);
 }

@@ -128,6 +128,17 @@ def rule_comments():
                 yield f"{where}: */ ends the last line of its comment, not one of its own"
 
 
+COLUMNS = 120
+
+
+def rule_columns():
+    """Two files side by side on a screen. Characters, not bytes; an address may be longer."""
+    for path in sources(".c", ".h", ".cu"):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if len(line) > COLUMNS and "://" not in line:
+                yield f"{path.relative_to(ROOT)}:{number}: {len(line)} columns; at most {COLUMNS}"
+
+
 def rule_length():
     for path in sources(".c", ".h", ".cu", ".py", ".js"):
         lines = len(path.read_text(errors="replace").splitlines())

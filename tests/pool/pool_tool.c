@@ -215,6 +215,7 @@ int main(int argc, char **argv)
     if (argc == 4) return call_run(argv[2], argv[1], argv[3]);
     (void)fprintf(
         stderr,
-        "usage: pool_tool cluster DIR | migrate URL | worker DIR | serve DIR WORKERS | submit|get|cancel|retry URL WHAT\n");
+        "usage: pool_tool cluster DIR | migrate URL | worker DIR | serve DIR WORKERS | submit|get|cancel|retry URL"
+        " WHAT\n");
     return 2;
 }

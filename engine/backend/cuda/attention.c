@@ -48,9 +48,9 @@ static int64_t plan_call(struct cuda *cuda, const struct attention_args *args, s
     *call = (struct attention_kernel_args){.attention = *args};
     call->attention.batch = NULL;
     if (args->head_dim > ATTENTION_DIM)
-        cuda_fail(
-            cuda, STATUS_UNSUPPORTED,
-            "attention over shared beginnings on CUDA takes heads of at most 256 columns; use --device cpu for this model");
+        cuda_fail(cuda, STATUS_UNSUPPORTED,
+                  "attention over shared beginnings on CUDA takes heads of at most 256 columns; use --device cpu"
+                  " for this model");
     count_plan(batch, &plan);
     const size_t tile_bytes = (size_t)plan.tile_count * sizeof *plan.tiles,
                  span_bytes = (size_t)plan.span_count * sizeof *plan.spans;

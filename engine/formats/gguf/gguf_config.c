@@ -122,7 +122,8 @@ static enum status add_divisors(const struct gguf *file, const struct gguf_tenso
         if (!same) continue;
         if (largest > 1)
             add(text,
-                ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": %.9g, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+                ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": %.9g, \"low_freq_factor\": 1.0,"
+                " \"high_freq_factor\": 4.0, "
                 "\"original_max_position_embeddings\": %.0f}",
                 largest, length);
         return STATUS_OK;

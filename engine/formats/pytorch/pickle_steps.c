@@ -272,7 +272,8 @@ static enum status push_global(struct pickle *pickle, struct pickle_string modul
     }
     return error_set(
         pickle->error, STATUS_UNSUPPORTED,
-        "%s: byte %zu of the pickle names %s.%s, which is refused: nothing in a checkpoint is imported or executed, and only "
+        "%s: byte %zu of the pickle names %s.%s, which is refused: nothing in a checkpoint is imported or executed,"
+        " and only "
         "what tensors need is read; save model.state_dict() alone, or as safetensors",
         pickle->name, pickle->at, shown_module, shown_name);
 }

@@ -23,7 +23,8 @@ static enum status refuse_kind(const struct file *file, const char *head, size_t
         const char *advice;
     } kinds[] = {
         {0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14,
-         "PyTorch's format of before version 1.6; load it with torch.load(path, weights_only=True) and torch.save it again"},
+         "PyTorch's format of before version 1.6; load it with torch.load(path, weights_only=True)"
+         " and torch.save it again"},
         {257, "ustar", 5, "a tar archive, PyTorch's first format; load it with an old PyTorch and torch.save it again"},
         {0, "\x80", 1, "a bare pickle; save the state dict with torch.save"},
         {0, "\x1f\x8b", 2, "compressed with gzip; decompress it first"},

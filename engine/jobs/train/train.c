@@ -231,9 +231,9 @@ static enum status branch(struct training *t, uint64_t *from, struct error *erro
     enum status status;
     if ((status = path_in(t->request->from, "training.state", path, error)) != STATUS_OK) return status;
     if (access(path, F_OK) != 0)
-        return error_set_at(
-            error, STATUS_INVALID, "/params/from",
-            "the checkpoint has no training state; only checkpoints that a train run wrote with keep_state can be continued");
+        return error_set_at(error, STATUS_INVALID, "/params/from",
+                            "the checkpoint has no training state; only checkpoints that a train run wrote"
+                            " with keep_state can be continued");
     if ((status = state_read(path, &state, &trainer->parameters, &trainer->optimizer, &trainer->ema, error)) !=
         STATUS_OK)
         return train_plan_blame(status, "/params/from", error);

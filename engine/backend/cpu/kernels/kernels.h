@@ -64,60 +64,60 @@ struct xielu_sums {
 
 /* The kernels, each named once: X(what it returns, its name, what it takes). The table of a level and the prototypes
  * (all.h) are made of this list. */
-#define CPU_KERNELS(X)                                                                                                         \
-    /* runs of `count` elements */                                                                                             \
-    X(void, fill, float *to, int64_t count, float value)                                                                       \
-    X(void, add, float *to, const float *from, int64_t count, float alpha, float beta)                                         \
-    X(void, scale_by_magnitude, float *to, const float *by, int64_t count, float offset)                                       \
-    X(double, dot, const float *a, const float *b, int64_t count)                                                              \
-    X(bool, finite, const float *a, int64_t count)                                                                             \
-    X(void, adamw, const struct adamw_args *args, int64_t first, int64_t end)                                                  \
-    /* gemm on one thread */                                                                                                   \
-    X(void, multiply, const struct gemm_args *args)                                                                            \
-    /* rows [first, end) */                                                                                                    \
-    X(void, norm_forward, const struct norm_args *args, int64_t first, int64_t end)                                            \
-    /* dweight and dbias: this task's own sums, in the shape of the parameter, added to; NULL: not wanted */                   \
-    X(void, norm_backward, const struct norm_args *args, int64_t first, int64_t end, float *dweight, float *dbias)             \
-    X(void, norm_tangent, const struct norm_args *args, int64_t first, int64_t end)                                            \
-    X(void, norm_backward_tangent, const struct norm_args *args, int64_t first, int64_t end, float *dweight_t,                 \
-      float *dbias_t)                                                                                                          \
-    X(void, rope, const struct rope_args *args, int64_t first, int64_t end)                                                    \
-    X(void, cross_entropy_forward, const struct cross_entropy_args *args, int64_t first, int64_t end)                          \
-    X(void, cross_entropy_backward, const struct cross_entropy_args *args, int64_t first, int64_t end)                         \
-    X(void, cross_entropy_backward_tangent, const struct cross_entropy_args *args, int64_t first, int64_t end)                 \
-    X(void, compare, const struct compare_args *args, int64_t first, int64_t end)                                              \
-    /* columns [column, column + count) of row t; sums are added to */                                                         \
-    X(void, xielu_forward, const struct xielu_run *run, int64_t t, int64_t column, int64_t count)                              \
-    X(void, xielu_backward, const struct xielu_run *run, int64_t t, int64_t column, int64_t count,                             \
-      struct xielu_sums *sums)                                                                                                 \
-    X(void, xielu_tangent, const struct xielu_run *run, int64_t t, int64_t column, int64_t count)                              \
-    X(void, xielu_backward_tangent, const struct xielu_run *run, int64_t t, int64_t column, int64_t count,                     \
-      struct xielu_sums *sums)                                                                                                 \
-    X(void, activation_forward, const struct activation_args *args, int64_t t, int64_t column, int64_t count)                  \
-    X(void, activation_backward, const struct activation_args *args, int64_t t, int64_t column, int64_t count)                 \
-    X(void, activation_tangent, const struct activation_args *args, int64_t t, int64_t column, int64_t count)                  \
-    X(void, activation_backward_tangent, const struct activation_args *args, int64_t t, int64_t column, int64_t count)         \
-    /* One more block of keys for rows of queries (online softmax): scores become exp(score - largest), 0 where unseen; */     \
-    /* `largest` and `sums` [rows] move on, and rows of out [rows, head_dim] are scaled to the new `largest`. */               \
-    X(void, softmax_block, const struct score_block *block, float *largest, float *sums, float *out,                           \
-      int64_t out_stride, int64_t head_dim)                                                                                    \
-    /* scores become p = exp(score - log_sum), slopes (same layout, holding dout vᵀ) become scale p (slope - d). */          \
-    X(void, softmax_gradient, const struct score_block *block, float *slopes, const float *log_sum, const float *d,            \
-      float scale)                                                                                                             \
-    /* scores become p, scores_t (same layout) become p scores_t, whose sums by row are added to log_sum_t. */                 \
-    X(void, softmax_tangent, const struct score_block *block, float *scores_t, const float *log_sum, float *log_sum_t)         \
-    X(void, softmax_gradient_tangent, const struct softmax_tangents *tangents)                                                 \
-    /* columns [column, column + count): forward rows [first, end), backward all */                                            \
-    X(void, convolution_forward, const struct convolution_args *args, int64_t column, int64_t count, int64_t first,            \
-      int64_t end)                                                                                                             \
-    X(void, convolution_backward, const struct convolution_args *args, int64_t column, int64_t count)                          \
-    /* forward all rows of the sequence, backward the chunk that begins at `first` (the later ones are done): dbc and dbc_t */ \
-    /* [chunk, 2 N] are added to; the first strip of a head overwrites dstep, the others add. */                               \
-    X(void, scan_forward, const struct scan_strip *strip)                                                                      \
-    X(void, scan_tangent, const struct scan_strip *strip)                                                                      \
-    X(void, scan_backward, const struct scan_strip *strip, float *dbc, bool first_of_head)                                     \
-    X(void, scan_backward_tangent, const struct scan_strip *strip, float *dbc, float *dbc_t, bool first_of_head)               \
-    /* rows [index * GPTQ_ROW_TILE, …); upper: U[i, j] at j * GPTQ_BLOCK + i */                                              \
+#define CPU_KERNELS(X)                                                                                                 \
+    /* runs of `count` elements */                                                                                     \
+    X(void, fill, float *to, int64_t count, float value)                                                               \
+    X(void, add, float *to, const float *from, int64_t count, float alpha, float beta)                                 \
+    X(void, scale_by_magnitude, float *to, const float *by, int64_t count, float offset)                               \
+    X(double, dot, const float *a, const float *b, int64_t count)                                                      \
+    X(bool, finite, const float *a, int64_t count)                                                                     \
+    X(void, adamw, const struct adamw_args *args, int64_t first, int64_t end)                                          \
+    /* gemm on one thread */                                                                                           \
+    X(void, multiply, const struct gemm_args *args)                                                                    \
+    /* rows [first, end) */                                                                                            \
+    X(void, norm_forward, const struct norm_args *args, int64_t first, int64_t end)                                    \
+    /* dweight and dbias: this task's own sums, in the shape of the parameter, added to; NULL: not wanted */           \
+    X(void, norm_backward, const struct norm_args *args, int64_t first, int64_t end, float *dweight, float *dbias)     \
+    X(void, norm_tangent, const struct norm_args *args, int64_t first, int64_t end)                                    \
+    X(void, norm_backward_tangent, const struct norm_args *args, int64_t first, int64_t end, float *dweight_t,         \
+      float *dbias_t)                                                                                                  \
+    X(void, rope, const struct rope_args *args, int64_t first, int64_t end)                                            \
+    X(void, cross_entropy_forward, const struct cross_entropy_args *args, int64_t first, int64_t end)                  \
+    X(void, cross_entropy_backward, const struct cross_entropy_args *args, int64_t first, int64_t end)                 \
+    X(void, cross_entropy_backward_tangent, const struct cross_entropy_args *args, int64_t first, int64_t end)         \
+    X(void, compare, const struct compare_args *args, int64_t first, int64_t end)                                      \
+    /* columns [column, column + count) of row t; sums are added to */                                                 \
+    X(void, xielu_forward, const struct xielu_run *run, int64_t t, int64_t column, int64_t count)                      \
+    X(void, xielu_backward, const struct xielu_run *run, int64_t t, int64_t column, int64_t count,                     \
+      struct xielu_sums *sums)                                                                                         \
+    X(void, xielu_tangent, const struct xielu_run *run, int64_t t, int64_t column, int64_t count)                      \
+    X(void, xielu_backward_tangent, const struct xielu_run *run, int64_t t, int64_t column, int64_t count,             \
+      struct xielu_sums *sums)                                                                                         \
+    X(void, activation_forward, const struct activation_args *args, int64_t t, int64_t column, int64_t count)          \
+    X(void, activation_backward, const struct activation_args *args, int64_t t, int64_t column, int64_t count)         \
+    X(void, activation_tangent, const struct activation_args *args, int64_t t, int64_t column, int64_t count)          \
+    X(void, activation_backward_tangent, const struct activation_args *args, int64_t t, int64_t column, int64_t count) \
+    /* One more block of keys for rows of queries (online softmax): scores become exp(score - largest), 0 where */     \
+    /* unseen; `largest` and `sums` [rows] are updated, and rows of out [rows, head_dim] scaled accordingly. */        \
+    X(void, softmax_block, const struct score_block *block, float *largest, float *sums, float *out,                   \
+      int64_t out_stride, int64_t head_dim)                                                                            \
+    /* scores become p = exp(score - log_sum), slopes (same layout, holding dout vᵀ) become scale p (slope - d). */  \
+    X(void, softmax_gradient, const struct score_block *block, float *slopes, const float *log_sum, const float *d,    \
+      float scale)                                                                                                     \
+    /* scores become p, scores_t (same layout) become p scores_t, whose sums by row are added to log_sum_t. */         \
+    X(void, softmax_tangent, const struct score_block *block, float *scores_t, const float *log_sum, float *log_sum_t) \
+    X(void, softmax_gradient_tangent, const struct softmax_tangents *tangents)                                         \
+    /* columns [column, column + count): forward rows [first, end), backward all */                                    \
+    X(void, convolution_forward, const struct convolution_args *args, int64_t column, int64_t count, int64_t first,    \
+      int64_t end)                                                                                                     \
+    X(void, convolution_backward, const struct convolution_args *args, int64_t column, int64_t count)                  \
+    /* forward: all rows of the sequence; backward: the chunk that begins at `first` (the later ones are done). */     \
+    /* dbc and dbc_t [chunk, 2 N] are added to; the first strip of a head overwrites dstep, the others add to it. */   \
+    X(void, scan_forward, const struct scan_strip *strip)                                                              \
+    X(void, scan_tangent, const struct scan_strip *strip)                                                              \
+    X(void, scan_backward, const struct scan_strip *strip, float *dbc, bool first_of_head)                             \
+    X(void, scan_backward_tangent, const struct scan_strip *strip, float *dbc, float *dbc_t, bool first_of_head)       \
+    /* rows [index * GPTQ_ROW_TILE, …); upper: U[i, j] at j * GPTQ_BLOCK + i */                                      \
     X(void, gptq_tile, const struct gptq_block_args *block, const float *upper, int64_t index)
 
 struct kernels {

@@ -1,4 +1,5 @@
-/* codes.h: kernels of reference/codes.c and reference/gptq.c; backend/codes.h and backend/coding.h have the equations. */
+/* codes.h: kernels of reference/codes.c and reference/gptq.c; backend/codes.h and
+ * backend/coding.h have the equations. */
 #ifndef BACKEND_CUDA_KERNELS_CODES_H
 #define BACKEND_CUDA_KERNELS_CODES_H
 

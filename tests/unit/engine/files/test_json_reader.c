@@ -181,7 +181,8 @@ static void test_decodes_strings(void **state)
 static void test_reads_an_object_and_skips_what_nobody_read(void **state)
 {
     static const char text[] =
-        "{\"skipped\":{\"a\":[1,{\"b\":2}]},\"wi\\u0064th\":64,\"rate\":1e-5,\"tied\":true,\"scaling\":null,\"list\":[1,2,3],\"name\":\"x\"}";
+        "{\"skipped\":{\"a\":[1,{\"b\":2}]},\"wi\\u0064th\":64,\"rate\":1e-5,\"tied\":true,\"scaling\":null,"
+        "\"list\":[1,2,3],\"name\":\"x\"}";
     struct json_reader reader;
     struct json_reader_text key;
     struct error error;

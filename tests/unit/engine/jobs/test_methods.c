@@ -6,11 +6,14 @@
 #include "quant/rotation.h"
 
 static const char tiny_qwen3[] =
-    "{\"model_type\": \"qwen3\", \"vocab_size\": 50, \"hidden_size\": 24, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
-    " \"head_dim\": 8, \"num_hidden_layers\": 2, \"intermediate_size\": 40, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6,"
+    "{\"model_type\": \"qwen3\", \"vocab_size\": 50, \"hidden_size\": 24, \"num_attention_heads\": 4,"
+    " \"num_key_value_heads\": 2,"
+    " \"head_dim\": 8, \"num_hidden_layers\": 2, \"intermediate_size\": 40, \"hidden_act\": \"silu\","
+    " \"rms_norm_eps\": 1e-6,"
     " \"rope_theta\": 10000.0, \"max_position_embeddings\": 24, \"tie_word_embeddings\": false}";
 static const char tiny_olmo2[] =
-    "{\"model_type\": \"olmo2\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_attention_heads\": 4, \"num_key_value_heads\": 4,"
+    "{\"model_type\": \"olmo2\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_attention_heads\": 4,"
+    " \"num_key_value_heads\": 4,"
     " \"num_hidden_layers\": 2, \"intermediate_size\": 52, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6,"
     " \"rope_theta\": 10000.0, \"max_position_embeddings\": 24, \"tie_word_embeddings\": false}";
 

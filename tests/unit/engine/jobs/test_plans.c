@@ -6,15 +6,20 @@
 #include "train/trainer.h"
 
 static const char deep[] =
-    "{\"model_type\": \"llama\", \"vocab_size\": 300, \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
-    " \"num_hidden_layers\": 3, \"intermediate_size\": 160, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0,"
+    "{\"model_type\": \"llama\", \"vocab_size\": 300, \"hidden_size\": 64, \"num_attention_heads\": 4,"
+    " \"num_key_value_heads\": 2,"
+    " \"num_hidden_layers\": 3, \"intermediate_size\": 160, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6,"
+    " \"rope_theta\": 10000.0,"
     " \"max_position_embeddings\": 128, \"tie_word_embeddings\": true}";
 static const char wide[] =
-    "{\"model_type\": \"gpt_neox\", \"vocab_size\": 1000, \"hidden_size\": 256, \"num_attention_heads\": 4, \"num_hidden_layers\": 2,"
+    "{\"model_type\": \"gpt_neox\", \"vocab_size\": 1000, \"hidden_size\": 256, \"num_attention_heads\": 4,"
+    " \"num_hidden_layers\": 2,"
     " \"intermediate_size\": 1024, \"hidden_act\": \"gelu\", \"layer_norm_eps\": 1e-5, \"rotary_pct\": 0.25,"
-    " \"rotary_emb_base\": 10000, \"max_position_embeddings\": 64, \"use_parallel_residual\": true, \"tie_word_embeddings\": false}";
+    " \"rotary_emb_base\": 10000, \"max_position_embeddings\": 64, \"use_parallel_residual\": true,"
+    " \"tie_word_embeddings\": false}";
 static const char mixture[] =
-    "{\"model_type\": \"olmoe\", \"vocab_size\": 300, \"hidden_size\": 96, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+    "{\"model_type\": \"olmoe\", \"vocab_size\": 300, \"hidden_size\": 96, \"num_hidden_layers\": 2,"
+    " \"num_attention_heads\": 4,"
     " \"intermediate_size\": 80, \"max_position_embeddings\": 128, \"num_experts\": 9, \"num_experts_per_tok\": 2}";
 
 /* Half as many sequences to calibrate with, of different lengths. */

@@ -12,9 +12,11 @@
 #include <sys/stat.h>
 
 static const char wide[] =
-    "{\"model_type\": \"gpt_neox\", \"vocab_size\": 1000, \"hidden_size\": 256, \"num_attention_heads\": 4, \"num_hidden_layers\": 2,"
+    "{\"model_type\": \"gpt_neox\", \"vocab_size\": 1000, \"hidden_size\": 256, \"num_attention_heads\": 4,"
+    " \"num_hidden_layers\": 2,"
     " \"intermediate_size\": 1024, \"hidden_act\": \"gelu\", \"layer_norm_eps\": 1e-5, \"rotary_pct\": 0.25,"
-    " \"rotary_emb_base\": 10000, \"max_position_embeddings\": 64, \"use_parallel_residual\": true, \"tie_word_embeddings\": false}";
+    " \"rotary_emb_base\": 10000, \"max_position_embeddings\": 64, \"use_parallel_residual\": true,"
+    " \"tie_word_embeddings\": false}";
 
 enum { MEMBERS = 3, COUNT = 4, LENGTH = 32 };
 static const char *const labels[MEMBERS] = {"a", "b", "c"};

@@ -5,8 +5,10 @@
 #include "jobs/tasks/tasks.h"
 
 static const char deep[] =
-    "{\"model_type\": \"llama\", \"vocab_size\": 300, \"hidden_size\": 128, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
-    " \"num_hidden_layers\": 3, \"intermediate_size\": 320, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0,"
+    "{\"model_type\": \"llama\", \"vocab_size\": 300, \"hidden_size\": 128, \"num_attention_heads\": 4,"
+    " \"num_key_value_heads\": 2,"
+    " \"num_hidden_layers\": 3, \"intermediate_size\": 320, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6,"
+    " \"rope_theta\": 10000.0,"
     " \"max_position_embeddings\": 64, \"tie_word_embeddings\": true}";
 
 enum { COUNT = 12, LENGTH = 64 };
@@ -52,7 +54,8 @@ static void test_an_attribution_takes_what_its_plan_says(void **state)
 }
 
 static const char piqa_config[] =
-    "{\"model_type\": \"gpt_neox\", \"vocab_size\": 260, \"hidden_size\": 256, \"num_attention_heads\": 4, \"num_hidden_layers\": 2,"
+    "{\"model_type\": \"gpt_neox\", \"vocab_size\": 260, \"hidden_size\": 256, \"num_attention_heads\": 4,"
+    " \"num_hidden_layers\": 2,"
     " \"intermediate_size\": 1024, \"hidden_act\": \"gelu\", \"max_position_embeddings\": 256}";
 
 enum { ITEMS = 40 };

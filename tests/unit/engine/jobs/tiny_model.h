@@ -10,33 +10,43 @@
 #include <math.h>
 
 static const char tiny_llama[] =
-    "{\"model_type\": \"llama\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
-    " \"num_hidden_layers\": 3, \"intermediate_size\": 72, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0,"
+    "{\"model_type\": \"llama\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_attention_heads\": 4,"
+    " \"num_key_value_heads\": 2,"
+    " \"num_hidden_layers\": 3, \"intermediate_size\": 72, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6,"
+    " \"rope_theta\": 10000.0,"
     " \"max_position_embeddings\": 24, \"tie_word_embeddings\": true}";
 static const char tiny_gpt_neox[] =
-    "{\"model_type\": \"gpt_neox\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_attention_heads\": 4, \"num_hidden_layers\": 2,"
+    "{\"model_type\": \"gpt_neox\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_attention_heads\": 4,"
+    " \"num_hidden_layers\": 2,"
     " \"intermediate_size\": 128, \"hidden_act\": \"gelu\", \"layer_norm_eps\": 1e-5, \"rotary_pct\": 0.25,"
-    " \"rotary_emb_base\": 10000, \"max_position_embeddings\": 24, \"use_parallel_residual\": true, \"tie_word_embeddings\": false}";
+    " \"rotary_emb_base\": 10000, \"max_position_embeddings\": 24, \"use_parallel_residual\": true,"
+    " \"tie_word_embeddings\": false}";
 
 /* The element (0, 0) of the tensor `name` becomes `value`; other seeds give other numbers everywhere. */
 static const char tiny_gpt2[] =
-    "{\"model_type\": \"gpt2\", \"vocab_size\": 50, \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 2, \"n_positions\": 24}";
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 50, \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 2,"
+    " \"n_positions\": 24}";
 static const char tiny_apertus[] =
-    "{\"model_type\": \"apertus\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+    "{\"model_type\": \"apertus\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_hidden_layers\": 2,"
+    " \"num_attention_heads\": 4,"
     " \"num_key_value_heads\": 2, \"intermediate_size\": 48, \"max_position_embeddings\": 24}";
 /* norms after the sums, embeddings of their own width */
 static const char tiny_opt[] =
-    "{\"model_type\": \"opt\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+    "{\"model_type\": \"opt\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_hidden_layers\": 2,"
+    " \"num_attention_heads\": 4,"
     " \"ffn_dim\": 48, \"max_position_embeddings\": 24, \"word_embed_proj_dim\": 16, \"do_layer_norm_before\": false}";
 static const char tiny_olmoe[] =
-    "{\"model_type\": \"olmoe\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+    "{\"model_type\": \"olmoe\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_hidden_layers\": 2,"
+    " \"num_attention_heads\": 4,"
     " \"intermediate_size\": 16, \"max_position_embeddings\": 24, \"num_experts\": 5, \"num_experts_per_tok\": 2}";
 /* statistics of 12 experts take more than a block: two passes */
 static const char tiny_olmoe_wide[] =
-    "{\"model_type\": \"olmoe\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+    "{\"model_type\": \"olmoe\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_hidden_layers\": 2,"
+    " \"num_attention_heads\": 4,"
     " \"intermediate_size\": 4, \"max_position_embeddings\": 24, \"num_experts\": 12, \"num_experts_per_tok\": 3}";
 static const char tiny_olmoe_single[] =
-    "{\"model_type\": \"olmoe\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_hidden_layers\": 1, \"num_attention_heads\": 4,"
+    "{\"model_type\": \"olmoe\", \"vocab_size\": 50, \"hidden_size\": 32, \"num_hidden_layers\": 1,"
+    " \"num_attention_heads\": 4,"
     " \"intermediate_size\": 16, \"max_position_embeddings\": 24, \"num_experts\": 3, \"num_experts_per_tok\": 1}";
 
 struct tiny_change {

@@ -12,9 +12,10 @@
 
 #include <math.h>
 
-#define MODEL                                                                                                           \
-    "{\"model_type\":\"llama\",\"vocab_size\":31,\"hidden_size\":16,\"num_hidden_layers\":2,\"num_attention_heads\":2," \
-    "\"num_key_value_heads\":1,\"intermediate_size\":24,\"max_position_embeddings\":32,\"tie_word_embeddings\":true,"   \
+#define MODEL                                                                                                         \
+    "{\"model_type\":\"llama\",\"vocab_size\":31,\"hidden_size\":16,\"num_hidden_layers\":2,"                         \
+    "\"num_attention_heads\":2,"                                                                                      \
+    "\"num_key_value_heads\":1,\"intermediate_size\":24,\"max_position_embeddings\":32,\"tie_word_embeddings\":true," \
     "\"initializer_range\":0.1}"
 #define STEP (4 * 16) /* tokens a step */
 

@@ -19,7 +19,8 @@ static void ok(enum status status)
 
 static const char windowed[] =
     "{\"model_type\":\"mistral\",\"vocab_size\":17,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
-    "\"num_key_value_heads\":2,\"head_dim\":4,\"intermediate_size\":6,\"max_position_embeddings\":64,\"sliding_window\":3,"
+    "\"num_key_value_heads\":2,\"head_dim\":4,\"intermediate_size\":6,\"max_position_embeddings\":64,"
+    "\"sliding_window\":3,"
     "\"rms_norm_eps\":1e-5}";
 
 /* Texts: duplicates, one that begins another, forks at every depth, and one apart. */

@@ -11,13 +11,18 @@
 
 static const char *const configs[] = {
     "{\"model_type\":\"llama\",\"vocab_size\":32,\"hidden_size\":24,\"num_hidden_layers\":1,\"num_attention_heads\":6,"
-    "\"num_key_value_heads\":2,\"head_dim\":8,\"intermediate_size\":40,\"max_position_embeddings\":64,\"attention_bias\":true}",
-    "{\"model_type\":\"gpt_neox\",\"vocab_size\":32,\"hidden_size\":24,\"num_hidden_layers\":1,\"num_attention_heads\":3,"
+    "\"num_key_value_heads\":2,\"head_dim\":8,\"intermediate_size\":40,\"max_position_embeddings\":64,"
+    "\"attention_bias\":true}",
+    "{\"model_type\":\"gpt_neox\",\"vocab_size\":32,\"hidden_size\":24,\"num_hidden_layers\":1,"
+    "\"num_attention_heads\":3,"
     "\"intermediate_size\":24,\"max_position_embeddings\":64}",
-    "{\"model_type\":\"gpt_neox\",\"vocab_size\":32,\"hidden_size\":24,\"num_hidden_layers\":1,\"num_attention_heads\":3,"
+    "{\"model_type\":\"gpt_neox\",\"vocab_size\":32,\"hidden_size\":24,\"num_hidden_layers\":1,"
+    "\"num_attention_heads\":3,"
     "\"intermediate_size\":100,\"max_position_embeddings\":64,\"use_parallel_residual\":false}",
-    "{\"model_type\":\"mamba\",\"vocab_size\":32,\"hidden_size\":24,\"num_hidden_layers\":1,\"state_size\":5,\"use_bias\":true}",
-    "{\"model_type\":\"mamba2\",\"vocab_size\":32,\"hidden_size\":24,\"num_hidden_layers\":1,\"state_size\":5,\"num_heads\":6,"
+    "{\"model_type\":\"mamba\",\"vocab_size\":32,\"hidden_size\":24,\"num_hidden_layers\":1,\"state_size\":5,"
+    "\"use_bias\":true}",
+    "{\"model_type\":\"mamba2\",\"vocab_size\":32,\"hidden_size\":24,\"num_hidden_layers\":1,\"state_size\":5,"
+    "\"num_heads\":6,"
     "\"n_groups\":3}",
 };
 

@@ -30,14 +30,16 @@ static const struct published models[] = {
      {{"transformer.h.1.attn.c_attn.weight", 7.51209359608993},
       {"transformer.wpe.weight", 3.16051601810279},
       {"transformer.wte.weight", 3.30890888820049}}},
-    {"{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":2,\"ffn_dim\":7,"
+    {"{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
+     "\"ffn_dim\":7,"
      "\"max_position_embeddings\":12,\"pad_token_id\":1,\"word_embed_proj_dim\":6}",
      1e-11,
      2.55337024054081,
      0.541943835498807,
      {{"model.decoder.embed_tokens.weight", 0.471385703961583},
       {"model.decoder.embed_positions.weight", 0.0904529302058987}}},
-    {"{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":2,\"ffn_dim\":7,"
+    {"{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
+     "\"ffn_dim\":7,"
      "\"max_position_embeddings\":12,\"pad_token_id\":1,\"word_embed_proj_dim\":4,\"do_layer_norm_before\":false}",
      1e-11,
      2.58989157692865,
@@ -45,9 +47,12 @@ static const struct published models[] = {
      {{"model.decoder.embed_tokens.weight", 0.21112596181093},
       {"model.decoder.project_in.weight", 0.00385822932946099},
       {"model.decoder.project_out.weight", 0.269228164629772}}},
-    {"{\"model_type\":\"apertus\",\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
-     "\"num_key_value_heads\":1,\"intermediate_size\":7,\"max_position_embeddings\":16,\"pad_token_id\":1,\"rope_scaling\":{\"rope_type\":"
-     "\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,\"original_max_position_embeddings\":8}}",
+    {"{\"model_type\":\"apertus\",\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,"
+     "\"num_attention_heads\":2,"
+     "\"num_key_value_heads\":1,\"intermediate_size\":7,\"max_position_embeddings\":16,\"pad_token_id\":1,"
+     "\"rope_scaling\":{\"rope_type\":"
+     "\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+     "\"original_max_position_embeddings\":8}}",
      1e-6,
      2.6480647096196,
      2.87817860245019,
@@ -55,7 +60,8 @@ static const struct published models[] = {
       {"model.layers.0.mlp.act_fn.alpha_n", 0.00644207649029496},
       {"model.layers.1.mlp.act_fn.alpha_p", 0.0652537399574024}}},
     {"{\"model_type\":\"olmoe\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":3,"
-     "\"intermediate_size\":4,\"max_position_embeddings\":16,\"pad_token_id\":1,\"num_experts\":4,\"num_experts_per_tok\":2,"
+     "\"intermediate_size\":4,\"max_position_embeddings\":16,\"pad_token_id\":1,\"num_experts\":4,"
+     "\"num_experts_per_tok\":2,"
      "\"norm_topk_prob\":false}",
      1e-6,
      2.84555188113359,
@@ -64,7 +70,8 @@ static const struct published models[] = {
       {"model.layers.1.mlp.experts.1.down_proj.weight", 0.0962870475466619},
       {"model.layers.1.mlp.experts.3.down_proj.weight", 0.0411323493423232}}},
     {"{\"model_type\":\"olmoe\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":3,"
-     "\"intermediate_size\":4,\"max_position_embeddings\":16,\"pad_token_id\":1,\"num_experts\":4,\"num_experts_per_tok\":2,"
+     "\"intermediate_size\":4,\"max_position_embeddings\":16,\"pad_token_id\":1,\"num_experts\":4,"
+     "\"num_experts_per_tok\":2,"
      "\"norm_topk_prob\":true}",
      1e-6,
      2.79473332789099,
@@ -72,7 +79,8 @@ static const struct published models[] = {
      {{"model.layers.0.mlp.gate.weight", 0.106823074523173},
       {"model.layers.1.mlp.experts.1.down_proj.weight", 0.101800895850536},
       {"model.layers.1.mlp.experts.3.down_proj.weight", 0.0458240831609892}}},
-    {"{\"model_type\":\"mamba\",\"vocab_size\":13,\"hidden_size\":6,\"state_size\":3,\"num_hidden_layers\":2,\"conv_kernel\":3,"
+    {"{\"model_type\":\"mamba\",\"vocab_size\":13,\"hidden_size\":6,\"state_size\":3,\"num_hidden_layers\":2,"
+     "\"conv_kernel\":3,"
      "\"time_step_rank\":2,\"use_bias\":true}",
      1e-6,
      3.04368921572425,
@@ -80,7 +88,8 @@ static const struct published models[] = {
      {{"backbone.embeddings.weight", 1.29659223954403},
       {"backbone.layers.0.mixer.A_log", 0.00395250457244618},
       {"backbone.layers.1.mixer.conv1d.weight", 0.439187794335742}}},
-    {"{\"model_type\":\"mamba2\",\"vocab_size\":13,\"hidden_size\":6,\"state_size\":3,\"num_hidden_layers\":2,\"num_heads\":4,"
+    {"{\"model_type\":\"mamba2\",\"vocab_size\":13,\"hidden_size\":6,\"state_size\":3,\"num_hidden_layers\":2,"
+     "\"num_heads\":4,"
      "\"head_dim\":3,\"n_groups\":2,\"time_step_limit\":[0.0,Infinity]}",
      1e-6,
      2.55484645840834,
@@ -88,7 +97,8 @@ static const struct published models[] = {
      {{"backbone.layers.0.mixer.dt_bias", 0.0141782105409078},
       {"backbone.layers.0.mixer.A_log", 0.00894743425473045},
       {"backbone.layers.1.mixer.norm.weight", 0.0602688629018104}}},
-    {"{\"model_type\":\"mamba2\",\"vocab_size\":13,\"hidden_size\":6,\"state_size\":3,\"num_hidden_layers\":2,\"num_heads\":4,"
+    {"{\"model_type\":\"mamba2\",\"vocab_size\":13,\"hidden_size\":6,\"state_size\":3,\"num_hidden_layers\":2,"
+     "\"num_heads\":4,"
      "\"head_dim\":3,\"n_groups\":2,\"time_step_limit\":[0.0,1.4]}",
      1e-6,
      2.58241739711713,
@@ -97,7 +107,8 @@ static const struct published models[] = {
       {"backbone.layers.0.mixer.A_log", 0.0349085786604704},
       {"backbone.layers.1.mixer.norm.weight", 0.0523741016203749}}},
     {"{\"model_type\":\"olmoe\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":3,"
-     "\"intermediate_size\":4,\"max_position_embeddings\":16,\"pad_token_id\":1,\"num_experts\":4,\"num_experts_per_tok\":2,"
+     "\"intermediate_size\":4,\"max_position_embeddings\":16,\"pad_token_id\":1,\"num_experts\":4,"
+     "\"num_experts_per_tok\":2,"
      "\"clip_qkv\":1.1}",
      1e-6,
      2.81078388612376,

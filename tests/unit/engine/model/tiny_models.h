@@ -14,33 +14,45 @@ static const char *const tiny_models[] = {
     "{\"model_type\":\"llama\",\"vocab_size\":17,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
     "\"intermediate_size\":10,\"max_position_embeddings\":16}",
     "{\"model_type\":\"llama\",\"vocab_size\":17,\"hidden_size\":8,\"num_hidden_layers\":1,\"num_attention_heads\":4,"
-    "\"num_key_value_heads\":2,\"head_dim\":4,\"intermediate_size\":6,\"max_position_embeddings\":16,\"tie_word_embeddings\":true,"
+    "\"num_key_value_heads\":2,\"head_dim\":4,\"intermediate_size\":6,\"max_position_embeddings\":16,"
+    "\"tie_word_embeddings\":true,"
     "\"attention_bias\":true,\"mlp_bias\":true,\"hidden_act\":\"gelu_new\","
     "\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
     "\"original_max_position_embeddings\":8}}",
     "{\"model_type\":\"llama\",\"vocab_size\":9,\"hidden_size\":6,\"num_hidden_layers\":3,\"num_attention_heads\":3,"
-    "\"num_key_value_heads\":1,\"head_dim\":2,\"intermediate_size\":5,\"max_position_embeddings\":16,\"hidden_act\":\"relu\"}",
-    "{\"model_type\":\"gpt_neox\",\"vocab_size\":17,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
+    "\"num_key_value_heads\":1,\"head_dim\":2,\"intermediate_size\":5,\"max_position_embeddings\":16,"
+    "\"hidden_act\":\"relu\"}",
+    "{\"model_type\":\"gpt_neox\",\"vocab_size\":17,\"hidden_size\":8,\"num_hidden_layers\":2,"
+    "\"num_attention_heads\":2,"
     "\"intermediate_size\":12,\"max_position_embeddings\":16,\"rotary_pct\":0.5}",
-    "{\"model_type\":\"gpt_neox\",\"vocab_size\":11,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
-    "\"intermediate_size\":9,\"max_position_embeddings\":16,\"use_parallel_residual\":false,\"rotary_pct\":0.5,\"tie_word_embeddings\":true}",
+    "{\"model_type\":\"gpt_neox\",\"vocab_size\":11,\"hidden_size\":8,\"num_hidden_layers\":2,"
+    "\"num_attention_heads\":2,"
+    "\"intermediate_size\":9,\"max_position_embeddings\":16,\"use_parallel_residual\":false,\"rotary_pct\":0.5,"
+    "\"tie_word_embeddings\":true}",
     "{\"model_type\":\"mamba\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"state_size\":3,"
     "\"time_step_rank\":\"auto\",\"conv_kernel\":3,\"use_bias\":true}",
-    "{\"model_type\":\"mamba2\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"state_size\":3,\"n_groups\":2,"
+    "{\"model_type\":\"mamba2\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"state_size\":3,"
+    "\"n_groups\":2,"
     "\"num_heads\":4,\"head_dim\":3,\"use_conv_bias\":false,\"time_step_limit\":[0.0,Infinity]}",
     "{\"model_type\":\"gpt2\",\"vocab_size\":13,\"n_embd\":6,\"n_layer\":2,\"n_head\":2,\"n_positions\":16}",
-    "{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":2,\"ffn_dim\":7,"
+    "{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
+    "\"ffn_dim\":7,"
     "\"max_position_embeddings\":16,\"activation_function\":\"gelu\"}",
-    "{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":2,\"ffn_dim\":7,"
-    "\"max_position_embeddings\":16,\"word_embed_proj_dim\":4,\"do_layer_norm_before\":false,\"activation_function\":\"gelu\"}",
-    "{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":1,\"num_attention_heads\":2,\"ffn_dim\":7,"
+    "{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
+    "\"ffn_dim\":7,"
+    "\"max_position_embeddings\":16,\"word_embed_proj_dim\":4,\"do_layer_norm_before\":false,"
+    "\"activation_function\":\"gelu\"}",
+    "{\"model_type\":\"opt\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
+    "\"ffn_dim\":7,"
     "\"max_position_embeddings\":16,\"word_embed_proj_dim\":8,\"tie_word_embeddings\":false}",
     "{\"model_type\":\"apertus\",\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
     "\"num_key_value_heads\":1,\"intermediate_size\":7,\"max_position_embeddings\":16,\"hidden_act\":\"xielu\"}",
     "{\"model_type\":\"olmoe\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":2,\"num_attention_heads\":3,"
-    "\"intermediate_size\":4,\"max_position_embeddings\":16,\"num_experts\":4,\"num_experts_per_tok\":2,\"clip_qkv\":0.9}",
+    "\"intermediate_size\":4,\"max_position_embeddings\":16,\"num_experts\":4,\"num_experts_per_tok\":2,"
+    "\"clip_qkv\":0.9}",
     "{\"model_type\":\"olmoe\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":1,\"num_attention_heads\":3,"
-    "\"intermediate_size\":4,\"max_position_embeddings\":16,\"num_experts\":5,\"num_experts_per_tok\":3,\"norm_topk_prob\":true}",
+    "\"intermediate_size\":4,\"max_position_embeddings\":16,\"num_experts\":5,\"num_experts_per_tok\":3,"
+    "\"norm_topk_prob\":true}",
 };
 enum { TINY_MODELS = sizeof tiny_models / sizeof tiny_models[0] };
 

@@ -57,10 +57,10 @@ static void test_answers_outside_the_choices_are_refused(void **state)
 {
     (void)state;
     const char *words = "is none of the";
-    refuses(
-        "arc_easy",
-        "{\"question\": \"q\", \"choices\": {\"text\": [\"x\", \"y\"], \"label\": [\"A\", \"B\"]}, \"answerKey\": \"C\"}",
-        words);
+    refuses("arc_easy",
+            "{\"question\": \"q\", \"choices\": {\"text\": [\"x\", \"y\"], \"label\": [\"A\", \"B\"]},"
+            " \"answerKey\": \"C\"}",
+            words);
     refuses("piqa", "{\"goal\": \"g\", \"sol1\": \"a\", \"sol2\": \"b\", \"label\": -1}", words);
     refuses("piqa", "{\"goal\": \"g\", \"sol1\": \"a\", \"sol2\": \"b\", \"label\": 2}", words);
     refuses("winogrande", "{\"sentence\": \"a _ b\", \"option1\": \"x\", \"option2\": \"y\", \"answer\": \"\"}",
@@ -75,31 +75,31 @@ static void test_answers_outside_the_choices_are_refused(void **state)
 static void test_words_as_the_harness_does(void **state)
 {
     (void)state;
-    gives(
-        "hellaswag",
-        "{\"activity_label\": \"A [x] b\", \"ctx_a\": \" Go [title] on\", \"ctx_b\": \"\", \"endings\": [\"a\", \" [step] B  [no\\n]  c\"],"
-        " \"label\": \"1\"}",
-        "A b: Go. on", " B [no\n] c", 1);
-    gives(
-        "hellaswag",
-        "{\"activity_label\": \"x\", \"ctx_a\": \"y\", \"ctx_b\": \"\xc3\xa9T\xc3\x80\", \"endings\": [\"a\", \"b\"], \"label\": 0}",
-        "x: y \xc3\x89t\xc3\xa0", "b", 0);
-    gives(
-        "mathqa",
-        "{\"Problem\": \"p\", \"options\": \"a ) 1 , 000 , b ) 2 , c ) 3 , d ) 4 , e ) rs . 5 , or 6\", \"correct\": \"e\"}",
-        "Question: p\nAnswer:", "rs . 5 , or 6", 4);
+    gives("hellaswag",
+          "{\"activity_label\": \"A [x] b\", \"ctx_a\": \" Go [title] on\", \"ctx_b\": \"\", \"endings\": [\"a\","
+          " \" [step] B  [no\\n]  c\"],"
+          " \"label\": \"1\"}",
+          "A b: Go. on", " B [no\n] c", 1);
+    gives("hellaswag",
+          "{\"activity_label\": \"x\", \"ctx_a\": \"y\", \"ctx_b\": \"\xc3\xa9T\xc3\x80\", \"endings\": [\"a\", \"b\"],"
+          " \"label\": 0}",
+          "x: y \xc3\x89t\xc3\xa0", "b", 0);
+    gives("mathqa",
+          "{\"Problem\": \"p\", \"options\": \"a ) 1 , 000 , b ) 2 , c ) 3 , d ) 4 , e ) rs . 5 ,"
+          " or 6\", \"correct\": \"e\"}",
+          "Question: p\nAnswer:", "rs . 5 , or 6", 4);
     gives("winogrande",
           "{\"sentence\": \"The _ fits _ well .\", \"option1\": \"x\", \"option2\": \"y\", \"answer\": \"2\"}", "The y",
           "fits _ well .", 1);
-    gives(
-        "sciq",
-        "{\"support\": \"\", \"question\": \"q\", \"distractor1\": \"a\", \"distractor2\": \"b\", \"distractor3\": \"c\", \"correct_answer\": \"d\"}",
-        "\nQuestion: q\nAnswer:", "d", 3);
+    gives("sciq",
+          "{\"support\": \"\", \"question\": \"q\", \"distractor1\": \"a\", \"distractor2\": \"b\","
+          " \"distractor3\": \"c\", \"correct_answer\": \"d\"}",
+          "\nQuestion: q\nAnswer:", "d", 3);
     gives("piqa", "{\"goal\": \"g\", \"sol1\": \"a\", \"sol2\": \"b\", \"label\": 1}", "Question: g\nAnswer:", "b", 1);
-    gives(
-        "openbookqa",
-        "{\"question_stem\": \"s\", \"choices\": {\"text\": [\"x\", \"y\"], \"label\": [\"A\", \"B\"]}, \"answerKey\": \" B\"}",
-        "s", "y", 1);
+    gives("openbookqa",
+          "{\"question_stem\": \"s\", \"choices\": {\"text\": [\"x\", \"y\"], \"label\": [\"A\", \"B\"]},"
+          " \"answerKey\": \" B\"}",
+          "s", "y", 1);
 }
 
 /* What normalised scores are divided by: characters, not bytes; of the contexts where those differ. */

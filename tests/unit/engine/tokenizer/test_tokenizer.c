@@ -216,8 +216,8 @@ static void test_pre_tokenizers_cut_where_the_library_does(void **state)
         {NULL, "a12b", 3, {1, 7, 2}},
         {"{\"type\":\"Digits\",\"individual_digits\":true}", "12", 2, {5, 6}},
         {"{\"type\":\"Digits\",\"individual_digits\":false}", "12", 1, {7}},
-        {"{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\",\"individual_digits\":true}," TOKENIZERS_BYTE_LEVEL
-         "]}",
+        {"{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\","
+         "\"individual_digits\":true}," TOKENIZERS_BYTE_LEVEL "]}",
          "12 a",
          3,
          {5, 6, 3}},
@@ -340,7 +340,8 @@ static void test_ignore_merges_takes_whole_words(void **state)
     (void)state;
     struct tokenizer *tokenizer = tokenizers_open(tokenizers_json(
         json, sizeof json, NULL, NULL, TOKENIZERS_BYTE_LEVEL, NULL, NULL,
-        "{\"type\":\"BPE\",\"ignore_merges\":true,\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"abc\":3,\"bc\":4},\"merges\":[\"b c\"]}"));
+        "{\"type\":\"BPE\",\"ignore_merges\":true,\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"abc\":3,\"bc\":4},"
+        "\"merges\":[\"b c\"]}"));
     EXPECT_IDS(tokenizer, "abc", false, 3);
     EXPECT_IDS(tokenizer, "aabc", false, 0, 0, 4);
     tokenizer_close(tokenizer);

@@ -76,7 +76,8 @@ static void test_takes_no_number_out_of_a_name(void **state)
     (void)state;
     struct tokenizer *tokenizer = tokenizers_open(tokenizers_json(
         json, sizeof json, NULL, NULL, NULL, NULL, "{\"type\":\"ByteFallback\"}",
-        "{\"type\":\"BPE\",\"byte_fallback\":true,\"vocab\":{\"<0x-1>\":0,\"<0x+1>\":1,\"<0xGG>\":2,\"<0x0a>\":3,\"<0x41>\":4},\"merges\":[]}"));
+        "{\"type\":\"BPE\",\"byte_fallback\":true,\"vocab\":{\"<0x-1>\":0,\"<0x+1>\":1,\"<0xGG>\":2,\"<0x0a>\":3,"
+        "\"<0x41>\":4},\"merges\":[]}"));
     EXPECT_IDS(tokenizer, "A\n", false, 4); /* "\n" has no token: "<0x0a>" is not how byte 10 is written */
     const uint32_t ids[] = {0, 1, 2, 4};
     struct error error;

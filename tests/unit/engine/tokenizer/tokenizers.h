@@ -64,19 +64,23 @@ static inline void tokenizers_expect(const struct tokenizer *tokenizer, const ch
                       sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
 /* SentencePiece style, as in Llama 2: "▁" is id 3; "▁a", "ab", "▁ab" are merges. */
-#define TOKENIZERS_BYTE_FALLBACK                                                                                                  \
-    "{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":\"<unk>\",\"fuse_unk\":true,\"byte_fallback\":true,\"vocab\":{\"<unk>\":0," \
-    "\"<s>\":1,\"<0x0A>\":2,\"\xe2\x96\x81\":3,\"a\":4,\"b\":5,\"ab\":6,\"\xe2\x96\x81"                                           \
-    "a\":7,\"\xe2\x96\x81"                                                                                                        \
+#define TOKENIZERS_BYTE_FALLBACK                                                                           \
+    "{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":\"<unk>\",\"fuse_unk\":true,\"byte_fallback\":true," \
+    "\"vocab\":{\"<unk>\":0,"                                                                              \
+    "\"<s>\":1,\"<0x0A>\":2,\"\xe2\x96\x81\":3,\"a\":4,\"b\":5,\"ab\":6,\"\xe2\x96\x81"                    \
+    "a\":7,\"\xe2\x96\x81"                                                                                 \
     "ab\":8,\"<0xC3>\":9,\"<0xA9>\":10},\"merges\":[[\"a\",\"b\"],\"\xe2\x96\x81 ab\",[\"\xe2\x96\x81\",\"a\"]]}"
-#define TOKENIZERS_DUMMY_PREFIX                                                                                          \
-    "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"\xe2\x96\x81\"},{\"type\":\"Replace\"," \
+#define TOKENIZERS_DUMMY_PREFIX                                                                    \
+    "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"\xe2\x96\x81\"}," \
+    "{\"type\":\"Replace\","                                                                       \
     "\"pattern\":{\"String\":\" \"},\"content\":\"\xe2\x96\x81\"}]}"
-#define TOKENIZERS_BOS                                                                                                            \
-    "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\"," \
+#define TOKENIZERS_BOS                                                                                \
+    "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}}," \
+    "{\"Sequence\":{\"id\":\"A\","                                                                    \
     "\"type_id\":0}}],\"pair\":[],\"special_tokens\":{\"<s>\":{\"id\":\"<s>\",\"ids\":[1],\"tokens\":[\"<s>\"]}}}"
-#define TOKENIZERS_UNFUSE                                                                                                      \
-    "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"\xe2\x96\x81\"},\"content\":\" \"}," \
+#define TOKENIZERS_UNFUSE                                                                                   \
+    "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"\xe2\x96\x81\"}," \
+    "\"content\":\" \"},"                                                                                   \
     "{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]}"
 #define TOKENIZERS_ADDED(id, content)                                                  \
     "{\"id\":" #id ",\"content\":\"" content                                           \
@@ -84,9 +88,10 @@ static inline void tokenizers_expect(const struct tokenizer *tokenizer, const ch
     "\"special\":true}"
 
 /* Byte level over a few letters: Ġ is 0. */
-#define TOKENIZERS_LETTERS                                                                                               \
-    "{\"type\":\"BPE\",\"unk_token\":null,\"vocab\":{\"\xc4\xa0\":0,\"a\":1,\"b\":2,\"\xc4\xa0"                          \
-    "a\":3,\"ab\":4,\"1\":5,\"2\":6,\"12\":7,\"^\":8,\"^^\":9,\"^^^^\":10,\"\xc3\x83\":11,\"\xc2\xa9\":12},\"merges\":[" \
+#define TOKENIZERS_LETTERS                                                                                   \
+    "{\"type\":\"BPE\",\"unk_token\":null,\"vocab\":{\"\xc4\xa0\":0,\"a\":1,\"b\":2,\"\xc4\xa0"              \
+    "a\":3,\"ab\":4,\"1\":5,\"2\":6,\"12\":7,\"^\":8,\"^^\":9,\"^^^^\":10,\"\xc3\x83\":11,\"\xc2\xa9\":12}," \
+    "\"merges\":["                                                                                           \
     "\"\xc4\xa0 a\",\"a b\",\"1 2\",\"^ ^\",\"^^ ^^\"]}"
 #define TOKENIZERS_BYTE_LEVEL \
     "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":true}"

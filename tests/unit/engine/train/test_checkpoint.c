@@ -7,8 +7,9 @@
 
 #include <math.h>
 
-#define MODEL                                                                                                              \
-    "{\"model_type\":\"gpt_neox\",\"vocab_size\":300,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2," \
+#define MODEL                                                                                    \
+    "{\"model_type\":\"gpt_neox\",\"vocab_size\":300,\"hidden_size\":8,\"num_hidden_layers\":2," \
+    "\"num_attention_heads\":2,"                                                                 \
     "\"intermediate_size\":12,\"max_position_embeddings\":16,\"rotary_pct\":0.5}"
 
 static struct error error;
@@ -316,10 +317,12 @@ static void test_constants_are_written_and_read(void **state)
 static void test_state_space_models_are_written_and_recognised(void **state)
 {
     static const char *const models[][2] = {
-        {"{\"model_type\":\"mamba\",\"vocab_size\":300,\"hidden_size\":8,\"num_hidden_layers\":2,\"state_size\":3,\"expand\":1.5,"
+        {"{\"model_type\":\"mamba\",\"vocab_size\":300,\"hidden_size\":8,\"num_hidden_layers\":2,\"state_size\":3,"
+         "\"expand\":1.5,"
          "\"conv_kernel\":3,\"time_step_rank\":5,\"use_bias\":true,\"use_conv_bias\":false}",
          "{}"},
-        {"{\"model_type\":\"mamba2\",\"vocab_size\":300,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_heads\":4,\"expand\":2,"
+        {"{\"model_type\":\"mamba2\",\"vocab_size\":300,\"hidden_size\":8,\"num_hidden_layers\":2,\"num_heads\":4,"
+         "\"expand\":2,"
          "\"conv_kernel\":4,\"n_groups\":2,\"state_size\":3}",
          "{\"n_groups\":2,\"state_size\":3}"},
     };

@@ -6,8 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-#define MODEL                                                                                                            \
-    "{\"model_type\":\"gpt_neox\",\"vocab_size\":7,\"hidden_size\":4,\"num_hidden_layers\":1,\"num_attention_heads\":1," \
+#define MODEL                                                                                  \
+    "{\"model_type\":\"gpt_neox\",\"vocab_size\":7,\"hidden_size\":4,\"num_hidden_layers\":1," \
+    "\"num_attention_heads\":1,"                                                               \
     "\"intermediate_size\":6,\"max_position_embeddings\":8,\"rotary_pct\":0.5}"
 
 static struct error error;

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MODEL                                                                                                           \
-    "{\"model_type\":\"llama\",\"vocab_size\":31,\"hidden_size\":16,\"num_hidden_layers\":1,\"num_attention_heads\":2," \
+#define MODEL                                                                                 \
+    "{\"model_type\":\"llama\",\"vocab_size\":31,\"hidden_size\":16,\"num_hidden_layers\":1," \
+    "\"num_attention_heads\":2,"                                                              \
     "\"num_key_value_heads\":1,\"intermediate_size\":24,\"max_position_embeddings\":2048,\"initializer_range\":0.1}"
 /* Longer sequences than half of what goes through the model at once: a step of three asks its monitor three times a
  * gradient. */

@@ -145,12 +145,13 @@ static void test_every_field_in_the_order_of_the_table(void **state)
     struct told told = sample();
     (void)state;
     told.made = json_pack("{ss sf}", "name", "c", "share", 1.5);
-    expect(
-        &told,
-        "{\"count\":3,\"loss\":2.5,\"interval\":[1.0,2.0],\"mean\":4.0,\"on\":true,\"color\":\"green\",\"pair\":[1.0,null],"
-        "\"draws\":[1.0,2.0,3.0],\"parts\":[{\"name\":\"a\",\"share\":0.5},{\"name\":\"b\",\"share\":null}],\"shares\":[0.5,null],"
-        "\"widths\":{\"b\":4,\"a\":3},\"best\":{\"name\":\"b\",\"share\":0.25},\"extra_share\":0.125,\"made\":{\"name\":\"c\",\"share\":1.5},"
-        "\"note\":\"mind this\"}");
+    expect(&told, "{\"count\":3,\"loss\":2.5,\"interval\":[1.0,2.0],\"mean\":4.0,\"on\":true,\"color\":\"green\","
+                  "\"pair\":[1.0,null],"
+                  "\"draws\":[1.0,2.0,3.0],\"parts\":[{\"name\":\"a\",\"share\":0.5},{\"name\":\"b\",\"share\":null}],"
+                  "\"shares\":[0.5,null],"
+                  "\"widths\":{\"b\":4,\"a\":3},\"best\":{\"name\":\"b\",\"share\":0.25},\"extra_share\":0.125,"
+                  "\"made\":{\"name\":\"c\",\"share\":1.5},"
+                  "\"note\":\"mind this\"}");
     assert_int_equal(told.made->refcount, 1);
     json_decref(told.made);
 }
@@ -165,10 +166,11 @@ static void test_what_is_absent_is_null_or_left_out(void **state)
     told.widths = NULL;
     told.note = NULL;
     told.drawn = 0;
-    expect(
-        &told,
-        "{\"count\":3,\"loss\":null,\"interval\":null,\"mean\":null,\"on\":true,\"color\":\"green\",\"pair\":[1.0,null],"
-        "\"draws\":[],\"parts\":null,\"widths\":null,\"best\":{\"name\":\"b\",\"share\":0.25},\"extra_share\":null,\"made\":null}");
+    expect(&told,
+           "{\"count\":3,\"loss\":null,\"interval\":null,\"mean\":null,\"on\":true,\"color\":\"green\","
+           "\"pair\":[1.0,null],"
+           "\"draws\":[],\"parts\":null,\"widths\":null,\"best\":{\"name\":\"b\",\"share\":0.25},\"extra_share\":null,"
+           "\"made\":null}");
 }
 
 /* Rows of one field: what its absence or its value breaks. */
@@ -285,14 +287,16 @@ static void test_the_schema_says_what_is_rendered(void **state)
                   "{\"type\": [\"object\", \"null\"], \"additionalProperties\": {\"type\": \"integer\"}}");
     expect_schema(document, "extra_share", "{\"type\": [\"number\", \"null\"]}");
     expect_schema(document, "made", "{\"anyOf\": [{\"$ref\": \"#/components/schemas/Part\"}, {\"type\": \"null\"}]}");
-    expect_schema(
-        document, "best",
-        "{\"type\": \"object\", \"description\": \"The best one\", \"required\": [\"name\", \"share\"], \"properties\": "
-        "{\"name\": {\"type\": \"string\"}, \"share\": {\"type\": [\"number\", \"null\"], \"description\": \"Of the whole\"}}}");
-    json_t *required = json_loads(
-        "[\"count\", \"loss\", \"interval\", \"mean\", \"color\", \"pair\", \"draws\", \"parts\", \"widths\", \"best\", "
-        "\"extra_share\", \"made\"]",
-        0, NULL);
+    expect_schema(document, "best",
+                  "{\"type\": \"object\", \"description\": \"The best one\", \"required\": [\"name\", \"share\"],"
+                  " \"properties\": "
+                  "{\"name\": {\"type\": \"string\"}, \"share\": {\"type\": [\"number\", \"null\"], "
+                  "\"description\": \"Of the whole\"}}}");
+    json_t *required =
+        json_loads("[\"count\", \"loss\", \"interval\", \"mean\", \"color\", \"pair\", \"draws\", \"parts\","
+                   " \"widths\", \"best\", "
+                   "\"extra_share\", \"made\"]",
+                   0, NULL);
     assert_true(json_equal(json_object_get(json_object_get(document, "Told"), "required"), required));
     json_decref(required);
     json_decref(document);

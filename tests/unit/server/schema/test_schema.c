@@ -115,9 +115,9 @@ static void test_defaults_are_written_into_struct_and_document(void **state)
     assert_string_equal(outer->text, "{}");
     char *text = json_dumps(document, JSON_COMPACT | JSON_SORT_KEYS);
     assert_string_equal(
-        text,
-        "{\"bits\":4,\"checkpoint\":\"c\",\"color\":\"green\",\"count\":7,\"inner\":{\"depth\":3,\"rate\":0.5},\"list\":[],"
-        "\"method\":{\"loud\":true,\"name\":\"circle\"},\"name\":null,\"on\":false,\"share\":1.0,\"text\":{}}");
+        text, "{\"bits\":4,\"checkpoint\":\"c\",\"color\":\"green\",\"count\":7,\"inner\":{\"depth\":3,\"rate\":0.5},"
+              "\"list\":[],"
+              "\"method\":{\"loud\":true,\"name\":\"circle\"},\"name\":null,\"on\":false,\"share\":1.0,\"text\":{}}");
     free(text);
     schema_filled_reset(&filled);
     json_decref(document);

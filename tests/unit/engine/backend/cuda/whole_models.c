@@ -14,7 +14,8 @@ static const char tiny_mamba[] =
 
 /* where blocks take more than the head */
 static const char broad_olmoe[] =
-    "{\"model_type\": \"olmoe\", \"vocab_size\": 50, \"hidden_size\": 96, \"num_hidden_layers\": 1, \"num_attention_heads\": 4,"
+    "{\"model_type\": \"olmoe\", \"vocab_size\": 50, \"hidden_size\": 96, \"num_hidden_layers\": 1,"
+    " \"num_attention_heads\": 4,"
     " \"intermediate_size\": 80, \"max_position_embeddings\": 24, \"num_experts\": 9, \"num_experts_per_tok\": 2}";
 static const char *const every[] = {tiny_llama, tiny_gpt_neox, tiny_gpt2, tiny_apertus,
                                     tiny_opt,   tiny_mamba,    tiny_olmoe};

@@ -41,7 +41,8 @@ struct pickle_case {
     {                                                      \
         what, literal, sizeof(literal) - 1, status, detail \
     }
-#define NAMES(module, name)         CASE(module "." name, PROTO "c" module "\n" name "\n.", STATUS_UNSUPPORTED, module "." name)
+#define IMPORT(module, name)        PROTO "c" module "\n" name "\n."
+#define NAMES(module, name)         CASE(module "." name, IMPORT(module, name), STATUS_UNSUPPORTED, module "." name)
 #define SAYS(what, literal, detail) CASE(what, literal, STATUS_CORRUPT, detail)
 #define OPCODE(name, code)          CASE(name, PROTO "K\1" code, STATUS_UNSUPPORTED, "opcode " name)
 #define X2(x)                       x x

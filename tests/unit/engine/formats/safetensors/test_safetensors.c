@@ -166,7 +166,8 @@ static void test_deep_nesting_is_refused_at_once(void **state)
 static size_t small_file(unsigned char *out)
 {
     static const char header[] =
-        "{\"c\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[12,14]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+        "{\"c\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[12,14]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],"
+        "\"data_offsets\":[0,4]},"
         "\"a\":{\"dtype\":\"BF16\",\"shape\":[2,2],\"data_offsets\":[4,12]}}";
     static const unsigned char data[] = {0, 0, 0x40, 0x40, 0x80, 0x3f, 0, 0x40, 0x80, 0xbf, 0xc0, 0x7f, 1, 0};
     const uint64_t length = sizeof header - 1;

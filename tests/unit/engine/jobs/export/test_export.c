@@ -10,17 +10,24 @@
 
 /* rows of queries and keys are interleaved; scaled frequencies; a window */
 static const char wide_llama[] =
-    "{\"model_type\": \"llama\", \"vocab_size\": 50, \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
-    " \"num_hidden_layers\": 2, \"intermediate_size\": 96, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0,"
-    " \"max_position_embeddings\": 24, \"tie_word_embeddings\": true, \"attention_bias\": true, \"rope_scaling\": {\"rope_type\": \"llama3\","
+    "{\"model_type\": \"llama\", \"vocab_size\": 50, \"hidden_size\": 64, \"num_attention_heads\": 4,"
+    " \"num_key_value_heads\": 2,"
+    " \"num_hidden_layers\": 2, \"intermediate_size\": 96, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6,"
+    " \"rope_theta\": 10000.0,"
+    " \"max_position_embeddings\": 24, \"tie_word_embeddings\": true, \"attention_bias\": true,"
+    " \"rope_scaling\": {\"rope_type\": \"llama3\","
     " \"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 16}}";
 static const char wide_olmo2[] =
-    "{\"model_type\": \"olmo2\", \"vocab_size\": 50, \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_key_value_heads\": 4,"
-    " \"num_hidden_layers\": 2, \"intermediate_size\": 96, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0,"
+    "{\"model_type\": \"olmo2\", \"vocab_size\": 50, \"hidden_size\": 64, \"num_attention_heads\": 4,"
+    " \"num_key_value_heads\": 4,"
+    " \"num_hidden_layers\": 2, \"intermediate_size\": 96, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6,"
+    " \"rope_theta\": 10000.0,"
     " \"max_position_embeddings\": 24, \"tie_word_embeddings\": false}";
 static const char wide_qwen3[] =
-    "{\"model_type\": \"qwen3\", \"vocab_size\": 50, \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
-    " \"head_dim\": 16, \"num_hidden_layers\": 2, \"intermediate_size\": 96, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6,"
+    "{\"model_type\": \"qwen3\", \"vocab_size\": 50, \"hidden_size\": 64, \"num_attention_heads\": 4,"
+    " \"num_key_value_heads\": 2,"
+    " \"head_dim\": 16, \"num_hidden_layers\": 2, \"intermediate_size\": 96, \"hidden_act\": \"silu\","
+    " \"rms_norm_eps\": 1e-6,"
     " \"rope_theta\": 10000.0, \"max_position_embeddings\": 24, \"tie_word_embeddings\": false}";
 
 static struct error error;
@@ -279,8 +286,10 @@ static void check_awq(const char *config, const struct quantize_override *overri
 }
 
 static const char wide_mha[] =
-    "{\"model_type\": \"llama\", \"vocab_size\": 50, \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_key_value_heads\": 4,"
-    " \"num_hidden_layers\": 2, \"intermediate_size\": 96, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0,"
+    "{\"model_type\": \"llama\", \"vocab_size\": 50, \"hidden_size\": 64, \"num_attention_heads\": 4,"
+    " \"num_key_value_heads\": 4,"
+    " \"num_hidden_layers\": 2, \"intermediate_size\": 96, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6,"
+    " \"rope_theta\": 10000.0,"
     " \"max_position_embeddings\": 24, \"tie_word_embeddings\": true, \"attention_bias\": true, \"mlp_bias\": true}";
 static const struct quantize_override skip_outputs = {.pattern = "o_proj", .skip = true};
 

@@ -8,10 +8,13 @@
 #include <sys/wait.h>
 
 static const char llama[] =
-    "{\"model_type\": \"llama\", \"vocab_size\": 50, \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_key_value_heads\": 4,"
-    " \"num_hidden_layers\": 3, \"intermediate_size\": 96, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6, \"rope_theta\": 10000.0,"
+    "{\"model_type\": \"llama\", \"vocab_size\": 50, \"hidden_size\": 64, \"num_attention_heads\": 4,"
+    " \"num_key_value_heads\": 4,"
+    " \"num_hidden_layers\": 3, \"intermediate_size\": 96, \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-6,"
+    " \"rope_theta\": 10000.0,"
     " \"max_position_embeddings\": 24, \"tie_word_embeddings\": true, \"attention_bias\": true, \"mlp_bias\": true,"
-    " \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0,"
+    " \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 1.0,"
+    " \"high_freq_factor\": 4.0,"
     " \"original_max_position_embeddings\": 16}}";
 
 enum { LAYERS = 3, LENGTH = 24, FILES = 16 };

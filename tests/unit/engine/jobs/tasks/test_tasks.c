@@ -13,15 +13,20 @@
 #include <stdio.h>
 
 static const char llama[] =
-    "{\"model_type\": \"llama\", \"vocab_size\": 260, \"hidden_size\": 32, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
+    "{\"model_type\": \"llama\", \"vocab_size\": 260, \"hidden_size\": 32, \"num_attention_heads\": 4,"
+    " \"num_key_value_heads\": 2,"
     " \"num_hidden_layers\": 2, \"intermediate_size\": 48, \"max_position_embeddings\": 120}";
 static const char *const others[] = {
-    "{\"model_type\": \"gpt2\", \"vocab_size\": 260, \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 2, \"n_positions\": 120}",
-    "{\"model_type\": \"gpt_neox\", \"vocab_size\": 260, \"hidden_size\": 32, \"num_attention_heads\": 4, \"num_hidden_layers\": 2,"
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 260, \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 2,"
+    " \"n_positions\": 120}",
+    "{\"model_type\": \"gpt_neox\", \"vocab_size\": 260, \"hidden_size\": 32, \"num_attention_heads\": 4,"
+    " \"num_hidden_layers\": 2,"
     " \"intermediate_size\": 64, \"hidden_act\": \"gelu\", \"max_position_embeddings\": 120}",
-    "{\"model_type\": \"olmoe\", \"vocab_size\": 260, \"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+    "{\"model_type\": \"olmoe\", \"vocab_size\": 260, \"hidden_size\": 32, \"num_hidden_layers\": 2,"
+    " \"num_attention_heads\": 4,"
     " \"intermediate_size\": 16, \"max_position_embeddings\": 120, \"num_experts\": 5, \"num_experts_per_tok\": 2}",
-    "{\"model_type\": \"mamba\", \"vocab_size\": 260, \"hidden_size\": 16, \"num_hidden_layers\": 2, \"state_size\": 4}",
+    "{\"model_type\": \"mamba\", \"vocab_size\": 260, \"hidden_size\": 16, \"num_hidden_layers\": 2,"
+    " \"state_size\": 4}",
 };
 
 static const char records[] =

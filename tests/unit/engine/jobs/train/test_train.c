@@ -307,9 +307,9 @@ static void test_learns_a_tokenizer_from_text(void **state)
     for (uint64_t i = 0; size + 32 < sizeof text; i++)
         size += (size_t)snprintf(text + size, sizeof text - size, "the %s runs %s.\n",
                                  random_below(1, 5, i, 2) ? "dog" : "cat", random_below(1, 6, i, 2) ? "home" : "away");
-    params.model =
-        "{\"model_type\":\"gpt_neox\",\"vocab_size\":300,\"hidden_size\":16,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
-        "\"intermediate_size\":24,\"max_position_embeddings\":32,\"rotary_pct\":0.25}";
+    params.model = "{\"model_type\":\"gpt_neox\",\"vocab_size\":300,\"hidden_size\":16,\"num_hidden_layers\":1,"
+                   "\"num_attention_heads\":2,"
+                   "\"intermediate_size\":24,\"max_position_embeddings\":32,\"rotary_pct\":0.25}";
     params.tokenizer.name = TRAIN_TOKENIZER_LEARNED;
     params.tokenizer.vocabulary_size = 300;
     place_open(&place);
