@@ -21,8 +21,8 @@
 #include "backend/lane.h"
 #include "backend/matrix.h"
 #include "base/error.h"
-#include "base/parallel.h"
 #include "base/plan.h"
+#include "base/team.h"
 #include "tensor/dtype.h"
 
 #include <stdint.h>

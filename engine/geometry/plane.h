@@ -9,8 +9,8 @@
 #define GEOMETRY_PLANE_H
 
 #include "base/monitor.h"
-#include "base/parallel.h"
 #include "base/plan.h"
+#include "base/team.h"
 #include "geometry/family.h"
 
 struct plane {

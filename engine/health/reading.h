@@ -5,8 +5,8 @@
 #define HEALTH_READING_H
 
 #include "base/monitor.h"
-#include "base/parallel.h"
 #include "base/plan.h"
+#include "base/team.h"
 #include "health/moments.h"
 #include "weights/weights.h"
 

@@ -3,7 +3,7 @@
 #ifndef JOBS_LANDSCAPE_H
 #define JOBS_LANDSCAPE_H
 
-#include "base/parallel.h"
+#include "base/team.h"
 #include "geometry/plane.h"
 #include "jobs/point.h"
 

@@ -1,8 +1,8 @@
 #include "model/parameters.h"
 
 #include "base/memory.h"
-#include "base/parallel.h"
 #include "base/random.h"
+#include "base/team.h"
 
 #include <math.h>
 #include <string.h>

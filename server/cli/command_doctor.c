@@ -1,5 +1,5 @@
 #include "backend/backend.h"
-#include "base/parallel.h"
+#include "base/team.h"
 #include "cli/command.h"
 #include "cli/place.h"
 #include "store/migrations.h"

@@ -1,6 +1,6 @@
 #include "pool/worker.h"
 
-#include "base/parallel.h"
+#include "base/team.h"
 #include "pool/batch.h"
 #include "pool/gate.h"
 #include "pool/sweep.h"

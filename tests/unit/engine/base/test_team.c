@@ -1,5 +1,5 @@
 /* The team runs every index once, nested loops run alone, and nothing is lost over many short loops. */
-#include "base/parallel.h"
+#include "base/team.h"
 #include "unit.h"
 
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
-/* parallel.h: a fixed team of threads that share loops. One loop at a time. An inner call runs on its own
+/* team.h: a fixed team of threads that share loops. One loop at a time. An inner call runs on its own
  * thread alone, with `thread` 0: loops that may be nested take no scratch by thread. What a task computes may not
  * depend on the number of threads: same request, same bits. */
-#ifndef BASE_PARALLEL_H
-#define BASE_PARALLEL_H
+#ifndef BASE_TEAM_H
+#define BASE_TEAM_H
 
 #include "base/error.h"
 

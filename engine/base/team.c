@@ -1,4 +1,4 @@
-#include "base/parallel.h"
+#include "base/team.h"
 
 #include "base/memory.h"
 
