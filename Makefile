@@ -269,14 +269,14 @@ ASAN_AS_GCC14 := ASAN_OPTIONS=detect_stack_use_after_return=1
 ASAN_AS_GCC12 := ASAN_OPTIONS=detect_stack_use_after_return=0
 FUZZERS       := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 BENCH_BINARIES := $(patsubst %.c,$(OBJ)/%,$(wildcard tests/bench/*.c))
-CHECKED       = $(wildcard tests/pool tests/faults tests/http tests/docs tests/dashboard tests/study tests/demo tests/golden tests/mutants)
+CHECKED       = $(wildcard tests/pool tests/faults tests/http tests/docs tests/dashboard tests/study tests/demo tests/golden tests/lint tests/mutants)
 AGAIN         = +@$(MAKE) --no-print-directory -s -j$(JOBS)
 WITHIN        = +@$(MAKE) --no-print-directory
 
 golden: all venv ## Record the golden numbers of this build, after ENGINE_REVISION was raised and CHANGELOG.md names the change
 	@$(PYTHON) tests/golden/golden.py --write
 
-lint: ## Check the tree's own rules: layers, headers, formatting, banned functions
+lint: ## Check the tree's own rules: layers, headers, names, SQL, NULL, columns, words, formatting
 	@python3 tests/lint/lint.py
 
 # The targets behind `deps` are of another make: what it installs decides what this one would have found when it began.

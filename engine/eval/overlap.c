@@ -28,7 +28,7 @@ static uint64_t hash_of(const uint32_t *tokens, int64_t count)
     return hash;
 }
 
-static int64_t first_not_below(const struct window *windows, int64_t count, uint64_t hash)
+static int64_t lower_bound(const struct window *windows, int64_t count, uint64_t hash)
 {
     int64_t low = 0;
     while (low < count) {
@@ -44,7 +44,7 @@ static int64_t first_not_below(const struct window *windows, int64_t count, uint
 static void mark(const struct sequences *evaluation, struct window *windows, int64_t count, int64_t length,
                  uint64_t hash, const uint32_t *tokens)
 {
-    for (int64_t i = first_not_below(windows, count, hash); i < count && windows[i].hash == hash; i++)
+    for (int64_t i = lower_bound(windows, count, hash); i < count && windows[i].hash == hash; i++)
         if (!windows[i].seen &&
             memcmp(evaluation->tokens + windows[i].first, tokens, (size_t)length * sizeof *tokens) == 0)
             windows[i].seen = true;

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Checks that the tree keeps its own rules. Each rule is a function that yields complaints; exit status 1 if any did.
 
-Rules: includes point down only; every header compiles alone; a file's exported names start with its own name; banned functions; no
-left-over markers; comments laid out by hand; clang-format. Standard library only."""
+Rules: includes point down only; every header compiles alone; exported names start with their file's name; SQL stays in its rooms; pointers
+are compared with NULL; 120 columns; no retired words; banned functions; no left-over markers; comments laid out by hand; clang-format.
+Standard library only. `lint.py FOLDER` checks another tree."""
 
 import pathlib
 import re
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(sys.argv[1]).resolve() if __name__ == "__main__" and sys.argv[1:] else pathlib.Path(__file__).resolve().parents[2]
 
-# Each room and the rooms whose headers it may include besides its own. "engine" means every room of the engine.
+# Each room and the rooms whose headers it may include besides its own.
 BASE = {"base"}
 READING = BASE | {"tensor", "files", "formats", "weights", "tokenizer", "dataset"}
 MODELS = READING | {"backend", "model"}
@@ -34,21 +35,21 @@ ENGINE = {
     "tasks": READING,
     "jobs": MODELS | {"eval", "quant", "train", "curvature", "geometry", "health", "tasks"},
 }
-ALL_ENGINE = set(ENGINE)
+DATABASE = {"store", "postgres"}
 SERVER = {
     "http": BASE,
     "postgres": BASE,
     "store": BASE | {"postgres"},
     "schema": BASE,
     "hub": BASE,
-    "inputs": ALL_ENGINE | {"schema", "store", "postgres", "hub"},
-    "kinds": ALL_ENGINE | {"inputs", "schema", "store", "postgres", "hub"},
-    "runs": ALL_ENGINE | {"inputs", "kinds", "schema", "store", "postgres", "hub"},
-    "pool": ALL_ENGINE | {"inputs", "kinds", "runs", "schema", "store", "postgres", "hub"},
-    "resources": ALL_ENGINE | {"http", "schema", "inputs", "kinds", "runs", "store", "postgres", "hub", "pool", "watch"},
-    "watch": ALL_ENGINE | {"inputs", "kinds", "runs", "schema", "store", "postgres", "hub"},
-    "cli": ALL_ENGINE | {"http", "schema", "inputs", "kinds", "runs", "store", "postgres", "hub", "pool", "resources", "watch"},
-    "main.c": ALL_ENGINE | {"cli"},
+    "inputs": READING | DATABASE | {"model", "quant", "train", "tasks", "geometry", "schema", "hub"},
+    "kinds": BASE | DATABASE | {"jobs", "dataset", "eval", "quant", "health", "inputs", "schema", "hub"},
+    "runs": BASE | DATABASE | {"inputs", "kinds", "schema"},
+    "pool": BASE | DATABASE | {"kinds", "schema"},
+    "resources": BASE | DATABASE | {"tokenizer", "eval", "http", "schema", "inputs", "kinds", "runs", "hub", "watch"},
+    "watch": BASE | DATABASE | {"formats", "weights", "tokenizer", "inputs", "runs"},
+    "cli": BASE | DATABASE | {"backend", "http", "hub", "pool", "resources", "watch"},
+    "main.c": {"cli"},
 }
 ENGINE_FORBIDS = ("jansson.h", "microhttpd.h", "libpq-fe.h", "openssl/")
 BANNED = ("strcpy", "strcat", "sprintf", "vsprintf", "gets", "atoi", "atol", "atof", "strtok", "alloca", "system", "popen")
@@ -99,6 +100,128 @@ def rule_headers_alone():
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if done.returncode != 0:
             yield f"{path.relative_to(ROOT)} does not compile alone: {done.stderr.splitlines()[0]}"
+
+
+# Files whose exported names start otherwise, and why. Names of kernels (cuda/kernels, cpu/kernels, reference) are those of primitives.
+OTHER_PREFIXES = {
+    "engine/backend/cuda/open.h": ("cuda_",),  # the one entry of the room that callers outside see
+    "engine/base/error.h": ("status_",),  # enum status is half of the file
+    "engine/base/memory.h": ("size_",),  # products and sums of sizes before they are allocated
+    "engine/health/moments.h": ("magnitude_", "distance_"),  # two kinds of moments
+    "engine/model/op.h": ("experts_", "linear_"),  # what ops share
+    "server/http/exchange.h": ("response_", "answer_"),  # the life of an exchange, written in files of those names
+    "server/http/server.h": ("http_server_", "idempotent_"),  # "server" alone is a name of everyone's
+    "server/resources/handlers.h": ("",),  # the handlers of all files of the room
+    "server/store/queue.h": ("leased_run_",),  # struct leased_run
+    "server/store/store.h": ("page_",),  # struct page
+}
+EXPORTED = re.compile(r"^(?!typedef|static|return|else|#|struct \w+;|enum \w+;)(?:extern )?[A-Za-z_][\w \*]*?[ \*](\w+)(?:\(|;|\[)", re.M)
+
+
+def prefixes_of(path):
+    """`quantize_plan.h` may export quantize_…, too: a file of several words belongs to the family of its first ones."""
+    words = path.stem.split("_")
+    for count in range(1, len(words) + 1):
+        start = "_".join(words[:count])
+        yield from {start, start.rstrip("s"), start + "s", re.sub("ies$", "y", start), re.sub("y$", "ies", start)}
+    yield from OTHER_PREFIXES.get(str(path.relative_to(ROOT)), ())
+
+
+def without_comments(text):
+    """The same lines, with comments and the insides of literals blanked out."""
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'',
+                  lambda found: re.sub(r"[^\n]", " ", found[0]) if found[0][0] == "/" else found[0][0] * 2, text, flags=re.S)
+
+
+def rule_names():
+    for path in sources(".h"):
+        side, _ = room_of(path)
+        if side not in ("engine", "server") or "reference" in path.parts or "kernels" in path.parts:
+            continue
+        text = without_comments(path.read_text())
+        allowed = tuple(prefixes_of(path))
+        for found in EXPORTED.finditer(text):
+            name = found[1]
+            if not any(name == start or name.startswith(start if start.endswith("_") or not start else start + "_") for start in allowed):
+                line = text[: found.start()].count("\n") + 1
+                yield f"{path.relative_to(ROOT)}:{line}: {name} does not start with {path.stem}_, the name of its file"
+
+
+SQL = re.compile(r'"\s*(?:select\s|insert into\s|update\s+\w+\s+(?:\w+\s+)?set\s|delete from\s|with\s+\w+\s+as\s|'
+                 r"(?:create|drop|alter)\s+(?:table|index|role|database)\s)", re.I)
+
+
+def rule_sql():
+    """Queries stand in server/store; server/postgres has what a session and its own cluster need."""
+    for path in sources(".c", ".h"):
+        side, room = room_of(path)
+        if side not in ("engine", "server") or room in ("store", "postgres"):
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if SQL.search(line):
+                yield f"{path.relative_to(ROOT)}:{number}: SQL belongs into server/store"
+
+
+TYPE = r"(?:(?:const|static|extern|register|volatile|unsigned|signed|struct|enum|union) )*[A-Za-z_]\w*(?: const)?"
+NO_TYPE = {"return", "else", "case", "goto", "sizeof", "if", "while", "for", "do", "switch", "break", "continue", "default"}
+DECLARED = re.compile(r"(?:^|[(,;{])\s*(" + TYPE + r") (\*[* ]*(?:const |restrict )?)?(\w+)\s*(?=[;,=)\[:])", re.M)
+NEXT_ONE = re.compile(r"\s*(?:=[^,;(){}]*|\[[^\]]*\])?,\s*(\**)(\w+)\s*(?=[;,=\[])")
+TRUTH = re.compile(r"!((?:\w+(?:->|\.))*\w+)(?![\w(\[.]|->)|\b(?:if|while) \(((?:\w+(?:->|\.))*\w+)(?:\)| &&| \|\|)"
+                   r"|(?:&&|\|\|) ((?:\w+(?:->|\.))*\w+)(?:\)| &&| \|\|| \?)|(?:(?<![=!<>])=|return) ((?:\w+(?:->|\.))*\w+) (?:\?|&&|\|\|)")
+
+
+def declared(text):
+    """The names that `text` declares as pointers, and those that it declares otherwise."""
+    pointers, others = set(), set()
+    for found in DECLARED.finditer(text):
+        if found[1].split()[-1] in NO_TYPE or found[1].split()[0] in NO_TYPE:
+            continue
+        array = text[found.end() : found.end() + 1] == "["
+        (pointers if found[2] and not array else others).add(found[3])
+        at = found.end()
+        while more := NEXT_ONE.match(text, at):
+            array = text[more.end() : more.end() + 1] == "["
+            (pointers if more[1] and not array else others).add(more[2])
+            at = more.end()
+    return pointers, others
+
+
+def rule_null():
+    """`p == NULL`, not `!p`. Known as pointers are names that nothing in the file, or for members nothing in the tree, declares otherwise."""
+    texts = {path: without_comments(path.read_text()) for path in sources(".c", ".h") if "absent" not in path.parts}
+    members, plain = set(), set()
+    for text in texts.values():
+        for body in re.findall(r"\bstruct \w+ \{(.*?)^\}", text, flags=re.S | re.M):
+            found = declared(body)
+            members |= found[0]
+            plain |= found[1]
+    members -= plain
+    for path, text in texts.items():
+        pointers, others = declared(text)
+        pointers -= others
+        for found in TRUTH.finditer(text):
+            name = next(group for group in found.groups() if group)
+            last = re.split(r"->|\.", name)[-1]
+            if last in (pointers if last == name else members):
+                line = text[: found.start()].count("\n") + 1
+                yield f"{path.relative_to(ROOT)}:{line}: {name} is a pointer: compare it with NULL"
+
+
+def rule_retired_words():
+    """The second table of docs/glossary.md: words that had another meaning here, or none, and what is said in their place."""
+    glossary = ROOT / "docs" / "glossary.md"
+    if not glossary.exists():
+        return
+    retired = dict(re.findall(r"^\| `([a-z_]+)` \| (.+?) \|$", glossary.read_text(), flags=re.M))
+    if not retired:
+        return
+    pattern = re.compile(r"(?<![A-Za-z])(" + "|".join(retired) + r")(?![A-Za-z])", re.I)
+    for path in sources(".c", ".h", ".cu", ".js", ".sql"):
+        if room_of(path)[0] not in ("engine", "server", "static", "sql"):
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for word in pattern.findall(line):
+                yield f"{path.relative_to(ROOT)}:{number}: \"{word}\" is retired: {retired[word.lower()]}"
 
 
 def rule_banned():

@@ -1,0 +1,64 @@
+"""Each rule of lint.py sees a violation that is planted in a tree of its own, and has nothing against the same tree without it."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+LINT = pathlib.Path(__file__).resolve().parent / "lint.py"
+GLOSSARY = "# Glossary\n\n## Retired words\n\n| retired | say instead |\n| --- | --- |\n| `seat` | member |\n"
+HEADER = "#ifndef STORE_ITEM_H\n#define STORE_ITEM_H\n\n{}\n\n#endif\n"
+CLEAN = {
+    ".clang-format": (LINT.parents[2] / ".clang-format").read_text(),
+    "docs/glossary.md": GLOSSARY,
+    "server/store/item.h": HEADER.format("struct item;\nint item_count(const struct item *item);"),
+    "server/store/item.c": '#include "store/item.h"\n\nstatic const char query[] = "select count(*) from items";\n',
+    "engine/quant/item.c": "int item(const int *values, int flag)\n{\n    return values == NULL || !flag;\n}\n",
+}
+PLANTED = {
+    "a pointer in place of a truth value": ("engine/quant/item.c", "values == NULL", "!values", "values is a pointer"),
+    "a pointer as a condition": ("engine/quant/item.c", "values == NULL || !flag", "values ? flag : 0", "values is a pointer"),
+    "a member that is a pointer": (
+        "engine/quant/item.c", None, "struct part {\n    char *name;\n};\nint item(const struct part *part)\n{\n    return !part->name;\n}\n",
+        "part->name is a pointer"),
+    "a wide line": ("engine/quant/item.c", "int item(", "/* " + "wide " * 24 + "*/\nint item(", "columns; at most 120"),
+    "a name of another file": ("server/store/item.h", "item_count", "count_items", "count_items does not start with item_"),
+    "SQL of a handler": ("server/resources/items.c", None, 'static const char text[] = "delete from items";\n', "SQL belongs into server/store"),
+    "an include that points up": ("server/store/item.c", "store/item.h", "resources/items.h", "server/store may not include resources/items.h"),
+    "an engine room that is not of this room": (
+        "server/resources/items.c", None, '#include "quant/item.h"\n', "server/resources may not include quant/item.h"),
+    "a retired word": ("engine/quant/item.c", "int item(", "/* The seat of a run. */\nint item(", '"seat" is retired: member'),
+    "a retired word within a name": ("engine/quant/item.c", "int flag)\n{", "int flag)\n{\n    int seat_count = 0;", '"seat" is retired: member'),
+    "a banned function": ("engine/quant/item.c", "!flag", 'system("x") > flag', "banned function system"),
+}
+
+
+def complaints(tree, files):
+    for name, text in files.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+    subprocess.run(["git", "init", "-q", tree], check=True)
+    return subprocess.run([sys.executable, LINT, tree], capture_output=True, text=True)
+
+
+def test_a_clean_tree(tmp_path):
+    done = complaints(tmp_path, CLEAN)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_it_sees(tmp_path, name):
+    file, old, new, complaint = PLANTED[name]
+    text = new if old is None else CLEAN[file].replace(old, new)
+    assert text != CLEAN.get(file)
+    done = complaints(tmp_path, {**CLEAN, file: text})
+    told = [line for line in done.stdout.splitlines() if line.startswith(file)]
+    assert done.returncode == 1 and any(complaint in line for line in told), done.stdout + done.stderr
+
+
+def test_an_integer_of_that_name_elsewhere_is_no_complaint(tmp_path):
+    other = "struct other {\n    int name;\n};\n"
+    use = "struct part {\n    char *name;\n};\nint item(const struct other *part)\n{\n    return !part->name;\n}\n"
+    done = complaints(tmp_path, {**CLEAN, "engine/quant/item.c": other + use})
+    assert "is a pointer" not in done.stdout
