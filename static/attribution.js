@@ -5,6 +5,7 @@ import { command, h } from "./dom.js";
 import { plain } from "./figure.js";
 import { integer, isNumber, percent, percentInterval, percentNumber, scientific } from "./format.js";
 import { axisOf, drawing, legendOf, paperOf } from "./look.js";
+import { axisTitle, formatOf, metric, scaleOf } from "./metrics.js";
 import { dataTable } from "./table.js";
 
 const PIXELS = 15, FEW = 60; /* a unit's bars; names stand beside them as long as there are no more of them */
@@ -40,20 +41,20 @@ export function unitsFigure(units, { ink, narrow }) {
   return {
     data,
     layout: { ...paperOf(ink, Math.max(240, PIXELS * (both ? 1.3 : 1) * units.length + 90), narrow ? 60 : 90), margin: { l: 20, r: 10, t: 34, b: 44 }, barmode: "group", bargap: 0.25, showlegend: both, legend: legendOf(ink),
-      xaxis: { ...axisOf(ink, "ΔQL (%)"), zeroline: true, zerolinecolor: ink.line },
+      xaxis: { ...axisOf(ink, axisTitle("delta")), zeroline: true, zerolinecolor: ink.line },
       yaxis: { ...axisOf(ink, named ? null : "unit, in the model's order"), autorange: "reversed", showgrid: false, ...(named ? { tickvals: y, ticktext: names.map((name) => plain(narrow && name.length > 22 ? `…${name.slice(-21)}` : name)) } : {}),
         tickfont: { color: ink.muted, size: narrow ? 10 : 11 } } },
   };
 }
 
-/* What the frontier can be drawn against: [field, label, axis, factor, type of axis]. Divergences are positive and span decades. */
-const MEASURES = [["delta", "ΔQL", "ΔQL (%)", 100, "linear"], ["kl", "KL divergence", "KL divergence (nats, log)", 1, "log"]];
+/* What the frontier can be drawn against: [metric, type of axis]. Divergences are positive and span decades. */
+const MEASURES = [["delta", "linear"], ["kl", "log"]];
 
 /* Predicted against measured: the frontier is a line, quantizations that were run are markers. */
 export function frontierFigure({ frontier, widths, allocation }, measure, { ink }) {
-  const [field, label, axis, factor, type] = MEASURES.find(([name]) => name === measure);
-  const y = (row) => (isNumber(row[field]) ? factor * row[field] : null);
-  const shown = (row, words) => `${words}<br>${scientific(row.bits_per_weight, 4)} bits per weight<br>${label} <b>${field === "delta" ? percent(row.delta) : scientific(row.kl)}</b>`;
+  const [field, type] = MEASURES.find(([name]) => name === measure), { label } = metric(field);
+  const y = (row) => (isNumber(row[field]) ? scaleOf(field) * row[field] : null);
+  const shown = (row, words) => `${words}<br>${scientific(row.bits_per_weight, 4)} bits per weight<br>${label} <b>${formatOf(metric(field)).text(row[field])}</b>`;
   const trace = (kind, name, rows, words, more) => ({ type: "scatter", name, x: rows.map((row) => row.bits_per_weight), y: rows.map(y), text: rows.map((row) => shown(row, words(row))), hovertemplate: "%{text}<extra></extra>", meta: { kind }, ...more });
   const marks = (colour, symbol, size) => ({ mode: "markers", marker: { color: ink.colour(colour), symbol, size, line: { color: ink.paper, width: 1 } } });
   const data = [
@@ -64,7 +65,7 @@ export function frontierFigure({ frontier, widths, allocation }, measure, { ink 
     data.push(trace("predicted", "budget, predicted", [allocation.predicted], () => "under the budget, predicted", { ...marks(0, "diamond", 10) }),
       trace("measured", "budget, measured", [allocation.measured], () => "under the budget, measured", marks(2, "star", 13)));
   }
-  return { data, layout: { ...paperOf(ink, 380), margin: { l: 56, r: 14, t: 56, b: 44 }, showlegend: true, legend: legendOf(ink), xaxis: axisOf(ink, "bits per weight"), yaxis: { ...axisOf(ink, axis), type, zeroline: true, zerolinecolor: ink.line } } };
+  return { data, layout: { ...paperOf(ink, 380), margin: { l: 56, r: 14, t: 56, b: 44 }, showlegend: true, legend: legendOf(ink), xaxis: axisOf(ink, "bits per weight"), yaxis: { ...axisOf(ink, axisTitle(field) + (type === "log" ? ", log" : "")), type, zeroline: true, zerolinecolor: ink.line } } };
 }
 
 function unitsTable({ units, widths, allocation }) {
@@ -88,7 +89,7 @@ function frontierSection(run, signal) {
   let measure = "delta";
   const plot = drawing("frontier-plot", "bits per weight against what is lost, predicted and measured", (look) => frontierFigure(found, measure, look), signal);
   return h("section", {}, h("h2", {}, "Bits and loss"),
-    h("div", { class: "controls" }, segmented("Shown", MEASURES.map(([field, label]) => [field, label]), measure, (value) => { measure = value; plot.redraw(); })), plot.node,
+    h("div", { class: "controls" }, segmented("Shown", MEASURES.map(([field]) => [field, metric(field).label]), measure, (value) => { measure = value; plot.redraw(); })), plot.node,
     h("p", { class: "muted caption" }, "Predictions add up what each unit costs alone; measured points show what they miss."), allocation === null ? null : allocationPart(run, allocation));
 }
 

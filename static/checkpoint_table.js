@@ -1,20 +1,20 @@
 /* checkpoint_table.js: the numbers of the figure, a line a checkpoint; each value leads to the run that measured it. */
-import { METRICS, table } from "./curves.js";
+import { table } from "./curves.js";
 import { h } from "./dom.js";
-import { compact, integer, loss, percentInterval, percentNumber, scientific } from "./format.js";
+import { compact, integer, scientific } from "./format.js";
 import { badges } from "./integrity.js";
+import { axisTitle, formatOf, heading, metric as metricOf } from "./metrics.js";
 import { runLink } from "./router.js";
 import { dataTable } from "./table.js";
 
 function value(metric, point) {
-  const shown = METRICS[metric]?.percent ? percentNumber(point.y) : loss(point.y);
-  const interval = METRICS[metric]?.percent ? percentInterval(point.low, point.high) : "";
+  const format = formatOf(metricOf(metric)), shown = format.number(point.y), interval = format.interval(point.low, point.high);
   const number = point.run ? h("a", { href: runLink(point.run), "aria-label": `${shown}, to the run` }, shown) : shown;
   return [number, " ", interval ? h("span", { class: "interval" }, interval.replace(" to ", " – ").replace(" %", "")) : null];
 }
 
 function columnLabel(label, metric) {
-  return `${label} · ${METRICS[metric]?.axis ?? metric}`;
+  return `${label} · ${axisTitle(metric)}`;
 }
 
 export function checkpointTable(model, colours, flags = new Map()) {
@@ -26,8 +26,8 @@ export function checkpointTable(model, colours, flags = new Map()) {
     several ? { label: "Trajectory", value: (row) => row.checkpoint.trajectory, cell: (row) => h("span", { class: "name" }, row.checkpoint.trajectory) } : null,
     { label: "Step", numeric: true, value: (row) => row.checkpoint.step, cell: (row) => integer(row.checkpoint.step) },
     { label: "Tokens", numeric: true, value: (row) => row.checkpoint.tokens, cell: (row) => compact(row.checkpoint.tokens) },
-    { label: "Learning rate", numeric: true, value: (row) => row.checkpoint.learning_rate, cell: (row) => scientific(row.checkpoint.learning_rate) },
-    { label: "Loss (nats)", numeric: true, value: (row) => row.loss?.y, cell: (row) => loss(row.loss?.y) },
+    { label: heading("learning_rate"), numeric: true, value: (row) => row.checkpoint.learning_rate, cell: (row) => scientific(row.checkpoint.learning_rate) },
+    { label: heading("loss_fp"), numeric: true, value: (row) => row.loss?.y, cell: (row) => formatOf(metricOf("loss_fp")).number(row.loss?.y) },
     ...columns.map((column) => ({
       label: columnLabel(column.label, model.metric), numeric: true, value: (row) => row.values.get(column.key)?.y,
       cell: (row) => (row.values.has(column.key) ? value(model.metric, row.values.get(column.key)) : h("span", { class: "muted" }, "–")),

@@ -2,19 +2,7 @@
 import { at, get, list, query } from "./api.js";
 import { isNumber } from "./format.js";
 
-/* Metrics that the upper panel can show: how the axis is called, and whether values are shares shown as percent. */
-export const METRICS = {
-  delta: { name: "ΔQL", axis: "ΔQL (%)", percent: true },
-  loss_q: { name: "Quantized loss", axis: "quantized loss (nats)" },
-  kl: { name: "KL divergence", axis: "KL divergence (nats)" },
-  predicted_delta: { name: "Predicted ΔQL", axis: "ΔQL predicted from curvature (%)", percent: true },
-  additive_share: { name: "Additive share of ΔQL", axis: "units' own ΔQL, of the whole (%)", percent: true },
-  top1_agreement: { name: "Top-1 agreement", axis: "top-1 agreement (%)", percent: true },
-  weight_change: { name: "Change of weights", axis: "weights' change from checkpoint to checkpoint (%)", percent: true },
-  weight_l2: { name: "Norm of weights", axis: "L2 norm of the weights" },
-  weight_kurtosis: { name: "Kurtosis of weights", axis: "kurtosis of the weights" },
-  weight_outlier_share: { name: "Outlying weights", axis: "weights beyond 6 times their tensor's root mean square (%)", percent: true },
-};
+/* What curves are drawn against. */
 export const AXES = { tokens: "tokens", step: "step", learning_rate: "learning rate" };
 
 export function bitsOf(series) {

@@ -1,9 +1,10 @@
 /* figure.js: the figure of a trajectory as Plotly wants it: panels over one x axis, the measure at the top. Pure functions of the model (curves.js), so
  * that screen and export draw the same. */
-import { AXES, METRICS, companions, labelOf } from "./curves.js";
+import { AXES, companions, labelOf } from "./curves.js";
 import { FLAGS } from "./integrity.js";
-import { compact, integer, isNumber, loss, percent, percentInterval, scientific } from "./format.js";
+import { compact, integer, isNumber, scientific } from "./format.js";
 import { FONT } from "./look.js";
+import { axisTitle, formatOf, fromZero, metric as metricOf, scaleOf } from "./metrics.js";
 import { dash, hollow, symbol, translucent } from "./palette.js";
 
 const MARKED_POINTS = 40; /* a curve of more points is drawn without markers: they would hide its dash */
@@ -13,11 +14,12 @@ export function plain(text) {
   return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
 
+/* The metrics of the panels below the measure. */
+const BELOW = { loss: "validation_loss", top_eigenvalue: "top_eigenvalue", trace: "trace", rate: "learning_rate" };
+
 function valueText(metric, point) {
-  const { name, percent: share } = METRICS[metric] ?? { name: metric };
-  if (!share) return `${name} <b>${loss(point.y)}</b>`;
-  const interval = percentInterval(point.low, point.high);
-  return `${name} <b>${percent(point.y)}</b>${interval ? ` (95 %: ${interval})` : ""}`;
+  const { text, interval } = formatOf(metricOf(metric)), bounds = interval(point.low, point.high);
+  return `${plain(metricOf(metric).label)} <b>${text(point.y)}</b>${bounds ? ` (95 %: ${bounds})` : ""}`;
 }
 
 function hoverText(series, point, more, metric, withDataset) {
@@ -27,19 +29,18 @@ function hoverText(series, point, more, metric, withDataset) {
   if (isNumber(more?.tokens)) position.push(`${compact(more.tokens)} tokens`);
   if (isNumber(more?.step)) position.push(`step ${integer(more.step)}`);
   if (position.length) lines.push(position.join(" · "));
-  const measured = series.panel === "loss" ? point.y : more?.loss;
-  if (isNumber(measured)) lines.push(`validation loss ${loss(measured)}`);
-  if (isNumber(more?.top_eigenvalue)) lines.push(`top eigenvalue ${scientific(more.top_eigenvalue, 4)}`);
-  if (isNumber(more?.trace)) lines.push(`trace ${scientific(more.trace, 4)}`);
+  for (const [panel, name] of Object.entries(BELOW)) {
+    const value = series.panel === panel ? point.y : more?.[panel];
+    if (isNumber(value)) lines.push(`${plain(metricOf(name).axis)} ${formatOf(metricOf(name)).text(value)}`);
+  }
   if (more?.averaged) lines.push(`average of ${more.averaged} checkpoints`);
-  if (isNumber(more?.rate)) lines.push(`learning rate ${scientific(more.rate)}`);
   for (const flag of point.flags ?? []) lines.push(`<b>▲ ${plain(FLAGS[flag]?.[1] ?? flag)}</b>`);
   return lines.join("<br>");
 }
 
 /* The interval as a closed outline: along the lower bounds and back along the upper ones. */
 function bandTrace(series, points, options) {
-  const scale = METRICS[options.metric]?.percent ? 100 : 1;
+  const scale = scaleOf(options.metric);
   const measured = points.filter((point) => isNumber(point.low) && isNumber(point.high));
   if (measured.length < 2) return null;
   const x = measured.map((point) => point.x), back = [...measured].reverse();
@@ -62,7 +63,7 @@ function marker(series, colour, { ink }) {
 }
 
 function curveTrace(series, points, options, more) {
-  const scale = METRICS[options.metric]?.percent ? 100 : 1, colour = options.colour(series.trajectory);
+  const scale = scaleOf(options.metric), colour = options.colour(series.trajectory);
   const trace = {
     type: "scatter", mode: mode(points, options), xaxis: "x", yaxis: "y",
     x: points.map((point) => point.x), y: points.map((point) => scale * point.y),
@@ -82,7 +83,7 @@ function curveTrace(series, points, options, more) {
 function flagTrace(series, points, axis, options) {
   const marked = points.filter((point) => point.flags?.length);
   if (!marked.length) return null;
-  const scale = axis === "y" && METRICS[options.metric]?.percent ? 100 : 1;
+  const scale = axis === "y" ? scaleOf(options.metric) : 1;
   return {
     type: "scatter", mode: "markers", xaxis: "x", yaxis: axis, x: marked.map((point) => point.x), y: marked.map((point) => scale * point.y), hoverinfo: "skip", showlegend: false,
     marker: { symbol: "circle-open", size: 13, color: options.ink.bad, line: { color: options.ink.bad, width: 2 } }, legendgroup: series.key, name: "marked", meta: { key: series.key, kind: "flag" },
@@ -104,7 +105,7 @@ function sideTrace(series, axis, options, more) {
 
 /* What a logarithmic axis spans: the values, and the intervals as far as they do not pull it towards zero. In drawn units; null: nothing. */
 function logSpan(model, options) {
-  const scale = METRICS[model.metric]?.percent ? 100 : 1;
+  const scale = scaleOf(model.metric);
   const points = model.curves.filter((series) => !options.hidden.has(series.key)).flatMap((series) => series.points).filter((point) => point.y > 0);
   if (!points.length) return null;
   const low = Math.min(...points.map((point) => point.y)), high = Math.max(...points.map((point) => Math.max(point.y, point.high ?? 0)));
@@ -145,10 +146,10 @@ export function logTicks(values) {
 
 /* The panels below the measure, top down: loss, curvature where it was measured, and the learning rate where it is known and not the x axis. */
 function sides(model) {
-  const curvature = [{ series: model.top_eigenvalue, title: "top eigenvalue of the Hessian", nticks: 4 }, { series: model.trace, title: "trace of the Hessian", nticks: 4 }]
-    .filter(({ series }) => series.some(({ points }) => points.length));
-  const rate = model.x === "learning_rate" || !model.rate.some(({ points }) => points.length) ? [] : [{ series: model.rate, title: "learning rate", nticks: 4, rangemode: "tozero" }];
-  return [{ series: model.loss, title: "validation loss (nats)", nticks: 6 }, ...curvature, ...rate];
+  const panel = (name, more) => ({ series: model[name], title: plain(axisTitle(BELOW[name])), nticks: 4, ...more });
+  const measured = ({ series }) => series.some(({ points }) => points.length);
+  const rate = model.x === "learning_rate" ? [] : [panel("rate", { rangemode: "tozero" })];
+  return [panel("loss", { nticks: 6 }), ...[panel("top_eigenvalue"), panel("trace"), ...rate].filter(measured)];
 }
 
 export function figureHeight(model, narrow) {
@@ -172,7 +173,7 @@ function panelTitle(text, top, ink, size) {
 }
 
 export function layout(model, options) {
-  const { ink, narrow } = options, below = sides(model), place = domains(below.length), metric = METRICS[model.metric] ?? { axis: model.metric };
+  const { ink, narrow } = options, below = sides(model), place = domains(below.length);
   const size = narrow ? 11 : 12;
   const axis = {
     gridcolor: ink.grid, linecolor: ink.line, zerolinecolor: ink.line, tickfont: { color: ink.muted, size }, ticks: "outside", ticklen: 3,
@@ -187,8 +188,8 @@ export function layout(model, options) {
     hoverlabel: { bgcolor: ink.paper, bordercolor: ink.line, font: { family: FONT, color: ink.text, size: 12 }, align: "left" },
     xaxis: { ...axis, type: options.xLog ? "log" : "linear", anchor: `y${below.length + 1}`, title: { text: AXES[model.x], font: { color: ink.text, size }, standoff: 8 }, nticks: narrow ? 5 : 10,
       exponentformat: model.x === "learning_rate" ? "power" : "B", zeroline: false, showline: true, showspikes: true, spikemode: "across", spikesnap: "data", spikethickness: 1, spikedash: "dot", spikecolor: ink.muted, ...(options.xLog ? logTicks(values("x")) : {}) },
-    yaxis: { ...axis, type: options.yLog ? "log" : "linear", domain: place.y, rangemode: model.metric === "delta" && !options.yLog ? "tozero" : "normal", ...(span ? { range: span.map(Math.log10), ...logTicks(span) } : {}) },
-    annotations: [panelTitle(metric.axis, place.y[1], ink, size)],
+    yaxis: { ...axis, type: options.yLog ? "log" : "linear", domain: place.y, rangemode: fromZero(model.metric) && !options.yLog ? "tozero" : "normal", ...(span ? { range: span.map(Math.log10), ...logTicks(span) } : {}) },
+    annotations: [panelTitle(plain(axisTitle(model.metric)), place.y[1], ink, size)],
   };
   below.forEach(({ title, nticks, rangemode = "normal" }, index) => {
     const name = `y${index + 2}`;

@@ -5,12 +5,13 @@ import { fill, h } from "./dom.js";
 import { plain } from "./figure.js";
 import { integer, isNumber, loss, percentInterval, percentNumber, plural } from "./format.js";
 import { axisOf, colourBar, drawing, legendOf, paperOf } from "./look.js";
+import { axisTitle, heading, metric, scaleOf, unitOf } from "./metrics.js";
 import { translucent } from "./palette.js";
 import { curvesLink } from "./router.js";
 import { dataTable } from "./table.js";
 
-/* Fields of a landscape or of a line that can be shown: [field, label, unit, factor]. */
-const KINDS = [["losses", "Loss", "nats", 1], ["losses_q", "Quantized loss", "nats", 1], ["deltas", "ΔQL", "%", 100]];
+/* Fields of a landscape that can be shown: [field, the metric that it holds]. */
+const KINDS = [["losses", "loss"], ["losses_q", "loss_q"], ["deltas", "delta"]];
 
 function variance(found, index) {
   const share = found.explained_variance?.[index];
@@ -35,7 +36,7 @@ function pathTrace(found, names, ink) {
 }
 
 export function landscapeFigure(found, kind, names, { ink, narrow }, width) {
-  const [field, label, unit, factor] = KINDS.find(([name]) => name === kind);
+  const [field, name] = KINDS.find(([one]) => one === kind), { label } = metric(name), unit = unitOf(metric(name)) ?? "", factor = scaleOf(name);
   const z = found[field].map((row) => row.map((value) => (isNumber(value) ? factor * value : null)));
   const axis = { showgrid: false, ticks: "outside", ticklen: 3, constrain: "domain", nticks: narrow ? 5 : 8 };
   return {
@@ -61,7 +62,7 @@ export function landscapeSection(run, signal) {
   let kind = "losses", names = [];
   const plot = drawing("landscape-plot", "losses over the plane of the path's first two principal directions, and the path", (look, width) => landscapeFigure(found, kind, names, look, width), signal);
   known(found.checkpoints ?? run.params?.checkpoints).then((rows) => { names = rows.map((row) => row.name); plot.redraw(); });
-  const choice = there.length > 1 ? h("div", { class: "controls" }, segmented("Shown", there.map(([field, label]) => [field, label]), kind, (value) => { kind = value; plot.redraw(); })) : null;
+  const choice = there.length > 1 ? h("div", { class: "controls" }, segmented("Shown", there.map(([field, name]) => [field, metric(name).label]), kind, (value) => { kind = value; plot.redraw(); })) : null;
   return h("section", {}, h("h2", {}, "Loss over the plane of the path"), choice, plot.node,
     h("p", { class: "muted caption" }, `The path of ${plural(found.points.length, "checkpoint")} from the square to the star, projected on its first two principal directions with their shares of its variance; axes in units of the parameters.`));
 }
@@ -74,14 +75,14 @@ export function lineFigure(found, ends, { ink }) {
   if (deltas) data.push(...deltaTraces(found, quantized));
   const mark = (x, name, xanchor) => ({ x, y: 0, xref: "x", yref: "paper", text: plain(name), showarrow: false, xanchor, yanchor: "bottom", font: { color: ink.muted, size: 11 } });
   const layout = { ...paperOf(ink, deltas ? 460 : 340), margin: { l: 56, r: 14, t: 34, b: 44 }, showlegend: Boolean(found.losses_q), legend: legendOf(ink),
-    xaxis: { ...axisOf(ink, "alpha"), anchor: deltas ? "y2" : "y" }, yaxis: { ...axisOf(ink, "loss (nats)"), domain: deltas ? [0.42, 1] : [0, 1] }, annotations: [mark(0, ends[0], "left"), mark(1, ends[1], "right")] };
-  if (deltas) layout.yaxis2 = { ...axisOf(ink, "ΔQL (%)"), domain: [0, 0.32], rangemode: "tozero" };
+    xaxis: { ...axisOf(ink, "alpha"), anchor: deltas ? "y2" : "y" }, yaxis: { ...axisOf(ink, axisTitle("loss")), domain: deltas ? [0.42, 1] : [0, 1] }, annotations: [mark(0, ends[0], "left"), mark(1, ends[1], "right")] };
+  if (deltas) layout.yaxis2 = { ...axisOf(ink, axisTitle("delta")), domain: [0, 0.32], rangemode: "tozero" };
   return { data, layout };
 }
 
 function deltaTraces(found, colour) {
   const bounds = found.alphas.map((alpha, index) => [alpha, ...(found.delta_intervals?.[index] ?? [null, null])]).filter(([, low, high]) => isNumber(low) && isNumber(high)), back = [...bounds].reverse();
-  const text = found.deltas.map((value, index) => `ΔQL <b>${percentNumber(value)} %</b><br>${percentInterval(...(found.delta_intervals?.[index] ?? []))}`);
+  const text = found.deltas.map((value, index) => `${plain(metric("delta").label)} <b>${percentNumber(value)} %</b><br>${percentInterval(...(found.delta_intervals?.[index] ?? []))}`);
   return [
     ...(bounds.length > 1 ? [{ type: "scatter", mode: "lines", x: [...bounds.map(([x]) => x), ...back.map(([x]) => x)], y: [...bounds.map(([, low]) => 100 * low), ...back.map(([, , high]) => 100 * high)], yaxis: "y2", fill: "toself", fillcolor: translucent(colour, 0.16), line: { width: 0 }, hoverinfo: "skip", showlegend: false, meta: { kind: "band" } }] : []),
     { type: "scatter", mode: "lines", x: found.alphas, y: found.deltas.map((value) => (isNumber(value) ? 100 * value : null)), yaxis: "y2", line: { color: colour, width: 2 }, text, hovertemplate: "%{text}<extra></extra>", showlegend: false, meta: { kind: "deltas" } },
@@ -106,9 +107,9 @@ export function averageSection(run) {
     caption: "Windows", sortable: true, rows: found.windows,
     columns: [
       { label: "Window", numeric: true, value: (row) => row.window, cell: (row) => [integer(row.window), row.window === found.window ? " (best)" : ""] },
-      { label: "Loss (nats)", numeric: true, value: (row) => row.loss, cell: (row) => loss(row.loss) },
-      { label: "Quantized loss (nats)", numeric: true, value: (row) => row.loss_q, cell: (row) => loss(row.loss_q) },
-      { label: "ΔQL (%)", numeric: true, value: (row) => row.delta, cell: (row) => percentNumber(row.delta) },
+      { label: heading("loss"), numeric: true, value: (row) => row.loss, cell: (row) => loss(row.loss) },
+      { label: heading("loss_q"), numeric: true, value: (row) => row.loss_q, cell: (row) => loss(row.loss_q) },
+      { label: heading("delta"), numeric: true, value: (row) => row.delta, cell: (row) => percentNumber(row.delta) },
     ],
   }) : null);
 }

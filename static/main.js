@@ -1,6 +1,7 @@
 /* main.js: puts the pages behind their addresses; the colour scheme's button; what to do when the server wants a token. */
 import { token } from "./api.js";
 import { fill, h } from "./dom.js";
+import { loadMetrics } from "./metrics.js";
 import { askToken, failure } from "./notice.js";
 import { showCurves } from "./page_curves.js";
 import { showFlips } from "./page_flips.js";
@@ -27,12 +28,18 @@ function themeButton() {
   show();
 }
 
-route("/", "trajectories", showTrajectories);
-route("/curves", "trajectories", showCurves);
-route("/scatter", "scatter", showScatter);
-route("/flips", "flips", showFlips);
-route("/runs", "runs", showRuns);
-route("/runs/{id}", "runs", showRun);
+/* Every page names numbers as the server does. */
+const told = (show) => async (given) => {
+  await loadMetrics(given.signal);
+  if (!given.signal.aborted) await show(given);
+};
+
+route("/", "trajectories", told(showTrajectories));
+route("/curves", "trajectories", told(showCurves));
+route("/scatter", "scatter", told(showScatter));
+route("/flips", "flips", told(showFlips));
+route("/runs", "runs", told(showRuns));
+route("/runs/{id}", "runs", told(showRun));
 
 let visits = 0;
 

@@ -1,13 +1,14 @@
 /* page_curves.js: one trajectory or several: the figure, its controls and legend, runs in progress, the table of checkpoints. */
-import { csv, list, query } from "./api.js";
+import { csv, get, list, query } from "./api.js";
 import { dropdown, segmented } from "./controls.js";
-import { METRICS, averagedFrom, hiddenByLog, labelOf, load, trajectory } from "./curves.js";
+import { averagedFrom, hiddenByLog, labelOf, load, trajectory } from "./curves.js";
 import { checkpointTable } from "./checkpoint_table.js";
 import { fill, h, save, svg } from "./dom.js";
 import { exported, figureHeight, layout, traces } from "./figure.js";
 import { plural } from "./format.js";
 import { flagsOf, integrityPanel, loadIntegrity } from "./integrity.js";
 import { markOf, queued, running, watch } from "./live.js";
+import { inOrder, isMetric, metric as metricOf } from "./metrics.js";
 import { failure, loading, sweepCommand } from "./notice.js";
 import { colourIndex, hollow, isDark, scheme, strokeDash } from "./palette.js";
 import { fileName, keepDrawn, saveFigure } from "./plot.js";
@@ -17,7 +18,7 @@ import { runningSection } from "./runs.js";
 function readOptions(search, checkpoints) {
   const asked = search.get("x"), metric = search.get("metric");
   const x = ["tokens", "step", "learning_rate"].includes(asked) ? asked : checkpoints.some((item) => item.tokens !== null && item.tokens !== undefined) ? "tokens" : "step";
-  return { x, metric: Object.hasOwn(METRICS, metric ?? "") ? metric : "delta", xLog: search.get("xscale") === "log", yLog: search.get("yscale") === "log", hidden: new Set() };
+  return { x, metric: isMetric(metric) ? metric : "delta", xLog: search.get("xscale") === "log", yLog: search.get("yscale") === "log", hidden: new Set() };
 }
 
 function address(names, options) {
@@ -71,7 +72,7 @@ export async function showCurves({ root, query: search, signal }) {
   if (!names.length) throw new Error("no trajectory is named in the address");
   document.title = `${names.join(", ")} · deltaq`;
   fill(root, h("h1", {}, names.join(", ")), loading("curves"));
-  const { items: all } = await list(query("/v1/trajectories", { limit: 100 }), signal, 500);
+  const [{ items: all }, { metrics: measured }] = await Promise.all([list(query("/v1/trajectories", { limit: 100 }), signal, 500), get("/v1/curves/metrics", signal)]);
   let shown = await Promise.all(names.map((name) => trajectory(name, signal)));
   const colours = colourIndex(all.length ? all : shown);
   const newest = (await Promise.all(names.map((name) => list(query("/v1/checkpoints", { trajectory: name, limit: 1 }), signal, 1)))).flatMap((page) => page.items);
@@ -92,7 +93,7 @@ export async function showCurves({ root, query: search, signal }) {
     drawn.redraw().catch((error) => { if (!signal.aborted) fill(plot, failure(error)); });
   };
   const show = () => {
-    plot.setAttribute("aria-label", `${METRICS[model.metric].name}, validation loss, curvature where measured and learning rate against ${model.x.replace("_", " ")}; the table below has the values`);
+    plot.setAttribute("aria-label", `${metricOf(model.metric).label}, validation loss, curvature where measured and learning rate against ${model.x.replace("_", " ")}; the table below has the values`);
     const averages = new Set([...model.checkpoints.values()].filter(averagedFrom).map((item) => item.trajectory));
     fill(head, heading(names, all, options, colours, averages));
     fill(legendPlace, legend(model, options, colours, redraw));
@@ -125,7 +126,7 @@ export async function showCurves({ root, query: search, signal }) {
     segmented("x", [["tokens", "tokens"], ["step", "step"], ["learning_rate", "learning rate"]], options.x, (value) => set("x", value, true)),
     segmented("x scale", scale, options.xLog ? "log" : "linear", (value) => set("xLog", value === "log", false)),
     segmented("y scale", scale, options.yLog ? "log" : "linear", (value) => set("yLog", value === "log", false)),
-    dropdown("Measure", Object.entries(METRICS).map(([value, { name }]) => [value, name]), options.metric, (value) => set("metric", value, true)),
+    dropdown("Measure", inOrder(["delta", options.metric, ...measured]).map((name) => [name, metricOf(name).label]), options.metric, (value) => set("metric", value, true)),
     h("div", { class: "control export" }, h("span", { class: "label", "aria-hidden": "true" }, "Save"), h("div", { class: "segmented", role: "group", "aria-label": "Save" },
       ["png", "svg"].map((format) => h("button", { type: "button", id: `save-${format}`, events: { click: () => saveAs(format) } }, format.toUpperCase())),
       h("button", { type: "button", id: "save-csv", events: { click: saveCsv } }, "CSV"))));

@@ -3,6 +3,7 @@ import { get, list, query } from "./api.js";
 import { dropdown } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { ago, duration, isNumber, percent } from "./format.js";
+import { metric } from "./metrics.js";
 import { loading } from "./notice.js";
 import { link } from "./router.js";
 import { STATES, badge, progressText, title } from "./runs.js";
@@ -16,7 +17,7 @@ function outcome(run) {
   if (run.state === "failed") return h("span", { class: "name" }, run.error?.detail ?? run.error?.title ?? "");
   if (run.state === "running" || run.state === "queued") return progressText(run.progress ?? {}, run.state);
   const took = duration(run.usage?.seconds);
-  if (isNumber(run.result?.delta)) return `ΔQL ${percent(run.result.delta)} in ${took}`;
+  if (isNumber(run.result?.delta)) return `${metric("delta").label} ${percent(run.result.delta)} in ${took}`;
   return run.state === "succeeded" ? `done in ${took}` : took;
 }
 

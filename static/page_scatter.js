@@ -4,11 +4,12 @@ import { dropdown, segmented } from "./controls.js";
 import { fill, h, save } from "./dom.js";
 import { plural } from "./format.js";
 import { drawing } from "./look.js";
+import { inOrder, metric as metricOf } from "./metrics.js";
 import { failure, loading } from "./notice.js";
 import { colourIndex } from "./palette.js";
 import { fileName } from "./plot.js";
 import { amend, curvesLink, link } from "./router.js";
-import { captionOf, drawable, groupsOf, metricName, scatterFigure } from "./scatter.js";
+import { captionOf, drawable, groupsOf, scatterFigure } from "./scatter.js";
 
 const ALONG = ["step", "tokens", "learning_rate"]; /* of the checkpoint itself; always there */
 const MOST = 32; /* trajectories that the interface takes at once */
@@ -40,7 +41,7 @@ function picker(trajectories, options, colours, changed) {
 }
 
 function nothing(options) {
-  return h("div", {}, h("p", {}, `No checkpoint of these trajectories has both ${metricName(options.x)} and ${metricName(options.y)}.`),
+  return h("div", {}, h("p", {}, `No checkpoint of these trajectories has both ${metricOf(options.x).label} and ${metricOf(options.y).label}.`),
     h("p", {}, "Curvature comes from runs of the kind sharpness, ΔQL from quantize; a sweep of each over a trajectory fills this page."));
 }
 
@@ -83,7 +84,7 @@ export async function showScatter({ root, query: search, signal }) {
       save(`${fileName(options.x, options.y)}.csv`, await csv(query("/v1/correlations", { x: options.x, y: options.y, trajectory: [...options.names] })), "text/csv");
     } catch (error) { fill(note, failure(error)).hidden = false; }
   };
-  const choices = [...new Set([options.x, options.y, "top_eigenvalue", "delta", ...metrics, ...ALONG])].sort().map((metric) => [metric, metricName(metric)]);
+  const choices = inOrder([options.x, options.y, "top_eigenvalue", "delta", ...metrics, ...ALONG]).map((name) => [name, metricOf(name).label]);
   const scale = [["linear", "linear"], ["log", "log"]];
   const set = (field, fresh) => (value) => {
     options[field] = fresh ? value : value === "log";

@@ -4,6 +4,7 @@ import { fill, h } from "./dom.js";
 import { ago, compact, integer, percent, plural } from "./format.js";
 import { bitsOf } from "./curves.js";
 import { markOf, queued, running, watch } from "./live.js";
+import { metric } from "./metrics.js";
 import { failure, firstSteps, loading, problem } from "./notice.js";
 import { colourIndex } from "./palette.js";
 import { curvesLink, link } from "./router.js";
@@ -53,7 +54,7 @@ function columns(more, colours, chosen, changed) {
     { label: "Parameters", numeric: true, cell: (row) => compact(of(row).checkpoint?.parameters) },
     { label: "Last step", numeric: true, cell: (row) => integer(row.last_step) },
     { label: "Tokens", numeric: true, cell: (row) => compact(row.last_tokens) },
-    { label: "Newest ΔQL", cell: (row) => newestDelta(of(row).curves) },
+    { label: `Newest ${metric("delta").label}`, cell: (row) => newestDelta(of(row).curves) },
     { label: "Course", cell: (row) => h("span", { class: `line c${colours.index.get(row.name)}` }, sparkline(of(row).curves, "currentColor", `course of ΔQL of ${row.name}`) ?? h("span", { class: "muted" }, "–")) },
   ];
 }

@@ -2,43 +2,38 @@
 import { checkpoint, dataset } from "./api.js";
 import { attributionSection } from "./attribution.js";
 import { h } from "./dom.js";
-import { bytes, integer, isNumber, loss, percent, percentInterval, plural, scalar, scientific } from "./format.js";
+import { integer, isNumber, plural, scalar, scientific } from "./format.js";
 import { averageSection, landscapeSection, lineSection } from "./geometry.js";
 import { BLOCK_COLUMNS } from "./integrity.js";
 import { layersFigure, layersTable } from "./layers.js";
 import { drawing } from "./look.js";
+import { figuresOf } from "./metrics.js";
 import { curvesLink } from "./router.js";
 import { trajectoryName } from "./runs.js";
 import { groupsSection, spectrumSection, termsSection } from "./spectrum.js";
 import { dataTable, facts } from "./table.js";
 import { tasksSection } from "./tasks.js";
 
-/* Fields of results with a name and a unit of their own; the others are shown as they are called. */
-const FIGURES = {
-  delta: ["ΔQL", percent], loss_fp: ["Loss (nats)", loss], loss: ["Loss (nats)", loss], loss_q: ["Quantized loss (nats)", loss], final_loss: ["Final loss (nats)", loss],
-  perplexity: ["Perplexity", (value) => scientific(value, 4)], kl: ["KL divergence (nats)", (value) => scientific(value)], top1_agreement: ["Top-1 agreement", percent],
-  bits_per_weight: ["Bits per weight", (value) => scientific(value, 4)], mean_accuracy: ["Mean accuracy", percent], top_eigenvalue: ["Top eigenvalue", (value) => scientific(value, 4)],
-  largest_algebraic: ["Largest eigenvalue", (value) => scientific(value, 4)], smallest_algebraic: ["Smallest eigenvalue", (value) => scientific(value, 4)],
-  trace: ["Trace", (value) => scientific(value, 4)], gradient_norm: ["Gradient norm", (value) => scientific(value, 4)], weight_norm: ["Weight norm", (value) => scientific(value, 4)],
-  predicted_delta: ["Predicted ΔQL", percent], measured_delta: ["Measured ΔQL", percent], gradient_term: ["Gradient term (nats)", (value) => scientific(value)],
-  curvature_term: ["Curvature term (nats)", (value) => scientific(value)], delta_alone: ["ΔQL of units alone, summed", percent], additive_share: ["Additive share", percent],
-  interaction: ["Interaction (ΔQL)", percent], delta_marginal: ["Lost without each, summed", percent], kl_alone: ["KL of units alone, summed", (value) => scientific(value)],
-  bytes: ["Size", bytes], downloaded: ["Downloaded", bytes],
-};
-const OPTIONAL = new Set(["top_eigenvalue", "largest_algebraic", "smallest_algebraic", "trace", "delta_marginal"]); /* null where it was not asked for */
-const IN_TABLE = /^(mean_accuracy|flips|mcnemar)/; /* the tasks' table has them */
-const QUIET = new Set(["delta_interval", "layers", "checkpoint", "checkpoints", "sequence_losses", "note", "artifact", "trace_stderr", "losses_q", "deltas", "delta_intervals", "spectrum"]);
+const IN_TABLE = /^(mean_accuracy_|flips|mcnemar)/; /* the tasks' table has them */
+const QUIET = new Set(["layers", "checkpoint", "checkpoints", "sequence_losses", "note", "artifact", "losses_q", "deltas", "delta_intervals", "spectrum"]);
 
-function tiles(found) {
-  const entries = Object.entries(FIGURES).filter(([name]) => name in found && !(OPTIONAL.has(name) && found[name] === null));
-  if (!entries.length) return null;
-  return h("dl", { class: "tiles" }, entries.map(([name, [label, show]]) => h("div", {}, h("dt", {}, label), h("dd", {}, isNumber(found[name]) ? show(found[name]) : "not finite",
-    name === "delta" && found.delta_interval ? h("span", { class: "interval" }, `95 %: ${percentInterval(...found.delta_interval)}`) : null,
-    name === "trace" && isNumber(found.trace_stderr) ? h("span", { class: "interval" }, `± ${scientific(found.trace_stderr)} (standard error)`) : null))));
+function spread(found, { interval, stderr, between }) {
+  if (Array.isArray(found[interval])) return h("span", { class: "interval" }, `95 %: ${between(...found[interval])}`);
+  return isNumber(found[stderr]) ? h("span", { class: "interval" }, `± ${scientific(found[stderr])} (standard error)`) : null;
 }
 
-function others(found) {
-  return facts(Object.entries(found).filter(([name, value]) => !(name in FIGURES) && !QUIET.has(name) && !IN_TABLE.test(name) && (value === null || typeof value !== "object"))
+/* The numbers that the server names; one that was not asked for has no tile. */
+function tiles(found, figures) {
+  const entries = figures.filter(({ name, optional }) => name in found && !IN_TABLE.test(name) && !(optional && found[name] === null));
+  if (!entries.length) return null;
+  return h("dl", { class: "tiles" }, entries.map((figure) => h("div", { title: figure.title }, h("dt", {}, figure.label),
+    h("dd", {}, isNumber(found[figure.name]) ? figure.show(found[figure.name]) : "not finite", spread(found, figure)))));
+}
+
+/* The others are shown as they are called. */
+function others(found, figures) {
+  const told = new Set(figures.flatMap(({ name, interval, stderr }) => [name, interval, stderr]));
+  return facts(Object.entries(found).filter(([name, value]) => !told.has(name) && !QUIET.has(name) && !IN_TABLE.test(name) && (value === null || typeof value !== "object"))
     .map(([name, value]) => [name.replace(/_/g, " "), isNumber(value) && Number.isInteger(value) ? integer(value) : scalar(value)]));
 }
 
@@ -66,8 +61,8 @@ const SECTIONS = [
 ];
 
 export function result(run, signal) {
-  const found = run.result, rest = others(found);
-  const figures = [found.note ? h("p", { class: "notice remark" }, found.note) : null, tiles(found), rest.childElementCount ? rest : null].filter(Boolean);
+  const found = run.result, named = figuresOf(run.kind), rest = others(found, named);
+  const figures = [found.note ? h("p", { class: "notice remark" }, found.note) : null, tiles(found, named), rest.childElementCount ? rest : null].filter(Boolean);
   return h("section", { "aria-label": "Result" }, figures.length ? [h("h2", {}, "Result"), figures] : null,
     run.kind === "train" && Array.isArray(found.checkpoints) && run.params?.trajectory ? h("p", {}, `${plural(found.checkpoints.length, "checkpoint")} registered in `, trajectoryLink(run.params.trajectory)) : null,
     SECTIONS.filter(([holds]) => holds(run)).map(([, section]) => section(run, signal)));

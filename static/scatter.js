@@ -1,28 +1,10 @@
 /* scatter.js: two metrics of the same checkpoints against each other: fits and the figure. Pure functions. */
-import { METRICS, bitsOf } from "./curves.js";
+import { bitsOf } from "./curves.js";
 import { plain } from "./figure.js";
-import { isNumber, percent, scientific } from "./format.js";
+import { isNumber } from "./format.js";
 import { axisOf, paperOf } from "./look.js";
+import { axisTitle, formatOf, metric as metricOf, scaleOf } from "./metrics.js";
 import { dash, hollow } from "./palette.js";
-
-const NAMES = { top_eigenvalue: "top eigenvalue of the Hessian", trace: "trace of the Hessian", step: "step", tokens: "tokens", learning_rate: "learning rate",
-  loss_fp: "loss (nats)", validation_loss: "validation loss (nats)", predicted_delta: "predicted ΔQL (%)" };
-
-export function metricName(metric) {
-  return METRICS[metric]?.name ?? (metric in NAMES ? NAMES[metric].replace(/ of the Hessian| \(.*\)$/, "") : metric.replace(/_/g, " "));
-}
-
-function isShare(metric) {
-  return Boolean(METRICS[metric]?.percent) || /(^|_)delta$/.test(metric);
-}
-
-function drawn(metric, value) {
-  return isShare(metric) ? 100 * value : value;
-}
-
-function axisName(metric) {
-  return METRICS[metric]?.axis ?? NAMES[metric] ?? metric.replace(/_/g, " ") + (isShare(metric) ? " (%)" : "");
-}
 
 /* Points by the way they were quantized: [{label, points, found}], `found` the answer's correlation of these alone. */
 export function groupsOf(answer, chosen) {
@@ -47,7 +29,7 @@ export function leastSquares(pairs) {
 /* The fit is straight as it is drawn: on logarithmic axes it goes through the logarithms. */
 function fitTrace(group, options) {
   const into = (log) => (log ? Math.log10 : (value) => value), back = (log) => (log ? (value) => 10 ** value : (value) => value);
-  const pairs = drawable(group.points, options).map((point) => [into(options.xLog)(drawn(options.x, point.x)), into(options.yLog)(drawn(options.y, point.y))]);
+  const pairs = drawable(group.points, options).map((point) => [into(options.xLog)(scaleOf(options.x) * point.x), into(options.yLog)(scaleOf(options.y) * point.y)]);
   const fit = leastSquares(pairs);
   if (!fit) return null;
   const low = Math.min(...pairs.map(([x]) => x)), high = Math.max(...pairs.map(([x]) => x));
@@ -63,7 +45,7 @@ export function drawable(points, { xLog, yLog }) {
 }
 
 function shown(metric, value) {
-  return isShare(metric) ? percent(value) : scientific(value, 4);
+  return `${plain(metricOf(metric).label)} <b>${formatOf(metricOf(metric)).text(value)}</b>`;
 }
 
 function pointTraces(group, options) {
@@ -71,10 +53,9 @@ function pointTraces(group, options) {
   return names.map((name) => {
     const points = drawable(group.points.filter((point) => point.trajectory === name), options), colour = options.colour(name);
     return {
-      type: "scatter", mode: "markers", x: points.map((point) => drawn(options.x, point.x)), y: points.map((point) => drawn(options.y, point.y)),
+      type: "scatter", mode: "markers", x: points.map((point) => scaleOf(options.x) * point.x), y: points.map((point) => scaleOf(options.y) * point.y),
       marker: { color: hollow(bitsOf(group)) ? options.ink.paper : colour, size: 8, line: { color: colour, width: 2 } }, customdata: points.map((point) => point.checkpoint),
-      text: points.map((point) => [`<b>${plain(point.checkpoint_name ?? point.checkpoint)}</b>  ${plain(name)}`, plain(group.label), `${plain(metricName(options.x))} <b>${shown(options.x, point.x)}</b>`,
-        `${plain(metricName(options.y))} <b>${shown(options.y, point.y)}</b>`].filter(Boolean).join("<br>")),
+      text: points.map((point) => [`<b>${plain(point.checkpoint_name ?? point.checkpoint)}</b>  ${plain(name)}`, plain(group.label), shown(options.x, point.x), shown(options.y, point.y)].filter(Boolean).join("<br>")),
       hovertemplate: "%{text}<extra></extra>", meta: { kind: "points", label: group.label, trajectory: name }, name: plain(name),
     };
   });
@@ -82,7 +63,7 @@ function pointTraces(group, options) {
 
 export function scatterFigure(groups, options) {
   const { ink, narrow, x, y, xLog, yLog } = options;
-  const axis = (metric, log) => ({ ...axisOf(ink, plain(axisName(metric))), type: log ? "log" : "linear", ticks: "outside", ticklen: 3, nticks: narrow ? 5 : 8 });
+  const axis = (metric, log) => ({ ...axisOf(ink, plain(axisTitle(metric))), type: log ? "log" : "linear", ticks: "outside", ticklen: 3, nticks: narrow ? 5 : 8 });
   return {
     data: [...groups.map((group) => fitTrace(group, options)).filter(Boolean), ...groups.flatMap((group) => pointTraces(group, options))],
     layout: { ...paperOf(ink, narrow ? 380 : 480), margin: { l: narrow ? 40 : 56, r: 14, t: 12, b: 48 }, hoverdistance: 30, xaxis: axis(x, xLog), yaxis: axis(y, yLog) },

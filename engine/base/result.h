@@ -30,11 +30,20 @@ enum result_type {
 /* What stands for a field that is absent. */
 enum result_absence {
     RESULT_ALWAYS, /* it never is */
-    RESULT_NULL,
+    RESULT_NULL,   /* of a RESULT_NUMBER without `when`: a number that is not finite is one that there is not */
     RESULT_LEFT_OUT
 };
 
 enum result_better { RESULT_NEITHER, RESULT_LOWER, RESULT_HIGHER };
+
+/* How a number is shown to a person. */
+enum result_format {
+    RESULT_DIGITS,  /* by its significant digits */
+    RESULT_FIXED,   /* with four decimals: losses */
+    RESULT_PERCENT, /* a share, shown in percent */
+    RESULT_BYTES,   /* as a size in memory or on disk */
+    RESULT_FORMATS
+};
 
 enum result_spread {
     RESULT_NO_SPREAD,
@@ -48,10 +57,11 @@ enum result_spread {
 struct result_metric {
     const char *name;  /* as in curves */
     const char *label; /* names it for a person */
+    const char *axis;  /* what stands at an axis, before the unit; NULL: the label */
     const char *unit;  /* "nats"; NULL: a plain number */
     const char *help;  /* one line, ends without a full stop */
     enum result_better better;
-    bool percent;   /* a share, shown in percent */
+    enum result_format format;
     bool of_method; /* of the quantized model: belongs to the method's series */
 };
 
@@ -83,11 +93,13 @@ struct result_field {
     size_t
         when; /* where the bool lies that says whether it is there; not read of a field that is always there, nor of a
                             pointer, which says so itself by NULL */
-    bool has_when;    /* `when` is read (it may be 0) */
-    bool finite;      /* RESULT_NUMBER: never null; one that is not finite is an error of the program */
-    bool later;       /* results that were kept by earlier versions lack it: the schema does not require it */
-    const char *unit; /* "nats"; NULL: the metric's, or none */
-    const char *help; /* one line, ends without a full stop; NULL: the metric's, or none */
+    bool has_when;             /* `when` is read (it may be 0) */
+    bool finite;               /* RESULT_NUMBER: never null; one that is not finite is an error of the program */
+    bool later;                /* results that were kept by earlier versions lack it: the schema does not require it */
+    const char *unit;          /* "nats"; NULL: the metric's, or none */
+    const char *help;          /* one line, ends without a full stop; NULL: the metric's, or none */
+    const char *label;         /* names it for a person; NULL: the metric's, or none: it is no figure of its own */
+    enum result_format format; /* beside `label` */
     const struct result_metric *metric; /* RESULT_NUMBER; NULL: none */
     bool of_method; /* as that of the metric, which some rows tell of the quantized model, others of the original */
     bool unkept;    /* the metric's number of what has no curve: told with its help and unit, not measured */

@@ -43,6 +43,7 @@ struct evaluate_report {
 static const struct result_metric perplexity_metric = {
     .name = "perplexity",
     .label = "Perplexity",
+    .axis = "perplexity",
     .help = "The exponential of the loss",
     .better = RESULT_LOWER,
 };

@@ -5,38 +5,45 @@
 static const struct result_metric weight_l1_metric = {
     .name = "weight_l1",
     .label = "L1 norm of weights",
+    .axis = "L1 norm of the weights",
     .help = "Sum of magnitudes",
 };
 static const struct result_metric weight_l2_metric = {
     .name = "weight_l2",
     .label = "Norm of weights",
+    .axis = "L2 norm of the weights",
     .help = "L2 norm",
 };
 static const struct result_metric weight_linf_metric = {
     .name = "weight_linf",
     .label = "Largest weight",
+    .axis = "largest magnitude of a weight",
     .help = "Largest magnitude",
 };
 static const struct result_metric weight_kurtosis_metric = {
     .name = "weight_kurtosis",
     .label = "Kurtosis of weights",
+    .axis = "kurtosis of the weights",
     .help = "Mean over matrices of the fourth moment by the square of the second; null without a matrix",
 };
 static const struct result_metric weight_outlier_share_metric = {
     .name = "weight_outlier_share",
     .label = "Outlying weights",
+    .axis = "weights beyond 6 times their tensor's root mean square",
     .help = "Share of numbers beyond 6 times their tensor's root mean square",
-    .percent = true,
+    .format = RESULT_PERCENT,
 };
 static const struct result_metric weight_change_metric = {
     .name = "weight_change",
     .label = "Change of weights",
+    .axis = "weights' change from checkpoint to checkpoint",
     .help = "L2 norm of the difference to the checkpoint before, relative to that one; null without one",
-    .percent = true,
+    .format = RESULT_PERCENT,
 };
 static const struct result_metric weight_cosine_metric = {
     .name = "weight_cosine",
     .label = "Cosine of weights",
+    .axis = "cosine of the weights with those of the checkpoint before",
     .help = "Between the weights and those of the checkpoint before; null without one",
 };
 
@@ -55,14 +62,26 @@ static const struct result_field numbers_fields[] = {
      .offset = NUMBERS(health.linf),
      .finite = true,
      .metric = &weight_linf_metric},
-    {.name = "kurtosis", .type = RESULT_NUMBER, .offset = NUMBERS(health.kurtosis), .metric = &weight_kurtosis_metric},
+    {.name = "kurtosis",
+     .type = RESULT_NUMBER,
+     .absence = RESULT_NULL,
+     .offset = NUMBERS(health.kurtosis),
+     .metric = &weight_kurtosis_metric},
     {.name = "outlier_share",
      .type = RESULT_NUMBER,
      .offset = NUMBERS(health.outlier_share),
      .finite = true,
      .metric = &weight_outlier_share_metric},
-    {.name = "relative_l2", .type = RESULT_NUMBER, .offset = NUMBERS(health.relative), .metric = &weight_change_metric},
-    {.name = "cosine", .type = RESULT_NUMBER, .offset = NUMBERS(health.cosine), .metric = &weight_cosine_metric},
+    {.name = "relative_l2",
+     .type = RESULT_NUMBER,
+     .absence = RESULT_NULL,
+     .offset = NUMBERS(health.relative),
+     .metric = &weight_change_metric},
+    {.name = "cosine",
+     .type = RESULT_NUMBER,
+     .absence = RESULT_NULL,
+     .offset = NUMBERS(health.cosine),
+     .metric = &weight_cosine_metric},
     {0},
 };
 static const struct result_shape numbers_shape = {.fields = numbers_fields};

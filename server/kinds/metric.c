@@ -3,26 +3,32 @@
 const struct result_metric metric_loss = {
     .name = "loss",
     .label = "Loss",
+    .axis = "loss",
     .unit = "nats",
     .help = "Mean next-token cross-entropy",
     .better = RESULT_LOWER,
+    .format = RESULT_FIXED,
 };
 
 const struct result_metric metric_loss_fp = {
     .name = "loss_fp",
     .label = "Loss",
+    .axis = "loss",
     .unit = "nats",
     .help = "Mean next-token cross-entropy in full precision",
     .better = RESULT_LOWER,
+    .format = RESULT_FIXED,
 };
 
 const struct result_metric metric_loss_q = {
     .name = "loss_q",
     .label = "Quantized loss",
+    .axis = "quantized loss",
     .unit = "nats",
     .help = "Mean next-token cross-entropy of the quantized model",
     .better = RESULT_LOWER,
     .of_method = true,
+    .format = RESULT_FIXED,
 };
 
 const struct result_metric metric_delta = {
@@ -30,7 +36,7 @@ const struct result_metric metric_delta = {
     .label = "ΔQL",
     .help = "loss_q / loss_fp − 1; with several calibration draws the mean over them",
     .better = RESULT_LOWER,
-    .percent = true,
+    .format = RESULT_PERCENT,
     .of_method = true,
 };
 
@@ -46,15 +52,17 @@ const struct result_metric metric_kl = {
 const struct result_metric metric_top1_agreement = {
     .name = "top1_agreement",
     .label = "Top-1 agreement",
+    .axis = "top-1 agreement",
     .help = "Share of predictions with the same likeliest token before and after quantization",
     .better = RESULT_HIGHER,
-    .percent = true,
+    .format = RESULT_PERCENT,
     .of_method = true,
 };
 
 const struct result_metric metric_bits_per_weight = {
     .name = "bits_per_weight",
     .label = "Bits per weight",
+    .axis = "bits per weight",
     .unit = "bits",
     .help = "Of the quantized matrices, scales and zero points included",
     .of_method = true,

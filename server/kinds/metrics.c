@@ -9,6 +9,7 @@
 static const struct result_metric learning_rate_metric = {
     .name = "learning_rate",
     .label = "Learning rate",
+    .axis = "learning rate",
     .help = "Of the checkpoint, as it was registered",
 };
 

@@ -101,9 +101,10 @@ static const struct result_field layer_item = {.type = RESULT_OBJECT, .shape = &
 static const struct result_metric delta_stddev_metric = {
     .name = "delta_stddev",
     .label = "Standard deviation of ΔQL",
+    .axis = "standard deviation of ΔQL over calibration samples",
     .help = "Of delta over disjoint calibration samples, over the number of draws less one",
     .better = RESULT_LOWER,
-    .percent = true,
+    .format = RESULT_PERCENT,
     .of_method = true,
 };
 

@@ -26,44 +26,52 @@ struct report {
 static const struct result_metric gradient_norm_metric = {
     .name = "gradient_norm",
     .label = "Gradient norm",
+    .axis = "L2 norm of the gradient",
     .help = "L2 norm of the gradient of the mean loss",
 };
 static const struct result_metric weight_norm_metric = {
     .name = "weight_norm",
     .label = "Weight norm",
+    .axis = "L2 norm of the trainable weights",
     .help = "L2 norm of all trainable numbers, a tied matrix counted once",
 };
 static const struct result_metric top_eigenvalue_metric = {
     .name = "top_eigenvalue",
     .label = "Top eigenvalue",
+    .axis = "top eigenvalue of the Hessian",
     .help = "The eigenvalue of largest magnitude of the Hessian of the mean loss, with its sign",
 };
 static const struct result_metric largest_algebraic_metric = {
     .name = "largest_algebraic",
     .label = "Largest eigenvalue",
+    .axis = "largest eigenvalue of the Hessian",
     .help = "The upper end of the Hessian's spectrum; by power: null unless it is the top one",
 };
 static const struct result_metric smallest_algebraic_metric = {
     .name = "smallest_algebraic",
     .label = "Smallest eigenvalue",
+    .axis = "smallest eigenvalue of the Hessian",
     .help = "The lower end of the Hessian's spectrum; by power: null unless it is the top one",
 };
 static const struct result_metric trace_metric = {
     .name = "trace",
     .label = "Trace",
+    .axis = "trace of the Hessian",
     .help = "The sum of all eigenvalues of the Hessian of the mean loss",
 };
 static const struct result_metric predicted_delta_metric = {
     .name = "predicted_delta",
     .label = "Predicted ΔQL",
+    .axis = "ΔQL predicted from curvature",
     .help = "(gradient_term + curvature_term) / loss",
     .better = RESULT_LOWER,
-    .percent = true,
+    .format = RESULT_PERCENT,
     .of_method = true,
 };
 static const struct result_metric gradient_term_metric = {
     .name = "gradient_term",
     .label = "Gradient term",
+    .axis = "gradient term of the predicted damage",
     .unit = "nats",
     .help = "gᵀδ, δ the quantization error of the weights",
     .of_method = true,
@@ -71,6 +79,7 @@ static const struct result_metric gradient_term_metric = {
 static const struct result_metric curvature_term_metric = {
     .name = "curvature_term",
     .label = "Curvature term",
+    .axis = "curvature term of the predicted damage",
     .unit = "nats",
     .help = "½ δᵀHδ, δ the quantization error of the weights",
     .of_method = true,
@@ -78,9 +87,10 @@ static const struct result_metric curvature_term_metric = {
 static const struct result_metric measured_delta_metric = {
     .name = "measured_delta",
     .label = "Measured ΔQL",
+    .axis = "ΔQL measured beside the prediction",
     .help = "loss_q / loss − 1 on the sequences of the prediction",
     .better = RESULT_LOWER,
-    .percent = true,
+    .format = RESULT_PERCENT,
     .of_method = true,
 };
 

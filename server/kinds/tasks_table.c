@@ -7,14 +7,14 @@
 #define CHANGE_HELP "Quantized less full precision, on the same items"
 
 /* The accuracy, and its change by quantization. */
-#define METRICS(variable, metric, title, text)                                                   \
-    static const struct result_metric variable##_metric = {                                      \
-        .name = metric, .label = title, .help = text, .better = RESULT_HIGHER, .percent = true}; \
-    static const struct result_metric variable##_change_metric = {.name = metric "_change",      \
-                                                                  .label = "Change of " title,   \
-                                                                  .help = CHANGE_HELP,           \
-                                                                  .better = RESULT_HIGHER,       \
-                                                                  .percent = true,               \
+#define METRICS(variable, metric, title, text)                                                            \
+    static const struct result_metric variable##_metric = {                                               \
+        .name = metric, .label = title, .help = text, .better = RESULT_HIGHER, .format = RESULT_PERCENT}; \
+    static const struct result_metric variable##_change_metric = {.name = metric "_change",               \
+                                                                  .label = "Change of " title,            \
+                                                                  .help = CHANGE_HELP,                    \
+                                                                  .better = RESULT_HIGHER,                \
+                                                                  .format = RESULT_PERCENT,               \
                                                                   .of_method = true}
 
 METRICS(accuracy, "accuracy", "Accuracy", "Share of items whose likeliest choice is the right one");

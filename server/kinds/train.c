@@ -79,16 +79,20 @@ static enum status train_check_params(struct run_request *request, const void *f
 static const struct result_metric train_loss_metric = {
     .name = "train_loss",
     .label = "Training loss",
+    .axis = "training loss",
     .unit = "nats",
     .help = "Of the batch of the update that made the checkpoint",
     .better = RESULT_LOWER,
+    .format = RESULT_FIXED,
 };
 static const struct result_metric validation_loss_metric = {
     .name = "validation_loss",
     .label = "Validation loss",
+    .axis = "validation loss",
     .unit = "nats",
     .help = "Mean next-token cross-entropy on the validation data, as training found it",
     .better = RESULT_LOWER,
+    .format = RESULT_FIXED,
 };
 
 #define REACHED(field) offsetof(struct state_checkpoint, field)
@@ -131,11 +135,14 @@ static const struct result_field train_fields[] = {
      .help = "Of the moving average, in the trajectory NAME-ema"},
     {.name = "final_loss",
      .type = RESULT_NUMBER,
+     .label = "Final loss",
+     .format = RESULT_FIXED,
      .offset = REPORT(found.final_loss),
      .unit = "nats",
      .help = "Of the last update's batch"},
     {.name = "validation_loss",
      .type = RESULT_NUMBER,
+     .absence = RESULT_NULL,
      .offset = REPORT(found.validation_loss),
      .later = true,
      .metric = &validation_loss_metric,
@@ -143,6 +150,9 @@ static const struct result_field train_fields[] = {
      .help = "At the last step; null without validation data"},
     {.name = "ema_loss",
      .type = RESULT_NUMBER,
+     .label = "Loss of the moving average",
+     .format = RESULT_FIXED,
+     .absence = RESULT_NULL,
      .offset = REPORT(found.ema_loss),
      .later = true,
      .unit = "nats",

@@ -1,7 +1,12 @@
 #include "kinds/metrics.h"
+#include "kinds/kind.h"
 
 #include "resources/answer.h"
 #include "resources/handlers.h"
+
+static const char *const betters[] = {[RESULT_NEITHER] = NULL, [RESULT_LOWER] = "lower", [RESULT_HIGHER] = "higher"};
+static const char *const formats[RESULT_FORMATS] = {
+    [RESULT_DIGITS] = "number", [RESULT_FIXED] = "fixed", [RESULT_PERCENT] = "percent", [RESULT_BYTES] = "bytes"};
 
 static json_t *kinds_of(const struct metric *metric)
 {
@@ -16,25 +21,80 @@ static json_t *kinds_of(const struct metric *metric)
 
 static json_t *metric_of(const struct metric *metric)
 {
-    static const char *const better[] = {[RESULT_NEITHER] = NULL, [RESULT_LOWER] = "lower", [RESULT_HIGHER] = "higher"};
     const struct result_metric *about = metric->about;
-    return json_pack("{ss ss? ss ss ss? ss so}", "name", about->name, "unit", about->unit, "label", about->label,
-                     "help", about->help, "better", better[about->better], "format",
-                     about->percent ? "percent" : "number", "kinds", kinds_of(metric));
+    return json_pack("{ss ss? ss ss ss ss? ss so}", "name", about->name, "unit", about->unit, "label", about->label,
+                     "axis", about->axis != NULL ? about->axis : about->label, "help", about->help, "better",
+                     betters[about->better], "format", formats[about->format], "kinds", kinds_of(metric));
+}
+
+static json_t *metrics(void)
+{
+    struct metric all[METRICS_MOST];
+    const size_t count = metrics_list(all);
+    json_t *items = json_array();
+    bool good = items != NULL;
+    for (size_t i = 0; good && i < count; i++) good = json_array_append_new(items, metric_of(&all[i])) == 0;
+    if (good) return items;
+    json_decref(items);
+    return NULL;
+}
+
+/* The row of the same struct that holds the interval, or the standard error, of this one's number; NULL: none. */
+static const char *spread_of(const struct result_field *fields, const struct result_field *field,
+                             enum result_spread spread)
+{
+    const enum result_type type = spread == RESULT_BETWEEN ? RESULT_INTERVAL : RESULT_NUMBER;
+    if (field->spread != spread) return NULL;
+    for (; fields->type != RESULT_END; fields++)
+        if (fields->type == type && fields->offset == field->spread_low) return fields->name;
+    return NULL;
+}
+
+static json_t *figure_of(const struct kind *kind, const struct result_field *fields, const struct result_field *field,
+                         bool optional)
+{
+    static const struct result_metric none = {0};
+    const struct result_metric *metric = field->metric != NULL ? field->metric : &none;
+    const bool own = field->label != NULL;
+    return json_pack("{ss ss ss? ss ss? ss? ss? ss sb ss? ss?}", "kind", kind->name, "name", field->name, "metric",
+                     metric->name, "label", own ? field->label : metric->label, "unit",
+                     field->unit != NULL ? field->unit : metric->unit, "help",
+                     field->help != NULL ? field->help : metric->help, "better", betters[metric->better], "format",
+                     formats[own ? field->format : metric->format], "optional", (int)optional, "interval",
+                     spread_of(fields, field, RESULT_BETWEEN), "stderr", spread_of(fields, field, RESULT_STDERR));
+}
+
+/* The numbers with a label that stand at the top of a kind's result. */
+static bool add_figures(const struct kind *kind, const struct result_shape *shape, bool optional, json_t *out)
+{
+    bool good = true;
+    for (const struct result_field *field = shape->fields; good && field->type != RESULT_END; field++) {
+        const bool may_lack = optional || field->absence != RESULT_ALWAYS;
+        const bool number = field->type == RESULT_NUMBER || field->type == RESULT_INTEGER;
+        if (field->type == RESULT_MERGED)
+            good = add_figures(kind, field->shape, may_lack, out);
+        else if (number && (field->label != NULL || field->metric != NULL))
+            good = json_array_append_new(out, figure_of(kind, shape->fields, field, may_lack)) == 0;
+    }
+    return good;
+}
+
+static json_t *figures(void)
+{
+    json_t *out = json_array();
+    bool good = out != NULL;
+    for (const struct kind *const *kind = kinds; good && *kind != NULL; kind++)
+        good = add_figures(*kind, (*kind)->result, false, out);
+    if (good) return out;
+    json_decref(out);
+    return NULL;
 }
 
 enum status metrics_get(struct http_context *context, const struct request *request, struct response *response,
                         struct error *error)
 {
-    struct metric all[METRICS_MOST];
-    const size_t count = metrics_list(all);
-    json_t *items = json_array();
+    json_t *document = json_pack("{so so}", "items", metrics(), "figures", figures());
     (void)context, (void)request;
-    for (size_t i = 0; items != NULL && i < count; i++) {
-        if (json_array_append_new(items, metric_of(&all[i])) == 0) continue;
-        json_decref(items);
-        items = NULL;
-    }
-    if (items == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for the metrics");
-    return response_json(response, 200, json_pack("{so}", "items", items), error);
+    if (document == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for the metrics");
+    return response_json(response, 200, document, error);
 }

@@ -15,6 +15,7 @@ import time
 import urllib.parse
 
 import stand_in_geometry
+import stand_in_metrics
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLOTLY = ROOT / "build" / "static" / "plotly.js"
@@ -280,6 +281,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return next((item for item in self.world.checkpoints if item["id"] == parts[0]), None)
         names = fields.get("trajectory")
         return self.page("checkpoints", [item for item in self.world.checkpoints if not names or item["trajectory"] in names], fields)
+
+    def get_metrics(self, parts, fields):
+        return None if parts else stand_in_metrics.document()
 
     def get_datasets(self, parts, fields):
         return {"id": parts[0], "name": parts[0]} if parts else None

@@ -125,6 +125,28 @@ def test_another_measure_changes_axis_and_table(visit):
     assert "KL divergence (nats)" in page.run("document.querySelector('table.checkpoints thead').innerText")
 
 
+def test_a_metric_that_no_code_knows_is_drawn_as_the_server_tells(world, visit):
+    """A new metric is a row of the server's: the list of measures, the axis, the table, the hover text, the tiles and the scatter take it from there."""
+    run = next(run for run in world.runs if run["id"] == "r0")
+    run["result"]["made_up"] = 1234.5678
+    for place, checkpoint in enumerate(world.checkpoints):
+        world.points.append(("made_up", checkpoint, "gptq", 4, "gptq 4-bit g128", 0.5 + place, 0.25 + place, 1.0 + place, "r0"))
+    page = visit("#/curves?trajectory=constant")
+    page.wait(DRAWN)
+    assert "Made-up cost" in page.run("[...document.querySelector('select[aria-label=Measure]').options].map(option => option.text)")
+    page.run("(select => { select.value = 'made_up'; select.dispatchEvent(new Event('change')); })(document.querySelector('select[aria-label=Measure]'))")
+    page.wait("document.querySelector('#plot').layout.annotations[0].text === 'cost that was made up (apples)'")
+    assert "cost that was made up (apples)" in page.run("document.querySelector('table.checkpoints thead').innerText")
+    curve = traces(page, "curve")[0]
+    assert curve["y"][:3] == [0.5, 1.5, 2.5] and "Made-up cost <b>1.5</b> (95 %: 1.25 to 2)" in curve["text"][1]
+    page = visit("#/scatter?x=made_up")
+    page.wait("document.querySelector('#scatter-plot')?._fullLayout?.xaxis.title.text === 'cost that was made up (apples)'")
+    page = visit("#/runs/r0")
+    page.wait("document.querySelector('.tiles') !== null")
+    assert "Made-up cost (apples)\n1235" in page.run("document.querySelector('.tiles').innerText")
+    assert page.run("[...document.querySelectorAll('.tiles div')].find(tile => tile.innerText.startsWith('Made-up')).title") == "What made_up is; higher is better"
+
+
 def test_legend_hides_and_shows_a_curve_with_its_band(visit):
     page = visit("#/curves?trajectory=constant")
     page.wait(DRAWN)

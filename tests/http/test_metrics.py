@@ -13,6 +13,7 @@ def test_every_metric_is_told(service):
         "name": "delta",
         "unit": None,
         "label": "ΔQL",
+        "axis": "ΔQL",
         "help": "loss_q / loss_fp − 1",
         "better": "lower",
         "format": "percent",
@@ -21,7 +22,28 @@ def test_every_metric_is_told(service):
     assert items["loss"]["unit"] == "nats" and items["loss"]["kinds"] == ["evaluate"]
     assert items["top1_agreement"]["better"] == "higher" and items["trace"]["better"] is None
     assert items["learning_rate"]["kinds"] == []
+    assert items["loss_q"]["format"] == "fixed" and items["trace"]["axis"] == "trace of the Hessian"
     assert all(item["kinds"] for name, item in items.items() if name != "learning_rate")
+
+
+def test_the_figures_of_results_are_told(service):
+    """By the tables of results: what stands in a schema's result, and nothing else."""
+    answer = service.get("/v1/metrics").json
+    items = {item["name"]: item for item in answer["items"]}
+    figures = {(figure["kind"], figure["name"]): figure for figure in answer["figures"]}
+    assert len(figures) == len(answer["figures"])
+    for (kind, name), figure in figures.items():
+        properties = OPENAPI["components"]["schemas"][f"{kind.title()}Result"]["properties"]
+        assert {name, figure["interval"], figure["stderr"]} - {None} <= set(properties)
+        if figure["metric"]:
+            same = ("label", "better", "format")
+            assert [figure[field] for field in same] == [items[figure["metric"]][field] for field in same]
+    delta, trace, alone = figures["quantize", "delta"], figures["sharpness", "trace"], figures["attribution", "delta_alone"]
+    assert (delta["interval"], delta["stderr"], delta["optional"]) == ("delta_interval", None, False)
+    assert (trace["interval"], trace["stderr"], trace["optional"]) == (None, "trace_stderr", True)
+    assert (alone["metric"], alone["format"], alone["label"]) == (None, "percent", "ΔQL of units alone, summed")
+    assert figures["fetch", "bytes"]["format"] == "bytes" and figures["train", "validation_loss"]["optional"]
+    assert {kind for kind, _ in figures} >= {"evaluate", "quantize", "sharpness", "train", "tasks", "attribution", "health", "fetch"}
 
 
 def test_kinds_are_those_of_runs(service):

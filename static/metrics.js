@@ -1,0 +1,80 @@
+/* metrics.js: what the server says of the numbers that runs measure (GET /v1/metrics): how each is called, its unit, how it is shown. A new metric
+ * is a row there and needs nothing here. */
+import { get } from "./api.js";
+import { bytes, isNumber, loss, percent, percentInterval, percentNumber, scientific } from "./format.js";
+
+const digits = (value) => scientific(value, 4);
+const between = (show) => (low, high) => (isNumber(low) && isNumber(high) ? `${show(low)} to ${show(high)}` : "");
+
+/* `scale`: of drawn values; `unit`: in place of the metric's; `number`: without the unit, `text`: where no unit stands beside it. */
+const FORMATS = {
+  number: { scale: 1, number: digits, text: digits, interval: between(digits) },
+  fixed: { scale: 1, number: loss, text: loss, interval: between(loss) },
+  percent: { scale: 100, unit: "%", number: percentNumber, text: percent, interval: percentInterval },
+  bytes: { scale: 1, unit: "", number: bytes, text: bytes, interval: between(bytes) },
+};
+
+let told = null;
+
+/* Asked for once, before the first page; what is below needs it. */
+export async function loadMetrics(signal) {
+  if (told) return;
+  const { items, figures } = await get("/v1/metrics", signal);
+  told = { items, metrics: new Map(items.map((item) => [item.name, item])), figures };
+}
+
+/* Names of metrics, in the server's order; those that it does not list come last. */
+export function inOrder(names) {
+  const place = new Map((told?.items ?? []).map(({ name }, index) => [name, index]));
+  return [...new Set(names)].sort((a, b) => (place.get(a) ?? Infinity) - (place.get(b) ?? Infinity) || a.localeCompare(b));
+}
+
+export function isMetric(name) {
+  return Boolean(told?.metrics.has(name));
+}
+
+/* A number of a checkpoint that no run measures (step, tokens) is called by its name. */
+export function metric(name) {
+  const words = name.replace(/_/g, " ");
+  return told?.metrics.get(name) ?? { name, label: words, axis: words, unit: null, format: "number", better: null, help: null };
+}
+
+export function formatOf({ format }) {
+  return FORMATS[format] ?? FORMATS.number;
+}
+
+/* "Loss (nats)"; "ΔQL" for what is shown with its unit. */
+function named(text, unit) {
+  return unit && !text.toLowerCase().includes(unit) ? `${text} (${unit})` : text;
+}
+
+/* Of what is drawn or listed. */
+export function unitOf(one) {
+  return formatOf(one).unit ?? one.unit;
+}
+
+/* Of an axis and of a column: "ΔQL (%)". */
+export function axisTitle(name) {
+  return named(metric(name).axis, unitOf(metric(name)));
+}
+
+export function heading(name) {
+  return named(metric(name).label, unitOf(metric(name)));
+}
+
+export function scaleOf(name) {
+  return formatOf(metric(name)).scale;
+}
+
+/* A damage, of which zero is the best that there can be. */
+export function fromZero(name) {
+  return scaleOf(name) === 100 && metric(name).better === "lower";
+}
+
+/* What tiles show of a result: [{name, label, text, interval, optional, title}]. */
+export function figuresOf(kind) {
+  return (told?.figures ?? []).filter((one) => one.kind === kind).map((one) => ({
+    ...one, label: named(one.label, formatOf(one).unit === undefined ? one.unit : null), show: formatOf(one).text, between: formatOf(one).interval,
+    title: [one.help, one.better ? `${one.better} is better` : null].filter(Boolean).join("; ") || null,
+  }));
+}
