@@ -137,6 +137,23 @@ static void test_a_plan_needs_no_memory_of_the_backend(void **state)
     close_fixture(&f);
 }
 
+/* The full-precision hidden states stay in the backend's memory until the end; nothing else does. */
+static void test_hidden_states_stay_live(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct error error;
+    struct backend *device = NULL;
+    open_fixture(&f, tiny_gpt_neox, COUNT, LENGTH);
+    if (backend_cuda_paper_new(1LL << 32, &device, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    struct attribution_request request = request_of(&f);
+    request.backend = device;
+    assert_int_equal(plan_of(&request).live[PLAN_DEVICE],
+                     TOKENS * f.model->config.hidden_size * (int64_t)device->ops->element);
+    backend_free(device);
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +161,7 @@ int main(void)
         cmocka_unit_test(test_streams_are_needed_until_the_last_row_that_begins_at_them),
         cmocka_unit_test(test_a_plan_adds_up_the_list),
         cmocka_unit_test(test_a_plan_needs_no_memory_of_the_backend),
+        cmocka_unit_test(test_hidden_states_stay_live),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
