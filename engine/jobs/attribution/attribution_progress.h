@@ -9,14 +9,14 @@ struct attribution_progress {
     const struct attribution_list *list; /* lent */
     double calibration, head;            /* costs, in passes through a block, of one block's calibration; of the head */
     double done_cost, row_cost, total_cost; /* of rows that were measured; of the one that is measured now; of all */
-    struct monitor row;                     /* for the quantization that measures a row: its progress is the row's */
-    struct monitor quiet;                   /* for those whose progress is that of their children: log and check only */
+    struct monitor row;                     /* of a quantization whose progress is that of the row it measures */
+    struct monitor quiet; /* of a quantization whose children report progress: it logs and checks only */
 };
 
-/* With `done` rows measured before. Stays where it is. */
+/* `done` rows were measured by earlier attempts. Reports them. *out must not be moved: its monitors point to it. */
 void attribution_progress_init(const struct attribution_list *list, int64_t done, struct attribution_progress *out);
 
-/* A row's quantization begins; and it was measured. */
+/* Called when the quantization of a row begins, and when the row was measured. */
 void attribution_progress_begin(struct attribution_progress *progress, int64_t row);
 void attribution_progress_end(struct attribution_progress *progress, int64_t row);
 

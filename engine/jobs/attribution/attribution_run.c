@@ -44,7 +44,7 @@ static const struct monitor *monitor_of(const struct execution *execution, const
     return quiet ? &execution->progress.quiet : &execution->progress.row;
 }
 
-/* `row` -1: the streams are all that is wanted. `streams` NULL: from the embeddings. */
+/* Measures row `row`; -1: only the streams are wanted. `streams` NULL: it starts at the embeddings. */
 static enum status quantize(struct execution *execution, const struct attribution_entry *entry, int64_t width,
                             int64_t row, const struct quantize_streams *streams, struct error *error)
 {
@@ -69,7 +69,7 @@ static enum status quantize(struct execution *execution, const struct attributio
     return status;
 }
 
-/* An entry at those of its widths that are not measured yet. */
+/* Runs an entry at those of its widths that are not measured yet. */
 static enum status run_entry(struct execution *execution, const struct attribution_entry *entry,
                              const struct quantize_streams *streams, struct error *error)
 {
@@ -83,7 +83,7 @@ static enum status run_entry(struct execution *execution, const struct attributi
     return status;
 }
 
-/* ---- what the streams of a quantization are shown for ---- */
+/* ---- the streams of a quantization ---- */
 
 static enum status keep_hidden(struct execution *execution, struct matrix from, struct error *error)
 {
@@ -132,7 +132,7 @@ static enum status begin(struct execution *execution, struct error *error)
     return STATUS_OK;
 }
 
-/* All that is known before any measurement: the allocation follows from the others. */
+/* Runs all entries but the allocation, which follows from their measurements. */
 static enum status measure(struct execution *execution, struct error *error)
 {
     const struct attribution_list *list = &execution->list;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define PIECE_ROWS 1024 /* rows that pass through memory at a time */
+#define STAGED_ROWS 1024 /* rows that pass through memory at a time */
 
 /* The file: struct header; summaries as they lie in memory (only an engine of the same version reads them, because
  * the version is in the fingerprint); rows of each stream, elements as the backend has them; the checksum of all of
@@ -67,12 +67,12 @@ static enum status staging_new(const struct backend *backend, const struct quant
     int64_t widest = 0;
     for (int64_t i = 0; i < kept->stream_count; i++)
         if (kept->streams[i]->width > widest) widest = kept->streams[i]->width;
-    return memory_new(PIECE_ROWS * widest, backend->ops->element, "the state of a run", out, error);
+    return memory_new(STAGED_ROWS * widest, backend->ops->element, "the state of a run", out, error);
 }
 
-static int64_t piece_rows(const struct hidden *stream, int64_t first)
+static int64_t staged_rows(const struct hidden *stream, int64_t first)
 {
-    return stream->tokens - first < PIECE_ROWS ? stream->tokens - first : PIECE_ROWS;
+    return stream->tokens - first < STAGED_ROWS ? stream->tokens - first : STAGED_ROWS;
 }
 
 static enum status put(struct file_writer *writer, struct checksum *sum, const void *bytes, size_t size,
@@ -99,7 +99,7 @@ enum status quantize_kept_write(const char *path, struct backend *backend, const
     for (int64_t i = 0; i < kept->stream_count; i++) {
         struct hidden *const stream = kept->streams[i];
         for (int64_t first = 0, rows; first < stream->tokens && status == STATUS_OK; first += rows) {
-            rows = piece_rows(stream, first);
+            rows = staged_rows(stream, first);
             status = hidden_read(stream, first, rows, staging, hidden_dtype(stream), error);
             if (status == STATUS_OK)
                 status = put(writer, &sum, staging, (size_t)(rows * stream->width) * backend->ops->element, error);
@@ -150,7 +150,7 @@ static enum status body_read(const struct file *file, struct backend *backend, c
     for (int64_t i = 0; i < kept->stream_count && status == STATUS_OK; i++) {
         struct hidden *const stream = kept->streams[i];
         for (int64_t first = 0, rows; first < stream->tokens && status == STATUS_OK; first += rows) {
-            rows = piece_rows(stream, first);
+            rows = staged_rows(stream, first);
             status = get(file, &sum, &at, staging, (size_t)(rows * stream->width) * backend->ops->element, error);
             if (status == STATUS_OK) status = hidden_write(stream, first, rows, staging, hidden_dtype(stream), error);
         }

@@ -1,6 +1,7 @@
 /* tasks.h: multiple-choice tasks for a checkpoint and, in the same run, for a quantization of it. Items go through the
- * models in groups as large as memory and patience allow; within a group everything that texts share is computed once
- * (eval/likelihood.h). After each group its outcomes are saved, so that a killed run goes on with the next one. */
+ * models in groups; memory and the work between two saves limit their size. Within a group everything that texts share
+ * is computed once (eval/likelihood.h). After each group its outcomes are saved, so that a killed run goes on with the
+ * next one. */
 #ifndef TASKS_TASKS_H
 #define TASKS_TASKS_H
 
