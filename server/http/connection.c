@@ -234,11 +234,14 @@ static enum MHD_Result answer_static(struct exchange *exchange, const struct sta
     response_empty(response, 200);
     response->kind = RESPONSE_BYTES;
     response->lent = true;
-    response->gzip = file->gzip != NULL && accept_coding_quality(accepted, "gzip") > 0;
-    response->vary = file->gzip != NULL;
+    response->vary = file->packing != NULL;
     response->immutable = file->immutable;
-    response->bytes = response->gzip ? file->gzip : file->bytes;
-    response->length = response->gzip ? file->gzip_length : file->length;
+    if (accept_coding_quality(accepted, "gzip") > 0) response->bytes = static_file_gzip(file, &response->length);
+    response->gzip = response->bytes != NULL;
+    if (response->bytes == NULL) {
+        response->bytes = file->bytes;
+        response->length = file->length;
+    }
     (void)snprintf(response->content_type, sizeof response->content_type, "%s", file->content_type);
     (void)snprintf(response->etag, sizeof response->etag, "%s", file->etag);
     answer_prepare(exchange);

@@ -10,10 +10,11 @@ struct static_files;
 struct static_file {
     char *path; /* "/index.html" */
     const char *content_type;
-    char *bytes, *gzip; /* gzip: NULL when it would not be smaller */
-    size_t length, gzip_length;
-    char etag[33];  /* hex */
-    bool immutable; /* its name holds a hash: app.3f9a1c22.js */
+    char *bytes;
+    size_t length;
+    struct static_packing *packing; /* NULL: of a type that is not worth compressing */
+    char etag[33];                  /* hex */
+    bool immutable;                 /* its name holds a hash: app.3f9a1c22.js */
 };
 
 /* Reads every regular file below `directory` (html css js svg json yaml yml ico png txt woff2; others are left out,
@@ -27,6 +28,12 @@ MUST_CHECK enum status static_files_add(struct static_files *files, const char *
 
 /* The file for a request path, compared byte by byte; NULL: none. Lent. */
 const struct static_file *static_files_find(const struct static_files *files, const char *path);
+
+/* The file in gzip's format, *length bytes, lent; NULL when that would not be smaller or there is no memory for it.
+ * Compressed when it is first asked for, for Plotly.js alone would take the start of every server a quarter of a second.
+ * Any thread. */
+char *static_file_gzip(const struct static_file *file, size_t *length);
+
 void static_files_free(struct static_files *files); /* NULL is fine */
 
 #endif

@@ -22,6 +22,7 @@ def static(tmp_path_factory):
     (directory / "openapi.yaml").write_text("openapi: 3.1.0\n")
     (directory / "deep").mkdir()
     (directory / "deep" / "style.css").write_text("p { margin: 0 }\n")
+    (directory / "large.js").write_text("".join(f"const x{k} = {k * k};\n" for k in range(200_000)))
     (directory / ".hidden.js").write_text("secret")
     (directory / "notes.bin").write_text("secret")
     return directory
@@ -165,6 +166,25 @@ def test_static_files(server, static):
     assert server.request("GET", "/app.0123abcd.js", headers={"If-None-Match": headers["ETag"]})[0] == 304
     assert server.request("GET", "/openapi.yaml")[1]["Content-Type"] == "application/yaml"
     assert server.request("GET", "/deep/style.css")[0] == 200
+
+
+def test_a_file_that_many_ask_for_first_is_compressed_for_all(server, static):
+    found = []
+    ask = lambda: found.append(server.request("GET", "/large.js", headers={"Accept-Encoding": "gzip"}))
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    whole = (static / "large.js").read_bytes()
+    assert len(found) == 8
+    for status, headers, body in found:
+        assert status == 200 and headers["Content-Encoding"] == "gzip" and "Accept-Encoding" in headers["Vary"]
+        assert int(headers["Content-Length"]) == len(body) < len(whole) / 2 and gzip.decompress(body) == whole
+    status, headers, body = server.request("GET", "/large.js")
+    assert status == 200 and body == whole and "Content-Encoding" not in headers and "Accept-Encoding" in headers["Vary"]
+    headers = server.request("GET", "/deep/style.css", headers={"Accept-Encoding": "gzip"})[1]
+    assert "Content-Encoding" not in headers, "it would not be smaller"
 
 
 # --- tokens and keys --------------------------------------------------------------------------------------------------------------
