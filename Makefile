@@ -227,7 +227,7 @@ echo-server: $(OBJ)/tests/http/echo_server
 # --- What it stands on -----------------------------------------------------------------------------------------------------------
 DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev libssl-dev zlib1g-dev libcurl4-openssl-dev \
                 libopenblas0-pthread postgresql ca-certificates
-DEBIAN_TEST  := libcmocka-dev clang libclang-rt-dev clang-format python3 python3-venv git curl chromium nodejs procps
+DEBIAN_TEST  := libcmocka-dev clang libclang-rt-dev clang-format python3 python3-venv git curl chromium-headless-shell nodejs procps
 PYPI_TEST    := pytest==8.4.2 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0 pyarrow==18.1.0 schemathesis==4.32.5 hypothesis==6.170.15
 VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python

@@ -9,7 +9,7 @@ from stand_in import PLOTLY
 @pytest.fixture(scope="session")
 def browser():
     if not chromium.executable():
-        pytest.skip("chromium is not installed")
+        pytest.skip("chromium-headless-shell is not installed")
     with chromium.Browser() as running:
         yield running
 
