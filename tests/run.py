@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import xml.etree.ElementTree as xml
 
@@ -24,15 +25,29 @@ SUITE_SECONDS = 1500
 MEMORY, MEMORY_BYTES = "/dev/shm", 4 << 30
 
 
+# The long ones, begun first, so that none is left alone at the end: those that compute beside those that wait.
+LONG = ("dashboard/test_dashboard", "pool/test_chaos", "dashboard/test_geometry", "faults/test_two_workers", "http/test_generated",
+        "faults/test_memory", "pool/test_workers", "demo/test_demo", "golden/test_golden", "faults/test_kills", "study/test_study",
+        "dashboard/test_service", "http/test_hub", "http/test_watch", "http/test_geometry")
+
+
 def execute(command, extra_environment=None):
+    """(exit status, what it printed, (seconds, seconds of processor time of it and of all its children that were waited for))"""
     environment = dict(os.environ, **(extra_environment or {}))
     began = time.monotonic()
-    try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SUITE_SECONDS, env=environment)
-        code, text = done.returncode, done.stdout
-    except subprocess.TimeoutExpired as expired:
-        code, text = -1, (expired.stdout or b"") + f"\nstopped after {SUITE_SECONDS} s\n".encode()
-    return code, text.decode("utf-8", "replace"), time.monotonic() - began
+    with tempfile.TemporaryFile() as output:  # a pipe would wait for what the suite may have left running
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment)
+        late = threading.Timer(SUITE_SECONDS, process.kill)
+        late.start()
+        _, status, usage = os.wait4(process.pid, 0)
+        late.cancel()
+        code = process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.monotonic() - began
+        output.seek(0)
+        text = output.read().decode("utf-8", "replace")
+    if code != 0 and seconds >= SUITE_SECONDS:
+        text += f"\nstopped after {SUITE_SECONDS} s\n"
+    return code, text, (seconds, usage.ru_utime + usage.ru_stime)
 
 
 def run_program(path):
@@ -82,9 +97,10 @@ def run_suite(suite, junit, scratch):
 
 
 def expand(suites):
-    """pytest files first: they are the long ones."""
+    """The long ones first, then the other pytest files, then the rest."""
     files = [str(f) for s in suites if pathlib.Path(s).is_dir() for f in sorted(pathlib.Path(s).glob("test_*.py"))]
-    return files + [s for s in suites if not pathlib.Path(s).is_dir()]
+    place = {f"tests/{name}.py": number for number, name in enumerate(LONG)}
+    return sorted(files + [s for s in suites if not pathlib.Path(s).is_dir()], key=lambda s: (place.get(s, len(LONG)), not s.endswith(".py")))
 
 
 def fast_directory():
@@ -100,21 +116,26 @@ def main():
     parser.add_argument("--junit", default=None, help="directory for pytest's reports (default: a temporary one)")
     parser.add_argument("suites", nargs="+", metavar="SUITE")
     options = parser.parse_args()
-    totals = [0, 0, 0]
+    totals, began, processor = [0, 0, 0], time.monotonic(), 0.0
     with tempfile.TemporaryDirectory(prefix="deltaq-", dir=fast_directory(), ignore_cleanup_errors=True) as scratch, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         junit = options.junit or scratch
         pathlib.Path(junit).mkdir(parents=True, exist_ok=True)
+        database = pathlib.Path(scratch) / "database"
+        database.mkdir()
+        os.environ["DELTAQ_TEST_DATABASE"] = str(database)  # tests/http/database.py
         futures = {pool.submit(run_suite, suite, junit, scratch): suite for suite in expand(options.suites)}
         for future in concurrent.futures.as_completed(futures):
-            passed, failed, skipped, text, seconds = future.result()
+            passed, failed, skipped, text, (seconds, used) = future.result()
+            processor += used
             totals = [a + b for a, b in zip(totals, (passed, failed, skipped))]
             name = futures[future].split("=", 1)[0]
-            print(f"{'FAIL' if failed else ' ok '} {name}: {passed} passed, {failed} failed, {skipped} skipped ({seconds:.1f} s)", flush=True)
+            print(f"{'FAIL' if failed else ' ok '} {name}: {passed} passed, {failed} failed, {skipped} skipped ({seconds:.1f} s, {used:.1f} s of processor)", flush=True)
             if failed:
                 print(text, flush=True)
             elif skipped:
                 for line in sorted(set(re.findall(r"^.*(?:SKIPPED|skipped:|skip:).*$", text, re.M)))[:8]:
                     print("       " + line.strip()[:160], flush=True)
+    print(f"{(time.monotonic() - began) / 60:.1f} minutes, {processor / 60:.1f} minutes of processor")
     print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
     return 1 if totals[1] or not totals[0] else 0
 
