@@ -9,6 +9,7 @@ import signal
 import subprocess
 import urllib.parse
 
+import database
 import jsonschema
 import yaml
 from gate import Gate
@@ -79,6 +80,8 @@ class Service:
         self.options, self.environment = list(options), dict(os.environ, **self.gate.environment, **(environment or {}))
         self.token = None
         self.log = directory / "log"
+        if "--database-url" not in options:
+            database.lay(BINARY, self.data)
         self.start()
 
     def start(self):

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 
+import database
 import pytest
 from gate import Gate
 from processes import postgres_processes, send
@@ -73,6 +74,7 @@ class Pool:
         return process
 
     def serve(self, workers, **environment):
+        database.lay(ROOT / "build" / "deltaq", self.directory)
         process = self.start("serve", self.directory, workers, **environment).ready()
         self.conninfo = process.conninfo
         return process
