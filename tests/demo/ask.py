@@ -14,8 +14,9 @@ STATES_ENDED = ("succeeded", "failed", "cancelled")
 
 
 class Client:
-    def __init__(self, server):
-        self.server = server
+    def __init__(self, server, line=None):
+        """`line`: what tells a stage's progress, made as Line is."""
+        self.server, self.line = server, line or Line
 
     def request(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
@@ -34,7 +35,7 @@ class Client:
         return self.request("GET", path + ("?" + query if query else ""))
 
     def post(self, kind, params):
-        """The id of a run. An equal request of an earlier demo is the same run; one that did not succeed then is tried again."""
+        """The id of a run. An equal request made earlier is the same run; one that did not succeed then is tried again."""
         run = self.request("POST", "/v1/runs", {"kind": kind, "params": params})
         if run["state"] in ("failed", "cancelled"):
             run = self.request("POST", f"/v1/runs/{run['id']}/retry")
@@ -45,8 +46,8 @@ class Client:
         return {item["tokens"]: item["id"] for item in self.get("/v1/checkpoints", trajectory=trajectory, limit=200)["items"]}
 
     def finish(self, stage, runs):
-        """Waits for runs {key: Run}; gives {key: result}. Any that does not succeed ends the demo with what the server says of it."""
-        line = Line(stage, len(runs))
+        """Waits for runs {key: Run}; gives {key: result}. Any that does not succeed ends it all with what the server says of it."""
+        line = self.line(stage, len(runs))
         left = dict(runs)
         results = {}
         while left:

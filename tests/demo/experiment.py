@@ -11,23 +11,24 @@ import collections
 import sentences
 from ask import Run
 
-# `every`: steps from a checkpoint to the next. `branches`: checkpoints before a decay begins; it takes a quarter of that more.
+# `every`: steps from a checkpoint to the next. `branches`: checkpoints before a decay begins; it takes one `share`-th of that more.
 # `curve`: every so many checkpoints of the constant runs are measured. `draws`: disjoint calibration samples, of `calibration` sequences
 # each, for models that the sentences compare. `evaluation`: sequences, None for all.
-Scale = collections.namedtuple("Scale", "hidden layers vocabulary length sequences every branches curve warmup window peaks bits calibration draws evaluation sharp probes")
+Scale = collections.namedtuple("Scale", "hidden layers vocabulary length sequences every branches share curve warmup window peaks bits calibration draws evaluation sharp probes")
 SCALES = {
-    "full": Scale(64, 2, 512, 128, 16, 123, (8, 20, 36), 5, 50, 5, (4e-3, 1e-3), 3, 512, 4, None, 32, 16),
-    "tiny": Scale(32, 1, 300, 32, 4, 3, (4, 8), 5, 3, 3, (8e-3, 2e-3), 3, 16, 2, 32, 8, 2),
+    "full": Scale(64, 2, 512, 128, 16, 123, (8, 20, 36), 4, 5, 50, 5, (4e-3, 1e-3), 3, 512, 4, None, 32, 16),
+    "tiny": Scale(32, 1, 300, 32, 4, 3, (4, 8), 4, 5, 3, 3, (8e-3, 2e-3), 3, 16, 2, 32, 8, 2),
 }
-TRAINING, VALIDATION = "demo-text", "demo-text-validation"
 
 
 class Experiment:
+    training, validation = "demo-text", "demo-text-validation"  # datasets
+
     def __init__(self, client, scale):
         self.client, self.scale = client, scale
         self.step = scale.length * scale.sequences
         self.every = scale.every * self.step
-        self.counts = [(branch + branch // 4) * self.every for branch in scale.branches]
+        self.counts = [(branch + branch // scale.share) * self.every for branch in scale.branches]
         heads = max(1, scale.hidden // 32)
         self.model = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": scale.hidden, "num_hidden_layers": scale.layers,
                       "num_attention_heads": heads, "num_key_value_heads": heads, "intermediate_size": 3 * scale.hidden, "hidden_act": "silu",
@@ -51,12 +52,12 @@ class Experiment:
 
     # --- runs ----------------------------------------------------------------------------------------------------------------------
     def register(self, directory):
-        for name, file in ((TRAINING, "train.txt"), (VALIDATION, "validation.txt")):
+        for name, file in ((self.training, "train.txt"), (self.validation, "validation.txt")):
             self.client.request("POST", "/v1/datasets", {"name": name, "path": str(directory / file), "format": "text"})
 
     def train(self, trajectory, peak, tokens, every, schedule, branched=0, **more):
         scale = self.scale
-        params = {"trajectory": trajectory, "dataset": TRAINING, "validation": VALIDATION, "tokens": tokens, "batch_sequences": scale.sequences,
+        params = {"trajectory": trajectory, "dataset": self.training, "validation": self.validation, "tokens": tokens, "batch_sequences": scale.sequences,
                   "sequence_length": scale.length, "checkpoint_every": every, "validation_sequences": 64, "seed": 0,
                   "schedule": {"peak": peak, "warmup": scale.warmup * self.step, **schedule}, **more}
         return Run(self.client.post("train", params), f"training {trajectory}", tokens - branched, branched // self.step)
@@ -102,16 +103,26 @@ class Experiment:
         return found
 
     def quantize(self, models):
-        scale, runs = self.scale, {}
-        calibration = {"dataset": TRAINING, "sequence_length": scale.length, "packing": "blocks", "max_sequences": scale.calibration}
-        evaluation = {"dataset": VALIDATION, "sequence_length": scale.length, "max_sequences": scale.evaluation}
-        method = {"name": "gptq", "bits": scale.bits, "group_size": scale.hidden}
+        runs = {}
+        method = {"name": "gptq", "bits": self.scale.bits, "group_size": self.scale.hidden}
         for key, checkpoint in models.items():
-            draws = scale.draws if self.compared(key) else 1
-            params = {"checkpoint": checkpoint, "method": method, "calibration": calibration, "evaluation": evaluation, "calibration_draws": draws}
-            runs[key] = Run(self.client.post("quantize", params), f"quantizing {key[0]} at {millions(key[2])} M tokens", draws)
+            draws = self.scale.draws if self.compared(key) else 1
+            runs[key] = Run(self.client.post("quantize", self.quantization(checkpoint, method, draws)),
+                            f"quantizing {key[0]} at {millions(key[2])} M tokens", draws)
         results = self.client.finish("quantizing", runs)
         return {key: sentences.measurement(result) | {"run": runs[key].id} for key, result in results.items()}
+
+    def quantization(self, checkpoint, method, draws, text=None):
+        """`text`: what the losses are measured on; validation text unless told otherwise."""
+        scale = self.scale
+        calibration = {"dataset": self.training, "sequence_length": scale.length, "packing": "blocks", "max_sequences": scale.calibration}
+        evaluation = {"dataset": text or self.validation, "sequence_length": scale.length, "max_sequences": scale.evaluation}
+        return {"checkpoint": checkpoint, "method": method, "calibration": calibration, "evaluation": evaluation, "calibration_draws": draws}
+
+    def sharpness(self, checkpoint, estimators):
+        scale = self.scale
+        return {"checkpoint": checkpoint, "dataset": self.validation, "sequence_length": scale.length, "max_sequences": scale.sharp,
+                "estimators": estimators, "probes": scale.probes}
 
     def compared(self, key):
         """Whether the sentences are about this model: those at the token counts, without the smaller peak's constant run."""
@@ -123,9 +134,7 @@ class Experiment:
         runs = {}
         for key, checkpoint in models.items():
             if self.compared(key) and key[1] == self.scale.peaks[0]:
-                params = {"checkpoint": checkpoint, "dataset": VALIDATION, "sequence_length": self.scale.length, "max_sequences": self.scale.sharp,
-                          "estimators": ["trace"], "probes": self.scale.probes}
-                runs[key] = Run(self.client.post("sharpness", params), f"sharpness of {key[0]} at {millions(key[2])} M tokens")
+                runs[key] = Run(self.client.post("sharpness", self.sharpness(checkpoint, ["trace"])), f"sharpness of {key[0]} at {millions(key[2])} M tokens")
         results = self.client.finish("measuring sharpness", runs)
         return {key: (result["trace"], result["trace_stderr"]) for key, result in results.items()}
 

@@ -1,4 +1,4 @@
-"""The demo's server: found when it runs already, started on a free port, ended with everything that it started.
+"""The server of the demo or the study: found when it runs already, started on a free port, ended with everything that it started.
 
 DIRECTORY/server.json names the server by its process id and the time at which the kernel started that process. A number that
 another process has got since then is therefore never taken for the server. Standard library only.
@@ -112,7 +112,8 @@ def free_port(first):
 class Server:
     """`ours`: this process started the server, so that Ctrl-C ends it."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, whose="demo"):
+        self.whose = whose
         self.directory, self.note, self.log = directory, directory / "server.json", directory / "server.log"
         self.pid, self.url, self.ours, self.child = None, None, False, None
 
@@ -132,7 +133,7 @@ class Server:
     def start(self, interrupts, binary, port, workers):
         own = free_port(port)
         if own != port:
-            print(f"port {port} is taken; the demo's server uses {own}", flush=True)
+            print(f"port {port} is taken; the {self.whose}'s server uses {own}", flush=True)
         self.url = f"http://{HOST}:{own}"
         command = [str(binary), "serve", "--listen", f"{HOST}:{own}", "--data-dir", str(self.directory / "data"), "--root", str(self.directory),
                    "--workers", str(workers), "--threads", "1"]
