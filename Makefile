@@ -232,7 +232,7 @@ PYPI_TEST    := pytest==8.4.2 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safe
 VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python
 
-.PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study install uninstall lint check check-all check-unit check-asan check-tsan check-emulated check-http check-fresh bench fuzz
+.PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study study-text study-publish install uninstall lint check check-all check-unit check-asan check-tsan check-emulated check-http check-fresh bench fuzz
 
 deps-build: ## Install what building and running need (Debian packages)
 	@sh tests/tools/packages.sh "building and running deltaq" $(DEBIAN_BUILD)
@@ -396,8 +396,15 @@ demo-stop: ## Stop the demo's server
 run-demo: all static
 	@python3 tests/demo/demo.py --binary $(BINARY) --directory $(BUILD)/demo $(DEMO_OPTIONS)
 
-study: all ## Reproduce the paper in small, an hour on two cores (STUDY_SCALE=tiny|small|large); stop and start it at will
-	@python3 tests/study/study.py $(BINARY) $(BUILD)/study
+STUDY_BUDGET ?= 1h
+study: all study-text ## Replicate the paper in small in a given time (STUDY_BUDGET=20m|1h|3h|6h|24h); stop and start it at will
+	@STUDY_BUDGET=$(STUDY_BUDGET) python3 tests/study/study.py $(BINARY) $(BUILD)/study
+
+study-text: ## Fetch the study's text: Debian packages of 160 MB, unpacked below build/ and not installed
+	@python3 tests/study/corpus.py $(BUILD)/study/corpus
+
+study-publish: ## Copy the study's report, tables and figures to docs/study
+	@python3 tests/study/publish.py $(BUILD)/study docs/study
 
 PREFIX ?= /usr/local
 SHARE   = $(DESTDIR)$(PREFIX)/share/deltaq

@@ -1,134 +1,252 @@
-"""What the measurements of a study say about each of the paper's findings: an effect, its 95 % interval over seeds, a verdict.
+"""The endpoints of endpoints.toml, computed from rows of results: an effect within each seed, an interval and a test over seeds, Holm's
+correction within a family, a verdict. Standard library only.
 
-A point is {"group", "peak", "seed", "tokens", "budget", "bits", "delta", "loss_fp", "top_eigenvalue", ...}. Groups: "constant" (measured
-where its rate would have been decayed to nothing), "decay", "cosine", "lawa", "sam", "wd0", "wd+". Differences are taken between runs of
-one seed and averaged within it, so that a seed is one observation and runs that share data and start are not counted twice.
+A row is one number: {"id", "cell", "seed", "group", "peak", "weight_decay", "branch", "tokens", "end", "method", "text", "metric", "value",
+"low", "high", "draw", "run"}. Rows of one model that differ in the draw are averaged.
 """
 
+import collections
+import functools
 import math
+import pathlib
+import tomllib
 
-HELD, NOT_HELD, NOT_DECIDED = "held", "did not hold here", "not decided"
+import student
+from cells import CELLS, ends
 
-# Two-sided 95 % points of Student's t by degrees of freedom, from 1; beyond the table the last is a little wide.
-T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131]
-
-
-def mean(values):
-    return sum(values) / len(values)
-
-
-def interval(values):
-    """Mean and half width of its 95 % interval; the width is None for fewer than two values."""
-    if len(values) < 2:
-        return mean(values), None
-    centre = mean(values)
-    variance = sum((value - centre) ** 2 for value in values) / (len(values) - 1)
-    return centre, T95[min(len(values) - 1, len(T95)) - 1] * math.sqrt(variance / len(values))
+HELD, OPPOSITE, NOT_DECIDED, REFUTED, COMPATIBLE, NOT_MEASURED = ("held", "the opposite", "not decided", "does not hold", "compatible", "not measured")
+MAIN_METHOD = "gptq-3"
+QUANTIZED = ("delta", "loss_q", "kl")
 
 
-def verdict(effect, half, sign):
-    """`sign` is that of the effect that the paper reports."""
-    if half is None or abs(effect) <= half:
-        return NOT_DECIDED
-    return HELD if effect * sign > 0 else NOT_HELD
+@functools.cache
+def endpoints():
+    document = tomllib.loads((pathlib.Path(__file__).parent / "endpoints.toml").read_text())
+    return document, [{**entry, "claim": document["claims"][entry["claim"]]} for entry in document["endpoint"]]
 
 
-def by_seed(pairs):
-    """{seed: mean difference} of [(seed, difference)]."""
-    seeds = sorted({seed for seed, _ in pairs})
-    return {seed: mean([difference for at, difference in pairs if at == seed]) for seed in seeds}
+class Table:
+    """Rows by model and metric."""
+
+    def __init__(self, rows, cells=CELLS):
+        self.cells, self.numbers = cells, collections.defaultdict(list)
+        for row in rows:
+            if row["value"] is not None and math.isfinite(row["value"]):
+                key = (row["cell"], row["seed"], row["group"], row["peak"], row["weight_decay"], row["tokens"], row["method"], row["text"], row["metric"])
+                self.numbers[key].append(row)
+        self.measured = {(row["cell"], row["seed"]) for row in rows}
+
+    def seeds(self, cell):
+        return sorted(seed for name, seed in self.measured if name == cell)
+
+    def get(self, used, cell, seed, group, tokens, metric, peak=None, weight_decay=0.1, method=MAIN_METHOD, text="validation"):
+        """The mean over draws, None where it was not measured; ids of its rows are added to `used`."""
+        peak = self.cells[cell].peaks[0] if peak is None else peak
+        rows = self.numbers.get((cell, seed, group, peak, weight_decay, tokens, method if metric in QUANTIZED else "", text, metric), [])
+        used.update(row["id"] for row in rows)
+        return student.mean([row["value"] for row in rows]) if rows else None
 
 
-def index(points, bits):
-    return {(p["group"], p["peak"], p["seed"], p["budget"]): p for p in points if p["bits"] == bits and p.get("delta") is not None}
+# --- comparisons: {seed: effect} -------------------------------------------------------------------------------------------------------
+def asked(entry):
+    return {field: entry[field] for field in ("method", "text") if field in entry}
 
 
-def paired(points, bits, group, other):
-    """delta of `group` minus delta of `other` for every peak, seed and budget that both have."""
-    found = index(points, bits)
-    return [(seed, p["delta"] - found[other, peak, seed, budget]["delta"])
-            for (name, peak, seed, budget), p in found.items() if name == group and (other, peak, seed, budget) in found]
+def at_branch(table, entry, used, seed, tokens):
+    """The difference at one token count, or `upper` alone; None where a part of it is missing."""
+    parts = [table.get(used, entry["cell"], seed, entry[side], tokens, entry["metric"], **asked(entry)) for side in ("upper", "lower") if side in entry]
+    return None if None in parts else parts[0] - (parts[1] if len(parts) > 1 else 0)
 
 
-def peak_pairs(points, bits):
-    """delta at the largest peak minus delta at the smallest, of decayed runs."""
-    found = index(points, bits)
-    pairs = []
-    for seed, budget in sorted({(s, b) for group, _, s, b in found if group == "decay"}):
-        peaks = sorted(peak for group, peak, s, b in found if group == "decay" and (s, b) == (seed, budget))
-        if len(peaks) > 1:
-            low, high = (found["decay", peak, seed, budget]["delta"] for peak in (peaks[0], peaks[-1]))
-            pairs.append((seed, high - low))
-    return pairs
-
-
-def equal_loss_pairs(points, bits):
-    """delta of SAM minus delta of AdamW at the same full-precision loss: between its two decayed runs that enclose SAM's loss, linear
-    in the loss. Where SAM's loss lies outside, nothing is extrapolated. Returns the pairs and how many were left out."""
-    found = index(points, bits)
-    pairs, outside = [], 0
-    for (group, peak, seed, _), p in sorted(found.items()):
-        if group != "sam":
-            continue
-        line = sorted((q["loss_fp"], q["delta"]) for (g, at, s, _), q in found.items() if g == "decay" and (at, s) == (peak, seed))
-        spans = [(a, b) for a, b in zip(line, line[1:]) if a[0] <= p["loss_fp"] <= b[0] and a[0] < b[0]]
-        if not spans:
-            outside += 1
-            continue
-        (x0, y0), (x1, y1) = spans[0]
-        pairs.append((seed, p["delta"] - (y0 + (y1 - y0) * (p["loss_fp"] - x0) / (x1 - x0))))
-    return pairs, outside
-
-
-# name, what the paper reports, the comparison, the sign it reports
-FINDINGS = [
-    ("decay", "Damage rises when the learning rate decays", "decayed run minus constant run, same tokens", +1,
-     lambda points, bits: (paired(points, bits, "decay", "constant"), 0)),
-    ("peak", "A larger peak rate softens the damage", "largest peak minus smallest, decayed, same tokens", -1,
-     lambda points, bits: (peak_pairs(points, bits), 0)),
-    ("lawa", "Averaging the latest weights (LAWA) softens the damage", "LAWA of the constant run minus decayed run, same tokens", -1,
-     lambda points, bits: (paired(points, bits, "lawa", "decay"), 0)),
-    ("weight_decay", "Weight decay softens the damage", "large weight decay minus none, decayed, same tokens", -1,
-     lambda points, bits: (paired(points, bits, "wd+", "wd0"), 0)),
-    ("sam", "SAM softens the damage at equal loss", "SAM minus AdamW interpolated to the same full-precision loss", -1, equal_loss_pairs),
-]
-
-
-def judge(points, all_bits):
-    rows = []
-    for name, claim, comparison, sign, compare in FINDINGS:
-        for bits in all_bits:
-            pairs, left_out = compare(points, bits)
-            seeds = by_seed(pairs)
-            row = {"name": name, "claim": claim, "comparison": comparison, "bits": bits, "seeds": len(seeds), "pairs": len(pairs),
-                   "left_out": left_out, "effect": None, "low": None, "high": None, "verdict": NOT_DECIDED, "by_seed": seeds}
-            if seeds:
-                effect, half = interval(list(seeds.values()))
-                row.update(effect=effect, verdict=verdict(effect, half, sign))
-                if half is not None:
-                    row.update(low=effect - half, high=effect + half)
-            rows.append(row)
-    return rows
-
-
-def ranks(values):
-    order = sorted(range(len(values)), key=values.__getitem__)
-    found = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end + 1 < len(order) and values[order[end + 1]] == values[order[start]]:
-            end += 1
-        for k in range(start, end + 1):
-            found[order[k]] = (start + end) / 2
-        start = end + 1
+def difference(table, entry, used):
+    counts = ends(table.cells[entry["cell"]].scale)
+    chosen = counts if entry["branch"] == "mean" else counts[entry["branch"] - 1:entry["branch"]]
+    found = {}
+    for seed in table.seeds(entry["cell"]):
+        values = [at_branch(table, entry, used, seed, tokens) for tokens in chosen]
+        if values and None not in values:
+            found[seed] = student.mean(values)
     return found
 
 
-def spearman(xs, ys):
-    if len(xs) < 3:
-        return None
-    a, b = ranks(xs), ranks(ys)
-    ma, mb = mean(a), mean(b)
-    spread = math.sqrt(sum((x - ma) ** 2 for x in a) * sum((y - mb) ** 2 for y in b))
-    return sum((x - ma) * (y - mb) for x, y in zip(a, b)) / spread if spread > 0 else None
+def slope(table, entry, used):
+    counts = ends(table.cells[entry["cell"]].scale)
+    found = {}
+    for seed in table.seeds(entry["cell"]):
+        values = [at_branch(table, entry, used, seed, tokens) for tokens in counts]
+        if None not in values:
+            found[seed] = student.slope([math.log(tokens) for tokens in counts], values)
+    return found
+
+
+def decayed_line(table, used, cell, seed, peak):
+    """[(full-precision loss, ΔQL)] of a peak rate's decayed runs."""
+    points = []
+    for tokens in ends(table.cells[cell].scale):
+        pair = [table.get(used, cell, seed, "decay", tokens, metric, peak) for metric in ("loss_fp", "delta")]
+        if None not in pair:
+            points.append(tuple(pair))
+    return sorted(points)
+
+
+def between(line, x):
+    for (x0, y0), (x1, y1) in zip(line, line[1:]):
+        if x0 <= x <= x1 and x0 < x1:
+            return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+    return None
+
+
+def equal_loss(table, entry, used):
+    cell = table.cells[entry["cell"]]
+    reference = table.cells[cell.base].peaks[0]
+    found = {}
+    for seed in table.seeds(entry["cell"]):
+        line = decayed_line(table, used, cell.base, seed, reference)
+        effects = []
+        for peak in cell.peaks:
+            for loss, delta in decayed_line(table, used, entry["cell"], seed, peak):
+                other = between(line, loss)
+                if other is not None:
+                    effects.append(delta - other if peak > reference else other - delta)
+        if effects:
+            found[seed] = student.mean(effects)
+    return found
+
+
+def centred(table, entry, used, seed):
+    """Pairs (metric, ΔQL) of the end points of a seed, each less its mean at its token count."""
+    pairs = []
+    for tokens in ends(table.cells[entry["cell"]].scale):
+        here = [[table.get(used, entry["cell"], seed, group, tokens, metric) for metric in (entry["metric"], "delta")]
+                for group in ("constant", "decay", "lawa", "soup")]
+        here = [pair for pair in here if None not in pair]
+        if len(here) > 1:
+            middle = [student.mean(column) for column in zip(*here)]
+            pairs += [[value - centre for value, centre in zip(pair, middle)] for pair in here]
+    return pairs
+
+
+def correlation(table, entry, used):
+    """Fisher's z of each seed: `judge` turns means and intervals back into r."""
+    found = {}
+    for seed in table.seeds(entry["cell"]):
+        pairs = centred(table, entry, used, seed)
+        r = student.pearson(*zip(*pairs)) if len(pairs) > 3 else None
+        if r is not None:
+            found[seed] = math.atanh(max(-0.999999, min(0.999999, r)))
+    return found
+
+
+def trend(table, entry, used):
+    found = {}
+    for seed in table.seeds(entry["cell"]):
+        line = decayed_line(table, used, entry["cell"], seed, None)
+        if len(line) > 1 and line[0][0] < line[-1][0]:
+            found[seed] = student.slope(*zip(*line))
+    return found
+
+
+def weight_decay(table, entry, used):
+    cell = table.cells[entry["cell"]]
+    tokens, values = ends(cell.scale)[-1], (min(cell.weight_decays), max(cell.weight_decays))
+    found = {}
+    for seed in table.seeds(entry["cell"]):
+        small, large = (table.get(used, entry["cell"], seed, "decay", tokens, entry["metric"], weight_decay=value) for value in values)
+        if None not in (small, large):
+            found[seed] = large - small
+    return found
+
+
+def cosine(table, entry, used):
+    found, cell = {}, table.cells[entry["cell"]]
+    for seed in table.seeds(entry["cell"]):
+        values = [table.get(used, entry["cell"], seed, group, ends(cell.scale)[-1], entry["metric"]) for group in ("cosine", "decay")]
+        if None not in values:
+            found[seed] = values[0] - values[1]
+    return found
+
+
+COMPARISONS = {"difference": difference, "slope": slope, "equal_loss": equal_loss, "correlation": correlation, "trend": trend,
+               "weight_decay": weight_decay, "cosine": cosine}
+
+
+# --- verdicts ---------------------------------------------------------------------------------------------------------------------------
+def verdict(effect, p, sign, alpha):
+    if p is None:
+        return NOT_DECIDED
+    if sign == 0:
+        return REFUTED if p < alpha else COMPATIBLE
+    if p >= alpha:
+        return NOT_DECIDED
+    return HELD if effect * sign > 0 else OPPOSITE
+
+
+def estimate(entry, by_seed):
+    """Mean, interval and p value; of correlations on the scale of r."""
+    effect, low, high, p = student.test(list(by_seed.values()))
+    if entry["compare"] == "correlation":
+        effect, low, high = (None if value is None else math.tanh(value) for value in (effect, low, high))
+        by_seed = {seed: math.tanh(value) for seed, value in by_seed.items()}
+    return {"effect": effect, "low": low, "high": high, "p": p, "by_seed": by_seed}
+
+
+def judge(rows, cells=CELLS):
+    """A finding for every endpoint: the endpoint's fields and "number", "seeds", "effect", "low", "high", "p", "p_holm", "verdict",
+    "by_seed", "rows" (ids of what it was computed from)."""
+    document, entries = endpoints()
+    table, found = Table(rows, cells), []
+    for number, entry in enumerate(entries, 1):
+        used, finding = set(), {**entry, "number": f"f{number}", "effect": None, "low": None, "high": None, "p": None, "p_holm": None, "by_seed": {}}
+        by_seed = COMPARISONS[entry["compare"]](table, entry, used) if usable(entry, cells) else {}
+        if by_seed:
+            finding.update(estimate(entry, by_seed))
+        found.append({**finding, "seeds": len(by_seed), "rows": sorted(used, key=lambda name: int(name[1:]))})
+    for family in document["families"]:
+        members = [finding for finding in found if finding.get("family") == family]
+        corrected = student.holm({finding["id"]: finding["p"] for finding in members if finding["p"] is not None}, len(members))
+        for finding in members:
+            finding["p_holm"] = corrected.get(finding["id"])
+    for finding in found:
+        p = finding["p_holm"] if "family" in finding else finding["p"]
+        finding["verdict"] = verdict(finding["effect"], p, finding["sign"], document["alpha"]) if finding["seeds"] else NOT_MEASURED
+    return found
+
+
+def usable(entry, cells):
+    """Whether there is such a cell and such a branch: a small plan has fewer."""
+    cell = cells.get(entry["cell"])
+    return cell is not None and (not isinstance(entry.get("branch"), int) or entry["branch"] <= len(cell.scale.branches))
+
+
+# --- noise ------------------------------------------------------------------------------------------------------------------------------
+def pooled(values):
+    return math.sqrt(student.mean([value * value for value in values])) if values else None
+
+
+def noise(rows, cells=CELLS):
+    """Standard deviations of ΔQL of one model, by where they come from: another calibration sample, other evaluation text, another seed;
+    and of the difference between decayed and constant run. Pooled over the end points of a cell."""
+    found = []
+    for name, cell in cells.items():
+        models = collections.defaultdict(list)
+        for row in rows:
+            if row["cell"] == name and row["end"] and row["metric"] == "delta" and row["method"] == MAIN_METHOD and row["text"] == "validation":
+                models[row["seed"], row["group"], row["peak"], row["weight_decay"], row["tokens"]].append(row)
+        draws = [student.deviation([row["value"] for row in group]) for group in models.values() if len(group) > 1]
+        evaluation = [(row["high"] - row["low"]) / (2 * 1.96) for group in models.values() for row in group if row["low"] is not None]
+        seeds, differences = collections.defaultdict(list), collections.defaultdict(list)
+        for (seed, group, peak, decay, tokens), group_rows in sorted(models.items()):
+            value = student.mean([row["value"] for row in group_rows])
+            seeds[group, peak, decay, tokens].append(value)
+            other = models.get((seed, "constant", peak, decay, tokens))
+            if group == "decay" and other:
+                differences[tokens].append(value - student.mean([row["value"] for row in other]))
+        deviations = {source: pooled([student.deviation(values) for values in groups.values() if len(values) > 1])
+                      for source, groups in (("seed", seeds), ("difference between decayed and constant run", differences))}
+        for source, value, count in (("calibration sample", pooled(draws), len(draws)), ("evaluation text", pooled(evaluation), len(evaluation)),
+                                     *((source, value, len(models)) for source, value in deviations.items())):
+            if value is not None:
+                found.append({"cell": name, "source": source, "deviation": value, "models": count})
+    return [{"number": f"n{number}", **row} for number, row in enumerate(found, 1)]
+
+

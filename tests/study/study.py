@@ -1,290 +1,292 @@
 #!/usr/bin/env python3
-"""A longer reproduction of the paper in small, through the HTTP interface alone: peak rates × token budgets × schedules × seeds, LAWA
-against decay, weight decay, SAM against AdamW at equal loss; every model quantized by GPTQ at 3 and 4 bits. Ends with report.html and
-report.json, which say of each finding whether it held here.
+"""The replication of arXiv 2510.06213 that this machine can do in a given time, through the HTTP interface alone.
 
-    study.py BINARY DIRECTORY      (make study; STUDY_SCALE=tiny|small|large)
+    study.py BINARY DIRECTORY      (make study STUDY_BUDGET=1h; 20m, 3h, 6h, 24h or any other time; STUDY_CELLS=C,A for some cells)
 
-Stop it whenever you like and start it again: what to do is a pure function of the scale, every request carries a key made of its own
-content, and the server answers what it has. Kinds of runs that the server lacks are left out and the report says so. Standard library
-only."""
+    endpoints.toml  what is decided, fixed beforehand   cells.py    what is trained, in which order     unit.py    one seed of one cell
+    corpus.py       the text                            student.py  t, Holm, Pearson                    findings.py  effects and verdicts
+    svg.py, figures.py  the figures                     report.py   tables and REPORT.md
 
-import collections
-import hashlib
+A budget counts all time that was spent in DIRECTORY, over interruptions. A unit begins only where its estimated time still fits. Stop the
+study whenever you like and start it again with the same or a larger budget: finished units are files, and every request of an unfinished
+one is idempotent, so the server answers what it has. Shares the demo's server, requests and experiment. Standard library only."""
+
 import json
 import os
 import pathlib
-import random
-import re
-import signal
+import platform
 import subprocess
 import sys
+import threading
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 
-import findings
-import report
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "demo"))
 
-# `every`: steps from a checkpoint to the next. `budgets`: checkpoints before the decay begins; it takes a quarter of that more.
-# `window`: checkpoints in a LAWA average. Token counts of all runs together: 0.3 M, about 46 M (an hour on two cores), about 600 M.
-Scale = collections.namedtuple("Scale", "hidden layers vocabulary length sequences every budgets warmup window peaks seeds evaluation calibration text")
-SCALES = {
-    "tiny": Scale(32, 2, 256, 32, 4, 5, (4, 8), 4, 3, (2e-3, 8e-3), (0, 1), 16, 8, "generated"),
-    "small": Scale(128, 4, 2048, 128, 16, 50, (8, 16), 50, 4, (1e-3, 3e-3, 9e-3), (0, 1, 2), 128, 64, "perl"),
-    "large": Scale(256, 6, 4096, 256, 32, 50, (8, 16, 32), 100, 4, (1e-3, 3e-3, 9e-3), (0, 1, 2, 3, 4), 256, 128, "perl"),
-}
-BITS = (3, 4)
-WEIGHT_DECAYS = {"wd0": 0.0, "wd+": 0.4}
-SAM_RHO = 0.05
+import cells  # noqa: E402
+import corpus  # noqa: E402
+import findings  # noqa: E402
+import generated  # noqa: E402
+import report  # noqa: E402
+from ask import Client, round_up  # noqa: E402
+from launch import Interrupts, Server, Trouble  # noqa: E402
+from unit import UnitOfStudy  # noqa: E402
+
+LINE_SECONDS = 30
+SAVE_SECONDS = 5
 
 
-class Server:
-    """The binary on a port of its own, with its data below the study's directory; stopped with the study, its data kept."""
+def say(text):
+    print(text, flush=True)
 
-    def __init__(self, binary, directory, threads):
-        self.url = os.environ.get("STUDY_URL", "http://127.0.0.1:8643")
-        if self.ready():
-            sys.exit(f"study: a server answers on {self.url} already; stop it, or give another STUDY_URL")
-        command = [binary, "serve", "--listen", self.url.split("//")[1], "--data-dir", str(directory / "data"), "--root", str(directory)]
-        with open(directory / "server.log", "ab") as log:
-            self.process = subprocess.Popen([*command, "--threads", threads], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+# --- time -------------------------------------------------------------------------------------------------------------------------------
+class Clock:
+    """Seconds spent in a directory, over interruptions, and the lanes' seconds of each unit, of cut off ones in `begun`."""
+
+    def __init__(self, file, now=time.monotonic):
+        self.file, self.now = file, now
+        self.before, self.units, self.begun = 0.0, {}, {}
+        if file.exists():
+            kept = json.loads(file.read_text())
+            self.before, self.units, self.begun = kept["seconds"], kept["units"], kept["begun"]
+        self.began = now()
+
+    def spent(self):
+        return self.before + self.now() - self.began
+
+    def save(self):
+        part = self.file.with_suffix(".part")
+        part.write_text(json.dumps({"seconds": self.spent(), "units": self.units, "begun": self.begun}) + "\n")
+        part.rename(self.file)
+
+
+class Estimate:
+    """Seconds that a unit takes in its lane: as units of its cell took, or the guess times how far guesses were off so far."""
+
+    def __init__(self, all_cells, measured):
+        self.cells, self.measured = all_cells, measured
+
+    def seconds(self, unit):
+        same = [seconds for name, seconds in self.measured.items() if name.rsplit("-s", 1)[0] == unit.cell]
+        if same:
+            return sum(same) / len(same)
+        guessed = sum(cells.guess(self.cells[name.rsplit("-s", 1)[0]]) for name in self.measured if name.rsplit("-s", 1)[0] in self.cells)
+        pace = sum(seconds for name, seconds in self.measured.items() if name.rsplit("-s", 1)[0] in self.cells) / guessed if guessed else 1.0
+        return pace * cells.guess(self.cells[unit.cell])
+
+
+# --- lanes ------------------------------------------------------------------------------------------------------------------------------
+class Stage:
+    """Takes the place of the demo's line of progress: notes how far a lane's stage is."""
+
+    def __init__(self, lane, stage):
+        self.lane = lane
+        lane.stage, lane.share = stage, 0.0
+
+    def show(self, share, _):
+        self.lane.share = share
+
+
+class Lane(threading.Thread):
+    """Does one unit after another. As many lanes as workers keep all of them busy: most of a unit is one long run."""
+
+    def __init__(self, study):
+        super().__init__(daemon=True)
+        self.study, self.unit, self.stage, self.share = study, None, "", 0.0
+        self.began, self.before = 0.0, 0.0
+
+    def seconds(self):
+        """Of its unit, with those before an interruption."""
+        return self.before + time.monotonic() - self.began
+
+    def run(self):
         try:
-            self.wait(directory)
-        except BaseException:  # Ctrl-C too: a server that is left behind would hold the data directory
-            self.stop()
-            raise
-
-    def wait(self, directory):
-        for _ in range(600):
-            if self.ready():
-                return
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.1)
-        sys.exit(f"study: the server did not become ready; see {directory / 'server.log'}")
-
-    def ready(self):
-        try:
-            with urllib.request.urlopen(self.url + "/readyz", timeout=2) as answer:
-                return answer.status == 200
-        except OSError:
-            return False
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(60)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-
-    def request(self, method, path, body=None):
-        data = None if body is None else json.dumps(body, sort_keys=True).encode()
-        headers = {"Content-Type": "application/json", "Idempotency-Key": "study-" + hashlib.sha256(data).hexdigest()[:40]} if data else {}
-        call = urllib.request.Request(self.url + path, data=data, method=method, headers=headers)
-        try:
-            with urllib.request.urlopen(call, timeout=90) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            sys.exit(f"study: {method} {path}: {error.read().decode()}")
-
-    def kinds(self):
-        with urllib.request.urlopen(self.url + "/openapi.yaml", timeout=30) as answer:
-            text = answer.read().decode()
-        return {kind for kind in ("train", "quantize", "average", "sharpness") if re.search(rf"\bconst: {kind}\b", text)}
+            while (unit := self.study.take(self)) is not None:
+                rows = self.study.unit(unit, Client(self.study.server, lambda stage, _: Stage(self, stage))).run()
+                self.study.done(self, unit, rows)
+        except BaseException as trouble:  # told by the main thread, which ends the study
+            self.study.trouble = trouble
 
 
 class Study:
-    def __init__(self, server, name, scale, directory):
-        self.server, self.scale, self.directory = server, scale, directory
-        self.step = scale.length * scale.sequences
-        self.every = scale.every * self.step
-        self.model = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": scale.hidden, "num_hidden_layers": scale.layers,
-                      "num_attention_heads": scale.hidden // 32 or 1, "num_key_value_heads": scale.hidden // 32 or 1,
-                      "intermediate_size": 3 * scale.hidden, "hidden_act": "silu", "max_position_embeddings": scale.length, "rms_norm_eps": 1e-5,
-                      "rope_theta": 10000.0, "tie_word_embeddings": True, "attention_bias": False, "mlp_bias": False, "initializer_range": 0.02,
-                      "vocab_size": scale.vocabulary}
-        digest = hashlib.sha256(json.dumps([scale, self.model, WEIGHT_DECAYS, SAM_RHO]).encode()).hexdigest()[:6]
-        self.prefix = f"study-{name}-{digest}"
-        self.middle = scale.peaks[len(scale.peaks) // 2]
-        self.kinds = server.kinds()
-        self.problems = [f"the server has no {kind} runs" for kind in ("average", "sharpness") if kind not in self.kinds]
-        self.texts = {}
+    """`limit`: seconds of the budget. What lies in DIRECTORY/units is done."""
 
-    # --- asking --------------------------------------------------------------------------------------------------------------------
-    def post(self, kind, params):
-        run = self.server.request("POST", "/v1/runs", {"kind": kind, "params": params})
-        run = self.server.request("GET", f"/v1/runs/{run['id']}")
-        if run["state"] == "cancelled":
-            run = self.server.request("POST", f"/v1/runs/{run['id']}/retry")
-        return run["id"]
+    def __init__(self, server, directory, all_cells, plan, limit, lanes):
+        self.server, self.cells, self.plan, self.limit = server, all_cells, plan, limit
+        self.texts, self.files = directory / "corpus", directory / "units"
+        self.files.mkdir(parents=True, exist_ok=True)
+        self.clock = Clock(directory / "time.json")
+        self.lock, self.learning, self.trouble = threading.Lock(), threading.Lock(), None
+        self.words = {}
+        self.left = [unit for unit in plan if not self.file(unit).exists()]
+        self.lanes = [Lane(self) for _ in range(lanes)]
 
-    def finish(self, runs, what):
-        """Waits for all of {key: id}; gives {key: result} of those that succeeded."""
-        results, left, said = {}, dict(runs), 0.0
-        while left:
-            key, run_id = next(iter(left.items()))
-            run = self.server.request("GET", f"/v1/runs/{run_id}?wait=10")
-            if run["state"] in ("succeeded", "failed", "cancelled"):
-                del left[key]
-                if run["state"] == "succeeded":
-                    results[key] = run["result"]
-                else:
-                    self.problems.append(f"{what} {' '.join(map(str, key))} {run['state']}: {(run['error'] or {}).get('detail', '')}")
-            if time.monotonic() - said > 10 or not left:
-                said = time.monotonic()
-                print(f"  {what}: {len(runs) - len(left)} of {len(runs)}", flush=True)
-        return results
+    def file(self, unit):
+        return self.files / f"{cells.label(unit)}-{cells.digest(self.cells[unit.cell])}.json"
 
-    def checkpoints(self, trajectory):
-        """{tokens: id}"""
-        query = urllib.parse.urlencode({"trajectory": trajectory, "limit": 100})
-        return {entry["tokens"]: entry["id"] for entry in self.server.request("GET", f"/v1/checkpoints?{query}")["items"]}
+    def estimate(self, unit):
+        return Estimate(self.cells, self.clock.units).seconds(unit)
 
-    # --- training ------------------------------------------------------------------------------------------------------------------
-    def name_of(self, group, peak, seed, budget=None):
-        return f"{self.prefix}-{group.replace('+', 'x')}-{peak:g}-s{seed}" + (f"-{budget}" if budget else "")
+    def take(self, lane):
+        """The next unit that fits the time left; one that does not is left out, and a shorter one behind it may still fit."""
+        with self.lock:
+            lane.unit = None
+            for unit in list(self.left):
+                left = max(0, self.estimate(unit) - self.clock.begun.get(cells.label(unit), 0))
+                if self.useful(unit) and (self.clock.spent() + left <= self.limit or not self.clock.units):
+                    self.left.remove(unit)
+                    lane.unit, lane.began, lane.before = unit, time.monotonic(), self.clock.begun.get(cells.label(unit), 0)
+                    return unit
+            return None
 
-    def total(self, budget):
-        """Tokens at the end of a run that decays after `budget` checkpoints."""
-        return (budget + budget // 4) * self.every
+    def useful(self, unit):
+        """Whether what the unit is compared with is done, or being done."""
+        base = self.cells[unit.cell].base
+        return base is None or unit._replace(cell=base) not in self.left
 
-    def train(self, group, peak, seed, tokens, schedule, budget=None, **more):
-        scale = self.scale
-        params = {"trajectory": self.name_of(group, peak, seed, budget), "dataset": self.prefix, "validation": f"{self.prefix}-validation",
-                  "tokens": tokens, "batch_sequences": scale.sequences, "sequence_length": scale.length, "checkpoint_every": self.every,
-                  "schedule": {"peak": peak, "warmup": scale.warmup * self.step, **schedule}, "seed": seed, "validation_sequences": 16, **more}
-        if "from" not in more:
-            words = {"name": "bytes"} if scale.vocabulary == 256 else {"name": "train", "vocabulary_size": scale.vocabulary}
-            params.update(model=self.model, tokenizer=words)
-        return self.post("train", params)
+    def save(self):
+        with self.lock:
+            self.clock.begun.update({cells.label(lane.unit): lane.seconds() for lane in self.lanes if lane.unit})
+            self.clock.save()
 
-    def decaying(self, budget):
-        return {"name": "wsd", "decay": self.total(budget) - budget * self.every}
+    def done(self, lane, unit, rows):
+        with self.lock:
+            seconds = lane.seconds()
+            part = self.file(unit).with_suffix(".part")
+            part.write_text(json.dumps(rows))
+            part.rename(self.file(unit))
+            self.clock.units[cells.label(unit)] = seconds
+            self.clock.begun.pop(cells.label(unit), None)
+            lane.unit = None
+            self.clock.save()
+            say(f"  {cells.label(unit)} is done in {round_up(seconds)}; {sum(self.file(one).exists() for one in self.plan)} units so far")
 
-    def train_all(self):
-        scale, runs = self.scale, {}
-        first, last = scale.budgets[0], scale.budgets[-1]
-        for seed in scale.seeds:
-            for peak in scale.peaks:
-                runs["constant", peak, seed, 0] = self.train("constant", peak, seed, self.total(last), {"name": "constant"})
-            peak = self.middle
-            runs["cosine", peak, seed, first] = self.train("cosine", peak, seed, self.total(first), {"name": "cosine"}, first, keep_state=False)
-            for group, decay in WEIGHT_DECAYS.items():
-                runs[group, peak, seed, first] = self.train(group, peak, seed, self.total(first), self.decaying(first), first, keep_state=False,
-                                                            optimizer={"name": "adamw", "weight_decay": decay})
-            runs["sam", peak, seed, last] = self.train("sam", peak, seed, self.total(last), self.decaying(last), last, keep_state=False,
-                                                       optimizer={"name": "sam", "rho": SAM_RHO})
-        done = self.finish(runs, "training")
-        runs = {}
-        for group, peak, seed, _ in done:
-            if group != "constant":
-                continue
-            at = self.checkpoints(self.name_of("constant", peak, seed))
-            for budget in scale.budgets:
-                runs["decay", peak, seed, budget] = self.train("decay", peak, seed, self.total(budget), self.decaying(budget), budget,
-                                                               keep_state=False, **{"from": at[budget * self.every]})
-        return {**done, **self.finish(runs, "decaying")}
+    def unit(self, unit, client):
+        made = UnitOfStudy(client, self.cells[unit.cell], unit.seed)
+        with self.learning:  # the first lane makes what all seeds share
+            if unit.cell not in self.words:
+                made.register(self.texts)
+                self.words[unit.cell] = made.learn_words()
+        made.words = self.words[unit.cell]
+        return made
 
-    # --- measuring -----------------------------------------------------------------------------------------------------------------
-    def models(self, trained):
-        """{(group, peak, seed, budget): checkpoint} of all that is to be measured, averages made on the way."""
-        found, averages = {}, {}
-        for group, peak, seed, budget in trained:
-            at = self.checkpoints(self.name_of(group, peak, seed, budget or None))
-            if group != "constant":
-                found[group, peak, seed, budget] = at[self.total(budget)]
-                continue
-            for own in self.scale.budgets:
-                found["constant", peak, seed, own] = at[self.total(own)]
-                window = [at[self.total(own) - k * self.every] for k in reversed(range(self.scale.window))]
-                averages["lawa", peak, seed, own] = {"checkpoints": window, "name": self.name_of("lawa", peak, seed, own)}
-        if "average" in self.kinds:
-            runs = {key: self.post("average", params) for key, params in averages.items()}
-            for key, result in self.finish(runs, "averaging").items():
-                found[key] = result["checkpoint"]
-        return found
+    # --- progress ------------------------------------------------------------------------------------------------------------------------
+    def to_go(self):
+        """Seconds until the budget or the plan ends, whichever is first."""
+        work = sum(max(0, self.estimate(lane.unit) - lane.seconds()) for lane in self.lanes if lane.unit)
+        work += sum(self.estimate(unit) for unit in self.left)
+        return max(0, min(work / len(self.lanes), self.limit - self.clock.spent()))
 
-    def measure(self, models):
-        scale, runs, curvature = self.scale, {}, {}
-        evaluation = {"dataset": f"{self.prefix}-validation", "sequence_length": scale.length, "max_sequences": scale.evaluation}
-        calibration = {"dataset": self.prefix, "sequence_length": scale.length, "packing": "blocks", "max_sequences": scale.calibration}
-        for key, checkpoint in models.items():
-            for bits in BITS:
-                method = {"name": "gptq", "bits": bits, "group_size": 32}
-                runs[(*key, bits)] = self.post("quantize", {"checkpoint": checkpoint, "method": method, "calibration": calibration,
-                                                            "evaluation": evaluation})
-            if "sharpness" in self.kinds:
-                curvature[key] = self.post("sharpness", {"checkpoint": checkpoint, "dataset": self.prefix, "sequence_length": scale.length,
-                                                         "max_sequences": min(16, scale.calibration), "estimators": ["top_eigenvalue"]})
-        measured = self.finish(runs, "quantizing")
-        sharp = self.finish(curvature, "measuring sharpness")
-        points = []
-        for (group, peak, seed, budget, bits), result in sorted(measured.items()):
-            points.append({"group": group, "peak": peak, "seed": seed, "budget": budget * self.every, "tokens": self.total(budget), "bits": bits,
-                           "delta": result["delta"], "loss_fp": result["loss_fp"], "loss_q": result["loss_q"],
-                           "top_eigenvalue": sharp.get((group, peak, seed, budget), {}).get("top_eigenvalue")})
-        return points
+    def line(self):
+        with self.lock:
+            now = ", ".join(f"{cells.label(lane.unit)} {lane.stage} {100 * lane.share:.0f} %" for lane in self.lanes if lane.unit)
+            return f"  {self.clock.spent() / 60:.0f} of {self.limit / 60:.0f} minutes, about {round_up(self.to_go())} to go: {now}"
 
-    def run(self, texts):
-        for name, file in ((self.prefix, texts[0]), (f"{self.prefix}-validation", texts[1])):
-            self.server.request("POST", "/v1/datasets", {"name": name, "path": str(file), "format": "text"})
-        points = self.measure(self.models(self.train_all()))
-        rows = findings.judge(points, BITS)
-        scale = self.scale
-        configuration = {"scale": self.prefix, "peaks": scale.peaks, "seeds": scale.seeds, "model": self.model, **scale._asdict(),
-                         "parameters": f"{scale.layers} layers of width {scale.hidden}, vocabulary {scale.vocabulary}, budgets of "
-                                       f"{' and '.join(f'{self.total(b) / 1e6:.3g}' for b in scale.budgets)} M tokens"}
-        report.write(self.directory, configuration, points, rows, self.problems)
-        return rows
+    def run(self):
+        for lane in self.lanes:
+            lane.start()
+        told = saved = 0.0
+        while any(lane.is_alive() for lane in self.lanes):
+            time.sleep(0.2)
+            if self.trouble is not None:
+                raise self.trouble
+            now = time.monotonic()
+            if now - told > LINE_SECONDS and any(lane.unit for lane in self.lanes):
+                told = now
+                say(self.line())
+            if now - saved > SAVE_SECONDS:
+                saved = now
+                self.save()
+        if self.trouble is not None:
+            raise self.trouble
+
+    def rows(self):
+        return [row for unit in self.plan if self.file(unit).exists() for row in json.loads(self.file(unit).read_text())]
+
+    def left_out(self):
+        return [cells.label(unit) for unit in self.plan if not self.file(unit).exists()]
 
 
-def generated_text(directory):
-    """Sentences with a grammar and a skewed vocabulary: enough to learn from in seconds."""
-    source = random.Random(0)
-    words = ["".join(source.choice("aeioubdklmnprst") for _ in range(source.randint(2, 7))) for _ in range(300)]
-    for name, count in (("train.txt", 60000), ("validation.txt", 4000)):
-        text, k = [], 0
-        for _ in range(count):
-            k = (7 * k + int(source.expovariate(0.4))) % len(words)
-            text.append(words[k] + (".\n" if source.random() < 0.1 else " "))
-        (directory / name).write_text("".join(text))
-    return directory / "train.txt", directory / "validation.txt"
+# --- the whole --------------------------------------------------------------------------------------------------------------------------
+def processor():
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.machine()
 
 
-def texts_of(scale, directory):
-    corpus = directory / "corpus"
-    corpus.mkdir(exist_ok=True)
-    if scale.text != "generated":
-        subprocess.run([str(pathlib.Path(__file__).parents[1] / "demo" / "corpus.sh"), str(corpus)], check=True)
-    elif not (corpus / "validation.txt").exists():
-        generated_text(corpus)
-    return corpus / "train.txt", corpus / "validation.txt"
+def facts(study, binary, budget, texts):
+    packages = json.loads((texts / "corpus.json").read_text())["packages"] if (texts / "corpus.json").exists() else []
+    version = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    return {"budget": budget, "left_out": study.left_out(), "words": {
+        "command": f"make study STUDY_BUDGET={budget}", "version": version,
+        "machine": f"{processor()}, {os.cpu_count()} processors, {len(study.lanes)} workers of one thread",
+        "hours": f"{study.clock.spent() / 3600:.2f}",
+        "text": "Debian packages " + ", ".join(packages) if packages else "generated sentences: its numbers mean nothing",
+        "units": f"{len(study.plan) - len(study.left_out())} of {len(study.plan)}"}}
+
+
+def prepare(directory):
+    """The scale, its plan and its text."""
+    if os.environ.get("STUDY_SCALE") == "tiny":  # of the tests: generated text
+        generated.write(directory / "corpus")
+        return cells.TINY_CELLS, cells.plan(cells.TINY_ORDER)
+    corpus.make(directory / "corpus", say)
+    chosen = os.environ.get("STUDY_CELLS", "")
+    names = chosen.split(",") if chosen else list(cells.CELLS)
+    unknown = [name for name in names if name not in cells.CELLS]
+    if unknown:
+        raise Trouble(f"STUDY_CELLS names {', '.join(unknown)}; cells are {', '.join(cells.CELLS)}")
+    return cells.CELLS, [unit for unit in cells.plan(cells.ORDER) if unit.cell in names]
+
+
+def work(binary, directory, server, interrupts):
+    budget = os.environ.get("STUDY_BUDGET", "1h")
+    limit = cells.seconds_of(budget)
+    directory.mkdir(parents=True, exist_ok=True)
+    all_cells, plan = prepare(directory)
+    workers = int(os.environ.get("STUDY_WORKERS", min(os.cpu_count() or 1, 8)))
+    if server.find():
+        say(f"the server of an earlier study runs already: {server.url}/")
+    else:
+        server.start(interrupts, binary, int(os.environ.get("STUDY_PORT", 8643)), workers)
+    server.wait(say)
+    say(f"dashboard while it runs: {server.url}/")
+    study = Study(server, directory, all_cells, plan, limit, workers)
+    if study.left:
+        say(f"{len(plan) - len(study.left)} of {len(plan)} units are done; up to {study.limit / 60:.0f} minutes in all, {study.clock.spent() / 60:.0f} spent")
+    study.run()
+    document, _ = findings.endpoints()
+    found = report.write(directory, facts(study, binary, budget, directory / "corpus"), document, study.rows(), all_cells)
+    say("")
+    for finding in found:
+        if "family" in finding and finding["verdict"] != findings.NOT_MEASURED:
+            say(f"  {report.sentence(finding, all_cells)}")
+    if study.left_out():
+        say(f"\n  Left out for time: {', '.join(study.left_out())}")
+    say(f"\nThe report: {directory / 'REPORT.md'}")
 
 
 def main():
-    binary, directory = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
-    name = os.environ.get("STUDY_SCALE", "small")
-    if name not in SCALES:
-        sys.exit(f"study: STUDY_SCALE is {name!r}; it may be {', '.join(SCALES)}")
-    directory.mkdir(parents=True, exist_ok=True)
-    texts = texts_of(SCALES[name], directory)
-    began = time.monotonic()
-    server = Server(binary, directory, os.environ.get("STUDY_THREADS", "0"))
+    binary, directory = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+    server, status = Server(directory, "study"), 0
+    interrupts = Interrupts()
     try:
-        rows = Study(server, name, SCALES[name], directory).run(texts)
+        work(binary, directory, server, interrupts)
+    except Trouble as trouble:
+        words, status = f"study: {trouble}", 1
+    except (KeyboardInterrupt, BrokenPipeError):
+        words, status = "study: interrupted; the same command goes on where it stopped", 130
     finally:
-        server.stop()
-    print(f"\n  {'finding':<14} {'bits':>4} {'effect':>9}  verdict")
-    for row in rows:
-        print(f"  {row['name']:<14} {row['bits']:>4} {report.percent(row['effect']):>9}  {row['verdict']}")
-    print(f"\n{time.monotonic() - began:.0f} s. The report: {directory / 'report.html'}")
+        with interrupts.held():
+            if server.pid is not None:
+                server.stop()
+    if status:
+        print(words, file=sys.stderr, flush=True)
+    os._exit(status)  # lanes may wait for answers of a server that is gone
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit("study: interrupted; the same command goes on where it stopped")
+    main()

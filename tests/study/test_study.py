@@ -1,94 +1,203 @@
-"""The study's verdicts on made-up measurements, its figures, and the whole of it at its smallest scale, twice."""
+"""The study's statistics on made-up studies with effects and without, its plan and its report, and the whole of it at its smallest scale:
+interrupted, killed, and asked again."""
 
+import csv
 import json
+import math
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree
 
 import pytest
 from gate import Gate
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent / "demo")]
 
+import cells  # noqa: E402
 import findings  # noqa: E402
+import made_up  # noqa: E402
 import report  # noqa: E402
+import student  # noqa: E402
+import study as program  # noqa: E402
+import svg  # noqa: E402
+import unit  # noqa: E402
 
 BINARY = pathlib.Path(os.environ.get("DELTAQ_BINARY", HERE.parents[1] / "build" / "deltaq"))
+DECIDED = (findings.HELD, findings.OPPOSITE, findings.REFUTED)
 
 
-def point(group, seed, delta, peak=1e-3, budget=100, loss=3.0, bits=3):
-    return {"group": group, "peak": peak, "seed": seed, "budget": budget, "tokens": budget, "bits": bits, "delta": delta, "loss_fp": loss}
+# --- statistics -------------------------------------------------------------------------------------------------------------------------
+# Of the tables in any textbook.
+@pytest.mark.parametrize("freedom, point", [(1, 12.706), (2, 4.303), (9, 2.262), (30, 2.042)])
+def test_students_t_has_its_points(freedom, point):
+    assert student.quantile(freedom) == pytest.approx(point, abs=5e-4)
+    assert student.two_sided(point, freedom) == pytest.approx(0.05, abs=1e-4)
 
 
-def row_of(points, name, bits=3):
-    return next(row for row in findings.judge(points, [bits]) if row["name"] == name)
+def test_the_interval_of_three_values_is_students():
+    centre, low, high, p = student.test([0.010, 0.012, 0.014])
+    half = 4.30265 * 0.002 / 3**0.5
+    assert (centre, low, high) == pytest.approx((0.012, 0.012 - half, 0.012 + half), rel=1e-5)
+    t = 0.012 / (0.002 / 3**0.5)
+    assert p == pytest.approx(1 - t / (t * t + 2) ** 0.5, rel=1e-9)  # closed form of two degrees of freedom
+    assert student.test([0.3])[1:] == (None, None, None)
 
 
-def paired_points(group, other, differences):
-    return [p for seed, d in enumerate(differences) for p in (point(group, seed, 0.02 + 0.01 * seed + d), point(other, seed, 0.02 + 0.01 * seed))]
+def test_holm_counts_what_was_not_measured():
+    assert student.holm({"a": 0.01, "b": 0.04, "c": 0.03}, 3) == pytest.approx({"a": 0.03, "c": 0.06, "b": 0.06})
+    assert student.holm({"a": 0.01}, 10) == pytest.approx({"a": 0.1})
 
 
-@pytest.mark.parametrize("group, other, name, sign", [("decay", "constant", "decay", 1), ("lawa", "decay", "lawa", -1),
-                                                     ("wd+", "wd0", "weight_decay", -1)])
-def test_a_clear_difference_is_held_or_not_and_an_unclear_one_not_decided(group, other, name, sign):
-    assert row_of(paired_points(group, other, [sign * d for d in (0.010, 0.011, 0.009)]), name)["verdict"] == findings.HELD
-    assert row_of(paired_points(group, other, [-sign * d for d in (0.010, 0.011, 0.009)]), name)["verdict"] == findings.NOT_HELD
-    assert row_of(paired_points(group, other, [0.01, -0.008, 0.002]), name)["verdict"] == findings.NOT_DECIDED
-    assert row_of(paired_points(group, other, [sign * 0.01]), name)["verdict"] == findings.NOT_DECIDED  # one seed decides nothing
-    assert row_of([], name)["effect"] is None
+def small(found):
+    return [finding for finding in found if finding.get("family") == "small"]
 
 
-def test_the_interval_is_students():
-    row = row_of(paired_points("decay", "constant", [0.010, 0.012, 0.014]), "decay")
-    assert row["effect"] == pytest.approx(0.012) and row["high"] - row["effect"] == pytest.approx(4.303 * 0.002 / 3**0.5)
+def test_planted_effects_are_found_with_their_sizes():
+    decided, effects = {}, {}
+    for number in range(50):
+        for finding in small(findings.judge(made_up.rows(random.Random(number), made_up.PLANTED))):
+            decided[finding["id"]] = decided.get(finding["id"], 0) + (finding["verdict"] in (findings.HELD, findings.REFUTED))
+            effects.setdefault(finding["id"], []).append(finding["effect"])
+    assert len(decided) == 12 and min(decided.values()) >= 45, decided
+    for name, planted in (("C-decay-3", 0.0233), ("C-lawa-delta", -0.025), ("C-soup-delta", -0.008), ("C-peak", -0.015)):
+        assert student.mean(effects[name]) == pytest.approx(planted, abs=0.001), name
 
 
-def test_budgets_and_peaks_of_one_seed_are_one_observation():
-    points = [point(group, 0, delta, peak, budget) for peak in (1e-3, 2e-3) for budget in (100, 200)
-              for group, delta in (("decay", 0.03), ("constant", 0.02))]
-    row = row_of(points, "decay")
-    assert (row["seeds"], row["pairs"], row["verdict"]) == (1, 4, findings.NOT_DECIDED)
+def test_studies_without_effects_find_one_in_at_most_the_stated_share():
+    studies, wrong, uncorrected = 200, 0, 0
+    for number in range(studies):
+        found = small(findings.judge(made_up.rows(random.Random(number), made_up.NOTHING)))
+        wrong += any(finding["verdict"] in DECIDED for finding in found)
+        uncorrected += any(finding["p"] < 0.05 for finding in found)
+    alpha = 0.05
+    assert wrong / studies <= alpha + 3 * math.sqrt(alpha * (1 - alpha) / studies)
+    assert uncorrected / studies > 0.2  # what the correction is for
 
 
-def test_the_largest_peak_is_held_against_the_smallest():
-    points = [point("decay", seed, delta + 1e-4 * seed, peak) for seed in range(3) for peak, delta in ((1e-3, 0.05), (3e-3, 0.9), (9e-3, 0.02))]
-    row = row_of(points, "peak")
-    assert row["effect"] == pytest.approx(-0.03) and row["verdict"] == findings.HELD
+def test_an_effect_against_the_paper_is_said_so_and_one_seed_decides_nothing():
+    turned = {**made_up.PLANTED, "decay": (-0.0052, -0.0123, -0.0233)}
+    found = {finding["id"]: finding for finding in findings.judge(made_up.rows(random.Random(1), turned))}
+    assert found["C-decay-3"]["verdict"] == findings.OPPOSITE
+    assert found["A-decay-1"]["verdict"] == findings.NOT_MEASURED
+    one = {finding["id"]: finding for finding in findings.judge(made_up.rows(random.Random(1), made_up.PLANTED, seeds=1))}
+    assert one["C-decay-3"]["effect"] > 0.01 and one["C-decay-3"]["verdict"] == findings.NOT_DECIDED and one["C-decay-3"]["low"] is None
 
 
-def test_sam_is_compared_at_equal_loss_and_never_beyond_what_was_measured():
-    points = [p for seed in range(3) for p in (point("decay", seed, 0.02, loss=3.2), point("decay", seed, 0.04, loss=3.0, budget=200),
-                                               point("sam", seed, 0.025 + 1e-4 * seed, loss=3.1, budget=200))]
-    row = row_of(points, "sam")
-    assert row["effect"] == pytest.approx(-0.005 + 1e-4) and row["verdict"] == findings.HELD
-    outside = [{**p, "loss_fp": 2.9} if p["group"] == "sam" else p for p in points]
-    row = row_of(outside, "sam")
-    assert (row["effect"], row["left_out"], row["verdict"]) == (None, 3, findings.NOT_DECIDED)
+def test_peaks_are_compared_at_equal_loss_and_never_beyond_what_was_measured():
+    rows = made_up.rows(random.Random(2), made_up.PLANTED)
+    for row in rows:
+        if row["cell"] == "C-peak" and row["metric"] == "loss_fp":
+            row["value"] += 5
+    found = {finding["id"]: finding for finding in findings.judge(rows)}
+    assert found["C-peak"]["seeds"] == 0 and found["C-peak"]["verdict"] == findings.NOT_MEASURED
 
 
-def test_ranks_share_ties_and_spearman_sees_order_alone():
-    assert findings.ranks([3, 1, 3, 2]) == [2.5, 0, 2.5, 1]
-    assert findings.spearman([1, 2, 3, 4], [1, 8, 27, 64]) == pytest.approx(1)
-    assert findings.spearman([1, 2, 3], [5, 5, 5]) is None
+def test_calibration_evaluation_and_seed_noise_are_told_apart():
+    source, rows = random.Random(3), []
+    for seed in range(40):
+        own = source.gauss(0.05, 0.004)
+        for draw in range(1, 5):
+            value = own + source.gauss(0, 0.001)
+            bound = {"low": value - 1.96 * 0.002, "high": value + 1.96 * 0.002} if draw == 1 else {"low": None, "high": None}
+            rows.append({"id": f"m{len(rows)}", "cell": "C", "seed": seed, "group": "constant", "peak": 4e-3, "weight_decay": 0.1, "tokens": 1, "end": True,
+                         "method": "gptq-3", "text": "validation", "metric": "delta", "value": value, "draw": draw, **bound})
+    found = {row["source"]: row["deviation"] for row in findings.noise(rows)}
+    assert found["calibration sample"] == pytest.approx(0.001, rel=0.15) and found["evaluation text"] == pytest.approx(0.002)
+    assert found["seed"] == pytest.approx(0.004, rel=0.3)
 
 
+# --- endpoints and plan -----------------------------------------------------------------------------------------------------------------
+def test_every_endpoint_can_be_computed_from_what_its_cell_measures():
+    document, entries = findings.endpoints()
+    assert len({entry["id"] for entry in entries}) == len(entries)
+    for entry in entries:
+        cell = cells.CELLS[entry["cell"]]
+        assert entry["compare"] in findings.COMPARISONS and entry.get("family", "small") in document["families"]
+        groups = {"constant", "decay", "lawa"} | ({"soup"} if cell.soups else set())
+        assert {entry.get("upper", "decay"), entry.get("lower", "decay")} <= groups, entry["id"]
+        if isinstance(entry.get("branch"), int):
+            assert entry["branch"] <= len(cell.scale.branches)
+
+
+def test_the_plan_has_every_seed_once_and_the_base_of_a_comparison_first():
+    plan = cells.plan(cells.ORDER)
+    wanted = {(cell.name, seed) for cell in cells.CELLS.values() for seed in [*cell.seeds, *cell.more]}
+    assert set(plan) == wanted and len(plan) == len(wanted)
+    for place, one in enumerate(plan):
+        base = cells.CELLS[one.cell].base
+        assert base is None or (base, one.seed) in plan[:place], one
+
+
+def test_small_models_are_trained_for_at_least_the_tokens_a_parameter_that_the_effect_needs():
+    for cell in cells.CELLS.values():
+        assert cells.ends(cell.scale)[-1] / cells.parameters(cell.scale) > 20, cell.name
+
+
+@pytest.mark.parametrize("text, seconds", [("20m", 1200), ("1h", 3600), ("1.5h", 5400), ("90s", 90)])
+def test_budgets_are_times(text, seconds):
+    assert cells.seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "1", "h", "-1h", "0m", "1d"])
+def test_other_budgets_are_refused(text):
+    with pytest.raises(program.Trouble, match="STUDY_BUDGET"):
+        cells.seconds_of(text)
+
+
+def test_estimates_follow_what_was_measured():
+    guess = {name: cells.guess(cells.CELLS[name]) for name in ("C", "A")}
+    estimate = program.Estimate(cells.CELLS, {"C-s0": 2 * guess["C"], "C-s1": 4 * guess["C"]})
+    assert estimate.seconds(cells.Unit("C", 2)) == pytest.approx(3 * guess["C"])
+    assert estimate.seconds(cells.Unit("A", 0)) == pytest.approx(3 * guess["A"])
+
+
+# --- figures and report -----------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("low, high", [(0, 1), (-0.0131, 0.0007), (1e-9, 2e-9), (2.9, 3.31), (1e5, 9e6)])
 def test_axes_have_a_few_round_ticks_inside(low, high):
-    ticks = report.ticks(low, high)
-    assert 3 <= len(ticks) <= 8 and all(low - 1e-12 * abs(high) <= t <= high * (1 + 1e-12) for t in ticks)
+    ticks = svg.ticks(low, high)
+    assert 3 <= len(ticks) <= 8 and all(low - 1e-9 * (high - low) <= t <= high + 1e-9 * (high - low) for t in ticks)
+
+
+def test_a_report_says_of_its_rows_what_they_say(tmp_path):
+    rows = made_up.rows(random.Random(4), made_up.PLANTED)
+    facts = {"words": {"command": "none"}, "budget": "1h", "left_out": ["A-s0"]}
+    found = report.write(tmp_path, facts, findings.endpoints()[0], rows, cells.CELLS)
+    text = (tmp_path / "REPORT.md").read_text()
+    by_id = {finding["id"]: finding for finding in found}
+    decay = by_id["C-decay-3"]
+    line = next(line for line in text.splitlines() if line.endswith(f"[{decay['number']}]."))
+    assert "this held; " in line and f"{100 * decay['effect']:+.2f} points" in line and "10 seeds" in line
+    assert "Not computed within 1h: A-s0." in text and "of the 11 effects that the paper reports held" in text
+    measured = list(csv.DictReader((tmp_path / "measurements.csv").open()))
+    kept = {row["id"]: row for row in measured}
+    assert len(kept) == len(rows) and set(decay["rows"]) <= set(kept)
+    values = {group: [float(kept[name]["value"]) for name in decay["rows"] if kept[name]["group"] == group] for group in ("decay", "constant")}
+    assert student.mean(values["decay"]) - student.mean(values["constant"]) == pytest.approx(decay["effect"])
+    drawn = sorted(tmp_path.glob("*.svg"))
+    assert [file.name for file in drawn] == ["C-budgets.svg", "C-losses.svg", "C-progress.svg", "C-sharpness.svg", "C-training.svg"]
+    for file in drawn:
+        xml.etree.ElementTree.parse(file)
+        assert "nan" not in file.read_text() and f"]({file.name})" in text
+
+
+# --- the whole, at its smallest scale ---------------------------------------------------------------------------------------------------
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def study(directory, **more):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = dict(os.environ, STUDY_SCALE="tiny", STUDY_THREADS="1", STUDY_URL=f"http://127.0.0.1:{port}", **more)
+    environment = dict(os.environ, STUDY_SCALE="tiny", STUDY_BUDGET="1h", STUDY_WORKERS="2", STUDY_PORT=str(free_port()), **more)
+
     def heed_interrupts():  # which a shell turns off for what it starts in the background, and with it this test
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -96,29 +205,44 @@ def study(directory, **more):
                             stderr=subprocess.STDOUT, text=True, preexec_fn=heed_interrupts)
 
 
-def test_the_smallest_study_survives_an_interruption_and_reports(tmp_path):
-    if not BINARY.exists():
-        pytest.skip("build/deltaq is not built")
+def until(found, process):
+    end = time.monotonic() + 300
+    while not found():
+        assert process.poll() is None and time.monotonic() < end, process.communicate()[0] if process.poll() is not None else "too long"
+        time.sleep(0.02)
+
+
+def finished(process):
+    text, _ = process.communicate(timeout=900)
+    assert process.returncode == 0, text
+    return text, list(csv.DictReader((pathlib.Path(process.args[3]) / "measurements.csv").open()))
+
+
+@pytest.mark.skipif(not BINARY.exists(), reason="build/deltaq is not built")
+def test_the_smallest_study_survives_an_interruption_and_a_kill_and_computes_nothing_twice(tmp_path):
     gate = Gate(tmp_path / "gate")
     gate.hold("train", 6, "step")
     first = study(tmp_path, **gate.environment)
-    end = time.monotonic() + 300
-    while not list(gate.directory.glob("held-*")):
-        assert first.poll() is None and time.monotonic() < end, "its first run has not begun"
-        time.sleep(0.05)
-    first.send_signal(2)  # Ctrl-C, in the middle of its first run
+    until(lambda: list(gate.directory.glob("held-*")), first)
+    first.send_signal(signal.SIGINT)  # Ctrl-C, in the middle of its first run
     text, _ = first.communicate(timeout=120)
-    assert first.returncode != 0 and "interrupted" in text and not (tmp_path / "report.json").exists(), text
+    assert first.returncode == 130 and "goes on where it stopped" in text and not (tmp_path / "REPORT.md").exists(), text
+
     second = study(tmp_path)
-    text, _ = second.communicate(timeout=900)
-    assert second.returncode == 0, text
-    document = json.loads((tmp_path / "report.json").read_text())
-    assert not [p for p in document["problems"] if "has no" not in p], document["problems"]
-    groups = {p["group"] for p in document["points"]}
-    assert {"constant", "decay", "cosine", "sam", "wd0", "wd+"} <= groups
-    keys = [(p["group"], p["peak"], p["seed"], p["budget"], p["bits"]) for p in document["points"]]
-    assert len(keys) == len(set(keys))
-    assert {row["verdict"] for row in document["findings"]} <= {findings.HELD, findings.NOT_HELD, findings.NOT_DECIDED}
-    assert all(row["seeds"] == 2 for row in document["findings"] if row["name"] in ("decay", "peak", "weight_decay"))
-    page = (tmp_path / "report.html").read_text()
-    assert page.count("<svg") >= 6 and "nan" not in re.sub("<title>.*?</title>", "", page).lower() and "<script" not in page
+    until(lambda: list((tmp_path / "units").glob("*.json")), second)
+    second.kill()  # its server lives, and is found
+    second.communicate()
+    done = {file: file.stat().st_mtime_ns for file in (tmp_path / "units").glob("*.json")}
+    text, rows = finished(study(tmp_path))
+    assert "of an earlier study runs already" in text and done and all(file.stat().st_mtime_ns == at for file, at in done.items())
+
+    assert {row["group"] for row in rows} == {"constant", "decay", "lawa", "soup", "cosine"}
+    assert {row["method"] for row in rows if row["metric"] == "delta"} == set(unit.METHODS)
+    assert {row["metric"] for row in rows} == {"delta", "loss_q", "loss_fp", "kl", "trace", "lambda_max"} and {row["text"] for row in rows} == {"validation", "other"}
+    page = (tmp_path / "REPORT.md").read_text()
+    assert re.search(r"Of 12 primary endpoints \d+ were measured", page) and "Left out for time" not in page and len(list(tmp_path.glob("*.svg"))) == 5
+
+    for file in (tmp_path / "units").glob("*.json"):
+        file.unlink()
+    _, again = finished(study(tmp_path))  # every unit is asked again, and every run found again
+    assert again == rows

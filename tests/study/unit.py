@@ -1,0 +1,199 @@
+"""One unit of the study: what one seed of one cell trains and measures, asked over HTTP. Every request is idempotent: a unit that was
+cut off asks the same again and gets what there is. Standard library only.
+
+A model is a Key. Groups: constant (the trunk, measured where decays end), decay, lawa (mean of the trunk's latest checkpoints), soup
+(mean of decays that branch off one checkpoint and see the data in another order), cosine; "along" is any other checkpoint of a run.
+"""
+
+import collections
+
+from ask import Run
+from cells import branch_tokens, digest, ends
+from experiment import Experiment, millions
+
+Key = collections.namedtuple("Key", "group peak weight_decay branch tokens end")
+DEFAULT_WEIGHT_DECAY = 0.1  # of the server's AdamW
+
+# Name: (request, calibration samples; None for as many as the scale says). The group is the largest that divides all columns here.
+GROUP_SIZE = 64
+METHODS = {
+    "gptq-3": ({"name": "gptq", "bits": 3}, None),
+    "gptq-4": ({"name": "gptq", "bits": 4}, None),
+    "gptq-2": ({"name": "gptq", "bits": 2}, 1),
+    "rtn-3": ({"name": "rtn", "bits": 3}, 1),
+    "rtn-4": ({"name": "rtn", "bits": 4}, 1),
+    "awq-3": ({"name": "awq", "bits": 3}, 1),
+    "awq-4": ({"name": "awq", "bits": 4}, 1),
+    "nf4": ({"name": "nf4"}, 1),
+}
+MAIN = "gptq-3"
+
+
+def method_of(name, hidden):
+    request = dict(METHODS[name][0])
+    request["block_size" if request["name"] == "nf4" else "group_size"] = min(GROUP_SIZE, hidden)
+    return request
+
+
+class UnitOfStudy(Experiment):
+    def __init__(self, client, cell, seed, prefix="study"):
+        super().__init__(client, cell.scale)
+        self.cell, self.seed = cell, seed
+        self.name = f"{prefix}-{cell.name}-{digest(cell)}-s{seed}"
+        self.training, self.validation, self.other = (f"{prefix}-{cell.text}-train", f"{prefix}-{cell.text}-validation", f"{prefix}-other")
+        self.vocabulary = f"{prefix}-{cell.text}-words"
+        self.branched = branch_tokens(cell.scale)
+        self.counts = ends(cell.scale)
+        self.words = None  # the tokenizer that `learn_words` found
+
+    def register(self, directory):
+        for name, file in ((self.training, f"{self.cell.text}-train.txt"), (self.validation, f"{self.cell.text}-validation.txt"),
+                           (self.vocabulary, f"{self.cell.text}-words.txt"), (self.other, "other.txt")):
+            self.client.request("POST", "/v1/datasets", {"name": name, "path": str(directory / file), "format": "text"})
+
+    def learn_words(self):
+        """The tokenizer of this text and size, which all seeds share: learned by a run of one step from the text's first megabytes."""
+        name = f"{self.vocabulary}-{self.scale.vocabulary}"
+        run = self.client.post("train", {"trajectory": name, "dataset": self.vocabulary, "tokens": self.step, "sequence_length": self.scale.length,
+                                         "batch_sequences": self.scale.sequences, "model": self.model, "keep_state": False,
+                                         "tokenizer": {"name": "train", "vocabulary_size": self.scale.vocabulary}})
+        result = self.client.finish("learning the vocabulary", {0: Run(run, "learning the vocabulary")})[0]
+        checkpoint = self.client.get(f"/v1/checkpoints/{result['checkpoints'][-1]}")
+        return {"name": "file", "path": checkpoint["source"]["path"] + "/tokenizer.json"}
+
+    def begin(self, group, peak, tokens, schedule, every=None, branched=0, **more):
+        """A training run of this seed."""
+        name = f"{self.name}-{group}-{peak:g}"
+        return self.train(name, peak, tokens, every or self.every, schedule, branched, **{"seed": self.seed, **more})
+
+    # --- training --------------------------------------------------------------------------------------------------------------------
+    def models(self):
+        """{Key: checkpoint} of all that is measured."""
+        return self.from_scratch() if self.cell.weight_decays else self.trunk_and_decays()
+
+    def trunk_and_decays(self):
+        found = {}
+        whole = self.cell.base is None  # compared with the constant run itself, which therefore goes on beside its decays
+        runs = {peak: self.begin("constant", peak, self.counts[-1] if whole else self.branched[-1], {"name": "constant"}, model=self.model,
+                                 tokenizer=self.words) for peak in self.cell.peaks}
+        self.client.finish("training with a constant rate", runs)
+        trunks = {peak: self.client.checkpoints(f"{self.name}-constant-{peak:g}") for peak in self.cell.peaks}
+        runs = {(peak, branch, number): self.decay(trunks[peak][branch], peak, branch, end, number)
+                for peak in self.cell.peaks for branch, end in zip(self.branched, self.counts)
+                for number in range(max(1, self.cell.soups) if branch == self.branched[-1] else 1)}
+        results = self.client.finish("decaying", runs)
+        for peak in self.cell.peaks:
+            found.update(self.of_peak(trunks[peak], peak, whole))
+        if whole:
+            found.update(self.averages(trunks))
+        if self.cell.soups > 1:
+            peak, branch, end = self.cell.peaks[0], self.branched[-1], self.counts[-1]
+            parts = [results[peak, branch, number]["checkpoints"][-1] for number in range(self.cell.soups)]
+            params = {"checkpoints": parts, "into": f"{self.name}-soup-{peak:g}", "name": f"soup-{millions(end)}M"}
+            run = Run(self.client.post("average", params), "a soup")
+            result = self.client.finish("averaging", {0: run})[0]
+            found[Key("soup", peak, DEFAULT_WEIGHT_DECAY, branch, end, True)] = result["checkpoint"]
+        return found
+
+    def decay(self, start, peak, branch, end, number):
+        """The soup's further decays see the rest of the data in another order, which their seed decides."""
+        group = f"decay-{millions(branch)}M" + (f"-order{number}" if number else "")
+        order = {"seed": self.seed + 1000 * number} if number else {}
+        return self.begin(group, peak, end, {"name": "wsd", "decay": end - branch}, max(self.step, (end - branch) // 3), branch, keep_state=False,
+                          **{"from": start}, **order)
+
+    def of_peak(self, trunk, peak, whole):
+        found, ends_of = {}, dict(zip(self.counts, self.branched))
+        for tokens, checkpoint in trunk.items():
+            if whole and tokens in ends_of:
+                found[Key("constant", peak, DEFAULT_WEIGHT_DECAY, ends_of[tokens], tokens, True)] = checkpoint
+            elif tokens // self.every % self.scale.curve == 0:
+                found[Key("constant", peak, DEFAULT_WEIGHT_DECAY, 0, tokens, False)] = checkpoint
+        for branch, end in zip(self.branched, self.counts):
+            for tokens, checkpoint in self.client.checkpoints(f"{self.name}-decay-{millions(branch)}M-{peak:g}").items():
+                found[Key("decay", peak, DEFAULT_WEIGHT_DECAY, branch, tokens, tokens == end)] = checkpoint
+        return found
+
+    def averages(self, trunks):
+        runs = {}
+        for peak, trunk in trunks.items():
+            for branch, end in zip(self.branched, self.counts):
+                window = [trunk[end - back * self.every] for back in reversed(range(self.scale.window))]
+                params = {"checkpoints": window, "into": f"{self.name}-lawa-{peak:g}", "name": f"lawa-{millions(end)}M"}
+                runs[Key("lawa", peak, DEFAULT_WEIGHT_DECAY, branch, end, True)] = Run(self.client.post("average", params), "averaging")
+        return {key: result["checkpoint"] for key, result in self.client.finish("averaging", runs).items()}
+
+    def from_scratch(self):
+        """Runs of the longest count, with other weight decays and with a cosine."""
+        peak, branch, end = self.cell.peaks[0], self.branched[-1], self.counts[-1]
+        every = self.every * self.scale.curve
+        runs = {}
+        for value in self.cell.weight_decays:
+            runs["decay", value] = self.begin(f"weight-decay-{value:g}", peak, end, {"name": "wsd", "decay": end - branch}, every, keep_state=False,
+                                              model=self.model, tokenizer=self.words, optimizer={"name": "adamw", "weight_decay": value})
+        runs["cosine", DEFAULT_WEIGHT_DECAY] = self.begin("cosine", peak, end, {"name": "cosine"}, every, keep_state=False, model=self.model,
+                                                          tokenizer=self.words)
+        self.client.finish("training from scratch", runs)
+        found = {}
+        for group, value in runs:
+            name = f"{self.name}-cosine-{peak:g}" if group == "cosine" else f"{self.name}-weight-decay-{value:g}-{peak:g}"
+            for tokens, checkpoint in self.client.checkpoints(name).items():
+                found[Key(group, peak, value, branch, tokens, tokens == end)] = checkpoint
+        return found
+
+    # --- measuring -------------------------------------------------------------------------------------------------------------------
+    def wanted(self, key):
+        """[(method, calibration samples, text)] of a model: all methods at end points, the main one along the way."""
+        if not key.end:
+            return [(MAIN, 1, "validation")]
+        asked = [(name, draws or self.scale.draws, "validation") for name, (_, draws) in METHODS.items()]
+        return [*asked, (MAIN, 1, "other")]
+
+    def measure(self, models):
+        """Rows of the results: every number of one run with one model shares its "run"."""
+        quantized, sharp = {}, {}
+        for key, checkpoint in models.items():
+            for name, draws, text in self.wanted(key):
+                params = self.quantization(checkpoint, method_of(name, self.scale.hidden), draws, self.other if text == "other" else None)
+                quantized[key, name, text] = Run(self.client.post("quantize", params), f"quantizing {key.group}, {name}", draws)
+            if key.end or key.group == "constant":
+                estimators = ["trace", "top_eigenvalue"] if key.end else ["trace"]
+                sharp[key] = Run(self.client.post("sharpness", self.sharpness(checkpoint, estimators)), "sharpness")
+        rows = []
+        for (key, name, text), result in self.client.finish("quantizing", quantized).items():
+            rows += self.quantize_rows(key, name, text, result, quantized[key, name, text].id)
+        for key, result in self.client.finish("measuring sharpness", sharp).items():
+            rows += self.sharpness_rows(key, result, sharp[key].id)
+        return rows
+
+    def row(self, key, run, metric, value, method="", text="validation", **more):
+        return {"cell": self.cell.name, "seed": self.seed, **key._asdict(), "method": method, "text": text, "metric": metric, "value": value,
+                "low": None, "high": None, "draw": None, "run": run, **more}
+
+    def quantize_rows(self, key, name, text, result, run):
+        draws = result["calibration_draws"]
+        low, high = result["delta_interval"] or (None, None)
+        bound = {"low": low, "high": high}
+        rows = []
+        if draws is None:
+            rows.append(self.row(key, run, "delta", result["delta"], name, text, **bound))
+            rows.append(self.row(key, run, "loss_q", result["loss_q"], name, text))
+        else:
+            for number, (delta, loss) in enumerate(zip(draws["delta"], draws["loss_q"]), 1):
+                rows.append(self.row(key, run, "delta", delta, name, text, draw=number, **(bound if number == 1 else {})))
+                rows.append(self.row(key, run, "loss_q", loss, name, text, draw=number))
+        rows.append(self.row(key, run, "kl", result["kl"], name, text))
+        if name == MAIN:
+            rows.append(self.row(key, run, "loss_fp", result["loss_fp"], "", text))
+        return rows
+
+    def sharpness_rows(self, key, result, run):
+        error = result.get("trace_stderr")
+        rows = [self.row(key, run, "trace", result["trace"], low=error and result["trace"] - 1.96 * error, high=error and result["trace"] + 1.96 * error)]
+        if key.end:
+            # The server's top eigenvalue is that of the largest magnitude; sharpness is the largest algebraic one.
+            rows.append(self.row(key, run, "lambda_max", result["largest_algebraic"]))
+        return rows
+
+    def run(self):
+        return self.measure(self.models())
