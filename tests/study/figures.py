@@ -102,10 +102,11 @@ def sharpness(cell, means):
 def paths(means, cell, groups, first=0):
     """`first`: place of the first peak's colour."""
     found = []
-    for place, peak in enumerate(means.peaks(cell), first):
+    counts = ends(cell.scale)
+    for place, peak in enumerate(means.peaks(cell.name), first):
         for group in groups:
-            fp = {x: y for x, y, _ in means.curve(cell, group, peak, "loss_fp")}
-            points = [(fp[x], y, half) for x, y, half in means.curve(cell, group, peak, "loss_q") if x in fp]
+            fp = {x: y for x, y, _ in means.curve(cell.name, group, peak, "loss_fp") if group == "constant" or x in counts}
+            points = [(fp[x], y, half) for x, y, half in means.curve(cell.name, group, peak, "loss_q") if x in fp]
             star = group in ("lawa", "soup")
             found.append({"label": f"{NAMES[group]}, peak {peak:g}", "points": points, "line": not star, "mark": "star" if star else "dot",
                           "colour": COLOURS[group] if star else RATES[place % len(RATES)], "dashed": group == "constant"})
@@ -114,9 +115,9 @@ def paths(means, cell, groups, first=0):
 
 def losses(cell, means, others):
     """Quantized over full-precision loss, by rate: constant runs and the ends of decays as paths, averages as stars."""
-    series = paths(means, cell.name, ("constant", "decay", "lawa", "soup"))
+    series = paths(means, cell, ("constant", "decay", "lawa", "soup"))
     for other in others:
-        series += paths(means, other.name, ("constant", "decay"), len(cell.peaks))
+        series += paths(means, other, ("constant", "decay"), len(cell.peaks))
     names = ", ".join(other.name for other in others)
     return svg.figure(f"Quantized over full-precision loss (cell {cell.name}{' with ' + names if names else ''})", "full-precision loss, nats",
                       [{"y": "quantized loss, nats", "height": 320, "series": series}], caption(cell, means) + " Training goes from right to left.")

@@ -2,10 +2,10 @@
 
 import math
 
-from cells import CELLS, ends
+from cells import CELLS, branch_tokens, ends
 
 PEAK, SMALL_PEAK = 4e-3, 1e-3
-COUNTS = ends(CELLS["C"].scale)
+COUNTS, BRANCHES = ends(CELLS["C"].scale), branch_tokens(CELLS["C"].scale)
 # In ΔQL, at the three token counts; sizes and spreads between seeds as three seeds of such models had them.
 PLANTED = {"decay": (0.0052, 0.0123, 0.0233), "lawa": -0.025, "soup": -0.008, "peak": 0.015, "sharp": 0.9}
 NOTHING = {"decay": (0, 0, 0), "lawa": 0, "soup": 0, "peak": 0, "sharp": 0}
@@ -26,7 +26,9 @@ def of_seed(seed, source, planted):
             own = source.gauss(0, 1) if not planted["sharp"] else shift / 0.02 + source.gauss(0, 0.2)
             fp = loss - better + source.gauss(0, 0.002)
             quantized = fp * (1 + delta) if rise else 3 + source.gauss(0, 0.01)
-            models.append(("C", group, PEAK, tokens, {"delta": delta, "loss_fp": fp, "loss_q": quantized, "kl": delta, "trace": 500 + 50 * own, "lambda_max": 20 + 2 * own}))
+            # Both fall with tokens, while ΔQL rises: only a comparison within a token count sees what is planted.
+            sharp = {"trace": 1500 + 50 * own - 400 * place, "lambda_max": 60 + 2 * own - 16 * place}
+            models.append(("C", group, PEAK, tokens, {"delta": delta, "loss_fp": fp, "loss_q": quantized, "kl": delta, **sharp}))
     line = sorted((model[4]["loss_fp"], model[4]["delta"]) for model in models if model[1] == "decay")
     for place, tokens in enumerate(COUNTS[1:]):
         (x0, y0), (x1, y1) = line[place:place + 2]
@@ -44,6 +46,7 @@ def rows(source, planted, seeds=10, peak_seeds=5):
                 continue
             for metric, value in numbers.items():
                 method = "gptq-3" if metric in ("delta", "loss_q", "kl") else ""
-                found.append({"id": f"m{len(found) + 1}", "cell": cell, "seed": seed, "group": group, "peak": peak, "weight_decay": 0.1, "branch": 0, "tokens": tokens,
-                              "end": True, "method": method, "text": "validation", "metric": metric, "value": value, "low": None, "high": None, "draw": None, "run": "r"})
+                found.append({"id": f"m{len(found) + 1}", "cell": cell, "seed": seed, "group": group, "peak": peak, "weight_decay": 0.1,
+                              "branch": BRANCHES[COUNTS.index(tokens)], "tokens": tokens, "end": True, "method": method, "text": "validation", "metric": metric,
+                              "value": value, "low": None, "high": None, "draw": None, "run": "r"})
     return found

@@ -110,6 +110,12 @@ def lines_of(text):
     return lines
 
 
+def sample(x, y, series):
+    dashes = ' stroke-dasharray="4 2"' if series.get("dashed") else ""
+    return (f'<line x1="{x - 8:.0f}" x2="{x + 8:.0f}" y1="{y}" y2="{y}" stroke="{series["colour"]}" stroke-width="1.4"{dashes}/>'
+            f'<circle cx="{x:.0f}" cy="{y}" r="3.2" fill="{series["colour"]}"/>')
+
+
 def legend(panels, top):
     """One entry for each label, as many in a row as the longest allows."""
     entries = {series["label"]: series for panel in panels for series in panel["series"] if series.get("label")}
@@ -117,8 +123,8 @@ def legend(panels, top):
     out, each = [], (WIDTH - LEFT - RIGHT) / row
     for place, (label, series) in enumerate(entries.items()):
         x, y = LEFT + place % row * each, top + place // row * 16
-        mark = star(x, y - 4, series["colour"]) if series.get("mark") == "star" else f'<circle cx="{x:.0f}" cy="{y - 4}" r="4" fill="{series["colour"]}"/>'
-        out.append(f'{mark}<text x="{x + 10:.0f}" y="{y}">{html.escape(label)}</text>')
+        mark = star(x, y - 4, series["colour"]) if series.get("mark") == "star" else sample(x, y - 4, series)
+        out.append(f'{mark}<text x="{x + 12:.0f}" y="{y}">{html.escape(label)}</text>')
     return out, top + 16 * -(-len(entries) // row)
 
 

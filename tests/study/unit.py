@@ -107,7 +107,7 @@ class UnitOfStudy(Experiment):
         for tokens, checkpoint in trunk.items():
             if whole and tokens in ends_of:
                 found[Key("constant", peak, DEFAULT_WEIGHT_DECAY, ends_of[tokens], tokens, True)] = checkpoint
-            elif tokens // self.every % self.scale.curve == 0:
+            elif tokens // self.every % self.scale.curve == 0 or tokens in self.branched:
                 found[Key("constant", peak, DEFAULT_WEIGHT_DECAY, 0, tokens, False)] = checkpoint
         for branch, end in zip(self.branched, self.counts):
             for tokens, checkpoint in self.client.checkpoints(f"{self.name}-decay-{millions(branch)}M-{peak:g}").items():
