@@ -13,39 +13,56 @@ struct grids {
     int64_t stride;
 };
 
-/* A matrix [rows, columns] as codes (coding.h). `groups` counts those of a row, or with LAYOUT_RUNS all. With
- * column_scales s the value of a column is divided by its s. */
+/* A matrix [rows, columns] as codes (coding.h). `groups` counts those side by side in a row, or with LAYOUT_RUNS all;
+ * `bands` are the rows, or with LAYOUT_TILES rows of tiles. With column_scales s the value of a column is divided by its s. */
 struct codes {
     struct coding coding;
     int64_t rows, columns, groups;
     uint8_t *codes;             /* [rows, columns] */
-    float *scales;              /* [rows, groups]; of runs [groups] */
-    uint8_t *zeros;             /* [rows, groups]; of a grid */
+    float *scales;              /* [bands, groups]; of runs [groups] */
+    uint8_t *zeros;             /* [bands, groups]; of a grid */
     const int32_t *g_idx;       /* [columns] the group of a column; NULL: column / group_size */
     const float *column_scales; /* [columns], above 0; NULL: none */
     struct grids grids;         /* where encode puts scales and zero points of rows in place of all that */
 };
 
+/* Rows of a band. */
+CODING_FUNCTION int64_t codes_band(const struct codes *codes)
+{
+    return codes->coding.layout == LAYOUT_TILES ? codes->coding.group_rows : 1;
+}
+
 CODING_FUNCTION int64_t codes_all_groups(const struct codes *codes)
 {
-    return codes->coding.layout == LAYOUT_RUNS ? codes->groups : codes->rows * codes->groups;
+    const int64_t band = codes_band(codes);
+    return codes->coding.layout == LAYOUT_RUNS ? codes->groups : (codes->rows + band - 1) / band * codes->groups;
 }
 
 /* Which of all groups a weight is in. */
 CODING_FUNCTION int64_t codes_group(const struct codes *codes, int64_t r, int64_t c)
 {
     if (codes->coding.layout == LAYOUT_RUNS) return (r * codes->columns + c) / codes->coding.group_size;
-    return r * codes->groups + (codes->g_idx != NULL ? codes->g_idx[c] : c / codes->coding.group_size);
+    return r / codes_band(codes) * codes->groups +
+           (codes->g_idx != NULL ? codes->g_idx[c] : c / codes->coding.group_size);
 }
 
-/* Weights of a group. */
-CODING_FUNCTION int64_t codes_count(const struct codes *codes, int64_t group)
+/* Weights of a group that lie side by side: all of a run, a row of a tile. */
+CODING_FUNCTION int64_t codes_width(const struct codes *codes, int64_t group)
 {
     const bool runs = codes->coding.layout == LAYOUT_RUNS;
     const int64_t size = codes->coding.group_size;
     const int64_t left =
         runs ? codes->rows * codes->columns - group * size : codes->columns - group % codes->groups * size;
     return left < size ? left : size;
+}
+
+/* Weights of a group. */
+CODING_FUNCTION int64_t codes_count(const struct codes *codes, int64_t group)
+{
+    const int64_t band = codes_band(codes);
+    if (codes->coding.layout != LAYOUT_TILES) return codes_width(codes, group);
+    const int64_t left = codes->rows - group / codes->groups * band;
+    return codes_width(codes, group) * (left < band ? left : band);
 }
 
 /* Row and column of weight k of a group. */
@@ -56,8 +73,9 @@ CODING_FUNCTION void codes_place(const struct codes *codes, int64_t group, int64
         *r = (group * size + k) / codes->columns;
         *c = (group * size + k) % codes->columns;
     } else {
-        *r = group / codes->groups;
-        *c = group % codes->groups * size + k;
+        const int64_t width = codes->coding.layout == LAYOUT_TILES ? codes_width(codes, group) : size;
+        *r = group / codes->groups * codes_band(codes) + k / width;
+        *c = group % codes->groups * size + k % width;
     }
 }
 

@@ -27,9 +27,19 @@
  * double. A symmetric group without a negative weight keeps lo = 0: half the step, and the upper half clips. That is
  * what GPTQ tools do.
  *
- * Of a table the code is that of the value nearest to w / scale, in double, with the scale as it is stored:
+ * Of a table the code is that of the value nearest to w / scale, in double, with the scale as it is stored; what lies
+ * beyond the largest value becomes it:
  *
  *     absmax      scale = max |w| / the largest value
+ *     power       scale = 2^(floor(log2 max |w|) - floor(log2 of the largest value))   OCP MX v1.0, section 6.3
+ *
+ * The second leaves max |w| / scale between 4 and 8 where the largest value is 6: what is above 6 saturates, as the
+ * specification has it. Scales are rounded to their type:
+ *
+ *     E8M0        a power of two from 2^-127 on, which a group of zeros has
+ *     E4M3        factor * e4m3(scale / factor): to the nearest of 1 sign, 4 exponent and 3 mantissa bits, of ties the
+ *                 even one, at most 448; the factor is a float of the whole matrix. What is smaller than half of 2^-9
+ *                 factors becomes 0
  *
  * The codes of a group whose scale is 0 are those of w = 0. */
 #ifndef BACKEND_CODING_H
@@ -48,19 +58,22 @@
 _Static_assert(FLT_EVAL_METHOD == 0, "codings are defined by single operations");
 #endif
 
-enum scale_rule { SCALE_MIN_MAX, SCALE_RANGE, SCALE_ABSMAX };
+enum scale_rule { SCALE_MIN_MAX, SCALE_RANGE, SCALE_ABSMAX, SCALE_POWER };
 
 /* What a checkpoint stores. Scales are floats here whatever the type; float16 is left to those who write files. */
-enum scale_type { SCALE_TYPE_F16, SCALE_TYPE_F32 };
+enum scale_type { SCALE_TYPE_F16, SCALE_TYPE_F32, SCALE_TYPE_E8M0, SCALE_TYPE_E4M3 };
 
-/* Which weights share a scale: `group_size` columns of a row, or a run of `group_size` values of the matrix written out
- * row by row, so that runs cross rows. The last of a row, or of the matrix, may be shorter. */
-enum coding_layout { LAYOUT_ROWS, LAYOUT_RUNS };
+/* Which weights share a scale: `group_size` columns of a row, or of `group_rows` rows, or a run of `group_size` values of
+ * the matrix written out row by row, so that runs cross rows. The last of a row, a column or the matrix may be
+ * shorter. */
+enum coding_layout { LAYOUT_ROWS, LAYOUT_TILES, LAYOUT_RUNS };
 
-/* Halfway between two values of a table. On a grid ties go to the even step. */
-enum tie_rule { TIES_LOWER };
+/* Halfway between two values of a table: the lower one, or that with an even code. On a grid ties go to the even
+ * step. */
+enum tie_rule { TIES_LOWER, TIES_EVEN };
 
-enum { CODING_VALUES = 16 }; /* the most of a table */
+enum { CODING_VALUES = 128 }; /* the most of a table */
+#define CODING_E4M3_LARGEST 448.0
 
 struct coding {
     int bits; /* of a code, 1 to 8 */
@@ -68,11 +81,14 @@ struct coding {
     /* the table, ascending, in memory of the backend that reads it; NULL: a grid */
     const float *values;
     int count;
+    bool mirrored; /* values are magnitudes: the highest bit of a code is its sign, the others say which */
     enum tie_rule ties;
     enum scale_rule rule;
     enum scale_type type;
+    float factor; /* of SCALE_TYPE_E4M3, above 0 */
+    bool given;   /* encode finds no scales, but takes those that are there */
     enum coding_layout layout;
-    int64_t group_size;
+    int64_t group_size, group_rows; /* rows: of LAYOUT_TILES */
 };
 
 CODING_FUNCTION double coding_top(struct coding coding)
@@ -118,6 +134,36 @@ CODING_FUNCTION void coding_grid(struct coding coding, double lo, double hi, dou
     *point = coding.sym ? middle : rint(-lo / *scale);
 }
 
+/* The largest power of two that is not above x; 0 of 0. Floats are normal doubles: the exponent's bits say it. */
+CODING_FUNCTION double coding_power(double x)
+{
+    union {
+        double number;
+        uint64_t bits;
+    } parts;
+    parts.number = x;
+    parts.bits &= 0x7ff0000000000000u;
+    return parts.number;
+}
+
+/* The nearest of E4M3's numbers to x >= 0. */
+CODING_FUNCTION double coding_e4m3(double x)
+{
+    const double step = coding_at_least(coding_power(x) / 8, 0x1p-9), rounded = rint(x / step) * step;
+    return rounded < CODING_E4M3_LARGEST ? rounded : CODING_E4M3_LARGEST;
+}
+
+/* Of a table, for weights whose largest magnitude is `most`: a float. */
+CODING_FUNCTION double coding_table_scale(struct coding coding, double most)
+{
+    const double largest = (double)coding.values[coding.count - 1], factor = (double)coding.factor;
+    double scale = most / largest;
+    if (coding.rule == SCALE_POWER) scale = coding_power(most) / coding_power(largest);
+    if (coding.type == SCALE_TYPE_E8M0) scale = coding_at_least(scale, 0x1p-127);
+    if (coding.type == SCALE_TYPE_E4M3) scale = coding_e4m3(scale / factor) * factor;
+    return (double)(float)scale;
+}
+
 /* The scale and zero point for weights from lo to hi, both found from coding_origin on; of a table there is no zero
  * point, and the scale is a float. */
 CODING_FUNCTION void coding_scale(struct coding coding, double lo, double hi, double *scale, double *point)
@@ -127,8 +173,7 @@ CODING_FUNCTION void coding_scale(struct coding coding, double lo, double hi, do
         *point = (double)(uint8_t)*point; /* never -0 */
         return;
     }
-    const double most = hi > -lo ? hi : -lo;
-    *scale = (double)(float)(most / (double)coding.values[coding.count - 1]);
+    *scale = coding_table_scale(coding, hi > -lo ? hi : -lo);
     *point = 0;
 }
 
@@ -143,13 +188,14 @@ CODING_FUNCTION double coding_step(float weight, double scale, double zero, doub
     return ((x + magic) - magic) + zero;
 }
 
-/* Index of the nearest of ascending values to x; on a midpoint, and among equals, the lower one. */
-CODING_FUNCTION int coding_nearest(const double *values, int count, double x)
+/* Index of the nearest of ascending values to x; among equals the lower one. */
+CODING_FUNCTION int coding_nearest(const double *values, int count, enum tie_rule ties, double x)
 {
     int low = 0, high = count - 1; /* the answer lies in [low, high] */
     while (low < high) {
         const int middle = low + (high - low) / 2;
-        if (x <= (values[middle] + values[middle + 1]) / 2)
+        const double halfway = (values[middle] + values[middle + 1]) / 2;
+        if (x < halfway || (x == halfway && (ties == TIES_LOWER || middle % 2 == 0)))
             high = middle;
         else
             low = middle + 1;
@@ -160,13 +206,17 @@ CODING_FUNCTION int coding_nearest(const double *values, int count, double x)
 /* The code in a table, whose values are given as doubles. */
 CODING_FUNCTION int coding_look_up(struct coding coding, const double *values, float weight, double scale)
 {
-    return coding_nearest(values, coding.count, scale > 0 ? (double)weight / scale : 0);
+    const double x = scale > 0 ? (double)weight / scale : 0;
+    if (!coding.mirrored) return coding_nearest(values, coding.count, coding.ties, x);
+    return (x < 0 ? 1 << (coding.bits - 1) : 0) + coding_nearest(values, coding.count, coding.ties, fabs(x));
 }
 
 /* What is multiplied by the scale. */
 CODING_FUNCTION float coding_value(struct coding coding, int code, int zero)
 {
-    return coding.values != NULL ? coding.values[code] : (float)(code - zero);
+    const int sign = coding.mirrored ? 1 << (coding.bits - 1) : 0;
+    if (coding.values == NULL) return (float)(code - zero);
+    return (code & sign) != 0 ? -coding.values[code - sign] : coding.values[code];
 }
 
 /* The table as doubles; nothing of a grid. */

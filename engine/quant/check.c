@@ -43,7 +43,7 @@ enum status check_task(struct backend *backend, const struct quantize_task *task
 
 enum status check_scales(const struct quantized_layer *layer, const char *name, struct error *error)
 {
-    for (int64_t i = 0; i < layer->rows * layer->groups && layer->zeros != NULL; i++) {
+    for (int64_t i = 0; layer->zeros != NULL && i < layer->rows * layer->groups; i++) {
         const int zero = layer->zeros[i], above = (1 << layer->coding.bits) - 1 - zero;
         if (!isfinite((float)(zero > above ? zero : above) * layer->scales[i]))
             return error_set(error, STATUS_NOT_FINITE, "%s: row %" PRId64 ": weights too large for a float grid", name,

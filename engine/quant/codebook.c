@@ -70,12 +70,6 @@ static const float nf4_values[VALUES] = {
     }
 static const float fp4_values[][VALUES] = {FP4(1.0f / 12), FP4(1.0f / 192)};
 
-static enum status codebook_settle(struct quantize_method *method, struct error *error)
-{
-    (void)method, (void)error;
-    return STATUS_OK;
-}
-
 static int compare_doubles(const void *left, const void *right)
 {
     const double a = *(const double *)left, b = *(const double *)right;
@@ -110,7 +104,8 @@ static void quantize_maxima(struct quantized_layer *layer)
         for (int64_t i = first; i < last; i++) most = fmax(most, fabs((double)layer->scales[i] - mean));
         for (int64_t i = first; i < last; i++) {
             const double off = (double)layer->scales[i] - mean;
-            layer->scales[i] = (float)(map[coding_nearest(map, MAP_SIZE, most > 0 ? off / most : 0)] * most + mean);
+            layer->scales[i] =
+                (float)(map[coding_nearest(map, MAP_SIZE, TIES_LOWER, most > 0 ? off / most : 0)] * most + mean);
         }
     }
     /* a code a block, a maximum for each 256 of them, the mean */
@@ -134,11 +129,8 @@ static enum status codebook_encode(void *owner, struct backend *backend, const s
                                   .type = SCALE_TYPE_F32,
                                   .layout = LAYOUT_RUNS,
                                   .group_size = book->params->block_size};
-    enum status status = quantized_layer_init(layer, linear->weight.rows, linear->weight.columns, coding, error);
-    if (status == STATUS_OK) status = coded_init(coded, backend, layer, NULL, error);
+    enum status status = quantize_each_coding(backend, linear, coding, layer, coded, error);
     if (status != STATUS_OK) return status;
-    coded_push(coded);
-    coded_encode(coded, linear->weight);
     if (!book->params->double_quant) return STATUS_OK;
     if ((status = coded_pull_scales(coded, error)) != STATUS_OK) return status;
     quantize_maxima(layer);
@@ -161,6 +153,6 @@ static enum status fp4_quantize(struct backend *backend, const struct quantize_m
 }
 
 const struct quantizer quantizer_nf4 = {
-    .name = "nf4", .params = nf4_params, .bits = 4, .settle = codebook_settle, .quantize = nf4_quantize};
+    .name = "nf4", .params = nf4_params, .bits = 4, .settle = quantize_each_settle, .quantize = nf4_quantize};
 const struct quantizer quantizer_fp4 = {
-    .name = "fp4", .params = fp4_params, .bits = 4, .settle = codebook_settle, .quantize = fp4_quantize};
+    .name = "fp4", .params = fp4_params, .bits = 4, .settle = quantize_each_settle, .quantize = fp4_quantize};

@@ -60,8 +60,10 @@ enum status export_format_grid(const struct quantize_method *method, struct expo
                                      .sym = method->awq.sym,
                                      .column_scales = true};
     else
-        return refuse(error,
-                      "packed formats store grids, and the method's codes are of a codebook: use \"dequantized\"");
+        return error_set_at(
+            error, STATUS_UNSUPPORTED, "/export",
+            "packed formats store uniform grids, and the codes of \"%s\" are of a table of values: use \"dequantized\"",
+            quantizer_by_id(method->quantizer)->name);
     return STATUS_OK;
 }
 

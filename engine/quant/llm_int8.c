@@ -25,12 +25,6 @@ const struct param llm_int8_params[] = {
     {0},
 };
 
-static enum status llm_int8_settle(struct quantize_method *method, struct error *error)
-{
-    (void)method, (void)error;
-    return STATUS_OK;
-}
-
 static enum status keep_original(struct backend *backend, struct matrix weight, struct quantized_layer *layer,
                                  struct error *error)
 {
@@ -46,10 +40,8 @@ static enum status llm_int8_encode(void *owner, struct backend *backend, const s
     const struct llm_int8_params *params = owner;
     const struct coding coding = {
         .bits = 8, .sym = true, .rule = SCALE_ABSMAX, .type = SCALE_TYPE_F32, .group_size = -1};
-    enum status status = quantized_layer_init(layer, linear->weight.rows, linear->weight.columns, coding, error);
-    if (status == STATUS_OK) status = coded_init(coded, backend, layer, NULL, error);
+    const enum status status = quantize_each_coding(backend, linear, coding, layer, coded, error);
     if (status != STATUS_OK) return status;
-    coded_encode(coded, linear->weight);
     layer->input_bits = 8;
     layer->input_threshold = params->threshold;
     return params->variant == VARIANT_PAPER ? keep_original(backend, linear->weight, layer, error) : STATUS_OK;
@@ -66,5 +58,5 @@ const struct quantizer quantizer_llm_int8 = {.name = "llm_int8",
                                              .params = llm_int8_params,
                                              .bits = 8,
                                              .treats_inputs = true,
-                                             .settle = llm_int8_settle,
+                                             .settle = quantize_each_settle,
                                              .quantize = llm_int8_quantize};

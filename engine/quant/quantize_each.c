@@ -23,3 +23,20 @@ done:
     memory_free(coded);
     return status;
 }
+
+enum status quantize_each_coding(struct backend *backend, const struct quantize_linear *linear, struct coding coding,
+                                 struct quantized_layer *layer, struct coded *coded, struct error *error)
+{
+    enum status status = quantized_layer_init(layer, linear->weight.rows, linear->weight.columns, coding, error);
+    if (status == STATUS_OK) status = coded_init(coded, backend, layer, NULL, error);
+    if (status != STATUS_OK) return status;
+    coded_push(coded);
+    coded_encode(coded, linear->weight);
+    return STATUS_OK;
+}
+
+enum status quantize_each_settle(struct quantize_method *method, struct error *error)
+{
+    (void)method, (void)error;
+    return STATUS_OK;
+}

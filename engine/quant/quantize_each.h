@@ -15,4 +15,12 @@ typedef enum status quantize_each_encoder(void *owner, struct backend *backend, 
 MUST_CHECK enum status quantize_each(struct backend *backend, const struct quantize_task *task, void *owner,
                                      quantize_each_encoder *encode, struct quantized_layer *out, struct error *error);
 
+/* What most encoders end with: the layer in this coding, and its codes. */
+MUST_CHECK enum status quantize_each_coding(struct backend *backend, const struct quantize_linear *linear,
+                                            struct coding coding, struct quantized_layer *layer, struct coded *coded,
+                                            struct error *error);
+
+/* The `settle` of a row whose parameters are right as they come. */
+MUST_CHECK enum status quantize_each_settle(struct quantize_method *method, struct error *error);
+
 #endif

@@ -37,6 +37,11 @@ struct llm_int8_params {
     int variant;
 };
 
+enum fp8_scales { FP8_SCALES_CHANNEL, FP8_SCALES_TENSOR, FP8_SCALES_BLOCK };
+struct fp8_params {
+    int scales; /* enum fp8_scales */
+};
+
 struct smoothquant_params {
     int64_t bits, activation_bits;
     double alpha;
@@ -78,7 +83,10 @@ struct quantize_options {
     X(FP4, fp4) \
     X(AWQ, awq) \
     X(LLM_INT8, llm_int8) \
-    X(SMOOTHQUANT, smoothquant)
+    X(SMOOTHQUANT, smoothquant) \
+    X(MXFP4, mxfp4) \
+    X(NVFP4, nvfp4) \
+    X(FP8, fp8)
 /* clang-format on */
 
 enum quantizer_id {
@@ -88,7 +96,8 @@ enum quantizer_id {
         QUANTIZER_COUNT
 };
 
-/* Which quantizer and its parameters; the structs of the others are not read. */
+/* Which quantizer and its parameters; the structs of the others are not read, and a quantizer without parameters has
+ * none. */
 struct quantize_method {
     int quantizer; /* enum quantizer_id */
     struct rtn_params rtn;
@@ -97,6 +106,7 @@ struct quantize_method {
     struct awq_params awq;
     struct llm_int8_params llm_int8;
     struct smoothquant_params smoothquant;
+    struct fp8_params fp8;
     struct quantize_options options;
 };
 

@@ -8,7 +8,8 @@
 enum status quantized_layer_init(struct quantized_layer *layer, int64_t rows, int64_t columns, struct coding coding,
                                  struct error *error)
 {
-    static const int64_t scale_bits[] = {[SCALE_TYPE_F16] = 16, [SCALE_TYPE_F32] = 32};
+    static const int64_t scale_bits[] = {
+        [SCALE_TYPE_F16] = 16, [SCALE_TYPE_F32] = 32, [SCALE_TYPE_E8M0] = 8, [SCALE_TYPE_E4M3] = 8};
     const bool runs = coding.layout == LAYOUT_RUNS;
     const int64_t across = runs ? rows * columns : columns;
     enum status status;
@@ -44,7 +45,8 @@ void quantized_layer_reset(struct quantized_layer *layer)
 
 int64_t quantized_layer_scales(const struct quantized_layer *layer)
 {
-    return layer->coding.layout == LAYOUT_RUNS ? layer->groups : layer->rows * layer->groups;
+    const struct codes codes = {.coding = layer->coding, .rows = layer->rows, .groups = layer->groups};
+    return codes_all_groups(&codes);
 }
 
 int64_t quantized_layer_bits(const struct quantized_layer *layer)

@@ -21,7 +21,7 @@ struct quantized_layer {
     struct coding coding; /* group_size >= 1: -1 was resolved to the number of columns; a table is lent for ever */
     int64_t rows, columns, groups; /* groups of a row; with LAYOUT_RUNS of the whole matrix */
     uint8_t *codes;                /* [rows, columns], in [0, 2^bits) */
-    float *scales;                 /* [rows, groups]; of runs [groups] */
+    float *scales;                 /* [rows, groups]; of tiles [rows of tiles, groups], of runs [groups] */
     uint8_t *zeros;                /* [rows, groups] of a grid; NULL of a table */
     int32_t *g_idx;                /* [columns]: the group of a column; NULL of runs */
     bool ordered;                  /* g_idx is not column / group_size: it must be stored */

@@ -15,10 +15,7 @@ static enum status rtn_encode(void *owner, struct backend *backend, const struct
 {
     const struct rtn_params *params = owner;
     const struct coding coding = {.bits = (int)params->bits, .sym = params->sym, .group_size = params->group_size};
-    enum status status = quantized_layer_init(layer, linear->weight.rows, linear->weight.columns, coding, error);
-    if (status == STATUS_OK) status = coded_init(coded, backend, layer, NULL, error);
-    if (status == STATUS_OK) coded_encode(coded, linear->weight);
-    return status;
+    return quantize_each_coding(backend, linear, coding, layer, coded, error);
 }
 
 static enum status rtn_quantize(struct backend *backend, const struct quantize_method *method,

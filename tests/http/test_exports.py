@@ -141,7 +141,8 @@ def test_the_format_has_its_own_file_too(service, subject):
     assert (alone["bits"], alone["group_size"], alone["desc_act"], alone["sym"], alone["checkpoint_format"]) == (4, 32, True, True, "gptq")
 
 
-@pytest.mark.parametrize("method", [{"name": "awq", "group_size": 32}, {"name": "nf4"}, {"name": "gptq", "bits": 3, "group_size": 16, "keep_outliers": 3}],
+@pytest.mark.parametrize("method", [{"name": "awq", "group_size": 32}, {"name": "nf4"}, {"name": "mxfp4"},
+                                    {"name": "gptq", "bits": 3, "group_size": 16, "keep_outliers": 3}],
                          ids=lambda m: m["name"])
 def test_a_dequantized_checkpoint_is_registered_and_has_the_measured_loss(service, subject, method):
     done = run(service, subject, method, "dequantized")
@@ -189,6 +190,9 @@ def test_a_tokenizer_that_gguf_has_no_words_for_is_refused_when_posted(service, 
     ("compressed-tensors", {"name": "gptq", "group_size": 32, "desc_act": True}),
     ("compressed-tensors", {"name": "gptq", "group_size": 64}),
     ("gptq", {"name": "nf4"}),
+    ("gptq", {"name": "nvfp4"}),
+    ("compressed-tensors", {"name": "mxfp4"}),
+    ("gguf", {"name": "fp8"}),
     ("gptq", {"name": "gptq", "group_size": 32, "rotation": "hadamard"}),
     ("gptq", {"name": "gptq", "group_size": 32, "activation_bits": 8}),
     ("gptq", {"name": "gptq", "group_size": 32, "keep_outliers": 2}),

@@ -31,6 +31,7 @@ def done(service, answer):
 @pytest.mark.parametrize("method", [
     {"name": "nf4"}, {"name": "fp4", "values": "bitsandbytes", "double_quant": False}, {"name": "awq", "group_size": 16},
     {"name": "llm_int8"}, {"name": "llm_int8", "variant": "paper", "threshold": 1.0}, {"name": "smoothquant", "search": True},
+    {"name": "mxfp4"}, {"name": "nvfp4", "rotation": "hadamard"}, {"name": "fp8", "scales": "block", "activation_bits": 8},
     {"name": "rtn", "activation_bits": 8, "rotation": "hadamard", "keep_outliers": 2, "lm_head_bits": 8, "embedding_bits": 8},
     {"name": "gptq", "group_size": 16, "overrides": [{"pattern": "layers.0", "skip": True}, {"pattern": "down_proj$", "bits": 8}]},
 ])
@@ -53,6 +54,9 @@ def test_a_rotation_alone_leaves_the_loss(service, subject):
     ({"name": "gptq", "rotation": "dance"}, "/params/method/rotation"),
     ({"name": "gptq", "activation_bits": 5}, "/params/method/activation_bits"),
     ({"name": "nf4", "overrides": [{"pattern": "a", "bits": 8}]}, "/params/method/overrides/0/bits"),
+    ({"name": "mxfp4", "overrides": [{"pattern": "a", "group_size": 16}]}, "/params/method/overrides/0/group_size"),
+    ({"name": "nvfp4", "block_size": 16}, "/params/method/block_size"),
+    ({"name": "fp8", "scales": "row"}, "/params/method/scales"),
     ({"name": "rtn", "overrides": [{"pattern": "("}]}, "/params/method/overrides/0/pattern"),
     ({"name": "rtn", "overrides": [{"bits": 8}]}, "/params/method/overrides/0/pattern"),
     ({"name": "llm_int8", "activation_bits": 8}, "/params/method/activation_bits"),

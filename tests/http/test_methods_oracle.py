@@ -84,6 +84,53 @@ NF4 = numpy.array([-1.0, -0.6961928009986877, -0.5250730514526367, -0.3949174880
 E2M1 = numpy.array([-6, -4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4, 6]) / 6
 
 
+def minifloat(x, mantissa_bits, least, largest):
+    """x rounded to `mantissa_bits` behind the leading one, of ties to the even one; `least` is the smallest normal number."""
+    exponent = numpy.floor(numpy.log2(numpy.maximum(numpy.abs(x), least)))
+    step = 2.0 ** (exponent - mantissa_bits)
+    return numpy.clip(numpy.rint(x / step) * step, -largest, largest)
+
+
+def e2m1(x):
+    return minifloat(x, 1, 1.0, 6.0)
+
+
+def e4m3(x):
+    return minifloat(x, 3, 2.0**-6, 448.0)
+
+
+def blocks(weight, rows, columns, code):
+    """`code` of every block of so many rows and columns, with the block's largest magnitude."""
+    out = numpy.empty(weight.shape)
+    for r in range(0, weight.shape[0], rows):
+        for c in range(0, weight.shape[1], columns):
+            part = weight[r : r + rows, c : c + columns]
+            out[r : r + rows, c : c + columns] = code(part, numpy.abs(part).max())
+    return out
+
+
+def mxfp4(weight):
+    def code(part, most):
+        scale = 2.0 ** (numpy.floor(numpy.log2(most)) - 2)
+        return e2m1(part / scale) * scale
+    return blocks(weight, 1, 32, code)
+
+
+def nvfp4(weight):
+    factor = float(numpy.float32(numpy.abs(weight).max() / (6 * 448)))
+    def code(part, most):
+        scale = float(numpy.float32(e4m3(most / 6 / factor) * factor))
+        return e2m1(part / scale) * scale
+    return blocks(weight, 1, 16, code)
+
+
+def fp8(weight, rows, columns):
+    def code(part, most):
+        scale = float(numpy.float32(most / 448))
+        return e4m3(part / scale) * scale
+    return blocks(weight, rows, columns, code)
+
+
 def absmax(x, bits=8):
     step = numpy.abs(x).max(-1, keepdims=True) / (2 ** (bits - 1) - 1)
     return numpy.rint(x / step) * step
@@ -117,7 +164,13 @@ METHODS = {
     "int8": ({"name": "llm_int8", "threshold": 0}, lambda w, x: llm_int8(w, x, 0, False)),
     "bnb": ({"name": "llm_int8"}, lambda w, x: llm_int8(w, x, 6, False)),
     "paper": ({"name": "llm_int8", "variant": "paper"}, lambda w, x: llm_int8(w, x, 6, True)),
+    "mxfp4": ({"name": "mxfp4"}, lambda w, x: x @ mxfp4(w).T),
+    "nvfp4": ({"name": "nvfp4"}, lambda w, x: x @ nvfp4(w).T),
+    "fp8": ({"name": "fp8"}, lambda w, x: x @ fp8(w, 1, 4096).T),
     # off the defaults
+    "mxfp4-a8": ({"name": "mxfp4", "activation_bits": 8}, lambda w, x: absmax(x) @ mxfp4(w).T),
+    "fp8-tensor": ({"name": "fp8", "scales": "tensor"}, lambda w, x: x @ fp8(w, 4096, 4096).T),
+    "fp8-block": ({"name": "fp8", "scales": "block"}, lambda w, x: x @ fp8(w, 128, 128).T),
     "nf4-32": ({"name": "nf4", "double_quant": False, "block_size": 32}, lambda w, x: x @ codebook(w, NF4, 32).T),
     "library": ({"name": "fp4", "double_quant": False, "block_size": 100, "values": "bitsandbytes"},
                 lambda w, x: x @ codebook(w, BOOK, 100).T),

@@ -85,21 +85,34 @@ void cpu_scale_columns(struct backend *backend, struct matrix to, struct matrix 
 static int64_t piece_of(const struct codes *codes, int64_t group, int64_t k, int64_t *row, int64_t *column)
 {
     codes_place(codes, group, k, row, column);
+    if (codes->coding.layout == LAYOUT_TILES) return codes_width(codes, group);
     return smaller(codes_count(codes, group) - k, codes->columns - *column);
+}
+
+static void find_scale(const struct codes *codes, struct matrix weight, int64_t group, double *scale, double *zero)
+{
+    const int64_t count = codes_count(codes, group);
+    int64_t row, column, piece = piece_of(codes, group, 0, &row, &column);
+    float lo = coding_origin(codes->coding, float_row(weight, row)[column]), hi = lo;
+    if (codes->coding.given) {
+        *scale = (double)codes->scales[group];
+        *zero = codes->zeros != NULL ? codes->zeros[group] : 0;
+        return;
+    }
+    for (int64_t k = 0; k < count; k += piece) {
+        piece = piece_of(codes, group, k, &row, &column);
+        coding_extend(float_row(weight, row) + column, piece, &lo, &hi);
+    }
+    coding_scale(codes->coding, (double)lo, (double)hi, scale, zero);
 }
 
 static void encode_group(const struct codes *codes, struct matrix weight, const double *values, int64_t group)
 {
     const int64_t count = codes_count(codes, group);
     const struct grids grids = codes->grids;
-    int64_t row, column, piece = piece_of(codes, group, 0, &row, &column);
-    float lo = coding_origin(codes->coding, float_row(weight, row)[column]), hi = lo;
+    int64_t row, column;
     double scale, zero;
-    for (int64_t k = 0; k < count; k += piece) {
-        piece = piece_of(codes, group, k, &row, &column);
-        coding_extend(float_row(weight, row) + column, piece, &lo, &hi);
-    }
-    coding_scale(codes->coding, (double)lo, (double)hi, &scale, &zero);
+    find_scale(codes, weight, group, &scale, &zero);
     if (grids.scales != NULL) {
         const int64_t at = group % codes->groups * grids.stride + group / codes->groups;
         grids.scales[at] = scale;
@@ -108,7 +121,7 @@ static void encode_group(const struct codes *codes, struct matrix weight, const 
     }
     codes->scales[group] = (float)scale;
     if (codes->zeros != NULL) codes->zeros[group] = (uint8_t)zero;
-    for (int64_t k = 0; k < count; k += piece) {
+    for (int64_t k = 0, piece; k < count; k += piece) {
         piece = piece_of(codes, group, k, &row, &column);
         coding_encode(codes->coding, values, float_row(weight, row) + column, piece, scale, zero,
                       codes->codes + row * codes->columns + column);
@@ -136,9 +149,9 @@ void cpu_encode(struct backend *backend, struct matrix weight, const struct code
 static void decode_piece(const struct codes *codes, const uint8_t *line, int64_t first, int64_t end, int64_t group,
                          float *out)
 {
-    const float scale = codes->scales[group], *values = codes->coding.values;
-    if (values != NULL) {
-        for (int64_t c = first; c < end; c++) out[c] = values[line[c]] * scale;
+    const float scale = codes->scales[group];
+    if (codes->coding.values != NULL) {
+        for (int64_t c = first; c < end; c++) out[c] = coding_value(codes->coding, line[c], 0) * scale;
         return;
     }
     const int zero = codes->zeros[group];

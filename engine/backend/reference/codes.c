@@ -68,7 +68,12 @@ void REFERENCE(encode)(struct backend *backend, struct matrix weight, const stru
             lo = fmin(lo, (double)w);
             hi = fmax(hi, (double)w);
         }
-        coding_scale(codes->coding, lo, hi, &scale, &zero);
+        if (codes->coding.given) {
+            scale = (double)codes->scales[group];
+            zero = codes->zeros != NULL ? codes->zeros[group] : 0;
+        } else {
+            coding_scale(codes->coding, lo, hi, &scale, &zero);
+        }
         if (grids.scales != NULL) {
             const int64_t at = group % codes->groups * grids.stride + group / codes->groups;
             grids.scales[at] = scale;

@@ -131,8 +131,14 @@ KERNEL(encode, encode_args)
     {
         const int slot = thread / CODES_LANES;
         if (thread % CODES_LANES > 0 || group_count(grid, codes, thread) == 0) continue;
+        const int64_t group = group_of(grid, thread);
+        if (coding.given) {
+            scales[slot] = (double)codes->scales[group];
+            zeros[slot] = codes->zeros != NULL ? codes->zeros[group] : 0;
+            continue;
+        }
         coding_scale(coding, (double)low[thread], (double)high[thread], &scales[slot], &zeros[slot]);
-        put_scale(codes, group_of(grid, thread), scales[slot], zeros[slot]);
+        put_scale(codes, group, scales[slot], zeros[slot]);
     }
     EACH_THREAD(thread)
     {

@@ -2,6 +2,7 @@
  * defined bit by bit, and must be equal; what follows from sums is checked against its own equations in double, with
  * the backend's own earlier results put in, so that a weight that is rounded the other way is not taken for a fault. */
 #include "engine/backend/quartet.h"
+#include "quant/element.h"
 
 enum { ROWS = 70, COLUMNS = 150, GAP = 3, MOST = 192 };
 
@@ -58,6 +59,72 @@ static void test_grids_and_codes_are_the_same_everywhere(void **state)
             if (b > 0) assert_memory_equal(&found[1], &found[0], sizeof *found);
         }
     for (int64_t r = 0; r < ROWS; r++) assert_true((float)found[0].scale[r] == found[0].scales[r]);
+    free(found);
+}
+
+/* A coding in a table over a matrix with zeros: scales that were found, codes, and values. */
+struct tabled {
+    float scales[ROWS * COLUMNS];
+    uint8_t codes[ROWS * COLUMNS];
+    double values[ROWS * COLUMNS];
+};
+
+static void encode_table(struct world *world, struct coding coding, struct tabled *out)
+{
+    const struct backend_ops *ops = world->backend->ops;
+    const struct matrix weight = world_random(world, ROWS, COLUMNS, GAP, 0.3),
+                        to = world_zeros(world, ROWS, COLUMNS, 1);
+    float given[ROWS * COLUMNS];
+    memset(out, 0, sizeof *out);
+    for (int i = 0; i < ROWS * COLUMNS; i++) given[i] = 0.0005f * (float)(1 + i % 7);
+    struct codes codes = codes_new(world, coding);
+    const int64_t bytes = codes_all_groups(&codes) * (int64_t)sizeof *codes.scales;
+    codes.coding.values = bytes_new(world, coding.values, coding.count * (int64_t)sizeof *coding.values);
+    codes.zeros = NULL;
+    if (coding.given) ops->write_bytes(world->backend, codes.scales, given, (size_t)bytes);
+    ops->fill(world->backend, matrix_rows(weight, 3, 1), 0);
+    ops->fill(world->backend, matrix_columns(weight, 90, 2), 0x1.08p-7);
+    ops->encode(world->backend, weight, &codes);
+    ops->decode(world->backend, &codes, 0, to, (struct matrix){0});
+    bytes_read(world, codes.scales, out->scales, bytes);
+    bytes_read(world, codes.codes, out->codes, ROWS * COLUMNS);
+    double *values = world_read(world, to);
+    memcpy(out->values, values, sizeof out->values);
+    free(values);
+    world_clear(world);
+}
+
+static void test_tables_have_the_same_codes_everywhere(void **state)
+{
+    const struct quartet *q = *state;
+    struct coding codings[] = {element_coding_e2m1(), element_coding_e2m1(), element_coding_e4m3(),
+                               element_coding_e4m3(), element_coding_e4m3()};
+    struct tabled *found = calloc(2, sizeof *found);
+    assert_non_null(found);
+    for (int i = 0; i < 5; i++) codings[i].rule = SCALE_ABSMAX, codings[i].type = SCALE_TYPE_F32;
+    codings[0].rule = SCALE_POWER, codings[0].type = SCALE_TYPE_E8M0, codings[0].group_size = 32;
+    codings[1].type = SCALE_TYPE_E4M3, codings[1].factor = 0.003f, codings[1].group_size = 16;
+    codings[2].group_size = COLUMNS;
+    codings[3].layout = LAYOUT_TILES, codings[3].group_size = 64, codings[3].group_rows = 48;
+    codings[4].given = true, codings[4].group_size = 20;
+    for (int i = 0; i < 5; i++)
+        for (int b = 0; b < BACKENDS; b++) {
+            struct world world = {.backend = q->all[b], .seed = 4};
+            encode_table(&world, codings[i], &found[b > 0]);
+            if (b > 0) {
+                assert_memory_equal(found[1].scales, found[0].scales, sizeof found->scales);
+                assert_memory_equal(found[1].codes, found[0].codes, sizeof found->codes);
+            }
+            for (int k = 0; k < ROWS * COLUMNS; k++) {
+                const struct coding c = codings[i];
+                const int down = c.layout == LAYOUT_TILES ? 48 : 1,
+                          groups = (int)((COLUMNS + c.group_size - 1) / c.group_size);
+                const int group = k / COLUMNS / down * groups + k % COLUMNS / (int)c.group_size;
+                const double value =
+                    (double)coding_value(c, found[b > 0].codes[k], 0) * (double)found[b > 0].scales[group];
+                assert_true(fabs(found[b > 0].values[k] - value) <= ROUNDOFF * fabs(value));
+            }
+        }
     free(found);
 }
 
@@ -367,6 +434,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grids_and_codes_are_the_same_everywhere),
+        cmocka_unit_test(test_tables_have_the_same_codes_everywhere),
         cmocka_unit_test(test_codes_become_values),
         cmocka_unit_test(test_copies_are_exact),
         cmocka_unit_test(test_a_block_of_gptq_satisfies_its_equations),
