@@ -169,6 +169,9 @@ extern const struct param_variant quantize_method_variants[];
 /* Whether inputs of linears are something else in the quantized model's forward pass (walk->product is needed). */
 bool quantize_method_treats_inputs(const struct quantize_method *method);
 
+/* Whether the quantized weights depend on the calibration. */
+bool quantize_method_reads_calibration(const struct quantize_method *method);
+
 /* Checks what a table cannot say and writes back what will be in effect: desc_act, or a group of a whole row, turns
  * act_group_aware off. Call once after a method was filled. STATUS_INVALID with a pointer relative to the method
  * ("/group_size"). */

@@ -69,6 +69,11 @@ bool quantize_method_treats_inputs(const struct quantize_method *method)
            method->options.rotation != ROTATION_NONE;
 }
 
+bool quantize_method_reads_calibration(const struct quantize_method *method)
+{
+    return quantizer_by_id(method->quantizer)->needs != 0 || method->options.keep_outliers > 0;
+}
+
 enum status quantize_method_settle(struct quantize_method *method, struct error *error)
 {
     struct overrides *overrides = NULL;

@@ -137,6 +137,7 @@ static enum status attribution_kind_check(struct run_request *request, const voi
 struct opened {
     struct inputs inputs;
     struct sequences calibration, evaluation;
+    char calibrated_on[128];
     char dataset[128];
     struct attribution_request request;
 };
@@ -150,7 +151,8 @@ static enum status open_all(const struct run_context *context, const struct attr
         return status;
     status = inputs_sequences(context, &o->inputs, &params->evaluation, false, &o->evaluation, o->dataset, error);
     if (status == STATUS_OK && params->calibration.dataset != NULL)
-        status = inputs_sequences(context, &o->inputs, &params->calibration, true, &o->calibration, NULL, error);
+        status =
+            inputs_sequences(context, &o->inputs, &params->calibration, true, &o->calibration, o->calibrated_on, error);
     if (status != STATUS_OK) return status;
     o->request.model = o->inputs.model;
     o->request.backend = o->inputs.backend;
@@ -199,7 +201,11 @@ static enum status attribution_execute(const struct run_context *context, const 
     o.request.baseline = baseline;
     if ((status = attribution_run(&o.request, &found, error)) != STATUS_OK) goto done;
     run_context_note_work(context, found.flops);
-    const struct measurement series = measure_series(&o.inputs.row.id, o.dataset, findings.protocol, &o.request.method);
+    struct measurement series = measure_series(&o.inputs.row.id, o.dataset, findings.protocol, &o.request.method);
+    struct protocol_calibration calibration;
+    status = protocol_calibrated(&o.request.method, &o.calibration, 1, o.calibrated_on, &calibration, error);
+    if (status != STATUS_OK) goto done;
+    measure_calibrated(&series, &calibration);
     status = attribution_report_make(&findings, &series, result, out, error);
 done:
     attribution_result_reset(&found);

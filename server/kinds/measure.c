@@ -21,6 +21,12 @@ struct measurement measure_series(const struct store_id *checkpoint, const char 
     return series;
 }
 
+void measure_calibrated(struct measurement *series, const struct protocol_calibration *calibration)
+{
+    (void)snprintf(series->calibration, sizeof series->calibration, "%s", calibration->id);
+    (void)snprintf(series->calibrated_on, sizeof series->calibrated_on, "%s", calibration->text);
+}
+
 static double double_at(const char *base, size_t offset)
 {
     return *(const double *)(base + offset);
@@ -47,7 +53,7 @@ static enum status measure_field(const struct result_field *field, const char *b
     }
     (void)snprintf(item.metric, sizeof item.metric, "%s", metric->name);
     if (!metric->of_method && !field->of_method) {
-        item.method[0] = item.label[0] = '\0';
+        item.method[0] = item.label[0] = item.calibration[0] = item.calibrated_on[0] = '\0';
         item.bits = 0;
     }
     return measurements_add(out, &item, error);

@@ -3,6 +3,7 @@
 #define KINDS_MEASURE_H
 
 #include "base/result.h"
+#include "kinds/protocol.h"
 #include "quant/quantizer.h"
 #include "store/measurements.h"
 
@@ -10,8 +11,12 @@
 struct measurement measure_series(const struct store_id *checkpoint, const char *dataset, const char *protocol,
                                   const struct quantize_method *method);
 
+/* The calibration behind that method. */
+void measure_calibrated(struct measurement *series, const struct protocol_calibration *calibration);
+
 /* Adds every metric of the struct at `from`, those of objects in it included, of lists not. `series` says of what:
- * checkpoint, dataset, protocol, and the method with its label and bits, which only metrics of the quantized model get.
+ * checkpoint, dataset, protocol, and the method with label, bits and calibration, which only metrics of the quantized
+ * model get.
  * STATUS_NO_MEMORY, STATUS_TOO_LARGE (measurements_add); STATUS_INTERNAL for a metric that GET /v1/metrics would not
  * list. */
 MUST_CHECK enum status measure_result(const struct result_shape *shape, const void *from,

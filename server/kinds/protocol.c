@@ -2,23 +2,45 @@
 
 #include "inputs/hash.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-enum status protocol_id(const struct sequences *evaluation, const char *precision, char out[PROTOCOL_TEXT],
-                        struct error *error)
+/* Of `version`, `detail` and the sequences. */
+static enum status id_of(const char *version, const char *detail, const struct sequences *sequences,
+                         char out[PROTOCOL_TEXT], struct error *error)
 {
-    static const char version[] =
-        "next-token loss 1"; /* mean over the T - 1 predictions of a sequence, all sequences alike */
     struct hash *hash = NULL;
     char digits[HASH_TEXT];
     enum status status = hash_new(&hash, error);
     if (status != STATUS_OK) return status;
-    hash_add(hash, version, sizeof version);
-    hash_add(hash, precision, strlen(precision) + 1);
-    hash_add(hash, evaluation->starts, (size_t)(evaluation->count + 1) * sizeof *evaluation->starts);
-    hash_add(hash, evaluation->tokens, (size_t)evaluation->starts[evaluation->count] * sizeof *evaluation->tokens);
+    hash_add(hash, version, strlen(version) + 1);
+    hash_add(hash, detail, strlen(detail) + 1);
+    hash_add(hash, sequences->starts, (size_t)(sequences->count + 1) * sizeof *sequences->starts);
+    hash_add(hash, sequences->tokens, (size_t)sequences->starts[sequences->count] * sizeof *sequences->tokens);
     if ((status = hash_finish(hash, digits, error)) != STATUS_OK) return status;
     memcpy(out, digits, PROTOCOL_TEXT - 1);
     out[PROTOCOL_TEXT - 1] = '\0';
     return STATUS_OK;
+}
+
+enum status protocol_id(const struct sequences *evaluation, const char *precision, char out[PROTOCOL_TEXT],
+                        struct error *error)
+{
+    /* mean over the T - 1 predictions of a sequence, all sequences alike */
+    return id_of("next-token loss 1", precision, evaluation, out, error);
+}
+
+enum status protocol_calibrated(const struct quantize_method *method, const struct sequences *calibration,
+                                int64_t draws, const char *dataset, struct protocol_calibration *out,
+                                struct error *error)
+{
+    char number[24], in_draws[40] = "";
+    *out = (struct protocol_calibration){0};
+    if (calibration == NULL || calibration->count == 0 || !quantize_method_reads_calibration(method)) return STATUS_OK;
+    (void)snprintf(number, sizeof number, "%" PRId64, draws);
+    if (draws > 1) (void)snprintf(in_draws, sizeof in_draws, " in %" PRId64 " draws", draws);
+    (void)snprintf(out->text, sizeof out->text, "%.100s: %" PRId64 " sequences, %" PRId64 " tokens%s", dataset,
+                   calibration->count, calibration->starts[calibration->count], in_draws);
+    return id_of("calibration 1", number, calibration, out->id, error);
 }

@@ -1,4 +1,4 @@
-/* protocol.h: the evaluation behind a number, as an id: the very tokens, how they are cut into sequences, the
+/* protocol.h: the data behind a number, as ids. The evaluation: the very tokens, how they are cut into sequences, the
  * arithmetic of the passes. Two numbers of one metric under different ids answer different questions, and never lie on
  * one curve. */
 #ifndef KINDS_PROTOCOL_H
@@ -6,10 +6,23 @@
 
 #include "base/error.h"
 #include "dataset/dataset.h"
+#include "quant/quantizer.h"
 
 enum { PROTOCOL_TEXT = 17 };
 
 MUST_CHECK enum status protocol_id(const struct sequences *evaluation, const char *precision, char out[PROTOCOL_TEXT],
                                    struct error *error);
+
+/* The calibration behind a quantized model. */
+struct protocol_calibration {
+    char id[PROTOCOL_TEXT]; /* the very tokens, how they are cut into sequences, and into how many draws; "": none */
+    char text[192];         /* "wikitext: 128 sequences, 262144 tokens"; "": none */
+};
+
+/* Both are "" where the method reads no calibration, whatever it was given: its numbers are the same. `calibration` may
+ * be NULL or empty. STATUS_NO_MEMORY. */
+MUST_CHECK enum status protocol_calibrated(const struct quantize_method *method, const struct sequences *calibration,
+                                           int64_t draws, const char *dataset, struct protocol_calibration *out,
+                                           struct error *error);
 
 #endif

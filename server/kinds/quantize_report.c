@@ -25,7 +25,7 @@ struct quantize_report {
     struct overlap overlap;
     double overlap_share;
     struct quantize_identity identity;
-    const char *recipe, *artifact, *note, *interval_method; /* NULL: none */
+    const char *recipe, *artifact, *note, *interval_method, *calibration_id; /* NULL: none */
     struct quantize_exported exported;
     bool several_draws, was_exported, has_overlap;
     int64_t degraded_layers, undersampled_layers;
@@ -270,6 +270,14 @@ static const struct result_field report_fields[] = {
      .offset = REPORT(identity.protocol),
      .later = true,
      .help = "Hash of the evaluation tokens, their sequences and the arithmetic"},
+    {.name = "calibration_id",
+     .type = RESULT_TEXT,
+     .offset = REPORT(calibration_id),
+     .absence = RESULT_NULL,
+     .later = true,
+     .help =
+         "Hash of the calibration tokens, their sequences and the number of draws; null where the method reads none. "
+         "Curves never mix two of them"},
     {.name = "calibration_draws",
      .type = RESULT_OBJECT,
      .offset = REPORT(draws),
@@ -356,6 +364,7 @@ static struct quantize_report report_of(const struct quantize_findings *found, c
         .has_overlap = overlap->windows > 0,
         .overlap_share = (double)overlap->overlapping / (double)overlap->windows,
         .identity = *identity,
+        .calibration_id = identity->calibration.id[0] != '\0' ? identity->calibration.id : NULL,
         .interval_method = method == RATIO_NONE ? NULL : interval_methods[method - 1],
         .recipe = recipes_name(identity->recipe),
         .exported = found->exported,
@@ -383,7 +392,7 @@ enum status quantize_report_measure(const struct quantize_params *params, const 
                                     struct measurements *out, struct error *error)
 {
     const struct quantize_report report = report_of(found, identity);
-    const struct measurement series =
-        measure_series(&inputs->row.id, identity->dataset, identity->protocol, &params->method);
+    struct measurement series = measure_series(&inputs->row.id, identity->dataset, identity->protocol, &params->method);
+    measure_calibrated(&series, &identity->calibration);
     return measure_result(&quantize_report_shape, &report, &series, out, error);
 }

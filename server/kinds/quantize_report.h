@@ -21,6 +21,7 @@ struct quantize_findings {
 /* What a number of a run is a number of. */
 struct quantize_identity {
     char dataset[128], protocol[PROTOCOL_TEXT], recipe[RECIPE_TEXT];
+    struct protocol_calibration calibration;
 };
 
 /* The table of the result. */

@@ -36,7 +36,7 @@ struct run_batch {
     struct inputs inputs;
     struct sequences calibration, evaluation;
     struct overlap overlap;
-    char dataset[128], protocol[PROTOCOL_TEXT];
+    char dataset[128], calibrated_on[128], protocol[PROTOCOL_TEXT];
     char *baseline;
 };
 
@@ -59,8 +59,8 @@ static enum status data_open(struct run_batch *batch, const struct quantize_para
                                           &batch->evaluation, batch->dataset, error);
     if (status != STATUS_OK || params->calibration.dataset == NULL) return status;
     use.max_sequences *= params->calibration_draws;
-    if ((status = inputs_sequences(&batch->context, &batch->inputs, &use, true, &batch->calibration, NULL, error)) !=
-        STATUS_OK)
+    if ((status = inputs_sequences(&batch->context, &batch->inputs, &use, true, &batch->calibration,
+                                   batch->calibrated_on, error)) != STATUS_OK)
         return status;
     if (params->calibration_draws > 1 && batch->calibration.count < use.max_sequences)
         return error_set_at(error, STATUS_INVALID, "/params/calibration_draws",
@@ -124,6 +124,9 @@ static enum status run_open(struct run_member *run, struct quantize_request *req
     memcpy(run->identity.dataset, batch->dataset, sizeof batch->dataset);
     memcpy(run->identity.protocol, batch->protocol, sizeof batch->protocol);
     if ((status = quantize_method_settle(&request->method, error)) != STATUS_OK) return status;
+    status = protocol_calibrated(&request->method, &batch->calibration, run->params->calibration_draws,
+                                 batch->calibrated_on, &run->identity.calibration, error);
+    if (status != STATUS_OK) return status;
     if ((status = recipes_id(&request->method, run->identity.recipe, error)) != STATUS_OK) return status;
     if (asprintf(&run->keep, "%s/streams", context->work_directory) < 0) run->keep = NULL;
     if (run->keep == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a path");

@@ -184,6 +184,7 @@ static struct sharpness_settings settings_of(const struct sharpness_params *para
 struct opened {
     struct inputs inputs;
     struct sequences sequences, calibration;
+    char calibrated_on[128];
     struct quantize_method method;
     char dataset[128];
     struct sharpness_request request;
@@ -200,8 +201,8 @@ static enum status open_all(const struct run_context *context, const struct shar
     if (status != STATUS_OK) return status;
     if (has_direction(params) && (status = quantize_method_settle(&o->method, error)) != STATUS_OK) return status;
     if (params->direction.calibration.dataset != NULL)
-        status =
-            inputs_sequences(context, &o->inputs, &params->direction.calibration, true, &o->calibration, NULL, error);
+        status = inputs_sequences(context, &o->inputs, &params->direction.calibration, true, &o->calibration,
+                                  o->calibrated_on, error);
     o->request = (struct sharpness_request){
         .model = o->inputs.model,
         .backend = o->inputs.backend,
@@ -259,6 +260,7 @@ static enum status sharpness_execute(const struct run_context *context, const vo
     struct opened o;
     struct sharpness_result found = {0};
     char protocol[PROTOCOL_TEXT];
+    struct protocol_calibration calibration;
     enum status status;
     if ((status = open_all(context, params, &o, error)) != STATUS_OK) goto done;
     if ((status = protocol_id(&o.sequences, inputs_precisions[params->precision], protocol, error)) != STATUS_OK)
@@ -266,7 +268,12 @@ static enum status sharpness_execute(const struct run_context *context, const vo
     if ((status = sharpness_run(&o.request, &found, error)) != STATUS_OK) goto done;
     if ((status = work_note(context, &o.request, found.products, error)) != STATUS_OK) goto done;
     const struct quantize_method *method = has_direction(params) ? &params->direction.method : NULL;
-    const struct measurement series = measure_series(&o.inputs.row.id, o.dataset, protocol, method);
+    struct measurement series = measure_series(&o.inputs.row.id, o.dataset, protocol, method);
+    if (method != NULL) {
+        status = protocol_calibrated(method, &o.calibration, 1, o.calibrated_on, &calibration, error);
+        if (status != STATUS_OK) goto done;
+        measure_calibrated(&series, &calibration);
+    }
     status = sharpness_report(&o.request.settings, &found, &series, result, out, error);
 done:
     sharpness_result_reset(&found);

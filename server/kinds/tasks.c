@@ -137,6 +137,7 @@ static enum status report_all(const struct run_context *context, struct tasks_re
 struct opened {
     struct inputs inputs;
     struct sequences calibration;
+    char calibrated_on[128];
     struct quantize_method method;
     struct task_set **sets;
     int64_t set_count;
@@ -158,7 +159,8 @@ static enum status open_all(const struct run_context *context, const struct task
     if (status != STATUS_OK) return status;
     if (quantized && (status = quantize_method_settle(&o->method, error)) != STATUS_OK) return status;
     if (params->calibration.dataset != NULL)
-        status = inputs_sequences(context, &o->inputs, &params->calibration, true, &o->calibration, NULL, error);
+        status =
+            inputs_sequences(context, &o->inputs, &params->calibration, true, &o->calibration, o->calibrated_on, error);
     o->request = (struct tasks_request){
         .model = o->inputs.model,
         .backend = o->inputs.backend,
@@ -215,6 +217,8 @@ static enum status tasks_execute(const struct run_context *context, const void *
         (void)snprintf(report.method, sizeof report.method, "%s", quantizer_by_id(o.method.quantizer)->name);
         method_label(&o.method, report.label, sizeof report.label);
         report.bits = (int)method_integer(&o.method, "bits");
+        status = protocol_calibrated(&o.method, &o.calibration, 1, o.calibrated_on, &report.calibration, error);
+        if (status != STATUS_OK) goto done;
     }
     status = report_all(context, &report, result, out, error);
 done:

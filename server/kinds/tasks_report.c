@@ -137,6 +137,7 @@ static struct measurement series_of(const struct tasks_report *report, const cha
     (void)snprintf(series.method, sizeof series.method, "%s", report->method);
     (void)snprintf(series.label, sizeof series.label, "%s", report->label);
     series.bits = report->bits;
+    measure_calibrated(&series, &report->calibration);
     return series;
 }
 

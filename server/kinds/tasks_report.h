@@ -5,6 +5,7 @@
 #include "inputs/task_files.h"
 #include "jobs/tasks/tasks.h"
 #include "kinds/artifacts.h"
+#include "kinds/protocol.h"
 
 struct tasks_report {
     const struct tasks_result *result;
@@ -15,6 +16,7 @@ struct tasks_report {
     char method[64], label[128]; /* of the quantized model; "" without */
     char protocol[24];           /* of all tasks together */
     int bits;
+    struct protocol_calibration calibration; /* of the quantized model */
 };
 
 /* Fills report->protocol from the tasks: curves never mix two of them. STATUS_NO_MEMORY. */

@@ -46,6 +46,7 @@ static enum status read_question(const struct request *request, struct question 
     query->method = request_query(request, "method");
     query->dataset = request_query(request, "dataset");
     query->protocol = request_query(request, "protocol");
+    query->calibration = request_query(request, "calibration");
     query->bits = (int)bits;
     return STATUS_OK;
 }

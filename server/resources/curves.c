@@ -19,7 +19,8 @@ static enum status answer_csv(struct response *response, json_t *document, struc
     json_t *series, *point, *flag;
     size_t f;
     buffer_init(&out, CSV_MAX);
-    buffer_puts(&out, "trajectory,label,method,bits,dataset,x,y,low,high,checkpoint,run,flags,protocol_id\r\n");
+    buffer_puts(
+        &out, "trajectory,label,method,bits,dataset,x,y,low,high,checkpoint,run,flags,protocol_id,calibration_id\r\n");
     json_array_foreach(json_object_get(document, "series"), i, series)
     {
         json_array_foreach(json_object_get(series, "points"), j, point)
@@ -32,7 +33,8 @@ static enum status answer_csv(struct response *response, json_t *document, struc
                 buffer_puts(&out, json_string_value(flag));
             }
             buffer_puts(&out, ",");
-            csv_field(&out, json_object_get(series, "protocol_id"), '\r');
+            csv_field(&out, json_object_get(series, "protocol_id"), ',');
+            csv_field(&out, json_object_get(series, "calibration_id"), '\r');
             buffer_puts(&out, "\n");
         }
     }
@@ -72,6 +74,7 @@ static enum status read_query(const struct request *request, struct curve_query 
     query->method = request_query(request, "method");
     query->dataset = request_query(request, "dataset");
     query->protocol = request_query(request, "protocol");
+    query->calibration = request_query(request, "calibration");
     query->bits = (int)bits;
     return answer_check_metric(query->metric, "metric", error);
 }

@@ -15,9 +15,10 @@ static const char *const checkpoints_query[] = {"trajectory", "limit", "cursor",
 static const char *const runs_query[] = {"kind", "state", "checkpoint", "trajectory", "sweep", "limit", "cursor", NULL};
 static const char *const run_query[] = {"wait", NULL};
 static const char *const discover_query[] = {"repo", "match", NULL};
-static const char *const curves_query[] = {"trajectory", "metric", "x", "method", "bits", "dataset", "protocol", NULL};
-static const char *const correlations_query[] = {"trajectory", "x",        "y",    "method", "bits",
-                                                 "dataset",    "protocol", "seed", NULL};
+static const char *const curves_query[] = {"trajectory", "metric",   "x",           "method", "bits",
+                                           "dataset",    "protocol", "calibration", NULL};
+static const char *const correlations_query[] = {"trajectory", "x",        "y",           "method", "bits",
+                                                 "dataset",    "protocol", "calibration", "seed",   NULL};
 static const char *const flips_query[] = {"trajectory", "task", "label", "limit", NULL};
 
 static const struct route routes[] = {

@@ -11,28 +11,32 @@ struct curve_query {
     size_t trajectory_count;
     const char *metric; /* any measured metric, or "learning_rate" */
     enum curve_axis axis;
-    const char *method, *dataset, *protocol; /* NULL: all */
-    int bits;                                /* 0: all */
+    const char *method, *dataset, *protocol, *calibration; /* NULL: all */
+    int bits;                                              /* 0: all */
 };
 
-/* {"metric", "x", "series": [{"trajectory", "label", "method", "bits", "dataset", "protocol_id", "points": [{"x", "y",
+/* {"metric", "x", "series": [{"trajectory", "label", "method", "bits", "dataset", "protocol_id", "calibration_id",
+ * "calibrated_on", "points": [{"x", "y",
  * "low", "high", "checkpoint", "checkpoint_name", "run"}]}]}, points by x; where a checkpoint was measured more than
- * once the newest run counts. STATUS_NOT_FOUND for an unknown trajectory. */
+ * once the newest run counts. Labels that only the calibration tells apart name it. STATUS_NOT_FOUND for an unknown trajectory. */
 MUST_CHECK enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document,
                                   struct error *error);
 
 struct curve_pairs_query {
-    const char *const *trajectories;         /* references */
-    size_t trajectory_count;                 /* 0: all */
-    const char *x, *y;                       /* metrics, or "step", "tokens", "learning_rate" of the checkpoint */
-    const char *method, *dataset, *protocol; /* of y; NULL: all */
-    int bits;                                /* of y; 0: all */
+    const char *const *trajectories; /* references */
+    size_t trajectory_count;         /* 0: all */
+    const char *x, *y;               /* metrics, or "step", "tokens", "learning_rate" of the checkpoint */
+    const char *method, *dataset, *protocol, *calibration; /* of y; NULL: all */
+    int bits;                                              /* of y; 0: all */
 };
 
-/* [{"trajectory", "checkpoint", "checkpoint_name", "label_x", "label", "x", "y"}]: two metrics of the same checkpoints,
- * for correlations, the newest measurement of each. y has one row for each of its labels; x is matched on the same
- * label if it was measured there, else on full precision, on the same dataset before others. STATUS_NOT_FOUND for an
- * unknown trajectory. */
+/* [{"trajectory", "checkpoint", "checkpoint_name", "step", "tokens", "unit", "series", "label", "method", "bits",
+ * "dataset", "protocol_id", "calibration_id", "calibrated_on", "label_x", "dataset_x", "protocol_id_x",
+ * "calibration_id_x", "x", "y"}]: two metrics of the same checkpoints, the newest measurement of each series. A pair of
+ * a series of y and one of x has a number of its own, "series" from 0: x is of the same label where it was measured
+ * so, else of full precision, of the same protocol, dataset and calibration before others, and of all series that are
+ * equally near. By series, trajectory, step. "unit": what is independent of others, the tag `seed` of the checkpoint or
+ * else its trajectory. STATUS_NOT_FOUND for an unknown trajectory. */
 MUST_CHECK enum status curve_pairs(struct connection *connection, const struct curve_pairs_query *query,
                                    json_t **document, struct error *error);
 

@@ -44,10 +44,11 @@ static json_t *as_json(const struct measurements *list)
     for (size_t i = 0; array != NULL && i < list->count; i++) {
         const struct measurement *item = &list->items[i];
         json_t *object =
-            json_pack("{s:o, s:s, s:f, s:o, s:o, s:s, s:i, s:s, s:s, s:s}", "checkpoint",
+            json_pack("{s:o, s:s, s:f, s:o, s:o, s:s, s:i, s:s, s:s, s:s, s:s, s:s}", "checkpoint",
                       text_or_null(item->checkpoint.text), "metric", item->metric, "value", item->value, "low",
                       number_or_null(item->low), "high", number_or_null(item->high), "method", item->method, "bits",
-                      item->bits, "label", item->label, "dataset", item->dataset, "protocol", item->protocol);
+                      item->bits, "label", item->label, "dataset", item->dataset, "protocol", item->protocol,
+                      "calibration", item->calibration, "calibrated_on", item->calibrated_on);
         if (object == NULL || json_array_append_new(array, object) != 0) {
             json_decref(array);
             return NULL;
@@ -64,14 +65,14 @@ enum status measurements_insert(struct connection *connection, const char *run, 
     if (array == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for %zu measurements", list->count);
     const enum status status = connection_execute(
         connection,
-        "insert into measurements (run, epoch, checkpoint, metric, value, low, high, method, bits, label,"
-        " dataset, protocol)"
+        "insert into measurements (run, epoch, checkpoint, metric, value, low, high, method, bits, label, dataset,"
+        " protocol, calibration, calibrated_on)"
         " select $1, $2, m.checkpoint, m.metric, m.value, m.low, m.high, m.method, m.bits, m.label, m.dataset,"
-        " m.protocol from json_to_recordset($3::json)"
+        " m.protocol, m.calibration, m.calibrated_on from json_to_recordset($3::json)"
         " as m (checkpoint text, metric text, value double precision, low double precision, high double precision,"
         " method text, bits integer,"
-        " label text, dataset text, protocol text) where m.checkpoint is null or exists (select 1 from checkpoints c"
-        " where c.id = m.checkpoint)",
+        " label text, dataset text, protocol text, calibration text, calibrated_on text) where m.checkpoint is null"
+        " or exists (select 1 from checkpoints c where c.id = m.checkpoint)",
         VALUES(value_text(run), value_integer(epoch), value_json(array)), NULL, error);
     json_decref(array);
     return status;

@@ -16,6 +16,9 @@ struct measurement {
     char dataset[128]; /* name of the data it was measured on, or "" */
     /* id of the evaluation (kinds/protocol.h): numbers of two are never one curve; "" where there is none */
     char protocol[24];
+    /* id of the sequences that the method was calibrated on (kinds/protocol.h), and words for it: numbers of two are
+     * never one curve; "" where the method reads none */
+    char calibration[24], calibrated_on[192];
 };
 
 struct measurements { /* start with {0} */

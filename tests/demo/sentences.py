@@ -1,8 +1,8 @@
 """What the demo's numbers say: three comparisons, each with a 95 % interval, in a sentence that says so when one does not hold.
 
-A measurement is {"delta", "interval", "loss_fp", "loss_q", "draws"}: means over disjoint calibration samples, and an interval that holds
-the server's own (a bootstrap over evaluation sequences) and the spread of these samples. All measurements share the sequences. Differences of two are joined as if they did not (Zou and Donner's method of variance
-estimates recovery), which is too wide when they rise and fall together; means over token counts take the mean of the widths, which is
+A measurement is {"delta", "interval", "loss_fp", "loss_q", "draws"}: means over disjoint calibration samples, and the server's
+interval, which holds what evaluation sequences and these samples do. All measurements share the sequences. Differences of two are joined
+as if they did not (Zou and Donner's method of variance estimates recovery), which is too wide when they rise and fall together; means over token counts take the mean of the widths, which is
 right when the differences are fully dependent and too wide otherwise. So no interval here is narrower than 95 %. Standard library only.
 """
 
@@ -11,23 +11,12 @@ import math
 
 Estimate = collections.namedtuple("Estimate", "value low high")
 
-# Two-sided 95 % points of Student's t by degrees of freedom, from 1.
-T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365]
-
 
 def measurement(result):
     """Of what a run of the kind `quantize` found."""
-    low, high = (bound - result["delta"] for bound in result["delta_interval"])
     draws = result["calibration_draws"]
-    if draws is None:
-        return {"delta": result["delta"], "interval": [result["delta"] + low, result["delta"] + high], "loss_fp": result["loss_fp"],
-                "loss_q": result["loss_q"], "draws": 1}
-    count = len(draws["delta"])
-    centre = sum(draws["delta"]) / count
-    spread = math.sqrt(sum((value - centre) ** 2 for value in draws["delta"]) / (count - 1))
-    half = T95[min(count - 1, len(T95)) - 1] * spread / math.sqrt(count)
-    return {"delta": centre, "interval": [centre - math.hypot(low, half), centre + math.hypot(high, half)], "loss_fp": result["loss_fp"],
-            "loss_q": sum(draws["loss_q"]) / count, "draws": count}
+    return {"delta": result["delta"], "interval": result["delta_interval"], "loss_fp": result["loss_fp"], "loss_q": result["loss_q"],
+            "draws": 1 if draws is None else len(draws["delta"])}
 
 
 def estimate(measured):

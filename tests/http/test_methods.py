@@ -97,6 +97,40 @@ def test_curves_never_mix_protocols(service, subject):
     assert only and {s["protocol_id"] for s in only} == {first}
 
 
+def test_curves_never_join_calibrations(service, subject):
+    name = "methods-calibrations"
+    early = service.checkpoint(models.write_llama(service.files / f"{name}-1", seed=15), name, "early", step=1, tokens=10)["id"]
+    late = service.checkpoint(models.write_llama(service.files / f"{name}-2", seed=16), name, "late", step=2, tokens=20)["id"]
+    data = [{"dataset": service.sequences(f"{name}-{which}", models.rows(4, 32, seed=20 + which))["name"]} for which in (1, 2)]
+
+    def measured(checkpoint, calibration, **method):
+        return done(service, quantize(service, {**subject, "checkpoint": checkpoint}, method, calibration=calibration))["result"]
+
+    def curves(**query):
+        return service.get(f"/v1/curves?trajectory={name}" + "".join(f"&{key}={value}" for key, value in query.items())).json["series"]
+
+    first = measured(early, data[0], name="gptq", bits=3)
+    only = curves(method="gptq")
+    assert [s["label"] for s in only] == ["gptq 3-bit g128"] and only[0]["calibration_id"] == first["calibration_id"]
+    assert only[0]["calibrated_on"] == f"{name}-1: 4 sequences, 128 tokens"
+    second = measured(late, data[1], name="gptq", bits=3)
+    both = curves(method="gptq")
+    assert [(s["label"], [p["x"] for p in s["points"]]) for s in both] == [
+        (f"gptq 3-bit g128, calibrated on {name}-1: 4 sequences, 128 tokens", [1]),
+        (f"gptq 3-bit g128, calibrated on {name}-2: 4 sequences, 128 tokens", [2])]
+    assert [s["calibration_id"] for s in both] == [first["calibration_id"], second["calibration_id"]]
+    assert curves(calibration=second["calibration_id"])[0]["label"] == "gptq 3-bit g128"
+    # full precision has no calibration, and a method that reads none gives the same numbers whatever it is offered
+    assert [len(s["points"]) for s in curves(metric="loss_fp")] == [2]
+    assert measured(early, data[0], name="rtn", bits=3)["calibration_id"] is None
+    assert measured(late, data[1], name="rtn", bits=3)["calibration_id"] is None
+    assert [(s["label"], len(s["points"])) for s in curves(method="rtn")] == [("rtn 3-bit g128", 2)]
+    # columns that are kept are chosen by the calibration
+    assert measured(early, data[0], name="rtn", bits=3, keep_outliers=2)["calibration_id"] == first["calibration_id"]
+    table = service.get(f"/v1/curves?trajectory={name}&method=gptq", {"Accept": "text/csv"}).body.decode().splitlines()
+    assert table[0].endswith(",calibration_id") and {row.rsplit(",", 1)[1] for row in table[1:]} == {s["calibration_id"] for s in both}
+
+
 def points_of(service, trajectory, label, run):
     series = service.get(f"/v1/curves?trajectory={trajectory}&metric=delta").json["series"]
     return [point for one in series if one["label"].startswith(label) for point in one["points"] if point["run"] == run]

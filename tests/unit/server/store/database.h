@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include "postgres/embedded.h"
+#include "store/checkpoints.h"
 #include "store/migrations.h"
 #include "store/queue.h"
 #include "store/runs.h"
@@ -140,6 +141,42 @@ static inline void expect_state(struct connection *connection, const struct stor
     OK(run_get(connection, run->text, &document, &error));
     assert_string_equal(text_at(document, "state"), state);
     json_decref(document);
+}
+
+/* A checkpoint of `trajectory` at `step`, with learning rate 0.1 / (step + 1). */
+static inline struct store_id add_checkpoint(struct connection *connection, const char *trajectory, const char *name,
+                                             int64_t step)
+{
+    struct error error;
+    enum store_outcome outcome;
+    json_t *document, *source = json_pack("{s:s}", "path", name);
+    const int64_t tokens = step * 1000;
+    const double learning_rate = 0.1 / (double)(step + 1);
+    const struct checkpoint_new new = {.trajectory = trajectory,
+                                       .name = name,
+                                       .step = &step,
+                                       .tokens = &tokens,
+                                       .learning_rate = &learning_rate,
+                                       .source = source,
+                                       .path = name,
+                                       .fingerprint = "f"};
+    OK(checkpoint_insert(connection, &new, &outcome, &document, &error));
+    const struct store_id id = id_of(document);
+    json_decref(document);
+    json_decref(source);
+    return id;
+}
+
+static inline void finish(struct connection *connection, const struct lease *lease,
+                          const struct measurements *measurements)
+{
+    struct error error;
+    json_t *answer = json_pack("{s:f}", "loss", 2.5);
+    const struct queue_result result = {.result = answer,
+                                        .measurements = measurements,
+                                        .usage = {.seconds = 1, .peak_host_bytes = 5, .peak_device_bytes = -1}};
+    OK(queue_finish(connection, lease, &result, &error));
+    json_decref(answer);
 }
 
 #endif

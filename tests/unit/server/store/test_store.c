@@ -2,7 +2,6 @@
  * all tests. */
 #include "database.h"
 #include "store/checkpoints.h"
-#include "store/curves.h"
 #include "store/datasets.h"
 #include "store/idempotency.h"
 #include "store/sweeps.h"
@@ -10,30 +9,6 @@
 #include "store/trajectories.h"
 
 #include <math.h>
-
-/* A checkpoint of `trajectory` at `step`, with learning rate 0.1 / (step + 1). */
-static struct store_id add_checkpoint(struct connection *connection, const char *trajectory, const char *name,
-                                      int64_t step)
-{
-    struct error error;
-    enum store_outcome outcome;
-    json_t *document, *source = json_pack("{s:s}", "path", name);
-    const int64_t tokens = step * 1000;
-    const double learning_rate = 0.1 / (double)(step + 1);
-    const struct checkpoint_new new = {.trajectory = trajectory,
-                                       .name = name,
-                                       .step = &step,
-                                       .tokens = &tokens,
-                                       .learning_rate = &learning_rate,
-                                       .source = source,
-                                       .path = name,
-                                       .fingerprint = "f"};
-    OK(checkpoint_insert(connection, &new, &outcome, &document, &error));
-    const struct store_id id = id_of(document);
-    json_decref(document);
-    json_decref(source);
-    return id;
-}
 
 static struct store_id add_run(struct connection *connection, const char *key, bool force, enum store_outcome expected,
                                const struct store_id *checkpoint)
@@ -53,17 +28,6 @@ static struct store_id add_run(struct connection *connection, const char *key, b
     json_decref(document);
     json_decref(params);
     return id;
-}
-
-static void finish(struct connection *connection, const struct lease *lease, const struct measurements *measurements)
-{
-    struct error error;
-    json_t *answer = json_pack("{s:f}", "loss", 2.5);
-    const struct queue_result result = {.result = answer,
-                                        .measurements = measurements,
-                                        .usage = {.seconds = 1, .peak_host_bytes = 5, .peak_device_bytes = -1}};
-    OK(queue_finish(connection, lease, &result, &error));
-    json_decref(answer);
 }
 
 /* ---- tests ---- */
@@ -405,64 +369,6 @@ static void test_progress_log_and_states_can_be_followed(void **state)
     finish(connection, &lease, NULL);
 }
 
-static void measure(struct connection *connection, const struct store_id *checkpoint, const char *metric, double value,
-                    const char *label)
-{
-    struct error error;
-    struct measurements list = {0};
-    struct measurement item = {
-        .checkpoint = *checkpoint, .value = value, .low = value - 1, .high = value + 1, .method = "gptq", .bits = 4};
-    (void)snprintf(item.metric, sizeof item.metric, "%s", metric);
-    (void)snprintf(item.label, sizeof item.label, "%s", label);
-    OK(measurements_add(&list, &item, &error));
-    (void)add_run(connection, NULL, false, STORE_CREATED, checkpoint);
-    const struct lease lease = take(connection);
-    finish(connection, &lease, &list);
-    measurements_reset(&list);
-}
-
-static void test_curves_take_the_newest_measurement_by_step(void **state)
-{
-    struct error error;
-    struct connection *connection = connection_of(state);
-    json_t *document;
-    const struct store_id late = add_checkpoint(connection, "curve", "late", 20),
-                          early = add_checkpoint(connection, "curve", "early", 10);
-    measure(connection, &late, "delta", 0.5, "gptq 4");
-    measure(connection, &early, "delta", 0.1, "gptq 4");
-    measure(connection, &late, "delta", 0.7, "gptq 4");
-    const char *const names[] = {"curve"};
-    struct curve_query query = {.trajectories = names, .trajectory_count = 1, .metric = "delta", .axis = CURVE_TOKENS};
-    OK(curve_read(connection, &query, &document, &error));
-    json_t *points = json_object_get(json_array_get(json_object_get(document, "series"), 0), "points");
-    assert_int_equal(json_array_size(points), 2);
-    assert_true(json_number_value(json_object_get(json_array_get(points, 0), "x")) == 10000);
-    assert_true(json_number_value(json_object_get(json_array_get(points, 1), "y")) == 0.7);
-    json_decref(document);
-    query.metric = "learning_rate";
-    OK(curve_read(connection, &query, &document, &error));
-    assert_int_equal(json_array_size(json_object_get(json_array_get(json_object_get(document, "series"), 0), "points")),
-                     2);
-    json_decref(document);
-    measure(connection, &late, "trace", 3, "");
-    struct curve_pairs_query pairs = {.trajectories = names, .trajectory_count = 1, .x = "trace", .y = "delta"};
-    OK(curve_pairs(connection, &pairs, &document, &error));
-    assert_int_equal(json_array_size(document), 1);
-    assert_true(json_number_value(json_object_get(json_array_get(document, 0), "y")) == 0.7);
-    json_decref(document);
-    pairs = (struct curve_pairs_query){.x = "step", .y = "delta", .method = "gptq", .bits = 4};
-    OK(curve_pairs(connection, &pairs, &document, &error));
-    assert_int_equal(json_array_size(document), 2);
-    assert_true(json_number_value(json_object_get(json_array_get(document, 0), "x")) == 10);
-    json_decref(document);
-    pairs.bits = 3;
-    OK(curve_pairs(connection, &pairs, &document, &error));
-    assert_int_equal(json_array_size(document), 0);
-    json_decref(document);
-    OK(curve_metrics(connection, &document, &error));
-    json_decref(document);
-}
-
 static void test_sweeps_count_and_cancel_their_runs(void **state)
 {
     struct error error;
@@ -584,7 +490,6 @@ int main(void)
         cmocka_unit_test(test_cancelling_a_running_run_reaches_its_worker),
         cmocka_unit_test(test_errors_worth_a_retry_are_tried_three_times),
         cmocka_unit_test(test_progress_log_and_states_can_be_followed),
-        cmocka_unit_test(test_curves_take_the_newest_measurement_by_step),
         cmocka_unit_test(test_sweeps_count_and_cancel_their_runs),
         cmocka_unit_test(test_tokens_open_and_only_their_hash_is_kept),
         cmocka_unit_test(test_idempotency_keys_answer_again_and_refuse_other_bodies),

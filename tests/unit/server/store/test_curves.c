@@ -1,0 +1,116 @@
+/* Curves and pairs of measurements, asked of a real database. */
+#include "database.h"
+#include "store/curves.h"
+
+/* A run that succeeded and left this number. */
+static void measure(struct connection *connection, const struct store_id *checkpoint, const char *metric, double value,
+                    const char *label, const char *calibration)
+{
+    struct error error;
+    struct measurements list = {0};
+    struct measurement item = {
+        .checkpoint = *checkpoint, .value = value, .low = value - 1, .high = value + 1, .method = "gptq", .bits = 4};
+    (void)snprintf(item.metric, sizeof item.metric, "%s", metric);
+    (void)snprintf(item.label, sizeof item.label, "%s", label);
+    (void)snprintf(item.calibration, sizeof item.calibration, "%s", calibration);
+    (void)snprintf(item.calibrated_on, sizeof item.calibrated_on, "%s", calibration[0] == '\0' ? "" : "data");
+    OK(measurements_add(&list, &item, &error));
+    (void)enqueue(connection, (struct run_new){.checkpoints = checkpoint, .checkpoint_count = 1}, STORE_CREATED);
+    const struct lease lease = take(connection);
+    finish(connection, &lease, &list);
+    measurements_reset(&list);
+}
+
+static void test_curves_take_the_newest_measurement_by_step(void **state)
+{
+    struct error error;
+    struct connection *connection = connection_of(state);
+    json_t *document;
+    const struct store_id late = add_checkpoint(connection, "curve", "late", 20),
+                          early = add_checkpoint(connection, "curve", "early", 10);
+    measure(connection, &late, "delta", 0.5, "gptq 4", "");
+    measure(connection, &early, "delta", 0.1, "gptq 4", "");
+    measure(connection, &late, "delta", 0.7, "gptq 4", "");
+    const char *const names[] = {"curve"};
+    struct curve_query query = {.trajectories = names, .trajectory_count = 1, .metric = "delta", .axis = CURVE_TOKENS};
+    OK(curve_read(connection, &query, &document, &error));
+    json_t *points = json_object_get(json_array_get(json_object_get(document, "series"), 0), "points");
+    assert_int_equal(json_array_size(points), 2);
+    assert_true(json_number_value(json_object_get(json_array_get(points, 0), "x")) == 10000);
+    assert_true(json_number_value(json_object_get(json_array_get(points, 1), "y")) == 0.7);
+    json_decref(document);
+    query.metric = "learning_rate";
+    OK(curve_read(connection, &query, &document, &error));
+    assert_int_equal(json_array_size(json_object_get(json_array_get(json_object_get(document, "series"), 0), "points")),
+                     2);
+    json_decref(document);
+    measure(connection, &late, "trace", 3, "", "");
+    struct curve_pairs_query pairs = {.trajectories = names, .trajectory_count = 1, .x = "trace", .y = "delta"};
+    OK(curve_pairs(connection, &pairs, &document, &error));
+    assert_int_equal(json_array_size(document), 1);
+    assert_true(json_number_value(json_object_get(json_array_get(document, 0), "y")) == 0.7);
+    json_decref(document);
+    pairs = (struct curve_pairs_query){.x = "step", .y = "delta", .method = "gptq", .bits = 4};
+    OK(curve_pairs(connection, &pairs, &document, &error));
+    assert_int_equal(json_array_size(document), 2);
+    assert_true(json_number_value(json_object_get(json_array_get(document, 0), "x")) == 10);
+    json_decref(document);
+    pairs.bits = 3;
+    OK(curve_pairs(connection, &pairs, &document, &error));
+    assert_int_equal(json_array_size(document), 0);
+    json_decref(document);
+    OK(curve_metrics(connection, &document, &error));
+    json_decref(document);
+}
+
+static const char *label_of(const json_t *list, size_t i)
+{
+    return json_string_value(json_object_get(json_array_get(list, i), "label"));
+}
+
+/* Two calibrations are two series, whose labels say so; the words for them are the same here, so that ids do. */
+static void test_no_series_joins_calibrations(void **state)
+{
+    struct error error;
+    struct connection *connection = connection_of(state);
+    json_t *document;
+    const struct store_id late = add_checkpoint(connection, "calibrations", "late", 20),
+                          early = add_checkpoint(connection, "calibrations", "early", 10);
+    measure(connection, &late, "delta", 0.5, "gptq 4", "aaaaaaaa");
+    measure(connection, &early, "delta", 0.1, "gptq 4", "bbbbbbbb");
+    const char *const names[] = {"calibrations"};
+    struct curve_query query = {.trajectories = names, .trajectory_count = 1, .metric = "delta"};
+    OK(curve_read(connection, &query, &document, &error));
+    json_t *series = json_object_get(document, "series");
+    assert_int_equal(json_array_size(series), 2);
+    assert_string_equal(label_of(series, 0), "gptq 4, calibrated on data (aaaaaa)");
+    assert_string_equal(label_of(series, 1), "gptq 4, calibrated on data (bbbbbb)");
+    json_decref(document);
+    struct curve_pairs_query pairs = {.trajectories = names, .trajectory_count = 1, .x = "step", .y = "delta"};
+    OK(curve_pairs(connection, &pairs, &document, &error));
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(json_integer_value(json_object_get(json_array_get(document, i), "series")), i);
+    json_decref(document);
+    query.calibration = "bbbbbbbb";
+    OK(curve_read(connection, &query, &document, &error));
+    series = json_object_get(document, "series");
+    assert_int_equal(json_array_size(series), 1);
+    assert_string_equal(label_of(series, 0), "gptq 4");
+    json_decref(document);
+    measure(connection, &late, "delta", 0.6, "gptq 4", "");
+    query.calibration = NULL;
+    OK(curve_read(connection, &query, &document, &error));
+    series = json_object_get(document, "series");
+    assert_int_equal(json_array_size(series), 3);
+    assert_string_equal(label_of(series, 2), "gptq 4, calibrated on unknown data");
+    json_decref(document);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_curves_take_the_newest_measurement_by_step),
+        cmocka_unit_test(test_no_series_joins_calibrations),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
