@@ -10,7 +10,7 @@ import numpy
 import pytest
 from faults import settled, started, submit, workers_of
 
-LAYERS, WIDTH, MIDDLE, VOCABULARY, LENGTH, ROWS = 24, 1024, 2048, 256, 64, 4
+LAYERS, WIDTH, MIDDLE, VOCABULARY, LENGTH, ROWS = 80, 512, 1024, 256, 64, 4
 CONFIG = {**models.LLAMA, "hidden_size": WIDTH, "intermediate_size": MIDDLE, "num_hidden_layers": LAYERS, "num_attention_heads": 16,
           "num_key_value_heads": 16, "vocab_size": VOCABULARY}
 BLOCK = 4 * (4 * WIDTH * WIDTH + 3 * WIDTH * MIDDLE + 2 * WIDTH)
