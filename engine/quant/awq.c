@@ -3,6 +3,14 @@
  *     s = max(mean |X|^alpha, 1e-4) / sqrt(max s * min s),  alpha in 0, 1/points, …
  *     Q = grid(W diag(s)) diag(s)⁻¹
  *
+ * or, with duo_scaling (AutoAWQ's quantizer), before the same normalisation and with w the mean over the rows of all
+ * linears of |W| / (max |W| of its group + 1e-6),
+ *
+ *     s = max(mean |X|^alpha / (w^(1 - alpha) + 1e-4), 1e-4)
+ *
+ * Where heads share their values (grouped queries) the inputs of the attention's output keep s = 1, as in AutoAWQ:
+ * other scales cannot be divided out of the values, and no packed format has room for them.
+ *
  * The alpha wins whose Q, of all linears that share the input, have the least squared output error; of equals the
  * first. The error is a quadratic form of the Hessian,
  *
@@ -24,7 +32,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { CLIP_STEPS = 10, CLIP_PARTS = 20 };
+enum { CLIP_STEPS = 10, CLIP_PARTS = 20, SLAB = 64 }; /* SLAB: rows of weights read at a time */
+
+static const char *const scale_o_proj_names[] = {"when_exportable", "always", NULL};
 
 const struct param awq_params[] = {
     QUANTIZE_GRID_PARAMS(awq, "false"),
@@ -40,6 +50,19 @@ const struct param awq_params[] = {
      .offset = QUANTIZE_AT(awq.clip),
      .fallback = "true",
      .help = "Search each group's largest magnitude too; not for queries and keys"},
+    {.name = "duo_scaling",
+     .type = PARAM_BOOLEAN,
+     .offset = QUANTIZE_AT(awq.duo_scaling),
+     .fallback = "false",
+     .help = "Scales from inputs and weights, as AutoAWQ has them by default; false: from inputs, as in the paper"},
+    {.name = "scale_o_proj",
+     .type = PARAM_CHOICE,
+     .offset = QUANTIZE_AT(awq.scale_o_proj),
+     .fallback = "\"when_exportable\"",
+     .choices = scale_o_proj_names,
+     .help =
+         "Whether inputs of the attention's output are scaled where heads share their values (grouped queries), which "
+         "no packed format can hold; they are quantized in any case"},
     QUANTIZE_ACTIVATION_PARAM,
     QUANTIZE_OPTION_PARAMS,
     {0},
@@ -58,8 +81,11 @@ struct awq {
     struct quantized_layer *out;
     struct coded *coded; /* [count], one a linear */
     struct coding coding;
+    bool unscaled;          /* s = 1 */
     int64_t columns, group; /* columns of a group */
     float *scales;          /* [columns] */
+    double *magnitudes;     /* [columns] w, of duo_scaling; or NULL */
+    double *raw;            /* [columns] s before it is normalised */
     /* In memory of the backend. */
     struct matrix column_scales; /* [1, columns] the same */
     struct matrix scaled;        /* [largest rows, columns] W diag(s) */
@@ -81,6 +107,7 @@ static enum status awq_init(struct awq *awq, struct error *error)
     for (int64_t i = 0; i < awq->task->count; i++)
         rows = awq->task->linears[i].weight.rows > rows ? awq->task->linears[i].weight.rows : rows;
     if ((status = memory_new(awq->columns, sizeof(float), "column scales", &awq->scales, error)) != STATUS_OK ||
+        (status = memory_new(awq->columns, sizeof(double), "column scales", &awq->raw, error)) != STATUS_OK ||
         (status = memory_new(awq->task->count, sizeof *awq->coded, "codes", &awq->coded, error)) != STATUS_OK ||
         (status = matrix_new(backend, 1, awq->columns, "column scales", &awq->column_scales, error)) != STATUS_OK ||
         (status = matrix_new(backend, rows, awq->columns, "scaled weights", &awq->scaled, error)) != STATUS_OK)
@@ -107,18 +134,53 @@ static void awq_reset(struct awq *awq)
     matrix_release(awq->backend, &awq->column_scales);
     memory_free(awq->coded);
     memory_free(awq->scales);
+    memory_free(awq->magnitudes);
+    memory_free(awq->raw);
+}
+
+/* Adds |W| / (max |W| of its group + 1e-6) of a row to the columns' sums. */
+static void add_magnitudes(const struct awq *awq, const double *row)
+{
+    for (int64_t first = 0; first < awq->columns; first += awq->group) {
+        const int64_t end = first + awq->group < awq->columns ? first + awq->group : awq->columns;
+        double most = 0;
+        for (int64_t c = first; c < end; c++) most = fmax(most, fabs(row[c]));
+        for (int64_t c = first; c < end; c++) awq->magnitudes[c] += fabs(row[c]) / (most + 1e-6);
+    }
+}
+
+/* The columns' means over the rows of all linears. */
+static enum status find_magnitudes(struct awq *awq, struct error *error)
+{
+    double *rows = NULL;
+    int64_t count = 0;
+    enum status status = memory_new(awq->columns, sizeof(double), "column scales", &awq->magnitudes, error);
+    if (status == STATUS_OK) status = memory_new(SLAB * awq->columns, sizeof *rows, "weights", &rows, error);
+    for (int64_t i = 0; i < awq->task->count && status == STATUS_OK; i++) {
+        const struct matrix weight = awq->task->linears[i].weight;
+        for (int64_t first = 0; first < weight.rows; first += SLAB) {
+            const int64_t slab = weight.rows - first < SLAB ? weight.rows - first : SLAB;
+            awq->backend->ops->download(awq->backend, matrix_rows(weight, first, slab), rows, DTYPE_F64);
+            for (int64_t r = 0; r < slab; r++) add_magnitudes(awq, rows + r * awq->columns);
+        }
+        count += weight.rows;
+    }
+    for (int64_t c = 0; c < awq->columns && status == STATUS_OK; c++) awq->magnitudes[c] /= (double)count;
+    memory_free(rows);
+    return status;
 }
 
 static void find_scales(struct awq *awq, double alpha)
 {
     double least = INFINITY, most = 0;
     for (int64_t c = 0; c < awq->columns; c++) {
-        const double s = fmax(pow(awq->task->inputs.mean[c], alpha), 1e-4);
+        const double inputs = pow(awq->task->inputs.mean[c], alpha);
+        const double weights = awq->magnitudes == NULL ? 1 : pow(awq->magnitudes[c], 1 - alpha) + 1e-4;
+        const double s = awq->raw[c] = awq->unscaled ? 1 : fmax(inputs / weights, 1e-4);
         least = fmin(least, s);
         most = fmax(most, s);
     }
-    for (int64_t c = 0; c < awq->columns; c++)
-        awq->scales[c] = (float)(fmax(pow(awq->task->inputs.mean[c], alpha), 1e-4) / sqrt(most * least));
+    for (int64_t c = 0; c < awq->columns; c++) awq->scales[c] = (float)(awq->raw[c] / sqrt(most * least));
     awq->backend->ops->upload(awq->backend, awq->column_scales, awq->scales, DTYPE_F32);
 }
 
@@ -167,7 +229,7 @@ static enum status encode_best(struct awq *awq, double alpha, struct error *erro
                                         awq->clip_scratch};
         if (awq->params->clip && may_clip(linear->name)) awq->backend->ops->clip_search(awq->backend, &clip);
         coded_encode(&awq->coded[i], clip.weight);
-        awq->out[i].alpha = alpha;
+        awq->out[i].alpha = awq->unscaled ? (double)NAN : alpha;
         if ((status = coded_pull(&awq->coded[i], error)) != STATUS_OK) return status;
         if ((status = check_scales(&awq->out[i], linear->name, error)) != STATUS_OK) return status;
         status = coded_measure(&awq->coded[i], linear->weight, awq->task->inputs.hessian, error);
@@ -188,12 +250,14 @@ static enum status awq_quantize(struct backend *backend, const struct quantize_m
                                  .sym = params->sym,
                                  .rule = params->sym ? SCALE_ABSMAX : SCALE_RANGE,
                                  .group_size = params->group_size},
-                      .columns = task->linears[0].weight.columns};
+                      .columns = task->linears[0].weight.columns,
+                      .unscaled = task->shared_values && params->scale_o_proj == AWQ_SCALE_O_PROJ_WHEN_EXPORTABLE};
     double best = 0, least = INFINITY;
     enum status status;
     if ((status = check_task(backend, task, error)) != STATUS_OK) goto done;
     if ((status = awq_init(&awq, error)) != STATUS_OK) goto done;
-    for (int64_t i = 0; i < params->grid_points; i++) {
+    if (params->duo_scaling && !awq.unscaled && (status = find_magnitudes(&awq, error)) != STATUS_OK) goto done;
+    for (int64_t i = 0; i < params->grid_points && !awq.unscaled; i++) {
         const double alpha = (double)i / (double)params->grid_points;
         double found;
         if ((status = try_alpha(&awq, alpha, &found, error)) != STATUS_OK) goto done;
@@ -205,6 +269,10 @@ static enum status awq_quantize(struct backend *backend, const struct quantize_m
     for (int64_t i = 0; i < task->count; i++) coded_decode(&awq.coded[i], task->linears[i].weight);
 done:
     awq_reset(&awq);
+    for (int64_t i = 0; i < task->count && awq.unscaled; i++) {
+        memory_free(out[i].column_scales);
+        out[i].column_scales = NULL;
+    }
     return status;
 }
 

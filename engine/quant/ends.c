@@ -7,7 +7,7 @@ enum status ends_round(struct backend *backend, const char *name, struct matrix 
                        int64_t *stored_bits, struct error *error)
 {
     const struct quantize_linear linear = {name, matrix};
-    const struct quantize_task task = {&linear, 1, {.sample = {0}}};
+    const struct quantize_task task = {.linears = &linear, .count = 1};
     const struct coding coding = {.bits = (int)bits, .sym = true, .group_size = ENDS_GROUP};
     struct quantized_layer layer = {0};
     struct coded coded = {0};

@@ -29,8 +29,10 @@ struct codebook_params {
 
 struct awq_params {
     int64_t bits, group_size, grid_points;
-    bool sym, clip;
+    bool sym, clip, duo_scaling;
+    int scale_o_proj; /* enum awq_scale_o_proj */
 };
+enum awq_scale_o_proj { AWQ_SCALE_O_PROJ_WHEN_EXPORTABLE, AWQ_SCALE_O_PROJ_ALWAYS };
 
 struct llm_int8_params {
     double threshold;

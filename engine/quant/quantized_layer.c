@@ -52,7 +52,7 @@ int64_t quantized_layer_scales(const struct quantized_layer *layer)
 int64_t quantized_layer_bits(const struct quantized_layer *layer)
 {
     const int64_t bits = layer->coding.bits, zero_bits = layer->zeros == NULL || layer->coding.sym ? 0 : bits;
-    const int64_t column_bits = (layer->ordered ? 32 : 0) + (layer->column_scales != NULL ? 16 : 0);
+    const int64_t column_bits = (layer->ordered ? 32 : 0) + (layer->column_scales != NULL && !layer->folded ? 16 : 0);
     if (layer->skipped) return layer->rows * layer->columns * 16;
     return layer->kept * (16 * layer->rows + 32) + layer->rows * layer->columns * bits +
            quantized_layer_scales(layer) * (layer->scale_bits + zero_bits) + layer->columns * column_bits +

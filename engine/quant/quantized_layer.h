@@ -28,6 +28,7 @@ struct quantized_layer {
     int64_t scale_bits;            /* that a scale takes in a checkpoint, and what is stored once beside them … */
     int64_t extra_bits;            /* … those of the coding's type, and 0, from quantized_layer_init */
     float *column_scales;          /* [columns], above 0; NULL: none */
+    bool folded;                   /* what makes the inputs is divided by them (fold.h): they take no room */
     double alpha;                  /* the exponent they come from; NaN without */
     bool skipped;                  /* left as it is: no codes, no scales */
     int64_t kept; /* input columns that were left as they are; `columns` and all arrays are of the others, in order */
@@ -57,7 +58,7 @@ void quantized_layer_reset(struct quantized_layer *layer);           /* a zeroed
 
 /* Bits that a checkpoint needs: the codes, a scale for each group, a zero point of as many bits as a code for each
  * group of an asymmetric grid, 32 bits a column for g_idx where it must be stored, 16 for its scale where columns have
- * one. */
+ * one that is not folded. */
 int64_t quantized_layer_bits(const struct quantized_layer *layer);
 
 #endif

@@ -26,6 +26,8 @@ struct quantize_task {
     /* Of the N calibration tokens; the Hessian's upper triangle is overwritten with the mirror of its lower one.
      * Without a Hessian errors are measured as if the inputs were white (H = I). */
     struct statistics inputs;
+    /* The inputs are values that attention heads share: scales of columns fit no packed format (FOLD_SHARED). */
+    bool shared_values;
 };
 
 struct quantizer {

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "quant/cuts.h"
+#include "quant/fold.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -309,7 +310,8 @@ static enum status quantize_subset(struct sequential *sequential, const struct b
 {
     struct quantize_linear linears[PROGRAM_STEPS];
     struct quantized_layer layers[PROGRAM_STEPS] = {0};
-    const struct quantize_task task = {linears, cut->count, *inputs};
+    const enum fold fold = fold_of(block->program, cut);
+    const struct quantize_task task = {linears, cut->count, *inputs, fold == FOLD_SHARED};
     for (int i = 0; i < cut->count; i++) {
         const int number = block->program->steps[cut->step + i].parameter[0] + (int)expert;
         linears[i] = (struct quantize_linear){block->program->parameters[number].name, block->parameters[number]};
@@ -318,6 +320,7 @@ static enum status quantize_subset(struct sequential *sequential, const struct b
     enum status status =
         subset_quantize(sequential->backend, cold ? sequential->cold : sequential->overrides, &task, layers, error);
     for (int i = 0; i < cut->count && status == STATUS_OK; i++) {
+        layers[i].folded = fold == FOLD_NORM || fold == FOLD_ROWS;
         summarise(linears[i].name, &layers[i], tokens, &summaries[i]);
         if (cold && !layers[i].skipped) summaries[i].degraded = DEGRADED_COLD;
         if (sequential->hook.layer != NULL)

@@ -44,7 +44,7 @@ const struct result_metric metric_kl = {
     .name = "kl",
     .label = "KL divergence",
     .unit = "nats",
-    .help = "Mean over predictions of the divergence of the quantized model's distribution from the original's",
+    .help = "KL(p ‖ q) = Σ p ln(p/q), p of full precision and q quantized, mean over predicted tokens",
     .better = RESULT_LOWER,
     .of_method = true,
 };
@@ -53,7 +53,8 @@ const struct result_metric metric_top1_agreement = {
     .name = "top1_agreement",
     .label = "Top-1 agreement",
     .axis = "top-1 agreement",
-    .help = "Share of predictions with the same likeliest token before and after quantization",
+    .help =
+        "Share of predicted tokens, from 0 to 1, whose likeliest next token is the same before and after quantization",
     .better = RESULT_HIGHER,
     .format = RESULT_PERCENT,
     .of_method = true,
@@ -64,6 +65,8 @@ const struct result_metric metric_bits_per_weight = {
     .label = "Bits per weight",
     .axis = "bits per weight",
     .unit = "bits",
-    .help = "Of the quantized matrices, scales and zero points included",
+    .help =
+        "Of the quantized matrices over their weights: codes, scales (16 bits) and zero points, kept columns and skipped "
+        "matrices at 16 bits; scales of columns cost 16 bits where they cannot be folded into the operation before",
     .of_method = true,
 };

@@ -46,11 +46,14 @@ static const struct result_field layer_fields[] = {
     {.name = "proxy_error",
      .type = RESULT_NUMBER,
      .offset = LAYER(summary.proxy_error),
-     .help = "Squared change of the layer's outputs over its calibration inputs, by the Hessian"},
+     .help =
+         "tr((W − Q) H (W − Q)ᵀ) with H = 2/N XᵀX of the N calibration inputs: twice the mean over tokens of the squared "
+         "change of the layer's outputs; without calibration H = 1, in squares of weights"},
     {.name = "relative_error",
      .type = RESULT_NUMBER,
      .offset = LAYER(summary.relative_error),
-     .help = "Change of the layer's outputs over its calibration inputs, relative to the outputs"},
+     .help =
+         "proxy_error over tr(W H Wᵀ): the squared change of the layer's outputs over their squares, a plain number"},
     {.name = "damp",
      .type = RESULT_NUMBER,
      .offset = LAYER(summary.damp),
@@ -105,6 +108,16 @@ static const struct result_metric delta_stddev_metric = {
     .help = "Of delta over disjoint calibration samples, over the number of draws less one",
     .better = RESULT_LOWER,
     .format = RESULT_PERCENT,
+    .of_method = true,
+};
+
+static const struct result_metric model_bits_metric = {
+    .name = "model_bits_per_weight",
+    .label = "Bits per weight of the model",
+    .axis = "bits per weight of the model",
+    .unit = "bits",
+    .help = "Of the whole checkpoint over its parameters: the quantized matrices, and all else at the width that it is "
+            "stored in",
     .of_method = true,
 };
 
@@ -215,6 +228,11 @@ static const struct result_field report_fields[] = {
      .type = RESULT_NUMBER,
      .offset = REPORT(result.bits_per_weight),
      .metric = &metric_bits_per_weight},
+    {.name = "model_bits_per_weight",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(result.model_bits_per_weight),
+     .later = true,
+     .metric = &model_bits_metric},
     {.name = "sequences",
      .type = RESULT_INTEGER,
      .offset = REPORT(result.fp.sequences),

@@ -44,6 +44,41 @@ def test_every_method_runs(service, subject, method):
         assert {l["name"] for l in result["layers"] if l["skipped"]} == {l["name"] for l in result["layers"] if ".0." in l["name"]}
 
 
+def test_awq_is_what_a_packed_file_holds_and_costs(service, subject):
+    """Two heads share a head of values: o_proj has no scales of columns by itself. Scales that the norm or the linear before takes cost nothing."""
+    width, middle, layers, group = 32, 64, 2, 16
+    attention = width * width * 2 + width * (width // 2) * 2
+    linears = layers * (attention + 3 * width * middle)
+    whole = linears + 2 * 256 * width + (2 * layers + 1) * width
+    results = {}
+    for rule in ("when_exportable", "always"):
+        run = done(service, quantize(service, subject, {"name": "awq", "bits": 4, "group_size": group, "scale_o_proj": rule}))
+        results[rule] = run["result"]
+        alphas = {layer["name"].split(".")[-1]: layer["alpha"] for layer in run["result"]["layers"]}
+        assert (alphas.pop("o_proj") is None) == (rule == "when_exportable") and None not in alphas.values()
+        bits = (4 + (16 + 4) / group) * linears + (16 * width * layers if rule == "always" else 0)
+        assert run["result"]["bits_per_weight"] == pytest.approx(bits / linears, rel=1e-12)
+        assert run["result"]["model_bits_per_weight"] == pytest.approx((bits + 32 * (whole - linears)) / whole, rel=1e-12)
+    assert results["always"]["loss_q"] != results["when_exportable"]["loss_q"]
+    plain = done(service, quantize(service, subject, {"name": "awq", "bits": 4, "group_size": group}))
+    assert plain["params"]["method"]["scale_o_proj"] == "when_exportable" and plain["params"]["method"]["duo_scaling"] is False
+    assert plain["result"]["loss_q"] == results["when_exportable"]["loss_q"]
+    duo = done(service, quantize(service, subject, {"name": "awq", "bits": 4, "group_size": group, "duo_scaling": True}))["result"]
+    assert duo["loss_q"] != plain["result"]["loss_q"] and duo["bits_per_weight"] == plain["result"]["bits_per_weight"]
+    metrics = {item["name"]: item for item in service.get("/v1/metrics").json["items"]}
+    assert metrics["model_bits_per_weight"]["unit"] == metrics["bits_per_weight"]["unit"] == "bits"
+
+
+def test_bits_of_the_model_count_what_is_left_as_it_is(service, subject):
+    method = {"name": "rtn", "bits": 8, "group_size": 16, "lm_head_bits": 4, "overrides": [{"pattern": "layers.0", "skip": True}]}
+    result = done(service, quantize(service, subject, method))["result"]
+    linears, matrix, norms = sum(l["rows"] * l["columns"] for l in result["layers"] if not l["skipped"]), 256 * 32, 5 * 32
+    kept = sum(l["rows"] * l["columns"] for l in result["layers"] if l["skipped"])
+    assert kept == linears  # of two layers one
+    bits = 9 * linears + 32 * (kept + matrix + norms) + (4 + 16 / 32) * matrix  # output: rows of 32, one scale each
+    assert result["model_bits_per_weight"] == pytest.approx(bits / (linears + kept + 2 * matrix + norms), rel=1e-12)
+
+
 def test_a_rotation_alone_leaves_the_loss(service, subject):
     method = {"name": "rtn", "rotation": "hadamard", "overrides": [{"pattern": ".", "skip": True}]}
     result = done(service, quantize(service, subject, method))["result"]

@@ -21,6 +21,7 @@ struct part {
 struct export_fold {
     const struct model *model;
     const bool *skipped; /* lent while it is made */
+    bool scaled_outputs; /* see export_fold_new */
     int64_t count;
     struct part *parts; /* [count] */
     int64_t written;    /* was held, and is not needed after this call */
@@ -79,11 +80,12 @@ static enum status plan_pair(struct export_fold *fold, int64_t layer, enum role 
     if (feeder < 0 || fed < 0)
         return error_set(error, STATUS_INTERNAL, "a linear of block %lld is not there", (long long)layer);
     if (fold->skipped[fed]) return STATUS_OK;
-    if (to == ROLE_ATTENTION_OUTPUT && fold->model->config.heads != fold->model->config.kv_heads)
-        return refuse(
-            error,
-            "awq's scales of the attention's output have no place where heads share their values: skip it with an "
-            "override ({\"pattern\": \"o_proj$\", \"skip\": true}), or use \"dequantized\"");
+    if (to == ROLE_ATTENTION_OUTPUT && fold->model->config.heads != fold->model->config.kv_heads) {
+        if (!fold->scaled_outputs) return STATUS_OK;
+        return refuse(error,
+                      "awq's scales of the attention's output have no place where heads share their values: leave "
+                      "scale_o_proj \"when_exportable\", or use \"dequantized\"");
+    }
     if (fold->skipped[feeder])
         return refuse(error, "awq's scales are divided out of the linear before: skip both, or neither");
     struct part *part = &fold->parts[fed];
@@ -117,15 +119,15 @@ static enum status plan(struct export_fold *fold, struct error *error)
     return STATUS_OK;
 }
 
-enum status export_fold_new(const struct model *model, const bool *skipped, struct export_fold **out,
-                            struct error *error)
+enum status export_fold_new(const struct model *model, const bool *skipped, bool scaled_outputs,
+                            struct export_fold **out, struct error *error)
 {
     struct export_fold *fold = NULL;
     const int64_t count = weights_count(model->weights);
     enum status status;
     *out = NULL;
     if ((status = memory_new(1, sizeof *fold, "folded scales", &fold, error)) != STATUS_OK) return status;
-    *fold = (struct export_fold){.model = model, .skipped = skipped, .written = NONE};
+    *fold = (struct export_fold){.model = model, .skipped = skipped, .scaled_outputs = scaled_outputs, .written = NONE};
     if ((status = memory_new(count, sizeof *fold->parts, "folded scales", &fold->parts, error)) != STATUS_OK) goto done;
     fold->count = count;
     for (int64_t i = 0; i < count; i++)

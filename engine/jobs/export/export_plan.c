@@ -120,7 +120,9 @@ static enum status fold_new(const struct export_format *format, const struct mod
     enum status status =
         memory_new(weights_count(model->weights), sizeof(bool), "tensor list", &skipping.skipped, error);
     if (status == STATUS_OK) status = each_linear(format, model, method, note_skipped, &skipping, error);
-    if (status == STATUS_OK) status = export_fold_new(model, skipping.skipped, out, error);
+    if (status == STATUS_OK)
+        status =
+            export_fold_new(model, skipping.skipped, method->awq.scale_o_proj == AWQ_SCALE_O_PROJ_ALWAYS, out, error);
     memory_free(skipping.skipped);
     return status;
 }

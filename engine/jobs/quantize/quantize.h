@@ -83,6 +83,7 @@ struct quantize_result {
     double kl;              /* mean over predictions of KL(fp || q), nats */
     double top1_agreement;  /* share of predictions with the same likeliest token */
     double bits_per_weight; /* of the quantized matrices, scales and zero points included (quantized_layer_bits) */
+    double model_bits_per_weight;                      /* of all parameters (quantize_bits.h) */
     int64_t calibration_sequences, calibration_tokens; /* 0 without calibration */
     int64_t layer_count;
     struct layer_summary *layers; /* owned */

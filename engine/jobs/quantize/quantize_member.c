@@ -3,6 +3,7 @@
 #include "base/checksum.h"
 #include "base/memory.h"
 #include "eval/ratio.h"
+#include "jobs/quantize/quantize_bits.h"
 #include "jobs/quantize/quantize_kept.h"
 #include "model/hidden.h"
 #include "quant/ends.h"
@@ -399,6 +400,8 @@ enum status quantize_member_summarise(struct quantize_member_state *state, const
     out->kl = kl / (double)chunks->predictions;
     out->top1_agreement = (double)agreed / (double)chunks->predictions;
     out->bits_per_weight = (double)bits / (double)weights;
+    out->model_bits_per_weight = quantize_bits_of_model(state->pass->model, &state->request->method.options,
+                                                        out->layers, out->layer_count, state->end_bits);
     out->calibration_sequences = state->calibration.sequences;
     out->calibration_tokens = state->calibration.tokens;
     out->delta = out->q.loss / out->fp.loss - 1;

@@ -65,7 +65,7 @@ static inline void fixture_quantize(struct backend *backend, const struct quanti
                                     const struct quantize_linear *linears, int64_t count,
                                     const struct statistics *inputs, struct quantized_layer *out)
 {
-    struct quantize_task task = {linears, count, {.sample = {0}}};
+    struct quantize_task task = {.linears = linears, .count = count};
     struct error error;
     if (inputs != NULL) task.inputs = *inputs;
     if (quantizer_by_id(method->quantizer)->quantize(backend, method, &task, out, &error) != STATUS_OK)

@@ -7,7 +7,7 @@ static void run(struct backend *backend, struct quantize_method method, struct m
                 struct quantized_layer *layer)
 {
     const struct quantize_linear linear = {"layer", weight};
-    const struct quantize_task task = {&linear, 1, {.sample = {0}}};
+    const struct quantize_task task = {.linears = &linear, .count = 1};
     struct error error;
     if (quantizer_by_id(method.quantizer)->quantize(backend, &method, &task, layer, &error) != STATUS_OK)
         fail_msg("%s", error.detail);

@@ -30,7 +30,9 @@ static enum status run(struct backend *backend, const struct oracle_case *c, flo
     const struct quantize_method method = method_of(c);
     const struct quantize_linear linear = {"layer", matrix_of(weight, c->rows, c->columns, sizeof(float))};
     const struct quantize_task task = {
-        &linear, 1, {.hessian = matrix_of(hessian, c->columns, c->columns, sizeof(float))}};
+        .linears = &linear,
+        .count = 1,
+        .inputs = {.hessian = matrix_of(hessian, c->columns, c->columns, sizeof(float))}};
     return quantizer_gptq.quantize(backend, &method, &task, layer, error);
 }
 
@@ -104,11 +106,13 @@ static void test_stacked_linears_equal_separate_ones(void **state)
     const int64_t rows[] = {50, 40, 6}, first[] = {0, 50, 90};
     for (int i = 0; i < 3; i++)
         linears[i] = (struct quantize_linear){"q", matrix_of(weight + first[i] * 160, rows[i], 160, 4)};
-    const struct quantize_task all = {linears, 3, {.hessian = matrix_of(hessian, 160, 160, 4)}};
+    const struct quantize_task all = {
+        .linears = linears, .count = 3, .inputs = {.hessian = matrix_of(hessian, 160, 160, 4)}};
     assert_int_equal(quantizer_gptq.quantize(*state, &method, &all, layers, &error), STATUS_OK);
     for (int i = 0; i < 3; i++) {
         const struct quantize_linear linear = {"q", matrix_of(apart + first[i] * 160, rows[i], 160, 4)};
-        const struct quantize_task one = {&linear, 1, {.hessian = matrix_of(hessian, 160, 160, 4)}};
+        const struct quantize_task one = {
+            .linears = &linear, .count = 1, .inputs = {.hessian = matrix_of(hessian, 160, 160, 4)}};
         assert_int_equal(quantizer_gptq.quantize(*state, &method, &one, &layer, &error), STATUS_OK);
         assert_memory_equal(layer.codes, layers[i].codes, (size_t)(rows[i] * 160));
         assert_true(layer.proxy_error == layers[i].proxy_error);
@@ -255,7 +259,7 @@ static void test_degenerate_inputs_fall_back_visibly(void **state)
         struct error error;
         const struct quantize_method rtn = {.quantizer = QUANTIZER_RTN, .rtn = {4, -1, true}};
         const struct quantize_linear linear = {"layer", matrix_of(nearest, 1, 2, 4)};
-        const struct quantize_task task = {&linear, 1, {.sample = {0}}};
+        const struct quantize_task task = {.linears = &linear, .count = 1, .inputs = {.sample = {0}}};
         assert_int_equal(run(*state, &c, weight, hessians[i], &layer, &error), STATUS_OK);
         assert_int_equal(quantizer_rtn.quantize(*state, &rtn, &task, &rounded, &error), STATUS_OK);
         assert_int_equal(layer.degraded, i == 0 ? DEGRADED_SINGULAR : DEGRADED_SILENT);

@@ -53,7 +53,8 @@ static void check_case(struct backend *backend, const char *file, const char *na
     backend->ops->syrk(backend, matrix_of(hessian, c.columns, c.columns, 4),
                        matrix_of(data->input, c.tokens, c.columns, 4), 2.0 / (double)c.tokens, 0);
     const struct quantize_linear linear = {name, matrix_of(weight, c.rows, c.columns, 4)};
-    const struct quantize_task task = {&linear, 1, {.hessian = matrix_of(hessian, c.columns, c.columns, 4)}};
+    const struct quantize_task task = {
+        .linears = &linear, .count = 1, .inputs = {.hessian = matrix_of(hessian, c.columns, c.columns, 4)}};
     struct quantized_layer layer = {0};
     struct error error;
     if (quantizer_gptq.quantize(backend, &method, &task, &layer, &error) != STATUS_OK)

@@ -10,7 +10,7 @@ static enum status run(struct backend *backend, struct rtn_params params, struct
 {
     const struct quantize_method method = {.quantizer = QUANTIZER_RTN, .rtn = params};
     const struct quantize_linear linear = {"layer", weight};
-    const struct quantize_task task = {&linear, 1, {.hessian = hessian}};
+    const struct quantize_task task = {.linears = &linear, .count = 1, .inputs = {.hessian = hessian}};
     return quantizer_rtn.quantize(backend, &method, &task, layer, error);
 }
 

@@ -66,7 +66,7 @@ static void check_kept(struct backend *backend, struct quantize_method method, s
     struct quantized_layer layer = {0}, alone = {0};
     struct quantize_linear linear = {"layer", matrix_of(w->whole, ROWS, COLUMNS, 4)},
                            rest = {"layer", matrix_of(w->rest, ROWS, LEFT, 4)};
-    struct quantize_task task = {&linear, 1, {.sample = {0}}}, rest_task = {&rest, 1, {.sample = {0}}};
+    struct quantize_task task = {.linears = &linear, .count = 1}, rest_task = {.linears = &rest, .count = 1};
     struct error error;
     reduce(w, kept);
     if (seen) task.inputs.hessian = matrix_of(w->hessian, COLUMNS, COLUMNS, 4);
@@ -141,7 +141,7 @@ static void test_linears_of_one_task_may_differ(void **state)
         apart[i] = w[i];
         linears[i] = (struct quantize_linear){names[i], matrix_of(w[i].whole, ROWS, COLUMNS, 4)};
     }
-    const struct quantize_task task = {linears, 4, {.sample = {0}}};
+    const struct quantize_task task = {.linears = linears, .count = 4};
     quantize(*state, &method, &task, layers);
     for (int i = 0; i < 4; i++) {
         struct quantized_layer alone = {0};

@@ -298,6 +298,7 @@ static void test_awqs_scales_go_into_what_stands_before(void **state)
     (void)state;
     check_awq(wide_mha, NULL, 0);
     check_awq(wide_llama, &skip_outputs, 1);
+    check_awq(wide_llama, NULL, 0); /* heads share their values: the attention's output has no scales */
 }
 
 static void test_awqs_scales_without_a_place_are_refused(void **state)
@@ -307,13 +308,17 @@ static void test_awqs_scales_without_a_place_are_refused(void **state)
     static const struct {
         const char *config;
         const struct quantize_override *override;
-    } cases[] = {{wide_llama, NULL}, {wide_olmo2, NULL}, {wide_mha, &skip_keys_only}, {wide_mha, &skip_up}};
+        int scale_o_proj;
+    } cases[] = {{wide_llama, NULL, AWQ_SCALE_O_PROJ_ALWAYS},
+                 {wide_olmo2, NULL, AWQ_SCALE_O_PROJ_WHEN_EXPORTABLE},
+                 {wide_mha, &skip_keys_only, AWQ_SCALE_O_PROJ_WHEN_EXPORTABLE},
+                 {wide_mha, &skip_up, AWQ_SCALE_O_PROJ_WHEN_EXPORTABLE}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct bench bench;
         const struct quantize_method method = {
             .quantizer = QUANTIZER_AWQ,
-            .awq = {.bits = 4, .group_size = 32, .grid_points = 20},
+            .awq = {.bits = 4, .group_size = 32, .grid_points = 20, .scale_o_proj = cases[i].scale_o_proj},
             .options = {.override_count = cases[i].override != NULL, .overrides = cases[i].override}};
         bench_open(&bench, cases[i].config, method);
         assert_int_equal(export_check(EXPORT_GGUF, &bench.method, bench.model, &error), STATUS_UNSUPPORTED);
