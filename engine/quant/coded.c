@@ -1,5 +1,8 @@
 #include "quant/coded.h"
 
+#include "quant/export_format.h"
+#include "tensor/dtype.h"
+
 #include <math.h>
 
 enum { SLAB = 256, ALIGNMENT = 256 }; /* rows measured at a time; bytes that arrays of a block begin at multiples of */
@@ -77,6 +80,20 @@ void coded_push(struct coded *coded)
     for (int i = PART_SCALES; i < PARTS && coded->block != NULL; i++)
         if (bytes[i] > 0)
             coded->backend->ops->write_bytes(coded->backend, block_at(coded, (enum part)i), from[i], bytes[i]);
+}
+
+enum status coded_round_scales(struct coded *coded, struct error *error)
+{
+    const struct quantized_layer *layer = coded->layer;
+    uint16_t half;
+    if (layer->zeros == NULL) return STATUS_OK;
+    for (int64_t i = 0; i < quantized_layer_scales(layer); i++) {
+        const enum status status = export_format_half(layer->scales[i], &half, error);
+        if (status != STATUS_OK) return status;
+        dtype_info(DTYPE_F16)->to_f32(&half, &layer->scales[i], 1);
+    }
+    coded_push(coded);
+    return STATUS_OK;
 }
 
 enum status coded_pull_scales(struct coded *coded, struct error *error)

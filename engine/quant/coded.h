@@ -22,6 +22,9 @@ void coded_reset(struct coded *coded); /* a zeroed one is fine */
 
 /* The layer's scales, zero points, groups of columns, scales of columns and table go to the backend. */
 void coded_push(struct coded *coded);
+/* The layer's scales, on both sides, become the nearest float16; of codebooks they stay as they are. STATUS_UNSUPPORTED
+ * where float16 has no such number (export_format_half). */
+MUST_CHECK enum status coded_round_scales(struct coded *coded, struct error *error);
 /* Codes, scales and zero points come into the layer. A late error of the device comes out here. */
 MUST_CHECK enum status coded_pull(struct coded *coded, struct error *error);
 MUST_CHECK enum status coded_pull_scales(struct coded *coded, struct error *error); /* the scales alone */

@@ -97,6 +97,7 @@ const struct export_format export_awq = {
     .check = check,
     .fits = fits,
     .tensors = tensors,
+    .scales = export_format_half_scales,
     .write = write,
     .configure = configure,
 };

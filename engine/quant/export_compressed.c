@@ -153,6 +153,7 @@ const struct export_format export_compressed_tensors = {
     .check = check,
     .fits = fits,
     .tensors = tensors,
+    .scales = scale_dtype,
     .write = write,
     .configure = configure,
 };

@@ -91,6 +91,12 @@ int64_t export_format_groups(const struct export_grid *grid, int64_t columns)
     return grid->group_size == -1 ? 1 : (columns + grid->group_size - 1) / grid->group_size;
 }
 
+enum dtype export_format_half_scales(const struct export_grid *grid)
+{
+    (void)grid;
+    return DTYPE_F16;
+}
+
 enum status export_format_half(float scale, uint16_t *out, struct error *error)
 {
     static const float largest = 65504;

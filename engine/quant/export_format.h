@@ -75,6 +75,8 @@ struct export_format {
     /* Fills out[0 … n) and returns n. */
     int (*tensors)(const struct export_grid *grid, int64_t rows, int64_t columns,
                    struct export_tensor out[EXPORT_TENSORS]);
+    /* How the scales of such a grid are stored. */
+    enum dtype (*scales)(const struct export_grid *grid);
     /* Scales that float16 cannot hold are STATUS_UNSUPPORTED; statuses of the writer, STATUS_NO_MEMORY. */
     enum status (*write)(const struct export_grid *grid, const struct quantized_layer *layer,
                          const struct export_place *place, struct error *error);
@@ -108,6 +110,7 @@ int64_t export_format_groups(const struct export_grid *grid, int64_t columns);
 void export_format_dynamic(const struct export_grid *grid, const struct export_modules *modules, FILE *out);
 void export_format_names(const struct export_modules *modules, FILE *out);
 
+enum dtype export_format_half_scales(const struct export_grid *grid); /* DTYPE_F16 whatever the grid */
 /* A scale as float16. STATUS_UNSUPPORTED: too large, or so small that nothing is left of it. */
 MUST_CHECK enum status export_format_half(float scale, uint16_t *out, struct error *error);
 

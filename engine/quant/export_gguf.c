@@ -134,6 +134,7 @@ const struct export_format export_gguf = {
     .check = check,
     .fits = fits,
     .tensors = tensors,
+    .scales = export_format_half_scales,
     .write = write,
     .describe = describe,
 };

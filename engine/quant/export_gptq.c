@@ -115,6 +115,7 @@ const struct export_format export_gptq = {
     .check = check,
     .fits = fits,
     .tensors = tensors,
+    .scales = export_format_half_scales,
     .write = write,
     .configure = configure,
 };

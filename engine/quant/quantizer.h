@@ -28,6 +28,7 @@ struct quantize_task {
     struct statistics inputs;
     /* The inputs are values that attention heads share: scales of columns fit no packed format (FOLD_SHARED). */
     bool shared_values;
+    bool half_scales; /* scales of grids are rounded to float16 after the codes were found, as files store them */
 };
 
 struct quantizer {

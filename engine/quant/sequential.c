@@ -311,7 +311,7 @@ static enum status quantize_subset(struct sequential *sequential, const struct b
     struct quantize_linear linears[PROGRAM_STEPS];
     struct quantized_layer layers[PROGRAM_STEPS] = {0};
     const enum fold fold = fold_of(block->program, cut);
-    const struct quantize_task task = {linears, cut->count, *inputs, fold == FOLD_SHARED};
+    const struct quantize_task task = {linears, cut->count, *inputs, fold == FOLD_SHARED, sequential->half_scales};
     for (int i = 0; i < cut->count; i++) {
         const int number = block->program->steps[cut->step + i].parameter[0] + (int)expert;
         linears[i] = (struct quantize_linear){block->program->parameters[number].name, block->parameters[number]};

@@ -44,6 +44,7 @@ struct sequential {
     const struct quantize_method *method;
     const struct monitor *monitor;
     struct sequential_hook hook;
+    bool half_scales; /* as in struct quantize_task */
     /* Calibration: lent by the caller; chunks NULL: none. `hidden` goes from the inputs of a block to its outputs. */
     const struct chunks *chunks;
     struct hidden *hidden;

@@ -222,7 +222,8 @@ static enum status quantize_keeping(struct backend *backend, const struct quanti
     const int64_t all = task->linears[0].weight.columns, kept = method->options.keep_outliers;
     const struct quantizer *quantizer = quantizer_by_id(method->quantizer);
     struct reduced reduced = {.backend = backend, .task = task, .columns = all - kept, .kept = kept};
-    struct quantize_task rest = {.count = task->count, .shared_values = task->shared_values};
+    struct quantize_task rest = {
+        .count = task->count, .shared_values = task->shared_values, .half_scales = task->half_scales};
     enum status status;
     if (kept >= all)
         return error_set_at(error, STATUS_INVALID, "/method/keep_outliers",
@@ -274,7 +275,8 @@ enum status subset_quantize(struct backend *backend, const struct overrides *ove
             status = overrides_find(overrides, task->linears[end].name, &index, error);
             if (index != first_index) break;
         }
-        const struct quantize_task part = {task->linears + first, end - first, task->inputs, task->shared_values};
+        const struct quantize_task part = {task->linears + first, end - first, task->inputs, task->shared_values,
+                                           task->half_scales};
         if (status == STATUS_OK) status = quantize_alike(backend, overrides, first_index, &part, out + first, error);
     }
     return status;

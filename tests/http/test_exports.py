@@ -94,6 +94,14 @@ def of_compressed(tensors, name, config):
     return (codes - zeros.repeat(each, 1)) * scales.repeat(each, 1)
 
 
+def loss_of(service, subject, name, tensors):
+    """Of a plain checkpoint with these tensors."""
+    directory = models.write_llama(service.files / name, seed=4, hidden_size=WIDTH, intermediate_size=MIDDLE)
+    models.write_safetensors(directory / "model.safetensors", tensors)
+    made = service.checkpoint(directory, "exports-loaded", name)
+    return service.run("evaluate", checkpoint=made["id"], dataset=subject["data"])["result"]["loss"]
+
+
 MIXED = [{"pattern": "layers.0.*o_proj", "skip": True}, {"pattern": "down_proj$", "bits": 8}, {"pattern": "k_proj", "bits": 8, "group_size": 16}]
 READERS = {"gptq": (of_gptq, "qweight"), "awq": (of_awq, "qweight"), "compressed-tensors": (of_compressed, "weight_packed")}
 
@@ -113,7 +121,7 @@ READERS = {"gptq": (of_gptq, "qweight"), "awq": (of_awq, "qweight"), "compressed
 ], ids=lambda x: x if isinstance(x, str) else f"{x['name']}-{x['bits']}")
 def test_packed_weights_are_those_that_were_measured(service, subject, export, method):
     packed, plain = run(service, subject, method, export), run(service, subject, method, "dequantized")
-    assert packed["result"]["loss_q"] == plain["result"]["loss_q"]
+    assert (packed["result"]["loss_q"] == plain["result"]["loss_q"]) == (export == "compressed-tensors")  # float32 scales, as the model's
     assert packed["result"]["artifact"] == "model.safetensors" and packed["result"]["export"]["format"] == export
     listed = {item["name"] for item in service.get(f"/v1/runs/{packed['id']}/artifacts").json["items"]}
     assert listed == set(packed["result"]["export"]["artifacts"]) >= {"config.json", "model.safetensors", "tokenizer.json"}
@@ -123,12 +131,18 @@ def test_packed_weights_are_those_that_were_measured(service, subject, export, m
     reader, mark = READERS[export]
     layers = {name[:-len(mark) - 1] for name in tensors if name.endswith(mark)}
     assert layers == {layer["name"] for layer in packed["result"]["layers"] if not layer["skipped"]} and layers
-    for name in layers:
-        expected, got = values[f"{name}.weight"], reader(tensors, name, config)
-        assert got.shape == expected.shape and numpy.all(numpy.abs(got - expected) <= (HALF + SINGLE) * numpy.abs(expected)), name
+    unpacked = {name: reader(tensors, name, config) for name in layers}
+    for name, got in unpacked.items():
+        expected = values[f"{name}.weight"]
+        near = numpy.abs(got - expected) <= (HALF + SINGLE) * numpy.abs(expected)
+        # gptq calibrates a layer on those before, whose scales are float16 in the one and float32 in the other
+        same_inputs = method["name"] == "rtn" or export == "compressed-tensors" or "layers.0.self_attn.q" in name
+        assert got.shape == expected.shape and (numpy.all(near) or not same_inputs), name
     for name, expected in values.items():
         if name.removesuffix(".weight") not in layers:
             assert numpy.array_equal(tensors[name], expected), name
+    loaded = {**values, **{f"{name}.weight": got.astype(numpy.float32) for name, got in unpacked.items()}}
+    assert loss_of(service, subject, f"{export}-{packed['id']}", loaded) == pytest.approx(packed["result"]["loss_q"], rel=1e-7)
     skipped = [layer["name"] for layer in packed["result"]["layers"] if layer["skipped"]]
     told = json.dumps(config)
     assert all(name in told or name.replace(".", "\\\\.") in told for name in skipped)
@@ -163,7 +177,7 @@ def test_a_gguf_file_is_a_checkpoint_again(service, subject, overrides):
     made = service.checkpoint(path, "exports", f"gguf-{len(overrides)}")
     assert made["architecture"] == "llama"
     again = service.run("evaluate", checkpoint=made["id"], dataset=subject["data"])
-    assert again["result"]["loss"] == pytest.approx(done["result"]["loss_q"], rel=1e-4)  # scales of 11 bits
+    assert again["result"]["loss"] == pytest.approx(done["result"]["loss_q"], rel=1e-7)
     texts = ["hello world", " a  b\n", "\u00e9"]
     ids = [service.post("/v1/tokenize", {"checkpoint": checkpoint, "texts": texts}).json["ids"] for checkpoint in (made["id"], subject["checkpoint"])]
     assert ids[0] == ids[1] and ids[0][0] == list(b"hello world")

@@ -211,6 +211,12 @@ static enum status keep_all(void *owner, struct error *error)
     return status == STATUS_OK ? weights_writer_keep(job->writer, error) : status;
 }
 
+bool export_half_scales(const struct export_job *job)
+{
+    const struct export_plan *plan = &job->plan;
+    return plan->format->scales != NULL && plan->format->scales(&plan->grid) == DTYPE_F16;
+}
+
 struct quantize_keeper export_keeper(struct export_job *job)
 {
     return (struct quantize_keeper){job, begin_at, keep_all};

@@ -25,6 +25,8 @@ MUST_CHECK enum status export_open(int format, const struct quantize_method *met
 
 /* For quantize_request, whose backend is lent too: writes each layer. */
 struct sequential_hook export_hook(struct export_job *job, struct backend *backend);
+/* Whether the files store scales as float16, so that quantize_request is to measure them so. */
+bool export_half_scales(const struct export_job *job);
 /* Beside it, for requests that are kept. */
 struct quantize_keeper export_keeper(struct export_job *job);
 

@@ -49,7 +49,8 @@ struct quantize_request {
     const struct sequences *evaluation;
     /* file of the full-precision hidden states (eval/baseline.h): read where it exists, else written; NULL: none */
     const char *baseline;
-    uint64_t seed; /* of the bootstrap */
+    bool half_scales; /* scales are float16, as an export stores them (export_half_scales) */
+    uint64_t seed;    /* of the bootstrap */
     /* memory for activations that are held between the linears of a block instead of being computed again; 0: what is
      * left of the default bound, or as little as possible where memory is short */
     int64_t hold_bytes;

@@ -247,6 +247,7 @@ enum status quantize_member_open(struct quantize_member_state *state, struct err
         .method = &state->request->method,
         .monitor = &state->member.monitor,
         .hook = state->request->hook,
+        .half_scales = state->request->half_scales,
         .chunks = state->calibration.count > 0 ? &state->calibration : NULL,
         .hidden = &state->calibration_hidden,
         .walk = &state->pass->walk,
