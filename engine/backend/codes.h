@@ -14,7 +14,8 @@ struct grids {
 };
 
 /* A matrix [rows, columns] as codes (coding.h). `groups` counts those side by side in a row, or with LAYOUT_RUNS all;
- * `bands` are the rows, or with LAYOUT_TILES rows of tiles. With column_scales s the value of a column is divided by its s. */
+ * `bands` are the rows, or with LAYOUT_TILES rows of tiles. With column_scales s the value of a column is divided by
+ * its s. */
 struct codes {
     struct coding coding;
     int64_t rows, columns, groups;

@@ -63,8 +63,8 @@ enum scale_rule { SCALE_MIN_MAX, SCALE_RANGE, SCALE_ABSMAX, SCALE_POWER };
 /* What a checkpoint stores. Scales are floats here whatever the type; float16 is left to those who write files. */
 enum scale_type { SCALE_TYPE_F16, SCALE_TYPE_F32, SCALE_TYPE_E8M0, SCALE_TYPE_E4M3 };
 
-/* Which weights share a scale: `group_size` columns of a row, or of `group_rows` rows, or a run of `group_size` values of
- * the matrix written out row by row, so that runs cross rows. The last of a row, a column or the matrix may be
+/* Which weights share a scale: `group_size` columns of a row, or of `group_rows` rows, or a run of `group_size` values
+ * of the matrix written out row by row, so that runs cross rows. The last of a row, a column or the matrix may be
  * shorter. */
 enum coding_layout { LAYOUT_ROWS, LAYOUT_TILES, LAYOUT_RUNS };
 

@@ -1,6 +1,6 @@
 /* element.h: the small floating-point numbers that weights become, as tables for codings (backend/coding.h): the
- * magnitudes in the order of their codes, whose highest bit is the sign. OCP 8-bit Floating Point Specification v1.0 and
- * OCP Microscaling Formats v1.0, section 5.3. */
+ * magnitudes in the order of their codes, whose highest bit is the sign. OCP 8-bit Floating Point Specification v1.0
+ * and OCP Microscaling Formats v1.0, section 5.3. */
 #ifndef QUANT_ELEMENT_H
 #define QUANT_ELEMENT_H
 

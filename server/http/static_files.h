@@ -30,8 +30,8 @@ MUST_CHECK enum status static_files_add(struct static_files *files, const char *
 const struct static_file *static_files_find(const struct static_files *files, const char *path);
 
 /* The file in gzip's format, *length bytes, lent; NULL when that would not be smaller or there is no memory for it.
- * Compressed when it is first asked for, for Plotly.js alone would take the start of every server a quarter of a second.
- * Any thread. */
+ * Compressed when it is first asked for, for Plotly.js alone would take the start of every server a quarter of a
+ * second. Any thread. */
 char *static_file_gzip(const struct static_file *file, size_t *length);
 
 void static_files_free(struct static_files *files); /* NULL is fine */

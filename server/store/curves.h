@@ -18,7 +18,8 @@ struct curve_query {
 /* {"metric", "x", "series": [{"trajectory", "label", "method", "bits", "dataset", "protocol_id", "calibration_id",
  * "calibrated_on", "points": [{"x", "y",
  * "low", "high", "checkpoint", "checkpoint_name", "run"}]}]}, points by x; where a checkpoint was measured more than
- * once the newest run counts. Labels that only the calibration tells apart name it. STATUS_NOT_FOUND for an unknown trajectory. */
+ * once the newest run counts. Labels that only the calibration tells apart name it. STATUS_NOT_FOUND for an unknown
+ * trajectory. */
 MUST_CHECK enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document,
                                   struct error *error);
 

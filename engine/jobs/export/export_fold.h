@@ -18,8 +18,8 @@ struct export_fold_ready {
     const struct quantized_layer *layers[2];
 };
 
-/* `skipped` [tensors] says which linears are left as they are; `scaled_outputs`, whether the attention's output has scales
- * where heads share their values. The caller owns *out (export_fold_free).
+/* `skipped` [tensors] says which linears are left as they are; `scaled_outputs`, whether the attention's output has
+ * scales where heads share their values. The caller owns *out (export_fold_free).
  * STATUS_UNSUPPORTED with the pointer "/export": a model in which the scales have no place to go. STATUS_NO_MEMORY. */
 MUST_CHECK enum status export_fold_new(const struct model *model, const bool *skipped, bool scaled_outputs,
                                        struct export_fold **out, struct error *error);

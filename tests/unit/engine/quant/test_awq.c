@@ -403,7 +403,8 @@ static void test_inputs_of_shared_heads_are_not_scaled(void **state)
             const struct quantize_linear linears[LINEARS] = {
                 {"self_attn.o_proj.weight", matrix_of(s.weights[0], rows_of[0], N, 4)},
                 {"other.weight", matrix_of(s.weights[1], rows_of[1], N, 4)}};
-            const struct quantize_task task = {linears, LINEARS, *inputs, true};
+            const struct quantize_task task = {
+                .linears = linears, .count = LINEARS, .inputs = *inputs, .shared_values = true};
             assert_int_equal(quantizer_awq.quantize(*state, &method, &task, layers, &error), STATUS_OK);
             int wrong = 0, count = 0;
             for (int l = 0; l < LINEARS; l++) {

@@ -230,7 +230,7 @@ static void test_what_is_not_finite_is_refused(void **state)
             float weight[] = {1, i == 0 ? NAN : -INFINITY, 2};
             const struct quantize_method method = method_of((enum format)format);
             const struct quantize_linear linear = {"layer", matrix_of(weight, 1, 3, sizeof(float))};
-            const struct quantize_task task = {&linear, 1, {.sample = {0}}};
+            const struct quantize_task task = {.linears = &linear, .count = 1};
             struct quantized_layer layer = {0};
             struct error error;
             assert_int_equal(quantizer_by_id(method.quantizer)->quantize(*state, &method, &task, &layer, &error),
