@@ -3,7 +3,7 @@ import { table } from "./curves.js";
 import { h } from "./dom.js";
 import { compact, integer, scientific } from "./format.js";
 import { badges } from "./integrity.js";
-import { axisTitle, formatOf, heading, metric as metricOf } from "./metrics.js";
+import { formatOf, heading, metric as metricOf } from "./metrics.js";
 import { runLink } from "./router.js";
 import { dataTable } from "./table.js";
 
@@ -14,7 +14,7 @@ function value(metric, point) {
 }
 
 function columnLabel(label, metric) {
-  return `${label} · ${axisTitle(metric)}`;
+  return `${label} · ${heading(metric)}`;
 }
 
 export function checkpointTable(model, colours, flags = new Map()) {

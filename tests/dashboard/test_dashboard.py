@@ -136,7 +136,7 @@ def test_a_metric_that_no_code_knows_is_drawn_as_the_server_tells(world, visit):
     assert "Made-up cost" in page.run("[...document.querySelector('select[aria-label=Measure]').options].map(option => option.text)")
     page.run("(select => { select.value = 'made_up'; select.dispatchEvent(new Event('change')); })(document.querySelector('select[aria-label=Measure]'))")
     page.wait("document.querySelector('#plot').layout.annotations[0].text === 'cost that was made up (apples)'")
-    assert "cost that was made up (apples)" in page.run("document.querySelector('table.checkpoints thead').innerText")
+    assert "Made-up cost (apples)" in page.run("document.querySelector('table.checkpoints thead').innerText")
     curve = traces(page, "curve")[0]
     assert curve["y"][:3] == [0.5, 1.5, 2.5] and "Made-up cost <b>1.5</b> (95 %: 1.25 to 2)" in curve["text"][1]
     page = visit("#/scatter?x=made_up")
