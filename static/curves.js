@@ -51,7 +51,7 @@ function along(a, b) {
   return (a.tokens ?? a.step ?? Infinity) - (b.tokens ?? b.step ?? Infinity) || a.name.localeCompare(b.name, "en", { numeric: true });
 }
 
-/* Answers for some trajectories -> {metric, x, trajectories, checkpoints: Map id -> document, curves, loss, top_eigenvalue, trace, rate}. */
+/* Answers for some trajectories -> {metric, x, trajectories, checkpoints: Map id -> document, curves, loss, largest_algebraic, trace, rate}. */
 export function assemble(names, metric, x, answers) {
   const checkpoints = new Map();
   for (const item of answers.checkpoints.flat()) checkpoints.set(item.id, item);
@@ -60,7 +60,7 @@ export function assemble(names, metric, x, answers) {
   const order = (series) => names.indexOf(series.trajectory);
   curves.sort((a, b) => order(a) - order(b) || compareSeries(a, b));
   const rate = x === "learning_rate" ? [] : named(answers.rate, "rate");
-  return { metric, x, names, checkpoints, curves, loss: named(answers.loss, "loss"), top_eigenvalue: named(answers.top_eigenvalue, "top_eigenvalue"),
+  return { metric, x, names, checkpoints, curves, loss: named(answers.loss, "loss"), largest_algebraic: named(answers.largest_algebraic, "largest_algebraic"),
     trace: named(answers.trace, "trace"), rate, datasets: datasetsDiffer(curves) };
 }
 
@@ -74,10 +74,10 @@ function losses(measured, trained) {
 export async function load(names, metric, x, signal) {
   const curve = (which) => get(query("/v1/curves", { trajectory: names, metric: which, x }), signal);
   const [curves, measured, trained, rate, top, trace, ...pages] = await Promise.all([
-    curve(metric), curve("loss_fp"), curve("validation_loss"), curve("learning_rate"), curve("top_eigenvalue"), curve("trace"),
+    curve(metric), curve("loss_fp"), curve("validation_loss"), curve("learning_rate"), curve("largest_algebraic"), curve("trace"),
     ...names.map((name) => list(query("/v1/checkpoints", { trajectory: name, limit: 200 }), signal, 5000)),
   ]);
-  return assemble(names, metric, x, { curves, loss: losses(measured, trained), rate, top_eigenvalue: top, trace, checkpoints: pages.map((page) => page.items) });
+  return assemble(names, metric, x, { curves, loss: losses(measured, trained), rate, largest_algebraic: top, trace, checkpoints: pages.map((page) => page.items) });
 }
 
 export function trajectory(name, signal) {
@@ -125,7 +125,7 @@ export function companions(model) {
       }
     }
   };
-  for (const field of ["loss", "top_eigenvalue", "trace"]) note(model[field], field);
+  for (const field of ["loss", "largest_algebraic", "trace"]) note(model[field], field);
   for (const [id, checkpoint] of model.checkpoints) {
     found.set(id, { ...found.get(id), rate: checkpoint.learning_rate, step: checkpoint.step, tokens: checkpoint.tokens, name: checkpoint.name, averaged: averagedFrom(checkpoint) });
   }

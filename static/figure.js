@@ -15,7 +15,7 @@ export function plain(text) {
 }
 
 /* The metrics of the panels below the measure. */
-const BELOW = { loss: "validation_loss", top_eigenvalue: "top_eigenvalue", trace: "trace", rate: "learning_rate" };
+const BELOW = { loss: "validation_loss", largest_algebraic: "largest_algebraic", trace: "trace", rate: "learning_rate" };
 
 function valueText(metric, point) {
   const { text, interval } = formatOf(metricOf(metric)), bounds = interval(point.low, point.high);
@@ -149,7 +149,7 @@ function sides(model) {
   const panel = (name, more) => ({ series: model[name], title: plain(axisTitle(BELOW[name])), nticks: 4, ...more });
   const measured = ({ series }) => series.some(({ points }) => points.length);
   const rate = model.x === "learning_rate" ? [] : [panel("rate", { rangemode: "tozero" })];
-  return [panel("loss", { nticks: 6 }), ...[panel("top_eigenvalue"), panel("trace"), ...rate].filter(measured)];
+  return [panel("loss", { nticks: 6 }), ...[panel("largest_algebraic"), panel("trace"), ...rate].filter(measured)];
 }
 
 export function figureHeight(model, narrow) {

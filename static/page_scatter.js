@@ -15,11 +15,11 @@ const ALONG = ["step", "tokens", "learning_rate"]; /* of the checkpoint itself; 
 const MOST = 32; /* trajectories that the interface takes at once */
 
 function readOptions(search) {
-  return { x: search.get("x") ?? "top_eigenvalue", y: search.get("y") ?? "delta", xLog: search.get("xscale") === "log", yLog: search.get("yscale") === "log", label: search.get("label"), names: new Set(search.getAll("trajectory")) };
+  return { x: search.get("x") ?? "largest_algebraic", y: search.get("y") ?? "delta", xLog: search.get("xscale") === "log", yLog: search.get("yscale") === "log", label: search.get("label"), names: new Set(search.getAll("trajectory")) };
 }
 
 function address({ x, y, xLog, yLog, label, names }) {
-  return link("/scatter", { trajectory: [...names], x: x === "top_eigenvalue" ? null : x, y: y === "delta" ? null : y, xscale: xLog ? "log" : null, yscale: yLog ? "log" : null, label });
+  return link("/scatter", { trajectory: [...names], x: x === "largest_algebraic" ? null : x, y: y === "delta" ? null : y, xscale: xLog ? "log" : null, yscale: yLog ? "log" : null, label });
 }
 
 function ask({ x, y, names }, signal) {
@@ -84,7 +84,7 @@ export async function showScatter({ root, query: search, signal }) {
       save(`${fileName(options.x, options.y)}.csv`, await csv(query("/v1/correlations", { x: options.x, y: options.y, trajectory: [...options.names] })), "text/csv");
     } catch (error) { fill(note, failure(error)).hidden = false; }
   };
-  const choices = inOrder([options.x, options.y, "top_eigenvalue", "delta", ...metrics, ...ALONG]).map((name) => [name, metricOf(name).label]);
+  const choices = inOrder([options.x, options.y, "largest_algebraic", "delta", ...metrics, ...ALONG]).map((name) => [name, metricOf(name).label]);
   const scale = [["linear", "linear"], ["log", "log"]];
   const set = (field, fresh) => (value) => {
     options[field] = fresh ? value : value === "log";

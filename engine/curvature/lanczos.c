@@ -110,6 +110,7 @@ static enum status finish(struct lanczos *lanczos, struct matrix vector, struct 
     struct krylov *krylov = &lanczos->krylov;
     const struct vector_space *space = &krylov->op->space;
     struct backend *backend = space->backend;
+    const double beside = krylov->numbers[KRYLOV_BESIDE];
     const int64_t n = expanded(lanczos);
     struct matrix own = {0};
     double *rows = NULL;
@@ -131,6 +132,8 @@ static enum status finish(struct lanczos *lanczos, struct matrix vector, struct 
     backend->ops->add(backend, krylov->work, vector, -out->top, 1);
     const double residual = sqrt(backend->ops->dot(backend, krylov->work, krylov->work));
     out->residual = out->top == 0 ? residual : residual / fabs(out->top);
+    out->largest_bound = top == n - 1 ? residual : beside * fabs(lanczos->last[n - 1]);
+    out->smallest_bound = top == 0 ? residual : beside * fabs(lanczos->last[0]);
 done:
     matrix_release(backend, &own);
     memory_free(rows);

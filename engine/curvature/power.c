@@ -48,10 +48,13 @@ enum status power_run(const struct symmetric_operator *op, const struct lanczos_
         status = keeper_step(keeper, &state, settings->most_products - (int64_t)numbers[PRODUCTS], error);
         if (status != STATUS_OK) goto done;
     }
+    const double bound = numbers[RESIDUAL] * (numbers[TOP] == 0 ? 1 : fabs(numbers[TOP]));
     *out = (struct spectrum_ends){.top = numbers[TOP],
                                   .largest = numbers[TOP] >= 0 ? numbers[TOP] : NAN,
                                   .smallest = numbers[TOP] < 0 ? numbers[TOP] : NAN,
                                   .residual = numbers[RESIDUAL],
+                                  .largest_bound = numbers[TOP] >= 0 ? bound : (double)NAN,
+                                  .smallest_bound = numbers[TOP] < 0 ? bound : (double)NAN,
                                   .products = (int64_t)numbers[PRODUCTS],
                                   .converged = numbers[CONVERGED] != 0};
 done:

@@ -4,17 +4,29 @@
 #include "kinds/metric.h"
 #include "schema/result_render.h"
 
+#include <math.h>
+
 /* --- What is told ---- */
+
+/* The ends of a spectrum, and where the eigenvalues that they approximate lie. */
+struct ends_report {
+    struct spectrum_ends found;
+    double top_low, top_high, largest_low, largest_high, smallest_low, smallest_high;
+};
 
 struct group_report {
     const char *name;
     int64_t parameters;
-    struct spectrum_ends ends;
+    struct ends_report ends;
 };
 
 /* What a run found, and what of that was asked for. Lends what it points at. */
 struct report {
     struct sharpness_result found;
+    struct ends_report ends;
+    double spectral_norm, relative_largest, relative_trace, relative_trace_error;
+    double trace_per_parameter, trace_per_parameter_error;
+    bool in_range;
     int method; /* enum sharpness_method */
     bool has_ends, has_trace, has_spectrum, has_groups, has_direction;
     int64_t group_count;
@@ -39,19 +51,46 @@ static const struct result_metric top_eigenvalue_metric = {
     .name = "top_eigenvalue",
     .label = "Top eigenvalue",
     .axis = "top eigenvalue of the Hessian",
-    .help = "The eigenvalue of largest magnitude of the Hessian of the mean loss, with its sign",
+    .help =
+        "The eigenvalue of largest magnitude of the Hessian of the mean loss, with its sign: may be the lower end, so "
+        "that a series of it may change sign; sharpness is largest_algebraic",
 };
 static const struct result_metric largest_algebraic_metric = {
     .name = "largest_algebraic",
     .label = "Largest eigenvalue",
     .axis = "largest eigenvalue of the Hessian",
-    .help = "The upper end of the Hessian's spectrum; by power: null unless it is the top one",
+    .help =
+        "λ_max, the upper end of the Hessian's spectrum: the sharpness of the loss; by power: null unless it is the top "
+        "one",
 };
 static const struct result_metric smallest_algebraic_metric = {
     .name = "smallest_algebraic",
     .label = "Smallest eigenvalue",
     .axis = "smallest eigenvalue of the Hessian",
-    .help = "The lower end of the Hessian's spectrum; by power: null unless it is the top one",
+    .help = "λ_min, the lower end of the Hessian's spectrum; by power: null unless it is the top one",
+};
+static const struct result_metric spectral_norm_metric = {
+    .name = "spectral_norm",
+    .label = "Spectral norm",
+    .help = "|λ| of the eigenvalue of largest magnitude of the Hessian",
+};
+static const struct result_metric relative_largest_metric = {
+    .name = "relative_largest_eigenvalue",
+    .label = "Relative largest eigenvalue",
+    .help = "λ_max ‖θ‖²: of the loss by relative changes of the weights, the same for a model whose weights are scaled "
+            "without changing what it computes",
+};
+static const struct result_metric relative_trace_metric = {
+    .name = "relative_trace",
+    .label = "Relative trace",
+    .help =
+        "tr(H) ‖θ‖² / parameters: half of it times ε² is the mean rise of the loss under random changes of the weights "
+        "of norm ε‖θ‖",
+};
+static const struct result_metric trace_per_parameter_metric = {
+    .name = "trace_per_parameter",
+    .label = "Trace per parameter",
+    .help = "tr(H) / parameters, the mean eigenvalue of the Hessian",
 };
 static const struct result_metric trace_metric = {
     .name = "trace",
@@ -63,7 +102,7 @@ static const struct result_metric predicted_delta_metric = {
     .name = "predicted_delta",
     .label = "Predicted ΔQL",
     .axis = "ΔQL predicted from curvature",
-    .help = "(gradient_term + curvature_term) / loss",
+    .help = "(gradient_term + curvature_term) / loss, to second order; prediction_in_range says whether that can hold",
     .better = RESULT_LOWER,
     .format = RESULT_PERCENT,
     .of_method = true,
@@ -96,7 +135,9 @@ static const struct result_metric measured_delta_metric = {
 
 /* --- Its table ---- */
 
-#define ENDS(field) offsetof(struct spectrum_ends, field)
+#define ENDS(field)   offsetof(struct ends_report, found.field)
+#define BOUNDS(field) offsetof(struct ends_report, field)
+#define BOUNDS_HELP   "An eigenvalue lies between: the value less and plus the residual of its vector (Weinstein's bound)"
 
 static const struct result_field ends_fields[] = {
     {.name = "top_eigenvalue", .type = RESULT_NUMBER, .offset = ENDS(top), .metric = &top_eigenvalue_metric},
@@ -110,6 +151,24 @@ static const struct result_field ends_fields[] = {
      .offset = ENDS(smallest),
      .later = true,
      .metric = &smallest_algebraic_metric},
+    {.name = "top_eigenvalue_interval",
+     .type = RESULT_INTERVAL,
+     .offset = BOUNDS(top_low),
+     .high = BOUNDS(top_high),
+     .later = true,
+     .help = BOUNDS_HELP "; of the sequences given, without their sampling error"},
+    {.name = "largest_algebraic_interval",
+     .type = RESULT_INTERVAL,
+     .offset = BOUNDS(largest_low),
+     .high = BOUNDS(largest_high),
+     .later = true,
+     .help = BOUNDS_HELP},
+    {.name = "smallest_algebraic_interval",
+     .type = RESULT_INTERVAL,
+     .offset = BOUNDS(smallest_low),
+     .high = BOUNDS(smallest_high),
+     .later = true,
+     .help = BOUNDS_HELP},
     {.name = "iterations",
      .type = RESULT_INTEGER,
      .offset = ENDS(products),
@@ -278,17 +337,55 @@ static const struct result_field report_fields[] = {
      .later = true,
      .help = "Of the eigenvalues"},
     {.type = RESULT_MERGED,
-     .offset = REPORT(found.ends),
+     .offset = REPORT(ends),
      .shape = &ends_shape,
      .absence = RESULT_NULL,
      .has_when = true,
      .when = REPORT(has_ends)},
+    {.name = "spectral_norm",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(spectral_norm),
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = REPORT(has_ends),
+     .later = true,
+     .metric = &spectral_norm_metric},
+    {.name = "relative_largest_eigenvalue",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(relative_largest),
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = REPORT(has_ends),
+     .later = true,
+     .metric = &relative_largest_metric},
     {.type = RESULT_MERGED,
      .offset = REPORT(found.trace),
      .shape = &trace_shape,
      .absence = RESULT_NULL,
      .has_when = true,
      .when = REPORT(has_trace)},
+    {.name = "relative_trace",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(relative_trace),
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = REPORT(has_trace),
+     .later = true,
+     .metric = &relative_trace_metric,
+     .spread = RESULT_STDERR,
+     .spread_low = REPORT(relative_trace_error),
+     .spread_count = REPORT(found.trace.samples)},
+    {.name = "trace_per_parameter",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(trace_per_parameter),
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = REPORT(has_trace),
+     .later = true,
+     .metric = &trace_per_parameter_metric,
+     .spread = RESULT_STDERR,
+     .spread_low = REPORT(trace_per_parameter_error),
+     .spread_count = REPORT(found.trace.samples)},
     {.name = "spectrum",
      .type = RESULT_OBJECT,
      .offset = REPORT(found.spectrum),
@@ -318,6 +415,13 @@ static const struct result_field report_fields[] = {
      .absence = RESULT_LEFT_OUT,
      .has_when = true,
      .when = REPORT(has_direction)},
+    {.name = "prediction_in_range",
+     .type = RESULT_BOOLEAN,
+     .offset = REPORT(in_range),
+     .absence = RESULT_LEFT_OUT,
+     .has_when = true,
+     .when = REPORT(has_direction),
+     .help = "|predicted_delta| is 0.2 at most: beyond, the second order was found 1.8 to 3.3 times too small"},
     {0},
 };
 
@@ -329,12 +433,42 @@ const struct result_shape sharpness_report_shape = {
 
 /* --- Filling it ---- */
 
+static const double prediction_range = 0.2; /* of predicted_delta */
+
+static struct ends_report ends_of(const struct spectrum_ends *ends)
+{
+    const double top = ends->residual * (ends->top == 0 ? 1 : fabs(ends->top));
+    return (struct ends_report){
+        .found = *ends,
+        .top_low = ends->top - top,
+        .top_high = ends->top + top,
+        .largest_low = ends->largest - ends->largest_bound,
+        .largest_high = ends->largest + ends->largest_bound,
+        .smallest_low = ends->smallest - ends->smallest_bound,
+        .smallest_high = ends->smallest + ends->smallest_bound,
+    };
+}
+
+static void fill_relative(struct report *report)
+{
+    const struct sharpness_result *found = &report->found;
+    const double squares = found->weight_norm * found->weight_norm, each = 1 / (double)found->parameters;
+    report->spectral_norm = fabs(found->ends.top);
+    report->relative_largest = found->ends.largest * squares;
+    report->trace_per_parameter = found->trace.trace * each;
+    report->trace_per_parameter_error = found->trace.standard_error * each;
+    report->relative_trace = report->trace_per_parameter * squares;
+    report->relative_trace_error = report->trace_per_parameter_error * squares;
+    report->in_range = fabs(found->direction.predicted_delta) <= prediction_range;
+}
+
 enum status sharpness_report(const struct sharpness_settings *settings, const struct sharpness_result *found,
                              const struct measurement *series, json_t **result, struct measurements *out,
                              struct error *error)
 {
     struct report report = {
         .found = *found,
+        .ends = ends_of(&found->ends),
         .method = settings->method,
         .has_ends = settings->top_eigenvalue,
         .has_trace = settings->trace,
@@ -345,7 +479,8 @@ enum status sharpness_report(const struct sharpness_settings *settings, const st
     for (int i = 0; i < GROUPS; i++)
         if (found->groups[i].parameters > 0)
             report.groups[report.group_count++] =
-                (struct group_report){groups_names[i], found->groups[i].parameters, found->groups[i].ends};
+                (struct group_report){groups_names[i], found->groups[i].parameters, ends_of(&found->groups[i].ends)};
+    fill_relative(&report);
     const enum status status = measure_result(&sharpness_report_shape, &report, series, out, error);
     return status == STATUS_OK ? result_render(&sharpness_report_shape, &report, result, error) : status;
 }

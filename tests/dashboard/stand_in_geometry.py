@@ -25,7 +25,7 @@ def sharpness(world, checkpoint, top, trace):
                      "trace": trace, "trace_stderr": 0.04 * trace, "probes": 32, "trace_exact": False, "spectrum": {"nodes": nodes, "weights": [w / sum(weights) for w in weights]},
                      "groups": groups, "predicted_delta": (gradient + curvature) / loss, "gradient_term": gradient, "curvature_term": curvature, "by_layer": by_layer, "by_block": by_block,
                      "measured_delta": 1.2 * (gradient + curvature) / loss, "loss_q": loss + 1.2 * (gradient + curvature), "kl": 0.01, "direction_norm": 2.1}
-    world.points.append(("top_eigenvalue", checkpoint, None, None, "", top, None, None, run["id"]))
+    world.points.append(("largest_algebraic", checkpoint, None, None, "", top, None, None, run["id"]))
     world.points.append(("trace", checkpoint, None, None, "", trace, 0.92 * trace, 1.08 * trace, run["id"]))
     return run
 
@@ -87,7 +87,7 @@ def geometry(world):
     made = averages(world, "constant", 5)
     for checkpoint in made:
         top = 26.0 * (1 + 0.1 * checkpoint["tokens"] / 1e6)
-        world.points.append(("top_eigenvalue", checkpoint, None, None, "", top, None, None, None))
+        world.points.append(("largest_algebraic", checkpoint, None, None, "", top, None, None, None))
     constant = [item for item in world.checkpoints if item["trajectory"] == "constant"]
     line(world, constant[3], constant[-1])
     landscape(world, constant)

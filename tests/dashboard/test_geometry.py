@@ -43,9 +43,9 @@ def test_measured_curvature_has_panels_between_loss_and_learning_rate(world, vis
     page = visit(THREE)
     page.wait(DRAWN)
     assert page.run("document.querySelector('#plot').layout.annotations.map(note => note.text)") == [
-        "ΔQL (%)", "validation loss (nats)", "top eigenvalue of the Hessian", "trace of the Hessian", "learning rate"]
-    top = traces(page, "top_eigenvalue")
-    answer = world.curves(["constant", "decay-1M", "decay-3M"], "top_eigenvalue", "tokens")
+        "ΔQL (%)", "validation loss (nats)", "largest eigenvalue of the Hessian", "trace of the Hessian", "learning rate"]
+    top = traces(page, "largest_algebraic")
+    answer = world.curves(["constant", "decay-1M", "decay-3M"], "largest_algebraic", "tokens")
     assert [trace["y"] for trace in top] == [[point["y"] for point in series["points"]] for series in answer["series"]]
     assert {trace["yaxis"] for trace in top} == {"y3"} and {trace["yaxis"] for trace in traces(page, "trace")} == {"y4"} and {trace["yaxis"] for trace in traces(page, "rate")} == {"y5"}
     assert data(page, "plot", "trace")[0]["error_y"]["array"][0] == pytest.approx(0.08 * traces(page, "trace")[0]["y"][0])
@@ -66,7 +66,7 @@ def test_scatter_shows_points_by_trajectory_with_fit_and_correlation(world, figu
     points, fits = data(page, "scatter-plot", "points"), data(page, "scatter-plot", "fit")
     assert sum(len(trace["x"]) for trace in points) == 32 and len({trace["marker"]["line"]["color"] for trace in points}) == 4
     assert [fit["meta"]["label"] for fit in fits] == ["gptq 4-bit g128", "gptq 3-bit g128"] and fits[0]["line"]["dash"] == "solid" and fits[1]["line"]["dash"] == "dash"
-    answer = stand_in_geometry.correlations(world, None, "top_eigenvalue", "delta")
+    answer = stand_in_geometry.correlations(world, None, "largest_algebraic", "delta")
     pairs = [(point["x"], 100 * point["y"]) for point in answer["points"] if "3-bit" in point["label"]]
     x, y = stand_in_geometry.mean([a for a, _ in pairs]), stand_in_geometry.mean([b for _, b in pairs])
     slope = sum((a - x) * (b - y) for a, b in pairs) / sum((a - x) ** 2 for a, _ in pairs)
@@ -94,7 +94,7 @@ def test_scatter_choices_are_drawn_and_kept_in_the_address(world, figure):
 
 
 def test_scatter_without_pairs_says_where_they_come_from(world, figure):
-    world.points[:] = [point for point in world.points if point[0] != "top_eigenvalue"]
+    world.points[:] = [point for point in world.points if point[0] != "largest_algebraic"]
     page = figure("#/scatter", "scatter-plot")
     assert "runs of the kind sharpness" in page.run("document.querySelector('.remark').innerText")
 

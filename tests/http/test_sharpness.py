@@ -16,6 +16,16 @@ def test_everything_is_estimated_by_default(service, ready):
     assert (run["params"]["max_iterations"], run["params"]["tolerance"], run["params"]["direction"]) == (100, 1e-3, None)
     assert result["converged"] and result["residual"] < 2e-3 and 1 < result["iterations"] <= 100
     assert abs(result["top_eigenvalue"]) == max(abs(result["largest_algebraic"]), abs(result["smallest_algebraic"]))
+    for name in ("top_eigenvalue", "largest_algebraic", "smallest_algebraic"):
+        low, high = result[f"{name}_interval"]
+        assert low < result[name] < high and high - low < 5e-3 * abs(result["top_eigenvalue"])
+    low, high = result["top_eigenvalue_interval"]
+    assert (high - low) / 2 == pytest.approx(result["residual"] * abs(result["top_eigenvalue"]))
+    assert result["spectral_norm"] == abs(result["top_eigenvalue"])
+    assert result["relative_largest_eigenvalue"] == pytest.approx(result["largest_algebraic"] * result["weight_norm"] ** 2)
+    assert result["trace_per_parameter"] == pytest.approx(result["trace"] / result["parameters"])
+    assert result["relative_trace"] == pytest.approx(result["trace_per_parameter"] * result["weight_norm"] ** 2)
+    assert "prediction_in_range" not in result
     assert result["probes"] == 8 and result["trace_stderr"] > 0 and result["gradient_norm"] > 0 and result["weight_norm"] > 0
     spectrum = result["spectrum"]
     assert len(spectrum["nodes"]) == 16 and spectrum["nodes"] == sorted(spectrum["nodes"]) and sum(spectrum["weights"]) == pytest.approx(1)
@@ -27,6 +37,8 @@ def test_what_is_not_asked_for_is_null_and_curves_show_the_rest(service, ready):
     run = service.run("sharpness", **ready, estimators=["top_eigenvalue"], groups=True, method="power", tolerance=1e-2, seed=5)
     result = run["result"]
     assert result["trace"] is None and result["spectrum"] is None and result["method"] == "power"
+    assert result["relative_trace"] is None and result["trace_per_parameter"] is None
+    assert sum(result[f"{name}_algebraic_interval"] is None for name in ("largest", "smallest")) == 1
     assert {group["name"] for group in result["groups"]} == {"embedding", "attention", "mlp", "norms", "output"}
     assert sum(group["parameters"] for group in result["groups"]) == result["parameters"]
     for metric in ("top_eigenvalue", "gradient_norm"):
@@ -44,6 +56,9 @@ def test_direction_predicts_the_damage(service, ready):
     for parts in ("by_layer", "by_block"):
         for term in ("gradient_term", "curvature_term"):
             assert sum(part[term] for part in result[parts]) == pytest.approx(result[term], abs=1e-9)
+    assert result["prediction_in_range"] is True
+    coarse = service.run("sharpness", **ready, estimators=[], direction={"method": {"name": "rtn", "bits": 2, "group_size": -1}})["result"]
+    assert coarse["prediction_in_range"] == (abs(coarse["predicted_delta"]) <= 0.2)
     assert len(result["by_layer"]) == 14 and len(result["by_block"]) == 2
 
 

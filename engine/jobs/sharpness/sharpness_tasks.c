@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { ENDS_NUMBERS = 6, TRACE_NUMBERS = 5 };
+enum { ENDS_NUMBERS = 8, TRACE_NUMBERS = 5 };
 
 /* Streams of random numbers, apart from each other: probe i of an estimator takes stream + i. */
 enum { STREAM_ENDS = 1, STREAM_GROUPS = 16, STREAM_TRACE = 1 << 20, STREAM_SPECTRUM = 1 << 28 };
@@ -67,8 +67,9 @@ static enum status ends_run(struct sharpness *s, const struct symmetric_operator
                                    ? power_run(op, &settings, &s->keeper, ends, error)
                                    : lanczos_run(op, &settings, &s->keeper, (struct matrix){0}, ends, error);
     if (status != STATUS_OK) return status;
-    const double record[ENDS_NUMBERS] = {ends->top,      ends->largest,          ends->smallest,
-                                         ends->residual, (double)ends->products, ends->converged};
+    const double record[ENDS_NUMBERS] = {ends->top,           ends->largest,          ends->smallest,
+                                         ends->residual,      (double)ends->products, ends->converged,
+                                         ends->largest_bound, ends->smallest_bound};
     return sharpness_state_record(&s->state, record, ENDS_NUMBERS, error);
 }
 
@@ -89,7 +90,14 @@ static enum status ends_read(struct sharpness *s, struct spectrum_ends *ends, st
 {
     const double *from = records_take(s, ENDS_NUMBERS);
     if (from == NULL) return records_damaged(error);
-    *ends = (struct spectrum_ends){from[0], from[1], from[2], from[3], (int64_t)from[4], from[5] != 0};
+    *ends = (struct spectrum_ends){.top = from[0],
+                                   .largest = from[1],
+                                   .smallest = from[2],
+                                   .residual = from[3],
+                                   .products = (int64_t)from[4],
+                                   .converged = from[5] != 0,
+                                   .largest_bound = from[6],
+                                   .smallest_bound = from[7]};
     return STATUS_OK;
 }
 

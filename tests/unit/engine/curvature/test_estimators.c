@@ -94,6 +94,35 @@ static void test_lanczos_says_when_it_has_not_converged(void **state)
     explicit_close(&e);
 }
 
+/* However early it stops, an eigenvalue lies as near to each end as the end's bound says; bounds shrink in the end. */
+static void test_an_eigenvalue_lies_within_each_bound(void **state)
+{
+    (void)state;
+    double values[N];
+    hessian_like(values);
+    for (int64_t products = 3; products <= 27; products += 6) {
+        struct explicit e;
+        struct spectrum_ends ends;
+        const struct lanczos_settings settings = {.most_products = products, .tolerance = 1e-12, .seed = 4};
+        open_hessian_like(&e, true);
+        assert_int_equal(lanczos_run(&e.op, &settings, NULL, (struct matrix){0}, &ends, &error), STATUS_OK);
+        double largest = INFINITY, smallest = INFINITY;
+        for (int i = 0; i < N; i++) {
+            largest = fmin(largest, fabs(values[i] - ends.largest));
+            smallest = fmin(smallest, fabs(values[i] - ends.smallest));
+        }
+        assert_true(largest <= ends.largest_bound * (1 + 1e-9) + 1e-12);
+        assert_true(smallest <= ends.smallest_bound * (1 + 1e-9) + 1e-12);
+        assert_true(products > 3 || ends.largest_bound > 0.1);
+        assert_true(products < 27 || ends.largest_bound < 1e-4);
+        assert_true(fabs(ends.largest_bound - ends.residual * ends.top) <=
+                    1e-12 * ends.top); /* the top is the upper end */
+        assert_int_equal(power_run(&e.op, &settings, NULL, &ends, &error), STATUS_OK);
+        assert_true(isnan(ends.smallest_bound) && fabs(ends.largest_bound - ends.residual * ends.top) < 1e-12);
+        explicit_close(&e);
+    }
+}
+
 /* The residual that is told is that of the vector that is given back, in units of the value. */
 static void test_the_residual_is_that_of_the_vector(void **state)
 {
@@ -391,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_top_is_negative_when_that_end_is_larger),
         cmocka_unit_test(test_lanczos_restarts_in_little_memory),
         cmocka_unit_test(test_lanczos_says_when_it_has_not_converged),
+        cmocka_unit_test(test_an_eigenvalue_lies_within_each_bound),
         cmocka_unit_test(test_the_residual_is_that_of_the_vector),
         cmocka_unit_test(test_what_is_left_is_orthogonal_when_little_is),
         cmocka_unit_test(test_lanczos_stops_when_the_space_is_exhausted),
