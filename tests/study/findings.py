@@ -225,15 +225,18 @@ def pooled(values):
 
 def noise(rows, cells=CELLS):
     """Standard deviations of ΔQL of one model, by where they come from: another calibration sample, other evaluation text, another seed;
-    and of the difference between decayed and constant run. Pooled over the end points of a cell."""
+    and of the difference between decayed and constant run. Pooled over the end points of a cell; that of the evaluation text over the
+    models along the way, whose intervals are of one calibration sample and hold nothing else."""
     found = []
     for name, cell in cells.items():
-        models = collections.defaultdict(list)
+        models, along = collections.defaultdict(list), []
         for row in rows:
-            if row["cell"] == name and row["end"] and row["metric"] == "delta" and row["method"] == MAIN_METHOD and row["text"] == "validation":
-                models[row["seed"], row["group"], row["peak"], row["weight_decay"], row["tokens"]].append(row)
+            if row["cell"] == name and (row["metric"], row["method"], row["text"]) == ("delta", MAIN_METHOD, "validation"):
+                if row["end"]:
+                    models[row["seed"], row["group"], row["peak"], row["weight_decay"], row["tokens"]].append(row)
+                elif row["low"] is not None:
+                    along.append((row["high"] - row["low"]) / (2 * 1.96))
         draws = [student.deviation([row["value"] for row in group]) for group in models.values() if len(group) > 1]
-        evaluation = [(row["high"] - row["low"]) / (2 * 1.96) for group in models.values() for row in group if row["low"] is not None]
         seeds, differences = collections.defaultdict(list), collections.defaultdict(list)
         for (seed, group, peak, decay, tokens), group_rows in sorted(models.items()):
             value = student.mean([row["value"] for row in group_rows])
@@ -243,7 +246,7 @@ def noise(rows, cells=CELLS):
                 differences[tokens].append(value - student.mean([row["value"] for row in other]))
         deviations = {source: pooled([student.deviation(values) for values in groups.values() if len(values) > 1])
                       for source, groups in (("seed", seeds), ("difference between decayed and constant run", differences))}
-        for source, value, count in (("calibration sample", pooled(draws), len(draws)), ("evaluation text", pooled(evaluation), len(evaluation)),
+        for source, value, count in (("calibration sample", pooled(draws), len(draws)), ("evaluation text", pooled(along), len(along)),
                                      *((source, value, len(models)) for source, value in deviations.items())):
             if value is not None:
                 found.append({"cell": name, "source": source, "deviation": value, "models": count})

@@ -100,7 +100,7 @@ def described(found, cells):
 
 
 def of_noise(rows):
-    lines = ["## Noise", "", "Standard deviations of ΔQL (GPTQ, 3 bits), in points, pooled over the end points of a cell.", "",
+    lines = ["## Noise", "", "Standard deviations of ΔQL (GPTQ, 3 bits), in points, pooled over the end points of a cell (evaluation text: over the models along the way).", "",
              "| row | cell | source | standard deviation | models |", "| --- | --- | --- | --- | --- |"]
     return lines + [f"| {row['number']} | {row['cell']} | {row['source']} | {100 * row['deviation']:.3f} | {row['models']} |" for row in rows] + [""]
 

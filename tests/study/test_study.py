@@ -102,13 +102,17 @@ def test_peaks_are_compared_at_equal_loss_and_never_beyond_what_was_measured():
 
 def test_calibration_evaluation_and_seed_noise_are_told_apart():
     source, rows = random.Random(3), []
+
+    def add(seed, value, **more):
+        rows.append({"id": f"m{len(rows)}", "cell": "C", "seed": seed, "group": "constant", "peak": 4e-3, "weight_decay": 0.1, "tokens": 1, "end": True,
+                     "method": "gptq-3", "text": "validation", "metric": "delta", "value": value, "draw": None, "low": None, "high": None, **more})
+
     for seed in range(40):
         own = source.gauss(0.05, 0.004)
         for draw in range(1, 5):
-            value = own + source.gauss(0, 0.001)
-            bound = {"low": value - 1.96 * 0.002, "high": value + 1.96 * 0.002} if draw == 1 else {"low": None, "high": None}
-            rows.append({"id": f"m{len(rows)}", "cell": "C", "seed": seed, "group": "constant", "peak": 4e-3, "weight_decay": 0.1, "tokens": 1, "end": True,
-                         "method": "gptq-3", "text": "validation", "metric": "delta", "value": value, "draw": draw, **bound})
+            add(seed, own + source.gauss(0, 0.001), draw=draw)
+        add(seed, own, low=own - 0.5, high=own + 0.5, metric="delta_mean")  # which holds the spread of the draws
+        add(seed, own, low=own - 1.96 * 0.002, high=own + 1.96 * 0.002, end=False)
     found = {row["source"]: row["deviation"] for row in findings.noise(rows)}
     assert found["calibration sample"] == pytest.approx(0.001, rel=0.15) and found["evaluation text"] == pytest.approx(0.002)
     assert found["seed"] == pytest.approx(0.004, rel=0.3)
@@ -238,7 +242,7 @@ def test_the_smallest_study_survives_an_interruption_and_a_kill_and_computes_not
 
     assert {row["group"] for row in rows} == {"constant", "decay", "lawa", "soup", "cosine"}
     assert {row["method"] for row in rows if row["metric"] == "delta"} == set(unit.METHODS)
-    assert {row["metric"] for row in rows} == {"delta", "loss_q", "loss_fp", "kl", "trace", "lambda_max"} and {row["text"] for row in rows} == {"validation", "other"}
+    assert {row["metric"] for row in rows} == {"delta", "delta_mean", "loss_q", "loss_fp", "kl", "trace", "lambda_max"} and {row["text"] for row in rows} == {"validation", "other"}
     page = (tmp_path / "REPORT.md").read_text()
     assert re.search(r"Of 12 primary endpoints \d+ were measured", page) and "Left out for time" not in page and len(list(tmp_path.glob("*.svg"))) == 5
 

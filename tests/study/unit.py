@@ -179,8 +179,9 @@ class UnitOfStudy(Experiment):
             rows.append(self.row(key, run, "delta", result["delta"], name, text, **bound))
             rows.append(self.row(key, run, "loss_q", result["loss_q"], name, text))
         else:
+            rows.append(self.row(key, run, "delta_mean", result["delta"], name, text, **bound))  # an interval that holds their spread
             for number, (delta, loss) in enumerate(zip(draws["delta"], draws["loss_q"]), 1):
-                rows.append(self.row(key, run, "delta", delta, name, text, draw=number, **(bound if number == 1 else {})))
+                rows.append(self.row(key, run, "delta", delta, name, text, draw=number))
                 rows.append(self.row(key, run, "loss_q", loss, name, text, draw=number))
         rows.append(self.row(key, run, "kl", result["kl"], name, text))
         if name == MAIN:
