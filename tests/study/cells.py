@@ -27,7 +27,7 @@ CELLS = {cell.name: cell for cell in (
     Cell("C", SMALL, "prose", None, (PEAK,), (), 3, range(10), range(10, 16)),
     Cell("C-peak", SMALL, "prose", "C", (1e-3,), (), 0, range(5), range(5, 10)),
     Cell("C-decay", SMALL, "prose", "C", (PEAK,), (0.0, 0.1, 0.4), 0, range(5), range(5, 10)),
-    Cell("A", MEDIUM, "mixed", None, (PEAK,), (), 3, range(3), range(3, 6)),
+    Cell("A", MEDIUM, "mixed", None, (PEAK,), (), 2, range(3), range(3, 6)),
     Cell("B", MEDIUM._replace(branches=(50,)), "mixed", "A", (1e-3, 2e-3, 8e-3), (), 0, range(2), range(2, 4)),
     Cell("D", LARGE, "mixed", None, (PEAK,), (), 0, range(1), range(1, 3)),
 )}

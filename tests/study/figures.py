@@ -10,7 +10,7 @@ from cells import CELLS, branch_tokens, ends, parameters
 from findings import MAIN_METHOD
 
 COLOURS = {"constant": "#4878a8", "decay": "#c44e52", "lawa": "#3b8f4f", "soup": "#8172b3", "cosine": "#937860"}
-NAMES = {"constant": "constant rate", "decay": "decayed", "lawa": "mean of the latest (LAWA)", "soup": "soup of three decays", "cosine": "cosine"}
+NAMES = {"constant": "constant rate", "decay": "decayed", "lawa": "mean of the latest (LAWA)", "soup": "soup of decays", "cosine": "cosine"}
 RATES = ["#2a6f97", "#e09f3e", "#9e2a2b", "#335c67", "#6a4c93"]
 WEIGHT_DECAY = 0.1
 
