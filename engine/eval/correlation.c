@@ -1,13 +1,11 @@
 #include "eval/correlation.h"
 
 #include "base/memory.h"
-#include "base/random.h"
-#include "eval/bootstrap.h"
+#include "eval/student.h"
 
 #include <math.h>
-#include <string.h>
 
-enum { LEAST = 3 };
+enum { LEAST = 3, UNITS_LEAST = 5, GROUPS_MOST = 50, SWEEPS_MOST = 200 };
 
 /* Two passes, so that large means cost no digits. NAN without variance. */
 static double around(const double *x, const double *y, int64_t n, double mean_x, double mean_y)
@@ -70,78 +68,193 @@ void correlation_ranks(const double *values, int64_t n, int64_t *order, double *
     }
 }
 
-struct scratch {
-    double *x, *y, *rank_x, *rank_y; /* [n] a sample and its ranks */
-    int64_t *order;                  /* [n] */
-    double *draws, *spearman_draws;  /* [BOOTSTRAP_DRAWS] */
+/* A sample made of the points without one group of units, and what computing takes. */
+struct sample {
+    const struct correlation_points *points;
+    enum correlation_kind kind;
+    int64_t n;
+    double *x, *y, *rank_x, *rank_y; /* [points->n] */
+    double *sums;                    /* [points->n] */
+    int64_t *trajectory, *budget;    /* [points->n] of the sample's numbers */
+    int64_t *counts, *order;         /* [points->n] */
 };
 
-static double spearman(const double *x, const double *y, int64_t n, struct scratch *scratch)
+struct both {
+    double pearson, spearman;
+};
+
+static double spread(const double *values, int64_t n)
 {
-    correlation_ranks(x, n, scratch->order, scratch->rank_x);
-    correlation_ranks(y, n, scratch->order, scratch->rank_y);
-    const double mean = (double)(n + 1) / 2; /* of ranks, ties or not: no sum of ours is rounded */
-    return around(scratch->rank_x, scratch->rank_y, n, mean, mean);
+    double mean = 0, squares = 0;
+    for (int64_t i = 0; i < n; i++) mean += values[i] / (double)n;
+    for (int64_t i = 0; i < n; i++) squares += (values[i] - mean) * (values[i] - mean);
+    return squares;
 }
 
-/* Returns how many draws have a value. */
-static int64_t draw_all(const double *x, const double *y, int64_t n, uint64_t seed, struct scratch *scratch)
+/* Takes from every value the mean of its group (0 <= key < points->n; below 0: of none). The largest mean. */
+static double center(struct sample *s, const int64_t *keys, double *values)
 {
-    int64_t kept = 0;
-    for (int64_t draw = 0; draw < BOOTSTRAP_DRAWS; draw++) {
-        for (int64_t i = 0; i < n; i++) {
-            const uint64_t pick = random_below(seed, (uint64_t)draw, (uint64_t)i, (uint64_t)n);
-            scratch->x[i] = x[pick];
-            scratch->y[i] = y[pick];
-        }
-        if (!varies(scratch->x, n) || !varies(scratch->y, n)) continue;
-        scratch->draws[kept] = pearson(scratch->x, scratch->y, n);
-        scratch->spearman_draws[kept] = spearman(scratch->x, scratch->y, n, scratch);
-        kept += isfinite(scratch->draws[kept]) && isfinite(scratch->spearman_draws[kept]);
+    double largest = 0;
+    for (int64_t i = 0; i < s->points->n; i++) s->sums[i] = 0, s->counts[i] = 0;
+    for (int64_t i = 0; i < s->n; i++)
+        if (keys[i] >= 0) s->sums[keys[i]] += values[i], s->counts[keys[i]]++;
+    for (int64_t i = 0; i < s->n; i++) {
+        if (keys[i] < 0) continue;
+        const double mean = s->sums[keys[i]] / (double)s->counts[keys[i]];
+        largest = fmax(largest, fabs(mean));
+        values[i] -= mean;
     }
-    return kept;
+    return largest;
 }
 
-static enum status scratch_new(int64_t n, struct scratch *scratch, struct error *error)
+/* Residuals of trajectory and budget, both as fixed effects: means are taken off in turns until none is left. What is
+ * rounding alone becomes 0. */
+static void residuals(struct sample *s, double *values)
 {
-    double **blocks[] = {&scratch->x, &scratch->y, &scratch->rank_x, &scratch->rank_y};
-    enum status status = memory_new(n, sizeof(int64_t), "correlation", &scratch->order, error);
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0] && status == STATUS_OK; i++)
-        status = memory_new(n, sizeof(double), "correlation", blocks[i], error);
-    if (status == STATUS_OK)
-        status = memory_new(BOOTSTRAP_DRAWS, sizeof(double), "correlation", &scratch->draws, error);
-    if (status == STATUS_OK)
-        status = memory_new(BOOTSTRAP_DRAWS, sizeof(double), "correlation", &scratch->spearman_draws, error);
+    const double before = spread(values, s->n);
+    for (int sweep = 0; sweep < SWEEPS_MOST; sweep++) {
+        const double left = center(s, s->trajectory, values) + center(s, s->budget, values);
+        if (left <= 1e-14 * sqrt(before)) break;
+    }
+    (void)center(s, s->trajectory, values);
+    const bool rounding = spread(values, s->n) <= 1e-20 * before;
+    for (int64_t i = 0; rounding && i < s->n; i++) values[i] = 0;
+}
+
+/* Group `left_out` of `groups` is left out; -1: none. */
+static void fill(struct sample *s, int64_t left_out, int64_t groups)
+{
+    const struct correlation_points *points = s->points;
+    const bool differences = s->kind == CORRELATION_DIFFERENCES;
+    s->n = 0;
+    for (int64_t i = differences ? 1 : 0; i < points->n; i++) {
+        if (left_out >= 0 && points->unit[i] % groups == left_out) continue;
+        if (differences && points->trajectory[i] != points->trajectory[i - 1]) continue;
+        s->x[s->n] = differences ? points->x[i] - points->x[i - 1] : points->x[i];
+        s->y[s->n] = differences ? points->y[i] - points->y[i - 1] : points->y[i];
+        s->trajectory[s->n] = points->trajectory[i];
+        s->budget[s->n] = points->budget[i];
+        s->n++;
+    }
+    if (s->kind != CORRELATION_WITHIN) return;
+    residuals(s, s->x);
+    residuals(s, s->y);
+}
+
+static struct both measure(struct sample *s, int64_t left_out, int64_t groups)
+{
+    fill(s, left_out, groups);
+    if (s->n < LEAST || !varies(s->x, s->n) || !varies(s->y, s->n)) return (struct both){NAN, NAN};
+    correlation_ranks(s->x, s->n, s->order, s->rank_x);
+    correlation_ranks(s->y, s->n, s->order, s->rank_y);
+    const double mean = (double)(s->n + 1) / 2; /* of ranks, ties or not: no sum of ours is rounded */
+    return (struct both){pearson(s->x, s->y, s->n), around(s->rank_x, s->rank_y, s->n, mean, mean)};
+}
+
+/* Fisher's z; of a perfect correlation a large number. */
+static double fisher(double r)
+{
+    return atanh(fmax(-1 + 1e-12, fmin(1 - 1e-12, r)));
+}
+
+static void around_z(double r, double half, double *low, double *high)
+{
+    if (!isfinite(half)) return;
+    *low = fmin(tanh(fisher(r) - half), r);
+    *high = fmax(tanh(fisher(r) + half), r);
+}
+
+static double deviation(const double *values, int64_t n)
+{
+    return sqrt(spread(values, n) / (double)(n - 1));
+}
+
+/* Pseudo-values of Fisher's z (Tukey); their mean's error is Student's. */
+static void jackknife(struct sample *s, struct correlation *out)
+{
+    double z[GROUPS_MOST], rank_z[GROUPS_MOST];
+    const int64_t groups = s->points->units < GROUPS_MOST ? s->points->units : GROUPS_MOST;
+    for (int64_t g = 0; g < groups; g++) {
+        const struct both without = measure(s, g, groups);
+        z[g] = (double)(groups - 1) * fisher(without.pearson);
+        rank_z[g] = (double)(groups - 1) * fisher(without.spearman);
+        if (!isfinite(without.pearson) || !isfinite(without.spearman)) return;
+    }
+    const double t = student_quantile((double)(groups - 1)) / sqrt((double)groups);
+    around_z(out->pearson, t * deviation(z, groups), &out->low, &out->high);
+    around_z(out->spearman, t * deviation(rank_z, groups), &out->spearman_low, &out->spearman_high);
+}
+
+/* Lag-1 autocorrelation along trajectories, about the mean of all. */
+static double autocorrelation(const double *values, const int64_t *trajectory, int64_t n)
+{
+    double mean = 0, products = 0;
+    for (int64_t i = 0; i < n; i++) mean += values[i] / (double)n;
+    for (int64_t i = 1; i < n; i++)
+        if (trajectory[i] == trajectory[i - 1]) products += (values[i] - mean) * (values[i - 1] - mean);
+    return products / spread(values, n);
+}
+
+/* The sample holds all differences. */
+static void effective(const struct sample *s, struct correlation *out)
+{
+    const double product = autocorrelation(s->x, s->trajectory, s->n) * autocorrelation(s->y, s->trajectory, s->n);
+    const double p = fmax(product, 0), size = (double)s->n * (1 - p) / (1 + p);
+    if (!(size > LEAST + 1)) return;
+    const double half = student_quantile(INFINITY) / sqrt(size - 3);
+    around_z(out->pearson, half, &out->low, &out->high);
+    around_z(out->spearman, half * sqrt(1.06), &out->spearman_low, &out->spearman_high);
+}
+
+/* Whether no two trajectories are of one unit. */
+static bool apart(const struct correlation_points *points)
+{
+    int64_t trajectories = points->n > 0;
+    for (int64_t i = 1; i < points->n; i++) trajectories += points->trajectory[i] != points->trajectory[i - 1];
+    return trajectories == points->units;
+}
+
+static enum status sample_new(struct sample *s, struct error *error)
+{
+    double **numbers[] = {&s->x, &s->y, &s->rank_x, &s->rank_y, &s->sums};
+    int64_t **integers[] = {&s->trajectory, &s->budget, &s->counts, &s->order};
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && status == STATUS_OK; i++)
+        status = memory_new(s->points->n, sizeof(double), "correlation", numbers[i], error);
+    for (size_t i = 0; i < sizeof integers / sizeof integers[0] && status == STATUS_OK; i++)
+        status = memory_new(s->points->n, sizeof(int64_t), "correlation", integers[i], error);
     return status;
 }
 
-static void scratch_free(struct scratch *scratch)
+static void sample_reset(struct sample *s)
 {
-    memory_free(scratch->x);
-    memory_free(scratch->y);
-    memory_free(scratch->rank_x);
-    memory_free(scratch->rank_y);
-    memory_free(scratch->order);
-    memory_free(scratch->draws);
-    memory_free(scratch->spearman_draws);
+    memory_free(s->x);
+    memory_free(s->y);
+    memory_free(s->rank_x);
+    memory_free(s->rank_y);
+    memory_free(s->sums);
+    memory_free(s->trajectory);
+    memory_free(s->budget);
+    memory_free(s->counts);
+    memory_free(s->order);
 }
 
-enum status correlation_measure(const double *x, const double *y, int64_t n, uint64_t seed, struct correlation *out,
-                                struct error *error)
+enum status correlation_measure(const struct correlation_points *points, enum correlation_kind kind,
+                                struct correlation *out, struct error *error)
 {
-    struct scratch scratch = {0};
-    *out = (struct correlation){NAN, NAN, NAN, NAN, NAN, NAN};
-    if (n < LEAST || !varies(x, n) || !varies(y, n)) return STATUS_OK;
-    const enum status status = scratch_new(n, &scratch, error);
-    if (status != STATUS_OK) goto done;
-    out->pearson = pearson(x, y, n);
-    out->spearman = spearman(x, y, n, &scratch);
-    const int64_t kept = draw_all(x, y, n, seed, &scratch);
-    if (kept > 0 && isfinite(out->pearson)) {
-        bootstrap_interval(scratch.draws, kept, out->pearson, &out->low, &out->high);
-        bootstrap_interval(scratch.spearman_draws, kept, out->spearman, &out->spearman_low, &out->spearman_high);
+    struct sample s = {.points = points, .kind = kind};
+    *out = (struct correlation){0, NAN, NAN, NAN, NAN, NAN, NAN};
+    const enum status status = sample_new(&s, error);
+    if (status == STATUS_OK) {
+        const struct both found = measure(&s, -1, 1);
+        out->n = s.n;
+        out->pearson = found.pearson;
+        out->spearman = found.spearman;
+        if (isfinite(found.pearson) && points->units >= UNITS_LEAST)
+            jackknife(&s, out);
+        else if (isfinite(found.pearson) && kind == CORRELATION_DIFFERENCES && apart(points))
+            effective(&s, out);
     }
-done:
-    scratch_free(&scratch);
+    sample_reset(&s);
     return status;
 }

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TRAJECTORIES_MAX = 32, PAIRS_MAX = 5000 /* each is drawn some 2,000 times */ };
+enum { TRAJECTORIES_MAX = 32, PAIRS_MAX = 5000 /* each is compared with all before it, and taken into 50 samples */ };
 
 struct question {
     struct curve_pairs_query query;
@@ -61,63 +61,162 @@ static json_t *interval(double low, double high)
     return isfinite(low) && isfinite(high) ? json_pack("[ff]", low, high) : json_null();
 }
 
-/* Of the points [first, first + count) of the list, as an object with n, pearson, spearman and their intervals. */
-static enum status correlate(const json_t *points, size_t first, size_t count, int64_t seed, json_t **out,
-                             struct error *error)
+/* Arrays of what engine/eval/correlation.h asks for, [count]. */
+struct points {
+    double *x, *y;
+    int64_t *trajectory, *unit, *budget;
+    int64_t count, trajectories, units;
+};
+
+static void points_reset(struct points *points)
 {
-    struct correlation found;
-    double *x = NULL, *y = NULL;
-    enum status status = memory_new((int64_t)count, sizeof *x, "pairs", &x, error);
-    *out = NULL;
-    if (status == STATUS_OK) status = memory_new((int64_t)count, sizeof *y, "pairs", &y, error);
-    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
-        const json_t *point = json_array_get(points, first + i);
-        x[i] = json_number_value(json_object_get(point, "x"));
-        y[i] = json_number_value(json_object_get(point, "y"));
-    }
-    if (status == STATUS_OK) status = correlation_measure(x, y, (int64_t)count, (uint64_t)seed, &found, error);
-    if (status == STATUS_OK) {
-        *out = json_pack("{sI so so so so}", "n", (json_int_t)count, "pearson", number(found.pearson), "spearman",
-                         number(found.spearman), "interval", interval(found.low, found.high), "spearman_interval",
-                         interval(found.spearman_low, found.spearman_high));
-        if (*out == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a correlation");
-    }
-    memory_free(x);
-    memory_free(y);
+    memory_free(points->x);
+    memory_free(points->y);
+    memory_free(points->trajectory);
+    memory_free(points->unit);
+    memory_free(points->budget);
+}
+
+static enum status points_new(int64_t count, struct points *out, struct error *error)
+{
+    double **numbers[] = {&out->x, &out->y};
+    int64_t **integers[] = {&out->trajectory, &out->unit, &out->budget};
+    enum status status = STATUS_OK;
+    *out = (struct points){.count = count};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && status == STATUS_OK; i++)
+        status = memory_new(count, sizeof(double), "pairs", numbers[i], error);
+    for (size_t i = 0; i < sizeof integers / sizeof integers[0] && status == STATUS_OK; i++)
+        status = memory_new(count, sizeof(int64_t), "pairs", integers[i], error);
     return status;
 }
 
-static const char *label_at(const json_t *points, size_t i)
+static bool same(const json_t *a, const json_t *b, const char *field)
 {
-    return json_string_value(json_object_get(json_array_get(points, i), "label"));
+    return json_equal(json_object_get(a, field), json_object_get(b, field)) != 0;
 }
 
-/* The points come sorted by label: each label's own correlation. */
-static enum status correlate_labels(const json_t *points, int64_t seed, json_t *series, struct error *error)
+/* The numbers of unit and budget are those of the first point with the same; a budget is tokens of one series. */
+static void points_key(const json_t *list, size_t first, struct points *out, int64_t i)
+{
+    const json_t *point = json_array_get(list, first + (size_t)i), *before;
+    out->unit[i] = -1;
+    out->budget[i] = json_is_null(json_object_get(point, "tokens")) ? -1 : i;
+    for (int64_t k = 0; k < i && (out->unit[i] < 0 || out->budget[i] == i); k++) {
+        before = json_array_get(list, first + (size_t)k);
+        if (out->unit[i] < 0 && same(point, before, "unit")) out->unit[i] = out->unit[k];
+        if (out->budget[i] == i && same(point, before, "tokens") && same(point, before, "series"))
+            out->budget[i] = out->budget[k];
+    }
+    if (out->unit[i] < 0) out->unit[i] = out->units++;
+    before = i > 0 ? json_array_get(list, first + (size_t)i - 1) : NULL;
+    if (before == NULL || !same(point, before, "series") || !same(point, before, "trajectory")) out->trajectories++;
+    out->trajectory[i] = out->trajectories - 1;
+}
+
+/* A budget of one point alone would leave nothing of it. */
+static void points_part(struct points *out)
+{
+    for (int64_t i = 0; i < out->count; i++) {
+        bool alone = out->budget[i] == i;
+        for (int64_t k = i + 1; k < out->count && alone; k++) alone = out->budget[k] != i;
+        if (alone) out->budget[i] = -1;
+    }
+}
+
+static enum status points_take(const json_t *list, size_t first, size_t count, struct points *out, struct error *error)
+{
+    const enum status status = points_new((int64_t)count, out, error);
+    for (int64_t i = 0; i < out->count && status == STATUS_OK; i++) {
+        const json_t *point = json_array_get(list, first + (size_t)i);
+        out->x[i] = json_number_value(json_object_get(point, "x"));
+        out->y[i] = json_number_value(json_object_get(point, "y"));
+        points_key(list, first, out, i);
+    }
+    if (status == STATUS_OK) points_part(out);
+    return status;
+}
+
+/* {"n", "pearson", "spearman", "interval", "spearman_interval"}. */
+static enum status correlate(const struct points *points, enum correlation_kind kind, json_t **out, struct error *error)
+{
+    const struct correlation_points given = {points->x,      points->y,     points->trajectory, points->unit,
+                                             points->budget, points->count, points->units};
+    struct correlation found;
+    *out = NULL;
+    const enum status status = correlation_measure(&given, kind, &found, error);
+    if (status != STATUS_OK) return status;
+    *out = json_pack("{sI so so so so}", "n", (json_int_t)found.n, "pearson", number(found.pearson), "spearman",
+                     number(found.spearman), "interval", interval(found.low, found.high), "spearman_interval",
+                     interval(found.spearman_low, found.spearman_high));
+    return *out != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a correlation");
+}
+
+static const char *note_of(const json_t *document, size_t series)
+{
+    if (series > 1)
+        return "several series (method, evaluation, calibration) are not pooled: \"series\" has each one's own numbers, "
+               "\"within\" and \"differences\" are about each one's own means";
+    if (json_integer_value(json_object_get(document, "n")) < 3)
+        return "fewer than three checkpoints have both: no correlation";
+    if (json_is_null(json_object_get(document, "pearson"))) return "one of the two does not vary: no correlation";
+    if (json_is_null(json_object_get(document, "interval")))
+        return "no interval of the values: fewer than five independent trajectories, and the points of one share its "
+               "trend; \"differences\" is about changes from checkpoint to checkpoint";
+    return NULL;
+}
+
+/* Of the points [first, first + count) of the list, which are of so many series: the values of several are not pooled. */
+static enum status describe(const json_t *list, size_t first, size_t count, size_t series, json_t **out,
+                            struct error *error)
+{
+    struct points points = {0};
+    json_t *within = NULL, *differences = NULL;
+    *out = NULL;
+    enum status status = points_take(list, first, count, &points, error);
+    if (status == STATUS_OK) status = correlate(&points, CORRELATION_VALUES, out, error);
+    if (status == STATUS_OK) status = correlate(&points, CORRELATION_WITHIN, &within, error);
+    if (status == STATUS_OK) status = correlate(&points, CORRELATION_DIFFERENCES, &differences, error);
+    if (status == STATUS_OK) {
+        static const char *const pooled[] = {"pearson", "spearman", "interval", "spearman_interval"};
+        for (size_t i = 0; series > 1 && i < sizeof pooled / sizeof pooled[0]; i++)
+            (void)json_object_set_new(*out, pooled[i], json_null());
+        (void)json_object_set_new(*out, "units", json_integer(points.units));
+        (void)json_object_set(*out, "within", within);
+        (void)json_object_set(*out, "differences", differences);
+        const char *note = note_of(*out, series);
+        if (note != NULL) (void)json_object_set_new(*out, "note", json_string(note));
+    }
+    json_decref(within);
+    json_decref(differences);
+    points_reset(&points);
+    return status;
+}
+
+/* What a series is, from one of its points. */
+static void name_series(json_t *row, const json_t *point)
+{
+    static const char *const fields[] = {"label",           "method",        "bits",    "dataset",   "protocol_id",
+                                         "calibration_id",  "calibrated_on", "label_x", "dataset_x", "protocol_id_x",
+                                         "calibration_id_x"};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        (void)json_object_set(row, fields[i], json_object_get(point, fields[i]));
+}
+
+/* The points come sorted by series: each one's own correlation. */
+static enum status describe_series(const json_t *points, json_t *series, struct error *error)
 {
     const size_t count = json_array_size(points);
     for (size_t first = 0, last; first < count; first = last) {
+        const json_t *point = json_array_get(points, first);
         json_t *row = NULL;
-        for (last = first + 1; last < count && strcmp(label_at(points, first), label_at(points, last)) == 0;) last++;
-        const enum status status = correlate(points, first, last - first, seed, &row, error);
+        for (last = first + 1; last < count && same(point, json_array_get(points, last), "series");) last++;
+        const enum status status = describe(points, first, last - first, 1, &row, error);
         if (status != STATUS_OK) return status;
-        if (json_object_set_new(row, "label", json_string(label_at(points, first))) != 0 ||
-            json_array_append_new(series, row) != 0)
+        name_series(row, point);
+        if (json_array_append_new(series, row) != 0)
             return error_set(error, STATUS_NO_MEMORY, "no memory for a correlation");
     }
     return STATUS_OK;
-}
-
-static void add_note(json_t *document, size_t count, size_t labels)
-{
-    const char *note = NULL;
-    if (count < 3)
-        note = "fewer than three checkpoints have both: no correlation";
-    else if (json_is_null(json_object_get(document, "pearson")))
-        note = "one of the two does not vary: no correlation";
-    else if (labels > 1)
-        note = "ways of quantizing are pooled: series has each one's own, method and bits pick one";
-    if (note != NULL) (void)json_object_set_new(document, "note", json_string(note));
 }
 
 /* Takes `points`. */
@@ -126,18 +225,17 @@ static enum status make_document(const struct question *question, json_t *points
     const size_t count = json_array_size(points);
     json_t *series = json_array();
     enum status status = series == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a correlation") : STATUS_OK;
+    *out = NULL;
     if (status == STATUS_OK && count > PAIRS_MAX)
-        status =
-            error_set(error, STATUS_INVALID,
-                      "%zu pairs, at most %d can be resampled: name trajectories, method or bits", count, PAIRS_MAX);
-    if (status == STATUS_OK) status = correlate(points, 0, count, question->seed, out, error);
-    if (status == STATUS_OK) status = correlate_labels(points, question->seed, series, error);
+        status = error_set(error, STATUS_INVALID, "%zu pairs, at most %d at once: name trajectories, method or bits",
+                           count, PAIRS_MAX);
+    if (status == STATUS_OK) status = describe_series(points, series, error);
+    if (status == STATUS_OK) status = describe(points, 0, count, json_array_size(series), out, error);
     if (status == STATUS_OK) {
         (void)json_object_set_new(*out, "x", json_string(question->query.x));
         (void)json_object_set_new(*out, "y", json_string(question->query.y));
         (void)json_object_set(*out, "series", series);
         (void)json_object_set(*out, "points", points);
-        add_note(*out, count, json_array_size(series));
     } else {
         json_decref(*out);
         *out = NULL;

@@ -287,15 +287,18 @@ def test_correlations(service, path):
             service.run("quantize", checkpoint=checkpoint, method={"name": "rtn", "bits": bits, "group_size": 16}, evaluation=use)
     address = "/v1/correlations?trajectory=geometry&x=step&y=delta"
     answer = service.get(address + "&method=rtn&bits=3").json
-    assert answer["n"] == 5 and len(answer["points"]) == 5 and answer["x"] == "step"
+    assert answer["n"] == 5 and len(answer["points"]) == 5 and answer["x"] == "step" and answer["units"] == 1
     x, y = ([p[k] for p in answer["points"]] for k in "xy")
     assert x == [10, 20, 30, 40, 50] and answer["pearson"] == pytest.approx(numpy.corrcoef(x, y)[0, 1], rel=1e-9)
     ranks = numpy.argsort(numpy.argsort(y)) + 1
     assert answer["spearman"] == pytest.approx(numpy.corrcoef(range(5), ranks)[0, 1], rel=1e-9)
-    assert answer["interval"][0] <= answer["pearson"] <= answer["interval"][1]
+    # the points of one trajectory share its trend: they are no sample
+    assert answer["interval"] is None and "fewer than five independent trajectories" in answer["note"]
+    assert (answer["differences"]["n"], answer["differences"]["pearson"]) == (4, None)  # every step is of 10
     pooled = service.get(address).json
-    assert pooled["n"] >= 10 and "pooled" in pooled["note"] and len(pooled["series"]) >= 2
-    assert any(s["pearson"] == pytest.approx(answer["pearson"]) and s["interval"] == answer["interval"] for s in pooled["series"])
+    assert pooled["n"] >= 10 and "not pooled" in pooled["note"] and len(pooled["series"]) >= 2
+    assert (pooled["pearson"], pooled["interval"]) == (None, None) and pooled["within"]["pearson"] is not None
+    assert any(s["pearson"] == pytest.approx(answer["pearson"]) and s["label"] == "rtn 3-bit g16" for s in pooled["series"])
     few = service.get(address + "&method=llm_int8").json
     assert (few["n"], few["pearson"], few["interval"]) == (0, None, None) and "three" in few["note"]
     table = service.get(address + "&method=rtn&bits=3", headers={"Accept": "text/csv"})
@@ -303,3 +306,47 @@ def test_correlations(service, path):
     assert service.get("/v1/correlations?x=step").status == 422
     assert service.get("/v1/correlations?x=step&y=delta&what=1").status == 422
     assert service.get(f"/v1/correlations?x=step&y=delta&trajectory={quoted('nothing at all')}").status == 404
+
+
+@pytest.fixture(scope="module")
+def family(service):
+    """Six trajectories of four checkpoints of the same token budgets; a quantized loss of each on two evaluations."""
+    data = [service.sequences(f"family-{which}", models.rows(4, 12, seed=30 + which))["name"] for which in range(2)]
+    for trajectory in range(6):
+        for step in range(1, 5):
+            path = models.write_llama(service.files / f"family-{trajectory}-{step}", seed=100 + 10 * trajectory + step)
+            checkpoint = service.checkpoint(path, f"family-{trajectory}", f"s{step}", step=step, tokens=100 * step, tags={"seed": str(trajectory)})["id"]
+            # the last two checkpoints are evaluated on other data as well, the first of them there alone
+            for use in ([data[0]] if step < 3 else [data[1]] if step == 3 else data):
+                service.run("quantize", checkpoint=checkpoint, method={"name": "rtn", "bits": 3, "group_size": 16}, evaluation={"dataset": use})
+    return data
+
+
+def test_correlations_are_within_series_and_over_independent_units(service, family):
+    names = "".join(f"&trajectory=family-{trajectory}" for trajectory in range(6))
+    both = service.get(f"/v1/correlations?x=kl&y=delta{names}").json
+    assert [(s["dataset"], s["n"], s["units"]) for s in both["series"]] == [(family[0], 18, 6), (family[1], 12, 6)]
+    assert both["n"] == 30 and both["pearson"] is None and "not pooled" in both["note"]
+    assert {(p["series"], p["dataset"]) for p in both["points"]} == {(0, family[0]), (1, family[1])}
+    one = service.get(f"/v1/correlations?x=kl&y=delta&dataset={family[0]}{names}").json
+    points = one["points"]
+    x, y = (numpy.array([p[k] for p in points]) for k in "xy")
+    assert one["pearson"] == pytest.approx(numpy.corrcoef(x, y)[0, 1], rel=1e-9) == pytest.approx(both["series"][0]["pearson"], rel=1e-9)
+    place = {name: numpy.array([p[name] for p in points]) for name in ("trajectory", "tokens")}
+    dummies = numpy.array([place[name] == value for name in place for value in sorted(set(place[name]))]).T.astype(float)
+
+    def left(values, rows):
+        return values[rows] - dummies[rows] @ numpy.linalg.lstsq(dummies[rows], values[rows], rcond=None)[0]
+
+    def within(rows):
+        return numpy.corrcoef(left(x, rows), left(y, rows))[0, 1]
+
+    everything = numpy.ones(len(points), bool)
+    assert one["within"]["pearson"] == pytest.approx(within(everything), rel=1e-6)
+    # the jackknife over units on Fisher's z; 2.570582 is Student's quantile of five degrees of freedom
+    pseudo = 5 * numpy.arctanh([within(place["trajectory"] != f"family-{unit}") for unit in range(6)])
+    half, z = 2.57058183661474 * pseudo.std(ddof=1) / 6**0.5, numpy.arctanh(within(everything))
+    assert one["within"]["interval"] == pytest.approx([numpy.tanh(z - half), numpy.tanh(z + half)], rel=1e-5)
+    follows = [i for i in range(1, len(points)) if points[i]["trajectory"] == points[i - 1]["trajectory"]]
+    changes = numpy.corrcoef([x[i] - x[i - 1] for i in follows], [y[i] - y[i - 1] for i in follows])[0, 1]
+    assert (one["differences"]["n"], one["differences"]["pearson"]) == (12, pytest.approx(changes, rel=1e-9))

@@ -1,16 +1,21 @@
 /* Correlations against closed forms and worked examples. */
 #include "base/random.h"
-#include "eval/bootstrap.h"
 #include "eval/correlation.h"
 #include "unit.h"
 
 #include <math.h>
 
-static struct correlation measure(const double *x, const double *y, int64_t n, uint64_t seed)
+enum { MOST = 500 };
+
+/* Of one trajectory. */
+static struct correlation measure(const double *x, const double *y, int64_t n)
 {
+    static int64_t zeros[MOST], none[MOST];
+    const struct correlation_points points = {x, y, zeros, zeros, none, n, n > 0};
     struct correlation found;
     struct error error;
-    assert_int_equal(correlation_measure(x, y, n, seed, &found, &error), STATUS_OK);
+    for (int i = 0; i < MOST; i++) none[i] = -1;
+    assert_int_equal(correlation_measure(&points, CORRELATION_VALUES, &found, &error), STATUS_OK);
     return found;
 }
 
@@ -23,9 +28,8 @@ static void test_lines_and_monotone_curves(void **state)
         up[i] = 3 - 2.5 * i;
         curve[i] = exp(i);
     }
-    const struct correlation line = measure(x, up, 12, 0), bent = measure(x, curve, 12, 0);
+    const struct correlation line = measure(x, up, 12), bent = measure(x, curve, 12);
     assert_true(fabs(line.pearson + 1) < 1e-12 && fabs(line.spearman + 1) < 1e-12);
-    assert_true(line.low <= line.pearson && line.high < -1 + 1e-9);
     assert_true(fabs(bent.spearman - 1) < 1e-12 && bent.pearson < 0.8 && bent.pearson > 0);
 }
 
@@ -41,7 +45,7 @@ static void test_the_same_and_the_opposite_order_are_one_exactly(void **state)
             up[i] = exp(0.3 * i);
             down[i] = -up[i];
         }
-        const double same = measure(x, up, n, 0).spearman, opposite = measure(x, down, n, 0).spearman;
+        const double same = measure(x, up, n).spearman, opposite = measure(x, down, n).spearman;
         assert_true(same >= 1 && same <= 1 && opposite >= -1 && opposite <= -1);
     }
 }
@@ -50,9 +54,8 @@ static void test_a_worked_example(void **state)
 {
     (void)state;
     const double x[] = {1, 2, 3, 4, 5}, y[] = {2, 1, 4, 3, 5};
-    const struct correlation found = measure(x, y, 5, 0);
+    const struct correlation found = measure(x, y, 5);
     assert_true(fabs(found.pearson - 0.8) < 1e-14 && fabs(found.spearman - 0.8) < 1e-14);
-    assert_true(found.low < found.pearson && found.high >= found.pearson);
 }
 
 static void test_ties_share_the_mean_rank(void **state)
@@ -65,7 +68,7 @@ static void test_ties_share_the_mean_rank(void **state)
     for (int i = 0; i < 6; i++) assert_true(fabs(ranks[i] - expected[i]) < 1e-15);
     /* x ranks 1.5 1.5 3 4, y ranks 1 2 3.5 3.5: deviations (-1, -1, .5, 1.5) and (-1.5, -.5, 1, 1) give 4/4.5 */
     const double x[] = {1, 1, 2, 3}, y[] = {10, 20, 30, 30};
-    assert_true(fabs(measure(x, y, 4, 0).spearman - 4.0 / 4.5) < 1e-14);
+    assert_true(fabs(measure(x, y, 4).spearman - 4.0 / 4.5) < 1e-14);
 }
 
 static void test_ranks_of_many_are_a_permutation(void **state)
@@ -78,33 +81,15 @@ static void test_ranks_of_many_are_a_permutation(void **state)
     for (int i = 1; i < 500; i++) assert_true(values[order[i - 1]] < values[order[i]] && ranks[order[i]] == i + 1);
 }
 
-/* For a bivariate normal sample Fisher's z has standard error 1/sqrt(n - 3). */
-static void test_interval_tends_to_that_of_fisher(void **state)
-{
-    (void)state;
-    enum { N = 400 };
-    double x[N], y[N];
-    for (int i = 0; i < N; i++) {
-        x[i] = random_normal(9, 0, (uint64_t)i);
-        y[i] = 0.6 * x[i] + 0.8 * random_normal(9, 1, (uint64_t)i);
-    }
-    const struct correlation found = measure(x, y, N, 3), again = measure(x, y, N, 3), other = measure(x, y, N, 4);
-    const double z = atanh(found.pearson), half = 1.96 / sqrt(N - 3.0);
-    assert_true(fabs(found.pearson - 0.6) < 0.1);
-    assert_true(fabs(atanh(found.low) - (z - half)) < 0.25 * half &&
-                fabs(atanh(found.high) - (z + half)) < 0.25 * half);
-    assert_true(found.low == again.low && found.spearman_high == again.spearman_high && found.low != other.low);
-}
-
 /* Numbers so small and so large that the product of their variances is no double. */
 static void test_any_size_of_numbers(void **state)
 {
     (void)state;
     double x[] = {1, 2, 3, 4, 5}, y[] = {2, 1, 4, 3, 5};
     for (int i = 0; i < 5; i++) x[i] *= 1e-90, y[i] *= 1e-100;
-    assert_true(fabs(measure(x, y, 5, 0).pearson - 0.8) < 1e-14);
+    assert_true(fabs(measure(x, y, 5).pearson - 0.8) < 1e-14);
     for (int i = 0; i < 5; i++) x[i] *= 1e200, y[i] *= 1e180;
-    assert_true(fabs(measure(x, y, 5, 0).pearson - 0.8) < 1e-14);
+    assert_true(fabs(measure(x, y, 5).pearson - 0.8) < 1e-14);
 }
 
 static double plain_pearson(const double *x, const double *y, int n)
@@ -133,50 +118,156 @@ static double plain_spearman(const double *x, const double *y, int n)
     return plain_pearson(a, b, n);
 }
 
-/* Pairs are drawn together; each coefficient has the quantiles of its own draws. */
-static void test_intervals_are_those_of_the_same_resamples(void **state)
+/* `units` trajectories of `count` points of two independent processes: random walks (noise 0) that drift, or noise. */
+struct made {
+    double x[MOST], y[MOST];
+    int64_t trajectory[MOST], unit[MOST], budget[MOST];
+    struct correlation_points points;
+};
+
+static void walk(uint64_t seed, int units, int count, double drift, double memory, bool budgets, struct made *out)
 {
-    (void)state;
-    enum { N = 9, SEED = 12 };
-    static double pearsons[BOOTSTRAP_DRAWS], spearmans[BOOTSTRAP_DRAWS];
-    double x[N], y[N], low, high;
-    for (int i = 0; i < N; i++) {
-        x[i] = random_normal(7, 0, (uint64_t)i);
-        y[i] = exp(x[i]) + random_normal(7, 1, (uint64_t)i);
-    }
-    x[3] = x[5]; /* a tie */
-    int64_t kept = 0;
-    for (int draw = 0; draw < BOOTSTRAP_DRAWS; draw++) {
-        double a[N], b[N];
-        bool varies = false;
-        for (int i = 0; i < N; i++) {
-            const uint64_t pick = random_below(SEED, (uint64_t)draw, (uint64_t)i, N);
-            a[i] = x[pick];
-            b[i] = y[pick];
-            varies = varies || a[i] < a[0] || a[i] > a[0];
+    for (int u = 0, i = 0; u < units; u++) {
+        double x = 0, y = 0;
+        for (int k = 0; k < count; k++, i++) {
+            x = memory * x + drift + random_normal(seed, 0, (uint64_t)i);
+            y = memory * y + drift + random_normal(seed, 1, (uint64_t)i);
+            out->x[i] = x;
+            out->y[i] = y;
+            out->trajectory[i] = out->unit[i] = u;
+            out->budget[i] = budgets ? k : -1;
         }
-        if (!varies) continue; /* none of this seed's: see below */
-        pearsons[kept] = plain_pearson(a, b, N);
-        spearmans[kept++] = plain_spearman(a, b, N);
     }
-    assert_int_equal(kept, BOOTSTRAP_DRAWS);
-    const struct correlation found = measure(x, y, N, SEED);
-    assert_true(fabs(found.pearson - plain_pearson(x, y, N)) < 1e-13);
-    assert_true(fabs(found.spearman - plain_spearman(x, y, N)) < 1e-13);
-    bootstrap_interval(pearsons, kept, found.pearson, &low, &high);
-    assert_true(fabs(found.low - low) < 1e-12 && fabs(found.high - high) < 1e-12);
-    bootstrap_interval(spearmans, kept, found.spearman, &low, &high);
-    assert_true(fabs(found.spearman_low - low) < 1e-12 && fabs(found.spearman_high - high) < 1e-12);
-    assert_true(fabs(found.low - found.spearman_low) > 1e-3);
+    out->points = (struct correlation_points){
+        out->x, out->y, out->trajectory, out->unit, out->budget, (int64_t)units * count, units};
+}
+
+static struct correlation correlate(const struct made *made, enum correlation_kind kind)
+{
+    struct correlation found;
+    struct error error;
+    assert_int_equal(correlation_measure(&made->points, kind, &found, &error), STATUS_OK);
+    return found;
+}
+
+/* A pair whose changes are worth fewer than four has no interval. */
+static bool excludes_zero(const struct correlation *found, int *without)
+{
+    *without += isnan(found->low);
+    assert_true(isnan(found->low) || (found->low <= found->pearson && found->pearson <= found->high));
+    return found->low > 0 || found->high < 0;
+}
+
+/* Intervals of what has nothing to do with each other exclude 0 in 5 of 100 pairs; 7 are let pass, and two standard
+ * errors of so many pairs. The first rows are the 14 points of one trajectory. */
+static void test_independent_walks_are_seldom_said_to_go_together(void **state)
+{
+    static const struct {
+        const char *what;
+        int units, count;
+        double drift, memory;
+        enum correlation_kind kind;
+    } rows[] = {
+        {"changes of one walk", 1, 14, 0, 1, CORRELATION_DIFFERENCES},
+        {"changes of one walk that drifts", 1, 14, 1, 1, CORRELATION_DIFFERENCES},
+        {"changes of noise", 1, 14, 0, 0, CORRELATION_DIFFERENCES},
+        {"changes of three walks", 3, 6, 1, 1, CORRELATION_DIFFERENCES},
+        {"changes of five walks", 5, 14, 1, 1, CORRELATION_DIFFERENCES},
+        {"five walks", 5, 14, 0, 1, CORRELATION_VALUES},
+        {"within five walks that drift alike", 5, 14, 1, 1, CORRELATION_WITHIN},
+        {"within eight walks that drift alike", 8, 6, 1, 1, CORRELATION_WITHIN},
+    };
+    enum { PAIRS = 1000 };
+    static struct made made;
+    (void)state;
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        int excluded = 0, without = 0;
+        for (int pair = 0; pair < PAIRS; pair++) {
+            walk(100000 * (row + 1) + (uint64_t)pair, rows[row].units, rows[row].count, rows[row].drift,
+                 rows[row].memory, true, &made);
+            const struct correlation found = correlate(&made, rows[row].kind);
+            excluded += excludes_zero(&found, &without);
+        }
+        print_message("%s: %d of %d\n", rows[row].what, excluded, PAIRS);
+        assert_true(without < PAIRS / 100);
+        assert_true(excluded < PAIRS * 0.07 + 2 * sqrt(PAIRS * 0.07 * 0.93));
+    }
+}
+
+/* The points of few trajectories share a trend: no interval, and none of changes where trajectories share a unit. */
+static void test_few_trajectories_have_an_interval_of_changes_only(void **state)
+{
+    static struct made made;
+    (void)state;
+    for (int units = 1; units < 5; units++) {
+        walk(5, units, 14, 1, 1, true, &made);
+        const struct correlation values = correlate(&made, CORRELATION_VALUES),
+                                 within = correlate(&made, CORRELATION_WITHIN);
+        const struct correlation changes = correlate(&made, CORRELATION_DIFFERENCES);
+        assert_true(isfinite(values.pearson) && isnan(values.low) && isnan(values.spearman_high) && isnan(within.low));
+        assert_true(isfinite(changes.low) && isfinite(changes.spearman_high) && changes.n == 13 * units);
+    }
+    for (int i = 0; i < 4 * 14; i++) made.unit[i] = made.trajectory[i] / 2;
+    made.points.units = 2;
+    assert_true(isnan(correlate(&made, CORRELATION_DIFFERENCES).low));
+}
+
+/* x and y rise alike from budget to budget and from trajectory to trajectory; what is left has the opposite sign. */
+static void test_within_takes_off_the_means_of_trajectories_and_budgets(void **state)
+{
+    static struct made made;
+    (void)state;
+    walk(3, 6, 10, 0, 0, true, &made);
+    for (int i = 0; i < 60; i++) {
+        const double common = 50 * (i / 10) + 7 * (i % 10);
+        made.y[i] = common - made.x[i];
+        made.x[i] = common + made.x[i];
+    }
+    const struct correlation values = correlate(&made, CORRELATION_VALUES),
+                             within = correlate(&made, CORRELATION_WITHIN);
+    assert_true(values.pearson > 0.9 && values.low > 0.9);
+    assert_true(within.pearson < -1 + 1e-12 && within.high < -0.99);
+    for (int i = 0; i < 60; i++) made.budget[i] = -1;
+    assert_true(correlate(&made, CORRELATION_WITHIN).pearson > 0.5); /* the rise along trajectories is still in it */
+}
+
+/* Fisher's interval of the changes of one trajectory, worked out from the changes. */
+static void test_the_interval_of_changes_is_fishers_of_the_effective_number(void **state)
+{
+    enum { N = 12 };
+    static struct made made;
+    double dx[N - 1], dy[N - 1], means[2] = {0}, squares[2] = {0}, lagged[2] = {0};
+    (void)state;
+    walk(11, 1, N, 0, 0, false, &made);
+    for (int i = 0; i + 1 < N; i++) {
+        dx[i] = made.x[i + 1] - made.x[i];
+        dy[i] = made.y[i + 1] - made.y[i];
+        means[0] += dx[i] / (N - 1);
+        means[1] += dy[i] / (N - 1);
+    }
+    for (int i = 0; i + 1 < N; i++) {
+        squares[0] += pow(dx[i] - means[0], 2);
+        squares[1] += pow(dy[i] - means[1], 2);
+        if (i > 0) lagged[0] += (dx[i] - means[0]) * (dx[i - 1] - means[0]);
+        if (i > 0) lagged[1] += (dy[i] - means[1]) * (dy[i - 1] - means[1]);
+    }
+    const double p = lagged[0] / squares[0] * lagged[1] / squares[1], size = (N - 1) * (1 - p) / (1 + p);
+    const struct correlation found = correlate(&made, CORRELATION_DIFFERENCES);
+    assert_true(p > 0.05 && found.n == N - 1);
+    assert_true(fabs(found.pearson - plain_pearson(dx, dy, N - 1)) < 1e-13);
+    assert_true(fabs(found.spearman - plain_spearman(dx, dy, N - 1)) < 1e-13);
+    const double half = 1.959963984540054 / sqrt(size - 3);
+    assert_true(fabs(found.low - tanh(atanh(found.pearson) - half)) < 1e-12);
+    assert_true(fabs(found.spearman_high - tanh(atanh(found.spearman) + sqrt(1.06) * half)) < 1e-12);
 }
 
 static void test_too_little_gives_no_number(void **state)
 {
     (void)state;
     const double x[] = {1, 2, 3}, flat[] = {5, 5, 5};
-    assert_true(isnan(measure(x, x, 2, 0).pearson) && isnan(measure(x, x, 0, 0).low));
-    assert_true(isnan(measure(x, flat, 3, 0).pearson) && isnan(measure(flat, x, 3, 0).spearman));
-    assert_true(fabs(measure(x, x, 3, 0).pearson - 1) < 1e-15);
+    assert_true(isnan(measure(x, x, 2).pearson) && isnan(measure(x, x, 0).low));
+    assert_true(isnan(measure(x, flat, 3).pearson) && isnan(measure(flat, x, 3).spearman));
+    assert_true(fabs(measure(x, x, 3).pearson - 1) < 1e-15);
 }
 
 int main(void)
@@ -187,9 +278,11 @@ int main(void)
         cmocka_unit_test(test_a_worked_example),
         cmocka_unit_test(test_ties_share_the_mean_rank),
         cmocka_unit_test(test_ranks_of_many_are_a_permutation),
-        cmocka_unit_test(test_interval_tends_to_that_of_fisher),
         cmocka_unit_test(test_any_size_of_numbers),
-        cmocka_unit_test(test_intervals_are_those_of_the_same_resamples),
+        cmocka_unit_test(test_independent_walks_are_seldom_said_to_go_together),
+        cmocka_unit_test(test_few_trajectories_have_an_interval_of_changes_only),
+        cmocka_unit_test(test_within_takes_off_the_means_of_trajectories_and_budgets),
+        cmocka_unit_test(test_the_interval_of_changes_is_fishers_of_the_effective_number),
         cmocka_unit_test(test_too_little_gives_no_number),
     };
     return cmocka_run_group_tests_name("correlation", tests, NULL, NULL);
