@@ -70,7 +70,7 @@ export async function showScatter({ root, query: search, signal }) {
     fill(picks, picker(trajectories, options, colours, reload));
     fill(labels, ways.length > 1 ? dropdown("Quantizer", [["", "each by itself"], ...ways.map((way) => [way, way || "full precision"])], options.label ?? "", (value) => { options.label = value || null; show(); }) : null);
     fill(caption, points.length ? groups.map((group) => h("p", {}, captionOf(group))) : null,
-      points.length ? h("p", { class: "muted" }, `Correlations are of the values; intervals are bootstrapped over checkpoints, which are not independent along a run. The line is the least-squares fit${options.xLog || options.yLog ? " of the logarithms as drawn" : ""}.`) : null);
+      points.length ? h("p", { class: "muted" }, `Trajectories are what is independent, not their checkpoints: with fewer than five only the changes have an interval. The line is the least-squares fit${options.xLog || options.yLog ? " of the logarithms as drawn" : ""}.`) : null);
     plot.redraw();
   };
   const reload = async () => {

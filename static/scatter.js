@@ -6,13 +6,25 @@ import { axisOf, paperOf } from "./look.js";
 import { axisTitle, formatOf, metric as metricOf, scaleOf } from "./metrics.js";
 import { dash, hollow } from "./palette.js";
 
-/* Points by the way they were quantized: [{label, points, found}], `found` the answer's correlation of these alone. */
+/* A label, with the data where several series have the same. */
+function seriesName(series, all) {
+  const twins = all.filter((other) => other.label === series.label);
+  const differ = (field) => new Set(twins.map((twin) => twin[field] ?? "")).size > 1;
+  const parts = [series.label ?? ""];
+  if (differ("dataset")) parts.push(`on ${series.dataset}`);
+  else if (differ("protocol_id")) parts.push(`(evaluation ${(series.protocol_id ?? "earlier").slice(0, 6)})`);
+  if (differ("label_x")) parts.push(`against ${series.label_x || "full precision"}`);
+  if (differ("dataset_x")) parts.push(`against ${series.dataset_x}`);
+  else if (differ("protocol_id_x")) parts.push(`against evaluation ${(series.protocol_id_x ?? "earlier").slice(0, 6)}`);
+  else if (differ("calibration_id_x")) parts.push(`against calibration ${(series.calibration_id_x ?? "earlier").slice(0, 6)}`);
+  return parts.filter(Boolean).join(" ");
+}
+
+/* Points by series: [{label, points, found}], `found` the answer's correlations of these alone. */
 export function groupsOf(answer, chosen) {
-  const labels = [...new Set(answer.points.map((point) => point.label ?? ""))];
-  const own = new Map((answer.series ?? []).map((series) => [series.label, series]));
-  return labels.filter((label) => chosen === null || label === chosen).map((label) => ({
-    label, points: answer.points.filter((point) => (point.label ?? "") === label), found: own.get(label) ?? (labels.length === 1 ? answer : null),
-  })).sort((a, b) => (bitsOf(b) ?? 0) - (bitsOf(a) ?? 0) || a.label.localeCompare(b.label));
+  return answer.series.map((found, index) => ({ label: seriesName(found, answer.series), points: answer.points.filter((point) => point.series === index), found }))
+    .filter((group) => chosen === null || group.found.label === chosen)
+    .sort((a, b) => (bitsOf(b) ?? 0) - (bitsOf(a) ?? 0) || a.label.localeCompare(b.label));
 }
 
 /* Least squares through pairs [x, y] -> {slope, intercept}; null for fewer than three, or where x does not vary. */
@@ -76,9 +88,11 @@ function coefficient(value, interval) {
   return text(value) + (Array.isArray(interval) && interval.every(isNumber) ? ` (95 %: ${text(interval[0])} to ${text(interval[1])})` : "");
 }
 
-/* "gptq 4-bit g128: n = 12, Pearson 0.87 (95 %: 0.61 to 0.95), Spearman 0.9 (…)" */
+/* "gptq 4-bit g128: n = 12, Pearson 0.87 (95 %: 0.61 to 0.95), Spearman 0.9 (…); within trajectories …; changes …" */
 export function captionOf({ label, points, found }) {
   const head = `${label ? `${label}: ` : ""}n = ${points.length}`;
   if (!found || !isNumber(found.pearson)) return `${head}, no correlation (three checkpoints at least, and both must vary)`;
-  return `${head}, Pearson ${coefficient(found.pearson, found.interval)}, Spearman ${coefficient(found.spearman, found.spearman_interval)}`;
+  const part = (name, of) => (isNumber(of?.pearson) ? `; ${name} ${coefficient(of.pearson, of.interval)}` : "");
+  return `${head}, Pearson ${coefficient(found.pearson, found.interval)}, Spearman ${coefficient(found.spearman, found.spearman_interval)}`
+    + part("within trajectories and token budgets", found.within) + part(`${found.differences?.n} changes from checkpoint to checkpoint`, found.differences);
 }

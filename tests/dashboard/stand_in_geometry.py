@@ -107,7 +107,8 @@ def correlation(points):
     pairs = [(point["x"], point["y"]) for point in points]
     found = pearson(pairs) if len(pairs) >= 3 else None
     around = None if found is None else [max(-1, found - 0.2), min(1, found + 0.08)]
-    return {"n": len(pairs), "pearson": found, "spearman": found, "interval": around, "spearman_interval": around}
+    numbers = {"n": len(pairs), "pearson": found, "spearman": found, "interval": around, "spearman_interval": around}
+    return {**numbers, "units": 5, "within": numbers, "differences": {**numbers, "n": len(pairs) - 5}}
 
 
 def correlations(world, names, x, y):
@@ -118,5 +119,7 @@ def correlations(world, names, x, y):
               for metric, checkpoint, _, _, label, value, *_ in world.points if metric == y and checkpoint["id"] in across and (not names or checkpoint["trajectory"] in names)]
     points.sort(key=lambda point: point["label"])
     labels = sorted({point["label"] for point in points})
+    for point in points:
+        point["series"] = labels.index(point["label"])
     series = [{**correlation([point for point in points if point["label"] == label]), "label": label} for label in labels]
     return {**correlation(points), "x": x, "y": y, "series": series, "points": points}
