@@ -1,8 +1,8 @@
 /* correlation.h: how two quantities of checkpoints go together, and how sure that is.
  *
- * Checkpoints of one trajectory are no independent sample: two quantities that merely drift are correlated along it, and
- * an interval that resamples its points excludes 0 for 40 of 100 pairs of independent random walks of 14 points. What
- * is independent is the trajectory (or what several share, a seed): the unit. Intervals are
+ * Checkpoints of one trajectory are no independent sample: two quantities that merely drift are correlated along it,
+ * and an interval that resamples its points excludes 0 for 40 of 100 pairs of independent random walks of 14 points.
+ * What is independent is the trajectory (or what several share, a seed): the unit. Intervals are
  * - of five units or more: Student's, of a jackknife that leaves out one unit (or one of 50 groups of units) at a time,
  *   on Fisher's z = atanh(r), everything computed anew without it;
  * - of fewer units, and of differences only: Fisher's z ± 1.96 / sqrt(m - 3), m = n (1 - p) / (1 + p) the effective

@@ -154,7 +154,7 @@ static enum status correlate(const struct points *points, enum correlation_kind 
 static const char *note_of(const json_t *document, size_t series)
 {
     if (series > 1)
-        return "several series (method, evaluation, calibration) are not pooled: \"series\" has each one's own numbers, "
+        return "several series (method, evaluation, calibration) are not pooled: \"series\" has each one's own, "
                "\"within\" and \"differences\" are about each one's own means";
     if (json_integer_value(json_object_get(document, "n")) < 3)
         return "fewer than three checkpoints have both: no correlation";
@@ -165,7 +165,7 @@ static const char *note_of(const json_t *document, size_t series)
     return NULL;
 }
 
-/* Of the points [first, first + count) of the list, which are of so many series: the values of several are not pooled. */
+/* Of the points [first, first + count) of the list, which are of so many series: values of several are not pooled. */
 static enum status describe(const json_t *list, size_t first, size_t count, size_t series, json_t **out,
                             struct error *error)
 {
