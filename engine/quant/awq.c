@@ -277,9 +277,10 @@ done:
     return status;
 }
 
-static struct rtn_params awq_fallback(const struct quantize_method *method)
+static void awq_fallback(struct quantize_method *method)
 {
-    return (struct rtn_params){method->awq.bits, method->awq.group_size, method->awq.sym};
+    method->quantizer = QUANTIZER_RTN;
+    method->rtn = (struct rtn_params){method->awq.bits, method->awq.group_size, method->awq.sym};
 }
 
 const struct quantizer quantizer_awq = {.name = "awq",

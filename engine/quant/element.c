@@ -2,6 +2,11 @@
 
 #include "base/memory.h"
 
+#include <float.h>
+#include <math.h>
+
+enum { MXFP4_BLOCK = 32, NVFP4_BLOCK = 16 };
+
 const float element_e2m1[ELEMENT_E2M1_VALUES] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
 
 /* Seven of the eight numbers with one exponent, and all: multiples of the least significant bit. */
@@ -51,5 +56,32 @@ done:
     if (sums != NULL) backend->ops->release(backend, sums);
     matrix_release(backend, &largest);
     memory_free(line);
+    return status;
+}
+
+struct coding element_mxfp4(void)
+{
+    struct coding coding = element_coding_e2m1();
+    coding.rule = SCALE_POWER;
+    coding.type = SCALE_TYPE_E8M0;
+    coding.group_size = MXFP4_BLOCK;
+    return coding;
+}
+
+struct coding element_nvfp4(void)
+{
+    struct coding coding = element_coding_e2m1();
+    coding.rule = SCALE_ABSMAX;
+    coding.type = SCALE_TYPE_E4M3;
+    coding.group_size = NVFP4_BLOCK;
+    return coding;
+}
+
+enum status element_nvfp4_factor(struct backend *backend, struct matrix weight, struct coding *coding,
+                                 struct error *error)
+{
+    float most;
+    const enum status status = element_largest(backend, weight, &most, error);
+    coding->factor = fmaxf((float)((double)most / (6 * CODING_E4M3_LARGEST)), FLT_MIN);
     return status;
 }

@@ -18,4 +18,12 @@ struct coding element_coding_e4m3(void);
 /* The largest magnitude of a matrix. Late errors of the backend, STATUS_NO_MEMORY. */
 MUST_CHECK enum status element_largest(struct backend *backend, struct matrix weight, float *out, struct error *error);
 
+/* The codings of MXFP4 and NVFP4 (mxfp4.c, nvfp4.c); NVFP4's gets its factor, which takes so many bits, from a matrix.
+ * Statuses of element_largest. */
+enum { ELEMENT_NVFP4_BITS = 32 };
+struct coding element_mxfp4(void);
+struct coding element_nvfp4(void);
+MUST_CHECK enum status element_nvfp4_factor(struct backend *backend, struct matrix weight, struct coding *coding,
+                                            struct error *error);
+
 #endif

@@ -11,6 +11,8 @@
  *
  * The rows of all linears that share the input are stacked: one factor, one set of products. Floats, with grids and
  * sums of errors in double. */
+#include "quant/gptq.h"
+
 #include "base/memory.h"
 #include "quant/check.h"
 #include "quant/coded.h"
@@ -44,12 +46,18 @@ const struct param gptq_params[] = {
     {0},
 };
 
+enum status gptq_check_damping(double damp_percent, struct error *error)
+{
+    if (damp_percent > 0 && damp_percent < 1) return STATUS_OK;
+    return error_set_at(error, STATUS_INVALID, "/damp_percent", "found %g, expected a number above 0 and below 1",
+                        damp_percent);
+}
+
 static enum status gptq_settle(struct quantize_method *method, struct error *error)
 {
     struct gptq_params *params = &method->gptq;
-    if (!(params->damp_percent > 0 && params->damp_percent < 1))
-        return error_set_at(error, STATUS_INVALID, "/damp_percent", "found %g, expected a number above 0 and below 1",
-                            params->damp_percent);
+    const enum status status = gptq_check_damping(params->damp_percent, error);
+    if (status != STATUS_OK) return status;
     if (params->desc_act || params->group_size == -1) params->act_group_aware = false;
     return check_group_size(params->group_size, error);
 }
@@ -57,11 +65,12 @@ static enum status gptq_settle(struct quantize_method *method, struct error *err
 /* One call's working memory; all owned. */
 struct solver {
     struct backend *backend;
-    const struct gptq_params *params;
+    const struct gptq_setup *setup;
     const struct quantize_task *task;
     struct quantized_layer *out;
-    struct coded *coded;  /* [count] */
-    struct coding coding; /* group_size columns in visiting order */
+    struct coded *coded;    /* [count] */
+    struct coding *codings; /* [count] of each linear, group_size columns in visiting order; tables of the host … */
+    float *table;           /* … and the same in memory of the backend; NULL where no other is needed */
     struct gptq_order order;
     int64_t rows, padded, columns;
     float *diagonal; /* [columns] of H, 1 where dead */
@@ -115,10 +124,12 @@ static void solver_reset(struct solver *solver)
     for (int64_t i = 0; i < solver->task->count && solver->coded != NULL; i++) coded_reset(&solver->coded[i]);
     if (solver->codes != NULL) ops->release(solver->backend, solver->codes);
     if (solver->grids != NULL) ops->release(solver->backend, solver->grids);
+    if (solver->table != NULL) ops->release(solver->backend, solver->table);
     matrix_release(solver->backend, &solver->errors);
     matrix_release(solver->backend, &solver->weights);
     matrix_release(solver->backend, &solver->upper);
     memory_free(solver->coded);
+    memory_free(solver->codings);
     memory_free(solver->found);
     memory_free(solver->is_dead);
     memory_free(solver->diagonal);
@@ -145,12 +156,41 @@ static enum status find_dead(struct solver *solver, struct error *error)
 
 static enum status set_order(struct solver *solver, struct error *error)
 {
-    const struct gptq_params *params = solver->params;
-    const int64_t group_size = params->group_size == -1 ? solver->columns : params->group_size;
+    const struct gptq_setup *setup = solver->setup;
+    const int64_t group_size = setup->coding.group_size == -1 ? solver->columns : setup->coding.group_size;
     enum gptq_order_kind kind = GPTQ_ORDER_NONE;
-    if (params->act_group_aware && params->group_size != -1) kind = GPTQ_ORDER_GAR;
-    if (params->desc_act) kind = GPTQ_ORDER_ACT;
+    if (setup->act_group_aware && setup->coding.group_size != -1) kind = GPTQ_ORDER_GAR;
+    if (setup->desc_act) kind = GPTQ_ORDER_ACT;
     return gptq_order_init(&solver->order, kind, solver->diagonal, solver->columns, group_size, error);
+}
+
+/* The coding of each linear, as it came. */
+static enum status set_codings(struct solver *solver, struct error *error)
+{
+    struct backend *backend = solver->backend;
+    const struct coding *coding = &solver->setup->coding;
+    const int64_t bytes = coding->count * (int64_t)sizeof *coding->values;
+    void *table = NULL;
+    enum status status = memory_new(solver->task->count, sizeof *solver->codings, "codings", &solver->codings, error);
+    for (int64_t i = 0; i < solver->task->count && status == STATUS_OK; i++) {
+        solver->codings[i] = *coding;
+        if (solver->setup->look != NULL)
+            status = solver->setup->look(backend, solver->task->linears[i].weight, &solver->codings[i], error);
+        solver->codings[i].group_size = solver->order.group_size;
+    }
+    if (status != STATUS_OK || coding->values == NULL || backend->ops->host) return status;
+    if ((status = room(solver, bytes, "table", &table, error)) != STATUS_OK) return status;
+    solver->table = table;
+    backend->ops->write_bytes(backend, table, coding->values, (size_t)bytes);
+    return STATUS_OK;
+}
+
+/* As the backend reads it. */
+static struct coding coding_of(const struct solver *solver, int64_t index)
+{
+    struct coding coding = solver->codings[index];
+    if (solver->table != NULL) coding.values = solver->table;
+    return coding;
 }
 
 /* The grids of runs from `run` on, of rows from `row` on. */
@@ -160,12 +200,12 @@ static struct grids grids_from(const struct solver *solver, int64_t run, int64_t
     return (struct grids){solver->grids + at, solver->grids + solver->order.runs * stride + at, stride};
 }
 
-/* Finds those of `weight`. */
-static void find_grids(const struct solver *solver, struct matrix weight, struct grids grids)
+/* Finds those of `weight`, rows of linear `index`. */
+static void find_grids(const struct solver *solver, int64_t index, struct matrix weight, struct grids grids)
 {
-    const int64_t size = solver->coding.group_size;
+    const int64_t size = solver->order.group_size;
     solver->backend->ops->encode(solver->backend, weight,
-                                 &(struct codes){.coding = solver->coding,
+                                 &(struct codes){.coding = coding_of(solver, index),
                                                  .rows = weight.rows,
                                                  .columns = weight.columns,
                                                  .groups = (weight.columns + size - 1) / size,
@@ -179,11 +219,27 @@ static void gather_rows(struct solver *solver)
     for (int64_t i = 0, row = 0; i < solver->task->count; row += solver->task->linears[i++].weight.rows) {
         const struct matrix weight = solver->task->linears[i].weight;
         backend->ops->select(backend, matrix_rows(solver->weights, row, weight.rows), weight, NULL, solver->order.from);
-        if (solver->params->group_size == -1) find_grids(solver, weight, grids_from(solver, 0, row));
+        if (solver->setup->coding.group_size == -1) find_grids(solver, i, weight, grids_from(solver, 0, row));
     }
     for (int64_t i = 0; i < solver->columns && solver->dead > 0; i++)
         if (solver->is_dead[solver->order.from[i]])
             backend->ops->fill(backend, matrix_columns(solver->weights, i, 1), 0);
+}
+
+/* Those of runs [run, last), from the stacked weights as they are now; where the linears' codings are one, all at
+ * once. */
+static void find_runs(const struct solver *solver, int64_t run, int64_t last)
+{
+    const int64_t size = solver->order.group_size;
+    const int64_t end = last * size < solver->columns ? last * size : solver->columns;
+    const struct matrix weights = matrix_columns(solver->weights, run * size, end - run * size);
+    if (solver->setup->look == NULL) {
+        find_grids(solver, 0, weights, grids_from(solver, run, 0));
+        return;
+    }
+    for (int64_t i = 0, row = 0; i < solver->task->count; row += solver->task->linears[i++].weight.rows)
+        find_grids(solver, i, matrix_rows(weights, row, solver->task->linears[i].weight.rows),
+                   grids_from(solver, run, row));
 }
 
 static void solve_block(struct solver *solver, int64_t first, int64_t width)
@@ -192,11 +248,10 @@ static void solve_block(struct solver *solver, int64_t first, int64_t width)
     const int64_t size = solver->order.group_size, columns = solver->columns;
     /* runs that begin in this block: all their grids come from the weight as it is now */
     const int64_t run = (first + size - 1) / size, last = (first + width + size - 1) / size;
-    const int64_t end = last * size < columns ? last * size : columns;
     const struct gptq_block_args block = {
         .weights = matrix_columns(solver->weights, first, width),
         .upper = matrix_columns(matrix_rows(solver->upper, first, width), first, width),
-        .coding = solver->coding,
+        .coding = coding_of(solver, 0), /* the linears' differ in what finds scales alone */
         .grids = grids_from(solver, 0, 0),
         .position = first,
         .from = solver->order.from + first,
@@ -204,8 +259,7 @@ static void solve_block(struct solver *solver, int64_t first, int64_t width)
         .codes_stride = columns,
         .errors = matrix_rows(solver->errors, 0, width),
     };
-    if (solver->params->group_size != -1 && run < last)
-        find_grids(solver, matrix_columns(solver->weights, run * size, end - run * size), grids_from(solver, run, 0));
+    if (solver->setup->coding.group_size != -1 && run < last) find_runs(solver, run, last);
     backend->ops->gptq_block(backend, &block);
 }
 
@@ -242,19 +296,21 @@ static enum status solve(struct solver *solver, struct error *error)
 /* The rows from first_row on as a layer; its codes stay where they are until its values are written. */
 static enum status take_layer(struct solver *solver, int64_t index, int64_t first_row, double damp, struct error *error)
 {
-    const struct gptq_params *params = solver->params;
+    const struct gptq_setup *setup = solver->setup;
     const struct gptq_order *order = &solver->order;
     const struct quantize_linear *linear = &solver->task->linears[index];
     const double *scales = solver->found, *zeros = solver->found + order->runs * solver->padded;
     uint8_t *codes = solver->codes + first_row * solver->columns;
     struct quantized_layer *layer = &solver->out[index];
     struct backend *backend = solver->backend;
-    enum status status = quantized_layer_init(layer, linear->weight.rows, solver->columns, solver->coding, error);
+    enum status status =
+        quantized_layer_init(layer, linear->weight.rows, solver->columns, solver->codings[index], error);
     if (status != STATUS_OK) return status;
     layer->damp = damp;
-    layer->damp_increases = lround((damp - params->damp_percent) / GPTQ_DAMP_INCREMENT);
+    layer->damp_increases = lround((damp - setup->damp_percent) / GPTQ_DAMP_INCREMENT);
     layer->dead_columns = solver->dead;
-    layer->ordered = params->desc_act;
+    layer->ordered = setup->desc_act;
+    layer->extra_bits = setup->extra_bits;
     for (int64_t i = 0; i < solver->columns && layer->ordered; i++)
         layer->g_idx[order->from[i]] = (int32_t)(i / order->group_size);
     backend->ops->read_bytes(backend, codes, layer->codes, (size_t)(layer->rows * solver->columns));
@@ -262,7 +318,7 @@ static enum status take_layer(struct solver *solver, int64_t index, int64_t firs
         for (int64_t r = 0; r < layer->rows; r++) {
             const int64_t to = r * layer->groups + order->group[run], from = run * solver->padded + first_row + r;
             layer->scales[to] = (float)scales[from];
-            layer->zeros[to] = (uint8_t)zeros[from];
+            if (layer->zeros != NULL) layer->zeros[to] = (uint8_t)zeros[from];
         }
     if ((status = check_scales(layer, linear->name, error)) != STATUS_OK) return status;
     if ((status = coded_init(&solver->coded[index], backend, layer, codes, error)) != STATUS_OK) return status;
@@ -272,17 +328,12 @@ static enum status take_layer(struct solver *solver, int64_t index, int64_t firs
     return coded_measure(&solver->coded[index], linear->weight, solver->task->inputs.hessian, error);
 }
 
-static struct rtn_params gptq_fallback(const struct quantize_method *method)
-{
-    return (struct rtn_params){method->gptq.bits, method->gptq.group_size, method->gptq.sym};
-}
-
 /* There is nothing to be learnt from the inputs: rounding to nearest, and the layers say so. */
-static enum status round_instead(const struct solver *solver, const struct quantize_method *method, enum degraded why,
-                                 struct error *error)
+static enum status round_instead(const struct solver *solver, enum degraded why, struct error *error)
 {
-    const struct quantize_method nearest = {.quantizer = QUANTIZER_RTN, .rtn = gptq_fallback(method)};
-    const enum status status = quantizer_rtn.quantize(solver->backend, &nearest, solver->task, solver->out, error);
+    const struct quantize_method *nearest = &solver->setup->nearest;
+    const enum status status =
+        quantizer_by_id(nearest->quantizer)->quantize(solver->backend, nearest, solver->task, solver->out, error);
     for (int64_t i = 0; i < solver->task->count && status == STATUS_OK; i++) {
         solver->out[i].degraded = why;
         solver->out[i].dead_columns = solver->dead;
@@ -290,15 +341,10 @@ static enum status round_instead(const struct solver *solver, const struct quant
     return status;
 }
 
-static enum status gptq_quantize(struct backend *backend, const struct quantize_method *method,
-                                 const struct quantize_task *task, struct quantized_layer *out, struct error *error)
+enum status gptq_solve(struct backend *backend, const struct gptq_setup *setup, const struct quantize_task *task,
+                       struct quantized_layer *out, struct error *error)
 {
-    const struct gptq_params *params = &method->gptq;
-    struct solver solver = {.backend = backend,
-                            .params = params,
-                            .task = task,
-                            .out = out,
-                            .coding = {.bits = (int)params->bits, .sym = params->sym}};
+    struct solver solver = {.backend = backend, .setup = setup, .task = task, .out = out};
     enum status status;
     double damp = 0;
     bool factored = true;
@@ -310,15 +356,15 @@ static enum status gptq_quantize(struct backend *backend, const struct quantize_
     if ((status = check_task(backend, task, error)) != STATUS_OK) goto done;
     if ((status = find_dead(&solver, error)) != STATUS_OK) goto done;
     if (solver.dead == solver.columns) {
-        status = round_instead(&solver, method, DEGRADED_SILENT, error);
+        status = round_instead(&solver, DEGRADED_SILENT, error);
         goto done;
     }
     if ((status = set_order(&solver, error)) != STATUS_OK) goto done;
-    solver.coding.group_size = solver.order.group_size;
+    if ((status = set_codings(&solver, error)) != STATUS_OK) goto done;
     if ((status = solver_init(&solver, error)) != STATUS_OK) goto done;
-    status = gptq_factor(backend, &solver.order, task->inputs.hessian, solver.diagonal, params->damp_percent,
+    status = gptq_factor(backend, &solver.order, task->inputs.hessian, solver.diagonal, setup->damp_percent,
                          task->linears[0].name, solver.upper, &damp, error);
-    if (status == STATUS_INVALID) status = round_instead(&solver, method, DEGRADED_SINGULAR, error), factored = false;
+    if (status == STATUS_INVALID) status = round_instead(&solver, DEGRADED_SINGULAR, error), factored = false;
     if (status != STATUS_OK || !factored) goto done;
     if ((status = solve(&solver, error)) != STATUS_OK) goto done;
     for (int64_t i = 0, row = 0; i < task->count; row += task->linears[i++].weight.rows)
@@ -327,6 +373,26 @@ static enum status gptq_quantize(struct backend *backend, const struct quantize_
 done:
     solver_reset(&solver);
     return status;
+}
+
+static void gptq_fallback(struct quantize_method *method)
+{
+    method->quantizer = QUANTIZER_RTN;
+    method->rtn = (struct rtn_params){method->gptq.bits, method->gptq.group_size, method->gptq.sym};
+}
+
+static enum status gptq_quantize(struct backend *backend, const struct quantize_method *method,
+                                 const struct quantize_task *task, struct quantized_layer *out, struct error *error)
+{
+    const struct gptq_params *params = &method->gptq;
+    struct gptq_setup setup = {
+        .coding = {.bits = (int)params->bits, .sym = params->sym, .group_size = params->group_size},
+        .desc_act = params->desc_act,
+        .act_group_aware = params->act_group_aware,
+        .damp_percent = params->damp_percent,
+        .nearest = *method};
+    gptq_fallback(&setup.nearest);
+    return gptq_solve(backend, &setup, task, out, error);
 }
 
 const struct quantizer quantizer_gptq = {.name = "gptq",

@@ -8,19 +8,13 @@
 #include "quant/element.h"
 #include "quant/quantize_each.h"
 
-enum { BLOCK = 32 };
-
 const struct param mxfp4_params[] = {QUANTIZE_ACTIVATION_PARAM, QUANTIZE_OPTION_PARAMS, {0}};
 
 static enum status mxfp4_encode(void *owner, struct backend *backend, const struct quantize_linear *linear,
                                 struct quantized_layer *layer, struct coded *coded, struct error *error)
 {
-    struct coding coding = element_coding_e2m1();
     (void)owner;
-    coding.rule = SCALE_POWER;
-    coding.type = SCALE_TYPE_E8M0;
-    coding.group_size = BLOCK;
-    return quantize_each_coding(backend, linear, coding, layer, coded, error);
+    return quantize_each_coding(backend, linear, element_mxfp4(), layer, coded, error);
 }
 
 static enum status mxfp4_quantize(struct backend *backend, const struct quantize_method *method,

@@ -10,26 +10,17 @@
 #include "quant/element.h"
 #include "quant/quantize_each.h"
 
-#include <float.h>
-
-enum { BLOCK = 16, FACTOR_BITS = 32 };
-
 const struct param nvfp4_params[] = {QUANTIZE_ACTIVATION_PARAM, QUANTIZE_OPTION_PARAMS, {0}};
 
 static enum status nvfp4_encode(void *owner, struct backend *backend, const struct quantize_linear *linear,
                                 struct quantized_layer *layer, struct coded *coded, struct error *error)
 {
-    struct coding coding = element_coding_e2m1();
-    float most;
-    enum status status = element_largest(backend, linear->weight, &most, error);
+    struct coding coding = element_nvfp4();
+    enum status status = element_nvfp4_factor(backend, linear->weight, &coding, error);
     (void)owner;
     if (status != STATUS_OK) return status;
-    coding.rule = SCALE_ABSMAX;
-    coding.type = SCALE_TYPE_E4M3;
-    coding.group_size = BLOCK;
-    coding.factor = fmaxf((float)((double)most / (6 * CODING_E4M3_LARGEST)), FLT_MIN);
     status = quantize_each_coding(backend, linear, coding, layer, coded, error);
-    layer->extra_bits = FACTOR_BITS;
+    layer->extra_bits = ELEMENT_NVFP4_BITS;
     return status;
 }
 

@@ -21,6 +21,12 @@ struct gptq_params {
     double damp_percent;
 };
 
+struct gptq_fp4_params {
+    int format;
+    bool act_group_aware;
+    double damp_percent;
+};
+
 struct codebook_params {
     int64_t block_size;
     bool double_quant;
@@ -88,7 +94,8 @@ struct quantize_options {
     X(SMOOTHQUANT, smoothquant) \
     X(MXFP4, mxfp4) \
     X(NVFP4, nvfp4) \
-    X(FP8, fp8)
+    X(FP8, fp8) \
+    X(GPTQ_FP4, gptq_fp4)
 /* clang-format on */
 
 enum quantizer_id {
@@ -109,6 +116,7 @@ struct quantize_method {
     struct llm_int8_params llm_int8;
     struct smoothquant_params smoothquant;
     struct fp8_params fp8;
+    struct gptq_fp4_params gptq_fp4;
     struct quantize_options options;
 };
 

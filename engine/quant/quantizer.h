@@ -36,8 +36,9 @@ struct quantizer {
     const struct param *params;
     unsigned needs;     /* NEED_… (statistics.h) */
     bool treats_inputs; /* its layers say what becomes of their inputs */
-    /* What takes its place for an expert that too few calibration tokens visit; NULL: it needs none. */
-    struct rtn_params (*fallback)(const struct quantize_method *method);
+    /* Turns a method of it into what takes its place for an expert that too few calibration tokens visit; NULL: it
+     * needs none. */
+    void (*fallback)(struct quantize_method *method);
     int bits; /* of a code, where no parameter says it; 0: the parameter "bits" */
     /* Cross-field rules; writes back the values that will be in effect. Pointers in errors are relative to the method
      * object. STATUS_INVALID. */

@@ -16,8 +16,7 @@ static enum status fallback_new(struct sequential *sequential, struct error *err
     sequential->cold = NULL;
     if (sequential->model->config.experts == 0 || quantizer->fallback == NULL) return STATUS_OK;
     sequential->fallback = *sequential->method;
-    sequential->fallback.quantizer = QUANTIZER_RTN;
-    sequential->fallback.rtn = quantizer->fallback(sequential->method);
+    quantizer->fallback(&sequential->fallback);
     return overrides_new(&sequential->fallback, &sequential->cold, error);
 }
 

@@ -240,9 +240,10 @@ done:
     return status;
 }
 
-static struct rtn_params smoothquant_fallback(const struct quantize_method *method)
+static void smoothquant_fallback(struct quantize_method *method)
 {
-    return (struct rtn_params){method->smoothquant.bits, -1, true};
+    method->quantizer = QUANTIZER_RTN;
+    method->rtn = (struct rtn_params){method->smoothquant.bits, -1, true};
 }
 
 const struct quantizer quantizer_smoothquant = {.name = "smoothquant",

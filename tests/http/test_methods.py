@@ -31,6 +31,7 @@ def done(service, answer):
 @pytest.mark.parametrize("method", [
     {"name": "nf4"}, {"name": "fp4", "values": "bitsandbytes", "double_quant": False}, {"name": "awq", "group_size": 16},
     {"name": "llm_int8"}, {"name": "llm_int8", "variant": "paper", "threshold": 1.0}, {"name": "smoothquant", "search": True},
+    {"name": "gptq_fp4"}, {"name": "gptq_fp4", "format": "nvfp4", "act_group_aware": False, "damp_percent": 0.01},
     {"name": "mxfp4"}, {"name": "nvfp4", "rotation": "hadamard"}, {"name": "fp8", "scales": "block", "activation_bits": 8},
     {"name": "rtn", "activation_bits": 8, "rotation": "hadamard", "keep_outliers": 2, "lm_head_bits": 8, "embedding_bits": 8},
     {"name": "gptq", "group_size": 16, "overrides": [{"pattern": "layers.0", "skip": True}, {"pattern": "down_proj$", "bits": 8}]},
@@ -92,6 +93,8 @@ def test_a_rotation_alone_leaves_the_loss(service, subject):
     ({"name": "mxfp4", "overrides": [{"pattern": "a", "group_size": 16}]}, "/params/method/overrides/0/group_size"),
     ({"name": "nvfp4", "block_size": 16}, "/params/method/block_size"),
     ({"name": "fp8", "scales": "row"}, "/params/method/scales"),
+    ({"name": "gptq_fp4", "format": "fp8"}, "/params/method/format"),
+    ({"name": "gptq_fp4", "damp_percent": 1}, "/params/method/damp_percent"),
     ({"name": "rtn", "overrides": [{"pattern": "("}]}, "/params/method/overrides/0/pattern"),
     ({"name": "rtn", "overrides": [{"bits": 8}]}, "/params/method/overrides/0/pattern"),
     ({"name": "llm_int8", "activation_bits": 8}, "/params/method/activation_bits"),

@@ -69,6 +69,20 @@ static void tile_quantize(struct tile *tile, const struct gptq_block_args *block
     }
 }
 
+/* The same with a table, which has no zero points. */
+static void tile_look_up(struct tile *tile, const struct gptq_block_args *block, const double *values, float divisor,
+                         int64_t j, int64_t first)
+{
+    const int64_t group = (block->position + j) / block->coding.group_size;
+    const double *scales = block->grids.scales + group * block->grids.stride + first;
+    for (int r = 0; r < GPTQ_ROW_TILE; r++) {
+        const float weight = tile->weights[j][r], scale = (float)scales[r];
+        const int code = coding_look_up(block->coding, values, weight, scales[r]);
+        tile->errors[j][r] = (weight - coding_value(block->coding, code, 0) * scale) / divisor;
+        tile->codes[j][r] = (uint8_t)code;
+    }
+}
+
 static void tile_store(const struct tile *tile, const struct gptq_block_args *block, int64_t first, int64_t count)
 {
     for (int64_t r = 0; r < count; r++) {
@@ -84,11 +98,16 @@ void KERNEL(gptq_tile)(const struct gptq_block_args *block, const float *upper, 
     struct tile tile;
     const int64_t first = index * GPTQ_ROW_TILE, left = block->weights.rows - first;
     const int64_t count = left < GPTQ_ROW_TILE ? left : GPTQ_ROW_TILE;
+    double values[CODING_VALUES];
+    coding_table(block->coding, values);
     tile_load(&tile, block, first, count);
     for (int64_t j = 0; j < block->weights.columns; j++) {
         const float *column = upper + j * GPTQ_BLOCK;
         tile_update(&tile, column, j);
-        tile_quantize(&tile, block, column[j], j, first);
+        if (block->coding.values != NULL)
+            tile_look_up(&tile, block, values, column[j], j, first);
+        else
+            tile_quantize(&tile, block, column[j], j, first);
     }
     tile_store(&tile, block, first, count);
 }

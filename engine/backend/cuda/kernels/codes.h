@@ -176,6 +176,7 @@ KERNEL(gptq_block, gptq_kernel_args)
 {
     SHARED float weights[GPTQ_KERNEL_ROWS][GPTQ_BLOCK + 1]; /* + 1: rows begin in different banks */
     SHARED float errors[GPTQ_KERNEL_ROWS];
+    SHARED double values[CODING_VALUES];
     SHARED uint8_t codes[GPTQ_KERNEL_ROWS][GPTQ_BLOCK];
     const struct gptq_block_args *block = &args->block;
     const int width = (int)block->weights.columns;
@@ -183,6 +184,8 @@ KERNEL(gptq_block, gptq_kernel_args)
     const int rows = (int)least(block->weights.rows - first, GPTQ_KERNEL_ROWS);
     EACH_THREAD(thread)
     {
+        if (block->coding.values != NULL && thread < block->coding.count)
+            values[thread] = (double)block->coding.values[thread];
         for (int i = thread; i < rows * width; i += KERNEL_THREADS)
             weights[i / width][i % width] = row_of(block->weights, first + i / width)[i % width];
     }
@@ -192,10 +195,12 @@ KERNEL(gptq_block, gptq_kernel_args)
         {
             if (thread >= rows) continue;
             const double scale = block->grids.scales[at + thread], zero = block->grids.zeros[at + thread];
-            const double code = coding_step(weights[thread][j], scale, zero, coding_top(block->coding));
-            const float value = (float)(code - zero) * (float)scale;
+            const int code = block->coding.values != NULL
+                                 ? coding_look_up(block->coding, values, weights[thread][j], scale)
+                                 : (int)coding_step(weights[thread][j], scale, zero, coding_top(block->coding));
+            const float value = coding_value(block->coding, code, (int)zero) * (float)scale;
             errors[thread] = (weights[thread][j] - value) / row_of(block->upper, j)[j];
-            codes[thread][j] = (uint8_t)(int32_t)code;
+            codes[thread][j] = (uint8_t)code;
             row_of(block->errors, j)[first + thread] = errors[thread];
         }
         EACH_THREAD(thread)

@@ -177,6 +177,7 @@ static const struct recipe recipes[] = {
     {tiny_llama, SAME, {.quantizer = QUANTIZER_FP8, .fp8 = {.scales = FP8_SCALES_TENSOR}}},
     {tiny_olmoe, SAME, {.quantizer = QUANTIZER_FP8, .fp8 = {.scales = FP8_SCALES_BLOCK}}},
     {tiny_llama, NEAR, {GPTQ}},
+    {tiny_llama, NEAR, {.quantizer = QUANTIZER_GPTQ_FP4, .gptq_fp4 = {1, true, 0.05}}},
     {tiny_gpt2, NEAR, {GPTQ, .options = {.keep_outliers = 2}}},
     {tiny_llama, NEAR, {.quantizer = QUANTIZER_AWQ, .awq = {4, 16, 5, false, true}}},
     {tiny_llama, NEAR, {.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {1.5, 0}}},
