@@ -1,5 +1,5 @@
-/* gptq_fp4.c: GPTQ whose codes are those of MXFP4 or NVFP4 (mxfp4.c, nvfp4.c): a block's scale is found on the weights as
- * the blocks of columns before left them, and the error of every code is spread over the columns to come (gptq.c).
+/* gptq_fp4.c: GPTQ whose codes are those of MXFP4 or NVFP4 (mxfp4.c, nvfp4.c): a block's scale is found on the weights
+ * as the blocks of columns before left them, and the error of every code is spread over the columns to come (gptq.c).
  * NVFP4's factor of the matrix is found on the untouched weight. Columns are visited by blocks, whose columns must stay
  * neighbours: there is no desc_act. */
 #include "quant/element.h"
