@@ -237,8 +237,8 @@ enum status artifact_publish_file(struct artifacts *artifacts, const char *name,
     return status;
 }
 
-enum status artifacts_sweep(struct connection *connection, const char *data_directory, int *removed,
-                            struct error *error)
+enum status artifacts_remove_unused(struct connection *connection, const char *data_directory, int *removed,
+                                    struct error *error)
 {
     int fd;
     *removed = 0;

@@ -38,7 +38,7 @@ MUST_CHECK enum status artifact_publish_file(struct artifacts *artifacts, const 
 const struct queue_artifact *artifacts_items(const struct artifacts *artifacts, size_t *count);
 
 /* Removes temporaries older than 24 hours and published files that no run refers to and are as old. */
-MUST_CHECK enum status artifacts_sweep(struct connection *connection, const char *data_directory, int *removed,
-                                       struct error *error);
+MUST_CHECK enum status artifacts_remove_unused(struct connection *connection, const char *data_directory, int *removed,
+                                               struct error *error);
 
 #endif

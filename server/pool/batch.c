@@ -1,8 +1,8 @@
 #include "pool/batch.h"
 
 #include "kinds/artifacts.h"
+#include "pool/cleanup.h"
 #include "pool/gate.h"
-#include "pool/sweep.h"
 #include "schema/schema.h"
 
 #include <errno.h>
@@ -149,7 +149,7 @@ static enum status make_work_directory(struct leased_member *member, struct erro
     enum status status = STATUS_OK;
     if (asprintf(&tmp, "%s/tmp", member->batch->options.data_directory) < 0) tmp = NULL;
     if (tmp == NULL ||
-        asprintf(&member->work_directory, "%s/" SWEEP_WORK_PREFIX "%s", tmp, member->run.lease.run.text) < 0) {
+        asprintf(&member->work_directory, "%s/" CLEANUP_WORK_PREFIX "%s", tmp, member->run.lease.run.text) < 0) {
         member->work_directory = NULL;
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a path");
     } else if ((mkdir(tmp, 0700) != 0 && errno != EEXIST) ||

@@ -2,8 +2,8 @@
 
 #include "base/team.h"
 #include "pool/batch.h"
+#include "pool/cleanup.h"
 #include "pool/gate.h"
-#include "pool/sweep.h"
 #include "store/migrations.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@
 enum { EXIT_STOPPED = 0, EXIT_CANNOT_START = 1, EXIT_STALLED = 70, KINDS_MOST = 64 };
 static const double STALL_SECONDS = 600;
 static const double POLL_SECONDS = 1, BUSY_SECONDS = 0.25, FLUSH_SECONDS = 0.5, HOUSEKEEPING_SECONDS = 10,
-                    RETRY_SECONDS = 0.5, SWEEP_SECONDS = 3600;
+                    RETRY_SECONDS = 0.5, CLEANUP_SECONDS = 3600;
 /* Without a successful beat for this part of the lease a worker gives up by itself. tests/pool builds without it, to
  * member the fence of the database alone to its promise. */
 #ifndef WORKER_PATIENCE
@@ -58,9 +58,9 @@ struct worker {
     double lease_seconds;
 
     bool registered;
-    int stops;                                  /* signals to stop so far */
-    double stop_at;                             /* when the first one came */
-    double lease_at, housekeeping_at, sweep_at; /* next */
+    int stops;                                    /* signals to stop so far */
+    double stop_at;                               /* when the first one came */
+    double lease_at, housekeeping_at, cleanup_at; /* next */
 
     struct leased_batch *batch; /* NULL: idle */
     struct held_member members[WORKER_BATCH_MOST];
@@ -210,16 +210,16 @@ static void keep_house(struct worker *worker)
 }
 
 /* Between two runs, since it may take longer than a lease can go without a beat. */
-static void sweep(struct worker *worker)
+static void clean_up(struct worker *worker)
 {
     struct error error;
     int removed = 0;
-    if (!worker->registered || now() < worker->sweep_at) return;
-    worker->sweep_at = now() + jittered(SWEEP_SECONDS);
-    if (sweep_all(worker->connection, worker->options.data_directory, &removed, &error) != STATUS_OK)
-        say(worker, "cannot sweep the data directory", &error);
+    if (!worker->registered || now() < worker->cleanup_at) return;
+    worker->cleanup_at = now() + jittered(CLEANUP_SECONDS);
+    if (cleanup_all(worker->connection, worker->options.data_directory, &removed, &error) != STATUS_OK)
+        say(worker, "cannot clean up the data directory", &error);
     else if (removed > 0)
-        (void)fprintf(stderr, "deltaq worker %d: swept %d leftovers\n", worker->identity.pid, removed);
+        (void)fprintf(stderr, "deltaq worker %d: removed %d leftovers\n", worker->identity.pid, removed);
 }
 
 /* ---- holding it ---- */
@@ -354,10 +354,10 @@ static void end_run(struct worker *worker, struct held_member *member)
         member->end_at = now() + RETRY_SECONDS;
         return;
     }
-    /* What is not swept now, because the database went away, is swept within the hour. */
-    if (status == STATUS_OK && sweep_run(worker->connection, worker->options.data_directory,
-                                         lease_of(worker, member)->run.text, &error) != STATUS_OK)
-        say(worker, "cannot sweep up after a run", &error);
+    /* What is not removed now, because the database went away, is removed within the hour. */
+    if (status == STATUS_OK && cleanup_run(worker->connection, worker->options.data_directory,
+                                           lease_of(worker, member)->run.text, &error) != STATUS_OK)
+        say(worker, "cannot clean up after a run", &error);
     store_notify(worker->connection);
     member->done = true;
 }
@@ -461,7 +461,7 @@ static int work(struct worker *worker)
         read_signals(worker);
         if (worker->batch != NULL) hold_batch(worker, hinted);
         if (may_exit(worker)) break;
-        if (worker->batch == NULL && worker->stops == 0) sweep(worker);
+        if (worker->batch == NULL && worker->stops == 0) clean_up(worker);
         if (worker->batch == NULL && worker->stops == 0 && (hinted || now() >= worker->lease_at)) seek_work(worker);
         if (now() >= worker->housekeeping_at && worker->stops == 0) keep_house(worker);
         wait_for_something(worker, &hinted);

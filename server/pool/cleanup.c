@@ -1,0 +1,120 @@
+#include "pool/cleanup.h"
+
+#include "kinds/artifacts.h"
+#include "store/leftovers.h"
+#include "store/store.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A work directory whose run is not in the database may belong to a server with another database: it is kept this
+ * long. */
+enum { UNKNOWN_SECONDS = 24 * 3600, DESCRIPTORS = 16 };
+
+/* What one run may have left below the data directory. */
+struct leftover {
+    const char *data_directory, *run;
+    bool removed;
+};
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+    (void)status;
+    (void)where;
+    (void)(type == FTW_DP ? rmdir(path) : unlink(path));
+    return 0;
+}
+
+static void remove_tree(const char *path)
+{
+    (void)nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
+}
+
+/* $DATA/checkpoints/RUN/.NAME.tmp: what checkpoint_write had not finished. The directory is removed, too, if it is then
+ * empty. */
+static void remove_unfinished_checkpoints(const struct leftover *leftover)
+{
+    char parent[PATH_MAX], path[2 * PATH_MAX];
+    (void)snprintf(parent, sizeof parent, "%s/checkpoints/%s", leftover->data_directory, leftover->run);
+    DIR *directory = opendir(parent);
+    if (directory == NULL) return;
+    for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        const size_t length = strlen(entry->d_name);
+        if (entry->d_name[0] != '.' || length < 5 || strcmp(entry->d_name + length - 4, ".tmp") != 0) continue;
+        (void)snprintf(path, sizeof path, "%s/%s", parent, entry->d_name);
+        remove_tree(path);
+    }
+    (void)closedir(directory);
+    (void)rmdir(parent);
+}
+
+static bool is_old(const char *path)
+{
+    struct stat found;
+    return stat(path, &found) == 0 && time(NULL) - found.st_mtime > UNKNOWN_SECONDS;
+}
+
+/* The work directory is removed last: as long as it is there, the next cleanup finds the run again. */
+static enum status cleanup_locked(struct connection *connection, void *context, struct error *error)
+{
+    struct leftover *leftover = context;
+    char work[PATH_MAX];
+    bool known, ended;
+    (void)snprintf(work, sizeof work, "%s/tmp/" CLEANUP_WORK_PREFIX "%s", leftover->data_directory, leftover->run);
+    const enum status status = leftovers_lock_run(connection, leftover->run, &known, &ended, error);
+    if (status != STATUS_OK) return status;
+    if (!ended && (known || !is_old(work))) return STATUS_OK;
+    if (known) remove_unfinished_checkpoints(leftover);
+    remove_tree(work);
+    leftover->removed = true;
+    return STATUS_OK;
+}
+
+static enum status cleanup_one(struct connection *connection, struct leftover *leftover, struct error *error)
+{
+    bool unknown; /* does not matter: the transaction changed nothing */
+    return connection_transaction(connection, cleanup_locked, leftover, &unknown, error);
+}
+
+enum status cleanup_run(struct connection *connection, const char *data_directory, const char *run, struct error *error)
+{
+    struct leftover leftover = {.data_directory = data_directory, .run = run};
+    return cleanup_one(connection, &leftover, error);
+}
+
+static enum status cleanup_runs(struct connection *connection, const char *data_directory, int *removed,
+                                struct error *error)
+{
+    char path[PATH_MAX];
+    enum status status = STATUS_OK;
+    (void)snprintf(path, sizeof path, "%s/tmp", data_directory);
+    DIR *directory = opendir(path);
+    if (directory == NULL) return STATUS_OK; /* no run has been here */
+    for (const struct dirent *entry; status == STATUS_OK && (entry = readdir(directory)) != NULL;) {
+        const size_t prefix = strlen(CLEANUP_WORK_PREFIX);
+        if (strncmp(entry->d_name, CLEANUP_WORK_PREFIX, prefix) != 0) continue;
+        struct leftover leftover = {.data_directory = data_directory, .run = entry->d_name + prefix};
+        status = cleanup_one(connection, &leftover, error);
+        *removed += leftover.removed;
+    }
+    (void)closedir(directory);
+    return status;
+}
+
+enum status cleanup_all(struct connection *connection, const char *data_directory, int *removed, struct error *error)
+{
+    int artifacts = 0;
+    *removed = 0;
+    const enum status status = cleanup_runs(connection, data_directory, removed, error);
+    if (status != STATUS_OK) return status;
+    const enum status told = artifacts_remove_unused(connection, data_directory, &artifacts, error);
+    *removed += artifacts;
+    return told;
+}
