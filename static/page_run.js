@@ -20,7 +20,7 @@ function buttons(run, act) {
 function times(run) {
   const usage = run.usage ?? {};
   return facts([
-    ["Asked for", time(run.created_at)], ["Started", run.started_at ? time(run.started_at) : null], ["Finished", run.finished_at ? time(run.finished_at) : null],
+    ["Submitted", time(run.created_at)], ["Started", run.started_at ? time(run.started_at) : null], ["Finished", run.finished_at ? time(run.finished_at) : null],
     ["Took", usage.seconds ? duration(usage.seconds) : null], ["Peak memory", usage.peak_host_bytes ? bytes(usage.peak_host_bytes) : null],
     ["Peak device memory", usage.peak_device_bytes ? bytes(usage.peak_device_bytes) : null], ["Device", run.device], ["Worker", run.worker],
     ["Attempt", run.attempt > 0 ? String(run.attempt + 1) : null], ["Sweep", run.sweep ? h("a", { href: link("/runs", { sweep: run.sweep }) }, "all its runs") : null],

@@ -25,7 +25,7 @@ const columns = [
   { label: "Run", cell: title },
   { label: "State", cell: (run) => badge(run.state) },
   { label: "Outcome", cell: outcome },
-  { label: "Asked for", cell: (run) => h("span", { title: run.created_at }, ago(run.created_at)) },
+  { label: "Submitted", cell: (run) => h("span", { title: run.created_at }, ago(run.created_at)) },
 ];
 
 export async function showRuns({ root, query: search, signal }) {

@@ -55,7 +55,7 @@ function columns(more, colours, chosen, changed) {
     { label: "Last step", numeric: true, cell: (row) => integer(row.last_step) },
     { label: "Tokens", numeric: true, cell: (row) => compact(row.last_tokens) },
     { label: `Newest ${metric("delta").label}`, cell: (row) => newestDelta(of(row).curves) },
-    { label: "Course", cell: (row) => h("span", { class: `line c${colours.index.get(row.name)}` }, sparkline(of(row).curves, "currentColor", `course of ΔQL of ${row.name}`) ?? h("span", { class: "muted" }, "–")) },
+    { label: "Trend", cell: (row) => h("span", { class: `line c${colours.index.get(row.name)}` }, sparkline(of(row).curves, "currentColor", `trend of ΔQL of ${row.name}`) ?? h("span", { class: "muted" }, "–")) },
   ];
 }
 

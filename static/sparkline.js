@@ -1,4 +1,4 @@
-/* sparkline.js: the course of ΔQL in a table's cell. Only its shape; the numbers stand beside it. */
+/* sparkline.js: the trend of ΔQL in a table's cell. Only its shape; the numbers stand beside it. */
 import { svg } from "./dom.js";
 import { isNumber } from "./format.js";
 import { strokeDash } from "./palette.js";

@@ -19,7 +19,7 @@ const PLAIN = [
   { label: "Task", value: (task) => task.name, cell: (task) => h("code", {}, task.name) },
   { label: "Items", numeric: true, value: (task) => task.n, cell: (task) => integer(task.n) },
   { label: "Accuracy", numeric: true, value: (task) => task.accuracy, cell: (task) => accuracy(task.accuracy, task.accuracy_interval) },
-  { label: "By length", numeric: true, value: (task) => task.accuracy_norm, cell: (task) => accuracy(task.accuracy_norm, task.accuracy_norm_interval) },
+  { label: "acc_norm", numeric: true, value: (task) => task.accuracy_norm, cell: (task) => accuracy(task.accuracy_norm, task.accuracy_norm_interval) },
 ];
 const PAIRED = [
   { label: "Quantized", numeric: true, value: (task) => task.accuracy_q, cell: (task) => accuracy(task.accuracy_q, task.accuracy_q_interval) },
