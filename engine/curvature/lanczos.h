@@ -22,8 +22,8 @@ struct spectrum_ends {
     double largest, smallest; /* algebraic */
     /* |A u - top u| / |top| of the unit vector u found for it, computed anew; 0 for an operator of zeros */
     double residual;
-    /* An eigenvalue lies no farther than this from `largest` and from `smallest` (Weinstein's bound): the residuals of the
-     * unit vectors found, by the recurrence but for the top one's */
+    /* An eigenvalue lies no farther than this from `largest` and from `smallest` (Weinstein's bound): the residuals of
+     * the unit vectors found, by the recurrence but for the top one's */
     double largest_bound, smallest_bound;
     int64_t products; /* iterations, that of the residual not counted */
     /* both ends have residuals (bounds on their distance to an eigenvalue) of at most tolerance * |top| */

@@ -67,6 +67,7 @@ const struct result_metric metric_bits_per_weight = {
     .unit = "bits",
     .help =
         "Of the quantized matrices over their weights: codes, scales (16 bits) and zero points, kept columns and "
-        "skipped matrices at 16 bits; scales of columns cost 16 bits where they cannot be folded into the operation before",
+        "skipped matrices at 16 bits; scales of columns cost 16 bits where they cannot be folded into the operation "
+        "before",
     .of_method = true,
 };

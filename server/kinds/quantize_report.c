@@ -46,9 +46,8 @@ static const struct result_field layer_fields[] = {
     {.name = "proxy_error",
      .type = RESULT_NUMBER,
      .offset = LAYER(summary.proxy_error),
-     .help =
-         "tr((W − Q) H (W − Q)ᵀ) with H = 2/N XᵀX of the N calibration inputs: twice the mean over tokens of the "
-         "squared change of the layer's outputs; without calibration H = 1, in squares of weights"},
+     .help = "tr((W − Q) H (W − Q)ᵀ) with H = 2/N XᵀX of the N calibration inputs: twice the mean over tokens of the "
+             "squared change of the layer's outputs; without calibration H = 1, in squares of weights"},
     {.name = "relative_error",
      .type = RESULT_NUMBER,
      .offset = LAYER(summary.relative_error),

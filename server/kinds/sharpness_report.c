@@ -60,8 +60,8 @@ static const struct result_metric largest_algebraic_metric = {
     .label = "Largest eigenvalue",
     .axis = "largest eigenvalue of the Hessian",
     .help =
-        "λ_max, the upper end of the Hessian's spectrum: the sharpness of the loss; by power: null unless it is the top "
-        "one",
+        "λ_max, the upper end of the Hessian's spectrum: the sharpness of the loss; by power: null unless it is the "
+        "top one",
 };
 static const struct result_metric smallest_algebraic_metric = {
     .name = "smallest_algebraic",
@@ -137,7 +137,7 @@ static const struct result_metric measured_delta_metric = {
 
 #define ENDS(field)   offsetof(struct ends_report, found.field)
 #define BOUNDS(field) offsetof(struct ends_report, field)
-#define BOUNDS_HELP   "An eigenvalue lies between: the value less and plus the residual of its vector (Weinstein's bound)"
+#define BOUNDS_HELP   "An eigenvalue lies between: the value less and plus its vector's residual (Weinstein's bound)"
 
 static const struct result_field ends_fields[] = {
     {.name = "top_eigenvalue", .type = RESULT_NUMBER, .offset = ENDS(top), .metric = &top_eigenvalue_metric},

@@ -421,7 +421,9 @@ static void test_idempotency_keys_answer_again_and_refuse_other_bodies(void **st
     OK(idempotency_claim(connection_of(state), "", "k", "h1", &answer, &error));
     assert_int_equal(answer.http_status, 0);
     GIVES(STATUS_CONFLICT, idempotency_claim(connection_of(state), "", "k", "h1", &answer, &error));
-    OK(idempotency_store(connection_of(state), "", "k", 202, "{}", "/v1/runs/1", &error));
+    char body[] = "{}", location[] = "/v1/runs/1";
+    const struct idempotency_answer kept = {.http_status = 202, .body = body, .location = location};
+    OK(idempotency_store(connection_of(state), "", "k", &kept, &error));
     OK(idempotency_claim(connection_of(state), "", "k", "h1", &answer, &error));
     assert_int_equal(answer.http_status, 202);
     assert_string_equal(answer.location, "/v1/runs/1");
