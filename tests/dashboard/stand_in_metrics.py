@@ -17,7 +17,7 @@ ITEMS = [
     metric("bits_per_weight", "Bits per weight", "bits per weight", "bits"),
     metric("gradient_norm", "Gradient norm", kinds=["sharpness"]),
     metric("top_eigenvalue", "Top eigenvalue", "top eigenvalue of the Hessian", kinds=["sharpness"]),
-    metric("largest_algebraic", "Largest eigenvalue", kinds=["sharpness"]),
+    metric("largest_algebraic", "Largest eigenvalue", axis="largest eigenvalue of the Hessian", kinds=["sharpness"]),
     metric("smallest_algebraic", "Smallest eigenvalue", kinds=["sharpness"]),
     metric("trace", "Trace", "trace of the Hessian", kinds=["sharpness"]),
     metric("predicted_delta", "Predicted ΔQL", "ΔQL predicted from curvature", None, "lower", "percent", ["sharpness"]),
