@@ -6,6 +6,7 @@ const struct optimizer_kind *const optimizer_kinds[] = {
 #define ROW(id, name) [OPTIMIZER_##id] = &optimizer_##name,
     OPTIMIZERS(ROW)
 #undef ROW
+        [OPTIMIZER_COUNT] = NULL,
 };
 
 int optimizer_buffers(const struct optimizer_kind *kind)

@@ -66,7 +66,7 @@ enum optimizer_id {
 OPTIMIZERS(OPTIMIZER_ROW)
 #undef OPTIMIZER_ROW
 
-extern const struct optimizer_kind *const optimizer_kinds[]; /* by enum optimizer_id */
+extern const struct optimizer_kind *const optimizer_kinds[]; /* by enum optimizer_id; ends with NULL */
 
 struct optimizer {
     const struct optimizer_kind *kind;

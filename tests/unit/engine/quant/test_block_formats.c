@@ -101,10 +101,13 @@ static void check(struct backend *backend, enum format format, uint64_t seed, do
     quantize(backend, format, weight, ROWS, COLUMNS, STRIDE, &layer);
     const double largest = largest_of(before, 0, ROWS, 0, COLUMNS);
     assert_int_equal(layer.groups, groups);
+    static float scales[ROWS][COLUMNS]; /* of blocks */
+    for (int r = 0; r < ROWS; r += down)
+        for (int c = 0; c < COLUMNS; c += across)
+            scales[r / down][c / across] = scale_of(format, largest_of(before, r, down, c, across), largest);
     for (int r = 0; r < ROWS; r++)
         for (int c = 0; c < COLUMNS; c++) {
-            const double most = largest_of(before, r / down * down, down, c / across * across, across);
-            const float scale = scale_of(format, most, largest), w = before[r * STRIDE + c];
+            const float scale = scales[r / down][c / across], w = before[r * STRIDE + c];
             /* one scale for the tensor lies there for every row */
             const int at = (format == FP8_TENSOR ? r : r / down) * groups + c / across;
             const int code = small_code(kind, scale > 0 ? (double)w / (double)scale : 0);
