@@ -18,7 +18,7 @@ static void fill_score(const char *name, const struct tasks_score *score, int mo
     (void)snprintf(out->name, sizeof out->name, "%s", name);
     out->items = score->items;
     out->plain = (struct tasks_table_measure){score->plain, models > 1};
-    out->normalised = (struct tasks_table_measure){score->normalised, models > 1 && score->has_normalised};
+    out->normalised = (struct tasks_table_measure){score->normalised, models > 1 && !isnan(score->normalised.accuracy[0].value)};
 }
 
 /* Scores the outcomes of set `s` that `wanted` says, by subject or by group of subjects, and appends them unless there

@@ -19,10 +19,10 @@
 
 METRICS(accuracy, "accuracy", "Accuracy", "Share of items whose likeliest choice is the right one");
 METRICS(accuracy_norm, "accuracy_norm", "Accuracy by character",
-        "The same by log-likelihood per character; null where the harness has no such accuracy");
+        "The same by log-likelihood per character, also of tasks for which the harness reports none (`metrics`)");
 METRICS(mean_accuracy, "mean_accuracy", "Mean accuracy", "Over the tasks, each weighing the same");
 METRICS(mean_accuracy_norm, "mean_accuracy_norm", "Mean accuracy by character",
-        "By log-likelihood per character, over the tasks that have it; null when none has");
+        "By log-likelihood per character, over the tasks for which the harness reports it; null when there is none");
 
 /* --- Scores ---- */
 
@@ -67,7 +67,7 @@ METRICS(mean_accuracy_norm, "mean_accuracy_norm", "Mean accuracy by character",
 /* clang-format on */
 
 static const struct result_field plain_fields[] = {MEASURE_FIELDS("accuracy", "", accuracy, true)};
-static const struct result_field normalised_fields[] = {MEASURE_FIELDS("accuracy_norm", "_norm", accuracy_norm, false)};
+static const struct result_field normalised_fields[] = {MEASURE_FIELDS("accuracy_norm", "_norm", accuracy_norm, true)};
 static const struct result_field mean_plain_fields[] = {MEASURE_FIELDS("mean_accuracy", "", mean_accuracy, true)};
 static const struct result_field mean_normalised_fields[] = {
     MEASURE_FIELDS("mean_accuracy_norm", "_norm", mean_accuracy_norm, false)};
@@ -91,9 +91,8 @@ static const struct result_field score_fields[] = {
 };
 const struct result_shape tasks_table_score_shape = {
     .name = "TaskScore",
-    .help = "Accuracies as lm-evaluation-harness counts them (`acc`, and `acc_norm` by log-likelihood per character,"
-            " of the tasks "
-            "where it has that)",
+    .help = "Accuracies as lm-evaluation-harness counts them (`acc`, and `acc_norm` by log-likelihood per character);"
+            " `metrics` says which of them the harness reports",
     .fields = score_fields,
     .size = sizeof(struct tasks_table_score)};
 const struct result_shape *const tasks_table_measured[] = {&tasks_table_score_shape, NULL};

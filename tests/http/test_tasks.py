@@ -43,7 +43,7 @@ def test_a_run_says_how_often_the_model_is_right(service, ready):
     assert again.status == 200 and again.json["id"] == run["id"]
 
 
-def test_accuracies_that_the_harness_does_not_have_are_null(service, ready):
+def test_accuracies_that_the_harness_does_not_have_are_not_in_the_mean(service, ready):
     lines = [json.dumps({"sentence": f"The cup fell on the box because the _ was {word}.", "option1": "cup", "option2": "box", "answer": str(1 + k % 2)})
              for k, word in enumerate(("soft", "hard", "low", "high"))]
     path = service.files / "tasks" / "winogrande.jsonl"
@@ -55,8 +55,7 @@ def test_accuracies_that_the_harness_does_not_have_are_null(service, ready):
     assert run["state"] == "succeeded", run["error"]
     without, having = run["result"]["tasks"]
     assert without["metrics"] == ["acc"] and 0 <= without["accuracy"] <= 1 and without["mcnemar_p"] <= 1
-    assert [without[f"accuracy_norm{part}"] for part in ("", "_interval", "_stderr")] == [None, None, None]
-    assert not {name for name in without if name in ("accuracy_norm_q", "accuracy_norm_change", "mcnemar_norm_p", "flips_norm_up")}
+    assert 0 <= without["accuracy_norm"] <= 1 and without["mcnemar_norm_p"] <= 1
     for name in ("accuracy_norm", "accuracy_norm_interval", "accuracy_norm_change"):
         assert run["result"][f"mean_{name}"] == pytest.approx(having[name])
     assert run["result"]["mean_accuracy"] == pytest.approx((without["accuracy"] + having["accuracy"]) / 2)

@@ -69,8 +69,8 @@ void tasks_score_make(const struct tasks_outcome *outcomes, int64_t count, int m
 {
     *out = (struct tasks_score){.items = count,
                                 .plain = measure(outcomes, count, models, false),
-                                .has_normalised = normalised,
-                                .normalised = measure(outcomes, normalised ? count : 0, models, true)};
+                                .harness_normalises = normalised,
+                                .normalised = measure(outcomes, count, models, true)};
 }
 
 /* ---- The mean over tasks ---- */
@@ -96,7 +96,7 @@ static struct tasks_measure mean_measure(const struct tasks_score *scores, int64
     int64_t count = 0;
     for (int64_t t = 0; t < tasks; t++) {
         const struct tasks_measure *one = normalised ? &scores[t].normalised : &scores[t].plain;
-        if (normalised && !scores[t].has_normalised) continue;
+        if (normalised && !scores[t].harness_normalises) continue;
         for (int m = 0; m < TASKS_MODELS; m++) add(&out.accuracy[m], one->accuracy[m]);
         add(&out.difference, one->difference);
         out.up += one->up;
@@ -115,6 +115,6 @@ void tasks_score_mean(const struct tasks_score *scores, int64_t tasks, int model
                                 .normalised = mean_measure(scores, tasks, models, true)};
     for (int64_t t = 0; t < tasks; t++) {
         out->items += scores[t].items;
-        out->has_normalised = out->has_normalised || scores[t].has_normalised;
+        out->harness_normalises = out->harness_normalises || scores[t].harness_normalises;
     }
 }

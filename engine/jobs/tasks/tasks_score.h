@@ -38,15 +38,16 @@ struct tasks_measure {
 struct tasks_score {
     int64_t items;
     struct tasks_measure plain;
-    bool has_normalised; /* the harness has an accuracy by character too; without it `normalised` is NaN and 0 */
     struct tasks_measure normalised;
+    bool harness_normalises; /* the harness has an accuracy by character too: only then it counts for the mean */
 };
 
 /* Scores `count` outcomes, at least one, of `models` models. */
 void tasks_score_make(const struct tasks_outcome *outcomes, int64_t count, int models, bool normalised,
                       struct tasks_score *out);
 
-/* The mean over tasks, each weighing the same (of accuracies by character over those that have one). Its interval is
+/* The mean over tasks, each weighing the same (of accuracies by character over those for which the harness
+ * has one). Its interval is
  * made of those of the tasks, which are independent (Zou and Donner, Statistics in Medicine 27, 2008): an end lies as
  * far out as the root of the sum of the squares of how far theirs lie out, over the number of tasks; that of one task
  * is its own. Flips are summed. */
