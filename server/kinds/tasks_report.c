@@ -18,7 +18,8 @@ static void fill_score(const char *name, const struct tasks_score *score, int mo
     (void)snprintf(out->name, sizeof out->name, "%s", name);
     out->items = score->items;
     out->plain = (struct tasks_table_measure){score->plain, models > 1};
-    out->normalised = (struct tasks_table_measure){score->normalised, models > 1 && !isnan(score->normalised.accuracy[0].value)};
+    const bool compared = models > 1 && !isnan(score->normalised.accuracy[TASKS_FULL].value); /* not a mean of none */
+    out->normalised = (struct tasks_table_measure){score->normalised, compared};
 }
 
 /* Scores the outcomes of set `s` that `wanted` says, by subject or by group of subjects, and appends them unless there
