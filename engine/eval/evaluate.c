@@ -59,6 +59,24 @@ static void moments(struct evaluate_result *out)
     out->loss_stderr = out->sequences < 2 ? NAN : sqrt(spread * n / (n - 1)) / (double)out->predictions;
 }
 
+static int64_t predictions_of(const struct chunk *chunk, int64_t s)
+{
+    return chunk->batch.starts[s + 1] - chunk->batch.starts[s] - 1;
+}
+
+void evaluate_sequence_means(const struct chunks *chunks, const double *values, double *means)
+{
+    for (int64_t i = 0; i < chunks->count; i++) {
+        const struct chunk *chunk = &chunks->chunks[i];
+        for (int64_t s = 0; s < chunk->batch.sequences; s++) {
+            double sum = 0;
+            for (int64_t t = chunk->batch.starts[s]; t < chunk->batch.starts[s + 1]; t++)
+                sum += values[chunk->first_token + t];
+            means[chunk->first_sequence + s] = sum / (double)predictions_of(chunk, s);
+        }
+    }
+}
+
 enum status evaluate_summarise(const struct chunks *chunks, const double *token_losses, struct evaluate_result *out,
                                struct error *error)
 {
@@ -73,16 +91,11 @@ enum status evaluate_summarise(const struct chunks *chunks, const double *token_
         evaluate_result_reset(out);
         return status;
     }
+    evaluate_sequence_means(chunks, token_losses, out->sequence_losses);
     for (int64_t i = 0; i < chunks->count; i++) {
         const struct chunk *chunk = &chunks->chunks[i];
-        for (int64_t s = 0; s < chunk->batch.sequences; s++) {
-            const int64_t predictions = chunk->batch.starts[s + 1] - chunk->batch.starts[s] - 1;
-            double sum = 0;
-            for (int64_t t = chunk->batch.starts[s]; t < chunk->batch.starts[s + 1]; t++)
-                sum += token_losses[chunk->first_token + t];
-            out->sequence_losses[chunk->first_sequence + s] = sum / (double)predictions;
-            out->sequence_predictions[chunk->first_sequence + s] = predictions;
-        }
+        for (int64_t s = 0; s < chunk->batch.sequences; s++)
+            out->sequence_predictions[chunk->first_sequence + s] = predictions_of(chunk, s);
     }
     moments(out);
     return STATUS_OK;

@@ -51,6 +51,10 @@ MUST_CHECK enum status evaluate_asked(const struct evaluate_request *request, st
 MUST_CHECK enum status evaluate_check(const struct model_config *config, const struct sequences *sequences,
                                       const char *what, struct error *error);
 
+/* means[s] (lent, [chunks->sequences]): the mean of `values`, one a token of `chunks`, over the predictions of sequence
+ * s. The last token of a sequence predicts nothing; its value is 0. */
+void evaluate_sequence_means(const struct chunks *chunks, const double *values, double *means);
+
 /* Fills loss, loss_stderr, counts and the arrays from the losses of every token of `chunks`. */
 MUST_CHECK enum status evaluate_summarise(const struct chunks *chunks, const double *token_losses,
                                           struct evaluate_result *out, struct error *error);

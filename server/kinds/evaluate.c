@@ -1,6 +1,7 @@
 #include "eval/evaluate.h"
 #include "inputs/inputs.h"
 #include "kinds/kind.h"
+#include "kinds/losses.h"
 #include "kinds/measure.h"
 #include "kinds/metric.h"
 #include "kinds/protocol.h"
@@ -98,6 +99,13 @@ static enum status report(const struct inputs *inputs, const char *dataset, stru
     return status == STATUS_OK ? result_render(&evaluate_shape, told, result, error) : status;
 }
 
+static enum status losses_of(const struct run_context *context, const struct evaluate_result *found,
+                             struct error *error)
+{
+    const struct losses_column columns[] = {{"loss", found->sequence_losses}};
+    return losses_publish(context->artifacts, found->sequence_predictions, found->sequences, columns, 1, error);
+}
+
 static struct evaluate_request request_of(const struct run_context *context, const struct inputs *inputs,
                                           const struct sequences *sequences)
 {
@@ -141,6 +149,7 @@ static enum status evaluate_execute(const struct run_context *context, const voi
     if ((status = evaluate_asked(&request, &told.found, error)) != STATUS_OK) goto done;
     if (context->work != NULL)
         *context->work = told.found.flops; /* of any attempt: none goes on with an earlier one's work */
+    if ((status = losses_of(context, &told.found, error)) != STATUS_OK) goto done;
     status = report(&inputs, dataset, &told, result, out, error);
 done:
     evaluate_result_reset(&told.found);

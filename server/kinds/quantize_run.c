@@ -3,6 +3,7 @@
 #include "base/checksum.h"
 #include "base/members.h"
 #include "kinds/baselines.h"
+#include "kinds/losses.h"
 #include "kinds/method.h"
 #include "kinds/quantize_export.h"
 #include "kinds/quantize_report.h"
@@ -141,6 +142,14 @@ static enum status run_open(struct run_member *run, struct quantize_request *req
     return STATUS_OK;
 }
 
+static enum status losses_of(const struct run_context *context, const struct quantize_result *found,
+                             struct error *error)
+{
+    const struct losses_column columns[] = {
+        {"loss_fp", found->fp.sequence_losses}, {"loss_q", found->q.sequence_losses}, {"kl", found->sequence_kl}};
+    return losses_publish(context->artifacts, found->fp.sequence_predictions, found->fp.sequences, columns, 3, error);
+}
+
 /* From what was found to what is told. */
 static enum status run_report(struct run_member *run, const struct quantize_request *request, struct error *error)
 {
@@ -150,6 +159,7 @@ static enum status run_report(struct run_member *run, const struct quantize_requ
     if (run->export != NULL)
         status = quantize_export_publish(&run->given->context, format, &request->method, &batch->inputs, run->export,
                                          &run->found.exported, error);
+    if (status == STATUS_OK) status = losses_of(&run->given->context, &run->found.result, error);
     if (status == STATUS_OK)
         status = quantize_report_measure(run->params, &batch->inputs, &run->identity, &run->found,
                                          run->given->measurements, error);

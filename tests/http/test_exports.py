@@ -124,7 +124,8 @@ def test_packed_weights_are_those_that_were_measured(service, subject, export, m
     assert (packed["result"]["loss_q"] == plain["result"]["loss_q"]) == (export == "compressed-tensors")  # float32 scales, as the model's
     assert packed["result"]["artifact"] == "model.safetensors" and packed["result"]["export"]["format"] == export
     listed = {item["name"] for item in service.get(f"/v1/runs/{packed['id']}/artifacts").json["items"]}
-    assert listed == set(packed["result"]["export"]["artifacts"]) >= {"config.json", "model.safetensors", "tokenizer.json"}
+    files = set(packed["result"]["export"]["artifacts"])
+    assert listed == files | {"losses.csv"} and files >= {"config.json", "model.safetensors", "tokenizer.json"}
     tensors = read(artifact(service, packed, "model.safetensors"))
     config = json.loads(artifact(service, packed, "config.json"))["quantization_config"]
     values = read(artifact(service, plain, "model.safetensors"))

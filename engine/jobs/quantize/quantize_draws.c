@@ -57,11 +57,14 @@ static void summarise(struct quantize_draws *draws)
     draws->deviation = draws->count > 1 ? sqrt(squares / (double)(draws->count - 1)) : NAN;
 }
 
-/* `out` is the first draw's, but for its sequences' losses, which are sums over all draws. */
+/* `out` is the first draw's, but for its sequences' losses and divergences, which are sums over all draws. */
 static void average(const struct quantize_draws *draws, struct quantize_result *out)
 {
     const int64_t count = draws->count;
-    for (int64_t i = 0; i < out->q.sequences; i++) out->q.sequence_losses[i] /= (double)count;
+    for (int64_t i = 0; i < out->q.sequences; i++) {
+        out->q.sequence_losses[i] /= (double)count;
+        out->sequence_kl[i] /= (double)count;
+    }
     out->q.loss = mean_of(draws->losses, count);
     out->q.loss_stderr = NAN;
     out->kl = mean_of(draws->kls, count);
@@ -99,7 +102,7 @@ static void draw_take(const struct quantize_request *request, struct relay *rela
     member->request.keep = draw->keep;
 }
 
-/* Takes the numbers of each draw, the sums of its sequences' losses, and the whole result of the first. */
+/* Takes the numbers of each draw, the sums over its sequences, and the whole result of the first. */
 static enum status draws_take(struct quantize_member *members, int64_t from, int64_t count, struct quantize_result *out,
                               struct quantize_draws *draws, struct error *error)
 {
@@ -119,7 +122,10 @@ static enum status draws_take(struct quantize_member *members, int64_t from, int
             *out = member->result;
             continue;
         }
-        for (int64_t s = 0; s < out->q.sequences; s++) out->q.sequence_losses[s] += member->result.q.sequence_losses[s];
+        for (int64_t s = 0; s < out->q.sequences; s++) {
+            out->q.sequence_losses[s] += member->result.q.sequence_losses[s];
+            out->sequence_kl[s] += member->result.sequence_kl[s];
+        }
         quantize_result_reset(&member->result);
     }
     return status;

@@ -390,6 +390,9 @@ enum status quantize_member_summarise(struct quantize_member_state *state, const
     enum status status;
     if ((status = evaluate_summarise(chunks, losses_fp, &out->fp, error)) != STATUS_OK) return status;
     if ((status = evaluate_summarise(chunks, state->losses, &out->q, error)) != STATUS_OK) return status;
+    status = memory_new(chunks->sequences, sizeof(double), "sequence divergences", &out->sequence_kl, error);
+    if (status != STATUS_OK) return status;
+    evaluate_sequence_means(chunks, state->kl, out->sequence_kl);
     for (int64_t t = 0; t < chunks->tokens; t++) {
         kl += state->kl[t];
         agreed += state->agree[t];

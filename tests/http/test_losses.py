@@ -1,0 +1,83 @@
+"""losses.csv: the losses of every sequence, as runs of evaluate and quantize leave them."""
+
+import csv
+import io
+
+import models
+import numpy
+import pytest
+
+LENGTHS = [9, 17, 33, 12, 48, 25]  # of the sequences: each weighs its predictions
+
+
+@pytest.fixture(scope="module")
+def subject(service):
+    made = service.checkpoint(models.write_llama(service.files / "losses", seed=6), "losses", "one", step=1)
+    rows = [row[:length] for row, length in zip(models.rows(len(LENGTHS), max(LENGTHS), seed=5), LENGTHS)]
+    return {"checkpoint": made["id"], "data": service.sequences("losses", rows)["name"],
+            "calibration": service.sequences("losses-calibration", models.rows(8, 32, seed=7))["name"]}
+
+
+def losses_of(service, run):
+    """The listed artifact, and its columns as numbers."""
+    listed = {item["name"]: item for item in service.get(f"/v1/runs/{run['id']}/artifacts").json["items"]}
+    assert list(listed) == ["losses.csv"] and listed["losses.csv"]["media_type"] == "text/csv; charset=utf-8"
+    raw = service.get(f"/v1/runs/{run['id']}/artifacts/losses.csv").body
+    assert len(raw) == listed["losses.csv"]["bytes"] and raw.endswith(b"\n") and b"\r" not in raw
+    rows = list(csv.DictReader(io.StringIO(raw.decode())))
+    return listed["losses.csv"]["sha256"], {name: numpy.array([float(row[name]) for row in rows]) for name in rows[0]}
+
+
+def weighted(columns, name):
+    return numpy.average(columns[name], weights=columns["tokens"] - 1)
+
+
+def quantize(service, subject, force=False, **more):
+    params = {"checkpoint": subject["checkpoint"], "method": {"name": "gptq", "bits": 3, "group_size": 16},
+              "evaluation": {"dataset": subject["data"]}, "calibration": {"dataset": subject["calibration"], "max_sequences": 4}, **more}
+    answer = service.post("/v1/runs", {"kind": "quantize", "params": params, "force": force})
+    assert answer.status in (200, 202), answer.body
+    run = service.wait(answer.json["id"])
+    assert run["state"] == "succeeded", run["error"]
+    return run
+
+
+def test_evaluate_leaves_the_losses_of_its_sequences(service, subject):
+    run = service.run("evaluate", checkpoint=subject["checkpoint"], dataset=subject["data"])
+    _, columns = losses_of(service, run)
+    assert list(columns) == ["sequence", "tokens", "loss"]
+    assert columns["sequence"].tolist() == list(range(len(LENGTHS))) and columns["tokens"].tolist() == LENGTHS
+    assert columns["loss"].tolist() == run["result"]["sequence_losses"]  # 17 digits give the double back
+    assert weighted(columns, "loss") == pytest.approx(run["result"]["loss"], rel=1e-14)
+
+
+def test_quantize_leaves_both_losses_and_the_divergence(service, subject):
+    run = quantize(service, subject)
+    result = run["result"]
+    _, columns = losses_of(service, run)
+    assert list(columns) == ["sequence", "tokens", "loss_fp", "loss_q", "kl"]
+    assert columns["tokens"].tolist() == LENGTHS
+    for name in ("loss_fp", "loss_q", "kl"):
+        assert weighted(columns, name) == pytest.approx(result[name], rel=1e-13)
+    evaluated = service.run("evaluate", checkpoint=subject["checkpoint"], dataset=subject["data"])
+    assert columns["loss_fp"].tolist() == evaluated["result"]["sequence_losses"]
+    # the interval can be computed again from it: Student's t of 5 degrees
+    weights, fp, q = columns["tokens"] - 1, columns["loss_fp"], columns["loss_q"]
+    ratio, n = (weights * q).sum() / (weights * fp).sum(), len(fp)
+    half = 2.5705818356363146 * numpy.sqrt(n / (n - 1) * ((weights * (q - ratio * fp)) ** 2).sum()) / (weights * fp).sum()
+    assert result["delta_interval"] == pytest.approx([ratio - 1 - half, ratio - 1 + half], rel=1e-9)
+
+
+def test_with_several_draws_the_columns_are_means_over_them(service, subject):
+    run = quantize(service, subject, calibration_draws=2)
+    _, columns = losses_of(service, run)
+    _, single = losses_of(service, quantize(service, subject))
+    assert (columns["loss_q"] != single["loss_q"]).all() and (columns["loss_fp"] == single["loss_fp"]).all()
+    for name in ("loss_q", "kl"):
+        assert weighted(columns, name) == pytest.approx(numpy.mean(run["result"]["calibration_draws"][name]), rel=1e-13)
+
+
+def test_equal_requests_leave_equal_bytes(service, subject):
+    first, again = quantize(service, subject), quantize(service, subject, force=True)
+    assert first["id"] != again["id"]
+    assert losses_of(service, first)[0] == losses_of(service, again)[0]
