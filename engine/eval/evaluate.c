@@ -13,6 +13,7 @@ void evaluate_result_reset(struct evaluate_result *result)
 {
     memory_free(result->sequence_losses);
     memory_free(result->sequence_predictions);
+    memory_free(result->token_losses);
     *result = (struct evaluate_result){0};
 }
 
@@ -77,6 +78,19 @@ void evaluate_sequence_means(const struct chunks *chunks, const double *values, 
     }
 }
 
+enum status evaluate_token_values(const struct chunks *chunks, const double *values, float **out, struct error *error)
+{
+    int64_t count = 0;
+    const enum status status = memory_new(chunks->predictions, sizeof **out, "values of tokens", out, error);
+    for (int64_t i = 0; i < chunks->count && status == STATUS_OK; i++) {
+        const struct chunk *chunk = &chunks->chunks[i];
+        for (int64_t s = 0; s < chunk->batch.sequences; s++)
+            for (int64_t t = chunk->batch.starts[s]; t + 1 < chunk->batch.starts[s + 1]; t++)
+                (*out)[count++] = (float)values[chunk->first_token + t];
+    }
+    return status;
+}
+
 enum status evaluate_summarise(const struct chunks *chunks, const double *token_losses, struct evaluate_result *out,
                                struct error *error)
 {
@@ -113,6 +127,7 @@ struct evaluation {
     struct walk walk;
     struct head head;
     struct loader *loader;
+    bool per_token;
     double flops;   /* of the plan */
     double *losses; /* [tokens] */
     int64_t done;   /* chunks through a block or the head */
@@ -131,6 +146,7 @@ static void plan_fill(const struct evaluation *e, const struct hidden_place *pla
     const int64_t walk = walk_bytes(config, backend, WALK_FORWARD, e->chunks.largest);
     *plan = (struct run_plan){.read_bytes = weights_bytes(e->model->weights)};
     plan_take(plan, PLAN_HOST, PLAN_SMALL_BYTES + chunks_bytes(&e->chunks) + tokens * (int64_t)sizeof(double));
+    if (e->per_token) plan_take(plan, PLAN_HOST, e->chunks.predictions * (int64_t)sizeof(float));
     plan_take(plan, PLAN_HOST, backend->ops->scratch(e->chunks.longest, config->vocabulary_size));
     plan_take(plan, PLAN_HOST, making);
     plan_take(plan, room, model_rope_bytes(config, backend, e->chunks.longest));
@@ -178,7 +194,7 @@ static enum status chunks_open(struct evaluation *e, const struct sequences *seq
 enum status evaluate_plan(const struct evaluate_request *request, const struct plan_budget *budget,
                           struct run_plan *out, struct error *error)
 {
-    struct evaluation e = {.model = request->model, .backend = request->backend};
+    struct evaluation e = {.model = request->model, .backend = request->backend, .per_token = request->per_token};
     *out = (struct run_plan){.flops = 0};
     const enum status status = chunks_open(&e, request->sequences, error);
     if (status == STATUS_OK) plan_choose(&e, request->directory, budget, out);
@@ -279,7 +295,8 @@ static enum status evaluation_prepare(struct evaluation *e, const struct evaluat
 enum status evaluate_asked(const struct evaluate_request *request, struct evaluate_result *out, struct error *error)
 {
     struct backend *backend = request->backend;
-    struct evaluation e = {.model = request->model, .backend = backend, .monitor = request->monitor};
+    struct evaluation e = {
+        .model = request->model, .backend = backend, .monitor = request->monitor, .per_token = request->per_token};
     enum status status;
     *out = (struct evaluate_result){0};
     if ((status = evaluation_prepare(&e, request, error)) != STATUS_OK) goto done;
@@ -287,8 +304,11 @@ enum status evaluate_asked(const struct evaluate_request *request, struct evalua
     if ((status = head_walk(&e, error)) != STATUS_OK) goto done;
     if ((status = weights_check_unchanged(e.model->weights, error)) != STATUS_OK) goto done;
     status = evaluate_summarise(&e.chunks, e.losses, out, error);
+    if (status == STATUS_OK && e.per_token)
+        status = evaluate_token_values(&e.chunks, e.losses, &out->token_losses, error);
     out->flops = e.flops;
 done:
+    if (status != STATUS_OK) evaluate_result_reset(out);
     loader_close(e.loader);
     if (e.head.backend != NULL) head_reset(&e.head);
     walk_reset(&e.walk);
@@ -303,6 +323,7 @@ done:
 enum status evaluate_run(const struct model *model, struct backend *backend, const struct sequences *sequences,
                          const struct monitor *monitor, struct evaluate_result *out, struct error *error)
 {
-    const struct evaluate_request request = {model, backend, sequences, NULL, monitor};
+    const struct evaluate_request request = {
+        .model = model, .backend = backend, .sequences = sequences, .monitor = monitor};
     return evaluate_asked(&request, out, error);
 }

@@ -17,6 +17,7 @@ struct evaluate_result {
     double flops;                  /* of its plan; evaluate_asked and evaluate_run fill it */
     double *sequence_losses;       /* [sequences] mean over each one's predictions; owned (evaluate_result_reset) */
     int64_t *sequence_predictions; /* [sequences]; owned */
+    float *token_losses;           /* [predictions] in the order of the sequences; owned; NULL unless asked for */
 };
 void evaluate_result_reset(struct evaluate_result *result); /* {0} is fine */
 
@@ -27,6 +28,7 @@ struct evaluate_request {
     /* where hidden states may be spilled to when memory is short; NULL: nowhere (a device: into host memory) */
     const char *directory;
     const struct monitor *monitor; /* may be NULL */
+    bool per_token;                /* the result has token_losses */
 };
 
 /* What the run will need: of the plans that give its numbers the first that fits the budget, or else the smallest of
@@ -54,6 +56,11 @@ MUST_CHECK enum status evaluate_check(const struct model_config *config, const s
 /* means[s] (lent, [chunks->sequences]): the mean of `values`, one a token of `chunks`, over the predictions of sequence
  * s. The last token of a sequence predicts nothing; its value is 0. */
 void evaluate_sequence_means(const struct chunks *chunks, const double *values, double *means);
+
+/* The same values of the tokens that are predictions, in the order of the sequences, rounded to float32. The caller
+ * owns *out (memory_free). STATUS_NO_MEMORY. */
+MUST_CHECK enum status evaluate_token_values(const struct chunks *chunks, const double *values, float **out,
+                                             struct error *error);
 
 /* Fills loss, loss_stderr, counts and the arrays from the losses of every token of `chunks`. */
 MUST_CHECK enum status evaluate_summarise(const struct chunks *chunks, const double *token_losses,

@@ -30,7 +30,11 @@ static struct quantize_request quantization_of(const struct point_request *reque
 static struct evaluate_request evaluation_of(const struct point_request *request, const struct model *model,
                                              const struct monitor *monitor)
 {
-    return (struct evaluate_request){model, request->backend, request->evaluation, request->directory, monitor};
+    return (struct evaluate_request){.model = model,
+                                     .backend = request->backend,
+                                     .sequences = request->evaluation,
+                                     .directory = request->directory,
+                                     .monitor = monitor};
 }
 
 static enum status measure_quantized(const struct quantize_request *quantize, struct point *out, struct error *error)

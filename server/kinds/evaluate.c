@@ -13,6 +13,7 @@ struct evaluate_params {
     const char *checkpoint;
     struct data_use use;
     int precision;
+    bool per_token;
 };
 
 static const struct param evaluate_params[] = {
@@ -22,6 +23,7 @@ static const struct param evaluate_params[] = {
      .help = "Id, name or TRAJECTORY/NAME of the checkpoint"},
     DATA_SOURCE_PARAMS(offsetof(struct evaluate_params, use), "\"blocks\""),
     INPUTS_PRECISION_PARAM(offsetof(struct evaluate_params, precision)),
+    LOSSES_PER_TOKEN_PARAM(offsetof(struct evaluate_params, per_token)),
     {0},
 };
 
@@ -103,14 +105,22 @@ static enum status losses_of(const struct run_context *context, const struct eva
                              struct error *error)
 {
     const struct losses_column columns[] = {{"loss", found->sequence_losses}};
-    return losses_publish(context->artifacts, found->sequence_predictions, found->sequences, columns, 1, error);
+    const struct losses_tokens tokens[] = {{"token_losses.npy", found->token_losses}};
+    const enum status status =
+        losses_publish(context->artifacts, found->sequence_predictions, found->sequences, columns, 1, error);
+    if (status != STATUS_OK || found->token_losses == NULL) return status;
+    return losses_publish_tokens(context->artifacts, tokens, 1, found->predictions, error);
 }
 
-static struct evaluate_request request_of(const struct run_context *context, const struct inputs *inputs,
-                                          const struct sequences *sequences)
+static struct evaluate_request request_of(const struct run_context *context, const struct evaluate_params *params,
+                                          const struct inputs *inputs, const struct sequences *sequences)
 {
-    return (struct evaluate_request){inputs->model, inputs->backend, sequences, context->work_directory,
-                                     context->monitor};
+    return (struct evaluate_request){.model = inputs->model,
+                                     .backend = inputs->backend,
+                                     .sequences = sequences,
+                                     .directory = context->work_directory,
+                                     .monitor = context->monitor,
+                                     .per_token = params->per_token};
 }
 
 static enum status evaluate_run_plan(const struct run_context *context, const void *filled, struct plan_budget *budget,
@@ -122,7 +132,7 @@ static enum status evaluate_run_plan(const struct run_context *context, const vo
     enum status status = inputs_open(context, params->checkpoint, params->precision, &inputs, error);
     if (status == STATUS_OK) status = inputs_sequences(context, &inputs, &params->use, false, &sequences, NULL, error);
     if (status == STATUS_OK) {
-        const struct evaluate_request request = request_of(context, &inputs, &sequences);
+        const struct evaluate_request request = request_of(context, params, &inputs, &sequences);
         *budget = backend_budget(inputs.backend, context->work_directory);
         status = evaluate_plan(&request, budget, out, error);
     }
@@ -145,7 +155,7 @@ static enum status evaluate_execute(const struct run_context *context, const voi
         goto done;
     if ((status = protocol_id(&sequences, inputs_precisions[params->precision], told.protocol, error)) != STATUS_OK)
         goto done;
-    const struct evaluate_request request = request_of(context, &inputs, &sequences);
+    const struct evaluate_request request = request_of(context, params, &inputs, &sequences);
     if ((status = evaluate_asked(&request, &told.found, error)) != STATUS_OK) goto done;
     if (context->work != NULL)
         *context->work = told.found.flops; /* of any attempt: none goes on with an earlier one's work */

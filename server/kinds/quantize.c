@@ -1,6 +1,7 @@
 #include "inputs/inputs.h"
 #include "jobs/quantize/quantize_draws.h"
 #include "kinds/kind.h"
+#include "kinds/losses.h"
 #include "kinds/method.h"
 #include "kinds/quantize_export.h"
 #include "kinds/quantize_report.h"
@@ -59,6 +60,7 @@ static const struct param quantize_params[] = {
      .minimum = 1,
      .maximum = QUANTIZE_DRAWS_MAXIMUM,
      .help = "Quantize from so many disjoint calibration samples of max_sequences each, for the spread of the result"},
+    LOSSES_PER_TOKEN_PARAM(offsetof(struct quantize_params, per_token)),
     {0},
 };
 
@@ -71,6 +73,9 @@ static enum status quantize_check(struct run_request *request, const void *fille
     if (params->calibration_draws > 1 && params->calibration.max_sequences == 0)
         return error_set_at(error, STATUS_INVALID, "/params/calibration_draws",
                             "needs a calibration with max_sequences: the size of a draw");
+    if (params->calibration_draws > 1 && params->per_token)
+        return error_set_at(error, STATUS_INVALID, "/params/per_token",
+                            "every calibration draw has tokens of its own; ask for one draw, or for no tokens");
     if ((status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error)) !=
         STATUS_OK)
         return status;
@@ -107,7 +112,7 @@ static enum status quantize_execute(const struct run_context *context, const voi
     return single.status;
 }
 
-static const char *const quantize_apart[] = {"method", "seed", "export", NULL};
+static const char *const quantize_apart[] = {"method", "seed", "export", "per_token", NULL};
 
 const struct kind quantize_kind = {
     .name = "quantize",

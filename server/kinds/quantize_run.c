@@ -116,6 +116,7 @@ static enum status run_open(struct run_member *run, struct quantize_request *req
         .calibration = batch->calibration.count > 0 ? &batch->calibration : NULL,
         .evaluation = &batch->evaluation,
         .baseline = batch->baseline,
+        .per_token = run->params->per_token,
         .seed = (uint64_t)run->params->seed,
         .monitor = context->monitor,
         .content = content_of(&batch->inputs),
@@ -147,7 +148,13 @@ static enum status losses_of(const struct run_context *context, const struct qua
 {
     const struct losses_column columns[] = {
         {"loss_fp", found->fp.sequence_losses}, {"loss_q", found->q.sequence_losses}, {"kl", found->sequence_kl}};
-    return losses_publish(context->artifacts, found->fp.sequence_predictions, found->fp.sequences, columns, 3, error);
+    const struct losses_tokens tokens[] = {{"token_losses_fp.npy", found->fp.token_losses},
+                                           {"token_losses_q.npy", found->q.token_losses},
+                                           {"token_kl.npy", found->token_kl}};
+    const enum status status =
+        losses_publish(context->artifacts, found->fp.sequence_predictions, found->fp.sequences, columns, 3, error);
+    if (status != STATUS_OK || found->token_kl == NULL) return status;
+    return losses_publish_tokens(context->artifacts, tokens, 3, found->fp.predictions, error);
 }
 
 /* From what was found to what is told. */
@@ -282,6 +289,7 @@ static enum status plan_fill(const struct run_batch *batch, const struct quantiz
         .method = params->method,
         .calibration = batch->calibration.count > 0 ? &batch->calibration : NULL,
         .evaluation = &batch->evaluation,
+        .per_token = params->per_token,
         .directory = context->work_directory,
     };
     struct run_plan one;

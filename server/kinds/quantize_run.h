@@ -14,6 +14,7 @@ struct quantize_params {
     struct data_use calibration, evaluation; /* calibration.dataset NULL: none */
     int precision, export_as;
     int64_t seed, calibration_draws;
+    bool per_token;
 };
 
 /* As kind.execute_batch. Those that memory has no room for beside the others are given back. A run with several

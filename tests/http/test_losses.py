@@ -18,10 +18,10 @@ def subject(service):
             "calibration": service.sequences("losses-calibration", models.rows(8, 32, seed=7))["name"]}
 
 
-def losses_of(service, run):
+def losses_of(service, run, *others):
     """The listed artifact, and its columns as numbers."""
     listed = {item["name"]: item for item in service.get(f"/v1/runs/{run['id']}/artifacts").json["items"]}
-    assert list(listed) == ["losses.csv"] and listed["losses.csv"]["media_type"] == "text/csv; charset=utf-8"
+    assert set(listed) == {"losses.csv", *others} and listed["losses.csv"]["media_type"] == "text/csv; charset=utf-8"
     raw = service.get(f"/v1/runs/{run['id']}/artifacts/losses.csv").body
     assert len(raw) == listed["losses.csv"]["bytes"] and raw.endswith(b"\n") and b"\r" not in raw
     rows = list(csv.DictReader(io.StringIO(raw.decode())))
@@ -81,3 +81,43 @@ def test_equal_requests_leave_equal_bytes(service, subject):
     first, again = quantize(service, subject), quantize(service, subject, force=True)
     assert first["id"] != again["id"]
     assert losses_of(service, first)[0] == losses_of(service, again)[0]
+
+
+def tokens_of(service, run, name):
+    """Means over the predictions of each sequence."""
+    values = numpy.load(io.BytesIO(service.get(f"/v1/runs/{run['id']}/artifacts/{name}").body), allow_pickle=False)
+    assert values.dtype == numpy.float32 and values.shape == (sum(LENGTHS) - len(LENGTHS),)
+    ends = numpy.cumsum([length - 1 for length in LENGTHS])[:-1]
+    return [part.astype(numpy.float64).mean() for part in numpy.split(values, ends)]
+
+
+def test_the_losses_of_every_token_when_asked_for(service, subject):
+    tolerance = {"rel": 2.0**-24, "abs": 2.0**-24}  # rounded to float32; divergences are small differences
+    run = service.run("evaluate", checkpoint=subject["checkpoint"], dataset=subject["data"], per_token=True)
+    _, columns = losses_of(service, run, "token_losses.npy")
+    assert tokens_of(service, run, "token_losses.npy") == pytest.approx(columns["loss"].tolist(), **tolerance)
+    run = quantize(service, subject, per_token=True)
+    names = {"loss_fp": "token_losses_fp.npy", "loss_q": "token_losses_q.npy", "kl": "token_kl.npy"}
+    sha256, columns = losses_of(service, run, *names.values())
+    assert sha256 == losses_of(service, quantize(service, subject))[0]
+    for column, name in names.items():
+        assert tokens_of(service, run, name) == pytest.approx(columns[column].tolist(), **tolerance)
+
+
+def test_tokens_of_several_draws_are_refused(service, subject):
+    params = {"checkpoint": subject["checkpoint"], "method": {"name": "gptq"}, "per_token": True, "calibration_draws": 2,
+              "evaluation": {"dataset": subject["data"]}, "calibration": {"dataset": subject["calibration"], "max_sequences": 4}}
+    answer = service.post("/v1/runs", {"kind": "quantize", "params": params})
+    assert answer.status == 422 and answer.pointers == ["/params/per_token"]
+
+
+def test_the_plan_counts_the_values_of_tokens(service, subject):
+    def peak(kind, **params):
+        answer = service.post("/v1/runs", {"kind": kind, "params": {"checkpoint": subject["checkpoint"], **params}, "dry_run": True})
+        assert answer.status == 200, answer.body
+        return answer.json["memory"]["host"]["peak_bytes"]
+
+    for kind, params, arrays in (("evaluate", {"dataset": subject["data"]}, 1),
+                                 ("quantize", {"method": {"name": "rtn"}, "evaluation": {"dataset": subject["data"]}}, 3)):
+        more = peak(kind, **params, per_token=True) - peak(kind, **params)
+        assert more == 4 * arrays * (sum(LENGTHS) - len(LENGTHS))

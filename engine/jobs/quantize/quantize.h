@@ -50,6 +50,7 @@ struct quantize_request {
     /* file of the full-precision hidden states (eval/baseline.h): read where it exists, else written; NULL: none */
     const char *baseline;
     bool half_scales; /* scales are float16, as an export stores them (export_half_scales) */
+    bool per_token;   /* the result has token_losses of both models, and token_kl */
     uint64_t seed;    /* of the bootstrap */
     /* memory for activations that are held between the linears of a block instead of being computed again; 0: what is
      * left of the default bound, or as little as possible where memory is short */
@@ -82,6 +83,7 @@ struct quantize_result {
     double delta_low, delta_high; /* 95 % interval over sequences (ratio_interval); NAN: none */
     enum ratio_method delta_method;
     double *sequence_kl;    /* [fp.sequences] mean over each one's predictions of KL(fp || q), nats; owned */
+    float *token_kl;        /* as fp.token_losses; owned */
     double kl;              /* mean over predictions of KL(fp || q), nats */
     double top1_agreement;  /* share of predictions with the same likeliest token */
     double bits_per_weight; /* of the quantized matrices, scales and zero points included (quantized_layer_bits) */

@@ -381,6 +381,16 @@ enum status quantize_member_other(struct quantize_member_state *state, const str
     return hidden_lend(&state->hidden, chunk, &out->hidden, error);
 }
 
+static enum status tokens_summarise(struct quantize_member_state *state, const double *losses_fp, struct error *error)
+{
+    const struct chunks *chunks = &state->pass->evaluation;
+    struct quantize_result *out = &state->result;
+    enum status status = evaluate_token_values(chunks, losses_fp, &out->fp.token_losses, error);
+    if (status == STATUS_OK) status = evaluate_token_values(chunks, state->losses, &out->q.token_losses, error);
+    if (status == STATUS_OK) status = evaluate_token_values(chunks, state->kl, &out->token_kl, error);
+    return status;
+}
+
 enum status quantize_member_summarise(struct quantize_member_state *state, const double *losses_fp, struct error *error)
 {
     const struct chunks *chunks = &state->pass->evaluation;
@@ -390,6 +400,7 @@ enum status quantize_member_summarise(struct quantize_member_state *state, const
     enum status status;
     if ((status = evaluate_summarise(chunks, losses_fp, &out->fp, error)) != STATUS_OK) return status;
     if ((status = evaluate_summarise(chunks, state->losses, &out->q, error)) != STATUS_OK) return status;
+    if (state->request->per_token && (status = tokens_summarise(state, losses_fp, error)) != STATUS_OK) return status;
     status = memory_new(chunks->sequences, sizeof(double), "sequence divergences", &out->sequence_kl, error);
     if (status != STATUS_OK) return status;
     evaluate_sequence_means(chunks, state->kl, out->sequence_kl);

@@ -165,10 +165,12 @@ static void take_results(const struct planned_batch *batch, struct run_plan *pla
     const int64_t tokens = batch->pass->evaluation.tokens;
     plan_take(plan, PLAN_HOST,
               PLAN_SMALL_BYTES + chunks_bytes(&batch->pass->evaluation) + tokens * (int64_t)sizeof(double));
-    for (int64_t i = 0; i < batch->count; i++)
+    for (int64_t i = 0; i < batch->count; i++) {
+        const int64_t kept = batch->members[i]->request->per_token ? batch->pass->evaluation.predictions : 0;
         plan_take(plan, PLAN_HOST,
                   chunks_bytes(&batch->members[i]->calibration) +
-                      tokens * (int64_t)(2 * sizeof(double) + sizeof(uint8_t)));
+                      tokens * (int64_t)(2 * sizeof(double) + sizeof(uint8_t)) + kept * 3 * (int64_t)sizeof(float));
+    }
 }
 
 static void take_blocks(const struct planned_batch *batch, struct quantize_choice *choice, struct run_plan *plan)
