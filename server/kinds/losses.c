@@ -3,7 +3,6 @@
 #include "base/buffer.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,29 +14,6 @@ struct losses_part {
     const void *bytes;
     size_t size;
 };
-
-/* printf's words for what is not finite differ: a NaN may have a sign. */
-static void number(struct buffer *text, double value)
-{
-    if (isnan(value))
-        buffer_puts(text, ",nan");
-    else
-        buffer_printf(text, ",%.17g", value);
-}
-
-static enum status table(struct buffer *text, const int64_t *predictions, int64_t sequences,
-                         const struct losses_column *columns, size_t column_count, struct error *error)
-{
-    buffer_puts(text, "sequence,tokens");
-    for (size_t c = 0; c < column_count; c++) buffer_printf(text, ",%s", columns[c].name);
-    buffer_puts(text, "\n");
-    for (int64_t s = 0; s < sequences; s++) {
-        buffer_printf(text, "%" PRId64 ",%" PRId64, s, predictions[s] + 1);
-        for (size_t c = 0; c < column_count; c++) number(text, columns[c].values[s]);
-        buffer_puts(text, "\n");
-    }
-    return buffer_status(text, "the losses of sequences", error);
-}
 
 static enum status publish(struct artifacts *artifacts, const char *name, const char *media_type,
                            const struct losses_part *parts, size_t count, struct error *error)
@@ -55,7 +31,7 @@ enum status losses_publish(struct artifacts *artifacts, const int64_t *predictio
                            const struct losses_column *columns, size_t column_count, struct error *error)
 {
     struct buffer text = {0};
-    enum status status = table(&text, predictions, sequences, columns, column_count, error);
+    enum status status = losses_table_print(&text, predictions, sequences, columns, column_count, error);
     if (status == STATUS_OK)
         status = publish(artifacts, LOSSES_ARTIFACT, "text/csv; charset=utf-8",
                          &(struct losses_part){text.bytes, text.length}, 1, error);

@@ -1,25 +1,15 @@
-/* losses.h: the losses of every sequence of an evaluation, as the artifact losses.csv of its run. Whoever has the files
- * of two runs over the same sequences can compare them in pairs.
- *
- * The file is CSV (RFC 4180 but for lines that end in LF), and equal for equal numbers:
- *   sequence   index from 0, in the order of the dataset
- *   tokens     of the sequence; it weighs tokens - 1 predictions
- * then the columns of the kind: `loss` of evaluate; `loss_fp`, `loss_q` and `kl` of quantize: means over the predictions
- * of a sequence, in nats, with 17 significant digits, which give the double back; nan, inf or -inf where not finite. */
+/* losses.h: the losses of every sequence, and when asked for of every token, as artifacts of a run. */
 #ifndef KINDS_LOSSES_H
 #define KINDS_LOSSES_H
 
 #include "base/param.h"
+#include "eval/losses_table.h"
 #include "kinds/artifacts.h"
 
 #define LOSSES_ARTIFACT "losses.csv"
 
-struct losses_column {
-    const char *name;
-    const double *values; /* [sequences], lent */
-};
-
-/* Statuses of artifact_open, artifact_write and artifact_publish; STATUS_NO_MEMORY. */
+/* Leaves LOSSES_ARTIFACT (eval/losses_table.h). `evaluate` has the column `loss`; `quantize` has `loss_fp`, `loss_q`
+ * and `kl`. Statuses of artifact_open, artifact_write and artifact_publish; STATUS_NO_MEMORY. */
 MUST_CHECK enum status losses_publish(struct artifacts *artifacts, const int64_t *predictions, int64_t sequences,
                                       const struct losses_column *columns, size_t column_count, struct error *error);
 

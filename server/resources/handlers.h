@@ -3,6 +3,7 @@
 #define RESOURCES_HANDLERS_H
 
 #include "base/param.h"
+#include "base/result.h"
 #include "http/router.h"
 
 http_handler trajectories_list, trajectories_get, trajectories_scan, trajectories_integrity, schedules_list;
@@ -18,10 +19,14 @@ http_handler curves_get, curves_metrics;
 http_handler recipes_get;
 http_handler metrics_get;
 http_handler correlations_get, flips_get;
+http_handler compare_get;
 http_handler system_health, system_ready, system_metrics, system_workers;
 
 /* The parameter tables of bodies, for the comparison with openapi.yaml. */
 extern const struct param trajectories_scan_body[], discover_post_body[], checkpoints_post_body[],
     checkpoints_patch_body[], datasets_post_body[], tokenize_post_body[], runs_post_body[], sweeps_post_body[];
+
+/* The tables of answers, likewise. */
+extern const struct result_shape compare_result;
 
 #endif

@@ -19,6 +19,7 @@ static const char *const curves_query[] = {"trajectory", "metric",   "x",       
                                            "dataset",    "protocol", "calibration", NULL};
 static const char *const correlations_query[] = {"trajectory", "x",        "y",           "method", "bits",
                                                  "dataset",    "protocol", "calibration", "seed",   NULL};
+static const char *const compare_query[] = {"a", "b", NULL};
 static const char *const flips_query[] = {"trajectory", "task", "label", "limit", NULL};
 
 static const struct route routes[] = {
@@ -60,6 +61,7 @@ static const struct route routes[] = {
     {"POST", "/v1/sweeps/{sweep}/cancel", sweeps_cancel, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0, no_query},
     {"GET", "/v1/curves", curves_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, curves_query},
     {"GET", "/v1/correlations", correlations_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, correlations_query},
+    {"GET", "/v1/compare", compare_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, compare_query},
     {"GET", "/v1/flips", flips_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, flips_query},
     {"GET", "/v1/recipes", recipes_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/metrics", metrics_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
@@ -147,6 +149,8 @@ enum status routes_schemas(json_t **out, struct error *error)
     for (size_t i = 0; status == STATUS_OK && i < sizeof bodies / sizeof bodies[0]; i++)
         status = schema_describe(*out, bodies[i].name, bodies[i].table, error);
     if (status == STATUS_OK) status = describe_requests(*out, error);
+    if (status == STATUS_OK && !result_describe(&compare_result, *out))
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for schemas");
     if (status == STATUS_OK && json_object_set_new(*out, "Metric", describe_metric()) != 0)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for schemas");
     if (status != STATUS_OK) {

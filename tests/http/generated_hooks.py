@@ -35,6 +35,7 @@ REFUSALS = [
      r"trajectories are matched|ha(s|ve) \d+ checkpoint|no place has|\d+ is more than|"
      r"is the checkpoint itself|their names have more",
      "likewise"),
+    ("POST /v1/runs", "/params/per_token$", "every calibration draw has tokens of its own", "likewise"),
     ("POST /v1/runs", "/params/(.*/)?(calibration|evaluation|method)$",
      "is (for a|of no use without)|is missing: ",
      "likewise"),

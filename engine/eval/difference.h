@@ -1,0 +1,39 @@
+/* difference.h: how much a mean, or a ratio of losses, differs between two measurements of the same sequences. What the
+ * two have in common, above all how hard a sequence is, drops out of the pairs, so that the intervals are far narrower
+ * than two separate ones suggest. */
+#ifndef EVAL_DIFFERENCE_H
+#define EVAL_DIFFERENCE_H
+
+#include "eval/ratio.h"
+
+/* The most sequences that are drawn again and again: of more the percentiles and Student's interval are the same, and
+ * the time of the bootstrap stays below a second or two. */
+enum { DIFFERENCE_BOOTSTRAP_MOST = 16384, DIFFERENCE_PAIRS_MOST = 4 };
+
+/* A number of one measurement: sum(w over) / sum(w under). All lent, [count]. */
+struct difference_side {
+    const double *over;
+    const double *under; /* NULL: ones, of a mean */
+};
+
+struct difference_pair {
+    struct difference_side a, b;
+};
+
+struct difference {
+    double a, b, value;             /* value = b - a; NAN where a loss is not finite */
+    struct ratio_interval interval; /* of value, 95 %; never RATIO_DRAWS */
+    int64_t greater, smaller;       /* sequences whose own number is greater (smaller) in b */
+    double sign_p;                  /* exact two-sided sign test of these two counts; 1 for none (paired_mcnemar) */
+};
+
+/* Measures `pair_count` (1 to DIFFERENCE_PAIRS_MOST) numbers of the same `count` (1 or more) sequences with weights w
+ * into out[pair_count]. Below RATIO_BOOTSTRAP_FROM sequences, and above DIFFERENCE_BOOTSTRAP_MOST, an interval is value
+ * ± t sqrt(n / (n - 1) sum(e^2)), t Student's of n - 1 degrees, with the linearized difference of a sequence
+ * e = w (over_b - b under_b) / sum(w under_b) - w (over_a - a under_a) / sum(w under_a). Between the two it is the
+ * percentiles of BOOTSTRAP_DRAWS samples of sequences with replacement, all of a sequence together. Measurements that
+ * are equal differ by exactly 0, and so do both ends. STATUS_NO_MEMORY. */
+MUST_CHECK enum status difference_measure(const struct difference_pair *pairs, int pair_count, const int64_t *weights,
+                                          int64_t count, uint64_t seed, struct difference *out, struct error *error);
+
+#endif
