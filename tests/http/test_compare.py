@@ -60,7 +60,7 @@ def per_sequence(columns, name):
     return columns["loss_q"] / columns["loss_fp"] if name == "delta" else columns[name]
 
 
-def hold(found, name, weights, first, second, draws=None):
+def hold(found, name, weights, first, second):
     """Everything but the interval, which is its own for few and many sequences."""
     a, b = number(weights, first, name), number(weights, second, name)
     assert found["a"] == pytest.approx(a, rel=1e-12) and found["b"] == pytest.approx(b, rel=1e-12)
