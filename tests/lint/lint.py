@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Checks that the tree keeps its own rules. Each rule is a function that yields complaints; exit status 1 if any did.
 
-Rules: includes point down only; every header compiles alone; exported names start with their file's name; SQL stays in its rooms; pointers
-are compared with NULL; 120 columns; no retired words; banned functions; no left-over markers; comments laid out by hand; clang-format.
+Rules: includes point down only; every header compiles alone; exported names start with their file's name; every row and handler stands in
+a list; SQL stays in its rooms; pointers are compared with NULL; 120 columns; no retired words; banned functions; no left-over markers;
+comments laid out by hand; clang-format.
 Standard library only. `lint.py FOLDER` checks another tree."""
 
+import collections
 import pathlib
 import re
 import subprocess
@@ -145,6 +147,29 @@ def rule_names():
             if not any(name == start or name.startswith(start if start.endswith("_") or not start else start + "_") for start in allowed):
                 line = text[: found.start()].count("\n") + 1
                 yield f"{path.relative_to(ROOT)}:{line}: {name} does not start with {path.stem}_, the name of its file"
+
+
+ROW = re.compile(r"^const struct \w+ (?:\*const )?(\w+)(?:\[\w*\])? = ", re.M)
+HANDLERS = re.compile(r"^http_handler ([^;(]+);", re.M)
+ROW_DECLARED = re.compile(r"\bextern const struct [^;]+;|" + HANDLERS.pattern, re.M)
+PASTED = re.compile(r"\bextern const struct \w+ (\w+(?:##\w+)+)")  # quantizer_##name, declared for each X(ID, name) of a list
+
+
+def rule_rows():
+    """A row (a quantizer, a kind, an export format) or a handler that no list names would be compiled and never be reached. The compiler
+    tells of static ones, and of what a list names and nobody wrote."""
+    rooms = {path: without_comments(path.read_text()) for path in sources(".c", ".h") if room_of(path)[0] in ("engine", "server")}
+    listed = {name for text in rooms.values() for name in re.findall(r"\bX\(\w+,\s*(\w+)", text)}
+    used = collections.Counter(word for text in rooms.values() for word in re.findall(r"\w+", ROW_DECLARED.sub("", text)))
+    for text in rooms.values():
+        for parts in map(lambda found: found.split("##"), PASTED.findall(text)):
+            used.update("".join(part if "_" in part else name for part in parts) for name in listed)
+    for path, text in rooms.items():
+        made = [(found.start(), found[1]) for found in ROW.finditer(text)] if path.suffix == ".c" else []
+        made += [(found.start(), name.strip()) for found in HANDLERS.finditer(text) for name in found[1].split(",")]
+        for start, name in made:
+            if used[name] < 2:  # once where it is written
+                yield f"{path.relative_to(ROOT)}:{text[:start].count(chr(10)) + 1}: {name} stands in no list"
 
 
 SQL = re.compile(r'"\s*(?:select\s|insert into\s|update\s+\w+\s+(?:\w+\s+)?set\s|delete from\s|with\s+\w+\s+as\s|'

@@ -9,11 +9,20 @@ import pytest
 LINT = pathlib.Path(__file__).resolve().parent / "lint.py"
 GLOSSARY = "# Glossary\n\n## Retired words\n\n| retired | say instead |\n| --- | --- |\n| `seat` | member |\n"
 HEADER = "#ifndef STORE_ITEM_H\n#define STORE_ITEM_H\n\n{}\n\n#endif\n"
+ROWS = HEADER.replace("STORE_ITEM_H", "QUANT_ROW_H").format(
+    "struct row {\n    int bits;\n};\n#define ROWS(X)       X(FIRST, first)\n"
+    "#define ROW(id, name) extern const struct row row_##name;\nROWS(ROW)\n#undef ROW")
+HANDLERS = HEADER.replace("STORE_ITEM_H", "RESOURCES_HANDLERS_H").format("typedef int http_handler(void);\nhttp_handler items_get, items_list;")
+ROUTES = "static const struct route routes[] = {{items_get}, {items_list}};\nint items_get(void);\nint items_list(void);\n"
 CLEAN = {
     ".clang-format": (LINT.parents[2] / ".clang-format").read_text(),
     "docs/glossary.md": GLOSSARY,
     "server/store/item.h": HEADER.format("struct item;\nint item_count(const struct item *item);"),
     "server/store/item.c": '#include "store/item.h"\n\nstatic const char query[] = "select count(*) from items";\n',
+    "engine/quant/row.h": ROWS,
+    "engine/quant/row.c": "const struct row row_first = {1};\n",
+    "server/resources/handlers.h": HANDLERS,
+    "server/resources/routes.c": ROUTES,
     "engine/quant/item.c": "int item(const int *values, int flag)\n{\n    return values == NULL || !flag;\n}\n",
 }
 PLANTED = {
@@ -30,6 +39,9 @@ PLANTED = {
         "server/resources/items.c", None, '#include "quant/item.h"\n', "server/resources may not include quant/item.h"),
     "a retired word": ("engine/quant/item.c", "int item(", "/* The seat of a run. */\nint item(", '"seat" is retired: member'),
     "a retired word within a name": ("engine/quant/item.c", "int flag)\n{", "int flag)\n{\n    int seat_count = 0;", '"seat" is retired: member'),
+    "a row that no list names": ("engine/quant/row.c", None, CLEAN["engine/quant/row.c"] + "const struct row row_second = {2};\n",
+                                 "row_second stands in no list"),
+    "a handler without a route": ("server/resources/handlers.h", "items_list", "items_list, items_post", "items_post stands in no list"),
     "a banned function": ("engine/quant/item.c", "!flag", 'system("x") > flag', "banned function system"),
 }
 
