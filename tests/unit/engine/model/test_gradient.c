@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "engine/model/tiny_models.h"
 #include "files/json_reader.h"
+#include "model/architecture.h"
 #include "model/gradient.h"
 #include "shared.h"
 
@@ -92,6 +93,18 @@ static double difference(struct bench *bench, double *value)
     }
     *value = kept;
     return (8 * (loss[2] - loss[1]) - (loss[3] - loss[0])) / (12 * step);
+}
+
+/* A new architecture is not compared with anything before it is among them. */
+static void test_every_architecture_is_among_the_tiny_models(void **state)
+{
+    const struct architecture *architecture;
+    (void)state;
+    for (int i = 0; (architecture = architecture_at(i)) != NULL; i++) {
+        bool found = false;
+        for (int model = 0; model < TINY_MODELS; model++) found |= tiny_config(model).architecture == architecture;
+        if (!found) fail_msg("%s has no row in tiny_models.h", architecture->model_type);
+    }
 }
 
 static void test_gradient_matches_finite_differences(void **state)
@@ -339,6 +352,7 @@ static void test_gradient_of_qwen2_matches_the_reference(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_architecture_is_among_the_tiny_models),
         cmocka_unit_test(test_layout_orders_and_spans),
         cmocka_unit_test(test_gradient_matches_finite_differences),
         cmocka_unit_test(test_both_modes_give_the_same_bits),

@@ -1,5 +1,5 @@
-/* tiny_models.h: random tiny models of every architecture, and a few sequences for them: what tests of whole models run
- * on. */
+/* tiny_models.h: random tiny models of every architecture (test_gradient.c holds the list to that), and a few sequences
+ * for them: what tests of whole models run on. New ones go to the end: some tests take one by its index. */
 #ifndef TINY_MODELS_H
 #define TINY_MODELS_H
 
@@ -53,6 +53,22 @@ static const char *const tiny_models[] = {
     "{\"model_type\":\"olmoe\",\"vocab_size\":13,\"hidden_size\":6,\"num_hidden_layers\":1,\"num_attention_heads\":3,"
     "\"intermediate_size\":4,\"max_position_embeddings\":16,\"num_experts\":5,\"num_experts_per_tok\":3,"
     "\"norm_topk_prob\":true}",
+    "{\"model_type\":\"mistral\",\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,"
+    "\"num_attention_heads\":2,\"intermediate_size\":7,\"max_position_embeddings\":16,\"num_key_value_heads\":1,"
+    "\"sliding_window\":3}",
+    "{\"model_type\":\"qwen2\",\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,"
+    "\"num_attention_heads\":2,\"intermediate_size\":7,\"max_position_embeddings\":16,\"num_key_value_heads\":1,"
+    "\"use_sliding_window\":true,\"sliding_window\":3,\"max_window_layers\":1}",
+    "{\"model_type\":\"qwen3\",\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,"
+    "\"num_attention_heads\":2,\"intermediate_size\":7,\"max_position_embeddings\":16,\"num_key_value_heads\":1,"
+    "\"head_dim\":6}",
+    "{\"model_type\":\"opensci\",\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,"
+    "\"num_attention_heads\":2,\"intermediate_size\":7,\"max_position_embeddings\":16}",
+    "{\"model_type\":\"smollm3\",\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,"
+    "\"num_attention_heads\":2,\"intermediate_size\":7,\"max_position_embeddings\":16,\"num_key_value_heads\":1,"
+    "\"no_rope_layer_interval\":2}",
+    "{\"model_type\":\"olmo2\",\"vocab_size\":13,\"hidden_size\":8,\"num_hidden_layers\":2,"
+    "\"num_attention_heads\":2,\"intermediate_size\":7,\"max_position_embeddings\":16,\"num_key_value_heads\":1}",
 };
 enum { TINY_MODELS = sizeof tiny_models / sizeof tiny_models[0] };
 
