@@ -3,7 +3,7 @@
 const LIGHT = ["#2457a6", "#b8450f", "#1f7a4d", "#7a3ea1", "#0f7288", "#b0235f", "#6b6a12", "#555b63"];
 const DARK = ["#7fb0ff", "#ff9d6b", "#6fd39b", "#cf9df2", "#5fcbe0", "#ff8ab5", "#cfcb5a", "#b4bcc5"];
 const DASHES = { 2: "dot", 3: "dash", 4: "solid", 8: "dashdot" };
-const SYMBOLS = { gptq: "circle", rtn: "square", awq: "diamond", nf4: "triangle-up", llm_int8: "cross", smoothquant: "x", mxfp4: "star", nvfp4: "hexagon", fp8: "pentagon", gptq_fp4: "hourglass" };
+const SYMBOLS = { gptq: "circle", rtn: "square", awq: "diamond", nf4: "triangle-up", fp4: "triangle-down", llm_int8: "cross", smoothquant: "x", mxfp4: "star", nvfp4: "hexagon", fp8: "pentagon", gptq_fp4: "hourglass" };
 
 const INK = {
   light: { paper: "#ffffff", text: "#1c2024", muted: "#59616a", bad: "#a8281e", grid: "#e8eaed", line: "#c4c9cf", heat: [[0, "#f1f5fb"], [0.5, "#7ea3d8"], [1, "#16386f"]], signed: [[0, "#1f7a4d"], [0.5, "#f4f5f6"], [1, "#b8450f"]] },

@@ -1,8 +1,11 @@
 """Methods over HTTP: every quantizer and option, recipes and their ids, protocols and curves."""
 
+import re
+
 import models
 import numpy
 import pytest
+from service import OPENAPI, ROOT
 
 
 @pytest.fixture(scope="module")
@@ -28,14 +31,26 @@ def done(service, answer):
     return run
 
 
-@pytest.mark.parametrize("method", [
+METHODS = [
     {"name": "nf4"}, {"name": "fp4", "values": "bitsandbytes", "double_quant": False}, {"name": "awq", "group_size": 16},
     {"name": "llm_int8"}, {"name": "llm_int8", "variant": "paper", "threshold": 1.0}, {"name": "smoothquant", "search": True},
     {"name": "gptq_fp4"}, {"name": "gptq_fp4", "format": "nvfp4", "act_group_aware": False, "damp_percent": 0.01},
     {"name": "mxfp4"}, {"name": "nvfp4", "rotation": "hadamard"}, {"name": "fp8", "scales": "block", "activation_bits": 8},
     {"name": "rtn", "activation_bits": 8, "rotation": "hadamard", "keep_outliers": 2, "lm_head_bits": 8, "embedding_bits": 8},
     {"name": "gptq", "group_size": 16, "overrides": [{"pattern": "layers.0", "skip": True}, {"pattern": "down_proj$", "bits": 8}]},
-])
+]
+
+
+def test_every_quantizer_is_among_them():
+    """And has a marker of its own in the dashboard."""
+    quantizers = set(OPENAPI["components"]["schemas"]["MethodNamed"]["discriminator"]["mapping"])
+    assert {method["name"] for method in METHODS} == quantizers
+    symbols = re.search(r"SYMBOLS = \{(.*?)\}", (ROOT / "static" / "palette.js").read_text(), re.S)[1]
+    markers = dict(re.findall(r"(\w+): \"([\w-]+)\"", symbols))
+    assert set(markers) == quantizers and len(set(markers.values())) == len(markers)
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method_runs(service, subject, method):
     run = done(service, quantize(service, subject, method))
     result = run["result"]
