@@ -5,7 +5,7 @@ BUILD     ?= build
 OBJ       := $(BUILD)/$(CONFIG)
 BINARY    := $(BUILD)/$(if $(filter release,$(CONFIG)),,$(CONFIG)/)deltaq
 
-# What each flag is for: see ARCHITECTURE.md, "How it is compiled".
+# What each flag is for: see docs/backends.md, "How it is compiled".
 WARNINGS  := -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wswitch-enum -Wformat=2 \
              -Wvla -Wcast-qual -Wundef -Wpointer-arith -Wwrite-strings
 SANITIZE_release :=

@@ -120,7 +120,7 @@ def test_nothing_stands_twice():
     places = collections.Counter(json.dumps(node, sort_keys=True) for node in nodes_in(OPENAPI) if isinstance(node, (dict, list)))
     found = [text for text, count in places.items() if count > 1]
     long = [text for text in found if yaml.safe_dump(json.loads(text)).count("\n") >= REPEATED]
-    assert not long, "give the row in the table of parameters a `schema`, or name the part under components"
+    assert not long, "give the row in the table of parameters a `schema`, or name the part under components (of a page: its answer)"
 
 
 def test_every_schema_is_used():
