@@ -187,7 +187,7 @@ static void layer_types_read(struct json_reader *reader, struct config_raw *raw)
 }
 
 /* Switches whose other position is another model, which deltaq does not have. Keys mean this for one architecture
- * alone. */
+ * alone. A key stands here once, and not in `fields`: there it would not be read any more. */
 static const struct demand {
     const char *model_type, *key;
     bool wanted;

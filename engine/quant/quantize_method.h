@@ -82,7 +82,7 @@ struct quantize_options {
 };
 
 /* Every quantizer, once: its id, and the name of its row (quantizer_NAME), of its parameters (NAME_params) and in the
- * API. */
+ * API. New ones go to the end: states of interrupted attributions know a quantizer by its number. */
 /* clang-format off */
 #define QUANTIZERS(X) \
     X(RTN, rtn) \

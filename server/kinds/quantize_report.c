@@ -369,6 +369,7 @@ static void fill_note(struct quantize_report *report)
         report->note = "a loss is not finite: the model's outputs overflow or are not numbers";
 }
 
+/* All but the layers and the note. Metrics are measured of this. */
 static struct quantize_report report_of(const struct quantize_findings *found, const struct quantize_identity *identity)
 {
     const struct overlap *overlap = &found->overlap;

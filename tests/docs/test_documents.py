@@ -56,6 +56,12 @@ def test_make_targets_that_it_names_exist(document):
     assert [target for target in sorted(named) if not re.search(rf"^(?:\.PHONY:.*\b)?{target}\b", makefile, re.M)] == []
 
 
+def test_every_architecture_is_named():
+    rows = re.findall(r'\.model_type = "(\w+)"', (ROOT / "engine/model/architecture.c").read_text())
+    named = re.search(r"- \*\*Architectures:\*\*.*?\n(?=- )", (ROOT / "docs/measures.md").read_text(), re.S)[0]
+    assert len(rows) > 10 and not [row for row in rows if not re.search(rf"\b{row}\b", named)]
+
+
 def test_the_tour_stays_a_tour():
     assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) <= 150
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
