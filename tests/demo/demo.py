@@ -43,7 +43,7 @@ def options(arguments):
 
 
 # --- text ---------------------------------------------------------------------------------------------------------------------------
-def fetch_text(corpus, given):
+def fetch_text(corpus, given, interrupts):
     """DIRECTORY/corpus/train.txt and validation.txt. What is fetching is a process group of its own, so that an interrupt ends all of it."""
     corpus.mkdir(parents=True, exist_ok=True)
     if given is not None:
@@ -52,12 +52,15 @@ def fetch_text(corpus, given):
                 raise Trouble(f"--text {given}: there is no {name} in it")
             shutil.copyfile(given / name, corpus / name)
         return
-    child = subprocess.Popen([str(HERE / "corpus.sh"), str(corpus)], stdin=subprocess.DEVNULL, start_new_session=True)
+    child = None
     try:
+        with interrupts.held():  # a child that is not known yet could not be ended
+            child = subprocess.Popen([str(HERE / "corpus.sh"), str(corpus)], stdin=subprocess.DEVNULL, start_new_session=True)
         failed = child.wait() != 0
     except BaseException:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+        if child is not None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
         raise
     if failed:
         raise Trouble("there is no text to train on (why: above). With text of your own, of a few megabytes: demo.py --text DIR")
@@ -117,7 +120,7 @@ def measure(experiment, corpus):
 def run(asked, server, interrupts):
     began = time.monotonic()
     corpus = asked.directory / "corpus"
-    fetch_text(corpus, asked.text)
+    fetch_text(corpus, asked.text, interrupts)
     if server.find():
         print(f"the server of an earlier demo runs already: {server.url}/", flush=True)
     else:
