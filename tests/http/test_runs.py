@@ -32,7 +32,7 @@ def test_evaluate(service, ready):
     assert (result["sequences"], result["tokens"]) == (6, 192) and len(result["sequence_losses"]) == 6
     assert result["loss"] == pytest.approx(sum(result["sequence_losses"]) / 6)
     assert run["progress"]["done"] == run["progress"]["total"] > 0
-    assert run["params"] == {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "sequence_length": None, "packing": "blocks",
+    assert run["params"] == {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "sequence_length": None, "packing": "blocks", "per_token": False,
                              "max_sequences": None, "precision": "f32"}
 
 
