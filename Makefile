@@ -182,7 +182,7 @@ SIMULATED_DEVICE := $(OBJ)/$(PTX_DIR)/simulated.o $(EMULATED_DEVICE)
 $(OBJ)/$(PTX_DIR)/simulated.o: CPPFLAGS += -Itests/unit
 $(OBJ)/$(PTX_DIR)/test_simulated: BESIDE := $(SIMULATED_DEVICE)
 $(OBJ)/$(PTX_DIR)/test_simulated: $(SIMULATED_DEVICE)
-$(PTX)/kernels.ptx: $(CUDA_DIR)/plugin/kernels.cu $(wildcard $(CUDA_DIR)/kernels/*.h) engine/backend/backend.h engine/backend/batch.h
+$(PTX)/kernels.ptx: $(CUDA_DIR)/plugin/kernels.cu $(wildcard $(CUDA_DIR)/kernels/*.h) $(wildcard engine/backend/*.h)
 	@mkdir -p $(@D)
 	@echo "  nvcc $@"
 	@$(NVCC) $(filter-out -gencode arch=%,$(CUDA_FLAGS)) -arch=compute_80 -ptx -o $@ $<

@@ -130,7 +130,9 @@ KERNEL(encode, encode_args)
     EACH_THREAD(thread)
     {
         const int slot = thread / CODES_LANES;
-        if (thread % CODES_LANES > 0 || group_count(grid, codes, thread) == 0) continue;
+        if (thread % CODES_LANES > 0) continue;
+        scales[slot] = zeros[slot] = 0; /* compilers read them for threads without a group too, before they look */
+        if (group_count(grid, codes, thread) == 0) continue;
         const int64_t group = group_of(grid, thread);
         if (coding.given) {
             scales[slot] = (double)codes->scales[group];
