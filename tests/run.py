@@ -26,9 +26,23 @@ MEMORY, MEMORY_BYTES = "/dev/shm", 4 << 30
 
 
 # The long ones, begun first, so that none is left alone at the end: those that compute beside those that wait.
-LONG = ("dashboard/test_dashboard", "pool/test_chaos", "dashboard/test_geometry", "faults/test_two_workers", "http/test_generated",
-        "faults/test_memory", "pool/test_workers", "demo/test_demo", "golden/test_golden", "faults/test_kills", "study/test_study",
-        "dashboard/test_service", "http/test_hub", "http/test_watch", "http/test_geometry")
+LONG = (
+    "dashboard/test_dashboard",
+    "pool/test_chaos",
+    "dashboard/test_geometry",
+    "faults/test_two_workers",
+    "http/test_generated",
+    "faults/test_memory",
+    "pool/test_workers",
+    "demo/test_demo",
+    "golden/test_golden",
+    "faults/test_kills",
+    "study/test_study",
+    "dashboard/test_service",
+    "http/test_hub",
+    "http/test_watch",
+    "http/test_geometry",
+)
 
 
 def execute(command, extra_environment=None):
@@ -36,7 +50,9 @@ def execute(command, extra_environment=None):
     environment = dict(os.environ, **(extra_environment or {}))
     began = time.monotonic()
     with tempfile.TemporaryFile() as output:  # a pipe would wait for what the suite may have left running
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment
+        )
         late = threading.Timer(SUITE_SECONDS, process.kill)
         late.start()
         _, status, usage = os.wait4(process.pid, 0)
@@ -52,7 +68,10 @@ def execute(command, extra_environment=None):
 
 def run_program(path):
     code, text, seconds = execute([path])
-    count = {word: sum(map(int, re.findall(rf"\[\s+{word}\s+\] (?:[^\n]*: )?(\d+) test\(s\)", text))) for word in ("PASSED", "FAILED", "SKIPPED")}
+    count = {
+        word: sum(map(int, re.findall(rf"\[\s+{word}\s+\] (?:[^\n]*: )?(\d+) test\(s\)", text)))
+        for word in ("PASSED", "FAILED", "SKIPPED")
+    }
     if code != 0 and count["FAILED"] == 0:
         count["FAILED"] = 1  # it crashed, or a sanitizer spoke
     if code == 0 and not any(count.values()):
@@ -70,7 +89,18 @@ def run_pytest(path, junit, scratch):
 
 def run_pytest_in(path, junit, own):
     report = pathlib.Path(junit) / (re.sub(r"\W+", "-", path).strip("-") + ".xml")
-    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", f"--junitxml={report}", f"--basetemp={own}/pytest", path]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-rs",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={report}",
+        f"--basetemp={own}/pytest",
+        path,
+    ]
     code, text, seconds = execute(command, {"TMPDIR": own})
     passed = failed = skipped = 0
     if report.exists():
@@ -100,7 +130,10 @@ def expand(suites):
     """The long ones first, then the other pytest files, then the rest."""
     files = [str(f) for s in suites if pathlib.Path(s).is_dir() for f in sorted(pathlib.Path(s).glob("test_*.py"))]
     place = {f"tests/{name}.py": number for number, name in enumerate(LONG)}
-    return sorted(files + [s for s in suites if not pathlib.Path(s).is_dir()], key=lambda s: (place.get(s, len(LONG)), not s.endswith(".py")))
+    return sorted(
+        files + [s for s in suites if not pathlib.Path(s).is_dir()],
+        key=lambda s: (place.get(s, len(LONG)), not s.endswith(".py")),
+    )
 
 
 def fast_directory():
@@ -117,7 +150,10 @@ def main():
     parser.add_argument("suites", nargs="+", metavar="SUITE")
     options = parser.parse_args()
     totals, began, processor = [0, 0, 0], time.monotonic(), 0.0
-    with tempfile.TemporaryDirectory(prefix="deltaq-", dir=fast_directory(), ignore_cleanup_errors=True) as scratch, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="deltaq-", dir=fast_directory(), ignore_cleanup_errors=True) as scratch,
+        concurrent.futures.ThreadPoolExecutor(options.jobs) as pool,
+    ):
         junit = options.junit or scratch
         pathlib.Path(junit).mkdir(parents=True, exist_ok=True)
         database = pathlib.Path(scratch) / "database"
@@ -129,7 +165,10 @@ def main():
             processor += used
             totals = [a + b for a, b in zip(totals, (passed, failed, skipped))]
             name = futures[future].split("=", 1)[0]
-            print(f"{'FAIL' if failed else ' ok '} {name}: {passed} passed, {failed} failed, {skipped} skipped ({seconds:.1f} s, {used:.1f} s of processor)", flush=True)
+            print(
+                f"{'FAIL' if failed else ' ok '} {name}: {passed} passed, {failed} failed, {skipped} skipped ({seconds:.1f} s, {used:.1f} s of processor)",
+                flush=True,
+            )
             if failed:
                 print(text, flush=True)
             elif skipped:

@@ -3,8 +3,16 @@
 
 
 def metric(name, label, axis=None, unit=None, better=None, form="number", kinds=("quantize",)):
-    return {"name": name, "unit": unit, "label": label, "axis": axis or label, "help": f"What {name} is", "better": better, "format": form,
-            "kinds": list(kinds)}
+    return {
+        "name": name,
+        "unit": unit,
+        "label": label,
+        "axis": axis or label,
+        "help": f"What {name} is",
+        "better": better,
+        "format": form,
+        "kinds": list(kinds),
+    }
 
 
 ITEMS = [
@@ -32,16 +40,31 @@ KNOWN = {item["name"]: item for item in ITEMS}
 
 def figure(kind, name, which=None, label=None, form="number", optional=False, interval=None, stderr=None):
     told = KNOWN[which or name] if label is None else metric(name, label, form=form)
-    return {"kind": kind, "name": name, "metric": None if label else told["name"], "optional": optional, "interval": interval, "stderr": stderr,
-            **{field: told[field] for field in ("label", "unit", "help", "better", "format")}}
+    return {
+        "kind": kind,
+        "name": name,
+        "metric": None if label else told["name"],
+        "optional": optional,
+        "interval": interval,
+        "stderr": stderr,
+        **{field: told[field] for field in ("label", "unit", "help", "better", "format")},
+    }
 
 
 QUANTIZATION = ["loss_fp", "loss_q", "delta", "kl", "top1_agreement", "bits_per_weight"]
 FIGURES = [
-    *(figure(kind, name, interval="delta_interval" if name == "delta" else None) for kind in ("quantize", "attribution") for name in QUANTIZATION),
+    *(
+        figure(kind, name, interval="delta_interval" if name == "delta" else None)
+        for kind in ("quantize", "attribution")
+        for name in QUANTIZATION
+    ),
     figure("quantize", "made_up", optional=True),
-    figure("sharpness", "loss"), figure("sharpness", "gradient_norm"),
-    *(figure("sharpness", name, optional=True) for name in ("top_eigenvalue", "largest_algebraic", "smallest_algebraic")),
+    figure("sharpness", "loss"),
+    figure("sharpness", "gradient_norm"),
+    *(
+        figure("sharpness", name, optional=True)
+        for name in ("top_eigenvalue", "largest_algebraic", "smallest_algebraic")
+    ),
     figure("sharpness", "trace", optional=True, stderr="trace_stderr"),
     figure("sharpness", "predicted_delta", optional=True),
     figure("attribution", "additive_share"),

@@ -15,8 +15,13 @@ Estimate = collections.namedtuple("Estimate", "value low high")
 def measurement(result):
     """Of what a run of the kind `quantize` found."""
     draws = result["calibration_draws"]
-    return {"delta": result["delta"], "interval": result["delta_interval"], "loss_fp": result["loss_fp"], "loss_q": result["loss_q"],
-            "draws": 1 if draws is None else len(draws["delta"])}
+    return {
+        "delta": result["delta"],
+        "interval": result["delta_interval"],
+        "loss_fp": result["loss_fp"],
+        "loss_q": result["loss_q"],
+        "draws": 1 if draws is None else len(draws["delta"]),
+    }
 
 
 def estimate(measured):
@@ -25,7 +30,11 @@ def estimate(measured):
 
 def minus(a, b):
     value = a.value - b.value
-    return Estimate(value, value - math.hypot(a.value - a.low, b.high - b.value), value + math.hypot(a.high - a.value, b.value - b.low))
+    return Estimate(
+        value,
+        value - math.hypot(a.value - a.low, b.high - b.value),
+        value + math.hypot(a.high - a.value, b.value - b.low),
+    )
 
 
 def mean(estimates):
@@ -54,7 +63,7 @@ def at_loss(line, loss):
 
 
 def points(estimate_, sign=1):
-    """"1.2 points (95 %: 0.9 to 1.5)"; with the sign turned when the sentence says "less"."""
+    """ "1.2 points (95 %: 0.9 to 1.5)"; with the sign turned when the sentence says "less"."""
     low, high = sorted((100 * sign * estimate_.low, 100 * sign * estimate_.high))
     return f"{100 * sign * estimate_.value:.2f} points (95 %: {low:.2f} to {high:.2f})"
 
@@ -74,32 +83,48 @@ def compare(upper, lower, counts):
     """Differences of two groups {tokens: measurement} at the same tokens."""
     both = [count for count in counts if count in upper and count in lower]
     differences = {count: minus(estimate(upper[count]), estimate(lower[count])) for count in both}
-    clear = [count for count in both if apart(estimate(upper[count]), estimate(lower[count])) and differences[count].value > 0]
+    clear = [
+        count
+        for count in both
+        if apart(estimate(upper[count]), estimate(lower[count])) and differences[count].value > 0
+    ]
     return mean(list(differences.values())), differences, clear
 
 
 def decay(decayed, constant, counts):
     total, differences, clear = compare(decayed, constant, counts)
     holds = verdict(total, +1)
-    said = (f"averaged over {len(differences)} token counts, a decayed run has {points(total)} more ΔQL than the constant run at the same tokens")
+    said = f"averaged over {len(differences)} token counts, a decayed run has {points(total)} more ΔQL than the constant run at the same tokens"
     grows = ", ".join(f"{100 * value.value:+.2f} at {count / 1e6:.1f} M" for count, value in differences.items())
     said += f" ({grows})"
     if holds:
         text = f"Decay raises ΔQL: {said}; at {len(clear)} of {len(differences)} counts the two runs' intervals do not touch."
     else:
         text = f"That decay raises ΔQL does not hold in these numbers: {said}, and {fails(holds)}."
-    return finding("decay", holds, total, text, apart=clear, differences={str(count): value for count, value in differences.items()})
+    return finding(
+        "decay",
+        holds,
+        total,
+        text,
+        apart=clear,
+        differences={str(count): value for count, value in differences.items()},
+    )
 
 
 def peak(large, small, rates):
     """`large`, `small`: the decayed runs {tokens: measurement} of two peak rates. A larger rate learns faster, so that equal tokens
     would compare models of different quality: each run of the small rate is held against the line through those of the large one, at
     its own full-precision loss."""
-    pairs = [(entry["loss_fp"], minus(other, estimate(entry)))
-             for _, entry in sorted(small.items()) if (other := at_loss(large.values(), entry["loss_fp"])) is not None]
+    pairs = [
+        (entry["loss_fp"], minus(other, estimate(entry)))
+        for _, entry in sorted(small.items())
+        if (other := at_loss(large.values(), entry["loss_fp"])) is not None
+    ]
     if not pairs:
-        text = (f"Whether a larger peak rate softens the damage cannot be told from these numbers: no decayed run of peak rate {rates[1]:g} has a "
-                f"full-precision loss within those of peak rate {rates[0]:g}.")
+        text = (
+            f"Whether a larger peak rate softens the damage cannot be told from these numbers: no decayed run of peak rate {rates[1]:g} has a "
+            f"full-precision loss within those of peak rate {rates[0]:g}."
+        )
         return finding("peak", None, None, text)
     total = mean([difference for _, difference in pairs])
     holds = verdict(total, -1)
@@ -116,14 +141,18 @@ def average(averaged, decayed, counts):
     total, differences, _ = compare(averaged, decayed, counts)
     holds = verdict(total, -1)
     last = max(differences)
-    said = (f"averaged over {len(differences)} token counts, the mean of the constant run's latest checkpoints has {points(total, -1)} less ΔQL than the "
-            f"decayed run (at {last / 1e6:.1f} M tokens their quantized losses are {averaged[last]['loss_q']:.3f} and {decayed[last]['loss_q']:.3f} nats, "
-            f"their full-precision losses {averaged[last]['loss_fp']:.3f} and {decayed[last]['loss_fp']:.3f})")
+    said = (
+        f"averaged over {len(differences)} token counts, the mean of the constant run's latest checkpoints has {points(total, -1)} less ΔQL than the "
+        f"decayed run (at {last / 1e6:.1f} M tokens their quantized losses are {averaged[last]['loss_q']:.3f} and {decayed[last]['loss_q']:.3f} nats, "
+        f"their full-precision losses {averaged[last]['loss_fp']:.3f} and {decayed[last]['loss_fp']:.3f})"
+    )
     if holds:
         text = f"Averaging instead of decay does less damage: {said}."
     else:
         text = f"That averaging instead of decay does less damage does not hold in these numbers: {said}, and {fails(holds)}."
-    return finding("average", holds, total, text, differences={str(count): value for count, value in differences.items()})
+    return finding(
+        "average", holds, total, text, differences={str(count): value for count, value in differences.items()}
+    )
 
 
 def finding(name, holds, total, text, **more):

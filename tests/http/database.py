@@ -30,7 +30,11 @@ def make(binary, place):
     data = place / "new"
     shutil.rmtree(data, ignore_errors=True)
     with open(place / "log", "wb") as log:
-        server = subprocess.Popen([binary, "serve", "--listen", "127.0.0.1:0", "--data-dir", data, "--workers", "0"], stdout=subprocess.PIPE, stderr=log)
+        server = subprocess.Popen(
+            [binary, "serve", "--listen", "127.0.0.1:0", "--data-dir", data, "--workers", "0"],
+            stdout=subprocess.PIPE,
+            stderr=log,
+        )
     line = server.stdout.readline()
     server.send_signal(signal.SIGTERM)
     assert server.wait(timeout=60) == 0 and line.startswith(b"deltaq listening on "), (place / "log").read_text()

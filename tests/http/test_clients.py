@@ -63,27 +63,68 @@ def lay_out(service):
 @pytest.fixture(scope="module")
 def idle(tmp_path_factory):
     """A server whose runs stay in the queue."""
-    service = Service(tmp_path_factory.mktemp("clients"), "--workers", "0", environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
+    service = Service(
+        tmp_path_factory.mktemp("clients"), "--workers", "0", environment={"HF_ENDPOINT": "http://127.0.0.1:9"}
+    )
     lay_out(service)
     yield service
     assert service.stop() == 0
 
 
 CHECKPOINT, OTHER, THIRD = "clients/step1", "clients/step2", "clients/step3"
-MODEL = {"model_type": "llama", "vocab_size": 256, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
-         "num_attention_heads": 2, "max_position_embeddings": 64}
+MODEL = {
+    "model_type": "llama",
+    "vocab_size": 256,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 64,
+}
 LEAST = [  # the least that each kind wants; methods and objects that may be null given too
     ("evaluate", {"checkpoint": CHECKPOINT, "dataset": "prose"}),
     ("evaluate", {"checkpoint": CHECKPOINT, "dataset": "clients-inline"}),
     ("quantize", {"checkpoint": CHECKPOINT, "method": RTN, "evaluation": {"dataset": "prose"}}),
-    ("quantize", {"checkpoint": CHECKPOINT, "method": GPTQ, "calibration": {"dataset": "prose"}, "evaluation": {"dataset": "prose"}}),
-    ("quantize", {"checkpoint": CHECKPOINT, "method": GPTQ, "calibration": {"dataset": "clients-inline"},
-                  "evaluation": {"dataset": "clients-inline"}}),
+    (
+        "quantize",
+        {
+            "checkpoint": CHECKPOINT,
+            "method": GPTQ,
+            "calibration": {"dataset": "prose"},
+            "evaluation": {"dataset": "prose"},
+        },
+    ),
+    (
+        "quantize",
+        {
+            "checkpoint": CHECKPOINT,
+            "method": GPTQ,
+            "calibration": {"dataset": "clients-inline"},
+            "evaluation": {"dataset": "clients-inline"},
+        },
+    ),
     ("sharpness", {"checkpoint": CHECKPOINT, "dataset": "prose"}),
-    ("sharpness", {"checkpoint": CHECKPOINT, "dataset": "prose",
-                   "direction": {"method": GPTQ, "calibration": {"dataset": "prose"}}}),
-    ("train", {"trajectory": "clients-made", "model": MODEL, "dataset": "prose", "tokens": 4096, "batch_sequences": 4,
-               "sequence_length": 32, "tokenizer": {"name": "bytes"}, "schedule": {"name": "constant", "peak": 1e-3}}),
+    (
+        "sharpness",
+        {
+            "checkpoint": CHECKPOINT,
+            "dataset": "prose",
+            "direction": {"method": GPTQ, "calibration": {"dataset": "prose"}},
+        },
+    ),
+    (
+        "train",
+        {
+            "trajectory": "clients-made",
+            "model": MODEL,
+            "dataset": "prose",
+            "tokens": 4096,
+            "batch_sequences": 4,
+            "sequence_length": 32,
+            "tokenizer": {"name": "bytes"},
+            "schedule": {"name": "constant", "peak": 1e-3},
+        },
+    ),
     ("average", {"checkpoints": [CHECKPOINT, OTHER]}),
     ("interpolate", {"from": CHECKPOINT, "to": OTHER, "dataset": "prose"}),
     ("landscape", {"checkpoints": [CHECKPOINT, OTHER, THIRD], "dataset": "prose"}),
@@ -114,7 +155,12 @@ def test_a_quantize_run_with_every_default_sent(service):
     lay_out(service)
     data = {"dataset": "prose"}
     body = request_of("quantize", {"checkpoint": CHECKPOINT, "method": GPTQ, "calibration": data, "evaluation": data})
-    assert body["params"]["evaluation"] == {"dataset": "prose", "sequence_length": 2048, "packing": "blocks", "max_sequences": None}
+    assert body["params"]["evaluation"] == {
+        "dataset": "prose",
+        "sequence_length": 2048,
+        "packing": "blocks",
+        "max_sequences": None,
+    }
     assert body["params"]["method"]["overrides"] == [] and body["params"]["export"] is None and body["dry_run"] is False
     answer = service.post("/v1/runs", body)
     assert answer.status == 202, answer.body

@@ -16,14 +16,28 @@ QUANTIZED = ("loss_fp", "loss_q", "delta", "kl")
 
 @pytest.fixture(scope="module")
 def subject(service):
-    made = [service.checkpoint(models.write_llama(service.files / f"compare-{seed}", seed=seed), "compare", str(seed), step=seed)["id"] for seed in (1, 2)]
+    made = [
+        service.checkpoint(
+            models.write_llama(service.files / f"compare-{seed}", seed=seed), "compare", str(seed), step=seed
+        )["id"]
+        for seed in (1, 2)
+    ]
     rows = [row[:length] for row, length in zip(models.rows(len(LENGTHS), max(LENGTHS), seed=5), LENGTHS)]
     many = [row[: 8 + i % 9] for i, row in enumerate(models.rows(MANY, 16, seed=8))]
-    return {"one": made[0], "two": made[1], "few": service.sequences("compare", rows)["name"], "many": service.sequences("compare-many", many)["name"]}
+    return {
+        "one": made[0],
+        "two": made[1],
+        "few": service.sequences("compare", rows)["name"],
+        "many": service.sequences("compare-many", many)["name"],
+    }
 
 
 def quantize(service, subject, bits, checkpoint="one", data="few"):
-    params = {"checkpoint": subject[checkpoint], "method": {"name": "rtn", "bits": bits, "group_size": 16}, "evaluation": {"dataset": subject[data]}}
+    params = {
+        "checkpoint": subject[checkpoint],
+        "method": {"name": "rtn", "bits": bits, "group_size": 16},
+        "evaluation": {"dataset": subject[data]},
+    }
     run = service.run("quantize", **params)
     assert run["state"] == "succeeded", run["error"]
     return run
@@ -131,9 +145,20 @@ def test_equal_runs_differ_by_exactly_nothing(service, subject, data):
     found = compare(service, run, again).json
     for name in QUANTIZED:
         told = found[name]
-        assert (told["difference"], told["interval"], told["worse"], told["better"], told["sign_p"]) == (0, [0, 0], 0, 0, 1)
+        assert (told["difference"], told["interval"], told["worse"], told["better"], told["sign_p"]) == (
+            0,
+            [0, 0],
+            0,
+            0,
+            1,
+        )
     answer = compare(service, run, again)
-    assert service.get(f"/v1/compare?a={run['id']}&b={again['id']}", headers={"If-None-Match": answer.headers["ETag"]}).status == 304
+    assert (
+        service.get(
+            f"/v1/compare?a={run['id']}&b={again['id']}", headers={"If-None-Match": answer.headers["ETag"]}
+        ).status
+        == 304
+    )
 
 
 def test_one_sequence_has_no_interval(service, subject):
@@ -145,7 +170,11 @@ def test_one_sequence_has_no_interval(service, subject):
 def test_what_cannot_be_compared_is_refused(service, subject):
     run, other = quantize(service, subject, 4), quantize(service, subject, 4, data="many")
     refused = compare(service, run, other)
-    assert refused.status == 422 and refused.pointers == ["/b"] and other["result"]["protocol_id"] in refused.json["detail"]
+    assert (
+        refused.status == 422
+        and refused.pointers == ["/b"]
+        and other["result"]["protocol_id"] in refused.json["detail"]
+    )
     assert "same dataset" in refused.json["detail"]
     fewer = evaluate(service, subject, max_sequences=3)
     assert compare(service, evaluate(service, subject), fewer).pointers == ["/b"]
@@ -153,8 +182,12 @@ def test_what_cannot_be_compared_is_refused(service, subject):
     assert kinds.status == 422 and kinds.pointers == ["/b"] and "one kind" in kinds.json["detail"]
     health = service.run("health", checkpoint=subject["one"])
     assert compare(service, health, run).pointers == ["/a"]
-    failed = service.run("quantize", checkpoint=subject["one"], method={"name": "rtn", "bits": 4, "group_size": 16},
-                         evaluation={"dataset": service.sequences("compare-long", models.rows(1, 100))["name"]})
+    failed = service.run(
+        "quantize",
+        checkpoint=subject["one"],
+        method={"name": "rtn", "bits": 4, "group_size": 16},
+        evaluation={"dataset": service.sequences("compare-long", models.rows(1, 100))["name"]},
+    )
     assert failed["state"] == "failed" and compare(service, run, failed).status == 409
     assert service.get(f"/v1/compare?a={run['id']}&b=none").status == 404
     assert service.get(f"/v1/compare?a={run['id']}").pointers == ["/b"]
@@ -167,8 +200,19 @@ def test_a_damaged_file_of_losses_is_noticed(service, subject):
     path = service.data / "artifacts" / item["sha256"]
     whole = path.read_bytes()
     lines = whole.split(b"\n")
-    damages = (whole[:-1], whole + b"5", whole + whole, lines[0] + b"\n", b"", whole.replace(b"loss", b"lost"), whole.replace(b"\n2,", b"\n3,"),
-               whole.replace(b"\n1,", b"\n 1,"), whole.replace(b"\n1,17", b"\n1,1"), b"\n".join([*lines[:2], lines[2] + b",1", *lines[3:]]), b"\0" * len(whole))
+    damages = (
+        whole[:-1],
+        whole + b"5",
+        whole + whole,
+        lines[0] + b"\n",
+        b"",
+        whole.replace(b"loss", b"lost"),
+        whole.replace(b"\n2,", b"\n3,"),
+        whole.replace(b"\n1,", b"\n 1,"),
+        whole.replace(b"\n1,17", b"\n1,1"),
+        b"\n".join([*lines[:2], lines[2] + b",1", *lines[3:]]),
+        b"\0" * len(whole),
+    )
     try:
         for damage in damages:
             assert damage != whole

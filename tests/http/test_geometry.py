@@ -18,38 +18,61 @@ STEPS = 6
 def read_safetensors(path):
     data = pathlib.Path(path).read_bytes()
     size = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + size])
+    header = json.loads(data[8 : 8 + size])
     header.pop("__metadata__", None)
-    return {name: numpy.frombuffer(data[8 + size:][slice(*row["data_offsets"])], numpy.float32).reshape(row["shape"])
-            for name, row in header.items()}
+    return {
+        name: numpy.frombuffer(data[8 + size :][slice(*row["data_offsets"])], numpy.float32).reshape(row["shape"])
+        for name, row in header.items()
+    }
 
 
 def weights_of(service, checkpoint):
-    return read_safetensors(pathlib.Path(service.get(f"/v1/checkpoints/{checkpoint}").json["source"]["path"]) / "model.safetensors")
+    return read_safetensors(
+        pathlib.Path(service.get(f"/v1/checkpoints/{checkpoint}").json["source"]["path"]) / "model.safetensors"
+    )
 
 
 def write_path(service, trajectory, seed=0, steps=STEPS, scale=0.02, **config):
     """A path of checkpoints that wander away from one model."""
     made, files = [], []
     random = numpy.random.default_rng(seed)
-    drift = {name: random.standard_normal(t.shape) for name, t in models.tensors_of({**models.LLAMA, **config}, 0).items()}
+    drift = {
+        name: random.standard_normal(t.shape) for name, t in models.tensors_of({**models.LLAMA, **config}, 0).items()
+    }
     for i in range(steps):
+
         def change(tensors, i=i):
             for name, tensor in tensors.items():
                 tensor += (scale * (i * drift[name] + random.standard_normal(tensor.shape))).astype(numpy.float32)
+
         files.append(models.write_llama(service.files / trajectory / f"step{i + 1}", change=change, **config))
-        made.append(service.checkpoint(files[-1], trajectory, f"step{i + 1}", step=10 * (i + 1), tokens=640 * (i + 1), learning_rate=0.01 / (i + 1)))
+        made.append(
+            service.checkpoint(
+                files[-1],
+                trajectory,
+                f"step{i + 1}",
+                step=10 * (i + 1),
+                tokens=640 * (i + 1),
+                learning_rate=0.01 / (i + 1),
+            )
+        )
     return made, [read_safetensors(f / "model.safetensors") for f in files]
 
 
 @pytest.fixture(scope="module")
 def path(service):
     made, tensors = write_path(service, "geometry")
-    return {"ids": [c["id"] for c in made], "tensors": tensors, "dataset": service.sequences("geometry", models.rows(4, 24))["id"]}
+    return {
+        "ids": [c["id"] for c in made],
+        "tensors": tensors,
+        "dataset": service.sequences("geometry", models.rows(4, 24))["id"],
+    }
 
 
 def loss_of(service, checkpoint, path):
-    return service.run("evaluate", checkpoint=checkpoint, dataset=path["dataset"], sequence_length=None)["result"]["loss"]
+    return service.run("evaluate", checkpoint=checkpoint, dataset=path["dataset"], sequence_length=None)["result"][
+        "loss"
+    ]
 
 
 def mean(tensors, weights=None):
@@ -79,7 +102,9 @@ def test_uniform_average_is_bit_exact(service, path):
     assert_same(weights_of(service, made), mean(path["tensors"]))
     document = service.get(f"/v1/checkpoints/{made}").json
     assert (document["trajectory"], document["name"], document["step"]) == ("geometry-averages", "all", 60)
-    assert document["derived_from"]["checkpoints"] == path["ids"] and document["derived_from"]["weights"] == pytest.approx([1 / 6] * 6)
+    assert document["derived_from"]["checkpoints"] == path["ids"] and document["derived_from"][
+        "weights"
+    ] == pytest.approx([1 / 6] * 6)
     assert run["params"]["into"] == "geometry-averages" and run["progress"]["done"] == run["progress"]["total"]
     files = pathlib.Path(document["source"]["path"])
     assert {f.name for f in files.iterdir()} == {"config.json", "tokenizer.json", "model.safetensors"}
@@ -91,8 +116,12 @@ def test_weighted_average_and_its_default_name(service, path):
     made = run["result"]["checkpoint"]
     assert_same(weights_of(service, made), mean([path["tensors"][i] for i in (5, 3, 1)], [0.5, 0.3, 0.2]))
     assert run["params"]["name"].startswith("average-")
-    forced = service.post("/v1/runs", {"kind": "average", "params": {"checkpoints": ids, "weights": [0.5, 0.3, 0.2]}, "force": True})
-    assert forced.status == 202 and service.wait(forced.json["id"])["result"]["checkpoint"] == made, "the same average is one checkpoint"
+    forced = service.post(
+        "/v1/runs", {"kind": "average", "params": {"checkpoints": ids, "weights": [0.5, 0.3, 0.2]}, "force": True}
+    )
+    assert (
+        forced.status == 202 and service.wait(forced.json["id"])["result"]["checkpoint"] == made
+    ), "the same average is one checkpoint"
 
 
 def test_windows_along_a_trajectory(service, path):
@@ -101,10 +130,12 @@ def test_windows_along_a_trajectory(service, path):
     assert run["params"]["checkpoints"] == path["ids"]
     made = service.get("/v1/checkpoints?trajectory=geometry-lawa3").json["items"]
     assert [c["name"] for c in reversed(made)] == ["step3", "step4", "step5", "step6"]
-    assert [c["id"] for c in reversed(made)] == run["result"]["checkpoints"] and run["result"]["trajectory"] == "geometry-lawa3"
+    assert [c["id"] for c in reversed(made)] == run["result"]["checkpoints"] and run["result"][
+        "trajectory"
+    ] == "geometry-lawa3"
     assert [(c["step"], c["tokens"], c["learning_rate"]) for c in made][0] == (60, 3840, pytest.approx(0.01 / 6))
     for i, checkpoint in enumerate(run["result"]["checkpoints"]):
-        assert_same(weights_of(service, checkpoint), mean(path["tensors"][i:i + 3]))
+        assert_same(weights_of(service, checkpoint), mean(path["tensors"][i : i + 3]))
     again = service.run("average", **run["params"])
     assert again["result"] == run["result"], "parameters as they are written back ask for the same"
 
@@ -119,33 +150,50 @@ def test_windows_across_trajectories_are_matched_by_step(service, path, name):
 
 def test_search_over_windows_keeps_the_best(service, path):
     evaluation = {"dataset": path["dataset"], "sequence_length": None}
-    run = service.run("average", trajectory="geometry", windows=[1, 2, 3, 6], evaluation=evaluation, calibration=evaluation,
-                      method={"name": "gptq", "bits": 3, "group_size": 16})
+    run = service.run(
+        "average",
+        trajectory="geometry",
+        windows=[1, 2, 3, 6],
+        evaluation=evaluation,
+        calibration=evaluation,
+        method={"name": "gptq", "bits": 3, "group_size": 16},
+    )
     assert run["state"] == "succeeded", run["error"]
     result = run["result"]
     best = min(result["windows"], key=lambda row: row["loss_q"])
     assert [row["window"] for row in result["windows"]] == [1, 2, 3, 6] and result["window"] == best["window"]
-    assert_same(weights_of(service, result["checkpoint"]), mean(path["tensors"][-best["window"]:]))
+    assert_same(weights_of(service, result["checkpoint"]), mean(path["tensors"][-best["window"] :]))
     assert loss_of(service, result["checkpoint"], path) == pytest.approx(best["loss"], abs=1e-6)
-    quantized = service.run("quantize", checkpoint=result["checkpoint"], method={"name": "gptq", "bits": 3, "group_size": 16},
-                            calibration=evaluation, evaluation=evaluation)["result"]
-    assert (quantized["loss_q"], quantized["delta"]) == (best["loss_q"], best["delta"]), "a mix reads like the file it stands for"
+    quantized = service.run(
+        "quantize",
+        checkpoint=result["checkpoint"],
+        method={"name": "gptq", "bits": 3, "group_size": 16},
+        calibration=evaluation,
+        evaluation=evaluation,
+    )["result"]
+    assert (quantized["loss_q"], quantized["delta"]) == (
+        best["loss_q"],
+        best["delta"],
+    ), "a mix reads like the file it stands for"
 
 
-@pytest.mark.parametrize("params,pointer", [
-    ({}, "/params/checkpoints"),
-    ({"checkpoints": []}, "/params/checkpoints"),
-    ({"checkpoints": ["nothing"]}, "/params/checkpoints/0"),
-    ({"checkpoints": ["geometry/step1", 3]}, "/params/checkpoints/1"),
-    ({"checkpoints": ["geometry/step1", "geometry/step2"], "weights": [1]}, "/params/weights"),
-    ({"checkpoints": ["geometry/step1", "geometry/step2"], "weights": [1, -1]}, "/params/weights"),
-    ({"checkpoints": ["geometry/step1"], "name": "a/b"}, "/params/name"),
-    ({"trajectory": "geometry", "window": 7}, "/params/window"),
-    ({"trajectory": "geometry", "window": 2, "name": "x"}, "/params/name"),
-    ({"trajectory": "geometry", "trajectories": ["geometry", "geometry"]}, "/params/trajectories"),
-    ({"trajectory": "geometry", "windows": [1, 2]}, "/params/evaluation"),
-    ({"trajectory": "nothing"}, "/params/trajectory"),
-])
+@pytest.mark.parametrize(
+    "params,pointer",
+    [
+        ({}, "/params/checkpoints"),
+        ({"checkpoints": []}, "/params/checkpoints"),
+        ({"checkpoints": ["nothing"]}, "/params/checkpoints/0"),
+        ({"checkpoints": ["geometry/step1", 3]}, "/params/checkpoints/1"),
+        ({"checkpoints": ["geometry/step1", "geometry/step2"], "weights": [1]}, "/params/weights"),
+        ({"checkpoints": ["geometry/step1", "geometry/step2"], "weights": [1, -1]}, "/params/weights"),
+        ({"checkpoints": ["geometry/step1"], "name": "a/b"}, "/params/name"),
+        ({"trajectory": "geometry", "window": 7}, "/params/window"),
+        ({"trajectory": "geometry", "window": 2, "name": "x"}, "/params/name"),
+        ({"trajectory": "geometry", "trajectories": ["geometry", "geometry"]}, "/params/trajectories"),
+        ({"trajectory": "geometry", "windows": [1, 2]}, "/params/evaluation"),
+        ({"trajectory": "nothing"}, "/params/trajectory"),
+    ],
+)
 def test_bad_averages_are_pointed_at(service, path, params, pointer):
     answer = service.post("/v1/runs", {"kind": "average", "params": params})
     assert answer.status == 422 and answer.pointers == [pointer], answer.body
@@ -156,8 +204,14 @@ def test_mismatched_checkpoints_are_refused_at_once(service, path, name):
         tensors["lm_head.weight"] = tensors["lm_head.weight"][:, :]
 
     wide = service.checkpoint(models.write_llama(service.files / name / "wide", intermediate_size=80), name, "wide")
-    heads = service.checkpoint(models.write_llama(service.files / name / "heads", change=rename, rope_theta=5000.0), name, "heads")
-    for kind, params in (("average", {}), ("interpolate", {"dataset": path["dataset"]}), ("landscape", {"dataset": path["dataset"]})):
+    heads = service.checkpoint(
+        models.write_llama(service.files / name / "heads", change=rename, rope_theta=5000.0), name, "heads"
+    )
+    for kind, params in (
+        ("average", {}),
+        ("interpolate", {"dataset": path["dataset"]}),
+        ("landscape", {"dataset": path["dataset"]}),
+    ):
         for odd, words in ((wide, "intermediate_size"), (heads, "rope_theta")):
             ids = [path["ids"][0], path["ids"][1], odd["id"]]
             both = {"from": ids[0], "to": ids[2]} if kind == "interpolate" else {"checkpoints": ids}
@@ -178,13 +232,21 @@ def test_weights_that_are_no_numbers_fail_the_average_by_name(service, path, nam
     bad = service.checkpoint(models.write_llama(service.files / name, change=spoil), name, "bad")
     run = service.run("average", checkpoints=[path["ids"][0], bad["id"]], name=name)
     assert run["state"] == "failed" and "model.layers.1.mlp.up_proj.weight" in run["error"]["detail"]
-    run = service.run("landscape", checkpoints=[*path["ids"][:2], bad["id"]], dataset=path["dataset"], sequence_length=None)
+    run = service.run(
+        "landscape", checkpoints=[*path["ids"][:2], bad["id"]], dataset=path["dataset"], sequence_length=None
+    )
     assert run["state"] == "failed" and "model.layers.1.mlp.up_proj.weight" in run["error"]["detail"]
 
 
 def test_interpolation_ends_at_the_checkpoints(service, path):
     ends = [loss_of(service, path["ids"][i], path) for i in (0, 5)]
-    run = service.run("interpolate", **{"from": path["ids"][0], "to": path["ids"][5]}, points=3, dataset=path["dataset"], sequence_length=None)
+    run = service.run(
+        "interpolate",
+        **{"from": path["ids"][0], "to": path["ids"][5]},
+        points=3,
+        dataset=path["dataset"],
+        sequence_length=None,
+    )
     result = run["result"]
     assert result["alphas"] == [0, 0.5, 1] and result["losses_q"] is None
     assert [result["losses"][0], result["losses"][2]] == ends, "an end is read as it is"
@@ -196,19 +258,29 @@ def test_interpolation_ends_at_the_checkpoints(service, path):
 def test_interpolation_quantized_at_each_point(service, path):
     use = {"dataset": path["dataset"], "sequence_length": None}
     method = {"name": "rtn", "bits": 3, "group_size": 16}
-    run = service.run("interpolate", **{"from": path["ids"][0], "to": path["ids"][5]}, points=2, range=[0, 2], method=method, **use)
+    run = service.run(
+        "interpolate", **{"from": path["ids"][0], "to": path["ids"][5]}, points=2, range=[0, 2], method=method, **use
+    )
     whole = service.run("quantize", checkpoint=path["ids"][0], method=method, evaluation=use)["result"]
     result = run["result"]
-    assert result["alphas"] == [0, 2] and result["losses_q"][0] == whole["loss_q"] and result["deltas"][0] == whole["delta"]
+    assert (
+        result["alphas"] == [0, 2]
+        and result["losses_q"][0] == whole["loss_q"]
+        and result["deltas"][0] == whole["delta"]
+    )
     assert result["delta_intervals"][0] == whole["delta_interval"]
     params = {"from": path["ids"][0], "to": path["ids"][5], **use}
     answer = service.post("/v1/runs", {"kind": "interpolate", "params": {**params, "method": {"name": "gptq"}}})
     assert answer.pointers == ["/params/calibration"]
-    assert service.post("/v1/runs", {"kind": "interpolate", "params": {**params, "range": [1, 0]}}).pointers == ["/params/range"]
+    assert service.post("/v1/runs", {"kind": "interpolate", "params": {**params, "range": [1, 0]}}).pointers == [
+        "/params/range"
+    ]
 
 
 def plane_of(tensors):
-    rows = numpy.stack([numpy.concatenate([t[name].ravel() for name in sorted(t)]) for t in tensors]).astype(numpy.float64)
+    rows = numpy.stack([numpy.concatenate([t[name].ravel() for name in sorted(t)]) for t in tensors]).astype(
+        numpy.float64
+    )
     centred = rows - rows.mean(0)
     _, singular, directions = numpy.linalg.svd(centred, full_matrices=False)
     directions = directions[:2] * numpy.sign([d[numpy.argmax(abs(d))] for d in directions[:2]])[:, None]
@@ -222,21 +294,37 @@ def test_landscape_of_a_trajectory(service, path):
     points, explained = plane_of(path["tensors"])
     assert result["explained_variance"] == pytest.approx(explained[:2], rel=1e-6)
     assert numpy.allclose(result["points"], points, rtol=1e-6, atol=1e-6)
-    assert len(result["losses"]) == 3 and all(len(row) == 4 for row in result["losses"]) and len(result["point_losses"]) == 6
+    assert (
+        len(result["losses"]) == 3
+        and all(len(row) == 4 for row in result["losses"])
+        and len(result["point_losses"]) == 6
+    )
     low, high = points[:, 0].min(), points[:, 0].max()
-    assert result["x"] == pytest.approx(numpy.linspace(low - 0.25 * (high - low), high + 0.25 * (high - low), 4), rel=1e-6)
+    assert result["x"] == pytest.approx(
+        numpy.linspace(low - 0.25 * (high - low), high + 0.25 * (high - low), 4), rel=1e-6
+    )
     assert run["params"]["checkpoints"] == path["ids"] == result["checkpoints"]
-    again = service.run("landscape", checkpoints=path["ids"], grid=[2, 2], adaptive_margins=True, dataset=path["dataset"], sequence_length=None)
+    again = service.run(
+        "landscape",
+        checkpoints=path["ids"],
+        grid=[2, 2],
+        adaptive_margins=True,
+        dataset=path["dataset"],
+        sequence_length=None,
+    )
     assert again["state"] == "succeeded" and all(0.125 <= m <= 1.5 for m in again["result"]["margins"])
 
 
-@pytest.mark.parametrize("params,pointer", [
-    ({}, "/params/checkpoints"),
-    ({"checkpoints": ["geometry/step1", "geometry/step2"]}, "/params/checkpoints"),
-    ({"trajectory": "geometry", "grid": [1, 5]}, "/params/grid/0"),
-    ({"trajectory": "geometry", "grid": [5]}, "/params/grid"),
-    ({"trajectory": "geometry", "margin": -1}, "/params/margin"),
-])
+@pytest.mark.parametrize(
+    "params,pointer",
+    [
+        ({}, "/params/checkpoints"),
+        ({"checkpoints": ["geometry/step1", "geometry/step2"]}, "/params/checkpoints"),
+        ({"trajectory": "geometry", "grid": [1, 5]}, "/params/grid/0"),
+        ({"trajectory": "geometry", "grid": [5]}, "/params/grid"),
+        ({"trajectory": "geometry", "margin": -1}, "/params/margin"),
+    ],
+)
 def test_bad_landscapes_are_pointed_at(service, path, params, pointer):
     answer = service.post("/v1/runs", {"kind": "landscape", "params": {**params, "dataset": path["dataset"]}})
     assert answer.status == 422 and answer.pointers == [pointer], answer.body
@@ -252,8 +340,12 @@ def test_landscape_goes_on_after_its_worker_was_killed(tmp_path):
     service = Service(tmp_path, "--threads", "1")
     try:
         made, _ = write_path(service, "killed", steps=3)
-        params = {"checkpoints": [c["id"] for c in made], "grid": [6, 5], "sequence_length": None,
-                  "dataset": service.sequences("killed", models.rows(4, 32))["id"]}
+        params = {
+            "checkpoints": [c["id"] for c in made],
+            "grid": [6, 5],
+            "sequence_length": None,
+            "dataset": service.sequences("killed", models.rows(4, 32))["id"],
+        }
         service.gate.hold("landscape", 4, "point")
         run = service.post("/v1/runs", {"kind": "landscape", "params": params}).json["id"]
         service.held(run)
@@ -270,7 +362,10 @@ def test_landscape_goes_on_after_its_worker_was_killed(tmp_path):
         for worker in service.workers():
             os.kill(worker, signal.SIGKILL)
         service.held(run, 2)
-        assert [saved_after(point, 2) for point in (2, 8)] == [7, 8], "the second attempt measures the eighth point first"
+        assert [saved_after(point, 2) for point in (2, 8)] == [
+            7,
+            8,
+        ], "the second attempt measures the eighth point first"
         service.gate.open()
         done = service.wait(run)
         assert done["state"] == "succeeded" and done["attempt"] == 1, done["error"]
@@ -284,7 +379,12 @@ def test_correlations(service, path):
     use = {"dataset": path["dataset"], "sequence_length": None}
     for checkpoint in path["ids"][:5]:
         for bits in (3, 4):
-            service.run("quantize", checkpoint=checkpoint, method={"name": "rtn", "bits": bits, "group_size": 16}, evaluation=use)
+            service.run(
+                "quantize",
+                checkpoint=checkpoint,
+                method={"name": "rtn", "bits": bits, "group_size": 16},
+                evaluation=use,
+            )
     address = "/v1/correlations?trajectory=geometry&x=step&y=delta"
     answer = service.get(address + "&method=rtn&bits=3").json
     assert answer["n"] == 5 and len(answer["points"]) == 5 and answer["x"] == "step" and answer["units"] == 1
@@ -298,7 +398,9 @@ def test_correlations(service, path):
     pooled = service.get(address).json
     assert pooled["n"] >= 10 and "not pooled" in pooled["note"] and len(pooled["series"]) >= 2
     assert (pooled["pearson"], pooled["interval"]) == (None, None) and pooled["within"]["pearson"] is not None
-    assert any(s["pearson"] == pytest.approx(answer["pearson"]) and s["label"] == "rtn 3-bit g16" for s in pooled["series"])
+    assert any(
+        s["pearson"] == pytest.approx(answer["pearson"]) and s["label"] == "rtn 3-bit g16" for s in pooled["series"]
+    )
     few = service.get(address + "&method=llm_int8").json
     assert (few["n"], few["pearson"], few["interval"]) == (0, None, None) and "three" in few["note"]
     table = service.get(address + "&method=rtn&bits=3", headers={"Accept": "text/csv"})
@@ -315,10 +417,17 @@ def family(service):
     for trajectory in range(6):
         for step in range(1, 5):
             path = models.write_llama(service.files / f"family-{trajectory}-{step}", seed=100 + 10 * trajectory + step)
-            checkpoint = service.checkpoint(path, f"family-{trajectory}", f"s{step}", step=step, tokens=100 * step, tags={"seed": str(trajectory)})["id"]
+            checkpoint = service.checkpoint(
+                path, f"family-{trajectory}", f"s{step}", step=step, tokens=100 * step, tags={"seed": str(trajectory)}
+            )["id"]
             # the last two checkpoints are evaluated on other data as well, the first of them there alone
             for use in ([data[0]] if step < 3 else [data[1]] if step == 3 else data):
-                service.run("quantize", checkpoint=checkpoint, method={"name": "rtn", "bits": 3, "group_size": 16}, evaluation={"dataset": use})
+                service.run(
+                    "quantize",
+                    checkpoint=checkpoint,
+                    method={"name": "rtn", "bits": 3, "group_size": 16},
+                    evaluation={"dataset": use},
+                )
     return data
 
 
@@ -331,9 +440,15 @@ def test_correlations_are_within_series_and_over_independent_units(service, fami
     one = service.get(f"/v1/correlations?x=kl&y=delta&dataset={family[0]}{names}").json
     points = one["points"]
     x, y = (numpy.array([p[k] for p in points]) for k in "xy")
-    assert one["pearson"] == pytest.approx(numpy.corrcoef(x, y)[0, 1], rel=1e-9) == pytest.approx(both["series"][0]["pearson"], rel=1e-9)
+    assert (
+        one["pearson"]
+        == pytest.approx(numpy.corrcoef(x, y)[0, 1], rel=1e-9)
+        == pytest.approx(both["series"][0]["pearson"], rel=1e-9)
+    )
     place = {name: numpy.array([p[name] for p in points]) for name in ("trajectory", "tokens")}
-    dummies = numpy.array([place[name] == value for name in place for value in sorted(set(place[name]))]).T.astype(float)
+    dummies = numpy.array([place[name] == value for name in place for value in sorted(set(place[name]))]).T.astype(
+        float
+    )
 
     def left(values, rows):
         return values[rows] - dummies[rows] @ numpy.linalg.lstsq(dummies[rows], values[rows], rcond=None)[0]

@@ -14,8 +14,11 @@ LENGTHS = [9, 17, 33, 12, 48, 25]  # of the sequences: each weighs its predictio
 def subject(service):
     made = service.checkpoint(models.write_llama(service.files / "losses", seed=6), "losses", "one", step=1)
     rows = [row[:length] for row, length in zip(models.rows(len(LENGTHS), max(LENGTHS), seed=5), LENGTHS)]
-    return {"checkpoint": made["id"], "data": service.sequences("losses", rows)["name"],
-            "calibration": service.sequences("losses-calibration", models.rows(8, 32, seed=7))["name"]}
+    return {
+        "checkpoint": made["id"],
+        "data": service.sequences("losses", rows)["name"],
+        "calibration": service.sequences("losses-calibration", models.rows(8, 32, seed=7))["name"],
+    }
 
 
 def losses_of(service, run, *others):
@@ -33,8 +36,13 @@ def weighted(columns, name):
 
 
 def quantize(service, subject, force=False, **more):
-    params = {"checkpoint": subject["checkpoint"], "method": {"name": "gptq", "bits": 3, "group_size": 16},
-              "evaluation": {"dataset": subject["data"]}, "calibration": {"dataset": subject["calibration"], "max_sequences": 4}, **more}
+    params = {
+        "checkpoint": subject["checkpoint"],
+        "method": {"name": "gptq", "bits": 3, "group_size": 16},
+        "evaluation": {"dataset": subject["data"]},
+        "calibration": {"dataset": subject["calibration"], "max_sequences": 4},
+        **more,
+    }
     answer = service.post("/v1/runs", {"kind": "quantize", "params": params, "force": force})
     assert answer.status in (200, 202), answer.body
     run = service.wait(answer.json["id"])
@@ -64,7 +72,9 @@ def test_quantize_leaves_both_losses_and_the_divergence(service, subject):
     # the interval can be computed again from it: Student's t of 5 degrees
     weights, fp, q = columns["tokens"] - 1, columns["loss_fp"], columns["loss_q"]
     ratio, n = (weights * q).sum() / (weights * fp).sum(), len(fp)
-    half = 2.5705818356363146 * numpy.sqrt(n / (n - 1) * ((weights * (q - ratio * fp)) ** 2).sum()) / (weights * fp).sum()
+    half = (
+        2.5705818356363146 * numpy.sqrt(n / (n - 1) * ((weights * (q - ratio * fp)) ** 2).sum()) / (weights * fp).sum()
+    )
     assert result["delta_interval"] == pytest.approx([ratio - 1 - half, ratio - 1 + half], rel=1e-9)
 
 
@@ -105,19 +115,29 @@ def test_the_losses_of_every_token_when_asked_for(service, subject):
 
 
 def test_tokens_of_several_draws_are_refused(service, subject):
-    params = {"checkpoint": subject["checkpoint"], "method": {"name": "gptq"}, "per_token": True, "calibration_draws": 2,
-              "evaluation": {"dataset": subject["data"]}, "calibration": {"dataset": subject["calibration"], "max_sequences": 4}}
+    params = {
+        "checkpoint": subject["checkpoint"],
+        "method": {"name": "gptq"},
+        "per_token": True,
+        "calibration_draws": 2,
+        "evaluation": {"dataset": subject["data"]},
+        "calibration": {"dataset": subject["calibration"], "max_sequences": 4},
+    }
     answer = service.post("/v1/runs", {"kind": "quantize", "params": params})
     assert answer.status == 422 and answer.pointers == ["/params/per_token"]
 
 
 def test_the_plan_counts_the_values_of_tokens(service, subject):
     def peak(kind, **params):
-        answer = service.post("/v1/runs", {"kind": kind, "params": {"checkpoint": subject["checkpoint"], **params}, "dry_run": True})
+        answer = service.post(
+            "/v1/runs", {"kind": kind, "params": {"checkpoint": subject["checkpoint"], **params}, "dry_run": True}
+        )
         assert answer.status == 200, answer.body
         return answer.json["memory"]["host"]["peak_bytes"]
 
-    for kind, params, arrays in (("evaluate", {"dataset": subject["data"]}, 1),
-                                 ("quantize", {"method": {"name": "rtn"}, "evaluation": {"dataset": subject["data"]}}, 3)):
+    for kind, params, arrays in (
+        ("evaluate", {"dataset": subject["data"]}, 1),
+        ("quantize", {"method": {"name": "rtn"}, "evaluation": {"dataset": subject["data"]}}, 3),
+    ):
         more = peak(kind, **params, per_token=True) - peak(kind, **params)
         assert more == 4 * arrays * (sum(LENGTHS) - len(LENGTHS))

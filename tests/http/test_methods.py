@@ -10,17 +10,29 @@ from service import OPENAPI, ROOT
 
 @pytest.fixture(scope="module")
 def subject(service):
-    checkpoint = service.checkpoint(models.write_llama(service.files / "methods", seed=5), "methods", "only", step=1, tokens=10)
+    checkpoint = service.checkpoint(
+        models.write_llama(service.files / "methods", seed=5), "methods", "only", step=1, tokens=10
+    )
     rows = models.rows(4, 32)
     data = service.sequences("methods", rows)
     other = service.sequences("methods-other", [row[:20] for row in rows])
     calibration = service.sequences("methods-calibration", models.rows(4, 32, seed=7))
-    return {"checkpoint": checkpoint["id"], "data": data["name"], "other": other["name"], "calibration": calibration["name"]}
+    return {
+        "checkpoint": checkpoint["id"],
+        "data": data["name"],
+        "other": other["name"],
+        "calibration": calibration["name"],
+    }
 
 
 def quantize(service, subject, method, data="data", **more):
-    params = {"checkpoint": subject["checkpoint"], "method": method, "evaluation": {"dataset": subject[data]},
-              "calibration": {"dataset": subject["calibration"]}, **more}
+    params = {
+        "checkpoint": subject["checkpoint"],
+        "method": method,
+        "evaluation": {"dataset": subject[data]},
+        "calibration": {"dataset": subject["calibration"]},
+        **more,
+    }
     return service.post("/v1/runs", {"kind": "quantize", "params": params})
 
 
@@ -32,12 +44,30 @@ def done(service, answer):
 
 
 METHODS = [
-    {"name": "nf4"}, {"name": "fp4", "values": "bitsandbytes", "double_quant": False}, {"name": "awq", "group_size": 16},
-    {"name": "llm_int8"}, {"name": "llm_int8", "variant": "paper", "threshold": 1.0}, {"name": "smoothquant", "search": True},
-    {"name": "gptq_fp4"}, {"name": "gptq_fp4", "format": "nvfp4", "act_group_aware": False, "damp_percent": 0.01},
-    {"name": "mxfp4"}, {"name": "nvfp4", "rotation": "hadamard"}, {"name": "fp8", "scales": "block", "activation_bits": 8},
-    {"name": "rtn", "activation_bits": 8, "rotation": "hadamard", "keep_outliers": 2, "lm_head_bits": 8, "embedding_bits": 8},
-    {"name": "gptq", "group_size": 16, "overrides": [{"pattern": "layers.0", "skip": True}, {"pattern": "down_proj$", "bits": 8}]},
+    {"name": "nf4"},
+    {"name": "fp4", "values": "bitsandbytes", "double_quant": False},
+    {"name": "awq", "group_size": 16},
+    {"name": "llm_int8"},
+    {"name": "llm_int8", "variant": "paper", "threshold": 1.0},
+    {"name": "smoothquant", "search": True},
+    {"name": "gptq_fp4"},
+    {"name": "gptq_fp4", "format": "nvfp4", "act_group_aware": False, "damp_percent": 0.01},
+    {"name": "mxfp4"},
+    {"name": "nvfp4", "rotation": "hadamard"},
+    {"name": "fp8", "scales": "block", "activation_bits": 8},
+    {
+        "name": "rtn",
+        "activation_bits": 8,
+        "rotation": "hadamard",
+        "keep_outliers": 2,
+        "lm_head_bits": 8,
+        "embedding_bits": 8,
+    },
+    {
+        "name": "gptq",
+        "group_size": 16,
+        "overrides": [{"pattern": "layers.0", "skip": True}, {"pattern": "down_proj$", "bits": 8}],
+    },
 ]
 
 
@@ -57,7 +87,9 @@ def test_every_method_runs(service, subject, method):
     assert abs(result["delta"]) < 1 and result["kl"] is not None and len(result["recipe_id"]) == 16
     assert run["params"]["method"]["name"] == method["name"] and "rotation" in run["params"]["method"]
     if "overrides" in method:
-        assert {l["name"] for l in result["layers"] if l["skipped"]} == {l["name"] for l in result["layers"] if ".0." in l["name"]}
+        assert {l["name"] for l in result["layers"] if l["skipped"]} == {
+            l["name"] for l in result["layers"] if ".0." in l["name"]
+        }
 
 
 def test_awq_is_what_a_packed_file_holds_and_costs(service, subject):
@@ -68,27 +100,46 @@ def test_awq_is_what_a_packed_file_holds_and_costs(service, subject):
     whole = linears + 2 * 256 * width + (2 * layers + 1) * width
     results = {}
     for rule in ("when_exportable", "always"):
-        run = done(service, quantize(service, subject, {"name": "awq", "bits": 4, "group_size": group, "scale_o_proj": rule}))
+        run = done(
+            service, quantize(service, subject, {"name": "awq", "bits": 4, "group_size": group, "scale_o_proj": rule})
+        )
         results[rule] = run["result"]
         alphas = {layer["name"].split(".")[-1]: layer["alpha"] for layer in run["result"]["layers"]}
         assert (alphas.pop("o_proj") is None) == (rule == "when_exportable") and None not in alphas.values()
         bits = (4 + (16 + 4) / group) * linears + (16 * width * layers if rule == "always" else 0)
         assert run["result"]["bits_per_weight"] == pytest.approx(bits / linears, rel=1e-12)
-        assert run["result"]["model_bits_per_weight"] == pytest.approx((bits + 32 * (whole - linears)) / whole, rel=1e-12)
+        assert run["result"]["model_bits_per_weight"] == pytest.approx(
+            (bits + 32 * (whole - linears)) / whole, rel=1e-12
+        )
     assert results["always"]["loss_q"] != results["when_exportable"]["loss_q"]
     plain = done(service, quantize(service, subject, {"name": "awq", "bits": 4, "group_size": group}))
-    assert plain["params"]["method"]["scale_o_proj"] == "when_exportable" and plain["params"]["method"]["duo_scaling"] is False
+    assert (
+        plain["params"]["method"]["scale_o_proj"] == "when_exportable"
+        and plain["params"]["method"]["duo_scaling"] is False
+    )
     assert plain["result"]["loss_q"] == results["when_exportable"]["loss_q"]
-    duo = done(service, quantize(service, subject, {"name": "awq", "bits": 4, "group_size": group, "duo_scaling": True}))["result"]
+    duo = done(
+        service, quantize(service, subject, {"name": "awq", "bits": 4, "group_size": group, "duo_scaling": True})
+    )["result"]
     assert duo["loss_q"] != plain["result"]["loss_q"] and duo["bits_per_weight"] == plain["result"]["bits_per_weight"]
     metrics = {item["name"]: item for item in service.get("/v1/metrics").json["items"]}
     assert metrics["model_bits_per_weight"]["unit"] == metrics["bits_per_weight"]["unit"] == "bits"
 
 
 def test_bits_of_the_model_count_what_is_left_as_it_is(service, subject):
-    method = {"name": "rtn", "bits": 8, "group_size": 16, "lm_head_bits": 4, "overrides": [{"pattern": "layers.0", "skip": True}]}
+    method = {
+        "name": "rtn",
+        "bits": 8,
+        "group_size": 16,
+        "lm_head_bits": 4,
+        "overrides": [{"pattern": "layers.0", "skip": True}],
+    }
     result = done(service, quantize(service, subject, method))["result"]
-    linears, matrix, norms = sum(l["rows"] * l["columns"] for l in result["layers"] if not l["skipped"]), 256 * 32, 5 * 32
+    linears, matrix, norms = (
+        sum(l["rows"] * l["columns"] for l in result["layers"] if not l["skipped"]),
+        256 * 32,
+        5 * 32,
+    )
     kept = sum(l["rows"] * l["columns"] for l in result["layers"] if l["skipped"])
     assert kept == linears  # of two layers one
     bits = 9 * linears + 32 * (kept + matrix + norms) + (4 + 16 / 32) * matrix  # output: rows of 32, one scale each
@@ -101,23 +152,26 @@ def test_a_rotation_alone_leaves_the_loss(service, subject):
     assert abs(result["loss_q"] - result["loss_fp"]) < 1e-5 and result["bits_per_weight"] == 16
 
 
-@pytest.mark.parametrize("method,pointer", [
-    ({"name": "gptq", "rotation": "dance"}, "/params/method/rotation"),
-    ({"name": "gptq", "activation_bits": 5}, "/params/method/activation_bits"),
-    ({"name": "nf4", "overrides": [{"pattern": "a", "bits": 8}]}, "/params/method/overrides/0/bits"),
-    ({"name": "mxfp4", "overrides": [{"pattern": "a", "group_size": 16}]}, "/params/method/overrides/0/group_size"),
-    ({"name": "nvfp4", "block_size": 16}, "/params/method/block_size"),
-    ({"name": "fp8", "scales": "row"}, "/params/method/scales"),
-    ({"name": "gptq_fp4", "format": "fp8"}, "/params/method/format"),
-    ({"name": "gptq_fp4", "damp_percent": 1}, "/params/method/damp_percent"),
-    ({"name": "rtn", "overrides": [{"pattern": "("}]}, "/params/method/overrides/0/pattern"),
-    ({"name": "rtn", "overrides": [{"bits": 8}]}, "/params/method/overrides/0/pattern"),
-    ({"name": "llm_int8", "activation_bits": 8}, "/params/method/activation_bits"),
-    ({"recipe": "dance"}, "/params/method/recipe"),
-    ({"recipe": 3}, "/params/method/recipe"),
-    ({"recipe": "awq-paper", "name": "awq"}, "/params/method/recipe"),
-    ({"recipe": "awq-paper", "damp_percent": 0.1}, "/params/method/damp_percent"),
-])
+@pytest.mark.parametrize(
+    "method,pointer",
+    [
+        ({"name": "gptq", "rotation": "dance"}, "/params/method/rotation"),
+        ({"name": "gptq", "activation_bits": 5}, "/params/method/activation_bits"),
+        ({"name": "nf4", "overrides": [{"pattern": "a", "bits": 8}]}, "/params/method/overrides/0/bits"),
+        ({"name": "mxfp4", "overrides": [{"pattern": "a", "group_size": 16}]}, "/params/method/overrides/0/group_size"),
+        ({"name": "nvfp4", "block_size": 16}, "/params/method/block_size"),
+        ({"name": "fp8", "scales": "row"}, "/params/method/scales"),
+        ({"name": "gptq_fp4", "format": "fp8"}, "/params/method/format"),
+        ({"name": "gptq_fp4", "damp_percent": 1}, "/params/method/damp_percent"),
+        ({"name": "rtn", "overrides": [{"pattern": "("}]}, "/params/method/overrides/0/pattern"),
+        ({"name": "rtn", "overrides": [{"bits": 8}]}, "/params/method/overrides/0/pattern"),
+        ({"name": "llm_int8", "activation_bits": 8}, "/params/method/activation_bits"),
+        ({"recipe": "dance"}, "/params/method/recipe"),
+        ({"recipe": 3}, "/params/method/recipe"),
+        ({"recipe": "awq-paper", "name": "awq"}, "/params/method/recipe"),
+        ({"recipe": "awq-paper", "damp_percent": 0.1}, "/params/method/damp_percent"),
+    ],
+)
 def test_what_cannot_be_is_refused_where_it_stands(service, subject, method, pointer):
     answer = quantize(service, subject, method)
     assert answer.status == 422 and answer.pointers == [pointer], answer.body
@@ -125,10 +179,22 @@ def test_what_cannot_be_is_refused_where_it_stands(service, subject, method, poi
 
 def test_recipes_are_methods_with_names(service, subject):
     recipes = {r["name"]: r for r in service.get("/v1/recipes").json["items"]}
-    assert set(recipes) == {"gptqmodel-7", "seed-compat", "seed-compat-damp01", "autogptq", "awq-paper", "bnb-int8", "bnb-nf4", "quarot-w4"}
+    assert set(recipes) == {
+        "gptqmodel-7",
+        "seed-compat",
+        "seed-compat-damp01",
+        "autogptq",
+        "awq-paper",
+        "bnb-int8",
+        "bnb-nf4",
+        "quarot-w4",
+    }
     assert len({r["recipe_id"] for r in recipes.values()}) == len(recipes)
     named = done(service, quantize(service, subject, {"recipe": "seed-compat-damp01"}))
-    assert named["result"]["recipe"] == "seed-compat-damp01" and named["result"]["recipe_id"] == recipes["seed-compat-damp01"]["recipe_id"]
+    assert (
+        named["result"]["recipe"] == "seed-compat-damp01"
+        and named["result"]["recipe_id"] == recipes["seed-compat-damp01"]["recipe_id"]
+    )
     assert named["params"]["method"] == recipes["seed-compat-damp01"]["method"]
     # spelled out it is the same run; changed it is another recipe, without a name
     again = quantize(service, subject, recipes["seed-compat-damp01"]["method"])
@@ -140,11 +206,23 @@ def test_recipes_are_methods_with_names(service, subject):
 
 def test_curves_never_mix_protocols(service, subject):
     first = done(service, quantize(service, subject, {"name": "rtn", "bits": 8}))["result"]["protocol_id"]
-    second = done(service, quantize(service, subject, {"name": "rtn", "bits": 8}, data="other"))["result"]["protocol_id"]
+    second = done(service, quantize(service, subject, {"name": "rtn", "bits": 8}, data="other"))["result"][
+        "protocol_id"
+    ]
     assert first != second
-    evaluated = done(service, service.post("/v1/runs", {"kind": "evaluate", "params": {"checkpoint": subject["checkpoint"], "dataset": subject["data"]}}))
+    evaluated = done(
+        service,
+        service.post(
+            "/v1/runs",
+            {"kind": "evaluate", "params": {"checkpoint": subject["checkpoint"], "dataset": subject["data"]}},
+        ),
+    )
     assert evaluated["result"]["protocol_id"] == first
-    series = [s for s in service.get("/v1/curves?trajectory=methods&bits=8&method=rtn").json["series"] if s["label"] == "rtn 8-bit g128"]
+    series = [
+        s
+        for s in service.get("/v1/curves?trajectory=methods&bits=8&method=rtn").json["series"]
+        if s["label"] == "rtn 8-bit g128"
+    ]
     assert {s["protocol_id"] for s in series} == {first, second} and all(len(s["points"]) == 1 for s in series)
     only = service.get(f"/v1/curves?trajectory=methods&protocol={first}").json["series"]
     assert only and {s["protocol_id"] for s in only} == {first}
@@ -152,15 +230,26 @@ def test_curves_never_mix_protocols(service, subject):
 
 def test_curves_never_join_calibrations(service, subject):
     name = "methods-calibrations"
-    early = service.checkpoint(models.write_llama(service.files / f"{name}-1", seed=15), name, "early", step=1, tokens=10)["id"]
-    late = service.checkpoint(models.write_llama(service.files / f"{name}-2", seed=16), name, "late", step=2, tokens=20)["id"]
-    data = [{"dataset": service.sequences(f"{name}-{which}", models.rows(4, 32, seed=20 + which))["name"]} for which in (1, 2)]
+    early = service.checkpoint(
+        models.write_llama(service.files / f"{name}-1", seed=15), name, "early", step=1, tokens=10
+    )["id"]
+    late = service.checkpoint(
+        models.write_llama(service.files / f"{name}-2", seed=16), name, "late", step=2, tokens=20
+    )["id"]
+    data = [
+        {"dataset": service.sequences(f"{name}-{which}", models.rows(4, 32, seed=20 + which))["name"]}
+        for which in (1, 2)
+    ]
 
     def measured(checkpoint, calibration, **method):
-        return done(service, quantize(service, {**subject, "checkpoint": checkpoint}, method, calibration=calibration))["result"]
+        return done(service, quantize(service, {**subject, "checkpoint": checkpoint}, method, calibration=calibration))[
+            "result"
+        ]
 
     def curves(**query):
-        return service.get(f"/v1/curves?trajectory={name}" + "".join(f"&{key}={value}" for key, value in query.items())).json["series"]
+        return service.get(
+            f"/v1/curves?trajectory={name}" + "".join(f"&{key}={value}" for key, value in query.items())
+        ).json["series"]
 
     first = measured(early, data[0], name="gptq", bits=3)
     only = curves(method="gptq")
@@ -170,7 +259,8 @@ def test_curves_never_join_calibrations(service, subject):
     both = curves(method="gptq")
     assert [(s["label"], [p["x"] for p in s["points"]]) for s in both] == [
         (f"gptq 3-bit g128, calibrated on {name}-1: 4 sequences, 128 tokens", [1]),
-        (f"gptq 3-bit g128, calibrated on {name}-2: 4 sequences, 128 tokens", [2])]
+        (f"gptq 3-bit g128, calibrated on {name}-2: 4 sequences, 128 tokens", [2]),
+    ]
     assert [s["calibration_id"] for s in both] == [first["calibration_id"], second["calibration_id"]]
     assert curves(calibration=second["calibration_id"])[0]["label"] == "gptq 3-bit g128"
     # full precision has no calibration, and a method that reads none gives the same numbers whatever it is offered
@@ -181,7 +271,9 @@ def test_curves_never_join_calibrations(service, subject):
     # columns that are kept are chosen by the calibration
     assert measured(early, data[0], name="rtn", bits=3, keep_outliers=2)["calibration_id"] == first["calibration_id"]
     table = service.get(f"/v1/curves?trajectory={name}&method=gptq", {"Accept": "text/csv"}).body.decode().splitlines()
-    assert table[0].endswith(",calibration_id") and {row.rsplit(",", 1)[1] for row in table[1:]} == {s["calibration_id"] for s in both}
+    assert table[0].endswith(",calibration_id") and {row.rsplit(",", 1)[1] for row in table[1:]} == {
+        s["calibration_id"] for s in both
+    }
 
 
 def points_of(service, trajectory, label, run):
@@ -192,11 +284,22 @@ def points_of(service, trajectory, label, run):
 @pytest.mark.parametrize(("count", "way"), [(1, None), (2, "student"), (63, "student"), (64, "bootstrap")])
 def test_the_interval_is_made_for_the_number_of_sequences(service, subject, count, way):
     data = service.sequences(f"methods-count-{count}", models.rows(count, 12, seed=count))["name"]
-    result = done(service, quantize(service, subject, {"name": "rtn", "bits": 3, "group_size": 16}, evaluation={"dataset": data}))["result"]
+    result = done(
+        service, quantize(service, subject, {"name": "rtn", "bits": 3, "group_size": 16}, evaluation={"dataset": data})
+    )["result"]
     assert result["interval_method"] == way and (result["delta_interval"] is None) == (way is None)
-    evaluated = done(service, service.post("/v1/runs", {"kind": "evaluate", "params": {"checkpoint": subject["checkpoint"], "dataset": data}}))
+    evaluated = done(
+        service,
+        service.post(
+            "/v1/runs", {"kind": "evaluate", "params": {"checkpoint": subject["checkpoint"], "dataset": data}}
+        ),
+    )
     stderr = evaluated["result"]["loss_stderr"]
-    point = next(p for s in service.get(f"/v1/curves?trajectory=methods&metric=loss&dataset={data}").json["series"] for p in s["points"])
+    point = next(
+        p
+        for s in service.get(f"/v1/curves?trajectory=methods&metric=loss&dataset={data}").json["series"]
+        for p in s["points"]
+    )
     if count == 1:
         assert (stderr, point["low"], point["high"]) == (None, None, None)
         return
@@ -204,15 +307,25 @@ def test_the_interval_is_made_for_the_number_of_sequences(service, subject, coun
     t = {2: 12.7062047361747, 63: 1.99897151603683, 64: 1.99834054252074}[count]
     losses = numpy.array(evaluated["result"]["sequence_losses"])
     assert stderr == pytest.approx(losses.std(ddof=1) / count**0.5, rel=1e-9)  # all of one length
-    assert (point["low"], point["high"]) == (pytest.approx(point["y"] - t * stderr, rel=1e-9), pytest.approx(point["y"] + t * stderr, rel=1e-9))
+    assert (point["low"], point["high"]) == (
+        pytest.approx(point["y"] - t * stderr, rel=1e-9),
+        pytest.approx(point["y"] + t * stderr, rel=1e-9),
+    )
     if way == "student":
-        assert result["delta_interval"][0] + result["delta_interval"][1] == pytest.approx(2 * result["delta"], abs=1e-14)
+        assert result["delta_interval"][0] + result["delta_interval"][1] == pytest.approx(
+            2 * result["delta"], abs=1e-14
+        )
 
 
 def test_draws_of_calibration_share_no_sequence(service, subject):
-    calibration = {"dataset": service.sequences("methods-draws", models.rows(6, 32, seed=9))["name"], "max_sequences": 2}
+    calibration = {
+        "dataset": service.sequences("methods-draws", models.rows(6, 32, seed=9))["name"],
+        "max_sequences": 2,
+    }
     one = done(service, quantize(service, subject, {"name": "gptq", "bits": 3}, calibration=calibration))["result"]
-    run = done(service, quantize(service, subject, {"name": "gptq", "bits": 3}, calibration=calibration, calibration_draws=3))
+    run = done(
+        service, quantize(service, subject, {"name": "gptq", "bits": 3}, calibration=calibration, calibration_draws=3)
+    )
     draws = run["result"]["calibration_draws"]
     assert one["calibration_draws"] is None
     assert all(draws[name][0] == one[name] for name in ("delta", "loss_q", "kl", "top1_agreement"))
@@ -233,7 +346,15 @@ def test_draws_of_calibration_share_no_sequence(service, subject):
     assert (point["y"], point["low"], point["high"]) == (run["result"]["delta"], low, high)
     # the second draw is what its sequences alone give
     rows = models.rows(6, 32, seed=9)[2:4]
-    second = done(service, quantize(service, subject, {"name": "gptq", "bits": 3}, calibration={"dataset": service.sequences("methods-second", rows)["name"]}))
+    second = done(
+        service,
+        quantize(
+            service,
+            subject,
+            {"name": "gptq", "bits": 3},
+            calibration={"dataset": service.sequences("methods-second", rows)["name"]},
+        ),
+    )
     assert second["result"]["delta"] == draws["delta"][1]
     answer = quantize(service, subject, {"name": "gptq"}, calibration_draws=2)
     assert answer.status == 422 and answer.pointers == ["/params/calibration_draws"]
@@ -245,7 +366,9 @@ def test_draws_of_calibration_share_no_sequence(service, subject):
 def test_calibration_that_holds_the_evaluation_is_told(service, subject):
     clean = done(service, quantize(service, subject, {"name": "rtn", "bits": 2}))["result"]["calibration_overlap"]
     assert clean == {"window_tokens": 32, "windows": 4, "overlapping": 0, "share": 0}
-    leaky = done(service, quantize(service, subject, {"name": "rtn", "bits": 2}, calibration={"dataset": subject["data"]}))["result"]
+    leaky = done(
+        service, quantize(service, subject, {"name": "rtn", "bits": 2}, calibration={"dataset": subject["data"]})
+    )["result"]
     assert leaky["calibration_overlap"]["overlapping"] == 4
     none = done(service, quantize(service, subject, {"name": "rtn", "bits": 2}, calibration=None))["result"]
     assert none["calibration_overlap"] is None

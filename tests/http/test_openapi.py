@@ -44,7 +44,9 @@ def holds_numbers(schema):
         return False
     types = schema.get("type", [])
     types = types if isinstance(types, list) else [types]
-    return bool({"integer", "number"} & set(types)) or any(holds_numbers(schema.get(key)) for key in ("items", "additionalProperties"))
+    return bool({"integer", "number"} & set(types)) or any(
+        holds_numbers(schema.get(key)) for key in ("items", "additionalProperties")
+    )
 
 
 def properties_of(schema, path):
@@ -66,12 +68,25 @@ def test_every_number_of_a_result_is_described():
     kinds = OPENAPI["components"]["schemas"]["Kind"]["enum"]
     tables = [f"{kind.title()}Result" for kind in kinds]
     assert set(tables) <= set(made), "a kind makes its result without a table"
-    named = [reference["$ref"].rpartition("/")[2] for reference in OPENAPI["components"]["schemas"]["Run"]["properties"]["result"]["anyOf"] if "$ref" in reference]
+    named = [
+        reference["$ref"].rpartition("/")[2]
+        for reference in OPENAPI["components"]["schemas"]["Run"]["properties"]["result"]["anyOf"]
+        if "$ref" in reference
+    ]
     assert sorted(named) == sorted(tables)
-    numbers = {path: inner for name in [*tables, "Quantization", "Prediction"] for path, inner in properties_of(made[name], name) if holds_numbers(inner)}
+    numbers = {
+        path: inner
+        for name in [*tables, "Quantization", "Prediction"]
+        for path, inner in properties_of(made[name], name)
+        if holds_numbers(inner)
+    }
     assert len(numbers) > 150
     assert [path for path, inner in numbers.items() if "description" not in inner] == []
-    assert [path for path, inner in numbers.items() if IN_NATS.search(path.rpartition(".")[2]) and "nats" not in inner["description"]] == []
+    assert [
+        path
+        for path, inner in numbers.items()
+        if IN_NATS.search(path.rpartition(".")[2]) and "nats" not in inner["description"]
+    ] == []
 
 
 def schemas_in(node):
@@ -117,10 +132,14 @@ def nodes_in(node):
 
 def test_nothing_stands_twice():
     """What is long has a name and is referred to. Examples may repeat."""
-    places = collections.Counter(json.dumps(node, sort_keys=True) for node in nodes_in(OPENAPI) if isinstance(node, (dict, list)))
+    places = collections.Counter(
+        json.dumps(node, sort_keys=True) for node in nodes_in(OPENAPI) if isinstance(node, (dict, list))
+    )
     found = [text for text, count in places.items() if count > 1]
     long = [text for text in found if yaml.safe_dump(json.loads(text)).count("\n") >= REPEATED]
-    assert not long, "give the row in the table of parameters a `schema`, or name the part under components (of a page: its answer)"
+    assert (
+        not long
+    ), "give the row in the table of parameters a `schema`, or name the part under components (of a page: its answer)"
 
 
 def test_every_schema_is_used():
@@ -132,13 +151,17 @@ def test_every_schema_is_used():
             if isinstance(reference, str) and reference not in reached:
                 reached.add(reference)
                 ahead.append(resolved(node))
-    every = {f"#/components/{kind}/{name}" for kind in ("schemas", "parameters", "responses", "headers")
-             for name in OPENAPI["components"][kind]}
+    every = {
+        f"#/components/{kind}/{name}"
+        for kind in ("schemas", "parameters", "responses", "headers")
+        for name in OPENAPI["components"][kind]
+    }
     assert {"/".join(reference.split("/")[:4]) for reference in reached} == every
 
 
 def test_no_name_is_given_twice():
     """YAML's readers take the last of two equal keys: a table's schema would push out one that is written by hand."""
+
     def keys_of(node):
         if isinstance(node, yaml.MappingNode):
             keys = [key.value for key, _ in node.value]
@@ -170,14 +193,18 @@ def test_a_discriminator_knows_every_branch():
 def test_a_run_of_every_kind_can_be_asked_for():
     kinds = OPENAPI["components"]["schemas"]["Kind"]["enum"]
     assert sorted(OPENAPI["components"]["schemas"]["RunRequest"]["discriminator"]["mapping"]) == sorted(kinds)
-    validator = jsonschema.Draft202012Validator({"$ref": "#/components/schemas/RunRequest", "components": OPENAPI["components"]})
+    validator = jsonschema.Draft202012Validator(
+        {"$ref": "#/components/schemas/RunRequest", "components": OPENAPI["components"]}
+    )
     tasks = {"checkpoint": "c", "tasks": [{"name": "piqa", "path": "/p"}], "method": {"name": "rtn", "bits": 3}}
     assert validator.is_valid({"kind": "tasks", "params": tasks})
     assert not validator.is_valid({"kind": "tasks", "params": {**tasks, "method": {"name": "rtn", "bits": 5}}})
     assert not validator.is_valid({"kind": "health", "params": tasks})
 
 
-@pytest.mark.parametrize("path,method", [(p, m) for p, item in OPENAPI["paths"].items() for m in item if m != "parameters"])
+@pytest.mark.parametrize(
+    "path,method", [(p, m) for p, item in OPENAPI["paths"].items() for m in item if m != "parameters"]
+)
 def test_examples_of_bodies_fit_their_schemas(path, method):
     body = OPENAPI["paths"][path][method].get("requestBody")
     if body is None:
@@ -185,7 +212,9 @@ def test_examples_of_bodies_fit_their_schemas(path, method):
     content = body["content"]["application/json"]
     examples = [content["example"]] if "example" in content else [e["value"] for e in content["examples"].values()]
     for example in examples:
-        jsonschema.validate(example, {**content["schema"], "components": OPENAPI["components"]}, jsonschema.Draft202012Validator)
+        jsonschema.validate(
+            example, {**content["schema"], "components": OPENAPI["components"]}, jsonschema.Draft202012Validator
+        )
     assert examples
 
 

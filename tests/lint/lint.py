@@ -12,7 +12,11 @@ import re
 import subprocess
 import sys
 
-ROOT = pathlib.Path(sys.argv[1]).resolve() if __name__ == "__main__" and sys.argv[1:] else pathlib.Path(__file__).resolve().parents[2]
+ROOT = (
+    pathlib.Path(sys.argv[1]).resolve()
+    if __name__ == "__main__" and sys.argv[1:]
+    else pathlib.Path(__file__).resolve().parents[2]
+)
 
 # Each room and the rooms whose headers it may include besides its own.
 BASE = {"base"}
@@ -54,12 +58,27 @@ SERVER = {
     "main.c": {"cli"},
 }
 ENGINE_FORBIDS = ("jansson.h", "microhttpd.h", "libpq-fe.h", "openssl/")
-BANNED = ("strcpy", "strcat", "sprintf", "vsprintf", "gets", "atoi", "atol", "atof", "strtok", "alloca", "system", "popen")
+BANNED = (
+    "strcpy",
+    "strcat",
+    "sprintf",
+    "vsprintf",
+    "gets",
+    "atoi",
+    "atol",
+    "atof",
+    "strtok",
+    "alloca",
+    "system",
+    "popen",
+)
 MARKERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 
 
 def sources(*endings):
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     return [ROOT / line for line in listed.stdout.splitlines() if line.endswith(endings) and (ROOT / line).is_file()]
 
 
@@ -117,7 +136,9 @@ OTHER_PREFIXES = {
     "server/store/queue.h": ("leased_run_",),  # struct leased_run
     "server/store/store.h": ("page_",),  # struct page
 }
-EXPORTED = re.compile(r"^(?!typedef|static|return|else|#|struct \w+;|enum \w+;)(?:extern )?[A-Za-z_][\w \*]*?[ \*](\w+)(?:\(|;|\[)", re.M)
+EXPORTED = re.compile(
+    r"^(?!typedef|static|return|else|#|struct \w+;|enum \w+;)(?:extern )?[A-Za-z_][\w \*]*?[ \*](\w+)(?:\(|;|\[)", re.M
+)
 
 
 def prefixes_of(path):
@@ -131,8 +152,12 @@ def prefixes_of(path):
 
 def without_comments(text):
     """The same lines, with comments and the insides of literals blanked out."""
-    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'',
-                  lambda found: re.sub(r"[^\n]", " ", found[0]) if found[0][0] == "/" else found[0][0] * 2, text, flags=re.S)
+    return re.sub(
+        r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'',
+        lambda found: re.sub(r"[^\n]", " ", found[0]) if found[0][0] == "/" else found[0][0] * 2,
+        text,
+        flags=re.S,
+    )
 
 
 def rule_names():
@@ -144,7 +169,10 @@ def rule_names():
         allowed = tuple(prefixes_of(path))
         for found in EXPORTED.finditer(text):
             name = found[1]
-            if not any(name == start or name.startswith(start if start.endswith("_") or not start else start + "_") for start in allowed):
+            if not any(
+                name == start or name.startswith(start if start.endswith("_") or not start else start + "_")
+                for start in allowed
+            ):
                 line = text[: found.start()].count("\n") + 1
                 yield f"{path.relative_to(ROOT)}:{line}: {name} does not start with {path.stem}_, the name of its file"
 
@@ -152,15 +180,23 @@ def rule_names():
 ROW = re.compile(r"^const struct \w+ (?:\*const )?(\w+)(?:\[\w*\])? = ", re.M)
 HANDLERS = re.compile(r"^http_handler ([^;(]+);", re.M)
 ROW_DECLARED = re.compile(r"\bextern const struct [^;]+;|" + HANDLERS.pattern, re.M)
-PASTED = re.compile(r"\bextern const struct \w+ (\w+(?:##\w+)+)")  # quantizer_##name, declared for each X(ID, name) of a list
+PASTED = re.compile(
+    r"\bextern const struct \w+ (\w+(?:##\w+)+)"
+)  # quantizer_##name, declared for each X(ID, name) of a list
 
 
 def rule_rows():
     """A row (a quantizer, a kind, an export format) or a handler that no list names would be compiled and never be reached. The compiler
     tells of static ones, and of what a list names and nobody wrote."""
-    rooms = {path: without_comments(path.read_text()) for path in sources(".c", ".h") if room_of(path)[0] in ("engine", "server")}
+    rooms = {
+        path: without_comments(path.read_text())
+        for path in sources(".c", ".h")
+        if room_of(path)[0] in ("engine", "server")
+    }
     listed = {name for text in rooms.values() for name in re.findall(r"\bX\(\w+,\s*(\w+)", text)}
-    used = collections.Counter(word for text in rooms.values() for word in re.findall(r"\w+", ROW_DECLARED.sub("", text)))
+    used = collections.Counter(
+        word for text in rooms.values() for word in re.findall(r"\w+", ROW_DECLARED.sub("", text))
+    )
     for text in rooms.values():
         for parts in map(lambda found: found.split("##"), PASTED.findall(text)):
             used.update("".join(part if "_" in part else name for part in parts) for name in listed)
@@ -172,8 +208,11 @@ def rule_rows():
                 yield f"{path.relative_to(ROOT)}:{text[:start].count(chr(10)) + 1}: {name} stands in no list"
 
 
-SQL = re.compile(r'"\s*(?:select\s|insert into\s|update\s+\w+\s+(?:\w+\s+)?set\s|delete from\s|with\s+\w+\s+as\s|'
-                 r"(?:create|drop|alter)\s+(?:table|index|role|database)\s)", re.I)
+SQL = re.compile(
+    r'"\s*(?:select\s|insert into\s|update\s+\w+\s+(?:\w+\s+)?set\s|delete from\s|with\s+\w+\s+as\s|'
+    r"(?:create|drop|alter)\s+(?:table|index|role|database)\s)",
+    re.I,
+)
 
 
 def rule_sql():
@@ -188,11 +227,27 @@ def rule_sql():
 
 
 TYPE = r"(?:(?:const|static|extern|register|volatile|unsigned|signed|struct|enum|union) )*[A-Za-z_]\w*(?: const)?"
-NO_TYPE = {"return", "else", "case", "goto", "sizeof", "if", "while", "for", "do", "switch", "break", "continue", "default"}
+NO_TYPE = {
+    "return",
+    "else",
+    "case",
+    "goto",
+    "sizeof",
+    "if",
+    "while",
+    "for",
+    "do",
+    "switch",
+    "break",
+    "continue",
+    "default",
+}
 DECLARED = re.compile(r"(?:^|[(,;{])\s*(" + TYPE + r") (\*[* ]*(?:const |restrict )?)?(\w+)\s*(?=[;,=)\[:])", re.M)
 NEXT_ONE = re.compile(r"\s*(?:=[^,;(){}]*|\[[^\]]*\])?,\s*(\**)(\w+)\s*(?=[;,=\[])")
-TRUTH = re.compile(r"!((?:\w+(?:->|\.))*\w+)(?![\w(\[.]|->)|\b(?:if|while) \(((?:\w+(?:->|\.))*\w+)(?:\)| &&| \|\|)"
-                   r"|(?:&&|\|\|) ((?:\w+(?:->|\.))*\w+)(?:\)| &&| \|\|| \?)|(?:(?<![=!<>])=|return) ((?:\w+(?:->|\.))*\w+) (?:\?|&&|\|\|)")
+TRUTH = re.compile(
+    r"!((?:\w+(?:->|\.))*\w+)(?![\w(\[.]|->)|\b(?:if|while) \(((?:\w+(?:->|\.))*\w+)(?:\)| &&| \|\|)"
+    r"|(?:&&|\|\|) ((?:\w+(?:->|\.))*\w+)(?:\)| &&| \|\|| \?)|(?:(?<![=!<>])=|return) ((?:\w+(?:->|\.))*\w+) (?:\?|&&|\|\|)"
+)
 
 
 def declared(text):
@@ -246,7 +301,7 @@ def rule_retired_words():
             continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
             for word in pattern.findall(line):
-                yield f"{path.relative_to(ROOT)}:{number}: \"{word}\" is retired: {retired[word.lower()]}"
+                yield f'{path.relative_to(ROOT)}:{number}: "{word}" is retired: {retired[word.lower()]}'
 
 
 def rule_banned():
@@ -304,7 +359,12 @@ def rule_format():
         return
     files = [str(path) for path in sources(".c", ".h")]
     for start in range(0, len(files), 50):
-        done = subprocess.run(["clang-format", "--dry-run", "-Werror", *files[start : start + 50]], cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run(
+            ["clang-format", "--dry-run", "-Werror", *files[start : start + 50]],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
         for line in done.stderr.splitlines():
             if "error:" in line:
                 yield f"{line.split(': error')[0].replace(str(ROOT) + '/', '')}: not as clang-format has it (make format)"

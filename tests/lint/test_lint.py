@@ -11,9 +11,14 @@ GLOSSARY = "# Glossary\n\n## Retired words\n\n| retired | say instead |\n| --- |
 HEADER = "#ifndef STORE_ITEM_H\n#define STORE_ITEM_H\n\n{}\n\n#endif\n"
 ROWS = HEADER.replace("STORE_ITEM_H", "QUANT_ROW_H").format(
     "struct row {\n    int bits;\n};\n#define ROWS(X)       X(FIRST, first)\n"
-    "#define ROW(id, name) extern const struct row row_##name;\nROWS(ROW)\n#undef ROW")
-HANDLERS = HEADER.replace("STORE_ITEM_H", "RESOURCES_HANDLERS_H").format("typedef int http_handler(void);\nhttp_handler items_get, items_list;")
-ROUTES = "static const struct route routes[] = {{items_get}, {items_list}};\nint items_get(void);\nint items_list(void);\n"
+    "#define ROW(id, name) extern const struct row row_##name;\nROWS(ROW)\n#undef ROW"
+)
+HANDLERS = HEADER.replace("STORE_ITEM_H", "RESOURCES_HANDLERS_H").format(
+    "typedef int http_handler(void);\nhttp_handler items_get, items_list;"
+)
+ROUTES = (
+    "static const struct route routes[] = {{items_get}, {items_list}};\nint items_get(void);\nint items_list(void);\n"
+)
 CLEAN = {
     ".clang-format": (LINT.parents[2] / ".clang-format").read_text(),
     "docs/glossary.md": GLOSSARY,
@@ -27,21 +32,67 @@ CLEAN = {
 }
 PLANTED = {
     "a pointer in place of a truth value": ("engine/quant/item.c", "values == NULL", "!values", "values is a pointer"),
-    "a pointer as a condition": ("engine/quant/item.c", "values == NULL || !flag", "values ? flag : 0", "values is a pointer"),
+    "a pointer as a condition": (
+        "engine/quant/item.c",
+        "values == NULL || !flag",
+        "values ? flag : 0",
+        "values is a pointer",
+    ),
     "a member that is a pointer": (
-        "engine/quant/item.c", None, "struct part {\n    char *name;\n};\nint item(const struct part *part)\n{\n    return !part->name;\n}\n",
-        "part->name is a pointer"),
+        "engine/quant/item.c",
+        None,
+        "struct part {\n    char *name;\n};\nint item(const struct part *part)\n{\n    return !part->name;\n}\n",
+        "part->name is a pointer",
+    ),
     "a wide line": ("engine/quant/item.c", "int item(", "/* " + "wide " * 24 + "*/\nint item(", "columns; at most 120"),
-    "a name of another file": ("server/store/item.h", "item_count", "count_items", "count_items does not start with item_"),
-    "SQL of a handler": ("server/resources/items.c", None, 'static const char text[] = "delete from items";\n', "SQL belongs into server/store"),
-    "an include that points up": ("server/store/item.c", "store/item.h", "resources/items.h", "server/store may not include resources/items.h"),
+    "a name of another file": (
+        "server/store/item.h",
+        "item_count",
+        "count_items",
+        "count_items does not start with item_",
+    ),
+    "SQL of a handler": (
+        "server/resources/items.c",
+        None,
+        'static const char text[] = "delete from items";\n',
+        "SQL belongs into server/store",
+    ),
+    "an include that points up": (
+        "server/store/item.c",
+        "store/item.h",
+        "resources/items.h",
+        "server/store may not include resources/items.h",
+    ),
     "an engine room that is not of this room": (
-        "server/resources/items.c", None, '#include "quant/item.h"\n', "server/resources may not include quant/item.h"),
-    "a retired word": ("engine/quant/item.c", "int item(", "/* The seat of a run. */\nint item(", '"seat" is retired: member'),
-    "a retired word within a name": ("engine/quant/item.c", "int flag)\n{", "int flag)\n{\n    int seat_count = 0;", '"seat" is retired: member'),
-    "a row that no list names": ("engine/quant/row.c", None, CLEAN["engine/quant/row.c"] + "const struct row row_second = {2};\n",
-                                 "row_second stands in no list"),
-    "a handler without a route": ("server/resources/handlers.h", "items_list", "items_list, items_post", "items_post stands in no list"),
+        "server/resources/items.c",
+        None,
+        '#include "quant/item.h"\n',
+        "server/resources may not include quant/item.h",
+    ),
+    "a retired word": (
+        "engine/quant/item.c",
+        "int item(",
+        "/* The seat of a run. */\nint item(",
+        '"seat" is retired: member',
+    ),
+    "a retired word within a name": (
+        "engine/quant/item.c",
+        "int flag)\n{",
+        "int flag)\n{\n    int seat_count = 0;",
+        '"seat" is retired: member',
+    ),
+    "a row that no list names": (
+        "engine/quant/row.c",
+        None,
+        CLEAN["engine/quant/row.c"] + "const struct row row_second = {2};\n",
+        "row_second stands in no list",
+    ),
+    "a handler without a route": (
+        "server/resources/handlers.h",
+        "items_list",
+        "items_list, items_post",
+        "items_post stands in no list",
+    ),
     "a banned function": ("engine/quant/item.c", "!flag", 'system("x") > flag', "banned function system"),
 }
 

@@ -23,24 +23,45 @@ MEDIUM = Scale(128, 4, 2048, 128, 32, 146, (10, 25, 50, 100), 5, 5, 200, 5, (PEA
 LARGE = Scale(192, 5, 4096, 128, 32, 244, (20, 60), 5, 5, 200, 5, (PEAK,), 3, 256, 4, 512, 32, 16)
 TINY = Scale(32, 1, 300, 32, 4, 3, (4, 8), 4, 4, 3, 3, (8e-3,), 3, 8, 2, 16, 8, 2)
 
-CELLS = {cell.name: cell for cell in (
-    Cell("C", SMALL, "prose", None, (PEAK,), (), 3, range(10), range(10, 16)),
-    Cell("C-peak", SMALL, "prose", "C", (1e-3,), (), 0, range(5), range(5, 10)),
-    Cell("C-decay", SMALL, "prose", "C", (PEAK,), (0.0, 0.1, 0.4), 0, range(5), range(5, 10)),
-    Cell("A", MEDIUM, "mixed", None, (PEAK,), (), 2, range(3), range(3, 6)),
-    Cell("B", MEDIUM._replace(branches=(50,)), "mixed", "A", (1e-3, 2e-3, 8e-3), (), 0, range(2), range(2, 4)),
-    Cell("D", LARGE, "mixed", None, (PEAK,), (), 0, range(1), range(1, 3)),
-)}
+CELLS = {
+    cell.name: cell
+    for cell in (
+        Cell("C", SMALL, "prose", None, (PEAK,), (), 3, range(10), range(10, 16)),
+        Cell("C-peak", SMALL, "prose", "C", (1e-3,), (), 0, range(5), range(5, 10)),
+        Cell("C-decay", SMALL, "prose", "C", (PEAK,), (0.0, 0.1, 0.4), 0, range(5), range(5, 10)),
+        Cell("A", MEDIUM, "mixed", None, (PEAK,), (), 2, range(3), range(3, 6)),
+        Cell("B", MEDIUM._replace(branches=(50,)), "mixed", "A", (1e-3, 2e-3, 8e-3), (), 0, range(2), range(2, 4)),
+        Cell("D", LARGE, "mixed", None, (PEAK,), (), 0, range(1), range(1, 3)),
+    )
+}
 # Seeds of a cell in the order in which they add findings: three seeds of the smallest models first, for intervals at all.
-ORDER = [("C", range(3)), ("C-peak", range(3)), ("C", range(3, 5)), ("C-decay", range(3)), ("C", range(5, 10)), ("C-peak", range(3, 5)),
-         ("C-decay", range(3, 5)), ("A", range(3)), ("B", range(2)), ("D", range(1)), ("C", range(10, 16)), ("A", range(3, 6)),
-         ("C-peak", range(5, 10)), ("C-decay", range(5, 10)), ("B", range(2, 4)), ("D", range(1, 3))]
+ORDER = [
+    ("C", range(3)),
+    ("C-peak", range(3)),
+    ("C", range(3, 5)),
+    ("C-decay", range(3)),
+    ("C", range(5, 10)),
+    ("C-peak", range(3, 5)),
+    ("C-decay", range(3, 5)),
+    ("A", range(3)),
+    ("B", range(2)),
+    ("D", range(1)),
+    ("C", range(10, 16)),
+    ("A", range(3, 6)),
+    ("C-peak", range(5, 10)),
+    ("C-decay", range(5, 10)),
+    ("B", range(2, 4)),
+    ("D", range(1, 3)),
+]
 
-TINY_CELLS = {cell.name: cell for cell in (
-    Cell("C", TINY, "tiny", None, (8e-3,), (), 2, range(2), range(0)),
-    Cell("C-peak", TINY, "tiny", "C", (2e-3,), (), 0, range(1), range(0)),
-    Cell("C-decay", TINY, "tiny", "C", (8e-3,), (0.0, 0.4), 0, range(1), range(0)),
-)}
+TINY_CELLS = {
+    cell.name: cell
+    for cell in (
+        Cell("C", TINY, "tiny", None, (8e-3,), (), 2, range(2), range(0)),
+        Cell("C-peak", TINY, "tiny", "C", (2e-3,), (), 0, range(1), range(0)),
+        Cell("C-decay", TINY, "tiny", "C", (8e-3,), (0.0, 0.4), 0, range(1), range(0)),
+    )
+}
 TINY_ORDER = [("C", range(2)), ("C-peak", range(1)), ("C-decay", range(1))]
 
 Unit = collections.namedtuple("Unit", "cell seed")

@@ -29,7 +29,11 @@ C_BYTES = 300_000_000
 OTHER_BYTES = 4_000_000
 WORDS_BYTES = 20_000_000
 SMALLEST, LARGEST = 500, 400_000  # bytes of a document: stubs, and tables that a program wrote
-FILES = (*(f"{part}-{use}.txt" for part in ("prose", "mixed") for use in ("train", "validation", "words")), "other.txt", "corpus.json")
+FILES = (
+    *(f"{part}-{use}.txt" for part in ("prose", "mixed") for use in ("train", "validation", "words")),
+    "other.txt",
+    "corpus.json",
+)
 
 
 def order(name):
@@ -44,7 +48,7 @@ def plain_manual(text):
     """A manual page without its markup."""
     lines = []
     for line in text.splitlines():
-        if line.startswith((".\\\"", "'\\\"")):
+        if line.startswith(('.\\"', "'\\\"")):
             continue
         if line.startswith("."):
             line = line.partition(" ")[2]
@@ -65,11 +69,15 @@ def kernel(unpacked):
     """(name, kind, text) of the kernel's documents and C files."""
     archives = sorted((unpacked / "usr" / "src").glob("linux-source-*.tar.*"))
     if not archives:
-        raise Trouble("the package linux-source has no archive of sources on this system; the text is made for Debian 12 and 13")
+        raise Trouble(
+            "the package linux-source has no archive of sources on this system; the text is made for Debian 12 and 13"
+        )
     with tarfile.open(archives[-1], "r|*") as files:
         for entry in files:
             name = entry.name.partition("/")[2]
-            prose = name.startswith("Documentation/") and name.endswith((".rst", ".txt")) and "/translations/" not in name
+            prose = (
+                name.startswith("Documentation/") and name.endswith((".rst", ".txt")) and "/translations/" not in name
+            )
             if entry.isfile() and SMALLEST <= entry.size <= LARGEST and (prose or name.endswith(".c")):
                 yield name, "prose" if prose else "c", files.extractfile(entry).read()
 
@@ -102,7 +110,7 @@ def dictionary(unpacked):
     with gzip.open(unpacked / "usr" / "share" / "dictd" / "gcide.dict.dz") as file:
         file.seek(1_000_000)
         text = file.read(OTHER_BYTES).decode(errors="ignore")
-    return re.sub(r"\n *\[1913 Webster\]", "", text[text.index("\n\n") + 2:])
+    return re.sub(r"\n *\[1913 Webster\]", "", text[text.index("\n\n") + 2 :])
 
 
 def write(directory, unpacked):
@@ -115,8 +123,11 @@ def write(directory, unpacked):
         chosen.append((name, kind, text))
     parts = {"prose": [entry for entry in chosen if entry[1] == "prose"], "mixed": chosen}
     facts = {"packages": sorted(file.name for file in (unpacked / "usr" / "share" / "doc").iterdir()), "files": {}}
-    texts = {f"{part}-{use}.txt": "".join(text for name, _, text in entries if held_out(name) == (use == "validation"))
-             for part, entries in parts.items() for use in ("train", "validation")}
+    texts = {
+        f"{part}-{use}.txt": "".join(text for name, _, text in entries if held_out(name) == (use == "validation"))
+        for part, entries in parts.items()
+        for use in ("train", "validation")
+    }
     texts.update({f"{part}-words.txt": texts[f"{part}-train.txt"][:WORDS_BYTES] for part in parts})
     texts["other.txt"] = dictionary(unpacked)
     for name, text in texts.items():
@@ -136,7 +147,9 @@ def make(directory, say=print):
     say(f"fetching the text: Debian packages {names} (160 MB); they are unpacked below {directory} and not installed")
     done = subprocess.run([str(TOOL), str(directory / "deb"), *PACKAGES], stdin=subprocess.DEVNULL)
     if done.returncode != 0:
-        raise Trouble(f"the text comes from Debian packages ({names}), which could not be fetched (why: above); it is needed once")
+        raise Trouble(
+            f"the text comes from Debian packages ({names}), which could not be fetched (why: above); it is needed once"
+        )
     say("cutting the text: about a minute")
     write(directory, directory / "deb" / "unpacked")
     shutil.rmtree(directory / "deb")

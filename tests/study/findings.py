@@ -14,7 +14,14 @@ import tomllib
 import student
 from cells import CELLS, ends
 
-HELD, OPPOSITE, NOT_DECIDED, REFUTED, COMPATIBLE, NOT_MEASURED = ("held", "the opposite", "not decided", "does not hold", "compatible", "not measured")
+HELD, OPPOSITE, NOT_DECIDED, REFUTED, COMPATIBLE, NOT_MEASURED = (
+    "held",
+    "the opposite",
+    "not decided",
+    "does not hold",
+    "compatible",
+    "not measured",
+)
 MAIN_METHOD = "gptq-3"
 QUANTIZED = ("delta", "loss_q", "kl")
 
@@ -32,17 +39,41 @@ class Table:
         self.cells, self.numbers = cells, collections.defaultdict(list)
         for row in rows:
             if row["value"] is not None and math.isfinite(row["value"]):
-                key = (row["cell"], row["seed"], row["group"], row["peak"], row["weight_decay"], row["tokens"], row["method"], row["text"], row["metric"])
+                key = (
+                    row["cell"],
+                    row["seed"],
+                    row["group"],
+                    row["peak"],
+                    row["weight_decay"],
+                    row["tokens"],
+                    row["method"],
+                    row["text"],
+                    row["metric"],
+                )
                 self.numbers[key].append(row)
         self.measured = {(row["cell"], row["seed"]) for row in rows}
 
     def seeds(self, cell):
         return sorted(seed for name, seed in self.measured if name == cell)
 
-    def get(self, used, cell, seed, group, tokens, metric, peak=None, weight_decay=0.1, method=MAIN_METHOD, text="validation"):
+    def get(
+        self,
+        used,
+        cell,
+        seed,
+        group,
+        tokens,
+        metric,
+        peak=None,
+        weight_decay=0.1,
+        method=MAIN_METHOD,
+        text="validation",
+    ):
         """The mean over draws, None where it was not measured; ids of its rows are added to `used`."""
         peak = self.cells[cell].peaks[0] if peak is None else peak
-        rows = self.numbers.get((cell, seed, group, peak, weight_decay, tokens, method if metric in QUANTIZED else "", text, metric), [])
+        rows = self.numbers.get(
+            (cell, seed, group, peak, weight_decay, tokens, method if metric in QUANTIZED else "", text, metric), []
+        )
         used.update(row["id"] for row in rows)
         return student.mean([row["value"] for row in rows]) if rows else None
 
@@ -54,13 +85,17 @@ def asked(entry):
 
 def at_branch(table, entry, used, seed, tokens):
     """The difference at one token count, or `upper` alone; None where a part of it is missing."""
-    parts = [table.get(used, entry["cell"], seed, entry[side], tokens, entry["metric"], **asked(entry)) for side in ("upper", "lower") if side in entry]
+    parts = [
+        table.get(used, entry["cell"], seed, entry[side], tokens, entry["metric"], **asked(entry))
+        for side in ("upper", "lower")
+        if side in entry
+    ]
     return None if None in parts else parts[0] - (parts[1] if len(parts) > 1 else 0)
 
 
 def difference(table, entry, used):
     counts = ends(table.cells[entry["cell"]].scale)
-    chosen = counts if entry["branch"] == "mean" else counts[entry["branch"] - 1:entry["branch"]]
+    chosen = counts if entry["branch"] == "mean" else counts[entry["branch"] - 1 : entry["branch"]]
     found = {}
     for seed in table.seeds(entry["cell"]):
         values = [at_branch(table, entry, used, seed, tokens) for tokens in chosen]
@@ -117,8 +152,10 @@ def centred(table, entry, used, seed):
     """Pairs (metric, ΔQL) of the end points of a seed, each less its mean at its token count."""
     pairs = []
     for tokens in ends(table.cells[entry["cell"]].scale):
-        here = [[table.get(used, entry["cell"], seed, group, tokens, metric) for metric in (entry["metric"], "delta")]
-                for group in ("constant", "decay", "lawa", "soup")]
+        here = [
+            [table.get(used, entry["cell"], seed, group, tokens, metric) for metric in (entry["metric"], "delta")]
+            for group in ("constant", "decay", "lawa", "soup")
+        ]
         here = [pair for pair in here if None not in pair]
         if len(here) > 1:
             middle = [student.mean(column) for column in zip(*here)]
@@ -151,7 +188,10 @@ def weight_decay(table, entry, used):
     tokens, values = ends(cell.scale)[-1], (min(cell.weight_decays), max(cell.weight_decays))
     found = {}
     for seed in table.seeds(entry["cell"]):
-        small, large = (table.get(used, entry["cell"], seed, "decay", tokens, entry["metric"], weight_decay=value) for value in values)
+        small, large = (
+            table.get(used, entry["cell"], seed, "decay", tokens, entry["metric"], weight_decay=value)
+            for value in values
+        )
         if None not in (small, large):
             found[seed] = large - small
     return found
@@ -160,14 +200,24 @@ def weight_decay(table, entry, used):
 def cosine(table, entry, used):
     found, cell = {}, table.cells[entry["cell"]]
     for seed in table.seeds(entry["cell"]):
-        values = [table.get(used, entry["cell"], seed, group, ends(cell.scale)[-1], entry["metric"]) for group in ("cosine", "decay")]
+        values = [
+            table.get(used, entry["cell"], seed, group, ends(cell.scale)[-1], entry["metric"])
+            for group in ("cosine", "decay")
+        ]
         if None not in values:
             found[seed] = values[0] - values[1]
     return found
 
 
-COMPARISONS = {"difference": difference, "slope": slope, "equal_loss": equal_loss, "correlation": correlation, "trend": trend,
-               "weight_decay": weight_decay, "cosine": cosine}
+COMPARISONS = {
+    "difference": difference,
+    "slope": slope,
+    "equal_loss": equal_loss,
+    "correlation": correlation,
+    "trend": trend,
+    "weight_decay": weight_decay,
+    "cosine": cosine,
+}
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------------------------
@@ -196,26 +246,41 @@ def judge(rows, cells=CELLS):
     document, entries = endpoints()
     table, found = Table(rows, cells), []
     for number, entry in enumerate(entries, 1):
-        used, finding = set(), {**entry, "number": f"f{number}", "effect": None, "low": None, "high": None, "p": None, "p_holm": None, "by_seed": {}}
+        used, finding = set(), {
+            **entry,
+            "number": f"f{number}",
+            "effect": None,
+            "low": None,
+            "high": None,
+            "p": None,
+            "p_holm": None,
+            "by_seed": {},
+        }
         by_seed = COMPARISONS[entry["compare"]](table, entry, used) if usable(entry, cells) else {}
         if by_seed:
             finding.update(estimate(entry, by_seed))
         found.append({**finding, "seeds": len(by_seed), "rows": sorted(used, key=lambda name: int(name[1:]))})
     for family in document["families"]:
         members = [finding for finding in found if finding.get("family") == family]
-        corrected = student.holm({finding["id"]: finding["p"] for finding in members if finding["p"] is not None}, len(members))
+        corrected = student.holm(
+            {finding["id"]: finding["p"] for finding in members if finding["p"] is not None}, len(members)
+        )
         for finding in members:
             finding["p_holm"] = corrected.get(finding["id"])
     for finding in found:
         p = finding["p_holm"] if "family" in finding else finding["p"]
-        finding["verdict"] = verdict(finding["effect"], p, finding["sign"], document["alpha"]) if finding["seeds"] else NOT_MEASURED
+        finding["verdict"] = (
+            verdict(finding["effect"], p, finding["sign"], document["alpha"]) if finding["seeds"] else NOT_MEASURED
+        )
     return found
 
 
 def usable(entry, cells):
     """Whether there is such a cell and such a branch: a small plan has fewer."""
     cell = cells.get(entry["cell"])
-    return cell is not None and (not isinstance(entry.get("branch"), int) or entry["branch"] <= len(cell.scale.branches))
+    return cell is not None and (
+        not isinstance(entry.get("branch"), int) or entry["branch"] <= len(cell.scale.branches)
+    )
 
 
 # --- noise ------------------------------------------------------------------------------------------------------------------------------
@@ -231,7 +296,11 @@ def noise(rows, cells=CELLS):
     for name, cell in cells.items():
         models, along = collections.defaultdict(list), []
         for row in rows:
-            if row["cell"] == name and (row["metric"], row["method"], row["text"]) == ("delta", MAIN_METHOD, "validation"):
+            if row["cell"] == name and (row["metric"], row["method"], row["text"]) == (
+                "delta",
+                MAIN_METHOD,
+                "validation",
+            ):
                 if row["end"]:
                     models[row["seed"], row["group"], row["peak"], row["weight_decay"], row["tokens"]].append(row)
                 elif row["low"] is not None:
@@ -244,12 +313,15 @@ def noise(rows, cells=CELLS):
             other = models.get((seed, "constant", peak, decay, tokens))
             if group == "decay" and other:
                 differences[tokens].append(value - student.mean([row["value"] for row in other]))
-        deviations = {source: pooled([student.deviation(values) for values in groups.values() if len(values) > 1])
-                      for source, groups in (("seed", seeds), ("difference between decayed and constant run", differences))}
-        for source, value, count in (("calibration sample", pooled(draws), len(draws)), ("evaluation text", pooled(along), len(along)),
-                                     *((source, value, len(models)) for source, value in deviations.items())):
+        deviations = {
+            source: pooled([student.deviation(values) for values in groups.values() if len(values) > 1])
+            for source, groups in (("seed", seeds), ("difference between decayed and constant run", differences))
+        }
+        for source, value, count in (
+            ("calibration sample", pooled(draws), len(draws)),
+            ("evaluation text", pooled(along), len(along)),
+            *((source, value, len(models)) for source, value in deviations.items()),
+        ):
             if value is not None:
                 found.append({"cell": name, "source": source, "deviation": value, "models": count})
     return [{"number": f"n{number}", **row} for number, row in enumerate(found, 1)]
-
-

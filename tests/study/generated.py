@@ -7,7 +7,12 @@ def write(directory):
     directory.mkdir(parents=True, exist_ok=True)
     source = random.Random(0)
     words = ["".join(source.choice("aeioubdklmnprst") for _ in range(source.randint(2, 7))) for _ in range(300)]
-    for name, count in (("tiny-train.txt", 60000), ("tiny-words.txt", 20000), ("tiny-validation.txt", 6000), ("other.txt", 6000)):
+    for name, count in (
+        ("tiny-train.txt", 60000),
+        ("tiny-words.txt", 20000),
+        ("tiny-validation.txt", 6000),
+        ("other.txt", 6000),
+    ):
         text, k = [], 0
         for _ in range(count):
             k = (7 * k + int(source.expovariate(0.4))) % len(words)

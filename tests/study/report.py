@@ -9,12 +9,56 @@ from cells import ends, parameters
 from experiment import millions
 from findings import COMPATIBLE, HELD, NOT_DECIDED, NOT_MEASURED, OPPOSITE, REFUTED, judge, noise
 
-MEASURED = ("id", "cell", "seed", "group", "peak", "weight_decay", "branch", "tokens", "end", "method", "text", "metric", "draw", "value", "low", "high", "run")
-FOUND = ("number", "id", "claim", "family", "cell", "compare", "metric", "upper", "lower", "branch", "method", "text", "sign", "seeds", "effect", "low", "high", "p",
-         "p_holm", "verdict")
+MEASURED = (
+    "id",
+    "cell",
+    "seed",
+    "group",
+    "peak",
+    "weight_decay",
+    "branch",
+    "tokens",
+    "end",
+    "method",
+    "text",
+    "metric",
+    "draw",
+    "value",
+    "low",
+    "high",
+    "run",
+)
+FOUND = (
+    "number",
+    "id",
+    "claim",
+    "family",
+    "cell",
+    "compare",
+    "metric",
+    "upper",
+    "lower",
+    "branch",
+    "method",
+    "text",
+    "sign",
+    "seeds",
+    "effect",
+    "low",
+    "high",
+    "p",
+    "p_holm",
+    "verdict",
+)
 PERCENT = ("delta",)
-SAYS = {HELD: "held", OPPOSITE: "the opposite was found", NOT_DECIDED: "is not decided by these numbers", REFUTED: "does not hold in these numbers",
-        COMPATIBLE: "is compatible with these numbers, which cannot show it", NOT_MEASURED: "was not measured"}
+SAYS = {
+    HELD: "held",
+    OPPOSITE: "the opposite was found",
+    NOT_DECIDED: "is not decided by these numbers",
+    REFUTED: "does not hold in these numbers",
+    COMPATIBLE: "is compatible with these numbers, which cannot show it",
+    NOT_MEASURED: "was not measured",
+}
 
 
 def number_rows(rows):
@@ -38,7 +82,9 @@ def unit(finding):
         return "points a nat"
     if finding["compare"] == "slope":
         return "points for each factor e of tokens"
-    return "points" if finding["metric"] in PERCENT else "nats" if finding["metric"] in ("loss_q", "loss_fp", "kl") else ""
+    return (
+        "points" if finding["metric"] in PERCENT else "nats" if finding["metric"] in ("loss_q", "loss_fp", "kl") else ""
+    )
 
 
 def where(finding, cells):
@@ -50,7 +96,11 @@ def where(finding, cells):
         place = f", {millions(counts[branch - 1])} M tokens"
     else:
         place = ""
-    return f"cell {finding['cell']}{place}" + (f", {finding['method']}" if "method" in finding else "") + (", text of another source" if finding.get("text") == "other" else "")
+    return (
+        f"cell {finding['cell']}{place}"
+        + (f", {finding['method']}" if "method" in finding else "")
+        + (", text of another source" if finding.get("text") == "other" else "")
+    )
 
 
 def effect(finding):
@@ -74,7 +124,11 @@ def sentence(finding, cells):
 
 def description(finding, cells):
     """An endpoint that is not primary: its effect beside the sign that the paper reports."""
-    sign = "" if finding["sign"] == 0 else " the paper's sign," if finding["effect"] * finding["sign"] > 0 else " not the paper's sign,"
+    sign = (
+        ""
+        if finding["sign"] == 0
+        else " the paper's sign," if finding["effect"] * finding["sign"] > 0 else " not the paper's sign,"
+    )
     return f"{claim(finding, cells)}:{sign} {effect(finding)}"
 
 
@@ -86,8 +140,12 @@ def families(document, found, cells):
         missing = [finding["number"] for finding in members if finding["verdict"] == NOT_MEASURED]
         held = sum(finding["verdict"] == HELD for finding in members)
         wanted = sum(finding["sign"] != 0 for finding in members)
-        lines += [f"### {words[0].upper() + words[1:]}", "",
-                  f"Of {len(members)} primary endpoints {len(measured)} were measured; {held} of the {wanted} effects that the paper reports held.", ""]
+        lines += [
+            f"### {words[0].upper() + words[1:]}",
+            "",
+            f"Of {len(members)} primary endpoints {len(measured)} were measured; {held} of the {wanted} effects that the paper reports held.",
+            "",
+        ]
         lines += [f"- {sentence(finding, cells)}" for finding in measured]
         lines += [f"- Not measured: {', '.join(missing)}."] if missing else []
         lines.append("")
@@ -96,37 +154,74 @@ def families(document, found, cells):
 
 def described(found, cells):
     shown = [finding for finding in found if not finding.get("family") and finding["verdict"] != NOT_MEASURED]
-    return ["## Described, not tested", "", "These decide nothing.", ""] + [f"- {description(finding, cells)}" for finding in shown] + [""]
+    return (
+        ["## Described, not tested", "", "These decide nothing.", ""]
+        + [f"- {description(finding, cells)}" for finding in shown]
+        + [""]
+    )
 
 
 def of_noise(rows):
-    lines = ["## Noise", "", "Standard deviations of ΔQL (GPTQ, 3 bits), in points, pooled over the end points of a cell (evaluation text: over the models along the way).", "",
-             "| row | cell | source | standard deviation | models |", "| --- | --- | --- | --- | --- |"]
-    return lines + [f"| {row['number']} | {row['cell']} | {row['source']} | {100 * row['deviation']:.3f} | {row['models']} |" for row in rows] + [""]
+    lines = [
+        "## Noise",
+        "",
+        "Standard deviations of ΔQL (GPTQ, 3 bits), in points, pooled over the end points of a cell (evaluation text: over the models along the way).",
+        "",
+        "| row | cell | source | standard deviation | models |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    return (
+        lines
+        + [
+            f"| {row['number']} | {row['cell']} | {row['source']} | {100 * row['deviation']:.3f} | {row['models']} |"
+            for row in rows
+        ]
+        + [""]
+    )
 
 
 def of_cells(cells, rows):
-    lines = ["## What was trained", "", "| cell | parameters | tokens at the ends of decays, M | tokens a parameter | peak rates | seeds measured |",
-             "| --- | --- | --- | --- | --- | --- |"]
+    lines = [
+        "## What was trained",
+        "",
+        "| cell | parameters | tokens at the ends of decays, M | tokens a parameter | peak rates | seeds measured |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for cell in cells.values():
         seeds = sorted({row["seed"] for row in rows if row["cell"] == cell.name})
         counts = [end / 1e6 for end in ends(cell.scale)]
-        lines.append(f"| {cell.name} | {parameters(cell.scale) / 1e6:.2f} M | {', '.join(f'{count:.1f}' for count in counts)} | "
-                     f"{', '.join(f'{1e6 * count / parameters(cell.scale):.0f}' for count in counts)} | {', '.join(f'{peak:g}' for peak in cell.peaks)} | {len(seeds)} |")
+        lines.append(
+            f"| {cell.name} | {parameters(cell.scale) / 1e6:.2f} M | {', '.join(f'{count:.1f}' for count in counts)} | "
+            f"{', '.join(f'{1e6 * count / parameters(cell.scale):.0f}' for count in counts)} | {', '.join(f'{peak:g}' for peak in cell.peaks)} | {len(seeds)} |"
+        )
     return lines + [""]
 
 
 def markdown(facts, document, found, noisy, rows, drawn, cells):
-    lines = ["# Study: learning rate dynamics and quantization, in small", "",
-             "A replication of arXiv 2510.06213 by `make study`. Every sentence below is computed from rows: [f1] is a row of findings.csv, which",
-             "names the rows of measurements.csv that it was computed from in findings.json. ΔQL is quantized loss over full-precision loss, less 1;",
-             "its differences are in percentage points.", ""]
+    lines = [
+        "# Study: learning rate dynamics and quantization, in small",
+        "",
+        "A replication of arXiv 2510.06213 by `make study`. Every sentence below is computed from rows: [f1] is a row of findings.csv, which",
+        "names the rows of measurements.csv that it was computed from in findings.json. ΔQL is quantized loss over full-precision loss, less 1;",
+        "its differences are in percentage points.",
+        "",
+    ]
     lines += [f"- {name}: {value}" for name, value in facts["words"].items()] + [""]
-    lines += ["## Primary endpoints", "", "Fixed beforehand in tests/study/endpoints.toml; effects are computed within a seed, tested over seeds (Student), and corrected by",
-              "Holm's method within each family.", ""]
+    lines += [
+        "## Primary endpoints",
+        "",
+        "Fixed beforehand in tests/study/endpoints.toml; effects are computed within a seed, tested over seeds (Student), and corrected by",
+        "Holm's method within each family.",
+        "",
+    ]
     lines += families(document, found, cells) + described(found, cells) + of_noise(noisy) + of_cells(cells, rows)
     if facts["left_out"]:
-        lines += ["## Left out for time", "", f"Not computed within {facts['budget']}: {', '.join(facts['left_out'])}.", ""]
+        lines += [
+            "## Left out for time",
+            "",
+            f"Not computed within {facts['budget']}: {', '.join(facts['left_out'])}.",
+            "",
+        ]
     lines += ["## Figures", ""] + [f"![{name.removesuffix('.svg')}]({name})" for name in sorted(drawn)] + [""]
     return "\n".join(lines)
 
@@ -139,7 +234,9 @@ def write_csv(path, columns, rows):
 
 
 def write_json(path, document):
-    path.write_text(json.dumps(document, ensure_ascii=False, separators=(",", ":")).replace("},{", "},\n{") + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps(document, ensure_ascii=False, separators=(",", ":")).replace("},{", "},\n{") + "\n", encoding="utf-8"
+    )
 
 
 def write(directory, facts, document, rows, cells):

@@ -9,7 +9,8 @@
 
 A budget counts all time that was spent in DIRECTORY, over interruptions. A unit begins only where its estimated time still fits. Stop the
 study whenever you like and start it again with the same or a larger budget: finished units are files, and every request of an unfinished
-one is idempotent, so the server answers what it has. Shares the demo's server, requests and experiment. Standard library only."""
+one is idempotent, so the server answers what it has. Shares the demo's server, requests and experiment. Standard library only.
+"""
 
 import json
 import os
@@ -71,8 +72,16 @@ class Estimate:
         same = [seconds for name, seconds in self.measured.items() if name.rsplit("-s", 1)[0] == unit.cell]
         if same:
             return sum(same) / len(same)
-        guessed = sum(cells.guess(self.cells[name.rsplit("-s", 1)[0]]) for name in self.measured if name.rsplit("-s", 1)[0] in self.cells)
-        pace = sum(seconds for name, seconds in self.measured.items() if name.rsplit("-s", 1)[0] in self.cells) / guessed if guessed else 1.0
+        guessed = sum(
+            cells.guess(self.cells[name.rsplit("-s", 1)[0]])
+            for name in self.measured
+            if name.rsplit("-s", 1)[0] in self.cells
+        )
+        pace = (
+            sum(seconds for name, seconds in self.measured.items() if name.rsplit("-s", 1)[0] in self.cells) / guessed
+            if guessed
+            else 1.0
+        )
         return pace * cells.guess(self.cells[unit.cell])
 
 
@@ -136,7 +145,11 @@ class Study:
                 left = max(0, self.estimate(unit) - self.clock.begun.get(cells.label(unit), 0))
                 if self.useful(unit) and (self.clock.spent() + left <= self.limit or not self.clock.units):
                     self.left.remove(unit)
-                    lane.unit, lane.began, lane.before = unit, time.monotonic(), self.clock.begun.get(cells.label(unit), 0)
+                    lane.unit, lane.began, lane.before = (
+                        unit,
+                        time.monotonic(),
+                        self.clock.begun.get(cells.label(unit), 0),
+                    )
                     return unit
             return None
 
@@ -160,7 +173,9 @@ class Study:
             self.clock.begun.pop(cells.label(unit), None)
             lane.unit = None
             self.clock.save()
-            say(f"  {cells.label(unit)} is done in {round_up(seconds)}; {sum(self.file(one).exists() for one in self.plan)} units so far")
+            say(
+                f"  {cells.label(unit)} is done in {round_up(seconds)}; {sum(self.file(one).exists() for one in self.plan)} units so far"
+            )
 
     def unit(self, unit, client):
         made = UnitOfStudy(client, self.cells[unit.cell], unit.seed)
@@ -180,7 +195,9 @@ class Study:
 
     def line(self):
         with self.lock:
-            now = ", ".join(f"{cells.label(lane.unit)} {lane.stage} {100 * lane.share:.0f} %" for lane in self.lanes if lane.unit)
+            now = ", ".join(
+                f"{cells.label(lane.unit)} {lane.stage} {100 * lane.share:.0f} %" for lane in self.lanes if lane.unit
+            )
             return f"  {self.clock.spent() / 60:.0f} of {self.limit / 60:.0f} minutes, about {round_up(self.to_go())} to go: {now}"
 
     def run(self):
@@ -202,7 +219,9 @@ class Study:
             raise self.trouble
 
     def rows(self):
-        return [row for unit in self.plan if self.file(unit).exists() for row in json.loads(self.file(unit).read_text())]
+        return [
+            row for unit in self.plan if self.file(unit).exists() for row in json.loads(self.file(unit).read_text())
+        ]
 
     def left_out(self):
         return [cells.label(unit) for unit in self.plan if not self.file(unit).exists()]
@@ -220,12 +239,22 @@ def processor():
 def facts(study, binary, budget, texts):
     packages = json.loads((texts / "corpus.json").read_text())["packages"] if (texts / "corpus.json").exists() else []
     version = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    return {"budget": budget, "left_out": study.left_out(), "words": {
-        "command": f"make study STUDY_BUDGET={budget}", "version": version,
-        "machine": f"{processor()}, {os.cpu_count()} processors, {len(study.lanes)} workers of one thread",
-        "hours": f"{study.clock.spent() / 3600:.2f}",
-        "text": "Debian packages " + ", ".join(packages) if packages else "generated sentences: its numbers mean nothing",
-        "units": f"{len(study.plan) - len(study.left_out())} of {len(study.plan)}"}}
+    return {
+        "budget": budget,
+        "left_out": study.left_out(),
+        "words": {
+            "command": f"make study STUDY_BUDGET={budget}",
+            "version": version,
+            "machine": f"{processor()}, {os.cpu_count()} processors, {len(study.lanes)} workers of one thread",
+            "hours": f"{study.clock.spent() / 3600:.2f}",
+            "text": (
+                "Debian packages " + ", ".join(packages)
+                if packages
+                else "generated sentences: its numbers mean nothing"
+            ),
+            "units": f"{len(study.plan) - len(study.left_out())} of {len(study.plan)}",
+        },
+    }
 
 
 def prepare(directory):
@@ -256,10 +285,14 @@ def work(binary, directory, server, interrupts):
     say(f"dashboard while it runs: {server.url}/")
     study = Study(server, directory, all_cells, plan, limit, workers)
     if study.left:
-        say(f"{len(plan) - len(study.left)} of {len(plan)} units are done; up to {study.limit / 60:.0f} minutes in all, {study.clock.spent() / 60:.0f} spent")
+        say(
+            f"{len(plan) - len(study.left)} of {len(plan)} units are done; up to {study.limit / 60:.0f} minutes in all, {study.clock.spent() / 60:.0f} spent"
+        )
     study.run()
     document, _ = findings.endpoints()
-    found = report.write(directory, facts(study, binary, budget, directory / "corpus"), document, study.rows(), all_cells)
+    found = report.write(
+        directory, facts(study, binary, budget, directory / "corpus"), document, study.rows(), all_cells
+    )
     say("")
     for finding in found:
         if "family" in finding and finding["verdict"] != findings.NOT_MEASURED:

@@ -4,8 +4,10 @@ import html
 import math
 
 WIDTH, LEFT, RIGHT, TOP = 640, 66, 16, 34  # one column of a page
-STYLE = ("text{font:11px system-ui,sans-serif;fill:#222}.title{font-weight:600;font-size:13px}.caption{fill:#555;font-size:10px}"
-         ".grid{stroke:#e6e6e6}.mark{stroke:#999;stroke-dasharray:3 3}")
+STYLE = (
+    "text{font:11px system-ui,sans-serif;fill:#222}.title{font-weight:600;font-size:13px}.caption{fill:#555;font-size:10px}"
+    ".grid{stroke:#e6e6e6}.mark{stroke:#999;stroke-dasharray:3 3}"
+)
 CAPTION_LETTERS = 112
 
 # A series is {"label", "colour", "points": [(x, y, half width or None)], "line": bool, "mark": "dot" | "star" | None, "dashed": bool}.
@@ -33,7 +35,11 @@ def axis(values):
 
 
 def star(x, y, colour):
-    corners = [(x + r * math.sin(k * math.pi / 5), y - r * math.cos(k * math.pi / 5)) for k in range(10) for r in [6.5 if k % 2 == 0 else 2.8]]
+    corners = [
+        (x + r * math.sin(k * math.pi / 5), y - r * math.cos(k * math.pi / 5))
+        for k in range(10)
+        for r in [6.5 if k % 2 == 0 else 2.8]
+    ]
     return f'<polygon fill="{colour}" stroke="#222" stroke-width=".6" points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in corners)}"/>'
 
 
@@ -47,8 +53,13 @@ class Panel:
     def __init__(self, panel, top, x_range, x_log):
         self.panel, self.top, self.bottom = panel, top, top + panel["height"]
         self.x_range, self.x_log, self.y_log = x_range, x_log, panel.get("logarithmic", False)
-        values = [self.of_y(y + side * (half or 0)) for series in panel["series"] for _, y, half in series["points"] for side in (-1, 1)
-                  if not self.y_log or y + side * (half or 0) > 0]
+        values = [
+            self.of_y(y + side * (half or 0))
+            for series in panel["series"]
+            for _, y, half in series["points"]
+            for side in (-1, 1)
+            if not self.y_log or y + side * (half or 0) > 0
+        ]
         self.y_range = panel.get("range") or axis(values)
 
     def of_x(self, x):
@@ -59,8 +70,10 @@ class Panel:
 
     def place(self, x, y):
         (x0, x1), (y0, y1) = self.x_range, self.y_range
-        return (LEFT + (self.of_x(x) - x0) / (x1 - x0) * (WIDTH - LEFT - RIGHT),
-                self.bottom - (self.of_y(y) - y0) / (y1 - y0) * (self.bottom - self.top))
+        return (
+            LEFT + (self.of_x(x) - x0) / (x1 - x0) * (WIDTH - LEFT - RIGHT),
+            self.bottom - (self.of_y(y) - y0) / (y1 - y0) * (self.bottom - self.top),
+        )
 
     def axes(self, x_labels):
         out = []
@@ -73,10 +86,14 @@ class Panel:
         for value in (log_ticks if self.y_log else ticks)(*self.y_range):
             shown = math.exp(value) if self.y_log else value
             _, y = self.place(math.exp(self.x_range[0]) if self.x_log else self.x_range[0], shown)
-            out.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
-                       f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{number(shown)}</text>')
+            out.append(
+                f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
+                f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{number(shown)}</text>'
+            )
         middle = (self.top + self.bottom) / 2
-        out.append(f'<text transform="translate(14 {middle:.0f}) rotate(-90)" text-anchor="middle">{html.escape(self.panel["y"])}</text>')
+        out.append(
+            f'<text transform="translate(14 {middle:.0f}) rotate(-90)" text-anchor="middle">{html.escape(self.panel["y"])}</text>'
+        )
         for at in self.panel.get("marks", []):
             x = LEFT + (self.of_x(at) - self.x_range[0]) / (self.x_range[1] - self.x_range[0]) * (WIDTH - LEFT - RIGHT)
             out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{self.top}" y2="{self.bottom}" class="mark"/>')
@@ -87,7 +104,9 @@ class Panel:
         places = [self.place(x, y) for x, y, _ in series["points"]]
         if series.get("line", True) and len(places) > 1:
             dashes = ' stroke-dasharray="5 3"' if series.get("dashed") else ""
-            out.append(f'<polyline fill="none" stroke="{colour}" stroke-width="1.4"{dashes} points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in places)}"/>')
+            out.append(
+                f'<polyline fill="none" stroke="{colour}" stroke-width="1.4"{dashes} points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in places)}"/>'
+            )
         for (x, y), (at, value, half) in zip(places, series["points"]):
             if half and (not self.y_log or value > half):
                 low, high = self.place(at, value - half)[1], self.place(at, value + half)[1]
@@ -96,7 +115,9 @@ class Panel:
             if mark == "star":
                 out.append(star(x, y, colour))
             elif mark is not None:
-                out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{2.2 if len(places) > 12 else 3.2}" fill="{colour}"/>')
+                out.append(
+                    f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{2.2 if len(places) > 12 else 3.2}" fill="{colour}"/>'
+                )
         return out
 
 
@@ -112,8 +133,10 @@ def lines_of(text):
 
 def sample(x, y, series):
     dashes = ' stroke-dasharray="4 2"' if series.get("dashed") else ""
-    return (f'<line x1="{x - 8:.0f}" x2="{x + 8:.0f}" y1="{y}" y2="{y}" stroke="{series["colour"]}" stroke-width="1.4"{dashes}/>'
-            f'<circle cx="{x:.0f}" cy="{y}" r="3.2" fill="{series["colour"]}"/>')
+    return (
+        f'<line x1="{x - 8:.0f}" x2="{x + 8:.0f}" y1="{y}" y2="{y}" stroke="{series["colour"]}" stroke-width="1.4"{dashes}/>'
+        f'<circle cx="{x:.0f}" cy="{y}" r="3.2" fill="{series["colour"]}"/>'
+    )
 
 
 def legend(panels, top):
@@ -142,12 +165,16 @@ def figure(title, x_label, panels, caption, x_log=False):
         for series in panel["series"]:
             body += drawn.series(series)
         top = drawn.bottom + 12
-    body.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{top + 20}" text-anchor="middle">{html.escape(x_label)}</text>')
+    body.append(
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{top + 20}" text-anchor="middle">{html.escape(x_label)}</text>'
+    )
     shown, top = legend(panels, top + 44)
     body += shown
     for line in lines_of(caption):
         top += 13
         body.append(f'<text x="{LEFT - 50}" y="{top}" class="caption">{html.escape(line.strip())}</text>')
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{html.escape(title)}" viewBox="0 0 {WIDTH} {top + 12}" width="{WIDTH}" '
-            f'height="{top + 12}"><style>{STYLE}</style><rect width="100%" height="100%" fill="#fff"/>'
-            f'<text x="{LEFT - 50}" y="20" class="title">{html.escape(title)}</text>{"".join(body)}</svg>\n')
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{html.escape(title)}" viewBox="0 0 {WIDTH} {top + 12}" width="{WIDTH}" '
+        f'height="{top + 12}"><style>{STYLE}</style><rect width="100%" height="100%" fill="#fff"/>'
+        f'<text x="{LEFT - 50}" y="20" class="title">{html.escape(title)}</text>{"".join(body)}</svg>\n'
+    )

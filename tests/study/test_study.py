@@ -64,10 +64,17 @@ def test_planted_effects_are_found_with_their_sizes():
     decided, effects = {}, {}
     for number in range(50):
         for finding in small(findings.judge(made_up.rows(random.Random(number), made_up.PLANTED))):
-            decided[finding["id"]] = decided.get(finding["id"], 0) + (finding["verdict"] in (findings.HELD, findings.REFUTED))
+            decided[finding["id"]] = decided.get(finding["id"], 0) + (
+                finding["verdict"] in (findings.HELD, findings.REFUTED)
+            )
             effects.setdefault(finding["id"], []).append(finding["effect"])
     assert len(decided) == 12 and min(decided.values()) >= 45, decided
-    for name, planted in (("C-decay-3", 0.0233), ("C-lawa-delta", -0.025), ("C-soup-delta", -0.008), ("C-peak", -0.015)):
+    for name, planted in (
+        ("C-decay-3", 0.0233),
+        ("C-lawa-delta", -0.025),
+        ("C-soup-delta", -0.008),
+        ("C-peak", -0.015),
+    ):
         assert student.mean(effects[name]) == pytest.approx(planted, abs=0.001), name
 
 
@@ -87,8 +94,14 @@ def test_an_effect_against_the_paper_is_said_so_and_one_seed_decides_nothing():
     found = {finding["id"]: finding for finding in findings.judge(made_up.rows(random.Random(1), turned))}
     assert found["C-decay-3"]["verdict"] == findings.OPPOSITE
     assert found["A-decay-1"]["verdict"] == findings.NOT_MEASURED
-    one = {finding["id"]: finding for finding in findings.judge(made_up.rows(random.Random(1), made_up.PLANTED, seeds=1))}
-    assert one["C-decay-3"]["effect"] > 0.01 and one["C-decay-3"]["verdict"] == findings.NOT_DECIDED and one["C-decay-3"]["low"] is None
+    one = {
+        finding["id"]: finding for finding in findings.judge(made_up.rows(random.Random(1), made_up.PLANTED, seeds=1))
+    }
+    assert (
+        one["C-decay-3"]["effect"] > 0.01
+        and one["C-decay-3"]["verdict"] == findings.NOT_DECIDED
+        and one["C-decay-3"]["low"] is None
+    )
 
 
 def test_peaks_are_compared_at_equal_loss_and_never_beyond_what_was_measured():
@@ -104,8 +117,26 @@ def test_calibration_evaluation_and_seed_noise_are_told_apart():
     source, rows = random.Random(3), []
 
     def add(seed, value, **more):
-        rows.append({"id": f"m{len(rows)}", "cell": "C", "seed": seed, "group": "constant", "peak": 4e-3, "weight_decay": 0.1, "tokens": 1, "end": True,
-                     "method": "gptq-3", "text": "validation", "metric": "delta", "value": value, "draw": None, "low": None, "high": None, **more})
+        rows.append(
+            {
+                "id": f"m{len(rows)}",
+                "cell": "C",
+                "seed": seed,
+                "group": "constant",
+                "peak": 4e-3,
+                "weight_decay": 0.1,
+                "tokens": 1,
+                "end": True,
+                "method": "gptq-3",
+                "text": "validation",
+                "metric": "delta",
+                "value": value,
+                "draw": None,
+                "low": None,
+                "high": None,
+                **more,
+            }
+        )
 
     for seed in range(40):
         own = source.gauss(0.05, 0.004)
@@ -114,7 +145,9 @@ def test_calibration_evaluation_and_seed_noise_are_told_apart():
         add(seed, own, low=own - 0.5, high=own + 0.5, metric="delta_mean")  # which holds the spread of the draws
         add(seed, own, low=own - 1.96 * 0.002, high=own + 1.96 * 0.002, end=False)
     found = {row["source"]: row["deviation"] for row in findings.noise(rows)}
-    assert found["calibration sample"] == pytest.approx(0.001, rel=0.15) and found["evaluation text"] == pytest.approx(0.002)
+    assert found["calibration sample"] == pytest.approx(0.001, rel=0.15) and found["evaluation text"] == pytest.approx(
+        0.002
+    )
     assert found["seed"] == pytest.approx(0.004, rel=0.3)
 
 
@@ -183,10 +216,19 @@ def test_a_report_says_of_its_rows_what_they_say(tmp_path):
     measured = list(csv.DictReader((tmp_path / "measurements.csv").open()))
     kept = {row["id"]: row for row in measured}
     assert len(kept) == len(rows) and set(decay["rows"]) <= set(kept)
-    values = {group: [float(kept[name]["value"]) for name in decay["rows"] if kept[name]["group"] == group] for group in ("decay", "constant")}
+    values = {
+        group: [float(kept[name]["value"]) for name in decay["rows"] if kept[name]["group"] == group]
+        for group in ("decay", "constant")
+    }
     assert student.mean(values["decay"]) - student.mean(values["constant"]) == pytest.approx(decay["effect"])
     drawn = sorted(tmp_path.glob("*.svg"))
-    assert [file.name for file in drawn] == ["C-budgets.svg", "C-losses.svg", "C-progress.svg", "C-sharpness.svg", "C-training.svg"]
+    assert [file.name for file in drawn] == [
+        "C-budgets.svg",
+        "C-losses.svg",
+        "C-progress.svg",
+        "C-sharpness.svg",
+        "C-training.svg",
+    ]
     for file in drawn:
         xml.etree.ElementTree.parse(file)
         assert "nan" not in file.read_text() and f"]({file.name})" in text
@@ -200,19 +242,29 @@ def free_port():
 
 
 def study(directory, **more):
-    environment = dict(os.environ, STUDY_SCALE="tiny", STUDY_BUDGET="1h", STUDY_WORKERS="2", STUDY_PORT=str(free_port()), **more)
+    environment = dict(
+        os.environ, STUDY_SCALE="tiny", STUDY_BUDGET="1h", STUDY_WORKERS="2", STUDY_PORT=str(free_port()), **more
+    )
 
     def heed_interrupts():  # which a shell turns off for what it starts in the background, and with it this test
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-    return subprocess.Popen([sys.executable, str(HERE / "study.py"), str(BINARY), str(directory)], env=environment, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, text=True, preexec_fn=heed_interrupts)
+    return subprocess.Popen(
+        [sys.executable, str(HERE / "study.py"), str(BINARY), str(directory)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=heed_interrupts,
+    )
 
 
 def until(found, process):
     end = time.monotonic() + 300
     while not found():
-        assert process.poll() is None and time.monotonic() < end, process.communicate()[0] if process.poll() is not None else "too long"
+        assert process.poll() is None and time.monotonic() < end, (
+            process.communicate()[0] if process.poll() is not None else "too long"
+        )
         time.sleep(0.02)
 
 
@@ -230,7 +282,9 @@ def test_the_smallest_study_survives_an_interruption_and_a_kill_and_computes_not
     until(lambda: list(gate.directory.glob("held-*")), first)
     first.send_signal(signal.SIGINT)  # Ctrl-C, in the middle of its first run
     text, _ = first.communicate(timeout=120)
-    assert first.returncode == 130 and "goes on where it stopped" in text and not (tmp_path / "REPORT.md").exists(), text
+    assert (
+        first.returncode == 130 and "goes on where it stopped" in text and not (tmp_path / "REPORT.md").exists()
+    ), text
 
     second = study(tmp_path)
     until(lambda: list((tmp_path / "units").glob("*.json")), second)
@@ -238,13 +292,29 @@ def test_the_smallest_study_survives_an_interruption_and_a_kill_and_computes_not
     second.communicate()
     done = {file: file.stat().st_mtime_ns for file in (tmp_path / "units").glob("*.json")}
     text, rows = finished(study(tmp_path))
-    assert "of an earlier study runs already" in text and done and all(file.stat().st_mtime_ns == at for file, at in done.items())
+    assert (
+        "of an earlier study runs already" in text
+        and done
+        and all(file.stat().st_mtime_ns == at for file, at in done.items())
+    )
 
     assert {row["group"] for row in rows} == {"constant", "decay", "lawa", "soup", "cosine"}
     assert {row["method"] for row in rows if row["metric"] == "delta"} == set(unit.METHODS)
-    assert {row["metric"] for row in rows} == {"delta", "delta_mean", "loss_q", "loss_fp", "kl", "trace", "lambda_max"} and {row["text"] for row in rows} == {"validation", "other"}
+    assert {row["metric"] for row in rows} == {
+        "delta",
+        "delta_mean",
+        "loss_q",
+        "loss_fp",
+        "kl",
+        "trace",
+        "lambda_max",
+    } and {row["text"] for row in rows} == {"validation", "other"}
     page = (tmp_path / "REPORT.md").read_text()
-    assert re.search(r"Of 12 primary endpoints \d+ were measured", page) and "Left out for time" not in page and len(list(tmp_path.glob("*.svg"))) == 5
+    assert (
+        re.search(r"Of 12 primary endpoints \d+ were measured", page)
+        and "Left out for time" not in page
+        and len(list(tmp_path.glob("*.svg"))) == 5
+    )
 
     for file in (tmp_path / "units").glob("*.json"):
         file.unlink()

@@ -40,23 +40,41 @@ class UnitOfStudy(Experiment):
         super().__init__(client, cell.scale)
         self.cell, self.seed = cell, seed
         self.name = f"{prefix}-{cell.name}-{digest(cell)}-s{seed}"
-        self.training, self.validation, self.other = (f"{prefix}-{cell.text}-train", f"{prefix}-{cell.text}-validation", f"{prefix}-other")
+        self.training, self.validation, self.other = (
+            f"{prefix}-{cell.text}-train",
+            f"{prefix}-{cell.text}-validation",
+            f"{prefix}-other",
+        )
         self.vocabulary = f"{prefix}-{cell.text}-words"
         self.branched = branch_tokens(cell.scale)
         self.counts = ends(cell.scale)
         self.words = None  # the tokenizer that `learn_words` found
 
     def register(self, directory):
-        for name, file in ((self.training, f"{self.cell.text}-train.txt"), (self.validation, f"{self.cell.text}-validation.txt"),
-                           (self.vocabulary, f"{self.cell.text}-words.txt"), (self.other, "other.txt")):
+        for name, file in (
+            (self.training, f"{self.cell.text}-train.txt"),
+            (self.validation, f"{self.cell.text}-validation.txt"),
+            (self.vocabulary, f"{self.cell.text}-words.txt"),
+            (self.other, "other.txt"),
+        ):
             self.client.request("POST", "/v1/datasets", {"name": name, "path": str(directory / file), "format": "text"})
 
     def learn_words(self):
         """The tokenizer of this text and size, which all seeds share: learned by a run of one step from the text's first megabytes."""
         name = f"{self.vocabulary}-{self.scale.vocabulary}"
-        run = self.client.post("train", {"trajectory": name, "dataset": self.vocabulary, "tokens": self.step, "sequence_length": self.scale.length,
-                                         "batch_sequences": self.scale.sequences, "model": self.model, "keep_state": False,
-                                         "tokenizer": {"name": "train", "vocabulary_size": self.scale.vocabulary}})
+        run = self.client.post(
+            "train",
+            {
+                "trajectory": name,
+                "dataset": self.vocabulary,
+                "tokens": self.step,
+                "sequence_length": self.scale.length,
+                "batch_sequences": self.scale.sequences,
+                "model": self.model,
+                "keep_state": False,
+                "tokenizer": {"name": "train", "vocabulary_size": self.scale.vocabulary},
+            },
+        )
         result = self.client.finish("learning the vocabulary", {0: Run(run, "learning the vocabulary")})[0]
         checkpoint = self.client.get(f"/v1/checkpoints/{result['checkpoints'][-1]}")
         return {"name": "file", "path": checkpoint["source"]["path"] + "/tokenizer.json"}
@@ -73,14 +91,28 @@ class UnitOfStudy(Experiment):
 
     def trunk_and_decays(self):
         found = {}
-        whole = self.cell.base is None  # compared with the constant run itself, which therefore goes on beside its decays
-        runs = {peak: self.begin("constant", peak, self.counts[-1] if whole else self.branched[-1], {"name": "constant"}, model=self.model,
-                                 tokenizer=self.words) for peak in self.cell.peaks}
+        whole = (
+            self.cell.base is None
+        )  # compared with the constant run itself, which therefore goes on beside its decays
+        runs = {
+            peak: self.begin(
+                "constant",
+                peak,
+                self.counts[-1] if whole else self.branched[-1],
+                {"name": "constant"},
+                model=self.model,
+                tokenizer=self.words,
+            )
+            for peak in self.cell.peaks
+        }
         self.client.finish("training with a constant rate", runs)
         trunks = {peak: self.client.checkpoints(f"{self.name}-constant-{peak:g}") for peak in self.cell.peaks}
-        runs = {(peak, branch, number): self.decay(trunks[peak][branch], peak, branch, end, number)
-                for peak in self.cell.peaks for branch, end in zip(self.branched, self.counts)
-                for number in range(max(1, self.cell.soups) if branch == self.branched[-1] else 1)}
+        runs = {
+            (peak, branch, number): self.decay(trunks[peak][branch], peak, branch, end, number)
+            for peak in self.cell.peaks
+            for branch, end in zip(self.branched, self.counts)
+            for number in range(max(1, self.cell.soups) if branch == self.branched[-1] else 1)
+        }
         results = self.client.finish("decaying", runs)
         for peak in self.cell.peaks:
             found.update(self.of_peak(trunks[peak], peak, whole))
@@ -99,8 +131,17 @@ class UnitOfStudy(Experiment):
         """The soup's further decays see the rest of the data in another order, which their seed decides."""
         group = f"decay-{millions(branch)}M" + (f"-order{number}" if number else "")
         order = {"seed": self.seed + 1000 * number} if number else {}
-        return self.begin(group, peak, end, {"name": "wsd", "decay": end - branch}, max(self.step, (end - branch) // 3), branch, keep_state=False,
-                          **{"from": start}, **order)
+        return self.begin(
+            group,
+            peak,
+            end,
+            {"name": "wsd", "decay": end - branch},
+            max(self.step, (end - branch) // 3),
+            branch,
+            keep_state=False,
+            **{"from": start},
+            **order,
+        )
 
     def of_peak(self, trunk, peak, whole):
         found, ends_of = {}, dict(zip(self.counts, self.branched))
@@ -110,7 +151,9 @@ class UnitOfStudy(Experiment):
             elif tokens // self.every % self.scale.curve == 0 or tokens in self.branched:
                 found[Key("constant", peak, DEFAULT_WEIGHT_DECAY, 0, tokens, False)] = checkpoint
         for branch, end in zip(self.branched, self.counts):
-            for tokens, checkpoint in self.client.checkpoints(f"{self.name}-decay-{millions(branch)}M-{peak:g}").items():
+            for tokens, checkpoint in self.client.checkpoints(
+                f"{self.name}-decay-{millions(branch)}M-{peak:g}"
+            ).items():
                 found[Key("decay", peak, DEFAULT_WEIGHT_DECAY, branch, tokens, tokens == end)] = checkpoint
         return found
 
@@ -120,7 +163,9 @@ class UnitOfStudy(Experiment):
             for branch, end in zip(self.branched, self.counts):
                 window = [trunk[end - back * self.every] for back in reversed(range(self.scale.window))]
                 params = {"checkpoints": window, "into": f"{self.name}-lawa-{peak:g}", "name": f"lawa-{millions(end)}M"}
-                runs[Key("lawa", peak, DEFAULT_WEIGHT_DECAY, branch, end, True)] = Run(self.client.post("average", params), "averaging")
+                runs[Key("lawa", peak, DEFAULT_WEIGHT_DECAY, branch, end, True)] = Run(
+                    self.client.post("average", params), "averaging"
+                )
         return {key: result["checkpoint"] for key, result in self.client.finish("averaging", runs).items()}
 
     def from_scratch(self):
@@ -129,14 +174,26 @@ class UnitOfStudy(Experiment):
         every = self.every * self.scale.curve
         runs = {}
         for value in self.cell.weight_decays:
-            runs["decay", value] = self.begin(f"weight-decay-{value:g}", peak, end, {"name": "wsd", "decay": end - branch}, every, keep_state=False,
-                                              model=self.model, tokenizer=self.words, optimizer={"name": "adamw", "weight_decay": value})
-        runs["cosine", DEFAULT_WEIGHT_DECAY] = self.begin("cosine", peak, end, {"name": "cosine"}, every, keep_state=False, model=self.model,
-                                                          tokenizer=self.words)
+            runs["decay", value] = self.begin(
+                f"weight-decay-{value:g}",
+                peak,
+                end,
+                {"name": "wsd", "decay": end - branch},
+                every,
+                keep_state=False,
+                model=self.model,
+                tokenizer=self.words,
+                optimizer={"name": "adamw", "weight_decay": value},
+            )
+        runs["cosine", DEFAULT_WEIGHT_DECAY] = self.begin(
+            "cosine", peak, end, {"name": "cosine"}, every, keep_state=False, model=self.model, tokenizer=self.words
+        )
         self.client.finish("training from scratch", runs)
         found = {}
         for group, value in runs:
-            name = f"{self.name}-cosine-{peak:g}" if group == "cosine" else f"{self.name}-weight-decay-{value:g}-{peak:g}"
+            name = (
+                f"{self.name}-cosine-{peak:g}" if group == "cosine" else f"{self.name}-weight-decay-{value:g}-{peak:g}"
+            )
             for tokens, checkpoint in self.client.checkpoints(name).items():
                 found[Key(group, peak, value, branch, tokens, tokens == end)] = checkpoint
         return found
@@ -154,8 +211,12 @@ class UnitOfStudy(Experiment):
         quantized, sharp = {}, {}
         for key, checkpoint in models.items():
             for name, draws, text in self.wanted(key):
-                params = self.quantization(checkpoint, method_of(name, self.scale.hidden), draws, self.other if text == "other" else None)
-                quantized[key, name, text] = Run(self.client.post("quantize", params), f"quantizing {key.group}, {name}", draws)
+                params = self.quantization(
+                    checkpoint, method_of(name, self.scale.hidden), draws, self.other if text == "other" else None
+                )
+                quantized[key, name, text] = Run(
+                    self.client.post("quantize", params), f"quantizing {key.group}, {name}", draws
+                )
             if key.end or key.group == "constant":
                 estimators = ["trace", "top_eigenvalue"] if key.end else ["trace"]
                 sharp[key] = Run(self.client.post("sharpness", self.sharpness(checkpoint, estimators)), "sharpness")
@@ -167,8 +228,20 @@ class UnitOfStudy(Experiment):
         return rows
 
     def row(self, key, run, metric, value, method="", text="validation", **more):
-        return {"cell": self.cell.name, "seed": self.seed, **key._asdict(), "method": method, "text": text, "metric": metric, "value": value,
-                "low": None, "high": None, "draw": None, "run": run, **more}
+        return {
+            "cell": self.cell.name,
+            "seed": self.seed,
+            **key._asdict(),
+            "method": method,
+            "text": text,
+            "metric": metric,
+            "value": value,
+            "low": None,
+            "high": None,
+            "draw": None,
+            "run": run,
+            **more,
+        }
 
     def quantize_rows(self, key, name, text, result, run):
         draws = result["calibration_draws"]
@@ -179,7 +252,9 @@ class UnitOfStudy(Experiment):
             rows.append(self.row(key, run, "delta", result["delta"], name, text, **bound))
             rows.append(self.row(key, run, "loss_q", result["loss_q"], name, text))
         else:
-            rows.append(self.row(key, run, "delta_mean", result["delta"], name, text, **bound))  # an interval that holds their spread
+            rows.append(
+                self.row(key, run, "delta_mean", result["delta"], name, text, **bound)
+            )  # an interval that holds their spread
             for number, (delta, loss) in enumerate(zip(draws["delta"], draws["loss_q"]), 1):
                 rows.append(self.row(key, run, "delta", delta, name, text, draw=number))
                 rows.append(self.row(key, run, "loss_q", loss, name, text, draw=number))
@@ -190,7 +265,16 @@ class UnitOfStudy(Experiment):
 
     def sharpness_rows(self, key, result, run):
         error = result.get("trace_stderr")
-        rows = [self.row(key, run, "trace", result["trace"], low=error and result["trace"] - 1.96 * error, high=error and result["trace"] + 1.96 * error)]
+        rows = [
+            self.row(
+                key,
+                run,
+                "trace",
+                result["trace"],
+                low=error and result["trace"] - 1.96 * error,
+                high=error and result["trace"] + 1.96 * error,
+            )
+        ]
         if key.end:
             # The server's top eigenvalue is that of the largest magnitude; sharpness is the largest algebraic one.
             rows.append(self.row(key, run, "lambda_max", result["largest_algebraic"]))
