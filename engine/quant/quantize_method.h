@@ -122,8 +122,12 @@ struct quantize_method {
 
 #define QUANTIZE_AT(field) offsetof(struct quantize_method, field)
 
-/* Rows that several quantizers share: bits of a code, columns of a group, the kind of grid. */
+/* Rows that several quantizers share: bits of a code, columns of a group, the kind of grid; the damping. */
 /* clang-format off */
+#define QUANTIZE_DAMP_PARAM(method) \
+    {.name = "damp_percent", .type = PARAM_NUMBER, .offset = QUANTIZE_AT(method.damp_percent), .fallback = "0.05", \
+     .minimum = 0, .maximum = 1, \
+     .help = "Part of the Hessian's mean diagonal that is added to it, between 0 and 1, both excluded"}
 #define QUANTIZE_GRID_PARAMS(method, default_sym) \
     {.name = "bits", .type = PARAM_INTEGER, .schema = "Bits", .offset = QUANTIZE_AT(method.bits), .fallback = "4", \
      .allowed = quantize_method_bits, .help = "Bits of a code"}, \
