@@ -130,12 +130,16 @@ $(OBJ)/%.$(1).o: %.c | toolchain
 endef
 $(foreach level,v2 v3 v4,$(eval $(call compile_kernels,$(level))))
 
-# The schema travels inside the binary: a row of C for each sql/NNNN_name.sql.
-MIGRATIONS := $(sort $(wildcard sql/*.sql))
-$(BUILD)/generated/store/migrations_list.h: $(MIGRATIONS)
+# The schema travels inside the binary: a row of C for each sql/NNNN_name.sql. The stamp has the sum of their names: after a rename or a
+# removal, which no file's time shows, the list is made again.
+MIGRATIONS       := $(sort $(wildcard sql/*.sql))
+MIGRATIONS_STAMP := $(BUILD)/generated/migrations-$(firstword $(shell echo '$(MIGRATIONS)' | cksum))
+$(MIGRATIONS_STAMP):
+	@mkdir -p $(@D) && rm -f $(BUILD)/generated/migrations-* && touch $@
+$(BUILD)/generated/store/migrations_list.h: $(MIGRATIONS) $(MIGRATIONS_STAMP)
 	@mkdir -p $(@D)
 	@awk 'FNR == 1 { if (NR > 1) print "}, "; name = FILENAME; sub(/.*\//, "", name); printf "{%d, \"%s\",\n", name + 0, name } \
-	      { gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); printf "\"%s\\n\"\n", $$0 } END { print "}," }' $^ > $@
+	      { gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); printf "\"%s\\n\"\n", $$0 } END { print "}," }' $(MIGRATIONS) > $@
 $(OBJ)/server/store/migrations.o: $(BUILD)/generated/store/migrations_list.h
 
 $(OBJ)/%.o: %.c | toolchain
@@ -143,10 +147,10 @@ $(OBJ)/%.o: %.c | toolchain
 	@echo "  cc   $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) $(CFLAGS_$(subst /,_,$*)) -MMD -MP -c -o $@ $<
 
-# The parts of the pool as commands, for tests/pool; and the same without the worker's own patience, and then with the fence of the
+# The parts of the pool as commands, for tests/pool; and the same without the worker's own grace, and then with the fence of the
 # queue taken away, which those tests must notice.
 POOL_TOOLS := $(addprefix $(OBJ)/tests/pool/pool_tool,_plain _patient _by_id _by_state)
-POOL_FLAGS_patient  := -DWORKER_PATIENCE=1e9
+POOL_FLAGS_patient  := -DWORKER_GRACE=1e9
 POOL_FLAGS_by_id    := $(POOL_FLAGS_patient) '-DQUEUE_FENCE=" id = $$1 and $$2::bigint is not null and $$3::text is not null "'
 POOL_FLAGS_by_state := $(POOL_FLAGS_patient) '-DQUEUE_FENCE=" id = $$1 and state = $$$$running$$$$ and $$2::bigint is not null and $$3::text is not null "'
 $(OBJ)/tests/pool/pool_tool_%: tests/pool/pool_tool.c server/store/queue.c server/pool/worker.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)

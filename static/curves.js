@@ -114,7 +114,7 @@ export function averagedFrom(checkpoint) {
 }
 
 /* By checkpoint: all that is known about it besides the curve at hand, for the text that hovers. */
-export function companions(model) {
+export function hoverDetails(model) {
   const found = new Map();
   const note = (seriesList, field) => {
     for (const series of seriesList) {

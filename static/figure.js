@@ -1,6 +1,6 @@
 /* figure.js: the figure of a trajectory as Plotly wants it: panels over one x axis, the measure at the top. Pure functions of the model (curves.js), so
  * that screen and export draw the same. */
-import { AXES, companions, labelOf } from "./curves.js";
+import { AXES, hoverDetails, labelOf } from "./curves.js";
 import { FLAGS } from "./integrity.js";
 import { compact, integer, isNumber, scientific } from "./format.js";
 import { FONT } from "./look.js";
@@ -114,7 +114,7 @@ function logSpan(model, options) {
 }
 
 export function traces(model, options) {
-  const more = companions(model), floor = options.yLog ? logSpan(model, options)?.[0] / 10 : -Infinity;
+  const more = hoverDetails(model), floor = options.yLog ? logSpan(model, options)?.[0] / 10 : -Infinity;
   const full = { ...options, metric: model.metric, x: model.x, datasets: model.datasets, floor };
   const out = [];
   const shown = model.curves.filter((series) => !options.hidden.has(series.key));

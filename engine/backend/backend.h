@@ -75,7 +75,7 @@ struct rope_args {
  * overwrites dq, dk, dv. log_sum may be absent in a forward pass that no backward follows.
  * With batch->branches a segment's queries also see the text before it: keys and values of the segments above it in the
  * batch and, for what earlier batches left behind, rows of past_k and past_v by position (absent when no segment
- * continues a joint). */
+ * continues a fork). */
 struct attention_args {
     const struct batch *batch;
     int64_t heads, kv_heads, head_dim, window;

@@ -11,32 +11,32 @@
 #define TARGET_NONE UINT32_MAX /* the last token of a sequence predicts nothing */
 
 /* What a segment continues: at 0 and above the segment of the same batch with that number (always a smaller one, and
- * always at its end), BRANCH_ROOT nothing (it begins a text), and below that a joint: an end of a segment that an
+ * always at its end), BRANCH_ROOT nothing (it begins a text), and below that a fork: an end of a segment that an
  * earlier batch left behind. */
 enum { BRANCH_ROOT = -1 };
 
-static inline int64_t branch_of_joint(int64_t joint)
+static inline int64_t branch_of_fork(int64_t fork)
 {
-    return -2 - joint;
+    return -2 - fork;
 }
 
-static inline int64_t joint_of_branch(int64_t branch)
+static inline int64_t fork_of_branch(int64_t branch)
 {
     return -2 - branch;
 }
 
 /* Batches of one forest come in order (parents first, depth first), so that all that later batches may continue lies on
- * one path: the text up to the deepest joint. Lent arrays in host memory. */
+ * one path: the text up to the deepest fork. Lent arrays in host memory. */
 struct branches {
     const int64_t *parents; /* [B] what segment b continues */
     const int64_t *pasts;   /* [B] tokens of its text before it: the position of its first token */
     const int64_t
         *slots; /* [B] which of the batch's `slot_count` states keeps that at its end, for those that continue it or for
-                               a joint; -1: nobody continues it */
+                               a fork; -1: nobody continues it */
     int64_t slot_count;
-    /* What this batch leaves behind, from the shallowest to the deepest: joint j is the end of ends[j] (a segment of
-     * this batch or a joint that it was given itself, coded like parents) and has lengths[j] tokens up to there. */
-    int64_t joints;
+    /* What this batch leaves behind, from the shallowest to the deepest: fork j is the end of ends[j] (a segment of
+     * this batch or a fork that it was given itself, coded like parents) and has lengths[j] tokens up to there. */
+    int64_t forks;
     const int64_t *ends, *lengths;
 };
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Four lanes of 64 bits, so that it runs at memory speed. Pieces may be cut anywhere. */
+/* Four lanes of 64 bits, so that it runs at memory speed. The bytes may come in chunks of any size. */
 struct checksum {
     uint64_t lane[4];
     uint8_t rest[32];

@@ -1,4 +1,4 @@
-/* monitor.h: how a long piece of engine work tells its owner where it stands, and learns that it should stop.
+/* monitor.h: how long engine work tells its owner where it stands, and learns that it should stop.
  * The engine calls these from its own thread, between steps of at most a second or so; the owner (a worker, a test)
  * fills them. */
 #ifndef BASE_MONITOR_H

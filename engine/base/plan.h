@@ -1,4 +1,4 @@
-/* plan.h: what a piece of work needs, known before it starts: the most memory that it has at once, what it reads and
+/* plan.h: what some work needs, known before it starts: the most memory that it has at once, what it reads and
  * writes, what it computes. Whoever allocates keeps a ledger of the same sizes in the same order: a plan is filled by
  * the functions that the work itself chooses its memory by. */
 #ifndef BASE_PLAN_H

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <math.h>
 
-enum { PIECE_ROWS = 16 }; /* rows of each vector that are rotated at a time: 64 Ki elements */
+enum { CHUNK_ROWS = 16 }; /* rows of each vector that are rotated at a time: 64 Ki elements */
 
 enum status basis_init(struct basis *basis, const struct vector_space *space, int64_t capacity, struct error *error)
 {
@@ -52,7 +52,7 @@ void basis_combine(const struct basis *basis, int64_t count, const double *weigh
 }
 
 /* Rows [first, first + rows) of the first `from` vectors, side by side in `before`, become those of the first `to`. */
-static void rotate_piece(struct basis *basis, int64_t first, int64_t rows, struct matrix weights, struct matrix before,
+static void rotate_chunk(struct basis *basis, int64_t first, int64_t rows, struct matrix weights, struct matrix before,
                          struct matrix after)
 {
     struct backend *backend = basis->space->backend;
@@ -73,7 +73,7 @@ static void rotate_piece(struct basis *basis, int64_t first, int64_t rows, struc
 enum status basis_rotate(struct basis *basis, int64_t from, int64_t to, const double *weights, struct error *error)
 {
     struct backend *backend = basis->space->backend;
-    const int64_t all = basis->vectors[0].rows, most = all < PIECE_ROWS ? all : PIECE_ROWS;
+    const int64_t all = basis->vectors[0].rows, most = all < CHUNK_ROWS ? all : CHUNK_ROWS;
     void *memory = NULL;
     const enum status status =
         backend->ops->allocate(backend, from * to + (from + to) * most * VECTOR_COLUMNS, "a rotation", &memory, error);
@@ -84,7 +84,7 @@ enum status basis_rotate(struct basis *basis, int64_t from, int64_t to, const do
     for (int64_t first = 0, rows; first < all; first += rows) {
         rows = all - first < most ? all - first : most;
         const int64_t columns = rows * VECTOR_COLUMNS;
-        rotate_piece(
+        rotate_chunk(
             basis, first, rows, coefficients, matrix_of(at, from, columns, backend->ops->element),
             matrix_of(at + (size_t)(from * columns) * backend->ops->element, to, columns, backend->ops->element));
     }

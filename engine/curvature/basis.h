@@ -27,7 +27,7 @@ double basis_orthogonalise(const struct basis *basis, int64_t count, struct matr
 void basis_combine(const struct basis *basis, int64_t count, const double *weights, struct matrix out);
 
 /* Replaces the first `to` vectors by combinations of the first `from`, from >= to: vector i becomes the sum over k of
- * weights[i * from + k] * vector k. STATUS_NO_MEMORY (for a piece of all of them at a time), the basis is as it was
+ * weights[i * from + k] * vector k. STATUS_NO_MEMORY (for a chunk of all of them at a time), the basis is as it was
  * then. */
 MUST_CHECK enum status basis_rotate(struct basis *basis, int64_t from, int64_t to, const double *weights,
                                     struct error *error);

@@ -1,7 +1,7 @@
 /* power.h: the eigenvalue of largest magnitude by power iteration as PyHessian does it (Yao et al. 2020, arXiv
  * 1912.07145): a normal start, Rayleigh quotients, and an end when the relative change of the quotient falls below the
  * tolerance. It costs two vectors beside the start, finds no other end, and when eigenvalues of both signs are equally
- * large it may settle between them: the residual shows that, the change does not. */
+ * large it may converge to a value between them: the residual shows that, the change does not. */
 #ifndef CURVATURE_POWER_H
 #define CURVATURE_POWER_H
 

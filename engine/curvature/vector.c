@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { PIECE = 1024 }; /* numbers drawn at a time */
+enum { CHUNK = 1024 }; /* numbers drawn at a time */
 
 static int64_t rows_of(const struct vector_space *space)
 {
@@ -49,14 +49,14 @@ static double normal(const struct draw *draw, uint64_t place)
 static void fill(const struct vector_space *space, const struct draw *draw, struct matrix vector)
 {
     struct backend *backend = space->backend;
-    double piece[PIECE];
+    double chunk[CHUNK];
     backend->ops->fill(backend, vector, 0);
     for (int64_t s = 0; s < space->span_count; s++) {
         const struct vector_span span = space->spans[s];
         for (int64_t done = 0, count; done < span.count; done += count) {
-            count = span.count - done < PIECE ? span.count - done : PIECE;
-            for (int64_t i = 0; i < count; i++) piece[i] = draw->element(draw, (uint64_t)(span.first + done + i));
-            backend->ops->upload(backend, vector_part(vector, span.first + done, count), piece, DTYPE_F64);
+            count = span.count - done < CHUNK ? span.count - done : CHUNK;
+            for (int64_t i = 0; i < count; i++) chunk[i] = draw->element(draw, (uint64_t)(span.first + done + i));
+            backend->ops->upload(backend, vector_part(vector, span.first + done, count), chunk, DTYPE_F64);
         }
     }
 }

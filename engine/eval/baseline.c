@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-#define PIECE_ROWS 1024 /* rows that pass through memory at a time */
+#define CHUNK_ROWS 1024 /* rows that pass through memory at a time */
 
 /* Head of the file; then rows * columns floats; then a checksum over all before it. */
 struct baseline_head {
@@ -20,9 +20,9 @@ static_assert(sizeof(struct baseline_head) == 24, "the head is as it lies on dis
 
 static const char magic[8] = "dqhidden";
 
-static int64_t piece_rows(const struct hidden *hidden, int64_t first)
+static int64_t chunk_rows(const struct hidden *hidden, int64_t first)
 {
-    return hidden->tokens - first < PIECE_ROWS ? hidden->tokens - first : PIECE_ROWS;
+    return hidden->tokens - first < CHUNK_ROWS ? hidden->tokens - first : CHUNK_ROWS;
 }
 
 static int64_t file_size(const struct hidden *hidden)
@@ -32,7 +32,7 @@ static int64_t file_size(const struct hidden *hidden)
 }
 
 /* Reads the whole file; into `hidden` when `upload`, else only to see whether it is good. */
-static enum status pieces_read(const struct file *file, struct hidden *hidden, float *piece, bool upload, bool *good,
+static enum status chunks_read(const struct file *file, struct hidden *hidden, float *chunk, bool upload, bool *good,
                                struct error *error)
 {
     struct baseline_head head;
@@ -47,12 +47,12 @@ static enum status pieces_read(const struct file *file, struct hidden *hidden, f
     checksum_init(&sum);
     checksum_add(&sum, &head, sizeof head);
     for (int64_t first = 0, rows; first < hidden->tokens; first += rows) {
-        rows = piece_rows(hidden, first);
-        const size_t size = (size_t)(rows * hidden->width) * sizeof *piece;
-        if ((status = file_read(file, at, piece, size, error)) != STATUS_OK) return status;
+        rows = chunk_rows(hidden, first);
+        const size_t size = (size_t)(rows * hidden->width) * sizeof *chunk;
+        if ((status = file_read(file, at, chunk, size, error)) != STATUS_OK) return status;
         at += (int64_t)size;
-        checksum_add(&sum, piece, size);
-        if (upload && (status = hidden_write(hidden, first, rows, piece, DTYPE_F32, error)) != STATUS_OK) return status;
+        checksum_add(&sum, chunk, size);
+        if (upload && (status = hidden_write(hidden, first, rows, chunk, DTYPE_F32, error)) != STATUS_OK) return status;
     }
     if ((status = file_read(file, at, &kept, sizeof kept, error)) != STATUS_OK) return status;
     *good = kept == checksum_value(&sum);
@@ -64,23 +64,23 @@ static enum status pieces_read(const struct file *file, struct hidden *hidden, f
 enum status baseline_load(const char *path, struct hidden *hidden, bool *found, struct error *error)
 {
     struct file *file = NULL;
-    float *piece = NULL;
+    float *chunk = NULL;
     struct error cause;
     enum status status = STATUS_OK;
     *found = false;
     if (file_open(AT_FDCWD, path, FILE_REFUSE_LINKS, INT64_MAX, &file, &cause) != STATUS_OK) return STATUS_OK;
     if (file_bytes(file) != file_size(hidden)) goto done;
-    if ((status = memory_new(PIECE_ROWS * hidden->width, sizeof *piece, "baseline", &piece, error)) != STATUS_OK)
+    if ((status = memory_new(CHUNK_ROWS * hidden->width, sizeof *chunk, "baseline", &chunk, error)) != STATUS_OK)
         goto done;
-    if (pieces_read(file, hidden, piece, false, found, &cause) != STATUS_OK) *found = false;
-    if (*found) status = pieces_read(file, hidden, piece, true, found, error);
+    if (chunks_read(file, hidden, chunk, false, found, &cause) != STATUS_OK) *found = false;
+    if (*found) status = chunks_read(file, hidden, chunk, true, found, error);
 done:
-    memory_free(piece);
+    memory_free(chunk);
     file_close(file);
     return status;
 }
 
-static enum status pieces_write(struct file_writer *writer, struct hidden *hidden, float *piece, struct error *error)
+static enum status chunks_write(struct file_writer *writer, struct hidden *hidden, float *chunk, struct error *error)
 {
     struct baseline_head head = {.rows = hidden->tokens, .columns = hidden->width};
     struct checksum sum;
@@ -90,11 +90,11 @@ static enum status pieces_write(struct file_writer *writer, struct hidden *hidde
     checksum_add(&sum, &head, sizeof head);
     if ((status = file_writer_append(writer, &head, sizeof head, error)) != STATUS_OK) return status;
     for (int64_t first = 0, rows; first < hidden->tokens; first += rows) {
-        rows = piece_rows(hidden, first);
-        const size_t size = (size_t)(rows * hidden->width) * sizeof *piece;
-        if ((status = hidden_read(hidden, first, rows, piece, DTYPE_F32, error)) != STATUS_OK) return status;
-        checksum_add(&sum, piece, size);
-        if ((status = file_writer_append(writer, piece, size, error)) != STATUS_OK) return status;
+        rows = chunk_rows(hidden, first);
+        const size_t size = (size_t)(rows * hidden->width) * sizeof *chunk;
+        if ((status = hidden_read(hidden, first, rows, chunk, DTYPE_F32, error)) != STATUS_OK) return status;
+        checksum_add(&sum, chunk, size);
+        if ((status = file_writer_append(writer, chunk, size, error)) != STATUS_OK) return status;
     }
     const uint64_t kept = checksum_value(&sum);
     if ((status = file_writer_append(writer, &kept, sizeof kept, error)) != STATUS_OK) return status;
@@ -104,14 +104,14 @@ static enum status pieces_write(struct file_writer *writer, struct hidden *hidde
 enum status baseline_save(const char *path, struct hidden *hidden, struct error *error)
 {
     struct file_writer *writer = NULL;
-    float *piece = NULL;
+    float *chunk = NULL;
     enum status status;
-    if ((status = memory_new(PIECE_ROWS * hidden->width, sizeof *piece, "baseline", &piece, error)) != STATUS_OK)
+    if ((status = memory_new(CHUNK_ROWS * hidden->width, sizeof *chunk, "baseline", &chunk, error)) != STATUS_OK)
         goto done;
     if ((status = file_writer_open(path, file_size(hidden), &writer, error)) != STATUS_OK) goto done;
-    status = pieces_write(writer, hidden, piece, error);
+    status = chunks_write(writer, hidden, chunk, error);
 done:
     file_writer_close(writer);
-    memory_free(piece);
+    memory_free(chunk);
     return status;
 }

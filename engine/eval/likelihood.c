@@ -130,7 +130,7 @@ static enum status prepare(struct visit *v, struct error *error)
     status = walk_init(&v->walk, config, backend, WALK_FORWARD, chunks->largest, v->cosine, v->sine, error);
     if (status != STATUS_OK) return status;
     v->walk.cache = &v->cache;
-    return cache_init(&v->cache, config, backend, chunks->longest, forest->slots, forest->joints, error);
+    return cache_init(&v->cache, config, backend, chunks->longest, forest->slots, forest->forks, error);
 }
 
 static enum status blocks_walk(struct visit *v, struct error *error)
@@ -216,7 +216,7 @@ void likelihood_plan(const struct likelihood *likelihood, const struct model *mo
     plan_take(&visit, room, embed);
     hidden_plan(backend, chunks, config->hidden_size, &place, &visit);
     if (!config->tied) plan_give(&visit, room, embed);
-    plan_take(&visit, room, cache_bytes(config, backend, chunks->longest, forest->slots, forest->joints));
+    plan_take(&visit, room, cache_bytes(config, backend, chunks->longest, forest->slots, forest->forks));
     plan_take(&visit, room, treated);
     plan_take(&visit, room, walk + blocks);
     plan_take(&visit, PLAN_HOST, loader_staging_bytes(model, backend));

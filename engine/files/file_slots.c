@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE_BYTES = 1 << 18 };
+enum { CHUNK_BYTES = 1 << 18 };
 
 /* The notes: this, a struct note for each place, the checksum of all before it. */
 struct notes_header {
@@ -56,14 +56,14 @@ static enum status name_notes(struct file_slots *slots, const char *path, struct
 }
 
 /* Whether the place holds what was noted of it. */
-static bool holds(struct file_slots *slots, struct file_slot *slot, struct note note, char *piece)
+static bool holds(struct file_slots *slots, struct file_slot *slot, struct note note, char *chunk)
 {
     struct error ignored;
     if (note.written != slot->bytes) return false;
     for (int64_t at = 0; at < slot->bytes;) {
-        const int64_t left = slot->bytes - at, now = left < PIECE_BYTES ? left : PIECE_BYTES;
-        if (file_writer_read(slots->file, slot->offset + at, piece, (size_t)now, &ignored) != STATUS_OK) return false;
-        checksum_add(&slot->sum, piece, (size_t)now);
+        const int64_t left = slot->bytes - at, now = left < CHUNK_BYTES ? left : CHUNK_BYTES;
+        if (file_writer_read(slots->file, slot->offset + at, chunk, (size_t)now, &ignored) != STATUS_OK) return false;
+        checksum_add(&slot->sum, chunk, (size_t)now);
         at += now;
     }
     return checksum_value(&slot->sum) == note.sum;
@@ -78,7 +78,7 @@ static enum status take_up(struct file_slots *slots, struct error *error)
     struct notes_header header;
     uint64_t sum;
     enum status status = STATUS_OK;
-    char *bytes = malloc(size + PIECE_BYTES), *piece = bytes + size;
+    char *bytes = malloc(size + CHUNK_BYTES), *chunk = bytes + size;
     if (bytes == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate what was noted of a file");
     if (file_open(AT_FDCWD, slots->notes, FILE_REFUSE_LINKS, INT64_MAX, &file, &ignored) != STATUS_OK) goto done;
     if (file_bytes(file) != (int64_t)size || file_read(file, 0, bytes, size, &ignored) != STATUS_OK) goto done;
@@ -90,7 +90,7 @@ static enum status take_up(struct file_slots *slots, struct error *error)
     for (int64_t i = 0; i < slots->count; i++) {
         struct note note;
         memcpy(&note, bytes + sizeof header + (size_t)i * sizeof note, sizeof note);
-        if (holds(slots, &slots->list[i], note, piece))
+        if (holds(slots, &slots->list[i], note, chunk))
             slots->list[i].written = slots->list[i].bytes;
         else
             file_slots_rewind(slots, i);

@@ -1,4 +1,4 @@
-/* file_slots.h: a new file with a head and, behind it, places of known sizes, each filled in pieces from its beginning
+/* file_slots.h: a new file with a head and, behind it, places of known sizes, each filled in chunks from its beginning
  * on, in any order among them. It stands when all are full. One that is kept can be gone on with by a process that
  * follows a killed one: full places are noted, with their checksums, in a file beside it (.deltaq-NAME.places). */
 #ifndef FILES_FILE_SLOTS_H

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PIECE_MOST (1 << 30) /* of a single read or write */
+#define CHUNK_MOST (1 << 30) /* of a single read or write */
 
 struct spill {
     int descriptor;
@@ -62,7 +62,7 @@ enum status spill_write(struct spill *spill, int64_t at, const void *bytes, size
 {
     const char *from = bytes;
     while (size > 0) {
-        const ssize_t put = pwrite(spill->descriptor, from, size < PIECE_MOST ? size : PIECE_MOST, at);
+        const ssize_t put = pwrite(spill->descriptor, from, size < CHUNK_MOST ? size : CHUNK_MOST, at);
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) return error_set_errno(error, "cannot write hidden states");
         from += put;
@@ -76,7 +76,7 @@ enum status spill_read(const struct spill *spill, int64_t at, void *bytes, size_
 {
     char *to = bytes;
     while (size > 0) {
-        const ssize_t got = pread(spill->descriptor, to, size < PIECE_MOST ? size : PIECE_MOST, at);
+        const ssize_t got = pread(spill->descriptor, to, size < CHUNK_MOST ? size : CHUNK_MOST, at);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return error_set_errno(error, "cannot read hidden states");
         if (got == 0) return error_set(error, STATUS_IO, "hidden states end early");

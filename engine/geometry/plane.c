@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PIECE = 8192 };   /* numbers of each member at a time */
+enum { CHUNK = 8192 };   /* numbers of each member at a time */
 #define LINE_SHARE 1e-12 /* below this share of the first direction's variance the second one is rounding */
 
 /* One pass over the family. */
@@ -15,8 +15,8 @@ struct plane_pass {
     struct team *team;
     const struct monitor *monitor;
     int64_t passes_before; /* for the progress */
-    float *values;         /* [PIECE] */
-    double *piece;         /* [count, PIECE]: the members, centred */
+    float *values;         /* [CHUNK] */
+    double *chunk;         /* [count, CHUNK]: the members, centred */
     void (*visit)(struct plane_pass *pass, int64_t size);
     double *gram; /* [count, count] */
     /* direction_visit: */
@@ -29,9 +29,9 @@ static void centre(struct plane_pass *pass, int64_t size)
     const int64_t count = pass->family->count;
     for (int64_t i = 0; i < size; i++) {
         double mean = 0;
-        for (int64_t k = 0; k < count; k++) mean += pass->piece[k * PIECE + i];
+        for (int64_t k = 0; k < count; k++) mean += pass->chunk[k * CHUNK + i];
         mean /= (double)count;
-        for (int64_t k = 0; k < count; k++) pass->piece[k * PIECE + i] -= mean;
+        for (int64_t k = 0; k < count; k++) pass->chunk[k * CHUNK + i] -= mean;
     }
 }
 
@@ -40,11 +40,11 @@ static enum status walk(struct plane_pass *pass, struct error *error)
     const struct family *family = pass->family;
     enum status status;
     for (int64_t t = 0; t < family->tensors; t++) {
-        for (int64_t first = 0; first < family->elements[t]; first += PIECE) {
-            const int64_t size = family->elements[t] - first < PIECE ? family->elements[t] - first : PIECE;
+        for (int64_t first = 0; first < family->elements[t]; first += CHUNK) {
+            const int64_t size = family->elements[t] - first < CHUNK ? family->elements[t] - first : CHUNK;
             for (int64_t k = 0; k < family->count; k++) {
                 if ((status = family_read(family, k, t, first, size, pass->values, error)) != STATUS_OK) return status;
-                for (int64_t i = 0; i < size; i++) pass->piece[k * PIECE + i] = (double)pass->values[i];
+                for (int64_t i = 0; i < size; i++) pass->chunk[k * CHUNK + i] = (double)pass->values[i];
             }
             centre(pass, size);
             pass->visit(pass, size);
@@ -66,10 +66,10 @@ static void products_row(void *context, int64_t i, int thread)
     const struct products *products = context;
     struct plane_pass *pass = products->pass;
     const int64_t count = pass->family->count;
-    const double *a = pass->piece + i * PIECE;
+    const double *a = pass->chunk + i * CHUNK;
     (void)thread;
     for (int64_t j = 0; j <= i; j++) {
-        const double *b = pass->piece + j * PIECE;
+        const double *b = pass->chunk + j * CHUNK;
         double sum = 0;
 #pragma omp simd reduction(+ : sum)
         for (int64_t e = 0; e < products->size; e++) sum += a[e] * b[e];
@@ -89,7 +89,7 @@ static void direction_visit(struct plane_pass *pass, int64_t size)
     for (int axis = 0; axis < 2; axis++)
         for (int64_t i = 0; i < size; i++) {
             double entry = 0;
-            for (int64_t k = 0; k < count; k++) entry += pass->axes[axis * count + k] * pass->piece[k * PIECE + i];
+            for (int64_t k = 0; k < count; k++) entry += pass->axes[axis * count + k] * pass->chunk[k * CHUNK + i];
             if (fabs(entry) > fabs(pass->extreme[axis])) pass->extreme[axis] = entry;
         }
 }
@@ -148,8 +148,8 @@ enum status plane_find(const struct family *family, struct team *team, const str
         return error_set(error, STATUS_INVALID, "a plane needs three checkpoints or more, found %lld", (long long)n);
     if ((status = memory_new(2 * n, sizeof(double), "plane", &out->axes, error)) != STATUS_OK ||
         (status = memory_new(2 * n, sizeof(double), "plane", &out->points, error)) != STATUS_OK ||
-        (status = memory_new(PIECE, sizeof(float), "plane", &pass.values, error)) != STATUS_OK ||
-        (status = memory_new(n * PIECE, sizeof(double), "plane", &pass.piece, error)) != STATUS_OK ||
+        (status = memory_new(CHUNK, sizeof(float), "plane", &pass.values, error)) != STATUS_OK ||
+        (status = memory_new(n * CHUNK, sizeof(double), "plane", &pass.chunk, error)) != STATUS_OK ||
         (status = memory_new(n * n, sizeof(double), "plane", &pass.gram, error)) != STATUS_OK)
         goto done;
     if ((status = walk(&pass, error)) != STATUS_OK) goto done;
@@ -161,7 +161,7 @@ enum status plane_find(const struct family *family, struct team *team, const str
     turn(out, pass.extreme);
 done:
     memory_free(pass.values);
-    memory_free(pass.piece);
+    memory_free(pass.chunk);
     memory_free(pass.gram);
     if (status != STATUS_OK) plane_reset(out);
     return status;
@@ -170,7 +170,7 @@ done:
 void plane_plan(const struct family *family, struct run_plan *plan)
 {
     const int64_t n = family->count, element = (int64_t)sizeof(double);
-    const int64_t pass = PIECE * (int64_t)sizeof(float) + n * PIECE * element + n * n * element,
+    const int64_t pass = CHUNK * (int64_t)sizeof(float) + n * CHUNK * element + n * n * element,
                   solution = (n + n * n) * element;
     plan_take(plan, PLAN_HOST, 4 * n * element);
     plan_take(plan, PLAN_HOST, pass + solution);

@@ -1,6 +1,6 @@
 /* plane.h: the plane through a family's mean that holds most of its variance: the first two principal directions of the
  * members' flattened parameters. Found from the n x n products of the centred members (Gram's matrix), which one pass
- * over all of them gives: members are read piece by piece and never held, so 20 checkpoints of 32B parameters need no
+ * over all of them gives: members are read chunk by chunk and never held, so 20 checkpoints of 32B parameters need no
  * more memory than 20 of 3M.
  *
  * With C the centred members as rows and C Cᵀ = U Λ Uᵀ, direction i is dᵢ = Cᵀ uᵢ / sqrt(λᵢ): a combination of the

@@ -117,13 +117,13 @@ static int32_t shared_file(const struct integrity_point *points, int64_t point, 
 }
 
 /* What checkpoint `point` has of others: those with which it shares most. */
-static void find_share(const struct integrity_point *points, int64_t point, const int64_t *partner, int64_t *tally,
+static void find_share(const struct integrity_point *points, int64_t point, const int64_t *partner, int64_t *counts,
                        struct integrity *out)
 {
     int64_t best = -1, example = 0;
-    for (int64_t i = 0; i < out->count; i++) tally[i] = 0;
+    for (int64_t i = 0; i < out->count; i++) counts[i] = 0;
     for (int64_t m = 0; m < points[point].matrix_count; m++)
-        if (partner[m] >= 0 && (++tally[partner[m]] > (best < 0 ? 0 : tally[best]))) best = partner[m];
+        if (partner[m] >= 0 && (++counts[partner[m]] > (best < 0 ? 0 : counts[best]))) best = partner[m];
     if (best < 0) return;
     for (int64_t m = points[point].matrix_count; m-- > 0;)
         if (partner[m] == best) example = m;
@@ -131,7 +131,7 @@ static void find_share(const struct integrity_point *points, int64_t point, cons
         .point = point,
         .with = best,
         .file = shared_file(points, point, best, partner),
-        .matrices = tally[best],
+        .matrices = counts[best],
         .example = example,
     };
 }

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-void moments_piece(const float *values, int64_t count, struct moments *out)
+void moments_of(const float *values, int64_t count, struct moments *out)
 {
     double sum = 0;
     *out = (struct moments){0};
@@ -31,22 +31,22 @@ void moments_piece(const float *values, int64_t count, struct moments *out)
     }
 }
 
-void moments_merge(struct moments *into, const struct moments *piece)
+void moments_merge(struct moments *into, const struct moments *other)
 {
-    const double a = (double)into->count, b = (double)piece->count, n = a + b, d = piece->mean - into->mean;
-    into->nan += piece->nan;
-    into->infinite += piece->infinite;
-    if (piece->count == 0) return;
-    into->l1 += piece->l1;
-    into->squares += piece->squares;
-    into->linf = fmax(into->linf, piece->linf);
+    const double a = (double)into->count, b = (double)other->count, n = a + b, d = other->mean - into->mean;
+    into->nan += other->nan;
+    into->infinite += other->infinite;
+    if (other->count == 0) return;
+    into->l1 += other->l1;
+    into->squares += other->squares;
+    into->linf = fmax(into->linf, other->linf);
     const double m2 = into->m2, m3 = into->m3;
-    into->m4 += piece->m4 + d * d * d * d * a * b * (a * a - a * b + b * b) / (n * n * n) +
-                6 * d * d * (a * a * piece->m2 + b * b * m2) / (n * n) + 4 * d * (a * piece->m3 - b * m3) / n;
-    into->m3 += piece->m3 + d * d * d * a * b * (a - b) / (n * n) + 3 * d * (a * piece->m2 - b * m2) / n;
-    into->m2 += piece->m2 + d * d * a * b / n;
+    into->m4 += other->m4 + d * d * d * d * a * b * (a * a - a * b + b * b) / (n * n * n) +
+                6 * d * d * (a * a * other->m2 + b * b * m2) / (n * n) + 4 * d * (a * other->m3 - b * m3) / n;
+    into->m3 += other->m3 + d * d * d * a * b * (a - b) / (n * n) + 3 * d * (a * other->m2 - b * m2) / n;
+    into->m2 += other->m2 + d * d * a * b / n;
     into->mean += d * b / n;
-    into->count += piece->count;
+    into->count += other->count;
 }
 
 double moments_l2(const struct moments *moments)
@@ -79,7 +79,7 @@ int64_t magnitude_beyond(const int64_t *bins, double threshold)
     return count;
 }
 
-void distance_piece(const float *a, const float *b, int64_t count, struct distance *out)
+void distance_of(const float *a, const float *b, int64_t count, struct distance *out)
 {
     *out = (struct distance){0};
     for (int64_t i = 0; i < count; i++) {
@@ -92,12 +92,12 @@ void distance_piece(const float *a, const float *b, int64_t count, struct distan
     }
 }
 
-void distance_merge(struct distance *into, const struct distance *piece)
+void distance_merge(struct distance *into, const struct distance *other)
 {
-    into->squares += piece->squares;
-    into->dot += piece->dot;
-    into->left += piece->left;
-    into->right += piece->right;
+    into->squares += other->squares;
+    into->dot += other->dot;
+    into->left += other->left;
+    into->right += other->right;
 }
 
 double distance_relative(const struct distance *distance)

@@ -1,5 +1,5 @@
 /* moments.h: what one reading of numbers tells of them: norms, central moments, what is not finite, and how many are
- * far out. Pieces are summed on their own and merged in order, so that the bits do not depend on how many threads share
+ * far out. Chunks are summed on their own and merged in order, so that the bits do not depend on how many threads share
  * the work. All sums are doubles; numbers that are not finite are counted and left out of them. */
 #ifndef HEALTH_MOMENTS_H
 #define HEALTH_MOMENTS_H
@@ -16,10 +16,10 @@ struct moments {
 };
 
 /* Of `count` numbers: the mean first, then the powers around it, so that nothing cancels. */
-void moments_piece(const float *values, int64_t count, struct moments *out);
+void moments_of(const float *values, int64_t count, struct moments *out);
 
 /* What both together have (Pebay, SAND2008-6212, eqs. 2.1 and 3.1). {0} is neutral. */
-void moments_merge(struct moments *into, const struct moments *piece);
+void moments_merge(struct moments *into, const struct moments *other);
 
 double moments_l2(const struct moments *moments);
 /* m4 n / m2 squared: 3 for a normal distribution; NaN when all numbers are equal or there are none. */
@@ -41,8 +41,8 @@ struct distance {
     double left, right; /* a a, b b */
 };
 
-void distance_piece(const float *a, const float *b, int64_t count, struct distance *out);
-void distance_merge(struct distance *into, const struct distance *piece);
+void distance_of(const float *a, const float *b, int64_t count, struct distance *out);
+void distance_merge(struct distance *into, const struct distance *other);
 double distance_relative(const struct distance *distance); /* |a - b| / |b|; NaN when b is zero */
 double distance_cosine(const struct distance *distance);   /* NaN when either is zero */
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 1 << 16, PIECES = 32, SLICE = PIECE * PIECES };
+enum { CHUNK = 1 << 16, CHUNKS = 32, SLICE = CHUNK * CHUNKS };
 
 /* A slice that was read and is to be hashed, while the next one is read. */
 struct pending {
@@ -24,14 +24,14 @@ struct work {
     int64_t first, count; /* of the slice */
     float *slices[2];     /* [SLICE] each: one is read while the other is hashed */
     int slice;
-    float *scratch; /* [threads, PIECE]: numbers of the previous checkpoint */
+    float *scratch; /* [threads, CHUNK]: numbers of the previous checkpoint */
     int64_t *bins;  /* [threads, MAGNITUDE_BINS] */
-    struct moments moments[PIECES];
-    struct distance distances[PIECES];
+    struct moments moments[CHUNKS];
+    struct distance distances[CHUNKS];
     struct pending pending;
-    /* One each for the hash (0) and the pieces. */
-    enum status statuses[PIECES + 1];
-    struct error errors[PIECES + 1];
+    /* One each for the hash (0) and the chunks. */
+    enum status statuses[CHUNKS + 1];
+    struct error errors[CHUNKS + 1];
 };
 
 static enum status hash_slice(const struct pending *pending, const struct reading_hash *hash, struct error *error)
@@ -45,18 +45,18 @@ static enum status hash_slice(const struct pending *pending, const struct readin
     return status;
 }
 
-static enum status read_piece(struct work *work, int64_t piece, int thread, struct error *error)
+static enum status read_chunk(struct work *work, int64_t chunk, int thread, struct error *error)
 {
-    const int64_t begin = piece * PIECE, left = work->count - begin, count = left < PIECE ? left : PIECE;
-    float *values = work->slices[work->slice] + begin, *others = work->scratch + (int64_t)thread * PIECE;
+    const int64_t begin = chunk * CHUNK, left = work->count - begin, count = left < CHUNK ? left : CHUNK;
+    float *values = work->slices[work->slice] + begin, *others = work->scratch + (int64_t)thread * CHUNK;
     enum status status =
         weights_read_f32(work->request->weights, work->index, work->first + begin, count, values, error);
     if (status != STATUS_OK) return status;
-    moments_piece(values, count, &work->moments[piece]);
+    moments_of(values, count, &work->moments[chunk]);
     magnitude_add(work->bins + (int64_t)thread * MAGNITUDE_BINS, values, count);
     if (work->other < 0) return STATUS_OK;
     status = weights_read_f32(work->request->previous, work->other, work->first + begin, count, others, error);
-    if (status == STATUS_OK) distance_piece(values, others, count, &work->distances[piece]);
+    if (status == STATUS_OK) distance_of(values, others, count, &work->distances[chunk]);
     return status;
 }
 
@@ -64,20 +64,20 @@ static void task(void *context, int64_t i, int thread)
 {
     struct work *work = context;
     work->statuses[i] = i == 0 ? hash_slice(&work->pending, work->request->hash, &work->errors[0])
-                               : read_piece(work, i - 1, thread, &work->errors[i]);
+                               : read_chunk(work, i - 1, thread, &work->errors[i]);
 }
 
 /* Reads the slice at work->first, hashes the one before. */
 static enum status slice_run(struct work *work, struct error *error)
 {
-    const int64_t pieces = (work->count + PIECE - 1) / PIECE;
-    team_run(work->request->team, pieces + 1, task, work);
-    for (int64_t i = 0; i <= pieces; i++)
+    const int64_t chunks = (work->count + CHUNK - 1) / CHUNK;
+    team_run(work->request->team, chunks + 1, task, work);
+    for (int64_t i = 0; i <= chunks; i++)
         if (work->statuses[i] != STATUS_OK) {
             *error = work->errors[i];
             return work->statuses[i];
         }
-    for (int64_t i = 0; i < pieces; i++) {
+    for (int64_t i = 0; i < chunks; i++) {
         moments_merge(&work->tensor->moments, &work->moments[i]);
         if (work->other >= 0) distance_merge(&work->tensor->distance, &work->distances[i]);
     }
@@ -159,7 +159,7 @@ static enum status tensor_run(struct work *work, struct error *error)
 void reading_plan(const struct weights *weights, const struct weights *previous, int threads, struct run_plan *plan)
 {
     const int64_t total = weights_count(weights),
-                  thread = PIECE * (int64_t)sizeof(float) + MAGNITUDE_BINS * (int64_t)sizeof(int64_t);
+                  thread = CHUNK * (int64_t)sizeof(float) + MAGNITUDE_BINS * (int64_t)sizeof(int64_t);
     plan_take(plan, PLAN_HOST, (int64_t)sizeof(struct work) + 2 * SLICE * (int64_t)sizeof(float) + threads * thread);
     plan_take(plan, PLAN_HOST, total * (int64_t)sizeof(struct tensor_reading));
     for (int64_t i = 0; i < total; i++) {
@@ -179,7 +179,7 @@ static enum status work_new(struct work *work, struct error *error)
     for (int i = 0; i < 2; i++)
         if ((status = memory_new(SLICE, sizeof(float), "slice of a tensor", &work->slices[i], error)) != STATUS_OK)
             return status;
-    if ((status = memory_new((int64_t)threads * PIECE, sizeof(float), "piece of a tensor", &work->scratch, error)) !=
+    if ((status = memory_new((int64_t)threads * CHUNK, sizeof(float), "chunk of a tensor", &work->scratch, error)) !=
         STATUS_OK)
         return status;
     return memory_new((int64_t)threads * MAGNITUDE_BINS, sizeof *work->bins, "histogram", &work->bins, error);

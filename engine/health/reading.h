@@ -1,6 +1,6 @@
 /* reading.h: one reading of a checkpoint's weights, tensor by tensor: a digest of each, norms, kurtosis, far-out and
  * broken numbers, and how far it is from the same tensor of another checkpoint. A slice of one tensor is in memory at a
- * time; slices and pieces are cut by shape alone, so the same weights give the same bits with any number of threads. */
+ * time; slices and chunks are cut by shape alone, so the same weights give the same bits with any number of threads. */
 #ifndef HEALTH_READING_H
 #define HEALTH_READING_H
 

@@ -2,7 +2,7 @@
 
 #include "base/memory.h"
 #include "formats/safetensors/safetensors_writer.h"
-#include "jobs/companions.h"
+#include "jobs/config_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,10 +49,10 @@ static enum status tensor_write(const struct average_request *request, const str
 {
     const struct family *family = request->family;
     const bool exact = dtype_of(request, t) == DTYPE_F32;
-    double sums[WEIGHTS_MIX_PIECE];
-    float values[WEIGHTS_MIX_PIECE];
-    for (int64_t first = 0; first < family->elements[t]; first += WEIGHTS_MIX_PIECE) {
-        const int64_t left = family->elements[t] - first, size = left < WEIGHTS_MIX_PIECE ? left : WEIGHTS_MIX_PIECE;
+    double sums[WEIGHTS_MIX_CHUNK];
+    float values[WEIGHTS_MIX_CHUNK];
+    for (int64_t first = 0; first < family->elements[t]; first += WEIGHTS_MIX_CHUNK) {
+        const int64_t left = family->elements[t] - first, size = left < WEIGHTS_MIX_CHUNK ? left : WEIGHTS_MIX_CHUNK;
         enum status status = weights_mix_read(mix, t, first, size, sums, error);
         for (int64_t i = 0; i < size && status == STATUS_OK; i++) {
             values[i] = exact ? (float)sums[i] : round_to_odd(sums[i]);
@@ -145,7 +145,7 @@ enum status average_write(const struct average_request *request, struct error *e
         status = error_set_errno(error, "cannot make a checkpoint's directory");
         goto done;
     }
-    status = companions_write(request->family->sources[0], request->directory, NULL, error);
+    status = config_files_write(request->family->sources[0], request->directory, NULL, error);
     if (status == STATUS_OK) status = path_in(request->directory, "model.safetensors", path, error);
     if (status == STATUS_OK) status = weights_write(request, mix, path, error);
     if (status == STATUS_OK) status = sync_parent(request->directory, error);
@@ -161,7 +161,7 @@ enum status average_plan(const struct average_request *request, struct run_plan 
     int64_t bytes = 0;
     *out = (struct run_plan){.read_bytes = family_stored_bytes(family)};
     plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES);
-    enum status status = companions_plan(family->sources[0], NULL, out, error);
+    enum status status = config_files_plan(family->sources[0], NULL, out, error);
     if (status == STATUS_OK) status = entries_list(request, &entries, error);
     if (status == STATUS_OK) status = safetensors_writer_measure(entries, family->tensors, &bytes, error);
     plan_take(out, PLAN_DISK, bytes);

@@ -24,7 +24,7 @@ struct average_request {
  * STATUS_LEASE_LOST, STATUS_NO_MEMORY. */
 MUST_CHECK enum status average_write(const struct average_request *request, struct error *error);
 
-/* What that will need, of the directory what is written there. Statuses of companions_plan; STATUS_NO_MEMORY. */
+/* What that will need, of the directory what is written there. Statuses of config_files_plan; STATUS_NO_MEMORY. */
 MUST_CHECK enum status average_plan(const struct average_request *request, struct run_plan *out, struct error *error);
 
 #endif

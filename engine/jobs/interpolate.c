@@ -1,7 +1,7 @@
 #include "jobs/interpolate.h"
 
 #include "base/memory.h"
-#include "jobs/tally.h"
+#include "jobs/saved_table.h"
 
 #include <string.h>
 
@@ -20,19 +20,19 @@ static double alpha_at(const struct interpolate_request *request, int64_t i)
     return request->low + (request->high - request->low) * ((double)i / (double)last);
 }
 
-static enum status walk(const struct interpolate_request *request, struct tally *tally, const double *alphas,
+static enum status walk(const struct interpolate_request *request, struct saved_table *table, const double *alphas,
                         struct error *error)
 {
-    monitor_progress(request->point.monitor, tally->done, request->points, "point");
-    while (tally->done < request->points) {
-        const double alpha = alphas[tally->done], coefficients[2] = {1 - alpha, alpha};
+    monitor_progress(request->point.monitor, table->done, request->points, "point");
+    while (table->done < request->points) {
+        const double alpha = alphas[table->done], coefficients[2] = {1 - alpha, alpha};
         double row[POINT_NUMBERS];
         struct point point;
         enum status status = point_measure(&request->point, coefficients, 1, &point, error);
         memcpy(row, &point, sizeof row);
-        if (status == STATUS_OK) status = tally_add(tally, row, error);
+        if (status == STATUS_OK) status = saved_table_add(table, row, error);
         if (status != STATUS_OK) return status;
-        monitor_progress(request->point.monitor, tally->done, request->points, "point");
+        monitor_progress(request->point.monitor, table->done, request->points, "point");
     }
     return STATUS_OK;
 }
@@ -55,7 +55,7 @@ enum status interpolate_plan(const struct interpolate_request *request, const st
         const double alpha = alpha_at(request, i);
         times[alpha == 0 ? 0 : alpha == 1 ? 1 : 2]++;
     }
-    tally_plan(request->points, POINT_NUMBERS, request->work_directory != NULL ? request->points : 0, out);
+    saved_table_plan(request->points, POINT_NUMBERS, request->work_directory != NULL ? request->points : 0, out);
     plan_take(out, PLAN_HOST, request->points * (int64_t)(sizeof(double) + sizeof(struct point)));
     for (int i = 0; i < 3 && status == STATUS_OK; i++) {
         struct run_plan point;
@@ -69,7 +69,7 @@ enum status interpolate_plan(const struct interpolate_request *request, const st
 enum status interpolate_run(const struct interpolate_request *request, struct interpolate_result *out,
                             struct error *error)
 {
-    struct tally tally = {0};
+    struct saved_table table = {0};
     enum status status;
     *out = (struct interpolate_result){.count = request->points};
     if ((status = check(request, error)) != STATUS_OK) return status;
@@ -78,13 +78,13 @@ enum status interpolate_run(const struct interpolate_request *request, struct in
     if ((status = memory_new(request->points, sizeof *out->points, "losses", &out->points, error)) != STATUS_OK)
         goto done;
     for (int64_t i = 0; i < request->points; i++) out->alphas[i] = alpha_at(request, i);
-    status = tally_open(request->work_directory, "interpolate.tally", point_fingerprint(&request->point),
-                        request->points, POINT_NUMBERS, &tally, error);
+    status = saved_table_open(request->work_directory, "interpolate.table", point_fingerprint(&request->point),
+                              request->points, POINT_NUMBERS, &table, error);
     if (status != STATUS_OK) goto done;
-    if ((status = walk(request, &tally, out->alphas, error)) != STATUS_OK) goto done;
-    memcpy(out->points, tally.values, (size_t)request->points * sizeof *out->points);
+    if ((status = walk(request, &table, out->alphas, error)) != STATUS_OK) goto done;
+    memcpy(out->points, table.values, (size_t)request->points * sizeof *out->points);
 done:
-    tally_reset(&tally);
+    saved_table_reset(&table);
     if (status != STATUS_OK) interpolate_result_reset(out);
     return status;
 }

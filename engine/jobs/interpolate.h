@@ -23,7 +23,7 @@ void interpolate_result_reset(struct interpolate_result *result); /* {0} is fine
 MUST_CHECK enum status interpolate_plan(const struct interpolate_request *request, const struct plan_budget *budget,
                                         struct run_plan *out, struct error *error);
 
-/* STATUS_INVALID (a family of other than two, fewer than two points); statuses of point_measure and the tally. */
+/* STATUS_INVALID (a family of other than two, fewer than two points); statuses of point_measure and the saved table. */
 MUST_CHECK enum status interpolate_run(const struct interpolate_request *request, struct interpolate_result *out,
                                        struct error *error);
 

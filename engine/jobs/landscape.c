@@ -2,7 +2,7 @@
 
 #include "base/memory.h"
 #include "eval/evaluate.h"
-#include "jobs/tally.h"
+#include "jobs/saved_table.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,7 +29,7 @@ struct survey {
     struct landscape_result *out;
     double *coefficients;   /* [members] */
     double low[2], high[2]; /* extent of the projections */
-    struct tally tally;
+    struct saved_table table;
 };
 
 static enum status measure(struct survey *survey, double x, double y, struct point *out, struct error *error)
@@ -52,19 +52,19 @@ static void extent_find(struct survey *survey)
     }
 }
 
-/* Row `done` of the tally, measured unless an earlier attempt did. The rows are asked for in one order. */
+/* Row `done` of the saved table, measured unless an earlier attempt did. The rows are asked for in one order. */
 static enum status next(struct survey *survey, int64_t index, double x, double y, struct point *out,
                         struct error *error)
 {
-    struct tally *tally = &survey->tally;
+    struct saved_table *table = &survey->table;
     double row[POINT_NUMBERS];
     enum status status = STATUS_OK;
-    if (index >= tally->done) {
+    if (index >= table->done) {
         status = measure(survey, x, y, out, error);
         memcpy(row, out, sizeof row);
-        if (status == STATUS_OK) status = tally_add(tally, row, error);
+        if (status == STATUS_OK) status = saved_table_add(table, row, error);
     }
-    memcpy(out, tally->values + index * tally->width, sizeof *out);
+    memcpy(out, table->values + index * table->width, sizeof *out);
     return status;
 }
 
@@ -107,7 +107,7 @@ static void axis_fill(const struct survey *survey, int axis, int64_t count, doub
 
 static void report(const struct survey *survey, int64_t done)
 {
-    monitor_progress(survey->request->point.monitor, done, survey->tally.rows, "point");
+    monitor_progress(survey->request->point.monitor, done, survey->table.rows, "point");
 }
 
 /* The path first: adaptive margins want to know its losses. */
@@ -153,8 +153,8 @@ static enum status survey_prepare(struct survey *survey, struct error *error)
         (status = memory_new(points, sizeof *out->grid, "grid", &out->grid, error)) != STATUS_OK ||
         (status = memory_new(members, sizeof *out->path, "path", &out->path, error)) != STATUS_OK)
         return status;
-    return tally_open(request->work_directory, "landscape.tally", point_fingerprint(&request->point), members + points,
-                      POINT_NUMBERS, &survey->tally, error);
+    return saved_table_open(request->work_directory, "landscape.table", point_fingerprint(&request->point),
+                            members + points, POINT_NUMBERS, &survey->table, error);
 }
 
 static enum status check(const struct landscape_request *request, struct error *error)
@@ -187,7 +187,7 @@ enum status landscape_plan(const struct landscape_request *request, const struct
     for (int64_t k = 0; k < members; k++) ones[k] = 1;
     plan_take(out, PLAN_HOST, (members + request->columns + request->rows) * (int64_t)sizeof(double));
     plan_take(out, PLAN_HOST, rows * (int64_t)sizeof(struct point));
-    tally_plan(rows, POINT_NUMBERS, request->work_directory != NULL ? rows : 0, out);
+    saved_table_plan(rows, POINT_NUMBERS, request->work_directory != NULL ? rows : 0, out);
     plane_plan(request->point.family, out);
     status = point_plan(&request->point, ones, (double)members, budget, &point, error);
     plan_add(out, &point, landscape_points(request));
@@ -208,7 +208,7 @@ enum status landscape_run(const struct landscape_request *request, struct landsc
     if ((status = survey_path(&survey, error)) != STATUS_OK) goto done;
     status = survey_grid(&survey, error);
 done:
-    tally_reset(&survey.tally);
+    saved_table_reset(&survey.table);
     memory_free(survey.coefficients);
     if (status != STATUS_OK) landscape_result_reset(out);
     return status;

@@ -34,7 +34,7 @@ int64_t landscape_points(const struct landscape_request *request);
 MUST_CHECK enum status landscape_plan(const struct landscape_request *request, const struct plan_budget *budget,
                                       struct run_plan *out, struct error *error);
 
-/* Statuses of plane_find, point_measure and the tally; STATUS_INVALID for a grid that is none. */
+/* Statuses of plane_find, point_measure and the saved table; STATUS_INVALID for a grid that is none. */
 MUST_CHECK enum status landscape_run(const struct landscape_request *request, struct landscape_result *out,
                                      struct error *error);
 

@@ -13,14 +13,14 @@ struct point_request {
     const struct family *family;
     struct backend *backend;
     const struct sequences *evaluation;
-    const struct quantize_method *method; /* settled; NULL: full precision only */
+    const struct quantize_method *method; /* complete; NULL: full precision only */
     const struct sequences *calibration;  /* for the method; NULL: none */
     uint64_t seed;                        /* of the bootstrap */
     const char *directory;         /* where hidden states may be spilled to when memory is short; NULL: nowhere */
     const struct monitor *monitor; /* asked whether to stop; hears of no progress */
 };
 
-/* A struct of doubles alone, so that a tally can keep it. NAN: not measured, or not finite. */
+/* A struct of doubles alone, so that a saved table can keep it. NAN: not measured, or not finite. */
 struct point {
     double loss;
     double loss_q, delta, delta_low, delta_high; /* NAN without a method */
@@ -38,7 +38,7 @@ MUST_CHECK enum status point_measure(const struct point_request *request, const 
 MUST_CHECK enum status point_plan(const struct point_request *request, const double *coefficients, double divisor,
                                   const struct plan_budget *budget, struct run_plan *out, struct error *error);
 
-/* Of all that decides a measurement but the members' content, the data and the coefficients: for tally_open. */
+/* Of all that decides a measurement but the members' content, the data and the coefficients: for saved_table_open. */
 uint64_t point_fingerprint(const struct point_request *request);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { PIECE = 1 << 18 };
+enum { CHUNK = 1 << 18 };
 
 static enum status write_values(struct weights_writer *writer, int64_t index, struct matrix weight, bool transposed,
                                 struct error *error)
@@ -46,13 +46,13 @@ enum status weights_copy_tensor(const struct weights *weights, int64_t tensor, s
 {
     struct weights_tensor from;
     float *values = NULL;
-    enum status status = memory_new(PIECE, sizeof *values, "tensor to copy", &values, error);
+    enum status status = memory_new(CHUNK, sizeof *values, "tensor to copy", &values, error);
     if (status != STATUS_OK) return status;
     weights_tensor(weights, tensor, &from);
     const bool floats = dtype_info(from.dtype)->to_f32 != NULL;
-    if (!floats) memset(values, 0, PIECE * sizeof *values);
+    if (!floats) memset(values, 0, CHUNK * sizeof *values);
     for (int64_t at = 0, count; at < from.elements && status == STATUS_OK; at += count) {
-        count = from.elements - at < PIECE ? from.elements - at : PIECE;
+        count = from.elements - at < CHUNK ? from.elements - at : CHUNK;
         if (floats) status = weights_read_f32(weights, tensor, at, count, values, error);
         if (status == STATUS_OK) status = weights_writer_f32(writer, index, values, count, error);
     }

@@ -60,24 +60,24 @@ static enum status check(const struct model_config *config, struct error *error)
 }
 
 int64_t cache_bytes(const struct model_config *config, const struct backend *backend, int64_t positions, int64_t slots,
-                    int64_t joints)
+                    int64_t forks)
 {
-    const int64_t states = (joints + slots) * widest(config, KEEPS_STATES);
+    const int64_t states = (forks + slots) * widest(config, KEEPS_STATES);
     return (positions * widest(config, KEEPS_TOKENS) + states) * (int64_t)backend->ops->element;
 }
 
 enum status cache_init(struct cache *cache, const struct model_config *config, struct backend *backend,
-                       int64_t positions, int64_t slots, int64_t joints, struct error *error)
+                       int64_t positions, int64_t slots, int64_t forks, struct error *error)
 {
     enum status status = check(config, error);
     if (status != STATUS_OK) return status;
-    *cache = (struct cache){.backend = backend, .positions = positions, .slots = slots, .joints = joints};
+    *cache = (struct cache){.backend = backend, .positions = positions, .slots = slots, .forks = forks};
     cache->token_columns = widest(config, KEEPS_TOKENS);
     cache->state_columns = widest(config, KEEPS_STATES);
     status =
         backend->ops->allocate(backend, positions * cache->token_columns, "cache of tokens", &cache->tokens, error);
     if (status == STATUS_OK)
-        status = backend->ops->allocate(backend, (joints + slots) * cache->state_columns, "cache of states",
+        status = backend->ops->allocate(backend, (forks + slots) * cache->state_columns, "cache of states",
                                         &cache->states, error);
     if (status != STATUS_OK) cache_reset(cache);
     return status;
@@ -98,7 +98,7 @@ void cache_begin(struct cache *cache, const struct program *program)
 
 void cache_batch(struct cache *cache, const struct batch *batch)
 {
-    assert(batch->branches->slot_count <= cache->slots && batch->branches->joints <= cache->joints);
+    assert(batch->branches->slot_count <= cache->slots && batch->branches->forks <= cache->forks);
     cache->batch = batch;
 }
 
@@ -110,16 +110,16 @@ struct matrix cache_tokens(const struct cache *cache, const struct step *step)
     return matrix_columns(all, columns_before(cache->program, step, KEEPS_TOKENS), step_columns(step, KEEPS_TOKENS));
 }
 
-/* The row of `states`: joints come first. */
+/* The row of `states`: forks come first. */
 static int64_t state_row(const struct cache *cache, int64_t branch)
 {
     assert(branch != BRANCH_ROOT);
-    return branch >= 0 ? cache->joints + cache->batch->branches->slots[branch] : joint_of_branch(branch);
+    return branch >= 0 ? cache->forks + cache->batch->branches->slots[branch] : fork_of_branch(branch);
 }
 
 static struct matrix states_of(const struct cache *cache)
 {
-    return matrix_of(cache->states, cache->joints + cache->slots, columns_before(cache->program, NULL, KEEPS_STATES),
+    return matrix_of(cache->states, cache->forks + cache->slots, columns_before(cache->program, NULL, KEEPS_STATES),
                      cache->backend->ops->element);
 }
 
@@ -134,8 +134,8 @@ void cache_end(struct cache *cache)
     const struct branches *branches = cache->batch->branches;
     const struct matrix states = states_of(cache);
     if (states.columns == 0) return;
-    /* A joint that lives on moves down or stays: those before it are joints above it on the path. */
-    for (int64_t j = 0; j < branches->joints; j++) {
+    /* A fork that lives on moves down or stays: those before it are forks above it on the path. */
+    for (int64_t j = 0; j < branches->forks; j++) {
         const int64_t from = state_row(cache, branches->ends[j]);
         if (from != j)
             cache->backend->ops->add(cache->backend, matrix_rows(states, j, 1), matrix_rows(states, from, 1), 1, 0);

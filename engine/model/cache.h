@@ -9,11 +9,11 @@
  * An op with memory across tokens says what it keeps (op.h: cached_token_columns, cached_state_columns) and in its
  * forward pass, when pass->batch->branches is there,
  * - attention and its like read what earlier batches left behind in cache_tokens (row = position in the text) and, when
- *   done with the batch, write there the rows of the batch's segments on the path to the deepest joint (branch_climb
- *   from ends[joints - 1]);
+ *   done with the batch, write there the rows of the batch's segments on the path to the deepest fork (branch_climb
+ *   from ends[forks - 1]);
  * - recurrent ops begin segment b with cache_state(parents[b]) (zeros for BRANCH_ROOT: the op's own matter) and, where
  *   slots[b] is not -1, leave its end in cache_state(b). Segments stand in the batch in an order that allows it. What
- *   becomes of joints is cache_end's work. */
+ *   becomes of forks is cache_end's work. */
 #ifndef MODEL_CACHE_H
 #define MODEL_CACHE_H
 
@@ -25,15 +25,15 @@ struct cache {
     struct backend *backend;
     const struct program *program; /* of the block it is of */
     const struct batch *batch;     /* in work */
-    int64_t positions, slots, joints;
+    int64_t positions, slots, forks;
     int64_t token_columns, state_columns; /* of the block that keeps most */
-    void *tokens, *states;                /* [positions, token_columns]; [joints + slots, state_columns]; owned */
+    void *tokens, *states;                /* [positions, token_columns]; [forks + slots, state_columns]; owned */
 };
 
-/* Room for paths of `positions` tokens, batches of at most `slots` states and `joints` joints. The caller owns it
+/* Room for paths of `positions` tokens, batches of at most `slots` states and `forks` forks. The caller owns it
  * (cache_reset). STATUS_UNSUPPORTED (an op that looks across tokens and keeps nothing), STATUS_NO_MEMORY. */
 MUST_CHECK enum status cache_init(struct cache *cache, const struct model_config *config, struct backend *backend,
-                                  int64_t positions, int64_t slots, int64_t joints, struct error *error);
+                                  int64_t positions, int64_t slots, int64_t forks, struct error *error);
 void cache_reset(struct cache *cache); /* {0} is fine */
 
 /* Bytes of one state; 0: the model has no recurrent op. */
@@ -41,12 +41,12 @@ int64_t cache_state_bytes(const struct model_config *config, const struct backen
 
 /* Bytes of the backend's memory that cache_init takes. */
 int64_t cache_bytes(const struct model_config *config, const struct backend *backend, int64_t positions, int64_t slots,
-                    int64_t joints);
+                    int64_t forks);
 
 /* Another block, or the same one for another forest: forgets all. */
 void cache_begin(struct cache *cache, const struct program *program);
 
-/* Around the steps of a batch (walk.c). cache_end moves the states that the batch leaves behind to its joints. */
+/* Around the steps of a batch (walk.c). cache_end moves the states that the batch leaves behind to its forks. */
 void cache_batch(struct cache *cache, const struct batch *batch);
 void cache_end(struct cache *cache);
 

@@ -17,8 +17,8 @@ static double first_given(double a, double b, double fallback)
     return !isnan(a) ? a : !isnan(b) ? b : fallback;
 }
 
-static enum status rope_settle(const char *name, const struct config_raw *raw, const struct architecture *architecture,
-                               struct rope_config *rope, struct error *error)
+static enum status rope_complete(const char *name, const struct config_raw *raw,
+                                 const struct architecture *architecture, struct rope_config *rope, struct error *error)
 {
     static const char *const kinds[] = {"default", "linear", "llama3"};
     int kind = -1;
@@ -56,9 +56,9 @@ static enum status rope_settle(const char *name, const struct config_raw *raw, c
     return STATUS_OK;
 }
 
-static enum status activation_settle(const char *name, const struct config_raw *raw,
-                                     const struct architecture *architecture, struct model_config *out,
-                                     struct error *error)
+static enum status activation_complete(const char *name, const struct config_raw *raw,
+                                       const struct architecture *architecture, struct model_config *out,
+                                       struct error *error)
 {
     static const struct {
         const char *name;
@@ -126,7 +126,7 @@ static enum status shape_check(const char *name, const struct model_config *c, s
 }
 
 /* Which layers rotate. */
-static void rotation_settle(const struct config_raw *raw, struct model_config *out)
+static void rotation_complete(const struct config_raw *raw, struct model_config *out)
 {
     const struct architecture *row = out->architecture;
     if (row->no_rope_interval == 0) return;
@@ -175,9 +175,9 @@ static enum status layer_types_check(const char *name, const struct config_raw *
     return STATUS_OK;
 }
 
-/* Which layers have a window, behind rotation_settle. The rules are those of Transformers' configurations. */
-static enum status window_settle(const char *name, const struct config_raw *raw, struct model_config *out,
-                                 struct error *error)
+/* Which layers have a window, behind rotation_complete. The rules are those of Transformers' configurations. */
+static enum status window_complete(const char *name, const struct config_raw *raw, struct model_config *out,
+                                   struct error *error)
 {
     const enum window_rule rule = out->architecture->window;
     const bool asked = rule != WINDOW_ALWAYS && rule != WINDOW_NEVER, used = !asked || raw->use_window == 1;
@@ -246,16 +246,16 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
         .padding_id = architecture->padding_row && raw.pad < raw.vocab_size ? raw.pad : -1,
         .eos_id = raw.eos,
     };
-    rotation_settle(&raw, out);
-    if ((status = window_settle(name, &raw, out, error)) != STATUS_OK) return status;
-    if ((status = rope_settle(name, &raw, architecture, &out->rope, error)) != STATUS_OK) return status;
+    rotation_complete(&raw, out);
+    if ((status = window_complete(name, &raw, out, error)) != STATUS_OK) return status;
+    if ((status = rope_complete(name, &raw, architecture, &out->rope, error)) != STATUS_OK) return status;
     if (raw.rope_layers >= 0 && raw.rope_layers != raw.layers && architecture->no_rope_interval > 0)
         return error_set(error, STATUS_INVALID, "%s: no_rope_layers has %lld entries for %lld layers", name,
                          (long long)raw.rope_layers, (long long)raw.layers);
-    if ((status = activation_settle(name, &raw, architecture, out, error)) != STATUS_OK) return status;
+    if ((status = activation_complete(name, &raw, architecture, out, error)) != STATUS_OK) return status;
     raw.state_space.head_dim = raw.head_dim;
     if (architecture->block != BLOCK_ATTENTION &&
-        (status = state_space_settle(name, &raw.state_space, out, error)) != STATUS_OK)
+        (status = state_space_complete(name, &raw.state_space, out, error)) != STATUS_OK)
         return status;
     if (routed && raw.clip_qkv <= 0)
         return error_set(error, STATUS_INVALID, "%s: clip_qkv is %g; it must be positive or null", name, raw.clip_qkv);

@@ -1,5 +1,5 @@
 /* config_raw.h: config.json as it stands, key by key. What absent keys mean depends on the architecture, which may come
- * last in the file: config.c settles that. */
+ * last in the file: config.c completes it. */
 #ifndef MODEL_CONFIG_RAW_H
 #define MODEL_CONFIG_RAW_H
 

@@ -177,9 +177,9 @@ static enum status sequence_add(struct builder *builder, int64_t i, struct error
     return STATUS_OK;
 }
 
-/* Joints that chunk `c` leaves behind, deepest first, into `out`: on the path to what the next chunk begins with, what
+/* Forks that chunk `c` leaves behind, deepest first, into `out`: on the path to what the next chunk begins with, what
  * it or later ones continue. */
-static int64_t joints_of(const struct forest *forest, int64_t c, int64_t next_first, int64_t *out)
+static int64_t forks_of(const struct forest *forest, int64_t c, int64_t next_first, int64_t *out)
 {
     int64_t count = 0;
     if (next_first >= forest->segment_count) return 0;
@@ -196,9 +196,8 @@ struct arrays {
 struct linker {
     struct forest *forest;
     struct arrays at;
-    int64_t *before,
-        *joints; /* segments: joints that the chunk was given, and that it leaves behind, shallowest first */
-    int64_t before_count, joint_count;
+    int64_t *before, *forks; /* segments: forks that the chunk was given, and that it leaves behind, shallowest first */
+    int64_t before_count, fork_count;
 };
 
 /* The code of segment `s` as seen from chunk `c`, which begins with segment `first`. */
@@ -206,10 +205,10 @@ static int64_t branch_code(const struct linker *linker, int64_t first, int64_t s
 {
     if (s < 0) return BRANCH_ROOT;
     if (s >= first) return s - first;
-    int64_t joint = 0;
-    while (joint < linker->before_count && linker->before[joint] != s) joint++;
-    assert(joint < linker->before_count);
-    return branch_of_joint(joint);
+    int64_t fork = 0;
+    while (fork < linker->before_count && linker->before[fork] != s) fork++;
+    assert(fork < linker->before_count);
+    return branch_of_fork(fork);
 }
 
 static void chunk_link(struct linker *linker, int64_t c, int64_t first, int64_t end)
@@ -219,7 +218,7 @@ static void chunk_link(struct linker *linker, int64_t c, int64_t first, int64_t 
     const int64_t row = forest->segments[first].row;
     struct chunk *chunk = &forest->chunks.chunks[c];
     struct branches *branches = &forest->branches[c];
-    *branches = (struct branches){at->parents, at->pasts, at->slots, 0, linker->joint_count, at->ends, at->lengths};
+    *branches = (struct branches){at->parents, at->pasts, at->slots, 0, linker->fork_count, at->ends, at->lengths};
     chunk->first_token = row;
     chunk->first_sequence = first;
     chunk->batch.sequences = end - first;
@@ -235,13 +234,13 @@ static void chunk_link(struct linker *linker, int64_t c, int64_t first, int64_t 
         if (segment->tokens > chunk->batch.longest) chunk->batch.longest = segment->tokens;
     }
     *at->starts++ = chunk->batch.tokens;
-    for (int64_t j = 0; j < linker->joint_count; j++) {
-        const struct forest_segment *segment = &forest->segments[linker->joints[j]];
-        *at->ends++ = branch_code(linker, first, linker->joints[j]);
+    for (int64_t j = 0; j < linker->fork_count; j++) {
+        const struct forest_segment *segment = &forest->segments[linker->forks[j]];
+        *at->ends++ = branch_code(linker, first, linker->forks[j]);
         *at->lengths++ = segment->past + segment->tokens;
     }
     if (branches->slot_count > forest->slots) forest->slots = branches->slot_count;
-    if (linker->joint_count > forest->joints) forest->joints = linker->joint_count;
+    if (linker->fork_count > forest->forks) forest->forks = linker->fork_count;
     if (chunk->batch.tokens > forest->chunks.largest) forest->chunks.largest = chunk->batch.tokens;
 }
 
@@ -254,7 +253,7 @@ static void reverse(int64_t *values, int64_t count)
     }
 }
 
-/* Joints are at most the segments of a path; `deepest` of them. */
+/* Forks are at most the segments of a path; `deepest` of them. */
 static int64_t deepest_path(const struct forest *forest)
 {
     int64_t deepest = 0;
@@ -292,7 +291,7 @@ static enum status link_all(struct forest *forest, const uint32_t *ids, const ui
     }
     forest->memory = memory;
     linker.before = scratch;
-    linker.joints = scratch + deepest;
+    linker.forks = scratch + deepest;
     linker.at.starts = memory;
     linker.at.parents = linker.at.starts + segments + chunks;
     linker.at.pasts = linker.at.parents + segments;
@@ -302,14 +301,14 @@ static enum status link_all(struct forest *forest, const uint32_t *ids, const ui
     for (int64_t c = 0, first = 0, end; c < chunks; c++, first = end) {
         struct chunk *chunk = &forest->chunks.chunks[c];
         for (end = first; end < segments && forest->segments[end].chunk == c;) end++;
-        linker.joint_count = joints_of(forest, c, end, linker.joints);
-        reverse(linker.joints, linker.joint_count);
+        linker.fork_count = forks_of(forest, c, end, linker.forks);
+        reverse(linker.forks, linker.fork_count);
         chunk_link(&linker, c, first, end);
         chunk->batch.ids = ids + chunk->first_token;
         chunk->batch.targets = targets + chunk->first_token;
         chunk->batch.positions = positions + chunk->first_token;
-        linker.before_count = linker.joint_count;
-        memcpy(linker.before, linker.joints, (size_t)linker.joint_count * sizeof *linker.joints);
+        linker.before_count = linker.fork_count;
+        memcpy(linker.before, linker.forks, (size_t)linker.fork_count * sizeof *linker.forks);
     }
     memory_free(scratch);
     return STATUS_OK;

@@ -21,7 +21,7 @@ struct forest {
     int64_t segment_count;
     struct forest_segment *segments; /* owned, in order of their rows */
     int64_t *leaves;                 /* [sequences] the segment that the last token of a sequence lies in; owned */
-    int64_t slots, joints;           /* what a cache for these chunks needs (cache_init) */
+    int64_t slots, forks;            /* what a cache for these chunks needs (cache_init) */
     struct branches *branches;       /* [chunks.count], owned */
     void *memory;                    /* their arrays */
 };

@@ -73,7 +73,7 @@ static enum status unused_refuse(const struct model *model, const bool *used, st
 }
 
 /* Some files leave out the prefix that others give to every name. */
-static void prefix_settle(struct model *model)
+static void find_prefix(struct model *model)
 {
     const struct architecture *row = model->config.architecture;
     char name[PARAMETER_NAME];
@@ -84,7 +84,7 @@ static void prefix_settle(struct model *model)
 }
 
 /* Embedding and output matrix have two names in the wild. */
-static void name_settle(const struct model *model, const char *alias, struct parameter *parameter)
+static void complete_name(const struct model *model, const char *alias, struct parameter *parameter)
 {
     char name[PARAMETER_NAME];
     if (alias == NULL || weights_find(model->weights, parameter->name) >= 0) return;
@@ -97,11 +97,11 @@ static enum status tensors_check(struct model *model, struct error *error)
     bool *used = NULL;
     enum status status = memory_new(weights_count(model->weights), sizeof *used, "tensor list", &used, error);
     if (status != STATUS_OK) return status;
-    name_settle(model, model->config.architecture->embedding_alias, &model->ends.embedding);
+    complete_name(model, model->config.architecture->embedding_alias, &model->ends.embedding);
     if (model->config.tied)
         model->ends.output = model->ends.embedding;
     else
-        name_settle(model, model->config.architecture->output_alias, &model->ends.output);
+        complete_name(model, model->config.architecture->output_alias, &model->ends.output);
     const struct parameter *ends[DECODER_ENDS];
     const int end_count = decoder_ends_list(&model->ends, model->config.tied, ends);
     for (int i = 0; i < end_count; i++) {
@@ -138,10 +138,10 @@ enum status model_open_as(const char *path, const char *config, struct model **o
 }
 
 /* Everything but the weights and the configuration, which stand. */
-static enum status model_settle(struct model *model, struct error *error)
+static enum status complete_model(struct model *model, struct error *error)
 {
     enum status status;
-    prefix_settle(model);
+    find_prefix(model);
     if ((status = memory_new(model->config.layers, sizeof *model->programs, "block programs", &model->programs,
                              error)) != STATUS_OK)
         return status;
@@ -162,7 +162,7 @@ enum status model_fits(const struct weights *weights, const struct model_config 
     if (status != STATUS_OK) return status;
     model->weights = looked_at.held;
     model->config = *config;
-    status = model_settle(model, error);
+    status = complete_model(model, error);
     model->weights = NULL;
     model_close(model);
     return status;
@@ -179,7 +179,7 @@ enum status model_of_weights(struct weights *weights, struct model **out, struct
     }
     model->weights = weights;
     if ((status = recognise_config(weights, &model->config, error)) != STATUS_OK) goto done;
-    if ((status = model_settle(model, error)) != STATUS_OK) goto done;
+    if ((status = complete_model(model, error)) != STATUS_OK) goto done;
     *out = model;
     model = NULL;
 done:

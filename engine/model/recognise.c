@@ -304,8 +304,8 @@ static enum status choose(const struct weights *weights, const struct said *said
 }
 
 /* The name is for messages, lent from `said`. */
-static enum status settle(const struct weights *weights, struct said *said, char **out, size_t *size,
-                          struct error *error)
+static enum status complete(const struct weights *weights, struct said *said, char **out, size_t *size,
+                            struct error *error)
 {
     struct hints hints;
     enum status status = said_read(weights, said, error);
@@ -326,7 +326,7 @@ enum status recognise_text(const struct weights *weights, char **out, size_t *si
     struct said said;
     *out = NULL;
     *size = 0;
-    const enum status status = settle(weights, &said, out, size, error);
+    const enum status status = complete(weights, &said, out, size, error);
     memory_free(said.file);
     return status;
 }
@@ -336,7 +336,7 @@ enum status recognise_config(const struct weights *weights, struct model_config 
     struct said said;
     char *text = NULL;
     size_t size = 0;
-    enum status status = settle(weights, &said, &text, &size, error);
+    enum status status = complete(weights, &said, &text, &size, error);
     if (status == STATUS_OK) status = config_parse(said_name(&said), text, size, out, error);
     memory_free(text);
     memory_free(said.file);

@@ -39,8 +39,8 @@ static double number(double value, double fallback)
     return isnan(value) ? fallback : value;
 }
 
-enum status state_space_settle(const char *name, const struct state_space_raw *raw, struct model_config *out,
-                               struct error *error)
+enum status state_space_complete(const char *name, const struct state_space_raw *raw, struct model_config *out,
+                                 struct error *error)
 {
     const bool heads = out->architecture->block == BLOCK_MAMBA2;
     const double expand = number(raw->expand, 2);

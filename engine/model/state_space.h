@@ -26,7 +26,7 @@ void state_space_limit_read(struct json_reader *reader, struct state_space_raw *
 
 /* Sets out->state_space, and what follows from it, from `raw` and from what is in `out` already; what is absent is as
  * the published code has it. Such a model has no positions to run out of. STATUS_UNSUPPORTED, STATUS_INVALID. */
-MUST_CHECK enum status state_space_settle(const char *name, const struct state_space_raw *raw, struct model_config *out,
-                                          struct error *error);
+MUST_CHECK enum status state_space_complete(const char *name, const struct state_space_raw *raw,
+                                            struct model_config *out, struct error *error);
 
 #endif

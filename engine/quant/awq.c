@@ -68,7 +68,7 @@ const struct param awq_params[] = {
     {0},
 };
 
-static enum status awq_settle(struct quantize_method *method, struct error *error)
+static enum status awq_complete(struct quantize_method *method, struct error *error)
 {
     return check_group_size(method->awq.group_size, error);
 }
@@ -287,5 +287,5 @@ const struct quantizer quantizer_awq = {.name = "awq",
                                         .params = awq_params,
                                         .needs = NEED_INPUT_HESSIAN | NEED_INPUT_MAGNITUDE,
                                         .fallback = awq_fallback,
-                                        .settle = awq_settle,
+                                        .complete = awq_complete,
                                         .quantize = awq_quantize};

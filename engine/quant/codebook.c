@@ -153,6 +153,6 @@ static enum status fp4_quantize(struct backend *backend, const struct quantize_m
 }
 
 const struct quantizer quantizer_nf4 = {
-    .name = "nf4", .params = nf4_params, .bits = 4, .settle = quantize_each_settle, .quantize = nf4_quantize};
+    .name = "nf4", .params = nf4_params, .bits = 4, .complete = quantize_each_complete, .quantize = nf4_quantize};
 const struct quantizer quantizer_fp4 = {
-    .name = "fp4", .params = fp4_params, .bits = 4, .settle = quantize_each_settle, .quantize = fp4_quantize};
+    .name = "fp4", .params = fp4_params, .bits = 4, .complete = quantize_each_complete, .quantize = fp4_quantize};

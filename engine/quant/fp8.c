@@ -68,4 +68,4 @@ static enum status fp8_quantize(struct backend *backend, const struct quantize_m
 }
 
 const struct quantizer quantizer_fp8 = {
-    .name = "fp8", .params = fp8_params, .bits = 8, .settle = quantize_each_settle, .quantize = fp8_quantize};
+    .name = "fp8", .params = fp8_params, .bits = 8, .complete = quantize_each_complete, .quantize = fp8_quantize};

@@ -47,7 +47,7 @@ enum status gptq_check_damping(double damp_percent, struct error *error)
                         damp_percent);
 }
 
-static enum status gptq_settle(struct quantize_method *method, struct error *error)
+static enum status gptq_complete(struct quantize_method *method, struct error *error)
 {
     struct gptq_params *params = &method->gptq;
     const enum status status = gptq_check_damping(params->damp_percent, error);
@@ -393,5 +393,5 @@ const struct quantizer quantizer_gptq = {.name = "gptq",
                                          .params = gptq_params,
                                          .needs = NEED_INPUT_HESSIAN,
                                          .fallback = gptq_fallback,
-                                         .settle = gptq_settle,
+                                         .complete = gptq_complete,
                                          .quantize = gptq_quantize};

@@ -26,7 +26,7 @@ const struct param gptq_fp4_params[] = {
     {0},
 };
 
-static enum status gptq_fp4_settle(struct quantize_method *method, struct error *error)
+static enum status gptq_fp4_complete(struct quantize_method *method, struct error *error)
 {
     return gptq_check_damping(method->gptq_fp4.damp_percent, error);
 }
@@ -56,5 +56,5 @@ const struct quantizer quantizer_gptq_fp4 = {.name = "gptq_fp4",
                                              .needs = NEED_INPUT_HESSIAN,
                                              .bits = 4,
                                              .fallback = gptq_fp4_fallback,
-                                             .settle = gptq_fp4_settle,
+                                             .complete = gptq_fp4_complete,
                                              .quantize = gptq_fp4_quantize};

@@ -58,5 +58,5 @@ const struct quantizer quantizer_llm_int8 = {.name = "llm_int8",
                                              .params = llm_int8_params,
                                              .bits = 8,
                                              .treats_inputs = true,
-                                             .settle = quantize_each_settle,
+                                             .complete = quantize_each_complete,
                                              .quantize = llm_int8_quantize};

@@ -25,4 +25,4 @@ static enum status mxfp4_quantize(struct backend *backend, const struct quantize
 }
 
 const struct quantizer quantizer_mxfp4 = {
-    .name = "mxfp4", .params = mxfp4_params, .bits = 4, .settle = quantize_each_settle, .quantize = mxfp4_quantize};
+    .name = "mxfp4", .params = mxfp4_params, .bits = 4, .complete = quantize_each_complete, .quantize = mxfp4_quantize};

@@ -32,4 +32,4 @@ static enum status nvfp4_quantize(struct backend *backend, const struct quantize
 }
 
 const struct quantizer quantizer_nvfp4 = {
-    .name = "nvfp4", .params = nvfp4_params, .bits = 4, .settle = quantize_each_settle, .quantize = nvfp4_quantize};
+    .name = "nvfp4", .params = nvfp4_params, .bits = 4, .complete = quantize_each_complete, .quantize = nvfp4_quantize};

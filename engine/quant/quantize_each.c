@@ -36,7 +36,7 @@ enum status quantize_each_coding(struct backend *backend, const struct quantize_
     return STATUS_OK;
 }
 
-enum status quantize_each_settle(struct quantize_method *method, struct error *error)
+enum status quantize_each_complete(struct quantize_method *method, struct error *error)
 {
     (void)method, (void)error;
     return STATUS_OK;

@@ -20,7 +20,7 @@ MUST_CHECK enum status quantize_each_coding(struct backend *backend, const struc
                                             struct coding coding, struct quantized_layer *layer, struct coded *coded,
                                             struct error *error);
 
-/* The `settle` of a row whose parameters are right as they come. */
-MUST_CHECK enum status quantize_each_settle(struct quantize_method *method, struct error *error);
+/* The `complete` of a row whose parameters are right as they come. */
+MUST_CHECK enum status quantize_each_complete(struct quantize_method *method, struct error *error);
 
 #endif

@@ -189,6 +189,6 @@ bool quantize_method_reads_calibration(const struct quantize_method *method);
 /* Checks what a table cannot say and writes back what will be in effect: desc_act, or a group of a whole row, turns
  * act_group_aware off. Call once after a method was filled. STATUS_INVALID with a pointer relative to the method
  * ("/group_size"). */
-MUST_CHECK enum status quantize_method_settle(struct quantize_method *method, struct error *error);
+MUST_CHECK enum status quantize_method_complete(struct quantize_method *method, struct error *error);
 
 #endif

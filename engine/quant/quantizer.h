@@ -42,7 +42,7 @@ struct quantizer {
     int bits; /* of a code, where no parameter says it; 0: the parameter "bits" */
     /* Cross-field rules; writes back the values that will be in effect. Pointers in errors are relative to the method
      * object. STATUS_INVALID. */
-    enum status (*settle)(struct quantize_method *method, struct error *error);
+    enum status (*complete)(struct quantize_method *method, struct error *error);
     /* Quantizes every linear of the task into out[0 … count) (the caller resets them, also after a failure) and
      * replaces its weight by the dequantized one. STATUS_NOT_FINITE (a weight, the Hessian), STATUS_UNSUPPORTED (a
      * backend of doubles), STATUS_NO_MEMORY. Weights are untouched unless STATUS_OK. */

@@ -74,10 +74,10 @@ bool quantize_method_reads_calibration(const struct quantize_method *method)
     return quantizer_by_id(method->quantizer)->needs != 0 || method->options.keep_outliers > 0;
 }
 
-enum status quantize_method_settle(struct quantize_method *method, struct error *error)
+enum status quantize_method_complete(struct quantize_method *method, struct error *error)
 {
     struct overrides *overrides = NULL;
-    enum status status = quantizer_by_id(method->quantizer)->settle(method, error);
+    enum status status = quantizer_by_id(method->quantizer)->complete(method, error);
     if (status == STATUS_OK) status = overrides_new(method, &overrides, error);
     overrides_free(overrides);
     return status;

@@ -5,7 +5,7 @@
 const struct param rtn_params[] = {
     QUANTIZE_GRID_PARAMS(rtn, "true"), QUANTIZE_ACTIVATION_PARAM, QUANTIZE_OPTION_PARAMS, {0}};
 
-static enum status rtn_settle(struct quantize_method *method, struct error *error)
+static enum status rtn_complete(struct quantize_method *method, struct error *error)
 {
     return check_group_size(method->rtn.group_size, error);
 }
@@ -26,4 +26,4 @@ static enum status rtn_quantize(struct backend *backend, const struct quantize_m
 }
 
 const struct quantizer quantizer_rtn = {
-    .name = "rtn", .params = rtn_params, .needs = 0, .settle = rtn_settle, .quantize = rtn_quantize};
+    .name = "rtn", .params = rtn_params, .needs = 0, .complete = rtn_complete, .quantize = rtn_quantize};

@@ -49,7 +49,7 @@ const struct param smoothquant_params[] = {
     {0},
 };
 
-static enum status smoothquant_settle(struct quantize_method *method, struct error *error)
+static enum status smoothquant_complete(struct quantize_method *method, struct error *error)
 {
     (void)method, (void)error;
     return STATUS_OK;
@@ -251,5 +251,5 @@ const struct quantizer quantizer_smoothquant = {.name = "smoothquant",
                                                 .needs = NEED_INPUT_HESSIAN | NEED_INPUT_MAGNITUDE | NEED_INPUT_SAMPLE,
                                                 .fallback = smoothquant_fallback,
                                                 .treats_inputs = true,
-                                                .settle = smoothquant_settle,
+                                                .complete = smoothquant_complete,
                                                 .quantize = smoothquant_quantize};

@@ -165,8 +165,8 @@ static void reduced_reset(struct reduced *reduced)
 }
 
 /* The share of the whole layer's output energy: the kept columns, which have no error, have most of it. */
-static enum status settle_error(struct backend *backend, struct matrix weight, struct matrix hessian,
-                                struct quantized_layer *layer, struct error *error)
+static enum status measure_error(struct backend *backend, struct matrix weight, struct matrix hessian,
+                                 struct quantized_layer *layer, struct error *error)
 {
     const int64_t slab = weight.rows < SLAB ? weight.rows : SLAB;
     void *product = NULL;
@@ -207,7 +207,7 @@ static enum status take_back(const struct reduced *reduced, int64_t index, struc
                              struct error *error)
 {
     const struct matrix to = reduced->task->linears[index].weight;
-    enum status status = settle_error(reduced->backend, to, reduced->task->inputs.hessian, layer, error);
+    enum status status = measure_error(reduced->backend, to, reduced->task->inputs.hessian, layer, error);
     if (status == STATUS_OK)
         status = memory_new(reduced->kept, sizeof *layer->kept_columns, "kept columns", &layer->kept_columns, error);
     if (status != STATUS_OK) return status;

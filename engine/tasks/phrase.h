@@ -1,4 +1,4 @@
-/* phrase.h: a growing piece of UTF-8 text, and the operations of Python's str that prompts are defined by. What is
+/* phrase.h: a growing UTF-8 text, and the operations of Python's str that prompts are defined by. What is
  * blank is what str.isspace says; cases are the simple mappings of Unicode. Each operation works on the bytes from
  * `from` on: what was added last. */
 #ifndef TASKS_PHRASE_H

@@ -11,7 +11,7 @@
  * the optimizer, as many numbers as the layout has elements; the average, if there is one; the checksum of all before
  * it (8 bytes). Version 2 is written when there is something that version 1 cannot hold. */
 #define MAGIC "deltaqTS"
-enum { VERSION_PLAIN = 1, VERSION_EXTRA = 2, PIECE = 1 << 18 /* numbers at a time */ };
+enum { VERSION_PLAIN = 1, VERSION_EXTRA = 2, CHUNK = 1 << 18 /* numbers at a time */ };
 
 struct header {
     char magic[8];
@@ -106,8 +106,8 @@ static enum status put_numbers(struct output *output, const struct parameters *f
     struct backend *backend = from->backend;
     const size_t element = backend->ops->element;
     const struct matrix all = parameters_all(from);
-    for (int64_t first = 0; first < all.columns; first += PIECE) {
-        const int64_t count = all.columns - first < PIECE ? all.columns - first : PIECE;
+    for (int64_t first = 0; first < all.columns; first += CHUNK) {
+        const int64_t count = all.columns - first < CHUNK ? all.columns - first : CHUNK;
         backend->ops->download(backend, matrix_columns(all, first, count), output->staging,
                                element == 8 ? DTYPE_F64 : DTYPE_F32);
         const enum status status = put(output, output->staging, (size_t)count * element, error);
@@ -124,7 +124,7 @@ enum status state_write(const char *path, const struct state *state, const struc
     struct output output = {0};
     enum status status;
     checksum_init(&output.sum);
-    if ((status = memory_new(PIECE, sizeof(double), "training state", &output.staging, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(CHUNK, sizeof(double), "training state", &output.staging, error)) != STATUS_OK) goto done;
     if ((status = file_writer_open(path, file_size(&header, &extra), &output.writer, error)) != STATUS_OK) goto done;
     if ((status = put(&output, &header, sizeof header, error)) != STATUS_OK) goto done;
     if (header.version == VERSION_EXTRA && (status = put(&output, &extra, sizeof extra, error)) != STATUS_OK) goto done;
@@ -164,8 +164,8 @@ static enum status take_numbers(struct input *input, struct parameters *to, stru
     struct backend *backend = to->backend;
     const size_t element = backend->ops->element;
     const struct matrix all = parameters_all(to);
-    for (int64_t first = 0; first < all.columns; first += PIECE) {
-        const int64_t count = all.columns - first < PIECE ? all.columns - first : PIECE;
+    for (int64_t first = 0; first < all.columns; first += CHUNK) {
+        const int64_t count = all.columns - first < CHUNK ? all.columns - first : CHUNK;
         const enum status status = take(input, input->staging, (size_t)count * element, error);
         if (status != STATUS_OK) return status;
         backend->ops->upload(backend, matrix_columns(all, first, count), input->staging,
@@ -177,8 +177,8 @@ static enum status take_numbers(struct input *input, struct parameters *to, stru
 /* Numbers that belong to an average which nobody wants: read for the checksum alone. */
 static enum status pass_numbers(struct input *input, const struct header *header, struct error *error)
 {
-    for (int64_t first = 0; first < header->elements; first += PIECE) {
-        const int64_t count = header->elements - first < PIECE ? header->elements - first : PIECE;
+    for (int64_t first = 0; first < header->elements; first += CHUNK) {
+        const int64_t count = header->elements - first < CHUNK ? header->elements - first : CHUNK;
         const enum status status = take(input, input->staging, (size_t)count * header->element, error);
         if (status != STATUS_OK) return status;
     }
@@ -255,7 +255,7 @@ enum status state_read(const char *path, struct state *state, struct parameters 
     *state = (struct state){0};
     checksum_init(&input.sum);
     if ((status = file_open(AT_FDCWD, path, FILE_REFUSE_LINKS, INT64_MAX, &input.file, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(PIECE, sizeof(double), "training state", &input.staging, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(CHUNK, sizeof(double), "training state", &input.staging, error)) != STATUS_OK) goto done;
     if ((status = header_read(&input, &header, &extra, error)) != STATUS_OK) goto done;
     if ((status = header_check(&input, &header, &extra, parameters, optimizer, error)) != STATUS_OK) goto done;
     *state = (struct state){.step = header.step,

@@ -3,16 +3,16 @@
 #include "base/memory.h"
 #include "tokenizer/tokenizer_train.h"
 
-enum { PIECE = 1 << 20 }; /* bytes of text handed over at once */
+enum { CHUNK = 1 << 20 }; /* bytes of text handed over at once */
 
-/* The end of a piece that begins at `first`: after a line break if there is one in its second half, else where a
+/* The end of a chunk that begins at `first`: after a line break if there is one in its second half, else where a
  * character begins. */
-static int64_t piece_end(const char *text, int64_t first, int64_t size)
+static int64_t chunk_end(const char *text, int64_t first, int64_t size)
 {
-    if (size - first <= PIECE) return size;
-    for (int64_t end = first + PIECE; end > first + PIECE / 2; end--)
+    if (size - first <= CHUNK) return size;
+    for (int64_t end = first + CHUNK; end > first + CHUNK / 2; end--)
         if (text[end - 1] == '\n') return end;
-    int64_t end = first + PIECE;
+    int64_t end = first + CHUNK;
     while (end > first && ((unsigned char)text[end] & 0xC0) == 0x80) end--;
     return end;
 }
@@ -22,7 +22,7 @@ static enum status text_count(struct tokenizer_trainer *trainer, const char *tex
 {
     for (int64_t first = 0, end; first < size; first = end) {
         enum status status;
-        end = piece_end(text, first, size);
+        end = chunk_end(text, first, size);
         if ((status = tokenizer_train_add(trainer, text + first, (size_t)(end - first), error)) != STATUS_OK)
             return status;
         if ((status = monitor_check(monitor, error)) != STATUS_OK) return status;

@@ -182,7 +182,7 @@ static enum status open_single(struct weights *weights, const char *name, struct
 }
 
 /* Files that trainers put beside the weights, with the same endings. */
-static bool is_companion(const char *name)
+static bool is_training_state(const char *name)
 {
     static const char *const beginnings[] = {"training_args", "optimizer", "scheduler",
                                              "scaler",        "rng_state", "random_states"};
@@ -202,7 +202,7 @@ bool weights_file_is_whole(const char *name)
 {
     if (is_later_part(name)) return false;
     for (int i = 0; i < CONTAINERS; i++)
-        if (containers[i]->index == NULL && has_suffix(name, containers[i]->suffix)) return !is_companion(name);
+        if (containers[i]->index == NULL && has_suffix(name, containers[i]->suffix)) return !is_training_state(name);
     return false;
 }
 
@@ -219,7 +219,7 @@ static enum status scan(const struct weights *weights, const struct weights_cont
         return status;
     }
     for (const struct dirent *item; (item = readdir(directory)) != NULL;) {
-        if (item->d_name[0] == '.' || !has_suffix(item->d_name, row->suffix) || is_companion(item->d_name) ||
+        if (item->d_name[0] == '.' || !has_suffix(item->d_name, row->suffix) || is_training_state(item->d_name) ||
             is_later_part(item->d_name))
             continue;
         (void)snprintf(name, NAME_MAX + 1, "%s", item->d_name);
@@ -252,12 +252,12 @@ static enum status open_only_file(struct weights *weights, struct error *error)
         weights->row = containers[i];
         return open_single(weights, name, error);
     }
-    int pieces = 0;
-    if ((status = scan(weights, &sharded_state, name, &pieces, error)) != STATUS_OK) return status;
-    if (pieces > 0)
+    int parts = 0;
+    if ((status = scan(weights, &sharded_state, name, &parts, error)) != STATUS_OK) return status;
+    if (parts > 0)
         return error_set(
             error, STATUS_UNSUPPORTED,
-            "the directory is a sharded training state (%s): how its pieces fit is in a pickle that is not read; "
+            "the directory is a sharded training state (%s): how its parts fit is in a pickle that is not read; "
             "make one file of it with python -m torch.distributed.checkpoint.format_utils dcp_to_torch DIR model.pt",
             name);
     return error_set(error, STATUS_NOT_FOUND, "the directory has no weights; expected %s or %s",

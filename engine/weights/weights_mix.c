@@ -20,8 +20,8 @@ struct weights_mix {
 enum status weights_mix_read(const struct weights_mix *mix, int64_t tensor, int64_t first, int64_t count, double *out,
                              struct error *error)
 {
-    float values[WEIGHTS_MIX_PIECE];
-    assert(count <= WEIGHTS_MIX_PIECE);
+    float values[WEIGHTS_MIX_CHUNK];
+    assert(count <= WEIGHTS_MIX_CHUNK);
     memset(out, 0, (size_t)count * sizeof *out);
     for (int64_t k = 0; k < mix->count; k++) {
         const double coefficient = mix->coefficients[k];
@@ -74,12 +74,12 @@ static enum status mix_read_f32(const void *container, int64_t index, int64_t fi
                                 struct error *error)
 {
     const struct weights_mix *mix = container;
-    double piece[WEIGHTS_MIX_PIECE];
-    for (int64_t done = 0; done < count; done += WEIGHTS_MIX_PIECE) {
-        const int64_t size = count - done < WEIGHTS_MIX_PIECE ? count - done : WEIGHTS_MIX_PIECE;
-        const enum status status = weights_mix_read(mix, index, first + done, size, piece, error);
+    double chunk[WEIGHTS_MIX_CHUNK];
+    for (int64_t done = 0; done < count; done += WEIGHTS_MIX_CHUNK) {
+        const int64_t size = count - done < WEIGHTS_MIX_CHUNK ? count - done : WEIGHTS_MIX_CHUNK;
+        const enum status status = weights_mix_read(mix, index, first + done, size, chunk, error);
         if (status != STATUS_OK) return status;
-        for (int64_t i = 0; i < size; i++) out[done + i] = (float)piece[i];
+        for (int64_t i = 0; i < size; i++) out[done + i] = (float)chunk[i];
     }
     return STATUS_OK;
 }

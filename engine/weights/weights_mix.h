@@ -7,7 +7,7 @@
 
 #include "weights/weights.h"
 
-enum { WEIGHTS_MIX_PIECE = 4096 }; /* most numbers that weights_mix_read reads at once */
+enum { WEIGHTS_MIX_CHUNK = 4096 }; /* most numbers that weights_mix_read reads at once */
 
 struct weights_mix_request {
     const struct weights *const *sources; /* [count], lent until the mix is closed */
@@ -28,7 +28,7 @@ MUST_CHECK enum status weights_mix_new(const struct weights_mix_request *request
 void weights_mix_close(struct weights_mix *mix); /* NULL is fine */
 
 /* Numbers [first, first + count) of tensor `tensor` (its place in the request's names), before any rounding: for those
- * who round to another type than float32. `count` is at most WEIGHTS_MIX_PIECE. Statuses of weights_read_f32. */
+ * who round to another type than float32. `count` is at most WEIGHTS_MIX_CHUNK. Statuses of weights_read_f32. */
 MUST_CHECK enum status weights_mix_read(const struct weights_mix *mix, int64_t tensor, int64_t first, int64_t count,
                                         double *out, struct error *error);
 

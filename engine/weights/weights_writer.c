@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 1 << 14, SHARD_NAME = 64 };
+enum { CHUNK = 1 << 14, SHARD_NAME = 64 };
 
 static const char single_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json",
                   gguf_name[] = "model.gguf";
@@ -152,16 +152,16 @@ enum status weights_writer_f32(struct weights_writer *writer, int64_t index, con
                                struct error *error)
 {
     const struct place *place = &writer->places[index];
-    float piece[PIECE / sizeof(float)]; /* of types no wider */
+    float chunk[CHUNK / sizeof(float)]; /* of types no wider */
     if (writer->gguf == NULL)
         return safetensors_writer_f32(writer->shards[place->shard], place->index, values, count, error);
     if (place->dtype->from_f32 == NULL)
         return error_set(error, STATUS_INVALID, "float values for a tensor of %s", place->dtype->name);
     for (int64_t at = 0, now; at < count; at += now) {
         const int64_t left = count - at, width = (int64_t)place->dtype->bits / 8;
-        now = left < PIECE / (int64_t)sizeof(float) ? left : PIECE / (int64_t)sizeof(float);
-        place->dtype->from_f32(values + at, piece, now);
-        const enum status status = gguf_writer_bytes(writer->gguf, index, piece, now * width, error);
+        now = left < CHUNK / (int64_t)sizeof(float) ? left : CHUNK / (int64_t)sizeof(float);
+        place->dtype->from_f32(values + at, chunk, now);
+        const enum status status = gguf_writer_bytes(writer->gguf, index, chunk, now * width, error);
         if (status != STATUS_OK) return status;
     }
     return STATUS_OK;

@@ -105,8 +105,8 @@ static enum MHD_Result queue_answer(struct exchange *exchange)
     exchange->stage = EXCHANGE_ANSWERED;
     if (exchange->answer == NULL) return MHD_NO;
     const bool stream = exchange->response.kind == RESPONSE_STREAM;
-    const int64_t patience = server->options.limits.write_milliseconds + exchange->answer_bytes / 65536 * 1000;
-    reaper_deadline(server->reaper, exchange->entry, stream ? -1 : patience);
+    const int64_t grace = server->options.limits.write_milliseconds + exchange->answer_bytes / 65536 * 1000;
+    reaper_deadline(server->reaper, exchange->entry, stream ? -1 : grace);
     metrics_count(server->metrics, exchange->metric, exchange->http_status, spent);
     if (server->options.access_log)
         access_log_write(exchange->request.id, exchange->method, exchange->target, exchange->http_status,

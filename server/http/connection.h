@@ -1,4 +1,4 @@
-/* connection.h: what libmicrohttpd's threads call: a connection opened or closed, a request line read, a head, a piece
+/* connection.h: what libmicrohttpd's threads call: a connection opened or closed, a request line read, a head, a chunk
  * of body, an answer sent. Nothing here blocks. Private to server/http. */
 #ifndef HTTP_CONNECTION_H
 #define HTTP_CONNECTION_H

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RETRY_MILLISECONDS = 100, PATIENCE_MILLISECONDS = 10000 };
+enum { RETRY_MILLISECONDS = 100, GRACE_MILLISECONDS = 10000 };
 
 void idempotent_answer_reset(struct idempotent_answer *answer)
 {
@@ -58,7 +58,7 @@ static enum idempotent_step refuse(struct exchange *exchange, enum problem_id id
 static enum idempotent_step busy(struct exchange *exchange)
 {
     const int64_t now = clock_milliseconds();
-    if (!exchange->retry_deadline_ms) exchange->retry_deadline_ms = now + PATIENCE_MILLISECONDS;
+    if (!exchange->retry_deadline_ms) exchange->retry_deadline_ms = now + GRACE_MILLISECONDS;
     if (exchange->retry_deadline_ms <= now || atomic_load(&exchange->server->stopping))
         return refuse(exchange, PROBLEM_KEY_BUSY,
                       "another request with this Idempotency-Key is still running; try again");

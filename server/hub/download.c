@@ -1,7 +1,7 @@
 #include "hub/download.h"
 
-#include "hub/patience.h"
-#include "hub/pieces.h"
+#include "hub/backoff.h"
+#include "hub/ranges.h"
 #include "hub/transfer.h"
 
 #include <stdio.h>
@@ -27,13 +27,13 @@ enum stage { STAGE_WAITING, STAGE_OPEN, STAGE_DONE };
 struct wanted {
     const struct repository_file *file; /* lent */
     enum stage stage;
-    struct pieces *pieces; /* owned while open */
-    bool *busy;            /* [pieces], owned: a request is under way */
+    struct ranges *ranges; /* owned while open */
+    bool *busy;            /* [ranges], owned: a request is under way */
     char *location;        /* owned; NULL: the hub itself */
     enum route route;
     bool whole; /* the server knows no ranges: one request from the first byte on */
     int requests, moves, wrong;
-    struct patience patience;
+    struct backoff backoff;
     double not_before;
 };
 
@@ -41,7 +41,7 @@ struct slot {
     struct download *download;
     struct transfer *transfer; /* owned; NULL: free */
     struct wanted *wanted;
-    int piece;
+    int range;
     int64_t at; /* where the next byte belongs */
     int64_t came;
     bool checked, away, no_ranges;
@@ -86,7 +86,7 @@ static enum status check_head(const struct slot *slot, const struct transfer_hea
 static enum status check_range(struct slot *slot, const struct transfer_head *head, struct error *error)
 {
     const struct repository_file *file = slot->wanted->file;
-    const bool ranged = !slot->wanted->whole && (slot->at > 0 || pieces_count(slot->wanted->pieces) > 1);
+    const bool ranged = !slot->wanted->whole && (slot->at > 0 || ranges_count(slot->wanted->ranges) > 1);
     if (head->status == 206 && (head->range_first != slot->at || head->range_total != file->bytes))
         return error_set(error, STATUS_CORRUPT, "%.200s: the server answers with another range than was asked for",
                          file->name);
@@ -109,13 +109,13 @@ static bool sink(void *owner, const struct transfer_head *head, const char *byte
         slot->checked = true;
     }
     while (slot->status == STATUS_OK && length > 0) {
-        const int piece = slot->wanted->whole ? (int)(slot->at / PIECES_BYTES) : slot->piece;
-        const int64_t left = (int64_t)(piece + 1) * PIECES_BYTES - slot->at;
+        const int range = slot->wanted->whole ? (int)(slot->at / RANGES_BYTES) : slot->range;
+        const int64_t left = (int64_t)(range + 1) * RANGES_BYTES - slot->at;
         const size_t part = slot->wanted->whole && (int64_t)length > left ? (size_t)left : length;
-        if (piece >= pieces_count(slot->wanted->pieces))
+        if (range >= ranges_count(slot->wanted->ranges))
             slot->status = error_set(&slot->error, STATUS_CORRUPT, "the hub sends more bytes than it announced");
         else
-            slot->status = pieces_write(slot->wanted->pieces, piece, bytes, part, &slot->error);
+            slot->status = ranges_write(slot->wanted->ranges, range, bytes, part, &slot->error);
         if (slot->status != STATUS_OK) break;
         slot->at += (int64_t)part;
         slot->came += (int64_t)part;
@@ -135,7 +135,7 @@ static void slot_free(struct slot *slot)
     transfer_free(slot->transfer);
     slot->transfer = NULL;
     slot->wanted->requests--;
-    if (!slot->wanted->whole) slot->wanted->busy[slot->piece] = false;
+    if (!slot->wanted->whole) slot->wanted->busy[slot->range] = false;
 }
 
 /* Ends all requests for a file, whose bytes begin again. */
@@ -143,24 +143,24 @@ static enum status begin_again(struct download *download, struct wanted *wanted,
 {
     for (int i = 0; i < SLOTS; i++)
         if (download->slots[i].transfer != NULL && download->slots[i].wanted == wanted) slot_free(&download->slots[i]);
-    memset(wanted->busy, 0, (size_t)pieces_count(wanted->pieces) * sizeof *wanted->busy);
-    return pieces_restart(wanted->pieces, error);
+    memset(wanted->busy, 0, (size_t)ranges_count(wanted->ranges) * sizeof *wanted->busy);
+    return ranges_restart(wanted->ranges, error);
 }
 
-static enum status slot_start(struct download *download, struct slot *slot, struct wanted *wanted, int piece,
+static enum status slot_start(struct download *download, struct slot *slot, struct wanted *wanted, int range,
                               struct error *error)
 {
     const struct download_request *request = download->request;
     char url[URL_BYTES], name[3 * NAMES_FILE_MOST + 8];
     int64_t first, last;
     struct origin origin;
-    pieces_missing(wanted->pieces, piece, &first, &last);
-    if (wanted->whole || (first == 0 && pieces_count(wanted->pieces) == 1)) last = -1;
+    ranges_missing(wanted->ranges, range, &first, &last);
+    if (wanted->whole || (first == 0 && ranges_count(wanted->ranges) == 1)) last = -1;
     if (!names_escape(wanted->file->name, true, name, sizeof name))
         return error_set(error, STATUS_INVALID, "%.200s: the name is too long", wanted->file->name);
     (void)snprintf(url, sizeof url, "%s/%s/resolve/%s/%s", request->hub->endpoint, request->repo, request->commit,
                    name);
-    *slot = (struct slot){.download = download, .wanted = wanted, .piece = piece, .at = first};
+    *slot = (struct slot){.download = download, .wanted = wanted, .range = range, .at = first};
     const struct transfer_request asked = {.url = wanted->location != NULL ? wanted->location : url,
                                            .first = first,
                                            .last = last,
@@ -171,7 +171,7 @@ static enum status slot_start(struct download *download, struct slot *slot, stru
     const enum status status = transfer_new(request->hub, &asked, &slot->transfer, error);
     if (status != STATUS_OK) return status;
     wanted->requests++;
-    if (!wanted->whole) wanted->busy[piece] = true;
+    if (!wanted->whole) wanted->busy[range] = true;
     if (curl_multi_add_handle(download->multi, slot->transfer->easy) == CURLM_OK) return STATUS_OK;
     slot_free(slot);
     return no_memory(error);
@@ -181,8 +181,8 @@ static enum status slot_start(struct download *download, struct slot *slot, stru
 
 static void wanted_close(struct wanted *wanted)
 {
-    pieces_close(wanted->pieces);
-    wanted->pieces = NULL;
+    ranges_close(wanted->ranges);
+    wanted->ranges = NULL;
     free(wanted->busy);
     wanted->busy = NULL;
     free(wanted->location);
@@ -196,21 +196,21 @@ static enum status wanted_open(struct download *download, struct wanted *wanted,
     bool found = false;
     const struct download_request *request = download->request;
     const struct repository_file *file = wanted->file;
-    enum status status = pieces_open(request->depot->partial, file->oid, file->bytes, &wanted->pieces, error);
-    if (status == STATUS_OK) status = depot_link(request->hold, file->oid, file->bytes, file->name, &found, error);
+    enum status status = ranges_open(request->cache->partial, file->oid, file->bytes, &wanted->ranges, error);
+    if (status == STATUS_OK) status = hub_cache_link(request->hold, file->oid, file->bytes, file->name, &found, error);
     if (status != STATUS_OK) return status;
     if (found) {
-        if (wanted->pieces != NULL) pieces_discard(wanted->pieces);
+        if (wanted->ranges != NULL) ranges_discard(wanted->ranges);
         wanted->stage = STAGE_DONE;
         wanted_close(wanted);
         return STATUS_OK;
     }
-    wanted->not_before = patience_now() + BUSY_SECONDS;
-    if (wanted->pieces == NULL) return STATUS_OK;
+    wanted->not_before = backoff_now() + BUSY_SECONDS;
+    if (wanted->ranges == NULL) return STATUS_OK;
     wanted->not_before = 0;
     wanted->stage = STAGE_OPEN;
-    wanted->patience = (struct patience){.most = request->tries, .longest = request->longest_wait};
-    wanted->busy = calloc((size_t)pieces_count(wanted->pieces) + 1, sizeof *wanted->busy);
+    wanted->backoff = (struct backoff){.most = request->tries, .longest = request->longest_wait};
+    wanted->busy = calloc((size_t)ranges_count(wanted->ranges) + 1, sizeof *wanted->busy);
     return wanted->busy != NULL ? STATUS_OK : no_memory(error);
 }
 
@@ -220,18 +220,18 @@ static enum status wanted_check(struct download *download, struct wanted *wanted
 {
     bool done = false, right = false;
     const struct download_request *request = download->request;
-    enum status status = pieces_hash(wanted->pieces, HASH_BYTES, &done, error);
+    enum status status = ranges_hash(wanted->ranges, HASH_BYTES, &done, error);
     if (status != STATUS_OK) return status;
     if (!done || wanted->requests > 0) { /* a request whose bytes are all there may not have ended yet */
-        if (!done && pieces_there(wanted->pieces) == wanted->file->bytes) *idle = false;
+        if (!done && ranges_there(wanted->ranges) == wanted->file->bytes) *idle = false;
         return STATUS_OK;
     }
-    if ((status = pieces_finish(wanted->pieces, &right, error)) != STATUS_OK) return status;
+    if ((status = ranges_finish(wanted->ranges, &right, error)) != STATUS_OK) return status;
     if (right) {
-        if ((status = depot_adopt(request->hold, request->depot, wanted->file->oid, wanted->file->name, error)) !=
+        if ((status = hub_cache_adopt(request->hold, request->cache, wanted->file->oid, wanted->file->name, error)) !=
             STATUS_OK)
             return status;
-        pieces_forget(wanted->pieces);
+        ranges_forget(wanted->ranges);
         wanted_close(wanted);
         wanted->stage = STAGE_DONE;
         return STATUS_OK;
@@ -248,14 +248,14 @@ static enum status wanted_check(struct download *download, struct wanted *wanted
     return begin_again(download, wanted, error);
 }
 
-/* The next piece to ask for; -1: none now. Until the hub has told where a file is, one request asks for all of them. */
+/* The next range to ask for; -1: none now. Until the hub has told where a file is, one request asks for all of them. */
 static int wanted_next(const struct wanted *wanted)
 {
     int64_t first, last;
     if (wanted->requests > 0 && (wanted->whole || wanted->route == ROUTE_UNKNOWN)) return -1;
-    if (wanted->whole) return pieces_there(wanted->pieces) < wanted->file->bytes ? 0 : -1;
-    for (int i = 0; i < pieces_count(wanted->pieces); i++) {
-        pieces_missing(wanted->pieces, i, &first, &last);
+    if (wanted->whole) return ranges_there(wanted->ranges) < wanted->file->bytes ? 0 : -1;
+    for (int i = 0; i < ranges_count(wanted->ranges); i++) {
+        ranges_missing(wanted->ranges, i, &first, &last);
         if (!wanted->busy[i] && first <= last) return i;
     }
     return -1;
@@ -263,7 +263,7 @@ static int wanted_next(const struct wanted *wanted)
 
 static enum status fill_slots(struct download *download, struct error *error)
 {
-    const double now = patience_now();
+    const double now = backoff_now();
     size_t at = 0;
     enum status status = STATUS_OK;
     if (now < download->not_before) return STATUS_OK;
@@ -273,9 +273,9 @@ static enum status fill_slots(struct download *download, struct error *error)
             struct wanted *wanted = &download->wanted[at];
             if (now < wanted->not_before) continue;
             if (wanted->stage == STAGE_WAITING) status = wanted_open(download, wanted, error);
-            const int piece = status == STATUS_OK && wanted->stage == STAGE_OPEN ? wanted_next(wanted) : -1;
-            if (piece < 0) continue;
-            status = slot_start(download, &download->slots[i], wanted, piece, error);
+            const int range = status == STATUS_OK && wanted->stage == STAGE_OPEN ? wanted_next(wanted) : -1;
+            if (range < 0) continue;
+            status = slot_start(download, &download->slots[i], wanted, range, error);
             break;
         }
     }
@@ -290,9 +290,9 @@ static enum status put_off(struct download *download, struct wanted *wanted, con
 {
     double wait = 0;
     const struct error why = *error;
-    const enum status status = patience_fail(&wanted->patience, head->wait_seconds, &why, &wait, error);
+    const enum status status = backoff_fail(&wanted->backoff, head->wait_seconds, &why, &wait, error);
     if (status != STATUS_OK) return status;
-    wanted->not_before = patience_now() + wait;
+    wanted->not_before = backoff_now() + wait;
     if (head->status == 429 || head->wait_seconds >= 0) download->not_before = wanted->not_before;
     if (wait >= 1) monitor_log(download->request->monitor, "%s; tried again in %.0f s", why.detail, wait);
     return STATUS_OK;
@@ -358,10 +358,10 @@ static enum status heed(struct download *download, struct slot *slot, CURLcode c
     const struct slot ended = *slot;
     slot_free(slot);
     int64_t first, last;
-    pieces_missing(wanted->pieces, ended.piece, &first, &last);
-    if (ended.came >= PROGRESS_BYTES || first > last) patience_renew(&wanted->patience);
+    ranges_missing(wanted->ranges, ended.range, &first, &last);
+    if (ended.came >= PROGRESS_BYTES || first > last) backoff_reset(&wanted->backoff);
     if (verdict == TRANSFER_GOOD &&
-        (wanted->whole ? pieces_there(wanted->pieces) < wanted->file->bytes : first <= last)) {
+        (wanted->whole ? ranges_there(wanted->ranges) < wanted->file->bytes : first <= last)) {
         verdict = TRANSFER_AGAIN;
         (void)error_set(error, STATUS_UNAVAILABLE, "%.200s: the connection ended early", wanted->file->name);
     }
@@ -392,7 +392,7 @@ static void tell_progress(const struct download *download)
     for (size_t i = 0; i < download->request->count; i++) {
         const struct wanted *wanted = &download->wanted[i];
         if (wanted->stage == STAGE_DONE) done += wanted->file->bytes;
-        if (wanted->stage == STAGE_OPEN) done += pieces_there(wanted->pieces);
+        if (wanted->stage == STAGE_OPEN) done += ranges_there(wanted->ranges);
     }
     monitor_progress(download->request->monitor, done, download->total, "byte");
 }

@@ -1,12 +1,12 @@
-/* download.h: brings files of a repository into a snapshot of the cache: pieces of several files at a time, each
+/* download.h: brings files of a repository into a snapshot of the cache: ranges of several files at a time, each
  * request a range, going on where an earlier try stood; every file is checked against the hash that the hub announced
- * before it is put in place. Where the hub sends us is kept for the pieces of a file and asked for again when it has
+ * before it is put in place. Where the hub sends us is kept for the ranges of a file and asked for again when it has
  * expired. */
 #ifndef HUB_DOWNLOAD_H
 #define HUB_DOWNLOAD_H
 
-#include "hub/depot.h"
 #include "hub/hub.h"
+#include "hub/hub_cache.h"
 #include "hub/repository.h"
 
 struct download_request {
@@ -14,8 +14,8 @@ struct download_request {
     const char *repo, *commit;
     const struct repository_file *files; /* what is to be there; what is in the cache already is not fetched */
     size_t count;
-    const struct depot *depot;
-    const struct depot_hold *hold; /* to make; begun */
+    const struct hub_cache *cache;
+    const struct hub_cache_hold *hold; /* to make; begun */
     const struct monitor *monitor;
     int tries; /* without progress, for each file */
     double longest_wait;

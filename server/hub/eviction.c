@@ -35,7 +35,7 @@ static enum status each(int directory, bool (*visit)(void *owner, int directory,
 
 /* ---- counting ---- */
 
-/* What a file takes: a download has holes where pieces are missing. */
+/* What a file takes: a download has holes where ranges are missing. */
 static bool count_blocks(void *owner, int directory, const char *name)
 {
     struct stat found;
@@ -44,34 +44,34 @@ static bool count_blocks(void *owner, int directory, const char *name)
     return true;
 }
 
-enum status eviction_used(const struct depot *depot, int64_t *out, struct error *error)
+enum status eviction_used(const struct hub_cache *cache, int64_t *out, struct error *error)
 {
     *out = 0;
-    const enum status status = each(depot->blobs, count_blocks, out, error);
-    return status == STATUS_OK ? each(depot->partial, count_blocks, out, error) : status;
+    const enum status status = each(cache->blobs, count_blocks, out, error);
+    return status == STATUS_OK ? each(cache->partial, count_blocks, out, error) : status;
 }
 
-static int64_t disk_free(const struct depot *depot)
+static int64_t disk_free(const struct hub_cache *cache)
 {
     struct statvfs space;
-    return fstatvfs(depot->blobs, &space) == 0 ? (int64_t)space.f_bavail * (int64_t)space.f_frsize : 0;
+    return fstatvfs(cache->blobs, &space) == 0 ? (int64_t)space.f_bavail * (int64_t)space.f_frsize : 0;
 }
 
-static enum status has_room(const struct depot *depot, int64_t bytes, bool *room, struct error *error)
+static enum status has_room(const struct hub_cache *cache, int64_t bytes, bool *room, struct error *error)
 {
     int64_t used;
-    const enum status status = eviction_used(depot, &used, error);
-    *room = status == STATUS_OK && bytes <= depot->most - used && bytes + bytes / 10 <= disk_free(depot);
+    const enum status status = eviction_used(cache, &used, error);
+    *room = status == STATUS_OK && bytes <= cache->most - used && bytes + bytes / 10 <= disk_free(cache);
     return status;
 }
 
 /* ---- removing ---- */
 
-static void remove_tree(const struct depot *depot, const char *name)
+static void remove_tree(const struct hub_cache *cache, const char *name)
 {
     char parent[PATH_MAX];
-    if (snprintf(parent, sizeof parent, "%s/snapshots", depot->directory) < (int)sizeof parent)
-        depot_remove_tree(parent, name);
+    if (snprintf(parent, sizeof parent, "%s/snapshots", cache->directory) < (int)sizeof parent)
+        hub_cache_remove_tree(parent, name);
 }
 
 /* A blob that no snapshot links to. */
@@ -98,7 +98,7 @@ static bool remove_abandoned(void *owner, int directory, const char *name)
     (void)snprintf(record, sizeof record, "%.*s", dot != NULL ? (int)(dot - name) : 0, name);
     const bool alone = dot == NULL || faccessat(directory, record, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
     if (alone && (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)) {
-        (void)snprintf(record, sizeof record, "%.250s.pieces", name);
+        (void)snprintf(record, sizeof record, "%.250s.ranges", name);
         (void)unlinkat(directory, name, 0);
         (void)unlinkat(directory, record, 0);
     }
@@ -109,13 +109,13 @@ static bool remove_abandoned(void *owner, int directory, const char *name)
 /* ---- who goes ---- */
 
 struct candidate {
-    char name[DEPOT_KEY + 1]; /* a key, or "." and a key: one that was never finished */
-    int rank;                 /* lower goes first */
+    char name[HUB_CACHE_KEY + 1]; /* a key, or "." and a key: one that was never finished */
+    int rank;                     /* lower goes first */
     struct timespec used;
 };
 
 struct candidates {
-    const struct depot *depot;
+    const struct hub_cache *cache;
     const struct eviction_need *needs;
     size_t need_count;
     struct candidate *items;
@@ -140,8 +140,8 @@ static bool note_candidate(void *owner, int directory, const char *name)
     const char *key = name + (name[0] == '.');
     (void)directory;
     if (strcmp(name + strcspn(name + 1, ".") + 1, ".gone") == 0)
-        remove_tree(list->depot, name); /* of an evictor that died */
-    if (!names_is_hex(key, DEPOT_KEY - 1)) return true;
+        remove_tree(list->cache, name); /* of an evictor that died */
+    if (!names_is_hex(key, HUB_CACHE_KEY - 1)) return true;
     if (list->count == list->room) {
         const size_t room = 2 * list->room + 64;
         struct candidate *larger = realloc(list->items, room * sizeof *larger);
@@ -153,7 +153,7 @@ static bool note_candidate(void *owner, int directory, const char *name)
     struct candidate *item = &list->items[list->count++];
     *item = (struct candidate){.rank = rank(list, key)};
     (void)snprintf(item->name, sizeof item->name, "%s", name);
-    if (fstatat(list->depot->locks, key, &lock, AT_SYMLINK_NOFOLLOW) == 0) item->used = lock.st_mtim;
+    if (fstatat(list->cache->locks, key, &lock, AT_SYMLINK_NOFOLLOW) == 0) item->used = lock.st_mtim;
     return true;
 }
 
@@ -166,74 +166,74 @@ static int compare_candidates(const void *a, const void *b)
 }
 
 /* Under its lock, which nobody else has: renamed first, so that nobody finds a half of it. */
-static void evict(const struct depot *depot, const struct candidate *item, const struct monitor *monitor)
+static void evict(const struct hub_cache *cache, const struct candidate *item, const struct monitor *monitor)
 {
-    char gone[DEPOT_KEY + 8];
+    char gone[HUB_CACHE_KEY + 8];
     const char *key = item->name + (item->name[0] == '.');
     struct error ignored;
-    const int fd = openat(depot->locks, key, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    const int fd = openat(cache->locks, key, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
         (void)snprintf(gone, sizeof gone, ".%s.gone", key);
-        remove_tree(depot, gone);
-        if (renameat(depot->snapshots, item->name, depot->snapshots, gone) == 0) remove_tree(depot, gone);
-        (void)unlinkat(depot->locks, key, 0);
-        if (each(depot->blobs, remove_orphan, NULL, &ignored) == STATUS_OK && item->name[0] != '.')
+        remove_tree(cache, gone);
+        if (renameat(cache->snapshots, item->name, cache->snapshots, gone) == 0) remove_tree(cache, gone);
+        (void)unlinkat(cache->locks, key, 0);
+        if (each(cache->blobs, remove_orphan, NULL, &ignored) == STATUS_OK && item->name[0] != '.')
             monitor_log(monitor, "a snapshot of the hub was evicted to make room");
     }
     (void)close(fd);
 }
 
-static enum status no_room(const struct depot *depot, int64_t bytes, struct error *error)
+static enum status no_room(const struct hub_cache *cache, int64_t bytes, struct error *error)
 {
     static const double gibibyte = 1 << 30;
     return error_set(
         error, STATUS_DISK_FULL,
         "%.3f GiB are to be fetched; the cache may hold %.3f GiB, %.3f GiB of the disk are free, and runs need what is "
         "there: wait for them, free space, or raise --hub-cache",
-        (double)bytes / gibibyte, (double)depot->most / gibibyte, (double)disk_free(depot) / gibibyte);
+        (double)bytes / gibibyte, (double)cache->most / gibibyte, (double)disk_free(cache) / gibibyte);
 }
 
-enum status eviction_most(const struct depot *depot, int64_t *out, struct error *error)
+enum status eviction_most(const struct hub_cache *cache, int64_t *out, struct error *error)
 {
     int64_t used = 0;
-    const enum status status = eviction_used(depot, &used, error);
-    const int64_t disk = used + disk_free(depot), spared = disk - disk / 11; /* a tenth of the rest is left free */
-    *out = spared < depot->most ? spared : depot->most;
+    const enum status status = eviction_used(cache, &used, error);
+    const int64_t disk = used + disk_free(cache), spared = disk - disk / 11; /* a tenth of the rest is left free */
+    *out = spared < cache->most ? spared : cache->most;
     return status;
 }
 
-enum status eviction_check(const struct depot *depot, int64_t bytes, struct error *error)
+enum status eviction_check(const struct hub_cache *cache, int64_t bytes, struct error *error)
 {
     int64_t most = 0;
-    if (bytes > depot->most)
+    if (bytes > cache->most)
         return error_set(error, STATUS_TOO_LARGE,
                          "%lld bytes are to be fetched and the cache may hold %lld: raise --hub-cache",
-                         (long long)bytes, (long long)depot->most);
-    const enum status status = eviction_most(depot, &most, error);
-    return status == STATUS_OK && bytes > most ? no_room(depot, bytes, error) : status;
+                         (long long)bytes, (long long)cache->most);
+    const enum status status = eviction_most(cache, &most, error);
+    return status == STATUS_OK && bytes > most ? no_room(cache, bytes, error) : status;
 }
 
-enum status eviction_make_room(const struct depot *depot, int64_t bytes, const struct eviction_need *needs,
+enum status eviction_make_room(const struct hub_cache *cache, int64_t bytes, const struct eviction_need *needs,
                                size_t need_count, const struct monitor *monitor, struct error *error)
 {
-    struct candidates list = {.depot = depot, .needs = needs, .need_count = need_count};
+    struct candidates list = {.cache = cache, .needs = needs, .need_count = need_count};
     bool room = false;
-    enum status status = eviction_check(depot, bytes, error);
-    if (status == STATUS_OK) status = has_room(depot, bytes, &room, error);
-    if (status == STATUS_OK && !room) status = each(depot->partial, remove_abandoned, NULL, error);
-    if (status == STATUS_OK && !room) status = each(depot->blobs, remove_orphan, NULL, error);
-    if (status == STATUS_OK && !room) status = each(depot->snapshots, note_candidate, &list, error);
+    enum status status = eviction_check(cache, bytes, error);
+    if (status == STATUS_OK) status = has_room(cache, bytes, &room, error);
+    if (status == STATUS_OK && !room) status = each(cache->partial, remove_abandoned, NULL, error);
+    if (status == STATUS_OK && !room) status = each(cache->blobs, remove_orphan, NULL, error);
+    if (status == STATUS_OK && !room) status = each(cache->snapshots, note_candidate, &list, error);
     if (status == STATUS_OK && list.failed)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a list of snapshots");
     if (list.count > 0) qsort(list.items, list.count, sizeof *list.items, compare_candidates);
     for (size_t i = 0; status == STATUS_OK && !room && i <= list.count; i++) {
-        status = has_room(depot, bytes, &room, error);
+        status = has_room(cache, bytes, &room, error);
         if (status == STATUS_OK) status = monitor_check(monitor, error);
         if (room || i == list.count || list.items[i].rank == RANK_RUNNING) break;
-        if (status == STATUS_OK) evict(depot, &list.items[i], monitor);
+        if (status == STATUS_OK) evict(cache, &list.items[i], monitor);
     }
-    if (status == STATUS_OK && !room) status = no_room(depot, bytes, error);
+    if (status == STATUS_OK && !room) status = no_room(cache, bytes, error);
     free(list.items);
     return status;
 }

@@ -56,57 +56,57 @@ static enum status list(const struct fetch_request *request, const char *commit,
 }
 
 /* What an earlier try has brought of a file that is not whole. */
-static int64_t partly_there(const struct depot *depot, const struct repository_file *file)
+static int64_t partly_there(const struct hub_cache *cache, const struct repository_file *file)
 {
     struct stat found;
-    if (fstatat(depot->partial, file->oid, &found, AT_SYMLINK_NOFOLLOW) != 0) return 0;
+    if (fstatat(cache->partial, file->oid, &found, AT_SYMLINK_NOFOLLOW) != 0) return 0;
     const int64_t there = (int64_t)found.st_blocks * 512;
     return there < file->bytes ? there : file->bytes;
 }
 
 /* Links what is in the cache, and moves what is not to the front. */
-static enum status link_known(const struct depot *depot, const struct depot_hold *hold, struct manifest *manifest,
-                              size_t *absent, struct error *error)
+static enum status link_known(const struct hub_cache *cache, const struct hub_cache_hold *hold,
+                              struct manifest *manifest, size_t *absent, struct error *error)
 {
     enum status status = STATUS_OK;
     *absent = 0;
     for (size_t i = 0; i < manifest->count && status == STATUS_OK; i++) {
         bool found = false;
         const struct repository_file file = manifest->files[i];
-        status = depot_link(hold, file.oid, file.bytes, file.name, &found, error);
+        status = hub_cache_link(hold, file.oid, file.bytes, file.name, &found, error);
         if (status != STATUS_OK || found) continue;
-        manifest->missing += file.bytes - partly_there(depot, &file);
+        manifest->missing += file.bytes - partly_there(cache, &file);
         manifest->files[i] = manifest->files[*absent];
         manifest->files[(*absent)++] = file;
     }
     return status;
 }
 
-static enum status make(const struct fetch_request *request, const char *commit, const struct depot *depot,
-                        const struct depot_hold *hold, int64_t *came, struct error *error)
+static enum status make(const struct fetch_request *request, const char *commit, const struct hub_cache *cache,
+                        const struct hub_cache_hold *hold, int64_t *came, struct error *error)
 {
     enum status status;
     struct manifest manifest = {0};
     size_t absent = 0;
     if ((status = list(request, commit, REQUEST_SECONDS, &manifest, error)) != STATUS_OK) goto done;
-    if ((status = depot_begin(hold, error)) != STATUS_OK) goto done;
-    if ((status = link_known(depot, hold, &manifest, &absent, error)) != STATUS_OK) goto done;
+    if ((status = hub_cache_begin(hold, error)) != STATUS_OK) goto done;
+    if ((status = link_known(cache, hold, &manifest, &absent, error)) != STATUS_OK) goto done;
     monitor_log(request->monitor, "%s@%.10s: %zu files, %zu of them, %.1f MiB, are to be fetched", request->repo,
                 commit, manifest.count, absent, (double)manifest.missing / (1 << 20));
-    status = eviction_make_room(depot, manifest.missing, request->needs, request->need_count, request->monitor, error);
+    status = eviction_make_room(cache, manifest.missing, request->needs, request->need_count, request->monitor, error);
     if (status != STATUS_OK) goto done;
     const struct download_request download = {.hub = request->hub,
                                               .repo = request->repo,
                                               .commit = commit,
                                               .files = manifest.files,
                                               .count = absent,
-                                              .depot = depot,
+                                              .cache = cache,
                                               .hold = hold,
                                               .monitor = request->monitor,
                                               .tries = DOWNLOAD_TRIES,
                                               .longest_wait = LONGEST_WAIT_SECONDS};
     if ((status = download_run(&download, came, error)) != STATUS_OK) goto done;
-    status = depot_publish(hold, error);
+    status = hub_cache_publish(hold, error);
 done:
     free(manifest.files);
     return status;
@@ -131,83 +131,84 @@ static size_t common_directory(const char *const *files, size_t count)
 static enum status describe(const struct fetch_request *request, struct fetch_result *out, struct error *error)
 {
     const size_t common = common_directory(request->files, request->file_count);
-    const int length = snprintf(out->path, sizeof out->path, "%s%s%.*s", depot_path(out->hold), common > 0 ? "/" : "",
-                                common > 0 ? (int)common - 1 : 0, request->file_count > 0 ? request->files[0] : "");
+    const int length =
+        snprintf(out->path, sizeof out->path, "%s%s%.*s", hub_cache_path(out->hold), common > 0 ? "/" : "",
+                 common > 0 ? (int)common - 1 : 0, request->file_count > 0 ? request->files[0] : "");
     if (length >= (int)sizeof out->path)
         return error_set(error, STATUS_INVALID, "the data directory's path is too long");
-    out->bytes = depot_bytes(out->hold);
+    out->bytes = hub_cache_bytes(out->hold);
     return STATUS_OK;
 }
 
 /* Until it is there and held: it may be evicted between the two. */
-static enum status take(const struct fetch_request *request, const struct depot *depot, const char *key,
+static enum status take(const struct fetch_request *request, const struct hub_cache *cache, const char *key,
                         struct fetch_result *out, struct error *error)
 {
     const struct monitor waits = {0};
     const struct monitor *monitor = request->monitor != NULL ? request->monitor : &waits;
     enum status status = STATUS_OK;
     while (status == STATUS_OK && out->hold == NULL) {
-        struct depot_hold *hold = NULL;
-        if ((status = depot_take(depot, key, monitor, &out->hold, error)) != STATUS_OK || out->hold != NULL) break;
-        if ((status = depot_take_to_make(depot, key, monitor, &hold, error)) == STATUS_OK && hold != NULL)
-            status = make(request, out->commit, depot, hold, &out->came, error);
-        depot_release(hold);
+        struct hub_cache_hold *hold = NULL;
+        if ((status = hub_cache_take(cache, key, monitor, &out->hold, error)) != STATUS_OK || out->hold != NULL) break;
+        if ((status = hub_cache_take_to_make(cache, key, monitor, &hold, error)) == STATUS_OK && hold != NULL)
+            status = make(request, out->commit, cache, hold, &out->came, error);
+        hub_cache_release(hold);
     }
     return status;
 }
 
 enum status fetch_run(const struct fetch_request *request, struct fetch_result *out, struct error *error)
 {
-    char key[DEPOT_KEY];
-    struct depot *depot = NULL;
+    char key[HUB_CACHE_KEY];
+    struct hub_cache *cache = NULL;
     *out = (struct fetch_result){0};
     enum status status = commit_find(request, REQUEST_SECONDS, out->commit, error);
     if (status == STATUS_OK)
-        status = depot_key(request->repo, out->commit, request->files, request->file_count, key, error);
-    if (status == STATUS_OK) status = depot_open(request->hub->directory, request->hub->cache_bytes, &depot, error);
-    if (status == STATUS_OK) status = take(request, depot, key, out, error);
+        status = hub_cache_key(request->repo, out->commit, request->files, request->file_count, key, error);
+    if (status == STATUS_OK) status = hub_cache_open(request->hub->directory, request->hub->cache_bytes, &cache, error);
+    if (status == STATUS_OK) status = take(request, cache, key, out, error);
     if (status == STATUS_OK) status = describe(request, out, error);
     if (status != STATUS_OK) {
-        depot_release(out->hold);
+        hub_cache_release(out->hold);
         out->hold = NULL;
     }
-    depot_close(depot);
+    hub_cache_close(cache);
     return status;
 }
 
 enum status fetch_find(const char *directory, const struct fetch_request *request, struct fetch_result *out,
                        struct error *error)
 {
-    char key[DEPOT_KEY];
-    struct depot *depot = NULL;
+    char key[HUB_CACHE_KEY];
+    struct hub_cache *cache = NULL;
     *out = (struct fetch_result){0};
     (void)snprintf(out->commit, sizeof out->commit, "%s", request->commit);
-    enum status status = depot_key(request->repo, out->commit, request->files, request->file_count, key, error);
-    if (status == STATUS_OK) status = depot_open(directory, 0, &depot, error);
-    if (status == STATUS_OK) status = depot_take(depot, key, NULL, &out->hold, error);
+    enum status status = hub_cache_key(request->repo, out->commit, request->files, request->file_count, key, error);
+    if (status == STATUS_OK) status = hub_cache_open(directory, 0, &cache, error);
+    if (status == STATUS_OK) status = hub_cache_take(cache, key, NULL, &out->hold, error);
     if (status == STATUS_OK && out->hold != NULL) status = describe(request, out, error);
     if (status != STATUS_OK) {
-        depot_release(out->hold);
+        hub_cache_release(out->hold);
         out->hold = NULL;
     }
-    depot_close(depot);
+    hub_cache_close(cache);
     return status;
 }
 
 /* ---- the plan ---- */
 
 /* What comes is written, and read once more for its hash; a file of which there is some is read as a whole. */
-static enum status plan_files(const struct depot *depot, const struct manifest *manifest, struct run_plan *out,
+static enum status plan_files(const struct hub_cache *cache, const struct manifest *manifest, struct run_plan *out,
                               struct error *error)
 {
     enum status status = STATUS_OK;
     for (size_t i = 0; i < manifest->count && status == STATUS_OK; i++) {
         const struct repository_file *file = &manifest->files[i];
         bool found = false;
-        status = depot_has(depot, file->oid, file->bytes, &found, error);
+        status = hub_cache_has(cache, file->oid, file->bytes, &found, error);
         if (status != STATUS_OK || found) continue;
         out->read_bytes += file->bytes;
-        out->fetched_bytes += file->bytes - partly_there(depot, file);
+        out->fetched_bytes += file->bytes - partly_there(cache, file);
     }
     out->written_bytes = out->fetched_bytes;
     plan_take(out, PLAN_DISK, out->fetched_bytes);
@@ -215,18 +216,19 @@ static enum status plan_files(const struct depot *depot, const struct manifest *
 }
 
 /* A commit that lies here as a whole is not asked about. */
-static enum status plan_absent(const struct fetch_request *request, const struct depot *depot, struct run_plan *out,
+static enum status plan_absent(const struct fetch_request *request, const struct hub_cache *cache, struct run_plan *out,
                                struct error *error)
 {
-    char key[DEPOT_KEY], commit[NAMES_COMMIT];
-    struct depot_hold *hold = NULL;
+    char key[HUB_CACHE_KEY], commit[NAMES_COMMIT];
+    struct hub_cache_hold *hold = NULL;
     struct manifest manifest = {0};
     enum status status = commit_find(request, PLAN_SECONDS, commit, error);
-    if (status == STATUS_OK) status = depot_key(request->repo, commit, request->files, request->file_count, key, error);
-    if (status == STATUS_OK) status = depot_take(depot, key, NULL, &hold, error);
+    if (status == STATUS_OK)
+        status = hub_cache_key(request->repo, commit, request->files, request->file_count, key, error);
+    if (status == STATUS_OK) status = hub_cache_take(cache, key, NULL, &hold, error);
     if (status == STATUS_OK && hold == NULL) status = list(request, commit, PLAN_SECONDS, &manifest, error);
-    if (status == STATUS_OK && hold == NULL) status = plan_files(depot, &manifest, out, error);
-    depot_release(hold);
+    if (status == STATUS_OK && hold == NULL) status = plan_files(cache, &manifest, out, error);
+    hub_cache_release(hold);
     free(manifest.files);
     return status;
 }
@@ -234,19 +236,19 @@ static enum status plan_absent(const struct fetch_request *request, const struct
 enum status fetch_plan(const struct fetch_request *request, int64_t *available, struct run_plan *out,
                        struct error *error)
 {
-    struct depot *depot = NULL;
+    struct hub_cache *cache = NULL;
     *out = (struct run_plan){.flops = 0};
     *available = 0;
     enum status status = hub_enter(request->hub, error);
     if (status != STATUS_OK) return status;
-    status = depot_open(request->hub->directory, request->hub->cache_bytes, &depot, error);
-    if (status == STATUS_OK) status = eviction_most(depot, available, error);
-    if (status == STATUS_OK) status = plan_absent(request, depot, out, error);
+    status = hub_cache_open(request->hub->directory, request->hub->cache_bytes, &cache, error);
+    if (status == STATUS_OK) status = eviction_most(cache, available, error);
+    if (status == STATUS_OK) status = plan_absent(request, cache, out, error);
     hub_leave(request->hub);
     if (status == STATUS_OK) {
         plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES);
-        status = eviction_check(depot, out->fetched_bytes, error);
+        status = eviction_check(cache, out->fetched_bytes, error);
     }
-    depot_close(depot);
+    hub_cache_close(cache);
     return status;
 }

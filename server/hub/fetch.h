@@ -3,9 +3,9 @@
 #define HUB_FETCH_H
 
 #include "base/plan.h"
-#include "hub/depot.h"
 #include "hub/eviction.h"
 #include "hub/hub.h"
+#include "hub/hub_cache.h"
 
 struct fetch_request {
     const struct hub *hub;
@@ -20,10 +20,10 @@ struct fetch_request {
 
 struct fetch_result {
     char commit[NAMES_COMMIT];
-    char path[4096];         /* the directory of the files; the deepest one that has all of them when they were named */
-    int64_t bytes;           /* of the files */
-    int64_t came;            /* over the network */
-    struct depot_hold *hold; /* keeps them; the caller's (depot_release) */
+    char path[4096]; /* the directory of the files; the deepest one that has all of them when they were named */
+    int64_t bytes;   /* of the files */
+    int64_t came;    /* over the network */
+    struct hub_cache_hold *hold; /* keeps them; the caller's (hub_cache_release) */
 };
 
 /* Resolves, lists, makes room, downloads, checks, publishes: statuses of repository_commit, repository_files,

@@ -1,7 +1,7 @@
 #include "hub/repository.h"
 
 #include "base/buffer.h"
-#include "hub/patience.h"
+#include "hub/backoff.h"
 #include "hub/transfer.h"
 
 #include <jansson.h>
@@ -78,13 +78,13 @@ static enum status try_once(const struct repository_caller *caller, char url[URL
     return body->status == STATUS_OK ? status : buffer_status(body, "the hub's answer", error);
 }
 
-/* The document at `url`, asked for as often as the caller has patience. *next: the query of the page after it, or
- * "". */
+/* The document at `url`, requested again (with backoff) as often as the caller allows. *next: the query of the page
+ * after it, or "". */
 static enum status get(const struct repository_caller *caller, char url[URL_BYTES], const char *what, json_t **out,
                        char *next, size_t next_size, struct error *error)
 {
     struct buffer body = {.limit = ANSWER_MOST};
-    struct patience patience = {.most = caller->tries, .longest = caller->longest_wait};
+    struct backoff backoff = {.most = caller->tries, .longest = caller->longest_wait};
     struct transfer_head *head = calloc(1, sizeof *head);
     enum transfer_verdict verdict = TRANSFER_AGAIN;
     enum status status = head == NULL ? no_memory(error) : STATUS_OK;
@@ -93,9 +93,9 @@ static enum status get(const struct repository_caller *caller, char url[URL_BYTE
         status = try_once(caller, url, what, &body, head, &verdict, error);
         if (status == STATUS_OK && verdict == TRANSFER_FAILED) status = error->status;
         if (status == STATUS_OK && verdict == TRANSFER_AGAIN)
-            status = patience_fail(&patience, head->wait_seconds, error, &wait, error);
+            status = backoff_fail(&backoff, head->wait_seconds, error, &wait, error);
         if (status == STATUS_OK && wait > 1) monitor_log(caller->monitor, "the hub is asked again in %.0f s", wait);
-        if (status == STATUS_OK && wait > 0) status = patience_sleep(wait, caller->monitor, error);
+        if (status == STATUS_OK && wait > 0) status = backoff_sleep(wait, caller->monitor, error);
     }
     if (status == STATUS_OK) {
         *out = json_loadb(body.bytes != NULL ? body.bytes : "", body.length, JSON_REJECT_DUPLICATES, NULL);

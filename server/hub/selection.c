@@ -3,7 +3,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
-enum { COMPANION_BYTES_MOST = 256 << 20, SELECTED_MOST = 5000 };
+enum { CONFIG_FILE_BYTES_MOST = 256 << 20, SELECTED_MOST = 5000 };
 #define TOTAL_BYTES_MOST (INT64_C(64) << 40)
 
 /* Weights, the format that is read best first. A row fits when all its patterns do; `alone`: when the last fits one
@@ -22,7 +22,7 @@ static const struct format {
     {{"*.gguf"}, true},
 };
 
-static const char *const companions[] = {
+static const char *const config_files[] = {
     "config.json",
     "generation_config.json",
     "tokenizer.json",
@@ -60,8 +60,8 @@ static bool is_wanted(const struct repository_file *file, const struct format *f
 {
     for (size_t k = 0; k < 3 && format->patterns[k] != NULL; k++)
         if (fnmatch(format->patterns[k], file->name, FNM_PATHNAME) == 0) return true;
-    for (size_t k = 0; k < sizeof companions / sizeof companions[0]; k++)
-        if (strcmp(companions[k], file->name) == 0) return file->bytes <= COMPANION_BYTES_MOST;
+    for (size_t k = 0; k < sizeof config_files / sizeof config_files[0]; k++)
+        if (strcmp(config_files[k], file->name) == 0) return file->bytes <= CONFIG_FILE_BYTES_MOST;
     return false;
 }
 

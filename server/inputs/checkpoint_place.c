@@ -66,7 +66,7 @@ static enum status needs_read(struct connection *connection, struct eviction_nee
         struct name_list files;
         status = name_list_read(rows[i].files, &files, error);
         if (status == STATUS_OK)
-            status = depot_key(rows[i].repo, rows[i].commit, files.names, files.count, (*out)[i].key, error);
+            status = hub_cache_key(rows[i].repo, rows[i].commit, files.names, files.count, (*out)[i].key, error);
         (*out)[i].running = rows[i].running;
         *count = i + 1;
         name_list_reset(&files);
@@ -181,6 +181,6 @@ enum status checkpoint_place_find(const char *const *roots, const char *data_dir
 
 void checkpoint_place_close(struct checkpoint_place *place)
 {
-    depot_release(place->hold);
+    hub_cache_release(place->hold);
     *place = (struct checkpoint_place){0};
 }

@@ -10,8 +10,8 @@
 #include "store/checkpoints.h"
 
 struct checkpoint_place {
-    char path[4096];         /* canonical: a directory, or one weights file */
-    struct depot_hold *hold; /* keeps eviction away; NULL for paths */
+    char path[4096];             /* canonical: a directory, or one weights file */
+    struct hub_cache_hold *hold; /* keeps eviction away; NULL for paths */
 };
 
 /* For execute: fetches first what is not here, with progress in bytes. What the first fetch tells of a checkpoint

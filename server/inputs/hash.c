@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 1 << 20, SAMPLE = 1 << 14, SAMPLES = 64 };
+enum { CHUNK = 1 << 20, SAMPLE = 1 << 14, SAMPLES = 64 };
 
 struct hash {
     EVP_MD_CTX *context;
@@ -56,20 +56,20 @@ void hash_free(struct hash *hash)
     free(hash);
 }
 
-/* Pieces of `piece` bytes, `stride` apart. */
-static enum status add_pieces(struct hash *hash, const char *path, int64_t piece, int64_t pieces, struct error *error)
+/* Chunks of `chunk` bytes, `stride` apart. */
+static enum status add_chunks(struct hash *hash, const char *path, int64_t chunk, int64_t chunks, struct error *error)
 {
     struct file *file = NULL;
     char *bytes = NULL;
     enum status status = file_open(AT_FDCWD, path, FILE_FOLLOW_LINKS, INT64_MAX, &file, error);
     if (status != STATUS_OK) return status;
     const int64_t size = file_bytes(file);
-    const int64_t stride = pieces > 0 && size / pieces > piece ? size / pieces : piece;
-    bytes = malloc((size_t)piece);
+    const int64_t stride = chunks > 0 && size / chunks > chunk ? size / chunks : chunk;
+    bytes = malloc((size_t)chunk);
     if (bytes == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory to read a file");
     hash_add(hash, &size, sizeof size);
     for (int64_t at = 0; status == STATUS_OK && at < size; at += stride) {
-        const size_t length = (size_t)(size - at < piece ? size - at : piece);
+        const size_t length = (size_t)(size - at < chunk ? size - at : chunk);
         status = file_read(file, at, bytes, length, error);
         if (status == STATUS_OK) hash_add(hash, bytes, length);
     }
@@ -80,12 +80,12 @@ static enum status add_pieces(struct hash *hash, const char *path, int64_t piece
 
 enum status hash_add_file(struct hash *hash, const char *path, struct error *error)
 {
-    return add_pieces(hash, path, PIECE, 0, error);
+    return add_chunks(hash, path, CHUNK, 0, error);
 }
 
 enum status hash_add_sample(struct hash *hash, const char *path, struct error *error)
 {
-    return add_pieces(hash, path, SAMPLE, SAMPLES, error);
+    return add_chunks(hash, path, SAMPLE, SAMPLES, error);
 }
 
 enum status hash_json(const json_t *value, char out[HASH_TEXT], struct error *error)

@@ -212,7 +212,7 @@ static json_t *object_at(const json_t *from, const char *path)
 
 /* Sequences given inline are used as they are: for them the default is null. Clients made from openapi.yaml send
  * defaults, so that a default that is sent means what it means when it is left out. */
-static enum status settle_length(const struct run_request *request, const char *object, struct error *error)
+static enum status complete_length(const struct run_request *request, const char *object, struct error *error)
 {
     json_t *params = object != NULL ? object_at(request->params, object) : request->params;
     const json_t *length = json_object_get(params, "sequence_length");
@@ -288,7 +288,7 @@ enum status inputs_check_use(struct run_request *request, const char *checkpoint
                    object != NULL ? object : "");
     const bool text =
         !found.inline_sequences && (strcmp(found.format, "text") == 0 || strcmp(found.format, "jsonl") == 0);
-    if (found.inline_sequences) status = settle_length(request, object, error);
+    if (found.inline_sequences) status = complete_length(request, object, error);
     if (text) status = add_tokenizer(request, row, pointer, error);
     if (status == STATUS_OK) status = check_length(request, row, object, text, error);
 done:

@@ -72,7 +72,7 @@ static enum status named(const char *name, struct quantize_method *out, struct e
     if (status == STATUS_OK) {
         *out = ((const struct holder *)filled.params)->method;
         out->options.override_count = 0; /* lent by what was filled; no named recipe has any */
-        status = quantize_method_settle(out, error);
+        status = quantize_method_complete(out, error);
         schema_filled_reset(&filled);
     }
     json_decref(params);

@@ -17,7 +17,7 @@ extern const struct param_recipe recipes_table[];
  * ran out. */
 json_t *recipes_document(const struct quantize_method *method);
 
-/* Of a settled method. STATUS_NO_MEMORY. */
+/* Of a complete method. STATUS_NO_MEMORY. */
 MUST_CHECK enum status recipes_id(const struct quantize_method *method, char out[RECIPE_TEXT], struct error *error);
 
 /* The recipe that is this method, NULL when none is; lent for ever. */

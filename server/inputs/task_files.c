@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 1 << 20, SMALL_BYTES = 8 << 20 }; /* small: read whole when posted */
+enum { CHUNK = 1 << 20, SMALL_BYTES = 8 << 20 }; /* small: read whole when posted */
 
 #define AT(field) offsetof(struct task_param, field)
 
@@ -48,23 +48,23 @@ static enum status hash_of(const char *path, char out[HASH_TEXT], int64_t *size,
 {
     struct file *file = NULL;
     struct hash *hash = NULL;
-    char *piece = NULL;
+    char *chunk = NULL;
     enum status status = file_open(AT_FDCWD, path, FILE_FOLLOW_LINKS, TASK_SET_FILE_LIMIT, &file, error);
     if (status == STATUS_OK) status = hash_new(&hash, error);
-    if (status == STATUS_OK && (piece = malloc(PIECE)) == NULL)
+    if (status == STATUS_OK && (chunk = malloc(CHUNK)) == NULL)
         status = error_set(error, STATUS_NO_MEMORY, "no memory to read a file");
     *size = status == STATUS_OK ? file_bytes(file) : 0;
-    for (int64_t at = 0; at < *size && status == STATUS_OK; at += PIECE) {
-        const size_t length = *size - at < PIECE ? (size_t)(*size - at) : PIECE;
-        status = file_read(file, at, piece, length, error);
-        if (status == STATUS_OK) hash_add(hash, piece, length);
+    for (int64_t at = 0; at < *size && status == STATUS_OK; at += CHUNK) {
+        const size_t length = *size - at < CHUNK ? (size_t)(*size - at) : CHUNK;
+        status = file_read(file, at, chunk, length, error);
+        if (status == STATUS_OK) hash_add(hash, chunk, length);
     }
     if (status == STATUS_OK) {
         status = hash_finish(hash, out, error);
         hash = NULL;
     }
     hash_free(hash);
-    free(piece);
+    free(chunk);
     file_close(file);
     return status;
 }

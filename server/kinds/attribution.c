@@ -98,7 +98,7 @@ static const struct param attribution_params[] = {
     {0},
 };
 
-/* All that follows from the parameters; the method is not settled yet. */
+/* All that follows from the parameters; the method is not complete yet. */
 static struct attribution_request request_of(const struct attribution_params *params)
 {
     return (struct attribution_request){
@@ -160,7 +160,7 @@ static enum status open_all(const struct run_context *context, const struct attr
     o->request.calibration = o->calibration.count > 0 ? &o->calibration : NULL;
     o->request.work_directory = context->work_directory;
     o->request.monitor = context->monitor;
-    return quantize_method_settle(&o->request.method, error);
+    return quantize_method_complete(&o->request.method, error);
 }
 
 static void close_all(struct opened *o)

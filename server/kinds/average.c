@@ -139,7 +139,7 @@ static enum status check_name(const char *name, const char *pointer, struct erro
 }
 
 /* Which of the ways to ask this is; what is left out is written into the document. */
-static enum status settle_way(const struct run_request *request, struct average_params *params, struct error *error)
+static enum status complete_way(const struct run_request *request, struct average_params *params, struct error *error)
 {
     const bool listed = params->checkpoints.count > 0, search = params->windows.count > 0;
     const bool whole = params->trajectory != NULL || params->trajectories.count > 0;
@@ -167,8 +167,8 @@ static enum status settle_way(const struct run_request *request, struct average_
     return STATUS_OK;
 }
 
-static enum status settle_checkpoints(struct run_request *request, const struct average_params *params, json_t **out,
-                                      struct error *error)
+static enum status complete_checkpoints(struct run_request *request, const struct average_params *params, json_t **out,
+                                        struct error *error)
 {
     enum status status = STATUS_OK;
     *out = json_object_get(request->params, "checkpoints");
@@ -187,8 +187,8 @@ static enum status settle_checkpoints(struct run_request *request, const struct 
 }
 
 /* Names that were left out. */
-static enum status settle_names(const struct run_request *request, struct average_params *params,
-                                const struct average_plan *plan, struct error *error)
+static enum status complete_names(const struct run_request *request, struct average_params *params,
+                                  const struct average_plan *plan, struct error *error)
 {
     char name[NAME_BYTES + 64], digest[HASH_TEXT];
     const char *first = plan->rows[0].trajectory_name;
@@ -238,7 +238,7 @@ static enum status check_plan(const struct run_request *request, struct average_
     if (status != STATUS_OK) return status;
     for (int64_t i = 0; i < count; i++) texts[i] = json_string_value(json_array_get(ids, (size_t)i));
     if ((status = plan_of(request->connection, params, texts, count, &plan, error)) != STATUS_OK) goto done;
-    if ((status = settle_names(request, params, &plan, error)) != STATUS_OK) goto done;
+    if ((status = complete_names(request, params, &plan, error)) != STATUS_OK) goto done;
     for (int64_t i = 0; i < params->windows.count && status == STATUS_OK; i++)
         status = average_plan_last(&plan, params->windows.integers[i], params->name, error);
     for (int64_t i = 0; i < plan.count && status == STATUS_OK && params->windows.count == 0; i++) {
@@ -259,8 +259,8 @@ static enum status average_check(struct run_request *request, const void *filled
     enum status status;
     if ((status = check_name(params.name, "/params/name", error)) != STATUS_OK) return status;
     if ((status = check_name(params.into, "/params/into", error)) != STATUS_OK) return status;
-    if ((status = settle_way(request, &params, error)) != STATUS_OK) return status;
-    if ((status = settle_checkpoints(request, &params, &ids, error)) != STATUS_OK) return status;
+    if ((status = complete_way(request, &params, error)) != STATUS_OK) return status;
+    if ((status = complete_checkpoints(request, &params, &ids, error)) != STATUS_OK) return status;
     if ((status = checkpoint_set_check(request, ids, "/params/checkpoints", error)) != STATUS_OK) return status;
     if ((status = check_plan(request, &params, ids, error)) != STATUS_OK || params.windows.count == 0) return status;
     return probe_check(request, json_string_value(json_array_get(ids, 0)), &params.method, &params.evaluation,

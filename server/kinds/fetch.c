@@ -347,7 +347,7 @@ static enum status fetch_execute(const struct run_context *context, const void *
     run_context_note_work(context, work_of(&report.found));
     status = result_render(&fetch_shape, &report, result, error);
 done:
-    depot_release(report.found.hold);
+    hub_cache_release(report.found.hold);
     free(row);
     return status;
 }

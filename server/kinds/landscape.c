@@ -68,8 +68,8 @@ static const struct param landscape_params[] = {
 };
 
 /* The parameters' list of checkpoints, made from the trajectory if it is not there. Lent. */
-static enum status settle_checkpoints(struct run_request *request, const struct landscape_params *params, json_t **out,
-                                      struct error *error)
+static enum status complete_checkpoints(struct run_request *request, const struct landscape_params *params,
+                                        json_t **out, struct error *error)
 {
     *out = json_object_get(request->params, "checkpoints");
     if (json_is_array(*out)) return STATUS_OK;
@@ -91,7 +91,7 @@ static enum status landscape_check(struct run_request *request, const void *fill
     const struct landscape_params *params = filled;
     json_t *ids = NULL;
     enum status status = inputs_check_precision(request, params->precision, error);
-    if (status == STATUS_OK) status = settle_checkpoints(request, params, &ids, error);
+    if (status == STATUS_OK) status = complete_checkpoints(request, params, &ids, error);
     if (status == STATUS_OK) status = checkpoint_set_check(request, ids, "/params/checkpoints", error);
     if (status != STATUS_OK) return status;
     return probe_check(request, json_string_value(json_array_get(ids, 0)), &params->method, &params->use, NULL,

@@ -16,7 +16,7 @@ enum status method_check(const struct run_request *request, const char *object, 
 {
     const struct quantizer *quantizer = quantizer_by_id(method->quantizer);
     const json_t *holder = object != NULL ? json_object_get(request->params, object) : request->params;
-    struct quantize_method settled = *method;
+    struct quantize_method complete = *method;
     struct error cause;
     char base[40], pointer[sizeof cause.pointer];
     (void)snprintf(base, sizeof base, "/params%s%s", object != NULL ? "/" : "", object != NULL ? object : "");
@@ -25,13 +25,13 @@ enum status method_check(const struct run_request *request, const char *object, 
         return error_set_at(error, STATUS_INVALID, pointer, "is missing: \"%s\" needs calibration data",
                             quantizer->name);
     }
-    const enum status status = quantize_method_settle(&settled, &cause);
+    const enum status status = quantize_method_complete(&complete, &cause);
     if (status != STATUS_OK) {
         (void)snprintf(pointer, sizeof pointer, "%s/method%.100s", base, cause.pointer);
         return error_set_at(error, status, pointer, "%s", cause.detail);
     }
-    const struct param_variant *variant = variant_of(&settled);
-    return schema_write_back(variant->params, (const char *)&settled + variant->offset,
+    const struct param_variant *variant = variant_of(&complete);
+    return schema_write_back(variant->params, (const char *)&complete + variant->offset,
                              json_object_get(holder, "method"), error);
 }
 

@@ -8,7 +8,7 @@
 
 /* For check, of the "method" and "calibration" in `object` of the parameters ("direction"; NULL: the parameters
  * themselves). Refuses (at the calibration) a quantizer without the calibration it needs, and asks its cross-field
- * rules; what they settle is written back into the document. */
+ * rules; the values that they complete are written back into the document. */
 MUST_CHECK enum status method_check(const struct run_request *request, const char *object,
                                     const struct quantize_method *method, bool calibrated, struct error *error);
 

@@ -30,7 +30,7 @@ enum status probe_open(const struct run_context *context, struct checkpoint_set 
     enum status status = inputs_sequences(context, first, evaluation, false, &out->evaluation, out->dataset, error);
     if (status == STATUS_OK && calibration->dataset != NULL)
         status = inputs_sequences(context, first, calibration, true, &out->calibration, NULL, error);
-    if (status == STATUS_OK && quantized) status = quantize_method_settle(&out->method, error);
+    if (status == STATUS_OK && quantized) status = quantize_method_complete(&out->method, error);
     out->request = (struct point_request){
         .family = &set->family,
         .backend = first->backend,

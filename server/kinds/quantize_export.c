@@ -84,21 +84,21 @@ static enum status check_model(const struct run_request *request, int format, co
 enum status quantize_export_check(const struct run_request *request, int format, const char *checkpoint,
                                   const struct quantize_method *method, struct error *error)
 {
-    struct quantize_method settled = *method;
+    struct quantize_method complete = *method;
     struct checkpoint *row = NULL;
     struct export_grid grid;
     struct error cause = {0};
     char pointer[sizeof cause.pointer];
     enum status status;
     if (format == EXPORT_NONE) return STATUS_OK;
-    if ((status = quantize_method_settle(&settled, &cause)) != STATUS_OK) goto done;
-    if ((status = export_format_check(export_format_by_id(format), &settled, &grid, &cause)) != STATUS_OK) goto done;
+    if ((status = quantize_method_complete(&complete, &cause)) != STATUS_OK) goto done;
+    if ((status = export_format_check(export_format_by_id(format), &complete, &grid, &cause)) != STATUS_OK) goto done;
     if ((row = malloc(sizeof *row)) == NULL) {
         status = no_memory(&cause);
         goto done;
     }
     if ((status = checkpoint_find(request->connection, checkpoint, row, &cause)) != STATUS_OK) goto done;
-    status = check_model(request, format, row, &settled, &cause);
+    status = check_model(request, format, row, &complete, &cause);
 done:
     free(row);
     if (status == STATUS_OK) return STATUS_OK;

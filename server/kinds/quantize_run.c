@@ -125,7 +125,7 @@ static enum status run_open(struct run_member *run, struct quantize_request *req
     run->found = (struct quantize_findings){.draws = {.count = 1, .deviation = NAN}, .overlap = batch->overlap};
     memcpy(run->identity.dataset, batch->dataset, sizeof batch->dataset);
     memcpy(run->identity.protocol, batch->protocol, sizeof batch->protocol);
-    if ((status = quantize_method_settle(&request->method, error)) != STATUS_OK) return status;
+    if ((status = quantize_method_complete(&request->method, error)) != STATUS_OK) return status;
     status = protocol_calibrated(&request->method, &batch->calibration, run->params->calibration_draws,
                                  batch->calibrated_on, &run->identity.calibration, error);
     if (status != STATUS_OK) return status;
@@ -293,7 +293,7 @@ static enum status plan_fill(const struct run_batch *batch, const struct quantiz
         .directory = context->work_directory,
     };
     struct run_plan one;
-    enum status status = quantize_method_settle(&request.method, error);
+    enum status status = quantize_method_complete(&request.method, error);
     *out = (struct run_plan){.flops = 0};
     *budget = backend_budget(request.backend, context->work_directory);
     if (status == STATUS_OK) status = quantize_plan(&request, 1, budget, &one, error);

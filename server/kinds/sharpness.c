@@ -199,7 +199,7 @@ static enum status open_all(const struct run_context *context, const struct shar
         return status;
     status = inputs_sequences(context, &o->inputs, &params->use, false, &o->sequences, o->dataset, error);
     if (status != STATUS_OK) return status;
-    if (has_direction(params) && (status = quantize_method_settle(&o->method, error)) != STATUS_OK) return status;
+    if (has_direction(params) && (status = quantize_method_complete(&o->method, error)) != STATUS_OK) return status;
     if (params->direction.calibration.dataset != NULL)
         status = inputs_sequences(context, &o->inputs, &params->direction.calibration, true, &o->calibration,
                                   o->calibrated_on, error);

@@ -157,7 +157,7 @@ static enum status open_all(const struct run_context *context, const struct task
     if ((status = inputs_open_tokenizer(&o->inputs, error)) != STATUS_OK) return status;
     status = task_files_open(context, params->tasks.objects, count, (int)params->shots, params->limit, o->sets, error);
     if (status != STATUS_OK) return status;
-    if (quantized && (status = quantize_method_settle(&o->method, error)) != STATUS_OK) return status;
+    if (quantized && (status = quantize_method_complete(&o->method, error)) != STATUS_OK) return status;
     if (params->calibration.dataset != NULL)
         status =
             inputs_sequences(context, &o->inputs, &params->calibration, true, &o->calibration, o->calibrated_on, error);

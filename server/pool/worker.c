@@ -26,10 +26,10 @@ enum { EXIT_STOPPED = 0, EXIT_CANNOT_START = 1, EXIT_STALLED = 70, KINDS_MOST = 
 static const double STALL_SECONDS = 600;
 static const double POLL_SECONDS = 1, BUSY_SECONDS = 0.25, FLUSH_SECONDS = 0.5, HOUSEKEEPING_SECONDS = 10,
                     RETRY_SECONDS = 0.5, CLEANUP_SECONDS = 3600;
-/* Without a successful beat for this part of the lease a worker gives up by itself. tests/pool builds without it, to
- * member the fence of the database alone to its promise. */
-#ifndef WORKER_PATIENCE
-#define WORKER_PATIENCE (2.0 / 3)
+/* Without a successful beat for this part of the lease a worker gives up by itself. tests/pool also builds
+ * without it, where the fence of the database alone must keep results whole. */
+#ifndef WORKER_GRACE
+#define WORKER_GRACE (2.0 / 3)
 #endif
 static const double STOP_SECONDS = 8, LOST_SECONDS = 60;
 
@@ -366,7 +366,7 @@ static void hold_member(struct worker *worker, struct held_member *member, bool 
 {
     struct batch_view view;
     batch_look(worker->batch, member->number, &view);
-    if (!member->lost && now() - member->renewed_at > worker->lease_seconds * WORKER_PATIENCE)
+    if (!member->lost && now() - member->renewed_at > worker->lease_seconds * WORKER_GRACE)
         lose(worker, member, "the database did not answer for two thirds of the lease");
     if (!member->lost) {
         const double time = now();

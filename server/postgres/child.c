@@ -95,7 +95,7 @@ void child_describe_end(int wait_status, char *text, size_t size)
 struct child_wait child_wait_start(const char *what)
 {
     const int64_t now = session_now();
-    return (struct child_wait){.what = what, .started_at = now, .say_at = now + CHILD_PATIENCE_MS};
+    return (struct child_wait){.what = what, .started_at = now, .say_at = now + CHILD_GRACE_MS};
 }
 
 void child_wait_tick(struct child_wait *wait)

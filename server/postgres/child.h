@@ -21,8 +21,8 @@ struct child {
     const char *what;  /* for child_run: what it does, said on stderr once it takes long; NULL: nothing is said */
 };
 
-/* A wait of the start: says on stderr what is waited for after CHILD_PATIENCE_MS, and again every CHILD_REMINDER_MS. */
-enum { CHILD_PATIENCE_MS = 2000, CHILD_REMINDER_MS = 20000 };
+/* A wait of the start: says on stderr what is waited for after CHILD_GRACE_MS, and again every CHILD_REMINDER_MS. */
+enum { CHILD_GRACE_MS = 2000, CHILD_REMINDER_MS = 20000 };
 struct child_wait {
     const char *what;           /* "making the database: ..." */
     int64_t started_at, say_at; /* session_now's clock */

@@ -230,7 +230,7 @@ static enum status initialise(struct cluster *cluster, int directory, struct err
     static const char statement[] = "create database deltaq\n";
     (void)snprintf(initdb, sizeof initdb, "%s/initdb", cluster->binaries);
     (void)snprintf(postgres, sizeof postgres, "%s/postgres", cluster->binaries);
-    /* By their paths: initdb and postgres look for their companions beside the name they were called by. */
+    /* By their paths: initdb and postgres look for their sibling programs beside the name they were called by. */
     const char *const make[] = {initdb,
                                 "-D",
                                 "/proc/self/fd/10",

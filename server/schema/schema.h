@@ -38,7 +38,7 @@ typedef enum status schema_visitor(void *context, enum param_type type, const ch
 MUST_CHECK enum status schema_references(const struct param *table, json_t *object, const char *pointer,
                                          schema_visitor *visit, void *context, struct error *error);
 
-/* Writes the integers, numbers and booleans of a filled struct back into its document: for rules that settle some of
+/* Writes the integers, numbers and booleans of a filled struct back into its document: for rules that complete some of
  * them. */
 MUST_CHECK enum status schema_write_back(const struct param *table, const void *params, json_t *object,
                                          struct error *error);

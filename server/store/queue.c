@@ -151,13 +151,13 @@ enum status queue_lease_members(struct connection *connection, const struct work
     worker_name(worker, name);
     const enum status status = connection_query(
         connection,
-        "with held as (select companions, kind from runs"
+        "with held as (select batch_key, kind from runs"
         " where id = $5 and epoch = $6 and owner = $1 and state = 'running'"
         " and crashes < $8 - 1 and stalls < $9 - 1),"
         " idle as (select count(*) as workers from workers w where w.seen_at > clock_timestamp() - interval '1 minute'"
         " and not exists (select 1 from runs b where b.owner = w.id and b.state = 'running')),"
         " waiting as materialized (select r.id from runs r"
-        " join held h on r.companions = h.companions and r.kind = h.kind"
+        " join held h on r.batch_key = h.batch_key and r.kind = h.kind"
         " where r.state = 'queued' and r.crashes < $8 - 1 and r.stalls < $9 - 1 and" DUE "),"
         " candidate as materialized (select r.id from runs r where r.id in (select id from waiting)"
         " and r.state = 'queued'"

@@ -58,7 +58,7 @@ static enum status insert_row(struct connection *connection, const struct run_ne
     struct rows *rows;
     const enum status status = connection_query(
         connection,
-        "with made as (insert into runs (kind, priority, dedupe_key, forced, companions, named_key, device_wanted)"
+        "with made as (insert into runs (kind, priority, dedupe_key, forced, batch_key, named_key, device_wanted)"
         " values ($1, $2, $3, $4, $6, $7, $8)"
         " on conflict (dedupe_key) where state in ('queued', 'running') and not forced do nothing returning id),"
         " spec as (insert into run_specs (run, params) select id, $5::json from made),"

@@ -125,7 +125,7 @@ static bool unfinished(const char *name)
 }
 
 /* What trainers keep in directories beside the weights. */
-static bool is_companion(const char *name)
+static bool is_training_state(const char *name)
 {
     return strncmp(name, "optimizer", strlen("optimizer")) == 0 || strncmp(name, "rng_state", strlen("rng_state")) == 0;
 }
@@ -154,7 +154,7 @@ static enum status walk(const char *directory, int depth, enum above above, cons
         const int length = snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
         const bool looked = status == STATUS_OK && !unfinished(entries[i]->d_name) && length < (int)sizeof path;
         if (looked && lstat(path, &found) == 0) {
-            if (S_ISDIR(found.st_mode) && depth < SCAN_DEPTH && !is_companion(entries[i]->d_name))
+            if (S_ISDIR(found.st_mode) && depth < SCAN_DEPTH && !is_training_state(entries[i]->d_name))
                 status = walk(path, depth + 1, next, visitor, error);
             else if (S_ISREG(found.st_mode) && !whole && weights_file_is_whole(entries[i]->d_name) &&
                      (configured || ends_with(path, ".gguf")))

@@ -36,7 +36,7 @@ static struct quantize_method method_of(const char *name, int64_t group)
         struct quantize_method method = table[i].method;
         if (strcmp(table[i].name, name) != 0) continue;
         method.rtn.group_size = method.gptq.group_size = method.awq.group_size = group;
-        if (quantize_method_settle(&method, &error) == STATUS_OK) return method;
+        if (quantize_method_complete(&method, &error) == STATUS_OK) return method;
         (void)fprintf(stderr, "%s: %s\n", name, error.detail);
         exit(1);
     }

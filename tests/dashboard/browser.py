@@ -69,12 +69,12 @@ class Browser:
         rest = b""
         while True:
             try:
-                piece = os.read(self.answers, 1 << 16)
+                chunk = os.read(self.answers, 1 << 16)
             except OSError:
                 break
-            if not piece:
+            if not chunk:
                 break
-            *messages, rest = (rest + piece).split(b"\0")
+            *messages, rest = (rest + chunk).split(b"\0")
             for message in map(json.loads, messages):
                 if "id" in message:
                     self.pending.pop(message["id"]).put(message)

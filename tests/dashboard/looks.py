@@ -22,7 +22,7 @@ def check_looks(page, name):
         for dark in (False, True):
             page.scheme(dark)
             page.wait(f"(Number(getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/)[0]) < 60) === {json.dumps(dark)}")
-            page.wait(SETTLED)
+            page.wait(DRAWN)
             assert page.run("document.documentElement.scrollWidth") <= width
             assert page.run(CONTRAST) == []
             assert page.run(APART)
@@ -33,7 +33,7 @@ def check_looks(page, name):
 APART = """document.querySelector('.top nav a:last-child').getBoundingClientRect().right
   <= document.querySelector('#theme').getBoundingClientRect().left"""
 # Every figure has the colours and the width of the page.
-SETTLED = """[...document.querySelectorAll('.js-plotly-plot')].every(plot => {
+DRAWN = """[...document.querySelectorAll('.js-plotly-plot')].every(plot => {
   const paper = getComputedStyle(plot.querySelector('.main-svg')).backgroundColor, panel = getComputedStyle(plot.closest('.panel')).backgroundColor;
   return paper === panel && Math.abs(plot._fullLayout.width - plot.clientWidth) <= 1; })"""
 # Texts whose contrast with what is behind them is below WCAG's 4.5 (3 for large ones).

@@ -70,7 +70,7 @@ def submit_held(service, body):
     return run
 
 
-def settled(service, run, limit=300):
+def finished(service, run, limit=300):
     """The run's last document. While the database is away the answer is 503, and asked for again."""
     end = time.monotonic() + limit
     while time.monotonic() < end:

@@ -8,7 +8,7 @@ import time
 
 import models
 import pytest
-from faults import body_of, prepare, settled, started, submit, submit_held, wait_for_none_left, workers_of
+from faults import body_of, prepare, finished, started, submit, submit_held, wait_for_none_left, workers_of
 
 
 @pytest.fixture
@@ -75,11 +75,11 @@ def test_a_full_data_directory(small):
         time.sleep(0.2)
     for number, _ in accepted:
         assert small.get(f"/v1/datasets/d{number}").status == 200, "an acknowledged row is lost"
-    document = settled(small, run)
+    document = finished(small, run)
     if document["state"] == "failed":
         assert document["error"]["code"] == "disk_full", document["error"]
         assert small.post(f"/v1/runs/{run}/retry").status == 202
-        document = settled(small, run)
+        document = finished(small, run)
     assert document["state"] == "succeeded" and len(document["result"]["checkpoints"]) == 5, document
     wait_for_none_left(small)
 
@@ -90,7 +90,7 @@ def test_a_limit_on_the_size_of_files(own):
     (worker,) = workers_of(own)
     soft, hard = resource.prlimit(worker, resource.RLIMIT_FSIZE)
     resource.prlimit(worker, resource.RLIMIT_FSIZE, (20000, hard))
-    document = settled(own, submit(own, body_of("train")))
+    document = finished(own, submit(own, body_of("train")))
     assert document["state"] == "failed" and document["error"]["code"] == "disk_full", document
     assert "size limit" in document["error"]["detail"] and str(own.data) not in document["error"]["detail"]
     assert workers_of(own) == [worker], "it lives"
@@ -98,7 +98,7 @@ def test_a_limit_on_the_size_of_files(own):
     assert own.get("/v1/checkpoints?trajectory=trained").json["items"] == []
     resource.prlimit(worker, resource.RLIMIT_FSIZE, (soft, hard))
     assert own.post(f"/v1/runs/{document['id']}/retry").status in (200, 202)
-    assert settled(own, document["id"])["state"] == "succeeded"
+    assert finished(own, document["id"])["state"] == "succeeded"
 
 
 def test_a_limit_on_the_size_of_the_servers_files(own):

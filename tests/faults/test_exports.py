@@ -2,7 +2,7 @@
 
 import resource
 
-from faults import body_of, kill, prepare, settled, submit, submit_held, wait_for_none_left, workers_of
+from faults import body_of, kill, prepare, finished, submit, submit_held, wait_for_none_left, workers_of
 
 
 def body():
@@ -23,10 +23,10 @@ def test_an_export_survives_its_worker(own):
     (worker,) = workers_of(own)
     kill(worker)
     own.gate.open()
-    killed = settled(own, run)
+    killed = finished(own, run)
     assert (killed["state"], killed["attempt"]) == ("succeeded", 1), killed["error"]
     wait_for_none_left(own)
-    undisturbed = settled(own, submit(own, body()))
+    undisturbed = finished(own, submit(own, body()))
     assert files_of(own, killed) == files_of(own, undisturbed) and len(files_of(own, killed)) >= 3
     assert killed["result"]["loss_q"] == undisturbed["result"]["loss_q"]
     made = own.get("/v1/checkpoints?trajectory=whole-quantized").json["items"]
@@ -38,11 +38,11 @@ def test_an_export_that_may_not_grow_leaves_nothing(own):
     (worker,) = workers_of(own)
     soft, hard = resource.prlimit(worker, resource.RLIMIT_FSIZE)
     resource.prlimit(worker, resource.RLIMIT_FSIZE, (20000, hard))
-    document = settled(own, submit(own, body()))
+    document = finished(own, submit(own, body()))
     assert document["state"] == "failed" and document["error"]["code"] == "disk_full", document
     assert str(own.data) not in document["error"]["detail"] and workers_of(own) == [worker]
     wait_for_none_left(own)
     assert own.get("/v1/trajectories/whole-quantized").status == 404 and files_of(own, document) == {}
     resource.prlimit(worker, resource.RLIMIT_FSIZE, (soft, hard))
     assert own.post(f"/v1/runs/{document['id']}/retry").status in (200, 202)
-    assert settled(own, document["id"])["result"]["export"]["checkpoint"]
+    assert finished(own, document["id"])["result"]["export"]["checkpoint"]

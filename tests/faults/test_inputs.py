@@ -172,15 +172,15 @@ def test_malformed_json(service, body):
 
 
 def test_a_body_of_a_gigabyte_is_refused_unread(service):
-    """Announced whole, and sent in pieces without end: neither is stored."""
+    """Announced whole, and sent in chunks without end: neither is stored."""
     answer = service.request("POST", "/v1/runs", b"", {"Content-Length": str(1 << 30)})
     refused(answer, 413, "too_large")
     connection = socket.create_connection(("127.0.0.1", service.port), timeout=20)
     connection.sendall(b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
-    sent, piece = 0, b"10000\r\n" + b" " * 65536 + b"\r\n"
+    sent, chunk = 0, b"10000\r\n" + b" " * 65536 + b"\r\n"
     try:
         while sent < 1 << 30:
-            connection.sendall(piece)
+            connection.sendall(chunk)
             sent += 65536
     except OSError:
         pass

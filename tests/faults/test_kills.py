@@ -7,7 +7,7 @@ import time
 
 import models
 import pytest
-from faults import (FINAL, body_of, kill, leftovers, postmaster_of, prepare, settled, submit, submit_held, wait_for_none_left, weights_of,
+from faults import (FINAL, body_of, kill, leftovers, postmaster_of, prepare, finished, submit, submit_held, wait_for_none_left, weights_of,
                     workers_of)
 
 
@@ -55,7 +55,7 @@ def undisturbed():
 
 
 def run_undisturbed(service, kind):
-    document = settled(service, submit(service, body_of(kind, "undisturbed")))
+    document = finished(service, submit(service, body_of(kind, "undisturbed")))
     assert document["state"] == "succeeded" and document["attempt"] == 0, document
     return comparable(document), weights_of(service, document["id"]) if kind == "train" else None
 
@@ -68,7 +68,7 @@ def test_a_run_survives(own, victim, undisturbed):
         run = submit_held(own, body_of(kind, "disturbed"))
         victim(own)
         own.gate.open()
-        found[kind] = document = settled(own, run)
+        found[kind] = document = finished(own, run)
         assert document["state"] == "succeeded", (kind, document["error"])
         # A worker whose server or database dies may still give its run back in good order, which counts nothing.
         assert document["attempt"] == 1 or (victim is not kill_worker and document["attempt"] == 0), (kind, document["attempt"])

@@ -8,7 +8,7 @@ import struct
 import models
 import numpy
 import pytest
-from faults import settled, started, submit, workers_of
+from faults import finished, started, submit, workers_of
 
 LAYERS, WIDTH, MIDDLE, VOCABULARY, LENGTH, ROWS = 80, 512, 1024, 256, 64, 4
 CONFIG = {**models.LLAMA, "hidden_size": WIDTH, "intermediate_size": MIDDLE, "num_hidden_layers": LAYERS, "num_attention_heads": 16,
@@ -64,7 +64,7 @@ def test_evaluate_and_quantize_hold_two_blocks_never_the_model(own):
     calibration = {"dataset": "calibration", "sequence_length": None}
     gptq = {"method": {"name": "gptq", "bits": 4, "group_size": 128}, "evaluation": evaluation, "calibration": calibration}
     for kind, params in (("evaluate", evaluation), ("quantize", gptq)):
-        document = settled(own, submit(own, {"kind": kind, "params": {"checkpoint": made["id"], **params}}), limit=900)
+        document = finished(own, submit(own, {"kind": kind, "params": {"checkpoint": made["id"], **params}}), limit=900)
         assert document["state"] == "succeeded", document["error"]
         peaks = document["usage"]["peak_host_bytes"], *map(peak_of, workers_of(own))
         print(f"{kind}: {peaks[0] / 1e6:.0f} MB of {LIMIT / 1e6:.0f} MB allowed; the model has {size / 1e6:.0f} MB; {document['usage']['seconds']:.1f} s")

@@ -4,7 +4,7 @@ by itself, whatever becomes of the others."""
 import time
 
 import models
-from faults import kill, settled, wait_for_none_left, workers_of
+from faults import kill, finished, wait_for_none_left, workers_of
 from test_kills import comparable, events
 
 METHODS = [{"name": "gptq", "bits": 3, "group_size": 32}, {"name": "gptq", "bits": 4, "group_size": 32}, {"name": "awq", "bits": 4, "group_size": 32}]
@@ -34,7 +34,7 @@ def alone(service, run):
     body = {"kind": "quantize", "params": service.get(f"/v1/runs/{run}").json["params"], "force": True}
     answer = service.post("/v1/runs", body)
     assert answer.status == 202, answer.body
-    return settled(service, answer.json["id"])
+    return finished(service, answer.json["id"])
 
 
 def lines(service, run):
@@ -44,9 +44,9 @@ def lines(service, run):
 def test_runs_taken_together_have_the_numbers_they_have_alone_and_fail_alone(own):
     prepare(own, hidden_size=64, intermediate_size=128)
     *runs, refused = sweep(own, "together", [*METHODS, {"name": "rtn", "bits": 4, "group_size": 32, "keep_outliers": 400}])
-    documents = [settled(own, run) for run in runs]
+    documents = [finished(own, run) for run in runs]
     assert [d["state"] for d in documents] == ["succeeded"] * 3, [d["error"] for d in documents]
-    failed = settled(own, refused)
+    failed = finished(own, refused)
     assert failed["state"] == "failed" and "keep" in failed["error"]["detail"], failed
     for run, document in zip(runs, documents):
         assert TOGETHER in lines(own, run) and events(own, run) == ["queued", "running", "succeeded"]
@@ -81,8 +81,8 @@ def test_all_survive_their_worker_and_one_is_cancelled(own):
     own.held(runs[2], lease=2)
     assert all_run(own, runs)
     assert own.post(f"/v1/runs/{runs[2]}/cancel").status == 202  # which alone ends its being held
-    assert settled(own, runs[2])["state"] == "cancelled"
-    documents = [settled(own, run) for run in runs[:2]]
+    assert finished(own, runs[2])["state"] == "cancelled"
+    documents = [finished(own, run) for run in runs[:2]]
     own.gate.open()
     for run, document in zip(runs, documents):
         assert document["state"] == "succeeded" and document["attempt"] == 1, document

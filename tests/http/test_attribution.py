@@ -118,10 +118,10 @@ def test_an_attribution_goes_on_after_its_worker_was_killed(tmp_path):
         service.gate.hold("attribution", middle)
         service.gate.hold("attribution", 0, lease=2, also=True)
         run = service.post("/v1/runs", {"kind": "attribution", "params": params, "force": True}).json["id"]
-        tally = service.data / "tmp" / f"run-{run}" / "attribution.tally"
+        table = service.data / "tmp" / f"run-{run}" / "attribution.table"
 
         def rows():
-            return struct.unpack("<q", tally.read_bytes()[32:40])[0]
+            return struct.unpack("<q", table.read_bytes()[32:40])[0]
 
         assert service.held(run) >= middle
         kept = rows()

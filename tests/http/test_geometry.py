@@ -355,7 +355,7 @@ def test_landscape_goes_on_after_its_worker_was_killed(tmp_path):
             time.sleep(1.1)
             service.gate.hold("landscape", point, "point", lease)
             service.held(run, lease)
-            return struct.unpack("<q", (service.data / "tmp" / f"run-{run}" / "landscape.tally").read_bytes()[32:40])[0]
+            return struct.unpack("<q", (service.data / "tmp" / f"run-{run}" / "landscape.table").read_bytes()[32:40])[0]
 
         assert [saved_after(point, 1) for point in (5, 6, 7)] == [5, 6, 7]
         service.gate.hold("landscape", 1, "point", lease=2, also=True)

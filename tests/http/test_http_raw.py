@@ -231,12 +231,12 @@ def test_security_headers(server):
 
 
 # --- slow clients and floods ------------------------------------------------------------------------------------------------------
-def drip(server, head, stop, piece=b"a"):
+def drip(server, head, stop, chunk=b"a"):
     try:
         with server.connect() as client:
             client.sendall(head.replace(b"@HOST@", server.host.encode()))
             while not stop.is_set():
-                client.sendall(piece)
+                client.sendall(chunk)
                 time.sleep(0.1)
     except OSError:
         pass

@@ -13,7 +13,7 @@ from hub_stand_in import StandIn, git_hash, sha256
 from service import BINARY, Service, quoted
 
 TOKEN = "hf_secretTokenOfTheTests"
-MIDDLE = {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 5, "vocab_size": 512}  # 19 MB: two pieces
+MIDDLE = {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 5, "vocab_size": 512}  # 19 MB: two ranges
 
 
 def files_of(directory, seed=0, **config):
@@ -136,12 +136,12 @@ def test_revisions_share_what_is_the_same(served, hub, small, tmp_path):
         assert oid in blobs(served), name
 
 
-def test_a_large_file_comes_in_pieces(served, hub, middle):
-    hub.add("lab/pieces", "main", middle)
-    fetched(served, "lab/pieces")
+def test_a_large_file_comes_in_ranges(served, hub, middle):
+    hub.add("lab/ranges", "main", middle)
+    fetched(served, "lab/ranges")
     ranges = [r["range"] for r in hub.asked(sha256(middle["model.safetensors"]), server="store")]
     assert len(ranges) == 2 and min(ranges).startswith("bytes=0-") and all(r.startswith("bytes=") for r in ranges)
-    assert len(hub.asked("resolve.*model.safetensors")) == 1, "one request tells where all pieces are"
+    assert len(hub.asked("resolve.*model.safetensors")) == 1, "one request tells where all ranges are"
 
 
 @pytest.mark.parametrize("what,details,pattern", [

@@ -48,7 +48,7 @@ def test_quantize(service, ready):
                                        "damp_percent": 0.05, **UNUSED_OPTIONS}
 
 
-def test_settled_parameters_are_written_back_and_shared(service, ready):
+def test_completed_parameters_are_written_back_and_shared(service, ready):
     first = service.post("/v1/runs", {"kind": "quantize", "params": quantize(ready, desc_act=True)})
     again = service.post("/v1/runs", {"kind": "quantize", "params": quantize(ready, desc_act=True, act_group_aware=False)})
     assert first.json["params"]["method"]["act_group_aware"] is False
@@ -282,8 +282,8 @@ def events_of(service, run, last=None):
     extra = f"Last-Event-ID: {last}\r\n" if last else ""
     connection.sendall(f"GET /v1/runs/{run}/events HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\nConnection: close\r\n{extra}\r\n".encode())
     text = b""
-    while piece := connection.recv(65536):
-        text += piece
+    while chunk := connection.recv(65536):
+        text += chunk
     connection.close()
     head, _, body = text.partition(b"\r\n\r\n")
     assert b"200" in head.split(b"\r\n")[0] and b"text/event-stream" in head

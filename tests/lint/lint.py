@@ -287,21 +287,29 @@ def rule_null():
                 yield f"{path.relative_to(ROOT)}:{line}: {name} is a pointer: compare it with NULL"
 
 
+# Where a retired word is the field's own, or history: migrations are not edited once they are released.
+RETIRED_STANDS_IN = {"piece": ("engine/tokenizer/",), "companion": ("sql/",)}
+
+
 def rule_retired_words():
-    """The second table of docs/glossary.md: words that had another meaning here, or none, and what is said in their place."""
+    """The second table of docs/glossary.md: words that had another meaning here, or none, and what is said in their place. Plurals
+    count as their words."""
     glossary = ROOT / "docs" / "glossary.md"
     if not glossary.exists():
         return
     retired = dict(re.findall(r"^\| `([a-z_]+)` \| (.+?) \|$", glossary.read_text(), flags=re.M))
     if not retired:
         return
-    pattern = re.compile(r"(?<![A-Za-z])(" + "|".join(retired) + r")(?![A-Za-z])", re.I)
+    pattern = re.compile(r"(?<![A-Za-z])(" + "|".join(retired) + r")s?(?![A-Za-z])", re.I)
     for path in sources(".c", ".h", ".cu", ".js", ".sql"):
         if room_of(path)[0] not in ("engine", "server", "static", "sql"):
             continue
+        name = str(path.relative_to(ROOT))
         for number, line in enumerate(path.read_text().splitlines(), 1):
             for word in pattern.findall(line):
-                yield f'{path.relative_to(ROOT)}:{number}: "{word}" is retired: {retired[word.lower()]}'
+                if name.startswith(RETIRED_STANDS_IN.get(word.lower(), ("no such room",))):
+                    continue
+                yield f'{name}:{number}: "{word}" is retired: {retired[word.lower()]}'
 
 
 def rule_banned():

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 LINT = pathlib.Path(__file__).resolve().parent / "lint.py"
-GLOSSARY = "# Glossary\n\n## Retired words\n\n| retired | say instead |\n| --- | --- |\n| `seat` | member |\n"
+GLOSSARY = "# Glossary\n\n## Retired words\n\n| retired | say instead |\n| --- | --- |\n| `seat` | member |\n| `piece` | chunk |\n"
 HEADER = "#ifndef STORE_ITEM_H\n#define STORE_ITEM_H\n\n{}\n\n#endif\n"
 ROWS = HEADER.replace("STORE_ITEM_H", "QUANT_ROW_H").format(
     "struct row {\n    int bits;\n};\n#define ROWS(X)       X(FIRST, first)\n"
@@ -81,6 +81,12 @@ PLANTED = {
         "int flag)\n{\n    int seat_count = 0;",
         '"seat" is retired: member',
     ),
+    "a retired word in the plural": (
+        "engine/quant/item.c",
+        "int item(",
+        "/* All Seats are taken. */\nint item(",
+        '"Seat" is retired: member',
+    ),
     "a row that no list names": (
         "engine/quant/row.c",
         None,
@@ -118,6 +124,14 @@ def test_it_sees(tmp_path, name):
     done = complaints(tmp_path, {**CLEAN, file: text})
     told = [line for line in done.stdout.splitlines() if line.startswith(file)]
     assert done.returncode == 1 and any(complaint in line for line in told), done.stdout + done.stderr
+
+
+def test_a_retired_word_stands_where_it_is_the_fields_own(tmp_path):
+    comment = "/* The pieces of a text. */\n"
+    files = {name: comment + CLEAN["engine/quant/item.c"] for name in ("engine/tokenizer/a.c", "engine/quant/a.c")}
+    done = complaints(tmp_path, {**CLEAN, **files})
+    told = [line.split(":")[0] for line in done.stdout.splitlines() if "is retired" in line]
+    assert told == ["engine/quant/a.c"], done.stdout
 
 
 def test_an_integer_of_that_name_elsewhere_is_no_complaint(tmp_path):

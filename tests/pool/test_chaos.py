@@ -1,4 +1,4 @@
-"""Workers killed and stopped at random while they work through a queue, and then the checker. The same with the worker's own patience
+"""Workers killed and stopped at random while they work through a queue, and then the checker. The same with the worker's own grace
 switched off (the fence of the database alone must do). And one overtaken worker without the fence: then the checker must find something.
 DELTAQ_CHAOS_SEED repeats a run; DELTAQ_CHAOS_JOBS makes it longer: 80 in `make check`, 600 in `make check-all`."""
 
@@ -70,8 +70,8 @@ def chaos(pool, variant, jobs, limit, workers=5):
                 break
     for _, process in stopped:
         process.kill(signal.SIGCONT)
-    settle = time.monotonic() + 120
-    while unfinished(pool) and time.monotonic() < settle:
+    deadline = time.monotonic() + 120
+    while unfinished(pool) and time.monotonic() < deadline:
         time.sleep(0.2)
     for process in alive:
         process.stop()

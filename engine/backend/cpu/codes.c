@@ -82,7 +82,7 @@ void cpu_scale_columns(struct backend *backend, struct matrix to, struct matrix 
 }
 
 /* Weight k of a group and those after it in its row: how many, and where. */
-static int64_t piece_of(const struct codes *codes, int64_t group, int64_t k, int64_t *row, int64_t *column)
+static int64_t span_of(const struct codes *codes, int64_t group, int64_t k, int64_t *row, int64_t *column)
 {
     codes_place(codes, group, k, row, column);
     if (codes->coding.layout == LAYOUT_TILES) return codes_width(codes, group);
@@ -92,16 +92,16 @@ static int64_t piece_of(const struct codes *codes, int64_t group, int64_t k, int
 static void find_scale(const struct codes *codes, struct matrix weight, int64_t group, double *scale, double *zero)
 {
     const int64_t count = codes_count(codes, group);
-    int64_t row, column, piece = piece_of(codes, group, 0, &row, &column);
+    int64_t row, column, span = span_of(codes, group, 0, &row, &column);
     float lo = coding_origin(codes->coding, float_row(weight, row)[column]), hi = lo;
     if (codes->coding.given) {
         *scale = (double)codes->scales[group];
         *zero = codes->zeros != NULL ? codes->zeros[group] : 0;
         return;
     }
-    for (int64_t k = 0; k < count; k += piece) {
-        piece = piece_of(codes, group, k, &row, &column);
-        coding_extend(float_row(weight, row) + column, piece, &lo, &hi);
+    for (int64_t k = 0; k < count; k += span) {
+        span = span_of(codes, group, k, &row, &column);
+        coding_extend(float_row(weight, row) + column, span, &lo, &hi);
     }
     coding_scale(codes->coding, (double)lo, (double)hi, scale, zero);
 }
@@ -121,9 +121,9 @@ static void encode_group(const struct codes *codes, struct matrix weight, const 
     }
     codes->scales[group] = (float)scale;
     if (codes->zeros != NULL) codes->zeros[group] = (uint8_t)zero;
-    for (int64_t k = 0, piece; k < count; k += piece) {
-        piece = piece_of(codes, group, k, &row, &column);
-        coding_encode(codes->coding, values, float_row(weight, row) + column, piece, scale, zero,
+    for (int64_t k = 0, span; k < count; k += span) {
+        span = span_of(codes, group, k, &row, &column);
+        coding_encode(codes->coding, values, float_row(weight, row) + column, span, scale, zero,
                       codes->codes + row * codes->columns + column);
     }
 }
@@ -146,8 +146,8 @@ void cpu_encode(struct backend *backend, struct matrix weight, const struct code
 }
 
 /* Values of columns [first, end) of a row that share a scale. */
-static void decode_piece(const struct codes *codes, const uint8_t *line, int64_t first, int64_t end, int64_t group,
-                         float *out)
+static void decode_span(const struct codes *codes, const uint8_t *line, int64_t first, int64_t end, int64_t group,
+                        float *out)
 {
     const float scale = codes->scales[group];
     if (codes->coding.values != NULL) {
@@ -166,11 +166,11 @@ static void decode_row(const struct codes *codes, int64_t row, float *out)
     const int64_t before = codes->coding.layout == LAYOUT_RUNS ? row * codes->columns % size : 0;
     if (codes->g_idx != NULL) {
         for (int64_t c = 0; c < codes->columns; c++)
-            decode_piece(codes, line, c, c + 1, codes_group(codes, row, c), out);
+            decode_span(codes, line, c, c + 1, codes_group(codes, row, c), out);
         return;
     }
     for (int64_t c = 0, end = size - before; c < codes->columns; c = end, end += size)
-        decode_piece(codes, line, c, smaller(end, codes->columns), codes_group(codes, row, c), out);
+        decode_span(codes, line, c, smaller(end, codes->columns), codes_group(codes, row, c), out);
 }
 
 static void decode_rows(void *context, int64_t first, int64_t end)

@@ -1,4 +1,4 @@
-/* convolution.c: the causal convolution by strips of columns: forward each in pieces of rows, backward all rows of a
+/* convolution.c: the causal convolution by strips of columns: forward each in chunks of rows, backward all rows of a
  * strip, whose parameters' gradients are its own. */
 #include "backend/cpu/cpu.h"
 

@@ -24,8 +24,8 @@ void cpu_for_rows(struct team *team, int64_t rows, int64_t columns,
 
 struct runs_split {
     int64_t rows, columns;
-    int64_t step;   /* rows a task, or columns a task when there is more than one piece a row */
-    int64_t pieces; /* tasks a row; 1: a task has whole rows */
+    int64_t step;   /* rows a task, or columns a task when there is more than one chunk a row */
+    int64_t chunks; /* tasks a row; 1: a task has whole rows */
     void (*body)(void *context, int64_t t, int64_t column, int64_t count);
     void *context;
 };
@@ -34,9 +34,9 @@ static void runs_task(void *context, int64_t i, int thread)
 {
     (void)thread;
     const struct runs_split *split = context;
-    if (split->pieces > 1) {
-        const int64_t first = i % split->pieces * split->step;
-        split->body(split->context, i / split->pieces, first, smaller(split->step, split->columns - first));
+    if (split->chunks > 1) {
+        const int64_t first = i % split->chunks * split->step;
+        split->body(split->context, i / split->chunks, first, smaller(split->step, split->columns - first));
         return;
     }
     for (int64_t t = i * split->step; t < smaller((i + 1) * split->step, split->rows); t++)
@@ -49,8 +49,8 @@ void cpu_for_runs(struct team *team, int64_t rows, int64_t columns, bool dense,
     if (rows == 0 || columns == 0) return;
     struct runs_split split = {
         .rows = dense ? 1 : rows, .columns = dense ? rows * columns : columns, .body = body, .context = context};
-    split.pieces = ceil_divide(split.columns, CPU_TASK_ELEMENTS);
-    split.step = split.pieces > 1 ? CPU_TASK_ELEMENTS : larger(1, CPU_TASK_ELEMENTS / split.columns);
-    const int64_t tasks = split.pieces > 1 ? split.rows * split.pieces : ceil_divide(split.rows, split.step);
+    split.chunks = ceil_divide(split.columns, CPU_TASK_ELEMENTS);
+    split.step = split.chunks > 1 ? CPU_TASK_ELEMENTS : larger(1, CPU_TASK_ELEMENTS / split.columns);
+    const int64_t tasks = split.chunks > 1 ? split.rows * split.chunks : ceil_divide(split.rows, split.step);
     team_run(team, tasks, runs_task, &split);
 }

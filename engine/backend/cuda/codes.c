@@ -3,21 +3,21 @@
 
 #include <string.h>
 
-enum { PIECE = 4 << 20, CLIP_FLOATS = 16 << 20 }; /* bytes staged at a time; scratch of a slab of clip_search */
+enum { CHUNK = 4 << 20, CLIP_FLOATS = 16 << 20 }; /* bytes staged at a time; scratch of a slab of clip_search */
 
 void cuda_write_bytes(struct backend *backend, void *to, const void *from, size_t bytes)
 {
     struct cuda *cuda = cuda_enter(backend);
-    for (size_t at = 0; at < bytes; at += PIECE)
-        cuda_put(cuda, (char *)to + at, (const char *)from + at, bytes - at < PIECE ? bytes - at : PIECE);
+    for (size_t at = 0; at < bytes; at += CHUNK)
+        cuda_put(cuda, (char *)to + at, (const char *)from + at, bytes - at < CHUNK ? bytes - at : CHUNK);
     cuda_leave(cuda);
 }
 
 void cuda_read_bytes(struct backend *backend, const void *from, void *to, size_t bytes)
 {
     struct cuda *cuda = cuda_enter(backend);
-    for (size_t at = 0; at < bytes; at += PIECE)
-        cuda_take(cuda, (char *)to + at, (const char *)from + at, bytes - at < PIECE ? bytes - at : PIECE);
+    for (size_t at = 0; at < bytes; at += CHUNK)
+        cuda_take(cuda, (char *)to + at, (const char *)from + at, bytes - at < CHUNK ? bytes - at : CHUNK);
     cuda_leave(cuda);
 }
 

@@ -199,7 +199,7 @@ static void stage_turn(struct cuda *cuda)
 
 void cuda_room(struct cuda *cuda, size_t bytes)
 {
-    bytes += 16 * GRAIN; /* each piece begins at a round address */
+    bytes += 16 * GRAIN; /* each part of it begins at a round address */
     if (cuda->status != STATUS_OK) return;
     if (bytes > cuda->stage.half)
         stage_grow(cuda, bytes);
@@ -207,7 +207,7 @@ void cuda_room(struct cuda *cuda, size_t bytes)
         stage_turn(cuda);
 }
 
-/* The next piece of the half in use. */
+/* The next bytes of the half in use. */
 static size_t stage_take(struct cuda_stage *stage, size_t bytes)
 {
     const size_t at = (size_t)stage->which * stage->half + stage->used;
@@ -270,8 +270,8 @@ void cuda_take(struct cuda *cuda, void *to, const void *from, size_t bytes)
     if (cuda_wait(cuda)) memcpy(to, host, bytes);
 }
 
-/* Rows of `m` that one half takes, and where its columns begin: a row longer than a half goes in pieces. */
-static struct matrix next_piece(struct matrix m, int64_t row, int64_t column, size_t half)
+/* Rows of `m` that one half takes, and where its columns begin: a row longer than a half goes in several. */
+static struct matrix next_chunk(struct matrix m, int64_t row, int64_t column, size_t half)
 {
     const int64_t most = (int64_t)(half / sizeof(float)),
                   columns = m.columns - column < most ? m.columns - column : most;
@@ -293,17 +293,17 @@ void cuda_upload(struct backend *backend, struct matrix to, const void *from, en
     struct cuda *cuda = cuda_enter(backend);
     cuda_room(cuda, LEAST_STAGE / 2);
     for (int64_t row = 0, column = 0; row < to.rows && to.columns > 0 && cuda->status == STATUS_OK;) {
-        const struct matrix piece = next_piece(to, row, column, LEAST_STAGE / 2);
-        const size_t width = (size_t)piece.columns * sizeof(float);
-        cuda_room(cuda, (size_t)piece.rows * width);
+        const struct matrix chunk = next_chunk(to, row, column, LEAST_STAGE / 2);
+        const size_t width = (size_t)chunk.columns * sizeof(float);
+        cuda_room(cuda, (size_t)chunk.rows * width);
         if (cuda->status != STATUS_OK) break;
-        char *host = cuda->stage.host + stage_take(&cuda->stage, (size_t)piece.rows * width);
-        convert((float *)(void *)host, from, row * to.columns + column, piece.rows * piece.columns, dtype);
+        char *host = cuda->stage.host + stage_take(&cuda->stage, (size_t)chunk.rows * width);
+        convert((float *)(void *)host, from, row * to.columns + column, chunk.rows * chunk.columns, dtype);
         (void)cuda_good(cuda, "copying to the device",
-                        cuda->device->upload(cuda->device, piece.data, (size_t)piece.stride * sizeof(float), host,
-                                             width, width, (size_t)piece.rows));
-        column += piece.columns;
-        if (column == to.columns) row += piece.rows, column = 0;
+                        cuda->device->upload(cuda->device, chunk.data, (size_t)chunk.stride * sizeof(float), host,
+                                             width, width, (size_t)chunk.rows));
+        column += chunk.columns;
+        if (column == to.columns) row += chunk.rows, column = 0;
     }
     cuda_leave(cuda);
 }
@@ -320,20 +320,20 @@ void cuda_download(struct backend *backend, struct matrix from, void *to, enum d
 {
     struct cuda *cuda = cuda_enter(backend);
     for (int64_t row = 0, column = 0; row < from.rows && from.columns > 0;) {
-        const struct matrix piece = next_piece(from, row, column, LEAST_STAGE / 2);
-        const size_t width = (size_t)piece.columns * sizeof(float), first = (size_t)(row * from.columns + column);
-        cuda_room(cuda, (size_t)piece.rows * width);
+        const struct matrix chunk = next_chunk(from, row, column, LEAST_STAGE / 2);
+        const size_t width = (size_t)chunk.columns * sizeof(float), first = (size_t)(row * from.columns + column);
+        cuda_room(cuda, (size_t)chunk.rows * width);
         if (cuda->status == STATUS_OK) {
-            char *host = cuda->stage.host + stage_take(&cuda->stage, (size_t)piece.rows * width);
+            char *host = cuda->stage.host + stage_take(&cuda->stage, (size_t)chunk.rows * width);
             (void)cuda_good(cuda, "copying from the device",
-                            cuda->device->download(cuda->device, host, width, piece.data,
-                                                   (size_t)piece.stride * sizeof(float), width, (size_t)piece.rows));
+                            cuda->device->download(cuda->device, host, width, chunk.data,
+                                                   (size_t)chunk.stride * sizeof(float), width, (size_t)chunk.rows));
             if (cuda_wait(cuda))
-                convert_back(to, (int64_t)first, (const float *)(const void *)host, piece.rows * piece.columns, dtype);
+                convert_back(to, (int64_t)first, (const float *)(const void *)host, chunk.rows * chunk.columns, dtype);
         }
         if (cuda->status != STATUS_OK) break;
-        column += piece.columns;
-        if (column == from.columns) row += piece.rows, column = 0;
+        column += chunk.columns;
+        if (column == from.columns) row += chunk.rows, column = 0;
     }
     if (cuda->status != STATUS_OK) { /* nobody takes it for a result */
         const size_t size = dtype == DTYPE_F64 ? sizeof(double) : sizeof(float);

@@ -33,17 +33,17 @@ static struct numbers numbers_of(const struct xielu_args *args)
     return n;
 }
 
-struct piece {
+struct side_values {
     int side;
     double h, slope, bend;
 };
 
-static struct piece piece_of(const struct numbers *n, double x)
+static struct side_values side_of(const struct numbers *n, double x)
 {
-    if (x > 0) return (struct piece){0, x * x, 2 * x, 2};
+    if (x > 0) return (struct side_values){0, x * x, 2 * x, 2};
     const bool inside = !(x >= n->epsilon); /* NaN stays NaN */
     const double rest = expm1(inside ? x : n->epsilon);
-    return (struct piece){1, rest - x, inside ? rest : -1, inside ? rest + 1 : 0};
+    return (struct side_values){1, rest - x, inside ? rest : -1, inside ? rest + 1 : 0};
 }
 
 void REFERENCE(xielu_forward)(struct backend *backend, const struct xielu_args *args)
@@ -53,7 +53,7 @@ void REFERENCE(xielu_forward)(struct backend *backend, const struct xielu_args *
     for (int64_t t = 0; t < args->x.rows; t++)
         for (int64_t c = 0; c < args->x.columns; c++) {
             const double x = (double)row_of(args->x, t)[c];
-            const struct piece f = piece_of(&n, x);
+            const struct side_values f = side_of(&n, x);
             row_of(args->y, t)[c] = (real)(n.a[f.side] * f.h + n.beta * x);
         }
 }
@@ -76,7 +76,7 @@ void REFERENCE(xielu_backward)(struct backend *backend, const struct xielu_args 
     double sums[2] = {0};
     for (int64_t t = 0; t < args->x.rows; t++)
         for (int64_t c = 0; c < args->x.columns; c++) {
-            const struct piece f = piece_of(&n, (double)row_of(args->x, t)[c]);
+            const struct side_values f = side_of(&n, (double)row_of(args->x, t)[c]);
             const double dy = (double)row_of(args->dy, t)[c];
             sums[f.side] += dy * f.h;
             put(args->dx, t, c, dy * (n.a[f.side] * f.slope + n.beta), args->accumulate);
@@ -91,7 +91,7 @@ void REFERENCE(xielu_tangent)(struct backend *backend, const struct xielu_args *
     const struct numbers n = numbers_of(args);
     for (int64_t t = 0; t < args->x.rows; t++)
         for (int64_t c = 0; c < args->x.columns; c++) {
-            const struct piece f = piece_of(&n, (double)row_of(args->x, t)[c]);
+            const struct side_values f = side_of(&n, (double)row_of(args->x, t)[c]);
             const double x_t = (double)row_of(args->x_t, t)[c];
             row_of(args->y_t, t)[c] = (real)((n.a[f.side] * f.slope + n.beta) * x_t + n.a_t[f.side] * f.h);
         }
@@ -104,7 +104,7 @@ void REFERENCE(xielu_backward_tangent)(struct backend *backend, const struct xie
     double sums[2] = {0}, sums_t[2] = {0};
     for (int64_t t = 0; t < args->x.rows; t++)
         for (int64_t c = 0; c < args->x.columns; c++) {
-            const struct piece f = piece_of(&n, (double)row_of(args->x, t)[c]);
+            const struct side_values f = side_of(&n, (double)row_of(args->x, t)[c]);
             const double x_t = (double)row_of(args->x_t, t)[c];
             const double dy = (double)row_of(args->dy, t)[c], dy_t = (double)row_of(args->dy_t, t)[c];
             const double slope = n.a[f.side] * f.slope + n.beta;

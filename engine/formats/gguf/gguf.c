@@ -13,7 +13,7 @@ enum {
     TEXT_KEPT = 4096,
     ALIGNMENT = 32,
     ALIGNMENT_MAX = 1 << 20,
-    PIECE_BYTES = 1 << 15,
+    CHUNK_BYTES = 1 << 15,
     HEADER_MIN = 24
 };
 #define TEXT_MAX      (INT64_C(64) << 20) /* bytes of a text, of an array's items */
@@ -462,9 +462,9 @@ static enum status read_part(const struct gguf *file, const struct gguf_tensor *
 enum status gguf_read_f32(const struct gguf *file, const struct gguf_tensor *tensor, int64_t first, int64_t count,
                           float *out, struct error *error)
 {
-    _Alignas(64) char piece[PIECE_BYTES];
+    _Alignas(64) char chunk[CHUNK_BYTES];
     const struct dtype_info *dtype = dtype_info(tensor->dtype);
-    const int64_t width = (int64_t)dtype->bits / 8, most = PIECE_BYTES / width;
+    const int64_t width = (int64_t)dtype->bits / 8, most = CHUNK_BYTES / width;
     if (first < 0 || count < 0 || first > tensor->elements || count > tensor->elements - first)
         return error_set(error, STATUS_INVALID, "%lld elements from %lld on, of a tensor that has %lld",
                          (long long)count, (long long)first, (long long)tensor->elements);
@@ -481,9 +481,9 @@ enum status gguf_read_f32(const struct gguf *file, const struct gguf_tensor *ten
         } else {
             const int64_t now = blocks < most ? blocks : most;
             taken = now * dtype->block;
-            status = file_read(file->file, tensor->offset + first / dtype->block * width, piece, (size_t)(now * width),
+            status = file_read(file->file, tensor->offset + first / dtype->block * width, chunk, (size_t)(now * width),
                                error);
-            if (status == STATUS_OK) dtype->to_f32(piece, out, taken);
+            if (status == STATUS_OK) dtype->to_f32(chunk, out, taken);
         }
         if (status != STATUS_OK) return status;
         first += taken;

@@ -1,5 +1,5 @@
 /* gguf_writer.h: writes one GGUF file, version 3, little endian (gguf.h reads them): metadata, then tensors, each in
- * pieces. Nothing appears at the path before gguf_writer_commit has made all of it durable; an abandoned writer leaves
+ * chunks. Nothing appears at the path before gguf_writer_commit has made all of it durable; an abandoned writer leaves
  * nothing behind. */
 #ifndef GGUF_GGUF_WRITER_H
 #define GGUF_GGUF_WRITER_H

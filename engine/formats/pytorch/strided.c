@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { PIECE_BYTES = 1 << 15, PIECE_FLOATS = PIECE_BYTES / 2 };
+enum { CHUNK_BYTES = 1 << 15, CHUNK_FLOATS = CHUNK_BYTES / 2 };
 
 struct axis {
     int64_t extent, from, to; /* steps in the file and in the output, in elements */
@@ -12,22 +12,22 @@ struct axis {
 static enum status read_run(const struct file *file, const struct dtype_info *dtype, int64_t offset,
                             const struct axis *axis, float *out, struct error *error)
 {
-    _Alignas(64) char piece[PIECE_BYTES];
-    _Alignas(64) float values[PIECE_FLOATS];
+    _Alignas(64) char chunk[CHUNK_BYTES];
+    _Alignas(64) float values[CHUNK_FLOATS];
     const int64_t width = (int64_t)dtype->bits / 8, step = axis->extent == 1 ? 1 : axis->from;
-    const int64_t room = step * width > PIECE_BYTES ? 1 : (PIECE_BYTES / width - 1) / step + 1;
-    const int64_t most = room < PIECE_FLOATS ? room : PIECE_FLOATS;
+    const int64_t room = step * width > CHUNK_BYTES ? 1 : (CHUNK_BYTES / width - 1) / step + 1;
+    const int64_t most = room < CHUNK_FLOATS ? room : CHUNK_FLOATS;
     for (int64_t done = 0; done < axis->extent;) {
         const int64_t left = axis->extent - done, count = left < most ? left : most;
         const size_t span = (size_t)(((count - 1) * step + 1) * width);
-        const enum status status = file_read(file, offset + done * step * width, piece, span, error);
+        const enum status status = file_read(file, offset + done * step * width, chunk, span, error);
         if (status != STATUS_OK) return status;
         for (int64_t i = 1; step > 1 && i < count; i++)
-            memcpy(piece + i * width, piece + i * step * width, (size_t)width);
+            memcpy(chunk + i * width, chunk + i * step * width, (size_t)width);
         if (axis->to == 1) {
-            dtype->to_f32(piece, out + done, count);
+            dtype->to_f32(chunk, out + done, count);
         } else {
-            dtype->to_f32(piece, values, count);
+            dtype->to_f32(chunk, values, count);
             for (int64_t i = 0; i < count; i++) out[(done + i) * axis->to] = values[i];
         }
         done += count;

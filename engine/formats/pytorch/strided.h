@@ -16,7 +16,7 @@ struct strided {
 };
 
 /* Elements [first, first + count) of the view, flattened row-major, as float32; the span must lie in the view. Whatever
- * their order is in memory, they are read in the order of the file, in bounded pieces; allocates nothing. Statuses of
+ * their order is in memory, they are read in the order of the file, in bounded chunks; allocates nothing. Statuses of
  * file_read. */
 MUST_CHECK enum status strided_read_f32(const struct file *file, const struct strided *view, int64_t first,
                                         int64_t count, float *out, struct error *error);

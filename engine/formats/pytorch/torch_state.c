@@ -286,7 +286,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct torch_tensor *)a)->name, ((const struct torch_tensor *)b)->name);
 }
 
-static enum status settle_names(const struct reader *reader, struct torch_state *state, bool lightning)
+static enum status finish_names(const struct reader *reader, struct torch_state *state, bool lightning)
 {
     for (int64_t i = 0; i < state->count; i++) {
         strip(state->tensors[i].name);
@@ -354,7 +354,7 @@ enum status torch_state_read(const char *name, const struct pickle *pickle, cons
     *out = (struct torch_state){.step = -1, .tokens = -1};
     enum status status = find_state(&reader, &state, &lightning);
     if (status == STATUS_OK) status = read_all(&reader, pickle_items(pickle, state), out);
-    if (status == STATUS_OK) status = settle_names(&reader, out, lightning);
+    if (status == STATUS_OK) status = finish_names(&reader, out, lightning);
     if (status != STATUS_OK) return status;
     out->step = read_count(&reader, steps, sizeof steps / sizeof steps[0]);
     out->tokens = read_count(&reader, tokens, sizeof tokens / sizeof tokens[0]);

@@ -8,7 +8,7 @@
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are little endian and read as they are");
 
-enum { LENGTH_BYTES = 8, PIECE_BYTES = 1 << 16 };
+enum { LENGTH_BYTES = 8, CHUNK_BYTES = 1 << 16 };
 
 struct safetensors {
     struct file *file;
@@ -95,7 +95,7 @@ enum status safetensors_read_f32(const struct safetensors *file, int64_t index, 
 {
     enum status status;
     struct safetensors_tensor tensor;
-    _Alignas(64) char piece[PIECE_BYTES];
+    _Alignas(64) char chunk[CHUNK_BYTES];
     safetensors_tensor(file, index, &tensor);
     const struct dtype_info *dtype = dtype_info(tensor.dtype);
     const int64_t width = (int64_t)dtype->bits / 8;
@@ -105,9 +105,9 @@ enum status safetensors_read_f32(const struct safetensors *file, int64_t index, 
     int64_t offset = tensor.offset + first * width;
     if (tensor.dtype == DTYPE_F32) return file_read(file->file, offset, out, (size_t)(count * width), error);
     while (count > 0) {
-        const int64_t now = count < PIECE_BYTES / width ? count : PIECE_BYTES / width;
-        if ((status = file_read(file->file, offset, piece, (size_t)(now * width), error)) != STATUS_OK) return status;
-        dtype->to_f32(piece, out, now);
+        const int64_t now = count < CHUNK_BYTES / width ? count : CHUNK_BYTES / width;
+        if ((status = file_read(file->file, offset, chunk, (size_t)(now * width), error)) != STATUS_OK) return status;
+        dtype->to_f32(chunk, out, now);
         out += now;
         count -= now;
         offset += now * width;

@@ -20,7 +20,7 @@ void safetensors_tensor(const struct safetensors *file, int64_t index, struct sa
 int64_t safetensors_find(const struct safetensors *file, const char *name);
 
 /* Elements [first, first + count) of a tensor, flattened row-major, as float32 (rounded to nearest even from F64).
- * Converts in bounded pieces; allocates nothing. Values that are not finite pass through. STATUS_INVALID (span outside
+ * Converts in bounded chunks; allocates nothing. Values that are not finite pass through. STATUS_INVALID (span outside
  * the tensor), STATUS_UNSUPPORTED (not a floating point dtype we convert), STATUS_INPUT_CHANGED, STATUS_IO. */
 MUST_CHECK enum status safetensors_read_f32(const struct safetensors *file, int64_t index, int64_t first, int64_t count,
                                             float *out, struct error *error);

@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-enum { PIECE_BYTES = 1 << 16, ALIGNMENT = 8, WIDTH_MAX = 8 };
+enum { CHUNK_BYTES = 1 << 16, ALIGNMENT = 8, WIDTH_MAX = 8 };
 
 struct safetensors_writer {
     struct file_slots slots;
@@ -167,7 +167,7 @@ enum status safetensors_writer_f32(struct safetensors_writer *writer, int64_t in
 {
     assert(index >= 0 && index < writer->slots.count);
     enum status status;
-    _Alignas(64) char piece[PIECE_BYTES];
+    _Alignas(64) char chunk[CHUNK_BYTES];
     const struct file_slot *slot = &writer->slots.list[index];
     const struct dtype_info *dtype = dtype_info(writer->dtypes[index]);
     const int64_t width = (int64_t)dtype->bits / 8;
@@ -179,9 +179,9 @@ enum status safetensors_writer_f32(struct safetensors_writer *writer, int64_t in
     if (writer->dtypes[index] == DTYPE_F32)
         return safetensors_writer_bytes(writer, index, values, count * width, error);
     while (count > 0) {
-        const int64_t now = count < PIECE_BYTES / width ? count : PIECE_BYTES / width;
-        dtype->from_f32(values, piece, now);
-        if ((status = safetensors_writer_bytes(writer, index, piece, now * width, error)) != STATUS_OK) return status;
+        const int64_t now = count < CHUNK_BYTES / width ? count : CHUNK_BYTES / width;
+        dtype->from_f32(values, chunk, now);
+        if ((status = safetensors_writer_bytes(writer, index, chunk, now * width, error)) != STATUS_OK) return status;
         values += now;
         count -= now;
     }

@@ -35,7 +35,7 @@ MUST_CHECK enum status safetensors_writer_measure(const struct safetensors_entry
                                                   int64_t *bytes, struct error *error);
 
 /* Appends `count` values to what was written of entry `index`, converted to its dtype (nearest even). Entries may be
- * written in any order, each in as many pieces as convenient. STATUS_INVALID (more than its shape holds, a dtype that
+ * written in any order, each in as many chunks as convenient. STATUS_INVALID (more than its shape holds, a dtype that
  * is no float), STATUS_DISK_FULL, STATUS_IO. */
 MUST_CHECK enum status safetensors_writer_f32(struct safetensors_writer *writer, int64_t index, const float *values,
                                               int64_t count, struct error *error);

@@ -28,7 +28,7 @@ enum attribution_objective { ATTRIBUTION_LOSS, ATTRIBUTION_KL };
 struct attribution_request {
     const struct model *model;
     struct backend *backend;
-    /* of the whole model, settled (quantize_method_settle); without overrides and quantized embeddings or output */
+    /* of the whole model, complete (quantize_method_complete); without overrides and quantized embeddings or output */
     struct quantize_method method;
     const struct sequences *calibration, *evaluation; /* as for quantize_run */
     const char *baseline;                             /* likewise */

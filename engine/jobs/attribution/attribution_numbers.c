@@ -28,18 +28,18 @@ static uint64_t fingerprint(const struct attribution_list *list)
     return checksum_value(&sum);
 }
 
-enum status attribution_numbers_open(const struct attribution_list *list, struct tally *out, struct error *error)
+enum status attribution_numbers_open(const struct attribution_list *list, struct saved_table *out, struct error *error)
 {
-    return tally_open(list->request->work_directory, "attribution.tally", fingerprint(list), list->rows, NUMBERS, out,
-                      error);
+    return saved_table_open(list->request->work_directory, "attribution.table", fingerprint(list), list->rows, NUMBERS,
+                            out, error);
 }
 
 void attribution_numbers_plan(const struct attribution_list *list, struct run_plan *plan)
 {
-    tally_plan(list->rows, NUMBERS, list->request->work_directory != NULL ? list->rows : 0, plan);
+    saved_table_plan(list->rows, NUMBERS, list->request->work_directory != NULL ? list->rows : 0, plan);
 }
 
-enum status attribution_numbers_add(struct tally *tally, const struct quantize_result *found, struct error *error)
+enum status attribution_numbers_add(struct saved_table *table, const struct quantize_result *found, struct error *error)
 {
     double row[NUMBERS] = {
         [LOSS_FP] = found->fp.loss,
@@ -57,18 +57,18 @@ enum status attribution_numbers_add(struct tally *tally, const struct quantize_r
         row[BITS] += (double)layer->bits;
         row[WEIGHTS] += (double)(layer->rows * layer->columns);
     }
-    const enum status status = tally_add(tally, row, error);
-    return status == STATUS_OK ? tally_save(tally, error) : status;
+    const enum status status = saved_table_add(table, row, error);
+    return status == STATUS_OK ? saved_table_save(table, error) : status;
 }
 
-bool attribution_numbers_has(const struct tally *tally, int64_t row)
+bool attribution_numbers_has(const struct saved_table *table, int64_t row)
 {
-    return row < tally->done;
+    return row < table->done;
 }
 
-struct attribution_number attribution_numbers_at(const struct tally *tally, int64_t row)
+struct attribution_number attribution_numbers_at(const struct saved_table *table, int64_t row)
 {
-    const double *at = tally->values + row * NUMBERS;
+    const double *at = table->values + row * NUMBERS;
     return (struct attribution_number){.loss = at[LOSS],
                                        .delta = at[DELTA],
                                        .delta_low = at[DELTA_LOW],
@@ -81,25 +81,25 @@ struct attribution_number attribution_numbers_at(const struct tally *tally, int6
 
 /* A run without a unit begins at the unit's block and counts what it stores from there: bits and weights are those of
  * the whole less the unit's. */
-static void gather_left_out(const struct tally *tally, const struct attribution_list *list,
+static void gather_left_out(const struct saved_table *table, const struct attribution_list *list,
                             struct attribution_result *out)
 {
     const struct attribution_number *whole = &out->whole[out->own];
     for (int64_t i = 0; i < out->unit_count; i++) {
         const struct attribution_number *alone = &out->alone[i * out->width_count + out->own];
-        out->left_out[i] = attribution_numbers_at(tally, list->left_out + i);
+        out->left_out[i] = attribution_numbers_at(table, list->left_out + i);
         out->left_out[i].bits = whole->bits - alone->bits;
         out->left_out[i].weights = whole->weights - alone->weights;
     }
 }
 
-void attribution_numbers_gather(const struct tally *tally, const struct attribution_list *list,
+void attribution_numbers_gather(const struct saved_table *table, const struct attribution_list *list,
                                 struct attribution_result *out)
 {
-    for (int64_t i = 0; i < list->left_out; i++) out->alone[i] = attribution_numbers_at(tally, i);
+    for (int64_t i = 0; i < list->left_out; i++) out->alone[i] = attribution_numbers_at(table, i);
     for (int64_t i = 0, row = list->others; i < out->width_count; i++)
-        out->whole[i] = attribution_numbers_at(tally, i == out->own ? list->whole : row++);
-    if (out->left_out != NULL) gather_left_out(tally, list, out);
-    out->loss_fp = tally->values[LOSS_FP];
-    out->calibration_tokens = (int64_t)tally->values[list->whole * NUMBERS + CALIBRATION_TOKENS];
+        out->whole[i] = attribution_numbers_at(table, i == out->own ? list->whole : row++);
+    if (out->left_out != NULL) gather_left_out(table, list, out);
+    out->loss_fp = table->values[LOSS_FP];
+    out->calibration_tokens = (int64_t)table->values[list->whole * NUMBERS + CALIBRATION_TOKENS];
 }

@@ -9,7 +9,7 @@ struct execution {
     const struct attribution_request *request;
     struct attribution_result *out;
     struct attribution_list list;
-    struct tally tally;
+    struct saved_table table;
     struct attribution_progress progress;
     struct matrix fp_hidden; /* of the evaluation, after the last block */
     int64_t hold_bytes;      /* of each quantization, as its plan says */
@@ -30,7 +30,7 @@ static void log_number(const struct execution *execution, const struct attributi
 {
     const struct monitor *monitor = execution->request->monitor;
     const char *name = entry->unit < 0 ? NULL : execution->out->units[entry->unit].name;
-    const double delta = attribution_numbers_at(&execution->tally, row).delta;
+    const double delta = attribution_numbers_at(&execution->table, row).delta;
     if (entry->target == ATTRIBUTION_ALONE)
         monitor_log(monitor, "%s alone, %" PRId64 " bits: delta %.5g", name, execution->out->widths[width], delta);
     else if (entry->target == ATTRIBUTION_LEFT_OUT)
@@ -61,7 +61,7 @@ static enum status quantize(struct execution *execution, const struct attributio
     if (row >= 0) attribution_progress_begin(&execution->progress, row);
     enum status status = quantize_run(&asked.request, &found, error);
     if (status == STATUS_OK && row >= 0) {
-        status = attribution_numbers_add(&execution->tally, &found, error);
+        status = attribution_numbers_add(&execution->table, &found, error);
         attribution_progress_end(&execution->progress, row);
         if (status == STATUS_OK) log_number(execution, entry, width, row);
     }
@@ -74,10 +74,10 @@ static enum status run_entry(struct execution *execution, const struct attributi
                              const struct quantize_streams *streams, struct error *error)
 {
     enum status status = STATUS_OK;
-    if (attribution_numbers_has(&execution->tally, entry->last)) return STATUS_OK;
+    if (attribution_numbers_has(&execution->table, entry->last)) return STATUS_OK;
     for (int64_t i = 0; i < entry->width_count && status == STATUS_OK; i++) {
         const int64_t row = entry->row < 0 ? -1 : entry->row + i;
-        if (row >= 0 && attribution_numbers_has(&execution->tally, row)) continue;
+        if (row >= 0 && attribution_numbers_has(&execution->table, row)) continue;
         status = quantize(execution, entry, entry->width + i, row, streams, error);
     }
     return status;
@@ -125,10 +125,10 @@ static enum status begin(struct execution *execution, struct error *error)
     if (status == STATUS_OK && !plan_fits(&plan, &budget))
         status = plan_refuse(
             &plan, &budget, "give it fewer or shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)", error);
-    if (status == STATUS_OK) status = attribution_numbers_open(&execution->list, &execution->tally, error);
+    if (status == STATUS_OK) status = attribution_numbers_open(&execution->list, &execution->table, error);
     if (status != STATUS_OK) return status;
     execution->out->flops = plan.flops;
-    attribution_progress_init(&execution->list, execution->tally.done, &execution->progress);
+    attribution_progress_init(&execution->list, execution->table.done, &execution->progress);
     return STATUS_OK;
 }
 
@@ -155,14 +155,14 @@ static enum status allocate(struct execution *execution, struct error *error)
         return STATUS_OK;
     }
     status = run_entry(execution, &list->entries[list->count - 1], NULL, error);
-    if (status == STATUS_OK) out->measured = attribution_numbers_at(&execution->tally, list->allocation);
+    if (status == STATUS_OK) out->measured = attribution_numbers_at(&execution->table, list->allocation);
     return status;
 }
 
 static enum status conclude(struct execution *execution, struct error *error)
 {
     struct attribution_result *out = execution->out;
-    attribution_numbers_gather(&execution->tally, &execution->list, out);
+    attribution_numbers_gather(&execution->table, &execution->list, out);
     attribution_conclusions_add_up(out);
     if (out->width_count == 1) return STATUS_OK;
     const enum status status = attribution_conclusions_frontier(out, execution->request->objective, error);
@@ -178,7 +178,7 @@ enum status attribution_run(const struct attribution_request *request, struct at
     if (status == STATUS_OK) status = measure(&execution, error);
     if (status == STATUS_OK) status = conclude(&execution, error);
     matrix_release(request->backend, &execution.fp_hidden);
-    tally_reset(&execution.tally);
+    saved_table_reset(&execution.table);
     attribution_list_reset(&execution.list);
     if (status != STATUS_OK) attribution_result_reset(out);
     return status;

@@ -2,7 +2,7 @@
 
 #include "base/memory.h"
 #include "files/file_writer.h"
-#include "jobs/companions.h"
+#include "jobs/config_files.h"
 #include "jobs/export/export_plan.h"
 #include "jobs/weights_copy.h"
 #include "model/gguf_names.h"
@@ -87,19 +87,19 @@ static enum status path_in(const struct export_job *job, const char *name, char 
     return error_set(error, STATUS_INVALID, "an export's path is too long");
 }
 
-static enum status write_companions(const struct export_job *job, struct error *error)
+static enum status write_config_files(const struct export_job *job, struct error *error)
 {
     static const char plain[] = "{\"torch_dtype\": \"float32\", \"dtype\": \"float32\"}";
     char path[PATH_MAX], *text = NULL, *config = NULL;
     enum status status;
     if (job->plan.format->configure == NULL)
-        return companions_write(job->plan.model->weights, job->directory,
-                                job->plan.format->write == NULL ? plain : NULL, error);
+        return config_files_write(job->plan.model->weights, job->directory,
+                                  job->plan.format->write == NULL ? plain : NULL, error);
     if ((status = export_plan_configuration(&job->plan, &text, error)) != STATUS_OK) goto done;
     const size_t size = strlen(text) + 64;
     if ((status = memory_new((int64_t)size, 1, "configuration", &config, error)) != STATUS_OK) goto done;
     (void)snprintf(config, size, "{\"quantization_config\": %s}", text);
-    if ((status = companions_write(job->plan.model->weights, job->directory, config, error)) != STATUS_OK) goto done;
+    if ((status = config_files_write(job->plan.model->weights, job->directory, config, error)) != STATUS_OK) goto done;
     if (job->plan.format->configuration == NULL) goto done;
     if ((status = path_in(job, job->plan.format->configuration, path, error)) != STATUS_OK) goto done;
     status = file_writer_put(path, text, strlen(text), error);
@@ -125,7 +125,7 @@ enum status export_open(int id, const struct quantize_method *method, const stru
         status = error_set_errno(error, "cannot make a directory for an export");
         goto done;
     }
-    if ((status = write_companions(job, error)) != STATUS_OK) goto done;
+    if ((status = write_config_files(job, error)) != STATUS_OK) goto done;
     if ((status = begin(job, error)) != STATUS_OK) goto done;
     *out = job;
     job = NULL;
@@ -207,7 +207,7 @@ static enum status keep_all(void *owner, struct error *error)
     struct export_job *job = owner;
     enum status status = STATUS_OK;
     for (int64_t i = 0; i < job->plan.tensors && job->plan.fold != NULL && status == STATUS_OK; i++)
-        if (export_fold_settled(job->plan.fold, i)) status = copy_tensor(job, i, error);
+        if (export_fold_is_noted(job->plan.fold, i)) status = copy_tensor(job, i, error);
     return status == STATUS_OK ? weights_writer_keep(job->writer, error) : status;
 }
 

@@ -11,15 +11,15 @@
 
 struct export_job;
 
-/* Whether the model that `method` (settled) makes of this one can be stored in that format. STATUS_UNSUPPORTED with the
- * pointer "/export": the method, a layer's shape, an architecture whose packed layers nobody loads; statuses of
+/* Whether the model that `method` (complete) makes of this one can be stored in that format. STATUS_UNSUPPORTED with
+ * the pointer "/export": the method, a layer's shape, an architecture whose packed layers nobody loads; statuses of
  * overrides_new. */
 MUST_CHECK enum status export_check(int format, const struct quantize_method *method, const struct model *model,
                                     struct error *error);
 
 /* Begins `directory` (its parent exists), or goes on with what an earlier export of the same to the same left there.
  * model and method are lent. The caller owns *out (export_close). Statuses of export_check, weights_writer_open,
- * companions_write. */
+ * config_files_write. */
 MUST_CHECK enum status export_open(int format, const struct quantize_method *method, const struct model *model,
                                    const char *directory, struct export_job **out, struct error *error);
 

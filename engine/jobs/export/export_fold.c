@@ -234,7 +234,7 @@ int64_t export_fold_block(const struct export_fold *fold, int64_t tensor)
     return fold->parts[tensor].block;
 }
 
-bool export_fold_settled(const struct export_fold *fold, int64_t tensor)
+bool export_fold_is_noted(const struct export_fold *fold, int64_t tensor)
 {
     return fold->parts[tensor].divided && fold->parts[tensor].noted;
 }

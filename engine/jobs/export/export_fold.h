@@ -33,7 +33,7 @@ MUST_CHECK enum status export_fold_layer(struct export_fold *fold, int64_t tenso
  * by; and once all layers came by, by what [elements]; NULL: by nothing. Lent. */
 bool export_fold_divides(const struct export_fold *fold, int64_t tensor);
 int64_t export_fold_block(const struct export_fold *fold, int64_t tensor);
-bool export_fold_settled(const struct export_fold *fold, int64_t tensor);
+bool export_fold_is_noted(const struct export_fold *fold, int64_t tensor);
 const float *export_fold_divisors(const struct export_fold *fold, int64_t tensor);
 
 #endif

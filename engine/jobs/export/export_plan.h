@@ -34,8 +34,8 @@ struct export_plan {
     struct export_fold *fold; /* NULL: layers have no scales of columns, or values are stored */
 };
 
-/* Whether the model that `method` (settled) makes of this one can be stored in that format. STATUS_UNSUPPORTED with the
- * pointer "/export": the method, a layer's shape, an architecture whose packed layers nobody loads; statuses of
+/* Whether the model that `method` (complete) makes of this one can be stored in that format. STATUS_UNSUPPORTED with
+ * the pointer "/export": the method, a layer's shape, an architecture whose packed layers nobody loads; statuses of
  * overrides_new. */
 MUST_CHECK enum status export_plan_check(int format, const struct quantize_method *method, const struct model *model,
                                          struct error *error);

@@ -44,7 +44,7 @@ struct quantize_keeper {
 struct quantize_request {
     const struct model *model;
     struct backend *backend;
-    struct quantize_method method;       /* settled (quantize_method_settle) */
+    struct quantize_method method;       /* complete (quantize_method_complete) */
     const struct sequences *calibration; /* NULL: none, for quantizers that need none */
     const struct sequences *evaluation;
     /* file of the full-precision hidden states (eval/baseline.h): read where it exists, else written; NULL: none */

@@ -26,7 +26,7 @@ struct quantized_copy {
 struct quantized_copy_request {
     const struct model *model;
     struct backend *backend;
-    struct quantize_method method;       /* settled */
+    struct quantize_method method;       /* complete */
     const struct sequences *calibration; /* NULL: none */
     const char *directory;               /* existing */
     uint64_t fingerprint;                /* of everything that the numbers depend on */

@@ -38,7 +38,7 @@ struct sharpness_request {
     struct backend *backend; /* of floats for a direction: quantizers work on those */
     const struct sequences *sequences;
     struct sharpness_settings settings;
-    const struct quantize_method *direction; /* settled; NULL: none */
+    const struct quantize_method *direction; /* complete; NULL: none */
     const struct sequences *calibration;     /* for the direction's method; may be NULL */
     const char *work_directory;    /* existing, the run's own, kept between its attempts; NULL: nothing is saved */
     int64_t memory_limit;          /* bytes; 0: what the backend has for a run */

@@ -11,7 +11,7 @@
 /* The file, little endian: struct header; records; numbers; vectors, their elements as the backend has them; the
  * checksum of all before it (8 bytes). */
 #define MAGIC "deltaqSH"
-enum { VERSION = 1, PIECE = 1 << 18 /* elements at a time */ };
+enum { VERSION = 1, CHUNK = 1 << 18 /* elements at a time */ };
 
 struct header {
     char magic[8];
@@ -72,7 +72,7 @@ static enum status put_vectors(struct output *output, const struct basis *basis,
     struct backend *backend = basis->space->backend;
     for (int64_t i = 0; i < basis->count; i++)
         for (int64_t first = 0, count; first < elements; first += count) {
-            count = elements - first < PIECE ? elements - first : PIECE;
+            count = elements - first < CHUNK ? elements - first : CHUNK;
             backend->ops->download(backend, vector_part(basis->vectors[i], first, count), staging, dtype_of(backend));
             const enum status status = put(output, staging, (size_t)count * backend->ops->element, error);
             if (status != STATUS_OK) return status;
@@ -103,7 +103,7 @@ enum status sharpness_state_write(const char *path, const struct sharpness_state
         header.vector_elements = basis->vectors[0].rows * VECTOR_COLUMNS;
     }
     checksum_init(&output.sum);
-    if ((status = memory_new(PIECE, sizeof(double), "the state of a run", &staging, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(CHUNK, sizeof(double), "the state of a run", &staging, error)) != STATUS_OK) goto done;
     if ((status = file_writer_open(path, file_size(&header), &output.writer, error)) != STATUS_OK) goto done;
     if ((status = put(&output, &header, sizeof header, error)) != STATUS_OK) goto done;
     status = put(&output, state->records, (size_t)state->record_count * sizeof(double), error);
@@ -140,11 +140,11 @@ static enum status state_open(const char *path, bool whole, struct file **out, s
         return error_set(error, STATUS_CORRUPT, "%s: %lld bytes do not match its header", file_name(*out),
                          (long long)bytes);
     if (!whole) return STATUS_OK;
-    if ((status = memory_new(PIECE, 1, "the state of a run", &staging, error)) != STATUS_OK) return status;
+    if ((status = memory_new(CHUNK, 1, "the state of a run", &staging, error)) != STATUS_OK) return status;
     checksum_init(&sum);
     const int64_t end = bytes - (int64_t)sizeof(uint64_t);
     for (int64_t at = 0, count; at < end && status == STATUS_OK; at += count) {
-        count = end - at < PIECE ? end - at : PIECE;
+        count = end - at < CHUNK ? end - at : CHUNK;
         status = file_read(*out, at, staging, (size_t)count, error);
         if (status == STATUS_OK) checksum_add(&sum, staging, (size_t)count);
     }
@@ -196,7 +196,7 @@ static enum status take_vectors(const struct file *file, const struct header *he
         if (basis->vectors[i].rows * VECTOR_COLUMNS != elements)
             return error_set(error, STATUS_CORRUPT, "%s: vectors of another length", file_name(file));
         for (int64_t first = 0, count; first < elements; first += count) {
-            count = elements - first < PIECE ? elements - first : PIECE;
+            count = elements - first < CHUNK ? elements - first : CHUNK;
             if ((status = file_read(file, at, staging, (size_t)(count * element), error)) != STATUS_OK) return status;
             backend->ops->upload(backend, vector_part(basis->vectors[i], first, count), staging, dtype_of(backend));
             at += count * element;
@@ -222,7 +222,7 @@ enum status sharpness_state_restore(const char *path, struct kept *kept, bool *f
     const int64_t at = (int64_t)sizeof header + header.record_count * (int64_t)sizeof(double);
     if ((status = file_read(file, at, kept->numbers, (size_t)kept->number_count * sizeof(double), error)) != STATUS_OK)
         goto done;
-    if ((status = memory_new(PIECE, sizeof(double), "the state of a run", &staging, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(CHUNK, sizeof(double), "the state of a run", &staging, error)) != STATUS_OK) goto done;
     status = take_vectors(file, &header, kept->basis, staging, error);
     *found = status == STATUS_OK;
 done:

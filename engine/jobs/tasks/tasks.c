@@ -16,7 +16,7 @@
 #define GROUP_LEAST 16384
 #define GROUP_BYTES (1LL << 30)
 
-/* A row of the tally: the log-likelihoods of each model, then these. */
+/* A row of the saved table: the log-likelihoods of each model, then these. */
 enum { ROW_ALONE, ROW_COMPUTED, ROW_CUT, ROW_EXTRAS };
 
 struct place {
@@ -266,24 +266,24 @@ static enum status group_keep(struct job *job, int64_t first, int64_t count, str
         for (int choice = 0; choice < choices; choice++, text++)
             for (int m = 0; m < job->models; m++) row[m * TASK_CHOICES + choice] = job->answers[m][text];
         if (i == 0) row[job->models * TASK_CHOICES + ROW_COMPUTED] = (double)job->group.tokens;
-        if ((status = tally_add(&job->out->tally, row, error)) != STATUS_OK) return status;
+        if ((status = saved_table_add(&job->out->table, row, error)) != STATUS_OK) return status;
     }
-    return tally_save(&job->out->tally, error);
+    return saved_table_save(&job->out->table, error);
 }
 
 static enum status groups_run(struct job *job, struct error *error)
 {
-    struct tally *tally = &job->out->tally;
+    struct saved_table *table = &job->out->table;
     enum status status = STATUS_OK;
-    monitor_progress(job->request->monitor, tally->done, tally->rows, "item");
-    while (tally->done < tally->rows && status == STATUS_OK) {
-        const int64_t first = tally->done;
+    monitor_progress(job->request->monitor, table->done, table->rows, "item");
+    while (table->done < table->rows && status == STATUS_OK) {
+        const int64_t first = table->done;
         int64_t count = 0;
         status = group_collect(job, first, &count, error);
         if (status == STATUS_OK) status = group_run(job, error);
         if (status == STATUS_OK) status = group_keep(job, first, count, error);
         if (status == STATUS_OK) job->out->flops += job->group.flops;
-        if (status == STATUS_OK) monitor_progress(job->request->monitor, tally->done, tally->rows, "item");
+        if (status == STATUS_OK) monitor_progress(job->request->monitor, table->done, table->rows, "item");
     }
     return status;
 }
@@ -337,7 +337,7 @@ static void outcome_make(const struct job *job, int64_t i, struct tasks_outcome 
 {
     const struct place *place = &job->places[i];
     const struct prompt *prompt = prompt_of(job, place);
-    const double *row = job->out->tally.values + i * row_width(job);
+    const double *row = job->out->table.values + i * row_width(job);
     *out = (struct tasks_outcome){.set = place->set, .item = place->item, .log_likelihoods = row, .gold = prompt->gold};
     for (int m = 0; m < job->models; m++) {
         out->choice[m] = tasks_score_choice(row + m * TASK_CHOICES, NULL, prompt->choices);
@@ -354,7 +354,7 @@ static enum status summarise(struct job *job, struct error *error)
         (status = memory_new(out->set_count, sizeof *out->scores, "scores", &out->scores, error)) != STATUS_OK)
         return status;
     for (int64_t i = 0; i < out->item_count; i++) {
-        const double *extras = out->tally.values + i * row_width(job) + job->models * TASK_CHOICES;
+        const double *extras = out->table.values + i * row_width(job) + job->models * TASK_CHOICES;
         outcome_make(job, i, &out->outcomes[i]);
         out->tokens_alone += (int64_t)extras[ROW_ALONE];
         out->tokens_computed += (int64_t)extras[ROW_COMPUTED];
@@ -403,7 +403,7 @@ static enum status groups_plan(struct job *job, struct run_plan *out, struct err
         if (status == STATUS_OK) status = group_run(job, error);
         plan_add(&groups, &job->group, 1);
     }
-    tally_plan(items, row_width(job), job->request->work_directory != NULL ? saves : 0, out);
+    saved_table_plan(items, row_width(job), job->request->work_directory != NULL ? saves : 0, out);
     plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES + items * (int64_t)(sizeof *job->places + sizeof *job->out->outcomes));
     if (job->request->method != NULL) {
         plan_add(out, &job->copied.plan, 1);
@@ -434,11 +434,11 @@ enum status tasks_run(const struct tasks_request *request, struct tasks_result *
     enum status status;
     *out = (struct tasks_result){.models = job.models, .set_count = request->set_count};
     if ((status = job_open(&job, error)) != STATUS_OK) goto done;
-    status = tally_open(request->work_directory, "items.tally", request->fingerprint, out->item_count, row_width(&job),
-                        &out->tally, error);
+    status = saved_table_open(request->work_directory, "items.table", request->fingerprint, out->item_count,
+                              row_width(&job), &out->table, error);
     if (status != STATUS_OK) goto done;
-    if (out->tally.done > 0)
-        monitor_log(request->monitor, "%lld of %lld items were answered before", (long long)out->tally.done,
+    if (out->table.done > 0)
+        monitor_log(request->monitor, "%lld of %lld items were answered before", (long long)out->table.done,
                     (long long)out->item_count);
     if ((status = copy_open(&job, &budget, error)) != STATUS_OK) goto done;
     if ((status = groups_run(&job, error)) != STATUS_OK) goto done;
@@ -453,6 +453,6 @@ void tasks_result_reset(struct tasks_result *result)
 {
     memory_free(result->outcomes);
     memory_free(result->scores);
-    tally_reset(&result->tally);
+    saved_table_reset(&result->table);
     *result = (struct tasks_result){0};
 }

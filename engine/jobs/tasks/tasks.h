@@ -7,7 +7,7 @@
 
 #include "base/monitor.h"
 #include "dataset/dataset.h"
-#include "jobs/tally.h"
+#include "jobs/saved_table.h"
 #include "jobs/tasks/tasks_score.h"
 #include "model/model.h"
 #include "quant/quantizer.h"
@@ -20,7 +20,7 @@ struct tasks_request {
     const struct task_set *const *sets; /* lent until the result is reset */
     int64_t set_count;
     bool special_tokens;                  /* as the tokenizer adds them by itself */
-    const struct quantize_method *method; /* settled; NULL: full precision alone */
+    const struct quantize_method *method; /* complete; NULL: full precision alone */
     const struct sequences *calibration;  /* or NULL */
     const char *work_directory;    /* existing, kept between attempts; NULL only without a method: nothing is saved */
     uint64_t fingerprint;          /* of the checkpoint, the tasks and all that decides the numbers */
@@ -38,8 +38,8 @@ struct tasks_result {
     int64_t tokens_computed;        /* what was fed */
     int64_t cut;                    /* choices whose beginning did not fit the model's positions */
     double bits_per_weight;
-    double flops;       /* that this attempt computed, by its plans */
-    struct tally tally; /* holds the log-likelihoods */
+    double flops;             /* that this attempt computed, by its plans */
+    struct saved_table table; /* holds the log-likelihoods */
 };
 void tasks_result_reset(struct tasks_result *result); /* {0} is fine */
 
@@ -49,7 +49,7 @@ MUST_CHECK enum status tasks_plan(const struct tasks_request *request, const str
 
 /* STATUS_TOO_LARGE when a group of items does not fit what there is (backend_budget); STATUS_INVALID (a choice longer
  * than the model's positions, another model's tokenizer; names the task and the item), statuses of quantized_copy_open,
- * likelihood_run and tally_open. */
+ * likelihood_run and saved_table_open. */
 MUST_CHECK enum status tasks_run(const struct tasks_request *request, struct tasks_result *out, struct error *error);
 
 #endif

@@ -43,13 +43,13 @@ static void keep_heads(const struct pass *pass, const struct attention_args *arg
     }
 }
 
-/* Leaves the path to the deepest joint behind: what of it is not there yet are segments of this batch. */
+/* Leaves the path to the deepest fork behind: what of it is not there yet are segments of this batch. */
 static void keep_path(const struct pass *pass, const struct attention_args *args)
 {
     const struct branches *branches = pass->batch->branches;
     struct branch_stretch stretch;
-    if (branches->joints == 0) return;
-    int64_t branch = branches->ends[branches->joints - 1], end = branches->lengths[branches->joints - 1];
+    if (branches->forks == 0) return;
+    int64_t branch = branches->ends[branches->forks - 1], end = branches->lengths[branches->forks - 1];
     while (branch_climb(pass->batch, &branch, &end, &stretch) && !stretch.kept) {
         keep_heads(pass, args, args->k, args->past_k, stretch);
         keep_heads(pass, args, args->v, args->past_v, stretch);

@@ -1,15 +1,15 @@
-/* cross_entropy.c: reference/cross_entropy.c on rows of floats. Sums run in float over pieces of 512 columns and in
- * double over the pieces. exp(z - L) takes L in two floats: with L = high + low, (z - high) - low loses nothing where
+/* cross_entropy.c: reference/cross_entropy.c on rows of floats. Sums run in float over chunks of 512 columns and in
+ * double over the chunks. exp(z - L) takes L in two floats: with L = high + low, (z - high) - low loses nothing where
  * the result is large. */
 #include "backend/cpu/kernels/all.h"
 
 #include <math.h>
 
-enum { PIECE = 512 };
+enum { CHUNK = 512 };
 
-static inline int64_t piece_end(int64_t first, int64_t count)
+static inline int64_t chunk_end(int64_t first, int64_t count)
 {
-    return first + PIECE < count ? first + PIECE : count;
+    return first + CHUNK < count ? first + CHUNK : count;
 }
 
 static float largest_of(const float *z, int64_t count)
@@ -23,10 +23,10 @@ static float largest_of(const float *z, int64_t count)
 static double sum_of_exp(const float *z, int64_t count, float largest)
 {
     double total = 0;
-    for (int64_t first = 0; first < count; first += PIECE) {
+    for (int64_t first = 0; first < count; first += CHUNK) {
         float sum = 0;
 #pragma omp simd reduction(+ : sum)
-        for (int64_t v = first; v < piece_end(first, count); v++) sum += exp_below(z[v] - largest);
+        for (int64_t v = first; v < chunk_end(first, count); v++) sum += exp_below(z[v] - largest);
         total += (double)sum;
     }
     return total;
@@ -62,10 +62,10 @@ void KERNEL(cross_entropy_backward)(const struct cross_entropy_args *args, int64
 /* The first index of `largest`, which is the largest entry; 0 when every entry is NaN. */
 static int64_t index_of(const float *z, int64_t count, float largest)
 {
-    for (int64_t first = 0; first < count; first += PIECE) {
+    for (int64_t first = 0; first < count; first += CHUNK) {
         uint32_t found = 0;
 #pragma omp simd reduction(| : found)
-        for (int64_t v = first; v < piece_end(first, count); v++) found |= (uint32_t)(z[v] == largest);
+        for (int64_t v = first; v < chunk_end(first, count); v++) found |= (uint32_t)(z[v] == largest);
         if (!found) continue;
         for (int64_t v = first; v < count; v++)
             if (z[v] == largest) return v;
@@ -106,10 +106,10 @@ static double softmax_mean(float *restrict z, const float *restrict z_t, double 
 {
     const float high = (float)log_sum, low = (float)(log_sum - (double)high);
     double total = 0;
-    for (int64_t first = 0; first < count; first += PIECE) {
+    for (int64_t first = 0; first < count; first += CHUNK) {
         float sum = 0;
 #pragma omp simd reduction(+ : sum)
-        for (int64_t v = first; v < piece_end(first, count); v++) {
+        for (int64_t v = first; v < chunk_end(first, count); v++) {
             z[v] = exp_below((z[v] - high) - low);
             sum += z[v] * z_t[v];
         }

@@ -5,12 +5,12 @@
 enum { BLOCK = 512 }; /* elements that are summed in float before they go into a double */
 
 /* a h + beta x with its number a and the derivatives of h. */
-struct piece {
+struct side_values {
     float a, a_t, h, slope, bend;
     bool positive;
 };
 
-static inline struct piece piece_of(const struct xielu_run *run, float x)
+static inline struct side_values side_of(const struct xielu_run *run, float x)
 {
     /* e^x - 1 - x on [-1, 0]: terms up to x^11 / 11!, off by 6e-9 relative at -1 */
     const float tail =
@@ -22,14 +22,14 @@ static inline struct piece piece_of(const struct xielu_run *run, float x)
     const bool near = x > -1, inside = !(x >= run->epsilon), positive = x > 0;
     const float rest = inside ? (near ? series + x : far) : run->expm1_epsilon; /* expm1(min(x, epsilon)) */
     const float bent = inside ? (near ? series : far - x) : run->expm1_epsilon - x;
-    struct piece piece;
-    piece.positive = positive;
-    piece.a = positive ? run->p : run->n;
-    piece.a_t = positive ? run->p_t : run->n_t;
-    piece.h = positive ? x * x : bent;
-    piece.slope = positive ? 2 * x : inside ? rest : -1;
-    piece.bend = positive ? 2 : inside ? rest + 1 : 0;
-    return piece;
+    struct side_values values;
+    values.positive = positive;
+    values.a = positive ? run->p : run->n;
+    values.a_t = positive ? run->p_t : run->n_t;
+    values.h = positive ? x * x : bent;
+    values.slope = positive ? 2 * x : inside ? rest : -1;
+    values.bend = positive ? 2 : inside ? rest + 1 : 0;
+    return values;
 }
 
 void KERNEL(xielu_forward)(const struct xielu_run *run, int64_t t, int64_t column, int64_t count)
@@ -39,7 +39,7 @@ void KERNEL(xielu_forward)(const struct xielu_run *run, int64_t t, int64_t colum
     float *y = float_row(run->args->y, t) + column; /* may be x */
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) {
-        const struct piece f = piece_of(&lent, x[i]);
+        const struct side_values f = side_of(&lent, x[i]);
         y[i] = f.a * f.h + lent.beta * x[i];
     }
 }
@@ -57,7 +57,7 @@ void KERNEL(xielu_backward)(const struct xielu_run *run, int64_t t, int64_t colu
             for (int64_t i = first; i < end; i++) dx[i] = 0;
 #pragma omp simd reduction(+ : above, below)
         for (int64_t i = first; i < end; i++) {
-            const struct piece f = piece_of(&lent, x[i]);
+            const struct side_values f = side_of(&lent, x[i]);
             const float part = dy[i] * f.h;
             above += f.positive ? part : 0;
             below += f.positive ? 0 : part;
@@ -76,7 +76,7 @@ void KERNEL(xielu_tangent)(const struct xielu_run *run, int64_t t, int64_t colum
     float *restrict y_t = float_row(run->args->y_t, t) + column;
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) {
-        const struct piece f = piece_of(&lent, x[i]);
+        const struct side_values f = side_of(&lent, x[i]);
         y_t[i] = (f.a * f.slope + lent.beta) * x_t[i] + f.a_t * f.h;
     }
 }
@@ -97,7 +97,7 @@ void KERNEL(xielu_backward_tangent)(const struct xielu_run *run, int64_t t, int6
             for (int64_t i = first; i < end; i++) dx[i] = dx_t[i] = 0;
 #pragma omp simd reduction(+ : above, below, above_t, below_t)
         for (int64_t i = first; i < end; i++) {
-            const struct piece f = piece_of(&lent, x[i]);
+            const struct side_values f = side_of(&lent, x[i]);
             const float slope = f.a * f.slope + lent.beta, part = dy[i] * f.h;
             const float part_t = dy_t[i] * f.h + dy[i] * f.slope * x_t[i];
             above += f.positive ? part : 0;

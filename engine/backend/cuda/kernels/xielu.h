@@ -32,14 +32,14 @@ DEVICE struct xielu_numbers xielu_numbers(const struct xielu_args *args)
     return n;
 }
 
-struct xielu_piece {
+struct xielu_values {
     double h, slope, bend;
     int side;
 };
 
-DEVICE struct xielu_piece xielu_piece(const struct xielu_numbers *n, double x)
+DEVICE struct xielu_values xielu_values(const struct xielu_numbers *n, double x)
 {
-    struct xielu_piece f;
+    struct xielu_values f;
     const bool inside = !(x >= n->epsilon); /* NaN stays NaN */
     const double rest = expm1(inside ? x : n->epsilon);
     f.side = x > 0 ? 0 : 1;
@@ -56,7 +56,7 @@ KERNEL(xielu_forward, xielu_kernel_args)
     EACH_ELEMENT(i, v->x.rows * v->x.columns)
     {
         const double x = (double)*element_of(v->x, i);
-        const struct xielu_piece f = xielu_piece(&n, x);
+        const struct xielu_values f = xielu_values(&n, x);
         *element_of(v->y, i) = (float)(n.a[f.side] * f.h + n.beta * x);
     }
 }
@@ -67,7 +67,7 @@ KERNEL(xielu_tangent, xielu_kernel_args)
     const struct xielu_numbers n = xielu_numbers(v);
     EACH_ELEMENT(i, v->x.rows * v->x.columns)
     {
-        const struct xielu_piece f = xielu_piece(&n, (double)*element_of(v->x, i));
+        const struct xielu_values f = xielu_values(&n, (double)*element_of(v->x, i));
         *element_of(v->y_t, i) =
             (float)((n.a[f.side] * f.slope + n.beta) * (double)*element_of(v->x_t, i) + n.a_t[f.side] * f.h);
     }
@@ -87,7 +87,7 @@ DEVICE void xielu_back(const struct launch *grid, const struct xielu_kernel_args
         sum0[MINE(thread)] = sum1[MINE(thread)] = sum0_t[MINE(thread)] = sum1_t[MINE(thread)] = 0;
         for (int64_t i = grid->block * KERNEL_THREADS + thread; i < v->x.rows * v->x.columns;
              i += grid->blocks * KERNEL_THREADS) {
-            const struct xielu_piece f = xielu_piece(&n, (double)*element_of(v->x, i));
+            const struct xielu_values f = xielu_values(&n, (double)*element_of(v->x, i));
             const double dy = (double)*element_of(v->dy, i), slope = n.a[f.side] * f.slope + n.beta;
             if (f.side == 0)
                 sum0[MINE(thread)] += dy * f.h;

@@ -88,7 +88,7 @@ static void test_forward_needs_no_log_sum(void **state)
 static void run_segments(struct world *world, const void *context)
 {
     const struct attention_shape *s = context;
-    const int64_t parents[] = {branch_of_joint(0), BRANCH_ROOT, 1, 1, 3}, pasts[] = {33, 0, 40, 40, 45};
+    const int64_t parents[] = {branch_of_fork(0), BRANCH_ROOT, 1, 1, 3}, pasts[] = {33, 0, 40, 40, 45};
     const struct branches branches = {.parents = parents, .pasts = pasts};
     struct test_batch batch;
     test_batch_fill(&batch, s->lengths, 5, 10);

@@ -159,7 +159,7 @@ struct loss_shape {
     double scale;
 };
 
-/* softmax as in the backward pass, times a difference of logits' tangents; the mean of those is a double sum of pieces
+/* softmax as in the backward pass, times a difference of logits' tangents; the mean of those is a double sum of chunks
  * of 512. */
 static void run_loss(struct world *world, const void *context)
 {

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROWS = 2500, COLUMNS = 3 }; /* more than two pieces */
+enum { ROWS = 2500, COLUMNS = 3 }; /* more than two chunks */
 
 static char directory[64], path[96]; /* of the group */
 

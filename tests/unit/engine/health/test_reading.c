@@ -196,11 +196,11 @@ static void test_what_stands_around_a_large_mean_does_not_cancel(void **state)
     (void)state;
     for (int i = 0; i < 3000; i++) values[i] = 1000.0f + (i % 2 == 0 ? 0.0625f : -0.0625f);
     for (int i = 0; i < 3000; i += 1000) {
-        struct moments piece;
-        moments_piece(values + i, 1000, &piece);
-        moments_merge(&all, &piece);
+        struct moments chunk;
+        moments_of(values + i, 1000, &chunk);
+        moments_merge(&all, &chunk);
     }
-    moments_piece(values, 3000, &whole);
+    moments_of(values, 3000, &whole);
     close_to(moments_kurtosis(&all), 1);
     close_to(all.m2, 3000 * 0.0625 * 0.0625);
     close_to(all.m2, whole.m2);
@@ -225,7 +225,7 @@ static void test_distances_of_two_vectors_by_hand(void **state)
     static const float a[] = {3, 4, NAN, 1}, b[] = {8, 6, 5, INFINITY};
     struct distance distance, none = {0};
     (void)state;
-    distance_piece(a, b, 4, &distance);
+    distance_of(a, b, 4, &distance);
     close_to(distance_relative(&distance), sqrt(29) / 10);
     close_to(distance_cosine(&distance), 0.96);
     assert_true(isnan(distance_relative(&none)) && isnan(distance_cosine(&none)));

@@ -1,4 +1,4 @@
-/* planned.h: what a piece of work took, held against its plan. */
+/* planned.h: what some work took, held against its plan. */
 #ifndef PLANNED_H
 #define PLANNED_H
 
@@ -32,7 +32,7 @@ static inline bool transfers_now(struct transfers *out)
     return told;
 }
 
-/* All of a piece of work, for a test to begin and to end. */
+/* All of some work, for a test to begin and to end. */
 struct watch {
     long long live;
     struct transfers before;

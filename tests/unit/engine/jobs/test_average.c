@@ -1,10 +1,10 @@
 /* Averages held against sums written out here, also where rounding twice would differ; mixes; refusals; taking up a
- * tally. */
+ * table. */
 #include "engine/jobs/tiny_model.h"
 
 #include "base/memory.h"
 #include "jobs/average.h"
-#include "jobs/tally.h"
+#include "jobs/saved_table.h"
 
 enum { MEMBERS = 3 };
 
@@ -188,39 +188,40 @@ static void test_a_changed_member_stops_the_average(void **state)
     members_close(&members);
 }
 
-static void test_tally_goes_on_only_with_the_same_work(void **state)
+static void test_saved_table_goes_on_only_with_the_same_work(void **state)
 {
     (void)state;
     struct scratch scratch;
-    struct tally tally;
+    struct saved_table table;
     struct error error;
     scratch_open(&scratch);
-    assert_int_equal(tally_open(scratch.directory, "t", 7, 5, 2, &tally, &error), STATUS_OK);
+    assert_int_equal(saved_table_open(scratch.directory, "t", 7, 5, 2, &table, &error), STATUS_OK);
     const double rows[2][2] = {{1, NAN}, {2, -2}};
-    tally.saved_at = -10;
-    assert_int_equal(tally_add(&tally, rows[0], &error), STATUS_OK);
-    tally.saved_at = -10;
-    assert_int_equal(tally_add(&tally, rows[1], &error), STATUS_OK);
-    tally_reset(&tally);
+    table.saved_at = -10;
+    assert_int_equal(saved_table_add(&table, rows[0], &error), STATUS_OK);
+    table.saved_at = -10;
+    assert_int_equal(saved_table_add(&table, rows[1], &error), STATUS_OK);
+    saved_table_reset(&table);
     const struct {
         uint64_t fingerprint;
         int64_t rows, done;
     } cases[] = {{7, 5, 2}, {8, 5, 0}, {7, 6, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(tally_open(scratch.directory, "t", cases[i].fingerprint, cases[i].rows, 2, &tally, &error),
-                         STATUS_OK);
-        assert_int_equal(tally.done, cases[i].done);
-        if (tally.done > 0) assert_true(isnan(tally.values[1]) && tally.values[3] == -2 && isnan(tally.values[4]));
-        tally_reset(&tally);
+        assert_int_equal(
+            saved_table_open(scratch.directory, "t", cases[i].fingerprint, cases[i].rows, 2, &table, &error),
+            STATUS_OK);
+        assert_int_equal(table.done, cases[i].done);
+        if (table.done > 0) assert_true(isnan(table.values[1]) && table.values[3] == -2 && isnan(table.values[4]));
+        saved_table_reset(&table);
     }
     FILE *file = fopen(scratch_path(&scratch, "t"), "r+b");
     assert_non_null(file);
     assert_int_equal(fseek(file, 60, SEEK_SET), 0);
     assert_int_equal(fputc(0x55, file), 0x55);
     (void)fclose(file);
-    assert_int_equal(tally_open(scratch.directory, "t", 7, 5, 2, &tally, &error), STATUS_OK);
-    assert_int_equal(tally.done, 0);
-    tally_reset(&tally);
+    assert_int_equal(saved_table_open(scratch.directory, "t", 7, 5, 2, &table, &error), STATUS_OK);
+    assert_int_equal(table.done, 0);
+    saved_table_reset(&table);
     scratch_close(&scratch);
 }
 
@@ -232,7 +233,7 @@ int main(void)
         cmocka_unit_test(test_mix_equals_the_file),
         cmocka_unit_test(test_other_models_are_refused_by_name),
         cmocka_unit_test(test_a_changed_member_stops_the_average),
-        cmocka_unit_test(test_tally_goes_on_only_with_the_same_work),
+        cmocka_unit_test(test_saved_table_goes_on_only_with_the_same_work),
     };
     return cmocka_run_group_tests_name("average", tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static const char tiny_olmo2[] =
 static enum status try_method(const struct fixture *f, struct quantize_method method, struct quantize_result *result,
                               struct error *error)
 {
-    const enum status status = quantize_method_settle(&method, error);
+    const enum status status = quantize_method_complete(&method, error);
     const struct quantize_request request = {.model = f->model,
                                              .backend = f->backend,
                                              .method = method,
@@ -251,7 +251,7 @@ static void refuse_overrides(struct quantize_method method, struct quantize_over
     struct error error = {0};
     method.options.override_count = 1;
     method.options.overrides = &item;
-    assert_int_equal(quantize_method_settle(&method, &error), STATUS_INVALID);
+    assert_int_equal(quantize_method_complete(&method, &error), STATUS_INVALID);
     assert_string_equal(error.pointer, pointer);
 }
 

@@ -81,7 +81,7 @@ static double *states_of(const struct bench *bench, const struct chunks *chunks,
     ok(model_rope_tables(config, backend, chunks->longest, &cosine, &sine, &error));
     ok(walk_init(&walk, config, backend, WALK_FORWARD, chunks->largest, cosine, sine, &error));
     if (forest != NULL) {
-        ok(cache_init(&cache, config, backend, chunks->longest, forest->slots, forest->joints, &error));
+        ok(cache_init(&cache, config, backend, chunks->longest, forest->slots, forest->forks, &error));
         walk.cache = &cache;
     }
     const struct embed_weights weights = parameters_embed(&bench->parameters);

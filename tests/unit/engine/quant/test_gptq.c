@@ -295,21 +295,21 @@ static void test_refuses_what_is_not_finite(void **state)
     refuse(*state, (float[]){3.4e38f, -3.4e38f}, (float[]){1, 0, 0, 1}, "row 0: weights too large");
 }
 
-static void test_settle_turns_group_awareness_off(void **state)
+static void test_complete_turns_group_awareness_off(void **state)
 {
     (void)state;
     struct error error;
     struct quantize_method method = {.quantizer = QUANTIZER_GPTQ, .gptq = {4, 128, true, true, true, 0.05}};
-    assert_int_equal(quantize_method_settle(&method, &error), STATUS_OK);
+    assert_int_equal(quantize_method_complete(&method, &error), STATUS_OK);
     assert_false(method.gptq.act_group_aware);
     method.gptq = (struct gptq_params){4, -1, true, false, true, 0.05};
-    assert_int_equal(quantize_method_settle(&method, &error), STATUS_OK);
+    assert_int_equal(quantize_method_complete(&method, &error), STATUS_OK);
     assert_false(method.gptq.act_group_aware);
     method.gptq = (struct gptq_params){4, 0, true, false, true, 0.05};
-    assert_int_equal(quantize_method_settle(&method, &error), STATUS_INVALID);
+    assert_int_equal(quantize_method_complete(&method, &error), STATUS_INVALID);
     assert_string_equal(error.pointer, "/group_size");
     method.gptq = (struct gptq_params){4, 128, true, false, true, 1.0};
-    assert_int_equal(quantize_method_settle(&method, &error), STATUS_INVALID);
+    assert_int_equal(quantize_method_complete(&method, &error), STATUS_INVALID);
     assert_string_equal(error.pointer, "/damp_percent");
 }
 
@@ -338,7 +338,7 @@ int main(void)
         cmocka_unit_test(test_degenerate_inputs_fall_back_visibly),
         cmocka_unit_test(test_singular_hessian_is_damped),
         cmocka_unit_test(test_refuses_what_is_not_finite),
-        cmocka_unit_test(test_settle_turns_group_awareness_off),
+        cmocka_unit_test(test_complete_turns_group_awareness_off),
         cmocka_unit_test(test_variants_name_the_quantizers_in_order),
     };
     return cmocka_run_group_tests_name("gptq", tests, fixture_setup_reference, fixture_teardown);

@@ -163,14 +163,14 @@ static void test_refuses_a_backend_of_doubles(void **state)
     backend_free(backend);
 }
 
-static void test_settle_checks_the_group_size(void **state)
+static void test_complete_checks_the_group_size(void **state)
 {
     (void)state;
     struct error error;
     struct quantize_method method = {.quantizer = QUANTIZER_RTN, .rtn = {4, -1, true}};
-    assert_int_equal(quantize_method_settle(&method, &error), STATUS_OK);
+    assert_int_equal(quantize_method_complete(&method, &error), STATUS_OK);
     method.rtn.group_size = 0;
-    assert_int_equal(quantize_method_settle(&method, &error), STATUS_INVALID);
+    assert_int_equal(quantize_method_complete(&method, &error), STATUS_INVALID);
     assert_string_equal(error.pointer, "/group_size");
 }
 
@@ -216,7 +216,7 @@ int main(void)
         cmocka_unit_test(test_without_a_hessian_inputs_count_as_white),
         cmocka_unit_test(test_refuses_what_is_not_finite_and_leaves_weights),
         cmocka_unit_test(test_refuses_a_backend_of_doubles),
-        cmocka_unit_test(test_settle_checks_the_group_size),
+        cmocka_unit_test(test_complete_checks_the_group_size),
         cmocka_unit_test(test_reference_codes_are_exact),
     };
     return cmocka_run_group_tests_name("rtn", tests, fixture_setup_reference, fixture_teardown);

@@ -469,9 +469,9 @@ static void check_stream(const char *json, const char *only)
     struct token_list whole = {0}, streamed = {0};
     assert_int_equal(tokenizer_encode(tokenizer, text, size, false, &whole, &error), STATUS_OK);
     assert_int_equal(tokenizer_stream_open(tokenizer, &stream, &error), STATUS_OK);
-    for (size_t at = 0, piece; at < size; at += piece) {
-        piece = size - at < 77777 ? size - at : 77777;
-        assert_int_equal(tokenizer_stream_feed(stream, text + at, piece, &streamed, &error), STATUS_OK);
+    for (size_t at = 0, chunk; at < size; at += chunk) {
+        chunk = size - at < 77777 ? size - at : 77777;
+        assert_int_equal(tokenizer_stream_feed(stream, text + at, chunk, &streamed, &error), STATUS_OK);
     }
     assert_int_equal(tokenizer_stream_end(stream, &streamed, &error), STATUS_OK);
     assert_int_equal(streamed.count, whole.count);

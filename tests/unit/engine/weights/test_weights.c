@@ -154,7 +154,7 @@ static enum status try_open(const char *path, struct error *error)
 }
 
 /* Trainers leave files with the same endings beside the weights. */
-static void test_companions_of_trainers_are_not_weights(void **state)
+static void test_training_state_is_not_weights(void **state)
 {
     struct scratch scratch;
     struct error error;
@@ -288,7 +288,7 @@ int main(void)
         cmocka_unit_test(test_shards_are_one_set_of_tensors),
         cmocka_unit_test(test_indexes_are_held_to_every_rule),
         cmocka_unit_test(test_a_tensor_in_two_shards_is_refused),
-        cmocka_unit_test(test_companions_of_trainers_are_not_weights),
+        cmocka_unit_test(test_training_state_is_not_weights),
         cmocka_unit_test(test_a_directory_must_say_which_file),
         cmocka_unit_test(test_reference_bf16_values_are_equal),
         cmocka_unit_test(test_reference_f16_values_are_equal),

@@ -85,7 +85,7 @@ static void test_sizes_are_added_without_overflow(void **state)
     assert_int_equal(selection_make(files, 2, NULL, 0, &chosen, &error), STATUS_TOO_LARGE);
 }
 
-static void test_companions_of_more_than_256_mib_are_left(void **state)
+static void test_configuration_files_of_more_than_256_mib_are_left(void **state)
 {
     struct repository_file files[3] = {{.name = "model.safetensors", .bytes = INT64_C(1) << 40},
                                        {.name = "config.json", .bytes = 256 << 20},
@@ -104,7 +104,7 @@ int main(void)
         cmocka_unit_test(test_one_format_is_enough),
         cmocka_unit_test(test_what_cannot_be_chosen_is_refused),
         cmocka_unit_test(test_named_files_are_taken_once),
-        cmocka_unit_test(test_companions_of_more_than_256_mib_are_left),
+        cmocka_unit_test(test_configuration_files_of_more_than_256_mib_are_left),
         cmocka_unit_test(test_sizes_are_added_without_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

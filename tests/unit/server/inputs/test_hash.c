@@ -71,7 +71,7 @@ static void test_samples_see_changes_of_size_and_spread_content(void **state)
     (void)unlink(path);
 }
 
-/* 64 pieces of 16 KiB, at equal distances up to the end. */
+/* 64 chunks of 16 KiB, at equal distances up to the end. */
 static void test_samples_are_spread_to_the_end(void **state)
 {
     enum { SIZE = 4 << 20, DISTANCE = SIZE / 64 };
@@ -81,7 +81,7 @@ static void test_samples_are_spread_to_the_end(void **state)
     assert_true(file >= 0);
     assert_int_equal(ftruncate(file, SIZE), 0);
     hash_of(path, true, before);
-    for (int i = 0; i < 64; i += 9) { /* the last byte of a piece is seen, the one behind it is not */
+    for (int i = 0; i < 64; i += 9) { /* the last byte of a chunk is seen, the one behind it is not */
         assert_int_equal(pwrite(file, "x", 1, i * DISTANCE + (16 << 10)), 1);
         hash_of(path, true, after);
         assert_string_equal(before, after);

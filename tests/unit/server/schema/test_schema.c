@@ -442,7 +442,7 @@ static void test_references_of_variants_and_objects_are_visited(void **state)
     json_decref(document);
 }
 
-static void test_settled_values_are_written_back(void **state)
+static void test_completed_values_are_written_back(void **state)
 {
     struct error error;
     const struct inner inner = {.depth = 8, .rate = 0.25};
@@ -476,7 +476,7 @@ int main(void)
         cmocka_unit_test(test_many_faults_are_counted_and_the_first_kept),
         cmocka_unit_test(test_references_are_visited_and_may_be_replaced),
         cmocka_unit_test(test_references_of_variants_and_objects_are_visited),
-        cmocka_unit_test(test_settled_values_are_written_back),
+        cmocka_unit_test(test_completed_values_are_written_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

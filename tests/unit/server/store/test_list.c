@@ -1,4 +1,4 @@
-/* Pages of lists: each item once, in whatever pieces, and bounds and cursors that are none. */
+/* Pages of lists: each item once, whatever the size of the pages, and bounds and cursors that are none. */
 #include "database.h"
 #include "store/trajectories.h"
 
@@ -14,7 +14,7 @@ static json_t *list(struct connection *connection, int limit, const char *cursor
 }
 
 /* Names from "t7" down to "t1", in pages of `limit`. */
-static void read_in_pieces(struct connection *connection, int limit)
+static void read_by_pages(struct connection *connection, int limit)
 {
     char cursor[32] = "", expected[16];
     int seen = 0;
@@ -44,7 +44,7 @@ static void test_every_item_is_on_one_page(void **state)
         (void)snprintf(name, sizeof name, "t%d", i);
         OK(trajectory_ensure(connection, name, &id, NULL, &error));
     }
-    for (int limit = 1; limit <= COUNT + 1; limit++) read_in_pieces(connection, limit);
+    for (int limit = 1; limit <= COUNT + 1; limit++) read_by_pages(connection, limit);
 }
 
 static void test_a_page_has_a_hundred_items_where_nothing_is_said(void **state)

@@ -119,8 +119,8 @@ static void test_trying_again_begins_anew(void **state)
     change(connection, "delete from runs where id = $1", &run);
 }
 
-/* Oldest first, each once, whatever the pieces in which they are read. */
-static void test_events_are_read_in_pieces(void **state)
+/* Oldest first, each once, whatever the size of the pages. */
+static void test_events_are_read_by_pages(void **state)
 {
     struct connection *connection = connection_of(state);
     struct error error;
@@ -206,7 +206,7 @@ int main(void)
         cmocka_unit_test(test_equal_runs_are_one_while_one_may_succeed),
         cmocka_unit_test(test_cancelling_depends_on_the_state),
         cmocka_unit_test(test_trying_again_begins_anew),
-        cmocka_unit_test(test_events_are_read_in_pieces),
+        cmocka_unit_test(test_events_are_read_by_pages),
         cmocka_unit_test(test_rates_are_the_median_of_the_nearest_five),
         cmocka_unit_test(test_the_queue_holds_ten_thousand),
     };

@@ -48,7 +48,7 @@ static enum status quantize_on(struct devices *d, struct backend *backend, const
                                        .method = *method,
                                        .calibration = d->calibrated ? &d->host.calibration : NULL,
                                        .evaluation = &d->host.evaluation};
-    const enum status status = quantize_method_settle(&request.method, error);
+    const enum status status = quantize_method_complete(&request.method, error);
     return status == STATUS_OK ? quantize_run(&request, out, error) : status;
 }
 

@@ -1,4 +1,4 @@
-/* pickles.h: pieces of pickles as torch.save writes them. */
+/* pickles.h: parts of pickles as torch.save writes them. */
 #ifndef PICKLES_H
 #define PICKLES_H
 

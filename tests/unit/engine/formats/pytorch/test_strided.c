@@ -56,7 +56,7 @@ static const struct {
     {0, {0}, {0}, 5},
     {1, {50000}, {1}, 7},
     {1, {20000}, {3}, 0},            /* every third */
-    {1, {5}, {12000}, 11},           /* gaps wider than a piece */
+    {1, {5}, {12000}, 11},           /* gaps wider than a chunk */
     {2, {200, 300}, {300, 1}, 0},    /* plain */
     {2, {200, 300}, {1, 200}, 0},    /* transposed */
     {2, {100, 100}, {600, 2}, 1},    /* every other column of a wider matrix */

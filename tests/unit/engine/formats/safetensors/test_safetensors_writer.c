@@ -56,7 +56,7 @@ static enum status write_all(const char *path, const float *values, struct error
             status = safetensors_writer_bytes(writer, i, "\1\2\3", 3, error);
             continue;
         }
-        const int64_t first = count / 3; /* in two pieces */
+        const int64_t first = count / 3; /* in two chunks */
         status = safetensors_writer_f32(writer, i, values, first, error);
         if (status == STATUS_OK) status = safetensors_writer_f32(writer, i, values + first, count - first, error);
     }

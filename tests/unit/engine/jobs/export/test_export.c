@@ -69,7 +69,7 @@ static void bench_open_as(struct bench *bench, const char *config, struct quanti
     ok(team_new(2, &bench->team, &error));
     ok(backend_cpu_new(bench->team, &bench->backend, &error));
     ok(model_open(bench->scratch.directory, &bench->model, &error));
-    ok(quantize_method_settle(&bench->method, &error));
+    ok(quantize_method_complete(&bench->method, &error));
 }
 
 static void bench_open(struct bench *bench, const char *config, struct quantize_method method)

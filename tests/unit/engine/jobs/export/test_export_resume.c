@@ -207,7 +207,7 @@ static void open_fixture(struct fixture *f, const char *config, int format, stru
 {
     struct error error;
     *f = (struct fixture){.method = method, .format = format, .name = name};
-    ok(quantize_method_settle(&f->method, &error), &error);
+    ok(quantize_method_complete(&f->method, &error), &error);
     tiny_write(&f->checkpoint, config, (struct tiny_change){0});
     scratch_open(&f->kept);
 }

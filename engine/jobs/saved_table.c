@@ -1,4 +1,4 @@
-#include "jobs/tally.h"
+#include "jobs/saved_table.h"
 
 #include "base/checksum.h"
 #include "base/memory.h"
@@ -39,34 +39,34 @@ static uint64_t sum_of(const void *bytes, size_t size)
 }
 
 /* What was left; anything that does not fit is as if it were not there. */
-static void take_up(struct tally *tally)
+static void take_up(struct saved_table *table)
 {
     struct header header;
     struct error ignored;
     char *bytes = NULL;
     size_t size = 0;
-    const int64_t limit = (int64_t)sizeof header + tally->rows * tally->width * (int64_t)sizeof(double);
-    if (file_read_all(AT_FDCWD, tally->path, limit, &bytes, &size, &ignored) != STATUS_OK) return;
+    const int64_t limit = (int64_t)sizeof header + table->rows * table->width * (int64_t)sizeof(double);
+    if (file_read_all(AT_FDCWD, table->path, limit, &bytes, &size, &ignored) != STATUS_OK) return;
     if (size >= sizeof header) {
         memcpy(&header, bytes, sizeof header);
         const size_t body = size - sizeof header;
-        if (memcmp(header.magic, magic, sizeof magic) == 0 && header.fingerprint == tally->fingerprint &&
-            header.rows == tally->rows && header.width == tally->width && header.done >= 0 &&
-            header.done <= tally->rows && body == (size_t)(header.done * header.width) * sizeof(double) &&
+        if (memcmp(header.magic, magic, sizeof magic) == 0 && header.fingerprint == table->fingerprint &&
+            header.rows == table->rows && header.width == table->width && header.done >= 0 &&
+            header.done <= table->rows && body == (size_t)(header.done * header.width) * sizeof(double) &&
             header.sum == sum_of(bytes + sizeof header, body)) {
-            memcpy(tally->values, bytes + sizeof header, body);
-            tally->done = tally->saved = header.done;
+            memcpy(table->values, bytes + sizeof header, body);
+            table->done = table->saved = header.done;
         }
     }
     memory_free(bytes);
 }
 
-enum status tally_open(const char *directory, const char *name, uint64_t fingerprint, int64_t rows, int64_t width,
-                       struct tally *out, struct error *error)
+enum status saved_table_open(const char *directory, const char *name, uint64_t fingerprint, int64_t rows, int64_t width,
+                             struct saved_table *out, struct error *error)
 {
     struct checksum sum;
     const int64_t revision = ENGINE_REVISION;
-    *out = (struct tally){.rows = rows, .width = width, .saved_at = seconds_now()};
+    *out = (struct saved_table){.rows = rows, .width = width, .saved_at = seconds_now()};
     const enum status status = memory_new(rows * width, sizeof(double), "a run's numbers", &out->values, error);
     if (status != STATUS_OK) return status;
     checksum_init(&sum);
@@ -76,7 +76,7 @@ enum status tally_open(const char *directory, const char *name, uint64_t fingerp
     for (int64_t i = 0; i < rows * width; i++) out->values[i] = NAN;
     if (directory == NULL) return STATUS_OK;
     if (snprintf(out->path, sizeof out->path, "%s/%s", directory, name) >= (int)sizeof out->path) {
-        tally_reset(out);
+        saved_table_reset(out);
         return error_set(error, STATUS_INVALID, "a work directory's path is too long");
     }
     take_up(out);
@@ -84,7 +84,7 @@ enum status tally_open(const char *directory, const char *name, uint64_t fingerp
 }
 
 /* A new file replaces the old one when it is whole. It grows by and by: half of it is written on average. */
-void tally_plan(int64_t rows, int64_t width, int64_t saves, struct run_plan *plan)
+void saved_table_plan(int64_t rows, int64_t width, int64_t saves, struct run_plan *plan)
 {
     const int64_t header = (int64_t)sizeof(struct header), row = width * (int64_t)sizeof(double);
     plan_take(plan, PLAN_HOST, rows * row);
@@ -93,37 +93,37 @@ void tally_plan(int64_t rows, int64_t width, int64_t saves, struct run_plan *pla
     plan->written_bytes += saves * header + (saves + 1) * rows * row / 2;
 }
 
-void tally_reset(struct tally *tally)
+void saved_table_reset(struct saved_table *table)
 {
-    memory_free(tally->values);
-    *tally = (struct tally){0};
+    memory_free(table->values);
+    *table = (struct saved_table){0};
 }
 
-enum status tally_save(struct tally *tally, struct error *error)
+enum status saved_table_save(struct saved_table *table, struct error *error)
 {
-    if (tally->path[0] == '\0' || tally->saved == tally->done) return STATUS_OK;
-    const size_t body = (size_t)(tally->done * tally->width) * sizeof(double);
-    struct header header = {.fingerprint = tally->fingerprint,
-                            .rows = tally->rows,
-                            .width = tally->width,
-                            .done = tally->done,
-                            .sum = sum_of(tally->values, body)};
+    if (table->path[0] == '\0' || table->saved == table->done) return STATUS_OK;
+    const size_t body = (size_t)(table->done * table->width) * sizeof(double);
+    struct header header = {.fingerprint = table->fingerprint,
+                            .rows = table->rows,
+                            .width = table->width,
+                            .done = table->done,
+                            .sum = sum_of(table->values, body)};
     struct file_writer *writer = NULL;
     memcpy(header.magic, magic, sizeof magic);
-    enum status status = file_writer_open(tally->path, 0, &writer, error);
+    enum status status = file_writer_open(table->path, 0, &writer, error);
     if (status == STATUS_OK) status = file_writer_append(writer, &header, sizeof header, error);
-    if (status == STATUS_OK) status = file_writer_append(writer, tally->values, body, error);
+    if (status == STATUS_OK) status = file_writer_append(writer, table->values, body, error);
     if (status == STATUS_OK) status = file_writer_commit(writer, error);
     file_writer_close(writer);
-    if (status == STATUS_OK) tally->saved = tally->done;
-    tally->saved_at = seconds_now();
+    if (status == STATUS_OK) table->saved = table->done;
+    table->saved_at = seconds_now();
     return status;
 }
 
-enum status tally_add(struct tally *tally, const double *row, struct error *error)
+enum status saved_table_add(struct saved_table *table, const double *row, struct error *error)
 {
-    memcpy(tally->values + tally->done * tally->width, row, (size_t)tally->width * sizeof *row);
-    tally->done++;
-    if (tally->path[0] == '\0' || seconds_now() - tally->saved_at < SAVE_SECONDS) return STATUS_OK;
-    return tally_save(tally, error);
+    memcpy(table->values + table->done * table->width, row, (size_t)table->width * sizeof *row);
+    table->done++;
+    if (table->path[0] == '\0' || seconds_now() - table->saved_at < SAVE_SECONDS) return STATUS_OK;
+    return saved_table_save(table, error);
 }

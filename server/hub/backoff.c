@@ -1,4 +1,4 @@
-#include "hub/patience.h"
+#include "hub/backoff.h"
 
 #include <stdint.h>
 #include <sys/random.h>
@@ -7,7 +7,7 @@
 enum { AGAIN_MOST = 3600 };
 static const double FIRST_SECONDS = 0.25, LONGEST_SECONDS = 60, LOOK_SECONDS = 0.25;
 
-double patience_now(void)
+double backoff_now(void)
 {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
@@ -22,37 +22,37 @@ static double jittered(double seconds)
     return seconds * (0.75 + 0.5 * bits / 65536.0);
 }
 
-enum status patience_fail(struct patience *patience, double named, const struct error *why, double *wait,
-                          struct error *error)
+enum status backoff_fail(struct backoff *backoff, double named, const struct error *why, double *wait,
+                         struct error *error)
 {
     double seconds = FIRST_SECONDS;
     const struct error cause = *why; /* may be *error */
-    if (patience->tries + 1 >= patience->most)
+    if (backoff->tries + 1 >= backoff->most)
         return error_set(error, STATUS_UNAVAILABLE, "%.300s; given up after %d tries without progress", cause.detail,
-                         patience->tries + 1);
-    if (named > patience->longest) {
+                         backoff->tries + 1);
+    if (named > backoff->longest) {
         (void)error_set(error, STATUS_UNAVAILABLE, "%.300s; it asks to wait %.0f s: try again then", cause.detail,
                         named);
         error->again_seconds = named < AGAIN_MOST ? (int)named : AGAIN_MOST;
         return STATUS_UNAVAILABLE;
     }
-    for (int i = 0; i < patience->tries && seconds < LONGEST_SECONDS; i++) seconds *= 2;
+    for (int i = 0; i < backoff->tries && seconds < LONGEST_SECONDS; i++) seconds *= 2;
     *wait = named >= 0 ? named : jittered(seconds < LONGEST_SECONDS ? seconds : LONGEST_SECONDS);
-    patience->tries++;
+    backoff->tries++;
     return STATUS_OK;
 }
 
-void patience_renew(struct patience *patience)
+void backoff_reset(struct backoff *backoff)
 {
-    patience->tries = 0;
+    backoff->tries = 0;
 }
 
-enum status patience_sleep(double seconds, const struct monitor *monitor, struct error *error)
+enum status backoff_sleep(double seconds, const struct monitor *monitor, struct error *error)
 {
-    const double end = patience_now() + seconds;
+    const double end = backoff_now() + seconds;
     for (;;) {
         const enum status status = monitor_check(monitor, error);
-        double left = end - patience_now();
+        double left = end - backoff_now();
         if (status != STATUS_OK || left <= 0) return status;
         if (left > LOOK_SECONDS) left = LOOK_SECONDS;
         const struct timespec pause = {.tv_sec = 0, .tv_nsec = (long)(left * 1e9)};

@@ -1,4 +1,4 @@
-#include "jobs/companions.h"
+#include "jobs/config_files.h"
 
 #include "base/memory.h"
 #include "files/file.h"
@@ -13,8 +13,8 @@
 
 enum { COPY_LIMIT = 256 << 20 };
 
-static const char *const companions[] = {"config.json", "generation_config.json", "tokenizer.json",
-                                         "tokenizer_config.json", "special_tokens_map.json"};
+static const char *const config_files[] = {"config.json", "generation_config.json", "tokenizer.json",
+                                           "tokenizer_config.json", "special_tokens_map.json"};
 
 static enum status path_in(const char *directory, const char *name, char out[PATH_MAX], struct error *error)
 {
@@ -49,14 +49,14 @@ static enum status put(struct sink *sink, const char *name, const char *text, si
 static enum status copy(const char *from, bool config, struct sink *sink, struct error *error)
 {
     char path[PATH_MAX];
-    for (size_t i = config ? 0 : 1; i < sizeof companions / sizeof companions[0]; i++) {
+    for (size_t i = config ? 0 : 1; i < sizeof config_files / sizeof config_files[0]; i++) {
         char *text = NULL;
         size_t size = 0;
-        enum status status = path_in(from, companions[i], path, error);
+        enum status status = path_in(from, config_files[i], path, error);
         if (status != STATUS_OK) return status;
         status = file_read_all(AT_FDCWD, path, COPY_LIMIT, &text, &size, error);
         if (status == STATUS_NOT_FOUND) continue;
-        if (status == STATUS_OK) status = put(sink, companions[i], text, size, error);
+        if (status == STATUS_OK) status = put(sink, config_files[i], text, size, error);
         memory_free(text);
         if (status != STATUS_OK) return status;
     }
@@ -109,15 +109,15 @@ static enum status write_all(const struct weights *source, const char *config, s
     return status == STATUS_OK && !copied ? write_config(source, config, sink, error) : status;
 }
 
-enum status companions_write(const struct weights *source, const char *directory, const char *config,
-                             struct error *error)
+enum status config_files_write(const struct weights *source, const char *directory, const char *config,
+                               struct error *error)
 {
     struct sink sink = {.directory = directory};
     return write_all(source, config, &sink, error);
 }
 
-enum status companions_plan(const struct weights *source, const char *config, struct run_plan *plan,
-                            struct error *error)
+enum status config_files_plan(const struct weights *source, const char *config, struct run_plan *plan,
+                              struct error *error)
 {
     struct sink sink = {.plan = plan};
     return write_all(source, config, &sink, error);

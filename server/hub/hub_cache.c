@@ -1,6 +1,6 @@
-#include "hub/depot.h"
+#include "hub/hub_cache.h"
 
-#include "hub/patience.h"
+#include "hub/backoff.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct depot_hold {
+struct hub_cache_hold {
     int lock; /* descriptor */
-    char key[DEPOT_KEY];
+    char key[HUB_CACHE_KEY];
     char path[PATH_MAX];  /* of the snapshot */
     int blobs, snapshots; /* descriptors of its own, for making; else -1: a run may hold a thousand */
 };
@@ -28,8 +28,8 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-enum status depot_key(const char *repo, const char *commit, const char *const *files, size_t count, char out[DEPOT_KEY],
-                      struct error *error)
+enum status hub_cache_key(const char *repo, const char *commit, const char *const *files, size_t count,
+                          char out[HUB_CACHE_KEY], struct error *error)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned length = 0;
@@ -45,7 +45,7 @@ enum status depot_key(const char *repo, const char *commit, const char *const *f
     EVP_MD_CTX_free(context);
     free(sorted);
     if (!good) return error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
-    for (size_t i = 0; i < (DEPOT_KEY - 1) / 2; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    for (size_t i = 0; i < (HUB_CACHE_KEY - 1) / 2; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
     return STATUS_OK;
 }
 
@@ -59,120 +59,120 @@ static enum status open_part(int parent, const char *name, int *out, struct erro
     return *out >= 0 ? STATUS_OK : error_set_errno(error, "opening a directory of the hub's cache");
 }
 
-enum status depot_open(const char *directory, int64_t most, struct depot **out, struct error *error)
+enum status hub_cache_open(const char *directory, int64_t most, struct hub_cache **out, struct error *error)
 {
     enum status status;
-    struct depot *depot = calloc(1, sizeof *depot);
+    struct hub_cache *cache = calloc(1, sizeof *cache);
     int top = -1;
     *out = NULL;
-    if (depot == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for the hub's cache");
-    *depot = (struct depot){.blobs = -1, .snapshots = -1, .partial = -1, .locks = -1, .most = most};
-    depot->directory = strdup(directory);
-    if (depot->directory == NULL) {
+    if (cache == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for the hub's cache");
+    *cache = (struct hub_cache){.blobs = -1, .snapshots = -1, .partial = -1, .locks = -1, .most = most};
+    cache->directory = strdup(directory);
+    if (cache->directory == NULL) {
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the hub's cache");
         goto done;
     }
     if ((status = open_part(AT_FDCWD, directory, &top, error)) != STATUS_OK) goto done;
-    if ((status = open_part(top, "blobs", &depot->blobs, error)) != STATUS_OK) goto done;
-    if ((status = open_part(top, "snapshots", &depot->snapshots, error)) != STATUS_OK) goto done;
-    if ((status = open_part(top, "partial", &depot->partial, error)) != STATUS_OK) goto done;
-    status = open_part(top, "locks", &depot->locks, error);
+    if ((status = open_part(top, "blobs", &cache->blobs, error)) != STATUS_OK) goto done;
+    if ((status = open_part(top, "snapshots", &cache->snapshots, error)) != STATUS_OK) goto done;
+    if ((status = open_part(top, "partial", &cache->partial, error)) != STATUS_OK) goto done;
+    status = open_part(top, "locks", &cache->locks, error);
 done:
     if (top >= 0) (void)close(top);
     if (status != STATUS_OK)
-        depot_close(depot);
+        hub_cache_close(cache);
     else
-        *out = depot;
+        *out = cache;
     return status;
 }
 
-void depot_close(struct depot *depot)
+void hub_cache_close(struct hub_cache *cache)
 {
-    if (depot == NULL) return;
-    const int parts[] = {depot->blobs, depot->snapshots, depot->partial, depot->locks};
+    if (cache == NULL) return;
+    const int parts[] = {cache->blobs, cache->snapshots, cache->partial, cache->locks};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (parts[i] >= 0) (void)close(parts[i]);
-    free(depot->directory);
-    free(depot);
+    free(cache->directory);
+    free(cache);
 }
 
 /* ---- holds ---- */
 
-static bool is_there(const struct depot *depot, const char *key)
+static bool is_there(const struct hub_cache *cache, const char *key)
 {
     struct stat found;
-    return fstatat(depot->snapshots, key, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(found.st_mode);
+    return fstatat(cache->snapshots, key, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(found.st_mode);
 }
 
 /* *fd is -1 when another has it and `wait` is false. An evicted lock may be removed between open and flock. A file
  * system without locks answers with an error of another kind, and the lock is taken for granted. */
-static enum status lock(const struct depot *depot, const char *key, int how, bool wait, const struct monitor *monitor,
-                        int *fd, struct error *error)
+static enum status lock(const struct hub_cache *cache, const char *key, int how, bool wait,
+                        const struct monitor *monitor, int *fd, struct error *error)
 {
     for (;;) {
         struct stat opened;
-        *fd = openat(depot->locks, key, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        *fd = openat(cache->locks, key, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (*fd < 0) return error_set_errno(error, "opening a lock of the hub's cache");
         const bool busy = flock(*fd, how | LOCK_NB) != 0 && errno == EWOULDBLOCK;
         if (!busy && fstat(*fd, &opened) == 0 && opened.st_nlink > 0) return STATUS_OK;
         (void)close(*fd);
         *fd = -1;
         if (busy && !wait) return STATUS_OK;
-        const enum status status = patience_sleep(busy ? 0.05 : 0, monitor, error);
+        const enum status status = backoff_sleep(busy ? 0.05 : 0, monitor, error);
         if (status != STATUS_OK) return status;
     }
 }
 
-static enum status hold_new(const struct depot *depot, const char *key, int fd, bool making, struct depot_hold **out,
-                            struct error *error)
+static enum status hold_new(const struct hub_cache *cache, const char *key, int fd, bool making,
+                            struct hub_cache_hold **out, struct error *error)
 {
-    struct depot_hold *hold = calloc(1, sizeof *hold);
+    struct hub_cache_hold *hold = calloc(1, sizeof *hold);
     *out = hold;
     if (hold == NULL) {
         (void)close(fd);
         return error_set(error, STATUS_NO_MEMORY, "no memory for the hub's cache");
     }
-    *hold = (struct depot_hold){.lock = fd};
-    hold->blobs = making ? dup(depot->blobs) : -1;
-    hold->snapshots = making ? dup(depot->snapshots) : -1;
+    *hold = (struct hub_cache_hold){.lock = fd};
+    hold->blobs = making ? dup(cache->blobs) : -1;
+    hold->snapshots = making ? dup(cache->snapshots) : -1;
     (void)snprintf(hold->key, sizeof hold->key, "%s", key);
-    const int length = snprintf(hold->path, sizeof hold->path, "%s/snapshots/%s", depot->directory, key);
+    const int length = snprintf(hold->path, sizeof hold->path, "%s/snapshots/%s", cache->directory, key);
     if ((!making || (hold->blobs >= 0 && hold->snapshots >= 0)) && length < (int)sizeof hold->path) {
         (void)futimens(fd, NULL); /* when it was used last: what eviction goes by */
         return STATUS_OK;
     }
-    depot_release(hold);
+    hub_cache_release(hold);
     *out = NULL;
     return error_set(error, STATUS_IO,
                      "cannot hold a snapshot of the hub: too many files are open, or its path is too long");
 }
 
-enum status depot_take(const struct depot *depot, const char *key, const struct monitor *monitor,
-                       struct depot_hold **out, struct error *error)
+enum status hub_cache_take(const struct hub_cache *cache, const char *key, const struct monitor *monitor,
+                           struct hub_cache_hold **out, struct error *error)
 {
     int fd;
     *out = NULL;
-    if (monitor == NULL && !is_there(depot, key)) return STATUS_OK;
-    const enum status status = lock(depot, key, LOCK_SH, monitor != NULL, monitor, &fd, error);
+    if (monitor == NULL && !is_there(cache, key)) return STATUS_OK;
+    const enum status status = lock(cache, key, LOCK_SH, monitor != NULL, monitor, &fd, error);
     if (status != STATUS_OK || fd < 0) return status;
-    if (is_there(depot, key)) return hold_new(depot, key, fd, false, out, error);
+    if (is_there(cache, key)) return hold_new(cache, key, fd, false, out, error);
     (void)close(fd);
     return STATUS_OK;
 }
 
-enum status depot_take_to_make(const struct depot *depot, const char *key, const struct monitor *monitor,
-                               struct depot_hold **out, struct error *error)
+enum status hub_cache_take_to_make(const struct hub_cache *cache, const char *key, const struct monitor *monitor,
+                                   struct hub_cache_hold **out, struct error *error)
 {
     int fd;
     *out = NULL;
-    const enum status status = lock(depot, key, LOCK_EX, monitor != NULL, monitor, &fd, error);
+    const enum status status = lock(cache, key, LOCK_EX, monitor != NULL, monitor, &fd, error);
     if (status != STATUS_OK || fd < 0) return status;
-    if (!is_there(depot, key)) return hold_new(depot, key, fd, true, out, error);
+    if (!is_there(cache, key)) return hold_new(cache, key, fd, true, out, error);
     (void)close(fd);
     return STATUS_OK;
 }
 
-void depot_release(struct depot_hold *hold)
+void hub_cache_release(struct hub_cache_hold *hold)
 {
     if (hold == NULL) return;
     if (hold->blobs >= 0) (void)close(hold->blobs);
@@ -181,25 +181,25 @@ void depot_release(struct depot_hold *hold)
     free(hold);
 }
 
-const char *depot_path(const struct depot_hold *hold)
+const char *hub_cache_path(const struct hub_cache_hold *hold)
 {
     return hold->path;
 }
 
 /* ---- making ---- */
 
-static void staging_name(const struct depot_hold *hold, char out[DEPOT_KEY + 1])
+static void staging_name(const struct hub_cache_hold *hold, char out[HUB_CACHE_KEY + 1])
 {
-    (void)snprintf(out, DEPOT_KEY + 1, ".%s", hold->key);
+    (void)snprintf(out, HUB_CACHE_KEY + 1, ".%s", hold->key);
 }
 
-enum status depot_begin(const struct depot_hold *hold, struct error *error)
+enum status hub_cache_begin(const struct hub_cache_hold *hold, struct error *error)
 {
-    char name[DEPOT_KEY + 1];
+    char name[HUB_CACHE_KEY + 1];
     char parent[PATH_MAX];
     staging_name(hold, name);
     (void)snprintf(parent, sizeof parent, "%.*s", (int)(strrchr(hold->path, '/') - hold->path), hold->path);
-    depot_remove_tree(parent, name);
+    hub_cache_remove_tree(parent, name);
     return mkdirat(hold->snapshots, name, 0700) == 0 ? STATUS_OK : error_set_errno(error, "making a snapshot");
 }
 
@@ -215,10 +215,10 @@ static enum status make_parents(int directory, const char *name, struct error *e
 }
 
 /* Links OID, of the directory `from`, into the snapshot that is being made. */
-static enum status link_as(const struct depot_hold *hold, int from, const char *oid, const char *name, bool *found,
+static enum status link_as(const struct hub_cache_hold *hold, int from, const char *oid, const char *name, bool *found,
                            struct error *error)
 {
-    char staging[DEPOT_KEY + 1];
+    char staging[HUB_CACHE_KEY + 1];
     staging_name(hold, staging);
     *found = false;
     const int directory = openat(hold->snapshots, staging, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -240,13 +240,14 @@ static enum status has_blob(int blobs, const char *oid, int64_t bytes, bool *fou
     return error_set(error, STATUS_CORRUPT, "the hub's cache has another file in the place of %.90s: remove it", oid);
 }
 
-enum status depot_has(const struct depot *depot, const char *oid, int64_t bytes, bool *found, struct error *error)
+enum status hub_cache_has(const struct hub_cache *cache, const char *oid, int64_t bytes, bool *found,
+                          struct error *error)
 {
-    return has_blob(depot->blobs, oid, bytes, found, error);
+    return has_blob(cache->blobs, oid, bytes, found, error);
 }
 
-enum status depot_link(const struct depot_hold *hold, const char *oid, int64_t bytes, const char *name, bool *found,
-                       struct error *error)
+enum status hub_cache_link(const struct hub_cache_hold *hold, const char *oid, int64_t bytes, const char *name,
+                           bool *found, struct error *error)
 {
     const enum status status = has_blob(hold->blobs, oid, bytes, found, error);
     if (status != STATUS_OK || !*found) return status;
@@ -254,20 +255,20 @@ enum status depot_link(const struct depot_hold *hold, const char *oid, int64_t b
     return link_as(hold, hold->blobs, oid, name, found, error);
 }
 
-enum status depot_adopt(const struct depot_hold *hold, const struct depot *depot, const char *oid, const char *name,
-                        struct error *error)
+enum status hub_cache_adopt(const struct hub_cache_hold *hold, const struct hub_cache *cache, const char *oid,
+                            const char *name, struct error *error)
 {
     bool linked;
-    const enum status status = link_as(hold, depot->partial, oid, name, &linked, error);
+    const enum status status = link_as(hold, cache->partial, oid, name, &linked, error);
     if (status != STATUS_OK) return status;
-    if (!linked || renameat(depot->partial, oid, depot->blobs, oid) != 0 || fchmodat(depot->blobs, oid, 0400, 0) != 0)
+    if (!linked || renameat(cache->partial, oid, cache->blobs, oid) != 0 || fchmodat(cache->blobs, oid, 0400, 0) != 0)
         return error_set_errno(error, "putting a download in place");
-    return fsync(depot->blobs) == 0 ? STATUS_OK : error_set_errno(error, "making a download durable");
+    return fsync(cache->blobs) == 0 ? STATUS_OK : error_set_errno(error, "making a download durable");
 }
 
-enum status depot_publish(const struct depot_hold *hold, struct error *error)
+enum status hub_cache_publish(const struct hub_cache_hold *hold, struct error *error)
 {
-    char staging[DEPOT_KEY + 1];
+    char staging[HUB_CACHE_KEY + 1];
     staging_name(hold, staging);
     const int directory = openat(hold->snapshots, staging, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     const bool durable = directory >= 0 && fsync(directory) == 0;
@@ -277,7 +278,7 @@ enum status depot_publish(const struct depot_hold *hold, struct error *error)
     return STATUS_OK;
 }
 
-int64_t depot_bytes(const struct depot_hold *hold)
+int64_t hub_cache_bytes(const struct hub_cache_hold *hold)
 {
     int64_t sum = 0;
     char path[PATH_MAX];
@@ -290,7 +291,7 @@ int64_t depot_bytes(const struct depot_hold *hold)
     return sum;
 }
 
-void depot_remove_tree(const char *parent, const char *name)
+void hub_cache_remove_tree(const char *parent, const char *name)
 {
     char path[PATH_MAX];
     char *paths[] = {path, NULL};

@@ -1,0 +1,271 @@
+#include "hub/ranges.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SAVE_BYTES = 256 << 10, READ_BYTES = 1 << 20, OID_BYTES = 96 };
+#define MAGIC UINT64_C(0x3150656365695071) /* changes with the layout of the record */
+
+/* The record of ranges on disk: this, then how many bytes of each range are there. */
+struct record {
+    uint64_t magic;
+    int64_t bytes, range_bytes;
+};
+
+struct ranges {
+    int directory; /* lent */
+    int fd, record;
+    char oid[OID_BYTES], record_name[OID_BYTES + 8];
+    int64_t bytes;
+    int count;
+    int64_t *there, *saved; /* [count], owned */
+    EVP_MD_CTX *digest;     /* owned */
+    int64_t hashed;
+    char *buffer; /* [READ_BYTES], owned */
+};
+
+static int64_t range_begin(int index)
+{
+    return (int64_t)index * RANGES_BYTES;
+}
+
+static int64_t range_length(const struct ranges *ranges, int index)
+{
+    const int64_t left = ranges->bytes - range_begin(index);
+    return left < RANGES_BYTES ? left : RANGES_BYTES;
+}
+
+static enum status write_all(int fd, const void *bytes, size_t length, int64_t offset, struct error *error)
+{
+    const char *next = bytes;
+    while (length > 0) {
+        const ssize_t written = pwrite(fd, next, length, offset);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return error_set_errno(error, "cannot write what is downloaded");
+        next += written;
+        offset += written;
+        length -= (size_t)written;
+    }
+    return STATUS_OK;
+}
+
+static enum status save(struct ranges *ranges, int index, struct error *error)
+{
+    const int64_t offset = (int64_t)sizeof(struct record) + (int64_t)index * (int64_t)sizeof(int64_t);
+    ranges->saved[index] = ranges->there[index];
+    return write_all(ranges->record, &ranges->there[index], sizeof(int64_t), offset, error);
+}
+
+/* ---- opening ---- */
+
+/* Locks the file that `name` leads to now. *fd is -1 while another process has it. */
+static enum status open_locked(int directory, const char *name, int *fd, struct error *error)
+{
+    for (;;) {
+        struct stat opened, found;
+        *fd = openat(directory, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (*fd < 0) return error_set_errno(error, "cannot open a file for a download");
+        if (flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+            break; /* a file system without locks has but one of us */
+        if (fstat(*fd, &opened) == 0 && fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
+            opened.st_ino == found.st_ino)
+            return STATUS_OK;
+        (void)close(*fd); /* put in place or removed between the two calls */
+    }
+    (void)close(*fd);
+    *fd = -1;
+    return STATUS_OK;
+}
+
+/* What the record says, when it makes sense. */
+static bool read_record(struct ranges *ranges)
+{
+    struct record record;
+    const size_t length = (size_t)ranges->count * sizeof(int64_t);
+    if (pread(ranges->record, &record, sizeof record, 0) != sizeof record) return false;
+    if (record.magic != MAGIC || record.bytes != ranges->bytes || record.range_bytes != RANGES_BYTES) return false;
+    if (pread(ranges->record, ranges->there, length, sizeof record) != (ssize_t)length) return false;
+    for (int i = 0; i < ranges->count; i++)
+        if (ranges->there[i] < 0 || ranges->there[i] > range_length(ranges, i)) return false;
+    memcpy(ranges->saved, ranges->there, length);
+    return true;
+}
+
+static enum status start_digest(struct ranges *ranges, struct error *error)
+{
+    char header[40];
+    const bool git = strncmp(ranges->oid, "git-", 4) == 0;
+    const int length = snprintf(header, sizeof header, "blob %lld", (long long)ranges->bytes) + 1; /* its NUL too */
+    ranges->hashed = 0;
+    if (ranges->digest == NULL) ranges->digest = EVP_MD_CTX_new();
+    if (ranges->digest == NULL || EVP_DigestInit_ex(ranges->digest, git ? EVP_sha1() : EVP_sha256(), NULL) != 1 ||
+        (git && EVP_DigestUpdate(ranges->digest, header, (size_t)length) != 1))
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
+    return STATUS_OK;
+}
+
+enum status ranges_restart(struct ranges *ranges, struct error *error)
+{
+    const struct record record = {.magic = MAGIC, .bytes = ranges->bytes, .range_bytes = RANGES_BYTES};
+    const size_t length = (size_t)ranges->count * sizeof(int64_t);
+    memset(ranges->there, 0, length);
+    memset(ranges->saved, 0, length);
+    if (ftruncate(ranges->record, 0) != 0 || ftruncate(ranges->fd, 0) != 0 || ftruncate(ranges->fd, ranges->bytes) != 0)
+        return error_set_errno(error, "cannot make room for a download");
+    enum status status = write_all(ranges->record, &record, sizeof record, 0, error);
+    if (status == STATUS_OK) status = write_all(ranges->record, ranges->there, length, sizeof record, error);
+    return status == STATUS_OK ? start_digest(ranges, error) : status;
+}
+
+static enum status open_both(struct ranges *ranges, bool *busy, struct error *error)
+{
+    struct stat found;
+    enum status status = open_locked(ranges->directory, ranges->oid, &ranges->fd, error);
+    *busy = status == STATUS_OK && ranges->fd < 0;
+    if (status != STATUS_OK || *busy) return status;
+    ranges->record = openat(ranges->directory, ranges->record_name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (ranges->record < 0 || fstat(ranges->fd, &found) != 0)
+        return error_set_errno(error, "cannot open a file for a download");
+    if (found.st_size == ranges->bytes && read_record(ranges)) return start_digest(ranges, error);
+    return ranges_restart(ranges, error);
+}
+
+enum status ranges_open(int directory, const char *oid, int64_t bytes, struct ranges **out, struct error *error)
+{
+    bool busy = false;
+    enum status status = STATUS_OK;
+    struct ranges *ranges = calloc(1, sizeof *ranges);
+    *out = NULL;
+    if (ranges == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a download");
+    *ranges = (struct ranges){.directory = directory, .fd = -1, .record = -1, .bytes = bytes};
+    (void)snprintf(ranges->oid, sizeof ranges->oid, "%s", oid);
+    (void)snprintf(ranges->record_name, sizeof ranges->record_name, "%s.ranges", ranges->oid);
+    if (bytes > (int64_t)RANGES_BYTES * 1000000)
+        status =
+            error_set(error, STATUS_TOO_LARGE, "a file of %lld bytes is no file of a checkpoint", (long long)bytes);
+    else
+        ranges->count = (int)((bytes + RANGES_BYTES - 1) / RANGES_BYTES);
+    ranges->there = calloc((size_t)ranges->count + 1, sizeof *ranges->there);
+    ranges->saved = calloc((size_t)ranges->count + 1, sizeof *ranges->saved);
+    ranges->buffer = malloc(READ_BYTES);
+    if (status == STATUS_OK && (ranges->there == NULL || ranges->saved == NULL || ranges->buffer == NULL))
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a download");
+    if (status == STATUS_OK) status = open_both(ranges, &busy, error);
+    if (status != STATUS_OK || busy)
+        ranges_close(ranges);
+    else
+        *out = ranges;
+    return status;
+}
+
+void ranges_close(struct ranges *ranges)
+{
+    struct error ignored;
+    if (ranges == NULL) return;
+    for (int i = 0; i < ranges->count && ranges->record >= 0; i++)
+        if (ranges->saved[i] != ranges->there[i] && save(ranges, i, &ignored) != STATUS_OK)
+            break; /* it is fetched again */
+    if (ranges->record >= 0) (void)close(ranges->record);
+    if (ranges->fd >= 0) (void)close(ranges->fd); /* and with it the lock */
+    EVP_MD_CTX_free(ranges->digest);
+    free(ranges->there);
+    free(ranges->saved);
+    free(ranges->buffer);
+    free(ranges);
+}
+
+/* ---- filling ---- */
+
+int ranges_count(const struct ranges *ranges)
+{
+    return ranges->count;
+}
+
+void ranges_missing(const struct ranges *ranges, int index, int64_t *first, int64_t *last)
+{
+    *first = range_begin(index) + ranges->there[index];
+    *last = range_begin(index) + range_length(ranges, index) - 1;
+}
+
+int64_t ranges_there(const struct ranges *ranges)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < ranges->count; i++) sum += ranges->there[i];
+    return sum;
+}
+
+enum status ranges_write(struct ranges *ranges, int index, const char *bytes, size_t length, struct error *error)
+{
+    int64_t first, last;
+    ranges_missing(ranges, index, &first, &last);
+    if ((int64_t)length > last - first + 1)
+        return error_set(error, STATUS_CORRUPT, "the hub sends more bytes than were asked for");
+    const enum status status = write_all(ranges->fd, bytes, length, first, error);
+    if (status != STATUS_OK) return status;
+    ranges->there[index] += (int64_t)length;
+    const bool whole = ranges->there[index] == range_length(ranges, index);
+    return whole || ranges->there[index] - ranges->saved[index] >= SAVE_BYTES ? save(ranges, index, error) : STATUS_OK;
+}
+
+/* ---- checking ---- */
+
+/* Up to where all bytes from the beginning are there. */
+static int64_t contiguous(const struct ranges *ranges)
+{
+    for (int i = (int)(ranges->hashed / RANGES_BYTES); i < ranges->count; i++)
+        if (ranges->there[i] < range_length(ranges, i)) return range_begin(i) + ranges->there[i];
+    return ranges->bytes;
+}
+
+enum status ranges_hash(struct ranges *ranges, int64_t most, bool *done, struct error *error)
+{
+    const int64_t there = contiguous(ranges), end = there - ranges->hashed > most ? ranges->hashed + most : there;
+    while (ranges->hashed < end) {
+        const int64_t left = end - ranges->hashed;
+        const ssize_t length =
+            pread(ranges->fd, ranges->buffer, left < READ_BYTES ? (size_t)left : READ_BYTES, ranges->hashed);
+        if (length < 0 && errno == EINTR) continue;
+        if (length < 0) return error_set_errno(error, "cannot read what was downloaded");
+        if (length == 0) return error_set(error, STATUS_IO, "a file that is being downloaded has become shorter");
+        if (EVP_DigestUpdate(ranges->digest, ranges->buffer, (size_t)length) != 1)
+            return error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
+        ranges->hashed += length;
+    }
+    *done = ranges->hashed == ranges->bytes;
+    return STATUS_OK;
+}
+
+enum status ranges_finish(struct ranges *ranges, bool *right, struct error *error)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    char text[2 * EVP_MAX_MD_SIZE + 1];
+    if (EVP_DigestFinal_ex(ranges->digest, digest, &length) != 1)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
+    for (unsigned i = 0; i < length; i++) (void)snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    *right = strcmp(text, strchr(ranges->oid, '-') + 1) == 0;
+    if (!*right) return STATUS_OK;
+    /* A failed fsync is never repeated as if the second one meant something. */
+    if (fsync(ranges->fd) != 0) return error_set_errno(error, "cannot make a download durable");
+    return STATUS_OK;
+}
+
+void ranges_discard(struct ranges *ranges)
+{
+    (void)unlinkat(ranges->directory, ranges->oid, 0);
+    ranges_forget(ranges);
+}
+
+void ranges_forget(struct ranges *ranges)
+{
+    (void)unlinkat(ranges->directory, ranges->record_name, 0);
+    if (ranges->record >= 0) (void)close(ranges->record);
+    ranges->record = -1;
+}
