@@ -17,6 +17,7 @@ static const struct status_info infos[] = {
     [STATUS_TOO_LARGE] = {"too_large", "Too large", 413, false},
     [STATUS_TOO_MANY] = {"too_many", "Too many requests", 429, true},
     [STATUS_UNSUPPORTED] = {"unsupported", "Unsupported", 422, false},
+    [STATUS_NOT_ACCEPTABLE] = {"not_acceptable", "Not acceptable", 406, false},
     [STATUS_CORRUPT] = {"corrupt", "Corrupt file", 422, false},
     [STATUS_NOT_FINITE] = {"not_finite", "Not finite", 422, false},
     [STATUS_INPUT_CHANGED] = {"input_changed", "Input changed", 409, false},

@@ -18,11 +18,12 @@ enum status {
     STATUS_UNAUTHORIZED,
     STATUS_CONFLICT,
     STATUS_TOO_LARGE,
-    STATUS_TOO_MANY,      /* the queue is full; worth a retry */
-    STATUS_UNSUPPORTED,   /* a thing deltaq knows of and does not do; the detail says what to do instead */
-    STATUS_CORRUPT,       /* a file that contradicts itself or ends early */
-    STATUS_NOT_FINITE,    /* NaN or infinity where a number must be */
-    STATUS_INPUT_CHANGED, /* a registered file is not the one that was registered */
+    STATUS_TOO_MANY,       /* the queue is full; worth a retry */
+    STATUS_UNSUPPORTED,    /* a thing deltaq knows of and does not do; the detail says what to do instead */
+    STATUS_NOT_ACCEPTABLE, /* the answer exists, but not in any form that the client takes */
+    STATUS_CORRUPT,        /* a file that contradicts itself or ends early */
+    STATUS_NOT_FINITE,     /* NaN or infinity where a number must be */
+    STATUS_INPUT_CHANGED,  /* a registered file is not the one that was registered */
     STATUS_IO,
     STATUS_DISK_FULL,
     STATUS_NO_MEMORY,

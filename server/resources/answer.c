@@ -71,7 +71,7 @@ static enum status next_address(const struct request *request, const char *curso
     return status == STATUS_OK ? buffer_status(out, "an address", error) : status;
 }
 
-static enum status set_next(struct response *response, const struct request *request, json_t *page, struct error *error)
+enum status answer_next(struct response *response, const struct request *request, json_t *page, struct error *error)
 {
     struct buffer address, link;
     const char *cursor = json_string_value(json_object_get(page, "next"));
@@ -93,7 +93,7 @@ static enum status set_next(struct response *response, const struct request *req
 
 enum status answer_list(struct response *response, const struct request *request, json_t *page, struct error *error)
 {
-    const enum status status = set_next(response, request, page, error);
+    const enum status status = answer_next(response, request, page, error);
     if (status == STATUS_OK) return response_json(response, 200, page, error);
     json_decref(page);
     return status;

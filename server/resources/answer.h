@@ -29,6 +29,11 @@ MUST_CHECK enum status answer_page(const struct request *request, struct page *o
 MUST_CHECK enum status answer_list(struct response *response, const struct request *request, json_t *page,
                                    struct error *error);
 
+/* The first half of answer_list, for an answer in another form: the address and the Link header, where there is a next
+ * page. */
+MUST_CHECK enum status answer_next(struct response *response, const struct request *request, json_t *page,
+                                   struct error *error);
+
 /* Answers with `document` (taken), and a Location made of `prefix` and its id. */
 MUST_CHECK enum status answer_made(struct response *response, int http_status, const char *prefix, json_t *document,
                                    struct error *error);

@@ -273,7 +273,7 @@ enum status correlations_get(struct http_context *context, const struct request 
     const int type = request_prefer(request, types);
     enum status status = read_question(request, &question, error);
     if (status == STATUS_OK && type < 0)
-        status = error_set(error, STATUS_UNSUPPORTED, "no such representation: Accept application/json or text/csv");
+        status = error_set(error, STATUS_NOT_ACCEPTABLE, "no such representation: Accept application/json or text/csv");
     if (status == STATUS_OK) status = curve_pairs(application_connection(context), &question.query, &points, error);
     if (status == STATUS_OK) status = response_header(response, "Vary", "Accept", error);
     if (status != STATUS_OK) {

@@ -21,10 +21,18 @@ void csv_field(struct buffer *out, const json_t *value, char end)
     buffer_append(out, &end, 1);
 }
 
-enum status csv_answer(struct response *response, struct buffer *table, struct error *error)
+enum status csv_answer_as(struct response *response, const char *content_type, struct buffer *table,
+                          struct error *error)
 {
     size_t length;
     const enum status status = buffer_status(table, "a table", error);
     char *text = buffer_take(table, &length);
-    return status == STATUS_OK ? response_take(response, 200, "text/csv; charset=utf-8", text, length, error) : status;
+    if (status != STATUS_OK) return status;
+    return text != NULL ? response_take(response, 200, content_type, text, length, error)
+                        : response_bytes(response, 200, content_type, "", 0, error);
+}
+
+enum status csv_answer(struct response *response, struct buffer *table, struct error *error)
+{
+    return csv_answer_as(response, "text/csv; charset=utf-8", table, error);
 }

@@ -16,4 +16,8 @@ void csv_field(struct buffer *out, const json_t *value, char end);
 /* Answers 200 with the table (its buffer is taken). STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
 MUST_CHECK enum status csv_answer(struct response *response, struct buffer *table, struct error *error);
 
+/* The same for rows of another text type; without any the answer is empty. */
+MUST_CHECK enum status csv_answer_as(struct response *response, const char *content_type, struct buffer *table,
+                                     struct error *error);
+
 #endif

@@ -116,7 +116,7 @@ enum status curves_get(struct http_context *context, const struct request *reque
     const int type = request_prefer(request, types);
     enum status status = read_query(request, &query, trajectories, error);
     if (status == STATUS_OK && type < 0)
-        status = error_set(error, STATUS_UNSUPPORTED, "no such representation: Accept application/json or text/csv");
+        status = error_set(error, STATUS_NOT_ACCEPTABLE, "no such representation: Accept application/json or text/csv");
     if (status == STATUS_OK) status = curve_read(application_connection(context), &query, &document, error);
     if (status == STATUS_OK && (status = mark(application_connection(context), &query, document, error)) != STATUS_OK)
         json_decref(document);

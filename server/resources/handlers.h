@@ -15,7 +15,7 @@ http_handler tokenize_post;
 http_handler runs_list, runs_get, runs_post, runs_cancel, runs_retry;
 http_handler run_events_get, run_artifacts_list, run_artifacts_get;
 http_handler sweeps_list, sweeps_get, sweeps_post, sweeps_cancel;
-http_handler curves_get, curves_metrics;
+http_handler curves_get, curves_metrics, measurements_get;
 http_handler recipes_get;
 http_handler metrics_get;
 http_handler correlations_get, flips_get;

@@ -17,6 +17,9 @@ static const char *const run_query[] = {"wait", NULL};
 static const char *const discover_query[] = {"repo", "match", NULL};
 static const char *const curves_query[] = {"trajectory", "metric",   "x",           "method", "bits",
                                            "dataset",    "protocol", "calibration", NULL};
+static const char *const measurements_query[] = {
+    "trajectory",  "checkpoint", "fields",    "metric",  "method", "bits",  "dataset", "protocol",
+    "calibration", "tag",        "step_from", "step_to", "format", "limit", "cursor",  NULL};
 static const char *const correlations_query[] = {"trajectory", "x",        "y",           "method", "bits",
                                                  "dataset",    "protocol", "calibration", "seed",   NULL};
 static const char *const compare_query[] = {"a", "b", NULL};
@@ -60,6 +63,7 @@ static const struct route routes[] = {
     {"GET", "/v1/sweeps/{sweep}", sweeps_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"POST", "/v1/sweeps/{sweep}/cancel", sweeps_cancel, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0, no_query},
     {"GET", "/v1/curves", curves_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, curves_query},
+    {"GET", "/v1/measurements", measurements_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, measurements_query},
     {"GET", "/v1/correlations", correlations_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, correlations_query},
     {"GET", "/v1/compare", compare_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, compare_query},
     {"GET", "/v1/flips", flips_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, flips_query},

@@ -1,0 +1,283 @@
+/* GET /v1/measurements: a wide table. JSON has a page of rows; NDJSON and CSV have all, unless a limit is given. */
+#include "base/buffer.h"
+#include "http/json_answer.h"
+#include "resources/answer.h"
+#include "resources/application.h"
+#include "resources/csv.h"
+#include "resources/handlers.h"
+#include "resources/measurement_fields.h"
+#include "store/measurement_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TRAJECTORIES_MAX = 32, METRICS_MAX = 32, TAGS_MAX = 16, PAGE_WHOLE = 1000 };
+
+enum form { FORM_JSON, FORM_NDJSON, FORM_CSV };
+
+static const char *const types[] = {"application/json", "application/x-ndjson", "text/csv", NULL};
+static const char *const forms[] = {[FORM_JSON] = "json", [FORM_NDJSON] = "ndjson", [FORM_CSV] = "csv"};
+
+/* A request while it is answered. */
+struct table {
+    enum form form;
+    bool chosen; /* of the columns, by `fields` */
+    const char *trajectories[TRAJECTORIES_MAX];
+    json_t *columns, *metrics, *tags; /* owned */
+    struct measurement_filter filter;
+    struct measurement_selection selection;
+    json_t *labels; /* owned: {SERIES: LABEL} */
+};
+
+static enum status no_memory(struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY, "no memory for a table of measurements");
+}
+
+static void table_reset(struct table *table)
+{
+    json_decref(table->columns);
+    json_decref(table->metrics);
+    json_decref(table->tags);
+    json_decref(table->labels);
+    measurement_selection_reset(&table->selection);
+}
+
+static enum status read_form(const struct request *request, enum form *out, struct error *error)
+{
+    const char *format = request_query(request, "format");
+    for (size_t i = 0; format != NULL && i < sizeof forms / sizeof forms[0]; i++)
+        if (strcmp(format, forms[i]) == 0) {
+            *out = (enum form)i;
+            return STATUS_OK;
+        }
+    if (format != NULL)
+        return request_query_fault(error, "format", "must be one of json, ndjson, csv, found \"%.60s\"", format);
+    const int type = request_prefer(request, types);
+    *out = (enum form)type;
+    return type >= 0
+               ? STATUS_OK
+               : error_set(error, STATUS_NOT_ACCEPTABLE,
+                           "there are application/json, application/x-ndjson and text/csv, and Accept takes none");
+}
+
+/* tag=KEY or tag=KEY:VALUE, as often as needed. */
+static enum status read_tags(const struct request *request, json_t **out, struct error *error)
+{
+    const char *tag;
+    for (size_t i = 0; (tag = request_query_at(request, "tag", i)) != NULL; i++) {
+        const size_t length = strcspn(tag, ":");
+        if (length == 0 || i == TAGS_MAX)
+            return request_query_fault(error, "tag", "expected KEY or KEY:VALUE, at most %d times", TAGS_MAX);
+        if (*out == NULL && (*out = json_array()) == NULL) return no_memory(error);
+        json_t *value = tag[length] == ':' ? json_string(tag + length + 1) : json_null();
+        if (json_array_append_new(*out, json_pack("{ss% so}", "key", tag, length, "value", value)) != 0)
+            return no_memory(error);
+    }
+    return STATUS_OK;
+}
+
+static enum status read_metrics(const struct request *request, json_t **metrics, struct error *error)
+{
+    const char *name;
+    json_t *wanted = NULL;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && (name = request_query_at(request, "metric", i)) != NULL; i++) {
+        if (i == METRICS_MAX) {
+            status = request_query_fault(error, "metric", "at most %d at once", METRICS_MAX);
+        } else if ((status = answer_check_metric(name, "metric", error)) == STATUS_OK) {
+            if (wanted == NULL) wanted = json_array();
+            if (json_array_append_new(wanted, json_string(name)) != 0) status = no_memory(error);
+        }
+    }
+    if (wanted == NULL) return status;
+    json_decref(*metrics); /* `metric` says which rows there are, whatever columns are shown */
+    *metrics = wanted;
+    return status;
+}
+
+static enum status read_filter(const struct request *request, struct table *table, struct error *error)
+{
+    struct measurement_filter *filter = &table->filter;
+    enum status status = request_query_integer(request, "bits", 0, 0, 64, &filter->bits, error);
+    if (status == STATUS_OK)
+        status = request_query_integer(request, "step_from", 0, 0, INT64_MAX, &filter->step_from, error);
+    if (status == STATUS_OK)
+        status = request_query_integer(request, "step_to", INT64_MAX, 0, INT64_MAX, &filter->step_to, error);
+    if (status == STATUS_OK) status = read_metrics(request, &table->metrics, error);
+    if (status == STATUS_OK) status = read_tags(request, &table->tags, error);
+    if (status != STATUS_OK) return status;
+    for (const char *name; (name = request_query_at(request, "trajectory", filter->trajectory_count)) != NULL;) {
+        if (filter->trajectory_count == TRAJECTORIES_MAX)
+            return request_query_fault(error, "trajectory", "at most %d at once", TRAJECTORIES_MAX);
+        table->trajectories[filter->trajectory_count++] = name;
+    }
+    filter->trajectories = table->trajectories;
+    filter->checkpoint = request_query(request, "checkpoint");
+    filter->method = request_query(request, "method");
+    filter->dataset = request_query(request, "dataset");
+    filter->protocol = request_query(request, "protocol");
+    filter->calibration = request_query(request, "calibration");
+    filter->metrics = table->metrics;
+    filter->tags = table->tags;
+    return STATUS_OK;
+}
+
+/* The labels of all series, and the columns that stand in no request: those of every metric that there is. */
+static enum status read_series(struct connection *connection, struct table *table, struct error *error)
+{
+    json_t *found = NULL;
+    enum status status = measurement_series(connection, &table->selection, &found, error);
+    if (status != STATUS_OK) return status;
+    table->labels = json_incref(json_object_get(found, "labels"));
+    if (!table->chosen) status = measurement_fields_add(table->columns, json_object_get(found, "metrics"), error);
+    json_decref(found);
+    return status;
+}
+
+/* The row as it is shown: its columns in their order, null where it has nothing. */
+static json_t *shown(const struct table *table, json_t *row)
+{
+    size_t i;
+    json_t *column, *out = json_object();
+    (void)json_object_set(row, "label",
+                          json_object_get(table->labels, json_string_value(json_object_get(row, "series"))));
+    json_array_foreach(table->columns, i, column)
+    {
+        const char *name = json_string_value(column);
+        json_t *value = measurement_field(row, name);
+        if (json_object_set_new(out, name, value != NULL ? json_incref(value) : json_null()) == 0) continue;
+        json_decref(out);
+        return NULL;
+    }
+    return out;
+}
+
+static void append_row(const struct table *table, const json_t *row, struct buffer *out)
+{
+    const size_t columns = json_array_size(table->columns);
+    for (size_t i = 0; i < columns && table->form == FORM_CSV; i++) {
+        json_t *value = json_object_get(row, json_string_value(json_array_get(table->columns, i)));
+        char *text = json_is_object(value) ? json_dumps(value, JSON_COMPACT) : NULL;
+        json_t *string = text != NULL ? json_string(text) : json_incref(value);
+        csv_field(out, string, i + 1 < columns ? ',' : '\r');
+        json_decref(string);
+        free(text);
+    }
+    if (table->form == FORM_NDJSON) {
+        char *text = json_answer_dump(row);
+        buffer_puts(out, text != NULL ? text : "");
+        if (text == NULL) out->status = STATUS_NO_MEMORY;
+        free(text);
+    }
+    buffer_puts(out, "\n");
+}
+
+/* Takes the page of the store: its rows go into `out` as text, or, where that is NULL, become those of the page. */
+static enum status show_page(const struct table *table, json_t *page, struct buffer *out, struct error *error)
+{
+    size_t i, k;
+    json_t *rows, *row, *items = json_array();
+    json_array_foreach(json_object_get(page, "items"), i, rows)
+    {
+        json_array_foreach(rows, k, row)
+        {
+            json_t *made = shown(table, row);
+            if (made == NULL) {
+                json_decref(items);
+                return no_memory(error);
+            }
+            if (out != NULL) {
+                append_row(table, made, out);
+                json_decref(made);
+            } else if (json_array_append_new(items, made) != 0) {
+                json_decref(items);
+                return no_memory(error);
+            }
+        }
+    }
+    return json_object_set_new(page, "items", items) == 0 ? STATUS_OK : no_memory(error);
+}
+
+static void append_head(const struct table *table, struct buffer *out)
+{
+    size_t i;
+    json_t *column;
+    if (table->form != FORM_CSV) return;
+    json_array_foreach(table->columns, i, column)
+    {
+        buffer_puts(out, i > 0 ? "," : "");
+        buffer_puts(out, json_string_value(column));
+    }
+    buffer_puts(out, "\r\n");
+}
+
+/* All pages from the asked one on, or that one alone when a limit was given. */
+static enum status answer_text(struct connection *connection, const struct request *request, struct response *response,
+                               const struct table *table, struct page *page, struct error *error)
+{
+    const bool whole = request_query(request, "limit") == NULL;
+    char cursor[24] = "";
+    struct buffer out;
+    enum status status;
+    bool more;
+    buffer_init(&out, CSV_MAX);
+    append_head(table, &out);
+    if (whole) page->limit = PAGE_WHOLE;
+    do {
+        json_t *document = NULL;
+        status = measurement_page(connection, &table->selection, page, &document, error);
+        if (status == STATUS_OK) status = show_page(table, document, &out, error);
+        const char *next = json_string_value(json_object_get(document, "next"));
+        more = whole && status == STATUS_OK && next != NULL && out.status == STATUS_OK;
+        if (more) {
+            (void)snprintf(cursor, sizeof cursor, "%s", next);
+            page->cursor = cursor;
+        } else if (status == STATUS_OK) {
+            status = answer_next(response, request, document, error);
+        }
+        json_decref(document);
+    } while (more);
+    if (status == STATUS_OK && out.status == STATUS_TOO_LARGE)
+        status = error_set(
+            error, STATUS_TOO_LARGE,
+            "the table is larger than %d MiB: name the columns with fields=, narrow it, or take pages with limit=",
+            CSV_MAX >> 20);
+    if (status == STATUS_OK)
+        return csv_answer_as(response, table->form == FORM_CSV ? "text/csv; charset=utf-8" : types[FORM_NDJSON], &out,
+                             error);
+    buffer_reset(&out);
+    return status;
+}
+
+static enum status answer_table(struct connection *connection, const struct request *request, struct response *response,
+                                struct table *table, struct error *error)
+{
+    struct page page;
+    json_t *document = NULL;
+    enum status status = answer_page(request, &page, error);
+    if (status == STATUS_OK) status = measurement_select(connection, &table->filter, &table->selection, error);
+    if (status == STATUS_OK) status = read_series(connection, table, error);
+    if (status == STATUS_OK) status = response_header(response, "Vary", "Accept", error);
+    if (status != STATUS_OK) return status;
+    if (table->form != FORM_JSON) return answer_text(connection, request, response, table, &page, error);
+    status = measurement_page(connection, &table->selection, &page, &document, error);
+    if (status == STATUS_OK) status = show_page(table, document, NULL, error);
+    if (status == STATUS_OK) (void)json_object_del(document, "found");
+    if (status == STATUS_OK) return answer_list(response, request, document, error);
+    json_decref(document);
+    return status;
+}
+
+enum status measurements_get(struct http_context *context, const struct request *request, struct response *response,
+                             struct error *error)
+{
+    const char *fields = request_query(request, "fields");
+    struct table table = {.chosen = fields != NULL};
+    enum status status = read_form(request, &table.form, error);
+    if (status == STATUS_OK) status = measurement_fields_read(fields, &table.columns, &table.metrics, error);
+    if (status == STATUS_OK) status = read_filter(request, &table, error);
+    if (status == STATUS_OK) status = answer_table(application_connection(context), request, response, &table, error);
+    table_reset(&table);
+    return status;
+}

@@ -1,0 +1,46 @@
+/* measurement_table.h: measurements as people read them, a row for each checkpoint and series. A series is a method
+ * with its options, an evaluation (dataset and protocol) and a calibration; full precision is a method too. */
+#ifndef STORE_MEASUREMENT_TABLE_H
+#define STORE_MEASUREMENT_TABLE_H
+
+#include "store/store.h"
+
+struct measurement_filter {
+    const char *const *trajectories; /* references */
+    size_t trajectory_count;         /* 0: all */
+    const char *checkpoint;          /* reference; NULL: all */
+    const json_t *metrics;           /* array of names; NULL: all. Rows without any of them are left out */
+    const json_t *tags;              /* array of {"key", "value" or null}, all of which a checkpoint must have; NULL */
+    const char *method, *dataset, *protocol, *calibration; /* of the series; NULL: all */
+    int64_t bits;                                          /* of the series; 0: all */
+    int64_t step_from, step_to; /* inclusive; a checkpoint without a step has none of a narrower range than all */
+};
+
+/* The filter's references as ids. */
+struct measurement_selection {
+    const struct measurement_filter *filter;
+    json_t *trajectories; /* owned: array of ids */
+    struct store_id checkpoint;
+};
+
+/* STATUS_NOT_FOUND for an unknown trajectory or checkpoint. On STATUS_OK the caller owns what is in *out
+ * (measurement_selection_reset); `filter` is lent. */
+MUST_CHECK enum status measurement_select(struct connection *connection, const struct measurement_filter *filter,
+                                          struct measurement_selection *out, struct error *error);
+void measurement_selection_reset(struct measurement_selection *selection);
+
+/* {"labels": {SERIES: LABEL}, "metrics": [NAME]}: the series of the selected trajectories, each with a label that tells
+ * it from the others in words, and the metrics that the selection has. */
+MUST_CHECK enum status measurement_series(struct connection *connection, const struct measurement_selection *selection,
+                                          json_t **document, struct error *error);
+
+/* {"items", "next"}: all rows of at most page->limit checkpoints that have any, by trajectory in the given order, step,
+ * series. A row: {"trajectory", "trajectory_id", "checkpoint", "checkpoint_name", "step", "tokens", "learning_rate",
+ * "tags", "series", "method", "bits", "dataset", "protocol_id", "calibration_id", "calibrated_on", "run",
+ * "measured_at", "values": {METRIC: [VALUE, LOW, HIGH]}}. The newest measurement counts; `run` and `measured_at` are of
+ * the newest in the row. Checkpoints of the same content share what was measured. STATUS_INVALID at /cursor when the
+ * page's last checkpoint is gone. */
+MUST_CHECK enum status measurement_page(struct connection *connection, const struct measurement_selection *selection,
+                                        const struct page *page, json_t **document, struct error *error);
+
+#endif

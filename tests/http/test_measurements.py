@@ -1,0 +1,162 @@
+"""GET /v1/measurements: a row for each checkpoint and series, and what a reader may ask of it."""
+
+import csv
+import io
+import json
+
+import models
+import pytest
+
+STEPS = 5
+
+
+@pytest.fixture(scope="module")
+def measured(service):
+    """Five checkpoints, evaluated once, quantized by two methods and one of them on two evaluations."""
+    for i in range(STEPS):
+        service.checkpoint(models.write_llama(service.files / "table" / str(i), seed=700 + i), "table", f"step{i}", step=i, tokens=10 * i,
+                           learning_rate=0.1 / (i + 1), tags={"phase": "decay" if i > 2 else "constant", "seed": 1})
+    whole = service.sequences("table-whole", models.rows(6, 32))["name"]
+    other = service.sequences("table-other", models.rows(4, 32, seed=5))["name"]
+    base = {"method": {"name": "rtn", "group_size": 32}, "evaluation": {"dataset": whole, "sequence_length": None}}
+    grid = {"checkpoint": {"trajectory": "table"}, "method.bits": [3, 4]}
+    sweeps = [{"name": "table-a", "kind": "quantize", "base": base, "grid": grid},
+              {"name": "table-b", "kind": "quantize", "base": {**base, "method": {"name": "rtn", "bits": 4, "group_size": 32}},
+               "grid": {"checkpoint": {"trajectory": "table"}, "evaluation.dataset": [other]}},
+              {"name": "table-c", "kind": "evaluate", "base": {"dataset": whole, "sequence_length": None}, "grid": {"checkpoint": {"trajectory": "table"}}}]
+    for sweep in sweeps:
+        assert service.post("/v1/sweeps", sweep).status == 202
+        for run in service.get(f"/v1/runs?sweep={sweep['name']}").json["items"]:
+            assert service.wait(run["id"])["state"] == "succeeded"
+    return {"runs": service.get("/v1/runs?trajectory=table&limit=1000").json["items"]}
+
+
+def rows_of(service, query=""):
+    return service.get(f"/v1/measurements?trajectory=table&limit=1000{query}").json["items"]
+
+
+def test_rows_are_the_runs_results(service, measured):
+    rows = rows_of(service)
+    assert len(rows) == STEPS * 5  # full precision on two datasets, 3 and 4 bits, 4 bits on the other
+    found = {(row["checkpoint"], row["bits"], row["dataset"]): row for row in rows}
+    for run in (run for run in measured["runs"] if run["kind"] == "quantize"):
+        result, evaluation = run["result"], run["params"]["evaluation"]["dataset"]
+        dataset = service.get(f"/v1/datasets/{evaluation}").json["name"]
+        row = found[run["params"]["checkpoint"], run["params"]["method"]["bits"], dataset]
+        assert row["delta"] == result["delta"] and [row["delta_low"], row["delta_high"]] == result["delta_interval"]
+        assert row["run"] == run["id"] and row["measured_at"] == run["finished_at"]
+        assert found[run["params"]["checkpoint"], None, dataset]["loss_fp"] == result["loss_fp"]
+        assert row["loss_fp"] is None and row["protocol_id"] == result["protocol_id"]
+    for row in rows:
+        assert row["trajectory"] == "table" and row["checkpoint_name"] == f"step{row['step']}" and row["tokens"] == 10 * row["step"]
+        assert row["tags"] == {"phase": "decay" if row["step"] > 2 else "constant", "seed": 1}
+    assert [row["step"] for row in rows] == sorted(row["step"] for row in rows)
+
+
+def test_labels_say_in_words_what_differs(service, measured):
+    labels = {row["series"]: row["label"] for row in rows_of(service)}
+    assert set(labels.values()) == {"full precision, on table-whole", "full precision, on table-other", "rtn 3-bit g32",
+                                    "rtn 4-bit g32, on table-whole", "rtn 4-bit g32, on table-other"}
+    # A page, or a filter, does not change what a series is called.
+    assert {row["label"] for row in rows_of(service, "&bits=4&dataset=table-other")} == {"rtn 4-bit g32, on table-other"}
+
+
+def test_pages_hold_whole_checkpoints_and_join_to_all(service, measured):
+    address, rows = "/v1/measurements?trajectory=table&limit=2&fields=step,series,delta", []
+    while address:
+        answer = service.get(address)
+        page = answer.json
+        assert 1 <= len({row["step"] for row in page["items"]}) <= 2
+        assert not {row["step"] for row in page["items"]} & {row["step"] for row in rows}
+        rows += page["items"]
+        address = page["next"]
+        assert answer.headers["Link"] == (f'<{address}>; rel="next"' if address else None)
+    assert rows == rows_of(service, "&fields=step,series,delta") and len(rows) == 3 * STEPS
+
+
+def test_forms_agree(service, measured):
+    rows = rows_of(service)
+    answer = service.get("/v1/measurements?trajectory=table", {"Accept": "text/csv"})
+    assert answer.headers.get_content_type() == "text/csv"
+    table = list(csv.DictReader(io.StringIO(answer.body.decode())))
+    assert list(table[0]) == list(rows[0]) and len(table) == len(rows)
+    for text, row in zip(table, rows):
+        for name, value in row.items():
+            read = json.loads(text[name]) if name == "tags" else type(value)(text[name]) if value is not None else text[name] or None
+            assert read == value, name
+    lines = service.get("/v1/measurements?trajectory=table", {"Accept": "application/x-ndjson"})
+    assert lines.headers.get_content_type() == "application/x-ndjson"
+    assert [json.loads(line) for line in lines.body.splitlines()] == rows
+    assert service.get("/v1/measurements?trajectory=table&format=csv", {"Accept": "application/json"}).body == answer.body
+    paged = service.get("/v1/measurements?trajectory=table&format=csv&limit=2")
+    assert len(list(csv.DictReader(io.StringIO(paged.body.decode())))) == 10 and 'rel="next"' in paged.headers["Link"]
+    assert service.get("/v1/measurements?trajectory=table", {"Accept": "application/vnd.apache.parquet"}).status == 406
+    nothing = service.get("/v1/measurements?trajectory=table&method=awq&format=ndjson")
+    assert nothing.status == 200 and nothing.body == b""
+
+
+def test_fields_choose_columns_in_their_order(service, measured):
+    rows = rows_of(service, "&fields=delta_high,step,delta,label")
+    assert len(rows) == 3 * STEPS and all(list(row) == ["delta_high", "step", "delta", "label"] for row in rows)
+    assert all(row["delta"] <= row["delta_high"] for row in rows)
+    both = rows_of(service, "&fields=step,loss,delta")
+    assert len(both) == 4 * STEPS and all((row["loss"] is None) != (row["delta"] is None) for row in both)
+
+
+@pytest.mark.parametrize("query,expected", [
+    ("&bits=3", STEPS), ("&method=rtn", 3 * STEPS), ("&method=gptq", 0), ("&metric=delta", 3 * STEPS),
+    ("&metric=loss&metric=delta", 4 * STEPS), ("&dataset=table-other", 2 * STEPS), ("&checkpoint=table/step3", 5),
+    ("&step_from=3", 10), ("&step_to=0", 5), ("&step_from=1&step_to=2&bits=3", 2), ("&tag=phase:decay", 10),
+    ("&tag=phase", 25), ("&tag=seed:1&tag=phase:constant", 15), ("&tag=seed:2", 0), ("&tag=nothing", 0)])
+def test_filters(service, measured, query, expected):
+    assert len(rows_of(service, query)) == expected
+
+
+def test_filters_by_protocol(service, measured):
+    protocol = rows_of(service, "&dataset=table-other")[0]["protocol_id"]
+    rows = rows_of(service, f"&protocol={protocol}")
+    assert len(rows) == 2 * STEPS and {row["dataset"] for row in rows} == {"table-other"}
+
+
+@pytest.mark.parametrize("query,field", [
+    ("fields=dleta", "fields"), ("fields=", "fields"), ("fields=step,step", "fields"), ("fields=delta_middle", "fields"),
+    ("metric=dleta", "metric"), ("colour=red", "colour"), ("bits=x", "bits"), ("step_from=-1", "step_from"),
+    ("format=parquet", "format"), ("tag=:x", "tag"), ("tag=", "tag"), ("limit=0", "limit"), ("cursor=x", "cursor")])
+def test_what_is_not_known_is_refused(service, query, field):
+    answer = service.get(f"/v1/measurements?{query}")
+    assert answer.status == 422 and answer.pointers == [f"/{field}"], answer.body
+
+
+def test_unknown_columns_are_told_what_there_is(service):
+    assert 'did you mean \\"delta\\"' in service.get("/v1/measurements?fields=dleta").body.decode()
+    detail = service.get("/v1/measurements?fields=flavour").json["detail"]
+    assert "checkpoint_name" in detail and "measured_at" in detail and "/v1/metrics" in detail
+
+
+def test_unknown_references_are_404(service):
+    assert service.get("/v1/measurements?trajectory=nothing").status == 404
+    assert service.get("/v1/measurements?checkpoint=nothing").status == 404
+
+
+def test_the_newest_measurement_counts(service, measured):
+    run = next(run for run in measured["runs"] if run["kind"] == "quantize")
+    again = service.wait(service.post("/v1/runs", {"kind": "quantize", "params": run["params"], "force": True}).json["id"])
+    rows = rows_of(service, f"&checkpoint={run['params']['checkpoint']}&bits={run['params']['method']['bits']}")
+    assert again["id"] in {row["run"] for row in rows} and len(rows_of(service)) == 5 * STEPS
+
+
+def test_checkpoints_of_the_same_content_share_measurements(service, measured):
+    copy = service.checkpoint(models.write_llama(service.files / "table-twin", seed=700), "table-twin", "copy", step=9)
+    rows = service.get("/v1/measurements?trajectory=table-twin").json["items"]
+    assert len(rows) == 5 and all(row["checkpoint"] == copy["id"] and row["step"] == 9 for row in rows)
+    assert {row["delta"] for row in rows} == {row["delta"] for row in rows_of(service, "&step_to=0")}
+    assert {row["series"] for row in rows} == {row["series"] for row in rows_of(service)}
+
+
+def test_a_page_after_a_checkpoint_that_is_gone_is_refused(service, measured):
+    for i in range(2):
+        service.checkpoint(models.write_llama(service.files / "table-gone" / str(i), seed=700 + i), "table-gone", f"step{i}", step=i)
+    address = service.get("/v1/measurements?trajectory=table-gone&limit=1").json["next"]
+    assert service.request("DELETE", "/v1/checkpoints/table-gone%2Fstep0").status == 204
+    answer = service.get(address)
+    assert answer.status == 422 and answer.pointers == ["/cursor"]
