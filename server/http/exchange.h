@@ -37,7 +37,8 @@ struct response {
     bool vary;     /* Accept-Encoding had a say */
     bool no_cache; /* not to be kept at all: event streams */
     bool immutable;
-    int file; /* owned; -1: none */
+    bool recorded; /* the handler's own transaction keeps this answer for the Idempotency-Key */
+    int file;      /* owned; -1: none */
     int64_t file_size;
     char etag[80]; /* without quotes; "": none */
     struct response_header {

@@ -122,6 +122,7 @@ void idempotent_finish(struct exchange *exchange, void *thread, bool success)
     struct error error = {0};
     if (!exchange->reserved) return;
     exchange->reserved = false;
+    if (success && response->recorded) return;
     const bool keep = success && response->http_status >= 200 && response->http_status < 300 &&
                       (response->kind == RESPONSE_BYTES || response->kind == RESPONSE_EMPTY);
     const struct idempotent_answer answer = snapshot(response);

@@ -12,7 +12,8 @@ enum idempotent_step { IDEMPOTENT_RUN, IDEMPOTENT_ANSWERED, IDEMPOTENT_PARK };
  * again. */
 enum idempotent_step idempotent_begin(struct exchange *exchange, void *thread);
 
-/* Keeps the response of a success, forgets the reservation otherwise. Does nothing without a reservation. */
+/* Keeps the response of a success, unless its handler has (response_recorded); forgets the reservation of a failure.
+ * Without a reservation it does nothing. */
 void idempotent_finish(struct exchange *exchange, void *thread, bool success);
 
 #endif

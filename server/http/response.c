@@ -100,6 +100,11 @@ void response_empty(struct response *response, int http_status)
     response->http_status = http_status;
 }
 
+void response_recorded(struct response *response)
+{
+    response->recorded = true;
+}
+
 enum status response_header(struct response *response, const char *name, const char *value, struct error *error)
 {
     for (const char *c = value; *c; c++)

@@ -32,6 +32,10 @@ MUST_CHECK enum status response_file(struct response *response, const char *cont
 /* Answers without a body (204). */
 void response_empty(struct response *response, int http_status);
 
+/* Says that the handler's own transaction has kept this answer for the request's Idempotency-Key, if it has one: the
+ * framework then keeps nothing. */
+void response_recorded(struct response *response);
+
 /* Adds a header (Location, Link, Content-Disposition); both are copied. Values come from ids, names are escaped by
  * response_header_escaped. STATUS_INTERNAL for a value with control characters; STATUS_NO_MEMORY. */
 MUST_CHECK enum status response_header(struct response *response, const char *name, const char *value,

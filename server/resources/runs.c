@@ -130,6 +130,7 @@ enum status runs_post(struct http_context *context, const struct request *reques
     if (status != STATUS_OK) return status;
     if (dry_run) return response_json(response, 200, document, error);
     store_notify(connection);
+    response_recorded(response);
     return answer_made(response, outcome == STORE_CREATED ? 202 : 200, "/v1/runs/", document, error);
 }
 

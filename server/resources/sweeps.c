@@ -153,5 +153,6 @@ enum status sweeps_post(struct http_context *context, const struct request *requ
     if (status != STATUS_OK) return status;
     if (dry_run) return response_json(response, 200, document, error);
     store_notify(application_connection(context));
+    response_recorded(response);
     return answer_made(response, outcome == STORE_CREATED ? 202 : 200, "/v1/sweeps/", document, error);
 }

@@ -78,6 +78,25 @@ static enum status get_echo(struct http_context *context, const struct request *
                          error);
 }
 
+/* NULL: the key is free again. */
+static void key_keep(struct application *application, const char *key, const struct idempotent_answer *answer)
+{
+    pthread_mutex_lock(&application->mutex);
+    for (int i = 0; i < application->key_count; i++) {
+        struct stored_key *stored = &application->keys[i];
+        if (strcmp(stored->key, key) != 0) continue;
+        if (answer == NULL) {
+            stored->key[0] = '\0';
+        } else {
+            free(stored->body);
+            stored->done = true;
+            stored->http_status = answer->http_status;
+            stored->body = strndup(answer->body, answer->body_length);
+        }
+    }
+    pthread_mutex_unlock(&application->mutex);
+}
+
 static enum status post_echo(struct http_context *context, const struct request *request, struct response *response,
                              struct error *error)
 {
@@ -95,6 +114,12 @@ static enum status post_echo(struct http_context *context, const struct request 
     }
     if (json_object_get(request->body, "pointer") != NULL)
         return error_set_at(error, STATUS_INVALID, "/pointer", "one fault");
+    if (json_object_get(request->body, "record") != NULL) {
+        char body[] = "{\"recorded\": true}";
+        const struct idempotent_answer answer = {.http_status = 201, .body = body, .body_length = strlen(body)};
+        key_keep(application, request_header(request, "Idempotency-Key"), &answer);
+        response_recorded(response);
+    }
     enum status status =
         response_json(response, 201, json_pack("{s:i, s:O}", "calls", calls, "body", request->body), error);
     if (status == STATUS_OK) status = response_header(response, "Location", "/v1/echo/1", error);
@@ -262,22 +287,9 @@ static enum status key_begin(void *thread, const char *principal, const char *ke
 static enum status key_finish(void *thread, const char *principal, const char *key,
                               const struct idempotent_answer *answer, struct error *error)
 {
-    struct application *application = thread;
     (void)principal;
     (void)error;
-    pthread_mutex_lock(&application->mutex);
-    for (int i = 0; i < application->key_count; i++) {
-        struct stored_key *stored = &application->keys[i];
-        if (strcmp(stored->key, key) != 0) continue;
-        if (answer == NULL) {
-            stored->key[0] = '\0';
-        } else {
-            stored->done = true;
-            stored->http_status = answer->http_status;
-            stored->body = strndup(answer->body, answer->body_length);
-        }
-    }
-    pthread_mutex_unlock(&application->mutex);
+    key_keep(thread, key, answer);
     return STATUS_OK;
 }
 

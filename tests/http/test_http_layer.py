@@ -234,6 +234,12 @@ def test_idempotency_key_replays(server):
     problem(server.request("POST", "/v1/echo", {"a": 2}, key), 422, "idempotency_key_reused")
 
 
+def test_an_answer_that_the_handler_recorded_is_not_kept_again(server):
+    key = {"Idempotency-Key": "key-4"}
+    assert server.request("POST", "/v1/echo", {"record": 1}, key)[2]["body"] == {"record": 1}
+    assert server.request("POST", "/v1/echo", {"record": 1}, key)[2] == {"recorded": True}
+
+
 def test_failed_request_leaves_its_key_free(server):
     key = {"Idempotency-Key": "key-2"}
     assert server.request("POST", "/v1/echo", {"fail": 1}, key)[0] == 422
