@@ -1,6 +1,6 @@
-/* batch.h: the tokens of one walk: whole sequences laid one after another, no padding ever. With `branches` the
- * sequences are segments of texts that share beginnings: what texts have in common is one segment, computed once, and
- * what follows it are others that continue it. */
+/* batch.h: the tokens of one forward pass: whole sequences, one after another, without padding. With `branches` the
+ * sequences are segments of texts that share beginnings: what texts have in common is one segment, which is computed
+ * once and continued by others. */
 #ifndef BACKEND_BATCH_H
 #define BACKEND_BATCH_H
 
@@ -10,9 +10,9 @@
 
 #define TARGET_NONE UINT32_MAX /* the last token of a sequence predicts nothing */
 
-/* What a segment continues: at 0 and above the segment of the same batch with that number (always a smaller one, and
- * always at its end), BRANCH_ROOT nothing (it begins a text), and below that a fork: an end of a segment that an
- * earlier batch left behind. */
+/* What a segment continues. A number from 0 on: the end of the segment of the same batch with that (always smaller)
+ * number. BRANCH_ROOT: nothing, it begins a text. Below that: a fork, which is the end of a segment of an earlier
+ * batch. */
 enum { BRANCH_ROOT = -1 };
 
 static inline int64_t branch_of_fork(int64_t fork)
@@ -30,12 +30,13 @@ static inline int64_t fork_of_branch(int64_t branch)
 struct branches {
     const int64_t *parents; /* [B] what segment b continues */
     const int64_t *pasts;   /* [B] tokens of its text before it: the position of its first token */
-    const int64_t
-        *slots; /* [B] which of the batch's `slot_count` states keeps that at its end, for those that continue it or for
-                               a fork; -1: nobody continues it */
+    /* [B] which of the batch's `slot_count` states keeps what is known at the end of segment b, for the segments that
+     * continue it or for a fork; -1: no segment continues it */
+    const int64_t *slots;
     int64_t slot_count;
-    /* What this batch leaves behind, from the shallowest to the deepest: fork j is the end of ends[j] (a segment of
-     * this batch or a fork that it was given itself, coded like parents) and has lengths[j] tokens up to there. */
+    /* The forks that this batch leaves behind, from the shallowest to the deepest: fork j is the end of ends[j] (a
+     * segment of this batch, or a fork that this batch was given; coded like parents), lengths[j] tokens into its
+     * text. */
     int64_t forks;
     const int64_t *ends, *lengths;
 };
@@ -49,7 +50,7 @@ struct batch {
     const uint32_t *ids;      /* [T] */
     const uint32_t *targets;  /* [T] ids[t + 1], or TARGET_NONE at a sequence's last token */
     const int32_t *positions; /* [T] distance from the start of the token's sequence (of its text, with branches) */
-    const struct branches *branches; /* NULL: every sequence is by itself. Forward walks only */
+    const struct branches *branches; /* NULL: sequences share nothing. For forward passes alone */
 };
 
 /* A stretch of the text before a segment: its positions [first, first + count) are rows [row, row + count) of the batch
@@ -59,8 +60,7 @@ struct branch_stretch {
     int64_t row, first, count;
 };
 
-/* Goes up from what a segment continues: start with *branch = parents[b], *end = pasts[b]; false when nothing is
- * left. */
+/* One step up from what a segment continues: start with *branch = parents[b], *end = pasts[b]; false at the root. */
 static inline bool branch_climb(const struct batch *batch, int64_t *branch, int64_t *end, struct branch_stretch *out)
 {
     if (*branch == BRANCH_ROOT) return false;

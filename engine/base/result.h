@@ -18,19 +18,21 @@ enum result_type {
     RESULT_CHARS,    /* char [] at `offset`, ends with 0 */
     RESULT_INTERVAL, /* doubles at `offset` and `high`: [low, high], null unless both are finite */
     RESULT_OBJECT,   /* a struct at `offset`, rendered by `shape` */
-    RESULT_MERGED, /* likewise, but its fields stand in this object itself, not in one of their own (`name` is NULL) */
-    RESULT_LIST,  /* an array of what `item` says: a pointer to the first at `offset`, int64_t at `count`; pointer NULL:
-                    absent, or empty where it is always there */
+    RESULT_MERGED,   /* likewise, but its fields stand in this object itself; `name` is NULL */
+    /* An array of what `item` says: a pointer to the first at `offset`, an int64_t at `count`. A pointer of NULL: absent,
+     * or empty where the field is always there. */
+    RESULT_LIST,
     RESULT_ARRAY, /* likewise, but the items lie in the struct itself from `offset` on */
-    RESULT_MAP,   /* as RESULT_LIST, but an object: each item under the const char * at `key` of it */
-    RESULT_DOCUMENT /* a pointer at `offset` to a document that the server made already: an object, which `shape`
-                       describes, or an array of what `item` describes; NULL: absent */
+    RESULT_MAP,   /* as RESULT_LIST, but an object: each item under its const char * at `key` */
+    /* A pointer at `offset` to a document that the server has made: an object, which `shape` describes, or an array of
+     * what `item` describes; NULL: absent. */
+    RESULT_DOCUMENT
 };
 
 /* What stands for a field that is absent. */
 enum result_absence {
     RESULT_ALWAYS, /* it never is */
-    RESULT_NULL,   /* of a RESULT_NUMBER without `when`: a number that is not finite is one that there is not */
+    RESULT_NULL,   /* a RESULT_NUMBER without `when` is absent when it is not finite */
     RESULT_LEFT_OUT
 };
 
@@ -84,15 +86,15 @@ struct result_field {
     size_t key;     /* RESULT_MAP: from the item's start */
     int64_t length; /* RESULT_LIST, RESULT_ARRAY: always so many; 0: `count` says it */
     size_t stride;  /* RESULT_LIST, RESULT_ARRAY: bytes from item to item; 0: those of an item */
-    const struct result_field
-        *item; /* RESULT_LIST, RESULT_ARRAY: of its row type, shape, choices, item, length and `finite` are
-                                         read; its offsets from the item's start */
+    /* RESULT_LIST, RESULT_ARRAY: the row of an item. Its type, shape, choices, item, length and `finite` are read; its
+     * offsets count from the item's start. */
+    const struct result_field *item;
     const struct result_shape *shape; /* RESULT_OBJECT, RESULT_MERGED, RESULT_DOCUMENT */
     const char *const *choices;       /* RESULT_CHOICE; RESULT_TEXT, RESULT_CHARS: described only; ends with NULL */
     enum result_absence absence;
-    size_t
-        when; /* where the bool lies that says whether it is there; not read of a field that is always there, nor of a
-                            pointer, which says so itself by NULL */
+    /* Where the bool lies that says whether the field is there. It is not read of a field that is always there, nor of
+     * a pointer, whose NULL says so. */
+    size_t when;
     bool has_when;             /* `when` is read (it may be 0) */
     bool finite;               /* RESULT_NUMBER: never null; one that is not finite is an error of the program */
     bool later;                /* results that were kept by earlier versions lack it: the schema does not require it */
@@ -101,9 +103,9 @@ struct result_field {
     const char *label;         /* names it for a person; NULL: the metric's, or none: it is no figure of its own */
     enum result_format format; /* beside `label` */
     const struct result_metric *metric; /* RESULT_NUMBER; NULL: none */
-    bool of_method; /* as that of the metric, which some rows tell of the quantized model, others of the original */
-    bool unkept;    /* the metric's number of what has no curve: told with its help and unit, not measured */
-    enum result_spread spread;      /* of the metric */
+    bool of_method;            /* the number is the quantized model's, where the metric itself is not `of_method` */
+    bool unkept;               /* the number has the metric's help and unit, and is not kept for curves */
+    enum result_spread spread; /* of the metric */
     size_t spread_low, spread_high; /* where its doubles lie */
     size_t spread_count;            /* RESULT_STDERR */
 };
